@@ -74,6 +74,11 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Takes docs/ranking.png, the README's picture, from the report of a saved survey
+    Ranking {
+        /// The run's folder
+        run: PathBuf,
+    },
     /// Runs every command that README, METHODOLOGY, LIMITS and docs show, each experiment for one round
     Commands {
         /// End each after 3 s, and install nothing
@@ -167,6 +172,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             documents::catalog(root, &binary, check).map(says)
         }
         Chore::Schema { check } => documents::schema(root, check).map(says),
+        Chore::Ranking { run } => picture::ranking(root, &run).map(says),
         Chore::Commands { brief } => {
             let [binary] = process::build_release(root, [("hairpin", "hairpin")])?;
             commands::run(root, &binary, brief).map(says)

@@ -66,6 +66,30 @@ pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) 
     }
 }
 
+/// Shows only the answer and the ranking.
+const RANKING: &str = "<style>#theme, footer, main > section:not(.answer, #ranking) { display: none }</style></head>";
+
+/// Takes the README's picture: the answer and the ranking of a saved run, as docs/ranking.png.
+///
+/// # Errors
+/// There is no browser or no report, or the browser failed.
+pub(crate) fn ranking(root: &Path, run: &Path) -> Result<String> {
+    let browser = browser().context("no Chromium on the path (hint: apt-get install chromium)")?;
+    let report = run.join("report.html");
+    let html = std::fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
+    let folder = root.join("target/ranking");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let copy = with_script(&html.replacen("</head>", RANKING, 1));
+    std::fs::write(folder.join("copy.html"), copy).context("cannot write the copy of the report")?;
+    let view = &VIEWS[0];
+    // In a low frame the page is as high as its content.
+    let told = told_by_page(&in_frame(&browser, &folder, view, 200, &["--dump-dom"])?)?;
+    let height = told["height"].as_u64().and_then(|height| u32::try_from(height).ok()).context("no height")?;
+    let file = root.join("docs/ranking.png");
+    in_frame(&browser, &folder, view, height + 24, &[&format!("--screenshot={}", file.display())])?;
+    Ok(format!("wrote {}", file.display()))
+}
+
 fn file_name(view: &View) -> String {
     format!("{}.png", view.name.replace(", ", "-"))
 }

@@ -136,12 +136,27 @@ mod tests {
         fixture.round(&case, 0, &back_to_back(&[], &[1000; 50]));
         fixture.round_with(&case, 1, &back_to_back(&[], &[9000; 50]), |measured| measured.interrupted = true);
         fixture.failed(&case, 2, "the server is gone");
+        let failed_ns = fixture.rounds[2].started_ns;
         let run = fixture.run();
         let summary = &run.cases[0];
         assert_eq!((summary.rounds, summary.flow().samples, summary.round_points.len()), (1, 50, 1));
         assert_eq!(summary.flow().curve.last().map(|point| point.latency_ns), Some(1000.0));
         assert_eq!(summary.failed_rounds, ["round 2: the server is gone (hint: none)"]);
+        assert_eq!(summary.failed_rounds_started_ns, [failed_ns]);
         assert!(summary.valid);
+    }
+
+    #[test]
+    fn a_round_says_how_many_of_its_messages_did_not_arrive() {
+        let case = Case::ping_pong("udp");
+        let mut fixture = Fixture::new();
+        fixture.round(&case, 0, &back_to_back(&[], &[1000; 50]));
+        fixture.round_with(&case, 1, &back_to_back(&[], &[1000; 50]), |measured| {
+            let ledger = &mut measured.flows[0].ledger;
+            (ledger.sent, ledger.received, ledger.late) = (53, 50, 1);
+        });
+        let lost: Vec<u64> = fixture.run().cases[0].round_points.iter().map(|point| point.lost).collect();
+        assert_eq!(lost, [0, 3]);
     }
 
     proptest! {

@@ -42,6 +42,8 @@ pub(crate) fn summary(
         latency_ns: other.latencies(0, |figures| Some(figures.latency_ns)).unwrap_or_default(),
     });
     let why_invalid = why_invalid(case, reliable, rounds, &measured);
+    let failed: Vec<(u64, String)> =
+        rounds.iter().filter_map(|round| Some((round.started_ns, failure(round)?))).collect();
     let flows = case.flows.iter().enumerate().map(|(place, flow)| {
         // The histogram is that of the flow that the case is judged by.
         flow_summary(place, flow, over_rounds, &measured, latencies.filter(|_| place == 0))
@@ -51,7 +53,8 @@ pub(crate) fn summary(
         label: case.label(),
         case: case.clone(),
         rounds: measured.len() as u64,
-        failed_rounds: rounds.iter().filter_map(|round| failure(round)).collect(),
+        failed_rounds: failed.iter().map(|(_, cause)| cause.clone()).collect(),
+        failed_rounds_started_ns: failed.iter().map(|(started_ns, _)| *started_ns).collect(),
         state: (states.count() > 0).then_some(StateShare { index: over_rounds.state, share: over_rounds.share }),
         other_states: others.collect(),
         flows: flows.collect(),
@@ -108,7 +111,8 @@ fn failure(round: &RoundRecord) -> Option<String> {
 }
 
 fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> RoundPoint {
-    let latency = &measured.flow().figures.latency_ns;
+    let flow = measured.flow();
+    let latency = &flow.figures.latency_ns;
     RoundPoint {
         number: round.number,
         block: round.order.block,
@@ -118,7 +122,9 @@ fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> Rou
         p90_ns: Some(latency.p90),
         p99_ns: latency.p99,
         max_ns: latency.max,
-        rate_per_s: measured.flow().figures.rate_per_s,
+        rate_per_s: flow.figures.rate_per_s,
+        lost: flow.ledger.sent.saturating_sub(flow.ledger.received),
+        goodput_bytes_per_s: flow.received.as_ref().and_then(|received| received.goodput_bytes_per_s()),
     }
 }
 

@@ -27,9 +27,10 @@ use crate::ends::start::Server;
 use crate::ends::{Host, opening};
 use crate::keep_awake;
 use crate::links::LinkEnd;
+use crate::links::namespace;
 use crate::links::traces::Traces;
 use crate::loads::tally::Tally;
-use crate::path::{Link, LinkSetup};
+use crate::path::{Link, LinkSetup, OwnNamespace};
 use crate::placement::{Cpus, place};
 use crate::store::Folder;
 use crate::sysctl;
@@ -152,6 +153,7 @@ pub fn capabilities() -> io::Result<HostCapabilities> {
         default_congestion_control: sysctl::ipv4("tcp_congestion_control").trim().to_owned(),
         waking_round_trip_ns: crate::waking::round_trip_ns,
         links: crate::links::known::capabilities(),
+        may_set: crate::links::namespace::may_set,
     })
 }
 
@@ -180,8 +182,14 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
     };
     // The link and the server start before this thread is pinned: they inherit where they may run.
     let mut link = Link::open(&engine.link_setup(), number, order, &card)?;
-    let namespace = |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned());
-    let (client, server) = (namespace(Link::client_namespace), namespace(Link::server_namespace));
+    let own = OwnNamespace::open(&order.case)?;
+    let own_path = own.as_ref().map(OwnNamespace::path);
+    let namespace_of =
+        |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned()).or_else(|| own_path.clone());
+    let (client, server) = (namespace_of(Link::client_namespace), namespace_of(Link::server_namespace));
+    if !order.case.sysctls.is_empty() {
+        [&client, &server].into_iter().flatten().try_for_each(|path: &PathBuf| namespace::set(order, path))?;
+    }
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace };
     let mut server = match card.answered_by {
         AnsweredBy::Kernel => None,

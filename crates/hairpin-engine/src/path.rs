@@ -1,16 +1,19 @@
-//! The path between the ends of one round: the loopback, or a link that is made for it and ends with it.
+//! The path between the ends of one round: the loopback, or a link that is made for it and ends with it. Where the case has
+//! kernel settings, the loopback is that of a network namespace of the round's own.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hairpin_link::profile::Profile;
 use hairpin_link::stages::delay::Order;
 use hairpin_model::card::Card;
+use hairpin_model::case::Case;
 use hairpin_model::digest::digest;
 use hairpin_model::round::{Failure, RoundOrder};
 
 use crate::clock::RealClock;
+use crate::links::namespace;
 use crate::links::traces::Traces;
 use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink};
 use crate::placement::Cpus;
@@ -123,6 +126,26 @@ impl Link {
         end.record.traces = self.traces;
         end.record.log_file = self.log_file;
         Ok(end)
+    }
+}
+
+/// A network namespace for a round on the loopback whose case has kernel settings: what is written there changes nothing
+/// on the host, and ends with it.
+pub(crate) struct OwnNamespace(File);
+
+impl OwnNamespace {
+    /// Makes it; none where the case has no settings, and none over a link, which has namespaces of its own.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(crate) fn open(case: &Case) -> Result<Option<Self>, Failure> {
+        let needed = !case.sysctls.is_empty() && !case.is_emulated();
+        needed.then(namespace::fresh).transpose().map(|made| made.map(Self))
+    }
+
+    /// Where both ends can enter it as long as it is held.
+    pub(crate) fn path(&self) -> PathBuf {
+        namespace::path_of(&self.0)
     }
 }
 

@@ -41,6 +41,8 @@ pub enum KnobKind {
     OptionSet,
     /// The name of a link.
     Link,
+    /// Values of a kernel setting, such as `net.ipv4.tcp_sack=0,1`.
+    Sysctl,
     /// A whole number.
     Whole {
         /// Smallest.
@@ -101,6 +103,7 @@ impl KnobKind {
             Self::Transport | Self::Link => Value::Name(text.to_owned()),
             Self::OptionSet if text == NO_OPTIONS => Value::Options(Options::default()),
             Self::OptionSet => Value::Options(Options::parse(text)?),
+            Self::Sysctl => Value::Sysctl(quantity::sysctl(text)?),
             Self::Whole { min, max } => Value::Whole(quantity::whole(text, min, max)?),
             Self::Bytes { min, max } => Value::Whole(quantity::bytes(text, min, max)?),
             Self::Duration { min_ns, max_ns } => Value::Whole(quantity::duration_ns(text, min_ns, max_ns)?),

@@ -1,10 +1,12 @@
 //! What knobs say, read and held to their bounds.
 
 use hairpin_model::case::InjectedFault;
+use hairpin_model::names;
 use hairpin_model::parse;
 use hairpin_model::quantities::exact_bytes;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
+use hairpin_model::sysctls::Sysctls;
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
@@ -134,6 +136,16 @@ pub fn injected_fault(text: &str) -> Result<InjectedFault, Refused> {
     let stall_ns = duration_ns(stall, 1, LONGEST_STALL_NS).map_err(|_| bad())?;
     let every = whole(every, 1, 1_000_000).map_err(|_| bad())?;
     Ok(InjectedFault { stall_ns, every, sleeps })
+}
+
+/// The values of a kernel setting, `net.ipv4.tcp_sack=0,1`, each once.
+///
+/// # Errors
+/// [`Refused`] for a name that is none, and for a missing value.
+pub fn sysctl(text: &str) -> Result<Vec<Sysctls>, Refused> {
+    let Some((name, values)) = text.split_once('=') else { return text.parse().map(|one| vec![one]) };
+    let each = values.split(',').map(|value| Sysctls::default().with(name.trim(), value));
+    Ok(names::distinct(each.collect::<Result<Vec<_>, _>>()?))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Place
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
+use hairpin_model::sysctls::Sysctls;
 
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
@@ -51,6 +52,11 @@ pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     )
     .repeat()
     .or(&[LOOPBACK]);
+
+/// Kernel settings.
+pub const SYSCTL: Knob = Knob::new("sysctl", "NAME_VALUES", KnobKind::Sysctl)
+    .help("Values of a setting below net., such as net.ipv4.tcp_sack=0,1; others as in a new network namespace")
+    .repeat();
 
 /// How deep idle CPUs may sleep.
 pub const CPU_IDLE: Knob = Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdle::WORDS))
@@ -118,6 +124,8 @@ pub struct Circumstances {
     option_sets: Vec<Options>,
     /// `--option all`: each option that is worth a trial, alone.
     trials: Vec<OptionName>,
+    /// Of each kernel setting its values.
+    sysctls: Vec<Vec<Sysctls>>,
     cpu_idles: Vec<CpuIdle>,
     replicates: Vec<u8>,
     injected_fault: Option<InjectedFault>,
@@ -128,7 +136,7 @@ impl Circumstances {
     /// Reads the shared knobs. `tried` are the options that `--option all` tries one by one.
     ///
     /// # Errors
-    /// [`Refused`] for a link that cannot be read.
+    /// [`Refused`] for a link that cannot be read, and for a kernel setting that cannot be changed for a round alone.
     pub fn read(
         knobs: &Knobs,
         capabilities: &HostCapabilities,
@@ -151,6 +159,7 @@ impl Circumstances {
             links: links::asked(knobs, capabilities)?,
             option_sets,
             trials: trials.collect(),
+            sysctls: sysctls(knobs, capabilities)?,
             cpu_idles: knobs.choices("cpu-idle", CpuIdle::ALL),
             replicates,
             injected_fault: knobs.value("injected-fault"),
@@ -173,7 +182,8 @@ impl Circumstances {
             self.cpu_idles.len(),
             self.replicates.len(),
         ];
-        let lengths = own.iter().chain(&shared).map(|length| *length as u64);
+        let settings = self.sysctls.iter().map(Vec::len);
+        let lengths = own.iter().chain(&shared).copied().chain(settings).map(|length| length as u64);
         let combinations = lengths.fold(1, u64::saturating_mul);
         if combinations <= MOST_CASES {
             return Ok(());
@@ -193,6 +203,9 @@ impl Circumstances {
     #[must_use]
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
         let cases = each(cases, &self.links, links::set);
+        let cases = self.sysctls.iter().fold(cases, |cases, values| {
+            each(&cases, values, |case, value| case.sysctls = case.sysctls.clone().and(value))
+        });
         let cases = each(&cases, &self.options_for(card), |case, options| case.flow_mut().options = options);
         let cases = each(&cases, &self.waitings, |case, waiting| case.ends.waiting = waiting);
         let mut cases = each(&cases, &self.placements, |case, placement| case.ends.placement = placement);
@@ -219,6 +232,21 @@ impl Circumstances {
         sets.extend(trials.map(|(name, value)| Options::default().with(name, value)));
         sets
     }
+}
+
+/// The values of every kernel setting asked for, once these can be changed here.
+fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sysctls>>, Refused> {
+    let settings: Vec<Vec<Sysctls>> = knobs.values("sysctl");
+    let mut seen: Vec<&str> = Vec::new();
+    for name in settings.iter().filter_map(|values| values.first()).flat_map(Sysctls::iter).map(|(name, _)| name) {
+        if seen.contains(&name) {
+            let hint = format!("write all its values once: --sysctl {name}=A,B");
+            return Err(Refused::new(format!("--sysctl {name} is given twice"), hint));
+        }
+        (capabilities.may_set)(name).map_err(|why| Refused::new(why.reason, why.hint))?;
+        seen.push(name);
+    }
+    Ok(settings)
 }
 
 /// Whether a placement that nobody asked for suits the case: one that spins needs two CPUs, one that the kernel answers

@@ -5,6 +5,7 @@ use hairpin_model::exchange::{Remedy, Writes};
 use hairpin_model::flow::Direction;
 use hairpin_model::options::Options;
 use hairpin_model::round::Extent;
+use hairpin_model::sysctls::Sysctls;
 
 /// What a text of the command line says.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +28,8 @@ pub enum Value {
     Extent(Extent),
     /// A set of socket options.
     Options(Options),
+    /// A kernel setting with each of its values.
+    Sysctl(Vec<Sysctls>),
     /// An injected fault.
     InjectedFault(InjectedFault),
     /// The writes of a request.
@@ -71,6 +74,12 @@ macro_rules! word_of_knob {
             }
         })+
     };
+}
+
+impl OfKnob for Vec<Sysctls> {
+    fn of(value: &Value) -> Option<Self> {
+        if let Value::Sysctl(values) = value.clone() { Some(values) } else { None }
+    }
 }
 
 word_of_knob!(Waiting, Placement, EndKind, CpuIdle, Direction);

@@ -118,6 +118,7 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
             vec!["all", "none", "nodelay=on", "sndbuf=4096,rcvbuf=8192", "congestion=cubic", "tos=4"]
         }
         KnobKind::Link => vec!["loopback", "bridged-vm", "delay=2ms", "satellite", "all", SATELLITE],
+        KnobKind::Sysctl => vec!["net.ipv4.tcp_sack=0,1", "net.ipv4.tcp_wmem=4096 8192 16384", "net.core.rmem_max=1"],
         KnobKind::Whole { .. } => vec!["1", "2", "3", "40"],
         KnobKind::Bytes { .. } => vec!["1", "4", "1,64KiB", "65508", "1GiB", "4,200001"],
         KnobKind::Duration { .. } => vec!["40ms", "1s"],

@@ -27,6 +27,31 @@ fn without_flags_every_transport_is_measured_once_in_each_block() {
 }
 
 #[test]
+fn kernel_settings_combine_and_take_turns_in_each_block() {
+    let (sack, stamps) = ("net.ipv4.tcp_sack=0,1,0", "net.ipv4.tcp_timestamps=0,1");
+    let plan = round_trip(&[("transport", "tcp"), ("rounds", "2"), ("sysctl", sack), ("sysctl", stamps)]).unwrap();
+    let labels: Vec<String> = plan.cases.iter().map(|case| case.sysctls.to_string()).collect();
+    let expected = ["0 0", "0 1", "1 0", "1 1"].map(|pair| {
+        let (one, other) = pair.split_once(' ').unwrap();
+        format!("net.ipv4.tcp_sack={one} net.ipv4.tcp_timestamps={other}")
+    });
+    assert_eq!(labels, expected, "a value given twice is one");
+    for block in 0..2 {
+        let of_block = plan.rounds.iter().filter(|order| order.block == block);
+        assert_eq!(of_block.map(|order| order.case.id()).collect::<BTreeSet<_>>().len(), 4);
+    }
+    let refused = |value: &str| refusal(&[("transport", "tcp"), ("sysctl", value)]);
+    assert!(refused("net.core.rmem_max=1,2").contains("cannot be changed for a round alone"));
+    assert!(refused("net.ipv4..x=1").contains("is no name of a kernel setting"));
+    let twice = [("transport", "tcp"), ("sysctl", "net.ipv4.tcp_sack=0"), ("sysctl", "net.ipv4.tcp_sack=1")];
+    assert!(refusal(&twice).contains("--sysctl net.ipv4.tcp_sack is given twice"));
+    let many = (0..2000).map(|value| value.to_string()).collect::<Vec<_>>().join(",");
+    let (one, other) = (format!("net.ipv4.tcp_sack={many}"), format!("net.ipv4.tcp_timestamps={many}"));
+    let too_many = [("transport", "tcp"), ("sysctl", one.as_str()), ("sysctl", other.as_str())];
+    assert!(refusal(&too_many).contains("more than"));
+}
+
+#[test]
 fn once_rounds_are_done_so_is_the_experiment() {
     let order = round_trip(&[("transport", "tcp")]).unwrap().only_order().clone();
     let done = failed(&[order]);

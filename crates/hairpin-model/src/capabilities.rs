@@ -28,6 +28,8 @@ pub struct HostCapabilities {
     pub waking_round_trip_ns: fn() -> u64,
     /// The links that can be between the ends.
     pub links: LinkCapabilities,
+    /// Whether a round can have its own value of the kernel setting of that name. It is tried when it is asked.
+    pub may_set: fn(&str) -> Result<(), WhyNot>,
 }
 
 /// Which emulated links there are, and whether they can run here.

@@ -9,6 +9,7 @@ use crate::exchange::Exchange;
 use crate::fields::{at_least_one, is_default};
 use crate::flow::Flow;
 use crate::quantities::{duration_argument, exact_duration};
+use crate::sysctls::Sysctls;
 use crate::words;
 
 words! {
@@ -155,6 +156,9 @@ pub struct Case {
     pub ends: EndSettings,
     /// The path between them.
     pub path: Path,
+    /// Kernel settings below `net.` and their values. Where there are any, the round runs in a network namespace of its own.
+    #[serde(default, skip_serializing_if = "Sysctls::is_empty")]
+    pub sysctls: Sysctls,
     /// A fault injected in the server, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected_fault: Option<InjectedFault>,
@@ -176,6 +180,7 @@ impl Case {
                 cpu_idle: CpuIdle::Deep,
             },
             path: Path::loopback(),
+            sysctls: Sysctls::default(),
             injected_fault: None,
             replicate: 0,
         }
@@ -229,10 +234,16 @@ impl Case {
     /// The case in a line of words for tables: only what differs from the plainest case is said.
     #[must_use]
     pub fn label(&self) -> String {
+        self.words().join(" ")
+    }
+
+    /// The parts of the label, a word or two each.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
         let transports: Vec<&str> = self.flows.iter().map(|flow| flow.transport.as_str()).collect();
         let mut words = vec![transports.join("+"), self.ends.waiting.to_string(), self.ends.placement.to_string()];
         words.extend(self.details());
-        words.join(" ")
+        words
     }
 
     /// What sets this case apart beyond transport, waiting and placement, a word or two each.
@@ -246,6 +257,7 @@ impl Case {
         if self.ends.cpu_idle == CpuIdle::Shallow {
             words.push("CPUs kept awake".to_owned());
         }
+        words.extend(self.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
         if self.is_emulated() {
             words.push(format!("over {}", self.path.name.as_ref().unwrap_or(&self.path.link)));
         }
@@ -286,6 +298,7 @@ mod tests {
             case.clone().with(|changed| changed.flow_mut().load.set_sizes(4, 5)),
             case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow),
             case.clone().with(|changed| changed.replicate = 1),
+            case.clone().with(|changed| changed.sysctls = "net.ipv4.tcp_sack=0".parse().unwrap()),
             case.clone().with(|changed| changed.flow_mut().load = changed.flow().load.paced(1000.0)),
         ];
         for other in others {

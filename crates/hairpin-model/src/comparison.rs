@@ -12,8 +12,9 @@ pub struct ComparisonReport {
     pub baseline: String,
     /// The candidate run.
     pub candidate: String,
-    /// The links where each run went over one and the two are not the same; null elsewhere.
-    pub links: Option<DifferentLinks>,
+    /// The one choice in which every case of the baseline differs from every case of the candidate (`option nodelay`, `size`,
+    /// `link`), and without which the cases were paired; null where cases are the same in both.
+    pub differs: Option<Unlike>,
     /// Cases of both runs whose figures must not be used in one of them or in both.
     pub invalid: Vec<InvalidCase>,
     /// One row for each case and figure that both runs have.
@@ -26,15 +27,6 @@ pub struct ComparisonReport {
     pub cautions: Vec<Caution>,
     /// Budgets that were checked.
     pub budgets: Vec<BudgetResult>,
-}
-
-/// The links of two runs of which each went over one throughout, and not over the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DifferentLinks {
-    /// The baseline's: its name, or its line where it has none or where both are called the same.
-    pub baseline: String,
-    /// The candidate's.
-    pub candidate: String,
 }
 
 /// A case whose figures must not be used.

@@ -65,11 +65,12 @@ impl Kind {
     }
 }
 
-/// What the cases measure: `a round trip`, or `a round trip or an exchange`.
+/// What the cases with a latency measure: `a round trip`, or `a round trip or an exchange`.
 #[must_use]
-pub fn things(cases: &[CaseSummary]) -> String {
+pub fn things_with_latency(cases: &[CaseSummary]) -> String {
     let has = |kind: &Kind| cases.iter().any(|row| Kind::of(&row.case) == *kind);
-    let things: Vec<&str> = Kind::ALL.iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
+    let things: Vec<&str> =
+        [Kind::RoundTrips, Kind::Exchanges].iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
     things.join(" or ")
 }
 

@@ -41,6 +41,7 @@ pub mod schema;
 mod selector;
 pub mod shell;
 pub mod summary;
+pub mod sysctls;
 pub mod time_sequence;
 pub mod trace;
 pub mod upgrade;

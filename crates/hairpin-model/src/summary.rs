@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::case::{Case, Path, Placement, Waiting};
 use crate::fact::Fact;
-use crate::fields::at_least_one;
+use crate::fields::{at_least_one, is_default};
 use crate::figure::Figure;
 use crate::flow::Flow;
 use crate::ledger::Ledger;
@@ -19,7 +19,8 @@ use crate::words;
 pub struct RoundFigures {
     /// Measured messages that were answered.
     pub samples: u64,
-    /// Latency percentiles of the round, in ns, from its histogram.
+    /// Latency percentiles of the round, in ns, from its histogram; a stream has none.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub latency_ns: Percentiles,
     /// Service time (from the actual send) percentiles; only in an open loop.
     pub service_ns: Option<Percentiles>,
@@ -162,10 +163,21 @@ pub struct RoundPoint {
     pub p90_ns: Option<f64>,
     /// Its 99th percentile, in ns.
     pub p99_ns: f64,
-    /// Its greatest, in ns.
+    /// Its maximum, in ns.
     pub max_ns: f64,
     /// Answers a second.
     pub rate_per_s: f64,
+    /// Messages sent that did not arrive in time: lost, late or unexplained.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// Bytes of messages that the receiver of a stream received a second; null for other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_bytes_per_s: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One flow of a case over its rounds.
@@ -254,6 +266,9 @@ pub struct CaseSummary {
     pub rounds: u64,
     /// Rounds that failed, with their causes.
     pub failed_rounds: Vec<String>,
+    /// When each of these began, in ns since the run began; empty in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_rounds_started_ns: Vec<u64>,
     /// The state of the machine that the figures stand for; null in runs without a probe.
     #[serde(default)]
     pub state: Option<StateShare>,

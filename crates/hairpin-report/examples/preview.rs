@@ -16,6 +16,7 @@ fn main() {
     let run = match words.next().as_deref() {
         Some("small-writes") => support::small_writes::run(false),
         Some("captured") => support::small_writes::run(true),
+        Some("bulk") => support::bulk::run(),
         Some("links") => support::links::run(),
         Some("link") => support::links::run_over(&words.next().unwrap_or_else(|| "home-uplink".to_owned())),
         _ => support::survey(1),

@@ -1,7 +1,8 @@
 //! What the reader must know before trusting figures: a quick run, the machine's states, missing intervals, tails that tell
 //! another winner.
 
-use hairpin_model::figure::NoInterval;
+use hairpin_model::figure::{Figure, NoInterval};
+use hairpin_model::parse;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Tail, Verdict};
@@ -39,6 +40,26 @@ fn example_of_slowed(run: &Run) -> Option<String> {
     };
     let examples = run.cases.iter().filter_map(in_both);
     examples.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, example)| example)
+}
+
+/// That `--until` was not reached, with the widest row.
+pub(crate) fn until_missed(run: &Run) -> Option<String> {
+    let text = run.plan.knobs.iter().find(|(name, _)| name == "until").and_then(|(_, texts)| texts.first())?;
+    let wanted = parse::share(text).ok()?;
+    let p50s = run.cases.iter().filter(|row| row.valid).filter_map(|row| Some((row, row.flow().latency_ns.p50?)));
+    let half = |p50: &Figure| Some((p50.high? / p50.low?).sqrt() - 1.0);
+    if let Some((row, _)) = p50s.clone().find(|(_, p50)| half(p50).is_none()) {
+        return Some(format!(
+            "--until {text} was not reached: {} has no interval (hint: a longer --at-most)",
+            row.label
+        ));
+    }
+    let halves = p50s.filter_map(|(row, p50)| Some((row, half(&p50)?)));
+    let (widest, half) = halves.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    let share = quantities::share(half);
+    let label = &widest.label;
+    (half > wanted)
+        .then(|| format!("--until {text} was not reached: {label} has +-{share} (hint: a longer --at-most)"))
 }
 
 /// Why figures have no interval, and what would give one: one line for each reason.

@@ -24,8 +24,18 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
     match run.state {
         State::Complete => None,
         State::Interrupted => Some(format!("PARTIAL RUN: ended by the user; {of}.")),
-        State::Running => Some(format!("PARTIAL RUN: still running, or killed; {of}.")),
+        State::Running => Some(match not_saved(run) {
+            Some(cause) => format!("PARTIAL RUN: not all was saved: {cause}; {of}."),
+            None => format!("PARTIAL RUN: still running, or killed; {of}."),
+        }),
     }
+}
+
+/// The first cause why something of the run is not on the disk.
+fn not_saved(run: &Run) -> Option<String> {
+    let (first, more) = run.unsaved.split_first()?;
+    let more = if more.is_empty() { String::new() } else { format!("; and {} more", more.len()) };
+    Some(format!("{}{more}", first.cause))
 }
 
 /// Rounds that were measured: the timed ones that are in the figures, and those of the evidence.
@@ -55,6 +65,9 @@ pub(crate) fn rounds(run: &Run) -> String {
 /// What the reader must know before using all figures: failed rounds, invalid cases.
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let mut cautions = links::cautions(run);
+    if let Some(cause) = not_saved(run).filter(|_| run.state != State::Running) {
+        cautions.push(format!("Not all was saved: {cause}."));
+    }
     if run.failed_rounds() > 0 {
         cautions.push(format!("{} failed; see the causes below.", counted(run.failed_rounds() as u64, "round")));
     }

@@ -209,47 +209,223 @@ fn a_blank_chart_would_be_noticed() {
     assert!(pixels < 60, "{pixels} pixels of series without any chart: the other test could not fail");
 }
 
-/// The widest page that each element makes at that width, as the page's own script in a frame of it says.
-fn overflow(browser: &Path, page: &str, width: usize) -> String {
-    const MEASURE: &str = "<script>addEventListener('load', function () {\
-        document.querySelectorAll('details').forEach(function (one) { one.open = true; });\
-        var root = document.documentElement, bad = [];\
-        document.querySelectorAll('main *').forEach(function (one) {\
-            if (one.closest('.scroll, svg, .link-path, .tabs > input')) { return; }\
-            if (one.getBoundingClientRect().right > root.clientWidth + 1) { bad.push(one.tagName + '.' + one.className); }\
-        });\
-        parent.postMessage(root.clientWidth + ' wide, scrolls to ' + root.scrollWidth + ', beyond: ' + bad.join(' '), '*');\
-        });</script></body>";
+/// Said by a page in a frame: its width, that of its content, what reaches beyond the window with everything opened, how far
+/// down the answer ends and the first chart or table begins, and which tables have to be scrolled.
+const MEASURE: &str = "<script>addEventListener('load', function () {\
+    var root = document.documentElement, bad = [], hidden = [];\
+    function all(selector) { return Array.from(document.querySelectorAll(selector)); }\
+    function box(selector) { return document.querySelector(selector).getBoundingClientRect(); }\
+    var first = [Math.round(box('h1').bottom), Math.round(box(document.querySelector('.more') ? '.more' : 'h1').bottom), Math.round(box('.ranking, main table').top)];\
+    all('details').forEach(function (one) { one.open = true; });\
+    all('main *').forEach(function (one) {\
+        if (one.closest('.scroll, svg, .link-path, .tabs > input')) { return; }\
+        if (one.getBoundingClientRect().right > root.clientWidth + 1) { bad.push(one.tagName + '.' + one.className); }\
+    });\
+    all('#summary .scroll').forEach(function (one) { if (one.scrollWidth > one.clientWidth + 1) { hidden.push(one.scrollWidth); } });\
+    var said = { width: root.clientWidth, content: root.scrollWidth, beyond: bad.join(' '), first: first, scrolled: hidden.join(' '),\
+        dark: matchMedia('(prefers-color-scheme: dark)').matches };\
+    parent.postMessage({ name: name, said: said }, '*');\
+    });</script></body>";
+
+/// What scripts in pages say, each page in a frame of its own: `(name, width, page)`, the page with its script.
+fn told(browser: &Path, dark: bool, frames: &[(String, usize, String)]) -> serde_json::Value {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("the page is written");
-    file("report.html", &page.replacen("</body>", MEASURE, 1));
-    let frame = format!(
-        "<body><script>onmessage = function (said) {{ document.title = said.data; }};</script>\
-         <iframe src='report.html' width={width} height=800 style='border:0'></iframe></body>"
-    );
-    file("frame.html", &frame);
+    let mut around = "<!doctype html><meta name=color-scheme content='light dark'><body><script>var told = {}; onmessage = function (said) \
+        { told[said.data.name] = said.data.said; document.title = JSON.stringify(told); };</script>"
+        .to_owned();
+    for (number, (name, width, page)) in frames.iter().enumerate() {
+        file(&format!("{number}.html"), page);
+        around.push_str(&format!(
+            "<iframe name='{name}' src='{number}.html' width={width} height=800 style='border:0'></iframe>"
+        ));
+    }
+    file("frames.html", &around);
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"])
         .args(["--no-first-run", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"])
         .args(["--timeout=60000", "--virtual-time-budget=5000", "--dump-dom"])
+        .arg(format!("--blink-settings=preferredColorScheme={}", if dark { 0 } else { 1 }))
         .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-        .arg(format!("file://{}", folder.path().join("frame.html").display()))
+        .arg(format!("file://{}", folder.path().join("frames.html").display()))
         .stderr(Stdio::null())
         .output()
         .expect("the browser starts");
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).expect("it measured").0.to_owned()
+    let title = dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).expect("it measured").0;
+    let told: serde_json::Value = serde_json::from_str(title).expect("it says JSON");
+    assert_eq!(told.as_object().map(serde_json::Map::len), Some(frames.len()), "each page said something");
+    told
+}
+
+/// The kinds of run that a page is made of.
+fn runs() -> [(&'static str, hairpin_model::run::Run); 5] {
+    [
+        ("survey", support::survey(1)),
+        ("slowed", support::slowed_survey()),
+        ("small-writes", support::small_writes::run(true)),
+        ("bulk", support::bulk::run()),
+        ("links", support::links::run()),
+    ]
 }
 
 #[test]
 #[ignore = "needs chromium"]
-fn nothing_is_wider_than_the_window() {
+fn the_answer_is_on_the_first_screen_and_nothing_is_wider_than_the_window() {
     let browser = or_skip!(chromium());
-    for run in [support::survey(1), support::small_writes::run(true), support::links::run()] {
-        let page = hairpin_report::html::render(&run);
-        for width in [1280, 1000, 390] {
-            let said = overflow(&browser, &page, width);
-            assert_eq!(said, format!("{width} wide, scrolls to {width}, beyond: "), "{}", run.plan.experiment);
+    let mut frames = Vec::new();
+    for (name, run) in runs() {
+        let page = hairpin_report::html::render(&run).replacen("</body>", MEASURE, 1);
+        frames.extend([1280, 1000, 390].map(|width| (format!("{name} at {width}"), width, page.clone())));
+    }
+    for dark in [false, true] {
+        let told = told(&browser, dark, &frames);
+        for (name, width, _) in &frames {
+            let said = &told[name];
+            assert_eq!(said["dark"], dark, "{name}");
+            assert_eq!((&said["width"], &said["content"]), (&(*width).into(), &(*width).into()), "{name}: {said}");
+            assert_eq!(said["beyond"], "", "{name}: {said}");
+            assert!(on_first_screen(said), "{name}: {said}");
+            assert!(*width < 1280 || said["scrolled"] == "", "{name}: all columns fit a desk: {said}");
         }
     }
 }
+
+/// Whether the headline and the answer end, and the first chart or table begins, above 800 pixels.
+fn on_first_screen(said: &serde_json::Value) -> bool {
+    let places = said["first"].as_array().expect("three places");
+    places.len() == 3 && places.iter().all(|place| place.as_f64().is_some_and(|place| place > 0.0 && place < 800.0))
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn an_answer_that_is_further_down_would_be_noticed() {
+    let browser = or_skip!(chromium());
+    let page = hairpin_report::html::render(&support::survey(1)).replacen("</body>", MEASURE, 1);
+    let lower = page.replacen("</head>", "<style>.more { padding-top: 700px }</style></head>", 1);
+    let wide = page.replacen("</head>", "<style>#findings { width: 500px }</style></head>", 1);
+    let frames = [("lower".to_owned(), 390, lower), ("wide".to_owned(), 390, wide)];
+    let told = told(&browser, false, &frames);
+    assert!(!on_first_screen(&told["lower"]), "{told}");
+    assert_eq!(told["wide"]["content"], 514, "{told}");
+    assert!(told["wide"]["beyond"].as_str().is_some_and(|beyond| beyond.contains("SECTION")), "{told}");
+}
+
+/// Sorts the first table by its p50 twice, by a click and by a key as a browser gives it to a button, and says the order of
+/// the figures; then shows a curve that was hidden, and closes the method's details again before it is printed.
+const USE: &str = "<script>addEventListener('load', function () {\
+    var table = document.querySelector('table.sortable');\
+    var header = Array.from(table.tHead.rows[0].cells).find(function (cell) { return cell.textContent === 'p50'; });\
+    function keys() { return Array.from(table.tBodies[0].rows).map(function (row) { return Number(row.cells[header.cellIndex].dataset.key); }); }\
+    var button = header.querySelector('button'), said = { before: header.getAttribute('aria-sort') };\
+    button.focus();\
+    said.focused = document.activeElement === button;\
+    said.outline = getComputedStyle(button).outlineStyle;\
+    button.click();\
+    said.up = keys(); said.first = header.getAttribute('aria-sort');\
+    button.click();\
+    said.down = keys(); said.second = header.getAttribute('aria-sort');\
+    var name = document.querySelector('.legend button[aria-pressed=false]');\
+    said.gone = document.querySelectorAll('.curve.gone').length;\
+    name.click();\
+    said.shown = document.querySelectorAll('.curve.gone').length; said.pressed = name.getAttribute('aria-pressed');\
+    said.unlabelled = Array.from(document.querySelectorAll('button')).filter(function (one) { return !one.textContent.trim(); }).length;\
+    dispatchEvent(new Event('beforeprint'));\
+    said.closed = document.querySelectorAll('.finding details:not([open]), #method details:not([open])').length;\
+    parent.postMessage({ name: name_of_page, said: said }, '*');\
+    }); var name_of_page = name;</script></body>";
+
+#[test]
+#[ignore = "needs chromium"]
+fn tables_are_sorted_by_value_and_curves_are_shown_by_buttons() {
+    let browser = or_skip!(chromium());
+    let page = hairpin_report::html::render(&support::survey(1)).replacen("</body>", USE, 1);
+    let told = told(&browser, false, &[("survey".to_owned(), 1280, page)]);
+    let said = &told["survey"];
+    let numbers = |name: &str| -> Vec<f64> {
+        said[name].as_array().expect("a list").iter().filter_map(serde_json::Value::as_f64).collect()
+    };
+    let (up, down) = (numbers("up"), numbers("down"));
+    assert!(up.len() > 30 && up.is_sorted(), "{up:?}");
+    assert!(up.iter().rev().eq(down.iter()), "{down:?}");
+    assert_eq!(
+        (&said["before"], &said["first"], &said["second"]),
+        (&serde_json::Value::Null, &"ascending".into(), &"descending".into())
+    );
+    assert_eq!((&said["focused"], &said["outline"]), (&true.into(), &"solid".into()), "focus is visible");
+    assert_eq!(said["gone"].as_u64(), said["shown"].as_u64().map(|left| left + 1), "one more is drawn");
+    assert_eq!(
+        (&said["pressed"], &said["unlabelled"], &said["closed"]),
+        (&"true".into(), &0.into(), &0.into()),
+        "{said}"
+    );
+}
+
+/// Says whether all that has text can be reached where the page's own script is taken out: visible, or below a summary, or in a
+/// panel that a radio button shows.
+const WITHOUT_SCRIPT: &str = "<script>addEventListener('load', function () {\
+    Array.from(document.querySelectorAll('details')).forEach(function (one) { one.open = true; });\
+    var unseen = new Set(), inputs = Array.from(document.querySelectorAll('.tabs > input'));\
+    function of(all) { return all.filter(function (one) { return !one.checkVisibility(); }); }\
+    var leaves = Array.from(document.querySelectorAll('main p, main li, main td, main th, main figure, main svg.chart, main .curve'));\
+    var hidden = of(leaves);\
+    inputs.forEach(function (input) { input.checked = true; hidden = of(hidden); });\
+    hidden = hidden.filter(function (one) { return !one.closest('.with-script'); });\
+    parent.postMessage({ name: name, said: { leaves: leaves.length, hidden: hidden.length } }, '*');\
+    });</script></body>";
+
+#[test]
+#[ignore = "needs chromium"]
+fn everything_can_be_reached_without_the_script() {
+    let browser = or_skip!(chromium());
+    let frames = runs().map(|(name, run)| {
+        let page = hairpin_report::html::render(&run);
+        let (before, own) = page.split_once("<script>").expect("the page has one script");
+        let (_, after) = own.split_once("</script>").expect("its end");
+        (name.to_owned(), 1280, format!("{before}{}", after.replacen("</body>", WITHOUT_SCRIPT, 1)))
+    });
+    let told = told(&browser, false, &frames);
+    for (name, ..) in &frames {
+        assert!(told[name]["leaves"].as_u64().is_some_and(|leaves| leaves > 100), "{name}: {told}");
+        assert_eq!(told[name]["hidden"], 0, "{name}: {told}");
+    }
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn a_page_in_dark_colours_is_printed_black_on_white_and_whole() {
+    let browser = or_skip!(chromium());
+    for (name, run) in runs() {
+        // As on paper: the rules for print hold on the screen too, and the reader has chosen dark colours.
+        let page = hairpin_report::html::render(&run).replace("@media print {", "@media all {").replacen(
+            "<html lang=\"en\">",
+            "<html lang=\"en\" data-theme=\"dark\">",
+            1,
+        );
+        let page = page.replacen("</body>", PRINTED, 1);
+        let told = told(&browser, true, &[(name.to_owned(), 700, page)]);
+        let said = &told[name];
+        assert_eq!((&said["paper"], &said["ink"]), (&"rgb(255, 255, 255)".into(), &"rgb(0, 0, 0)".into()), "{name}");
+        assert_eq!((&said["content"], &said["closed"]), (&700.into(), &0.into()), "{name}: {said}");
+        assert_eq!(
+            (&said["panels"], &said["cut"], &said["apart"]),
+            (&0.into(), &"".into(), &0.into()),
+            "{name}: {said}"
+        );
+    }
+}
+
+/// Says how the page looks on paper: its colours and width, details that are closed, panels that are hidden, tables that are
+/// cut, and findings or charts that a page may break.
+const PRINTED: &str = "<script>addEventListener('load', function () {\
+    dispatchEvent(new Event('beforeprint'));\
+    var style = getComputedStyle(document.body);\
+    function all(selector) { return Array.from(document.querySelectorAll(selector)); }\
+    function count(selector, is) { return all(selector).filter(is).length; }\
+    var cut = all('.scroll').filter(function (one) { return one.checkVisibility() && one.firstElementChild.getBoundingClientRect().right > 701; });\
+    parent.postMessage({ name: name, said: { paper: style.backgroundColor, ink: style.color, content: document.documentElement.scrollWidth,\
+        closed: all('.finding details:not([open]), #method details:not([open])').length,\
+        panels: count('.panel, .panel > h3', function (one) { return !one.checkVisibility(); }),\
+        cut: cut.map(function (one) { return one.getAttribute('aria-label'); }).join(','),\
+        apart: count('.finding, .panel-small, .panel > .plot, .plot.sequence, figure.over-time, .lane-row, tr', function (one) { return getComputedStyle(one).breakInside !== 'avoid'; }) } }, '*');\
+    });</script></body>";

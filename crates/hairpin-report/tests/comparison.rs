@@ -1,8 +1,6 @@
 //! The text of runs compared.
 
-use hairpin_model::comparison::{
-    BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
-};
+use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::summary::Verdict;
 use hairpin_report::terminal::{Look, render_comparison};
@@ -27,7 +25,7 @@ fn comparison() -> ComparisonReport {
     ComparisonReport {
         baseline: "hairpin-runs/2026-11-20-survey".to_owned(),
         candidate: "hairpin-runs/2026-11-21-survey".to_owned(),
-        links: None,
+        differs: None,
         invalid: Vec::new(),
         rows: vec![
             row("tcp block same-cpu", "p50", 13_400.0, 13_450.0, Verdict::CannotTell),
@@ -117,15 +115,16 @@ fn the_side_that_may_not_be_used_is_named() {
 }
 
 #[test]
-fn different_links_are_told_in_the_first_lines() {
-    let (baseline, candidate) = ("bridged-vm".to_owned(), "bridged-vm up.loss=10%".to_owned());
-    let report = ComparisonReport { links: Some(DifferentLinks { baseline, candidate }), ..comparison() };
+fn what_differs_is_told_first() {
+    let differs =
+        Unlike { what: "option nodelay".to_owned(), baseline: "on".to_owned(), candidate: "off".to_owned() };
+    let report = ComparisonReport { differs: Some(differs), ..comparison() };
     let text = render_comparison(&report, &plain(100));
-    let second = "The two runs used different links: bridged-vm and bridged-vm up.loss=10%.";
-    assert_eq!(text.lines().nth(1), Some(second), "{text}");
-    assert!(!render_comparison(&comparison(), &plain(100)).contains("different links"));
+    assert!(text.starts_with("The runs differ in: option nodelay (on, off).\n3 figures compared"), "{text}");
+    assert!(!render_comparison(&comparison(), &plain(100)).contains("differ in"));
     let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render_comparison(&report)).unwrap();
-    assert_eq!(json["links"]["candidate"], "bridged-vm up.loss=10%");
+    let expected = serde_json::json!({"what": "option nodelay", "baseline": "on", "candidate": "off"});
+    assert_eq!(json["differs"], expected);
 }
 
 #[test]

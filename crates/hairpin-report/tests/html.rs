@@ -562,16 +562,18 @@ fn the_same_run_gives_the_same_bytes() {
 }
 
 #[test]
-fn rounds_in_the_other_state_of_the_machine_are_faint_and_have_a_table() {
+fn rounds_of_a_slowed_machine_have_a_ring_that_the_legend_explains_and_a_table() {
     let run = support::slowed_survey();
     let page = render(&run);
     let (_, table) = page.split_once("Rounds in the other state of the machine</h3>").expect("there is the table");
     let (table, _) = table.split_once("</table>").expect("it ends");
     assert_eq!(table.matches("<tr").count(), 2, "a head and the one case with figures: {table}");
     assert!(table.contains("40\u{a0}%") && table.contains("5.70"), "{table}");
-    let slowed = page.matches("class=\"mark other\"").count();
+    let rings =
+        page.matches("<circle class=\"slowed\" cx=\"").count() - page.matches("</svg>machine slowed</li>").count();
     let slowed_rounds = run.cases.iter().flat_map(|row| &row.round_points).filter(|point| point.state == 1).count();
-    assert_eq!(slowed, slowed_rounds);
+    assert_eq!(rings, slowed_rounds);
+    assert_eq!(page.matches("</svg>machine slowed</li>").count(), 3, "in the legend of each group");
     let usual = render(&support::survey(1));
-    assert!(!usual.contains("other state") && !usual.contains("mark other\""));
+    assert!(!usual.contains("other state") && !usual.contains("machine slowed"));
 }

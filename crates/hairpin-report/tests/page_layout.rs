@@ -51,3 +51,154 @@ fn a_traced_exchange_has_a_bar_to_scale() {
     assert!((sum - 100.0).abs() < 0.1, "{sum}");
     assert!(bar.contains("to scale: held by Nagle&#39;s algorithm "), "the longest part first");
 }
+
+#[test]
+fn streams_are_ranked_by_goodput_and_nothing_is_said_of_round_trips() {
+    let run = support::bulk::run();
+    let page = render(&run);
+    assert_eq!(page.matches("<circle class=\"p50\"").count(), run.cases.len(), "a lane each");
+    assert_eq!(page.matches("<svg class=\"chart rounds\"").count(), run.cases.len());
+    for said in
+        ["Goodput of one-way streams", ": goodput 8.25\u{a0}GB/s (95 % interval ", "The goodput of each round"]
+    {
+        assert!(page.contains(said), "{said}");
+    }
+    let text = &page[page.find("<main>").expect("the page")..page.find("<script>").expect("its script")];
+    for not_said in ["round trip", "p50</", "p99", "atency", "id=\"percentiles\"", "no ranking to draw"] {
+        assert!(!text.contains(not_said), "{not_said}");
+    }
+    assert!(!render(&support::survey(1)).contains("oodput"), "and nothing of goodput where there is none");
+}
+
+#[test]
+fn losses_and_failed_rounds_have_marks_that_the_legend_explains() {
+    let run = support::bulk::run();
+    let page = render(&run);
+    let keys = |text: &str| page.matches(&format!("</svg>{text}</li>")).count();
+    let marks = |class: &str| page.matches(&format!("class=\"{class}\" href=\"#m-{class}\"")).count();
+    assert_eq!(
+        (keys("messages lost in the round"), keys("round failed: no figure")),
+        (2, 1),
+        "of the groups that have them"
+    );
+    let lossy = run.cases.iter().flat_map(|row| &row.round_points).filter(|point| point.lost > 0).count();
+    assert_eq!(marks("lost") - 2, lossy);
+    assert_eq!(marks("failed") - 1, 1);
+    assert!(
+        page.contains("300 messages lost</title>")
+            && page.contains("<title>failed: round 3: the server is gone</title>")
+    );
+    assert!(page.contains("over the run; 10 rounds with losses\""), "and in words");
+}
+
+#[test]
+fn time_axes_begin_where_data_begin() {
+    let mut run = support::survey(1);
+    for point in run.cases.iter_mut().flat_map(|row| &mut row.round_points) {
+        point.started_ns += 500_000_000_000;
+    }
+    let page = render(&run);
+    let panel = &page[page.find("<svg class=\"chart rounds\"").expect("a panel")..];
+    let line = panel.split("<polyline class=\"body\" points=\"").nth(1).expect("its line");
+    let places: Vec<f64> = line
+        .split('"')
+        .next()
+        .expect("its points")
+        .split(' ')
+        .map(|point| point.split(',').next().expect("x").parse().expect("a number"))
+        .collect();
+    assert!(places[0] < 120.0 && places[9] > 880.0, "of 1000: {places:?}");
+    assert!(
+        !panel[..panel.find("</figure>").expect("its end")].contains(">0</text>"),
+        "no label before the first round"
+    );
+
+    let mut run = support::links::run();
+    let before = inner_corners(&render(&run));
+    for row in &mut run.cases {
+        let Some(shown) = row.path.relay.as_mut().and_then(|relay| relay.shown.as_mut()) else { continue };
+        for timeline in [&mut shown.up.timeline, &mut shown.down.timeline].into_iter().flatten() {
+            let counts = [&mut timeline.entered, &mut timeline.out, &mut timeline.queue_bytes_max];
+            for counts in counts.into_iter().chain(timeline.dropped.values_mut()) {
+                counts.splice(0..0, [0; 400]);
+                counts.extend([0; 400]);
+            }
+        }
+    }
+    assert!(before.len() > 100, "{before:?}");
+    assert_eq!(inner_corners(&render(&run)), before, "what happened stands where it stood without the empty ends");
+}
+
+/// Across, the corners of all surfaces over time, those at the ends left out.
+fn inner_corners(page: &str) -> Vec<String> {
+    let surfaces = page.split("<polygon class=\"surface entered\" points=\"").skip(1);
+    let corners = surfaces.flat_map(|rest| rest.split('"').next().unwrap_or_default().split(' '));
+    let across = corners.filter_map(|corner| Some(corner.split_once(',')?.0.to_owned()));
+    across.filter(|x| x != "0" && x != "1000").collect()
+}
+
+#[test]
+fn headings_are_in_order() {
+    for run in [support::survey(1), support::small_writes::run(true), support::links::run(), support::bulk::run()] {
+        let page = render(&run);
+        let levels: Vec<u8> = page
+            .match_indices("<h")
+            .filter_map(|(at, _)| page[at + 2..].bytes().next().filter(u8::is_ascii_digit))
+            .map(|digit| digit - b'0')
+            .collect();
+        assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1);
+        assert!(levels[0] == 1 && levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{levels:?}");
+        assert!(page.contains("<html lang=\"en\">"));
+    }
+}
+
+/// The relative luminance of a colour such as `#16191f` (WCAG 2.2).
+fn luminance(colour: &str) -> f64 {
+    let channel = |place: usize| {
+        let value = u8::from_str_radix(&colour[place..place + 2], 16).expect("a colour");
+        let share = f64::from(value) / 255.0;
+        if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+}
+
+#[test]
+fn text_has_the_contrast_that_wcag_asks_for_in_each_scheme() {
+    let page = render(&support::survey(1));
+    let schemes: Vec<&str> = page.split("--paper: #").skip(1).collect();
+    assert_eq!(schemes.len(), 4, "light, dark by preference, dark by the button, and paper");
+    for scheme in schemes {
+        let scheme = format!("--paper: #{scheme}");
+        let colour = |name: &str| {
+            let name = format!("--{name}: ");
+            let at = scheme.find(&name).expect("each scheme has it") + name.len();
+            &scheme[at..at + 7]
+        };
+        let pairs = [
+            ("ink", "paper"),
+            ("ink", "raised"),
+            ("soft", "paper"),
+            ("soft", "raised"),
+            ("soft", "faint"),
+            ("accent", "paper"),
+            ("bad", "paper"),
+            ("good", "good-paper"),
+            ("bad", "bad-paper"),
+            ("caution", "caution-paper"),
+        ];
+        for (text, ground) in pairs {
+            let (one, other) = (luminance(colour(text)), luminance(colour(ground)));
+            let contrast = (one.max(other) + 0.05) / (one.min(other) + 0.05);
+            assert!(contrast >= 4.5, "{text} {} on {ground} {}: {contrast:.2}", colour(text), colour(ground));
+        }
+    }
+}
+
+#[test]
+fn no_more_sentences_than_a_phone_has_room_for_stand_above_the_ranking() {
+    let page = render(&support::bulk::run());
+    let (shown, rest) = page.split_once("<details class=\"rest\">").expect("some are folded");
+    assert_eq!(shown.matches("messages lost: receive-buffer").count(), 3);
+    assert!(rest.contains("<summary>1 more sentence</summary>"));
+    assert!(!render(&support::survey(1)).contains("class=\"rest\""));
+}

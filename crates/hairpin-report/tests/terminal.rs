@@ -1,7 +1,7 @@
 //! The terminal text: snapshots that were read by people, and rules that hold for any run.
 
 use hairpin_model::case::{Case, InjectedFault};
-use hairpin_model::figure::Figure;
+use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::finding::Severity;
 use hairpin_model::flow::Load;
 use hairpin_model::options::{OptionName, Options};
@@ -201,6 +201,26 @@ fn a_traced_round_trip_is_named_by_its_transport_once() {
     let told = text.lines().filter(|line| line.starts_with("Tracing: ") || line.starts_with("Capture: "));
     let told: Vec<&str> = told.collect();
     assert!(told.len() >= 2 && told.iter().all(|line| line.contains("tcp") && !line.contains("tcp tcp")), "{told:?}");
+}
+
+#[test]
+fn a_share_that_was_not_reached_is_said_with_the_widest_row() {
+    let mut run = support::survey(1);
+    let until = |share: &str| vec![("until".to_owned(), vec![share.to_owned()])];
+    for row in &mut run.cases {
+        row.flow_mut().latency_ns.p50 = Some(Figure::new(10_000.0, 9_900.0, 10_100.0));
+    }
+    run.cases[1].flow_mut().latency_ns.p50 = Some(Figure::new(10_000.0, 9_000.0, 11_000.0));
+    let label = run.cases[1].label.clone();
+    let told = |run: &Run| joined(&render(run, &plain(200)));
+    assert!(!told(&run).contains("was not reached"));
+    run.plan.knobs = until("2%");
+    let expected = format!("--until 2% was not reached: {label} has +-11 % (hint: a longer --at-most)");
+    assert_eq!(told(&run).matches(&expected).count(), 1, "{}", told(&run));
+    run.plan.knobs = until("20%");
+    assert!(!told(&run).contains("was not reached"));
+    run.cases[1].flow_mut().latency_ns.p50 = Some(Figure::without(10_000.0, NoInterval::Trend));
+    assert!(told(&run).contains(&format!("--until 20% was not reached: {label} has no interval")), "{}", told(&run));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use hairpin_model::card::SavedCards;
 use hairpin_model::case::Case;
 use hairpin_model::names::distinct;
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::run::{Plan, Run, State};
+use hairpin_model::run::{Plan, Run, Skipped, State};
 use hairpin_model::samples::Samples;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::RoundTrace;
@@ -44,6 +44,10 @@ pub trait Watch {
     fn next(&mut self, order: &RoundOrder);
     /// It is done.
     fn done(&mut self, record: &RoundRecord);
+    /// A case is given up, as its rounds fail with that cause.
+    fn given_up(&mut self, _case: &Skipped, _failure: &Failure) {}
+    /// A round that was ordered is left out, as its case was given up.
+    fn left_out(&mut self) {}
 }
 
 /// Carries the task out: `run` comes in with its head filled and goes out complete or interrupted.
@@ -65,8 +69,10 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
         }
         run.plan.cases.extend(cases);
         run.skipped.extend(skipped);
+        let before = run.rounds.len();
         run_all(task, &mut digest, &mut run, &rounds, watch);
-        if run.state == State::Interrupted {
+        // All cases that are left were given up: the next step would be the same.
+        if run.state == State::Interrupted || run.rounds.len() == before {
             break;
         }
         if task.knobs.is_given("until") {
@@ -101,15 +107,53 @@ fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundO
     save_head(task, run);
     watch.ordered(rounds.len());
     for order in rounds {
+        if is_given_up(&run.rounds, &order.case.id()) {
+            run.plan.rounds_ordered -= 1;
+            watch.left_out();
+            continue;
+        }
         watch.next(order);
         let record = one_round(task, digest, run, order);
         watch.done(&record);
         run.rounds.push(record);
+        give_up_where_hopeless(run, &order.case, watch);
         if task.engine.stop.load(Ordering::Relaxed) {
             run.state = State::Interrupted;
             return;
         }
     }
+}
+
+/// After so many rounds of a case in a row that failed alike, it is given up.
+const ALIKE: usize = 3;
+
+/// Whether the last rounds of that case, of whatever purpose, failed with one and the same cause.
+fn is_given_up(rounds: &[RoundRecord], case_id: &str) -> bool {
+    let mut last = rounds.iter().rev().filter(|round| round.case_id == case_id).take(ALIKE);
+    let Some(Outcome::Failed(failure)) = last.next().map(|round| &round.outcome) else { return false };
+    // Ports and the like differ.
+    let kind = |cause: &str| cause.replace(|letter: char| letter.is_ascii_digit(), "");
+    let is_alike = |round: &RoundRecord| match &round.outcome {
+        Outcome::Failed(other) => kind(&other.cause) == kind(&failure.cause),
+        Outcome::Measured(_) => false,
+    };
+    last.filter(|round| is_alike(round)).count() == ALIKE - 1
+}
+
+/// Records that no more rounds of the case will run, and tells it at once.
+fn give_up_where_hopeless(run: &mut Run, case: &Case, watch: &mut dyn Watch) {
+    let Some(Outcome::Failed(failure)) = run.rounds.last().map(|round| &round.outcome) else { return };
+    if !is_given_up(&run.rounds, &case.id()) {
+        return;
+    }
+    // The cause stands with the failed rounds.
+    let given_up = Skipped {
+        transport: case.flow().transport.clone(),
+        case: Some(case.label()),
+        reason: format!("given up after {ALIKE} rounds in a row failed alike"),
+    };
+    watch.given_up(&given_up, failure);
+    run.skipped.push(given_up);
 }
 
 /// One round: run, figures, saved at once.

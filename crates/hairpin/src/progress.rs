@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::quantities;
-use hairpin_model::round::{Outcome, RoundOrder, RoundRecord};
-use hairpin_model::run::Plan;
+use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::run::{Plan, Skipped};
 use hairpin_report::announcement;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -62,6 +62,17 @@ impl Watch for Progress {
             self.p50_ns.entry(record.case_id.clone()).or_default().push(p50_ns);
         }
         self.bar.inc(1);
+    }
+
+    fn given_up(&mut self, case: &Skipped, failure: &Failure) {
+        if !self.quiet {
+            let what = case.case.as_ref().unwrap_or(&case.transport);
+            self.bar.suspend(|| output::note(&format!("{what}: {}: {}", case.reason, failure.cause)));
+        }
+    }
+
+    fn left_out(&mut self) {
+        self.bar.set_length(self.bar.length().unwrap_or(0).saturating_sub(1));
     }
 }
 

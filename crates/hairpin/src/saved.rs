@@ -38,6 +38,7 @@ pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(RunFolder, Run),
 /// # Errors
 /// [`StoreError`] when samples or a trace cannot be read.
 pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
+    folder.refuse_missing_rounds()?;
     let mut digest = Digest::new();
     let mut samples_of = folder.samples()?;
     for record in &mut run.rounds {

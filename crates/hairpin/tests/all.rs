@@ -27,3 +27,4 @@ mod saved;
 mod scripting;
 mod small_writes;
 mod support;
+mod sysctls;

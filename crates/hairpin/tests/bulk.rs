@@ -3,10 +3,22 @@
 use serde_json::Value;
 
 use crate::json_contract::assert_kept;
-use crate::support::{Place, list, signal, text};
+use crate::support::{Place, list, rounds, signal, text};
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
+}
+
+#[test]
+fn rounds_of_a_stream_have_no_latencies() {
+    let place = Place::new();
+    let plan = ["bulk", "--transport", "pipe", "--count", "20", "--rounds", "1", "--out", "run", "--quiet"];
+    place.hairpin(&plan).with_code(0);
+    for round in rounds(&place.path("run")) {
+        let figures = &round["outcome"]["flows"][0]["figures"];
+        assert_eq!((&figures["samples"], figures.get("latency_ns")), (&20.into(), None), "{round}");
+    }
+    place.hairpin(&["analyse", "run"]).with_code(0);
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn invalid_cases_are_said_first_and_their_run_is_named() {
 }
 
 #[test]
-fn runs_over_different_links_are_compared_on_request() {
+fn runs_over_different_links_are_compared_and_the_links_named() {
     let place = two_runs();
     edit_json(&place.path("slower").join("run.json"), |run| {
         for case in run["cases"].as_array_mut().expect("cases") {
@@ -177,12 +177,45 @@ fn runs_over_different_links_are_compared_on_request() {
             case["case"]["path"]["name"] = "bridged-vm".into();
         }
     });
-    let ran = compare(&place, &["base", "slower"]).refused();
-    assert!(ran.stderr.contains("plan: links: none against bridged-vm (delay=2ms)\n"), "{ran:#?}");
-    let shown = compare(&place, &["base", "slower", "--allow-unlike"]).with_code(0).stdout;
-    assert!(shown.starts_with("6 figures compared: 6 slower"), "{shown}");
-    let second = "The two runs used different links: loopback and bridged-vm.";
-    assert_eq!(shown.lines().nth(1), Some(second), "{shown}");
+    let shown = compare(&place, &["base", "slower"]).with_code(0).stdout;
+    let first = "The runs differ in: link (loopback, bridged-vm).\n6 figures compared: 6 slower";
+    assert!(shown.starts_with(first), "{shown}");
+}
+
+#[test]
+fn runs_that_differ_in_one_choice_are_compared_and_it_is_named_first() {
+    let place = Place::new();
+    for (out, more) in [
+        ("on", &["--transport", "tcp", "--option", "nodelay=on"][..]),
+        ("off", &["--transport", "tcp", "--option", "nodelay=off"]),
+        ("plain", &["--transport", "tcp"]),
+        ("large", &["--transport", "tcp", "--size", "1KiB"]),
+        ("spin", &["--transport", "tcp", "--placement", "cross-cpu", "--waiting", "spin"]),
+        ("two", &["--transport", "tcp", "--placement", "cross-cpu"]),
+        ("udp", &["--transport", "udp"]),
+    ] {
+        let placement = ["--placement", "same-cpu"];
+        let placement = if more.contains(&"--placement") { &[][..] } else { &placement };
+        let plan = [&["round-trip", "--rounds", "4", "--count", "100", "--out", out], placement, more].concat();
+        place.hairpin(&plan).with_code(0);
+    }
+    for (before, after, what) in [
+        ("on", "off", "option nodelay (on, off)"),
+        ("plain", "large", "size (4 B, 1 KiB)"),
+        ("two", "spin", "waiting (block, spin)"),
+        ("plain", "two", "placement (same-cpu, cross-cpu)"),
+        ("plain", "udp", "transport (tcp, udp)"),
+    ] {
+        let shown = compare(&place, &[before, after]).with_code(0).stdout;
+        assert!(shown.starts_with(&format!("The runs differ in: {what}.\n2 figures compared")), "{what}: {shown}");
+    }
+    let printed = compare(&place, &["on", "off", "--json", "--budget", "p50=+100%"]).json();
+    let expected = serde_json::json!({"what": "option nodelay", "baseline": "on", "candidate": "off"});
+    assert_eq!((&printed["differs"], list(&printed["budgets"]).len()), (&expected, 1), "{printed}");
+    let ran = compare(&place, &["on", "large"]).refused();
+    let refused = "the runs have no case in common and differ in option nodelay (on against default), size (4 B against \
+                   1 KiB) (hint: compare runs that differ in one of these only)";
+    assert!(ran.stderr.contains(refused), "{ran:#?}");
 }
 
 #[test]
@@ -269,7 +302,9 @@ fn unlike_runs_are_compared_only_on_request() {
     ];
     place.hairpin(&other).with_code(0);
     let ran = compare(&place, &["base", "udp"]).refused();
-    assert!(ran.stderr.contains("the runs have no case in common (hint: "), "{ran:#?}");
+    let refused =
+        "the runs have no case in common and differ in transport (pipe and tcp against udp), which is not one value";
+    assert!(ran.stderr.contains(refused), "{ran:#?}");
     let other = [
         "round-trip",
         "--placement",

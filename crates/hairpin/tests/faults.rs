@@ -312,6 +312,10 @@ fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
     let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
     let saved = rounds(&place.path("run")).len();
     assert!(unsaved > 0 && saved > 0 && saved + unsaved == 20, "{saved} saved, {unsaved} not");
+    // The summary found no room either: a later reader is told why, and not that the run was killed.
+    let later = on_one_line(&place.hairpin(&["report", "run"]).stdout);
+    assert!(later.starts_with("PARTIAL RUN: not all was saved: round "), "{later}");
+    assert!(!later.contains("still running or was killed"), "{later}");
     place.assert_nothing_left();
 }
 
@@ -347,6 +351,23 @@ fn an_alarm_that_somebody_sends_fails_no_round() {
         assert_eq!((causes(case).len(), &case["rounds"]), (0, &json!(1)), "{case}");
     }
     place.assert_nothing_left();
+}
+
+#[test]
+fn a_case_whose_rounds_fail_alike_is_given_up_and_the_others_go_on() {
+    let place = Place::new();
+    let plan = "round-trip --placement same-cpu --transport tcp,pipe --rounds 8 --count 10 --all --out run";
+    let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}"))).with_code(3);
+    let run = place.json(&["report", "run"]);
+    let skipped = list(&run["skipped"]);
+    assert_eq!(skipped.len(), 1, "{skipped:?}");
+    assert_eq!(skipped[0]["case"], "tcp block same-cpu");
+    assert_eq!(skipped[0]["reason"], "given up after 3 rounds in a row failed alike");
+    assert_eq!((causes(case(&run, "tcp")).len(), &case(&run, "pipe")["rounds"]), (3, &json!(8)));
+    assert_eq!((&run["state"], &run["plan"]["rounds_ordered"]), (&json!("complete"), &json!(11)));
+    let told =
+        "tcp block same-cpu: given up after 3 rounds in a row failed alike: client: cannot connect to 127.0.0.1:";
+    assert_eq!(ran.stderr.matches(told).count(), 1, "at once, and once: {ran:#?}");
 }
 
 #[test]

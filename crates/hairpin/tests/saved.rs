@@ -277,6 +277,31 @@ fn cut_short(path: &Path) {
     std::fs::write(path, &bytes[..bytes.len() * 2 / 3]).expect("it can be written");
 }
 
+fn break_a_line(path: &Path) {
+    let text = std::fs::read_to_string(path).expect("it was saved");
+    let lines: Vec<&str> = text.lines().collect();
+    let broken = lines.iter().enumerate().map(|(at, line)| if at == 1 { &line[..line.len() / 2] } else { line });
+    std::fs::write(path, broken.collect::<Vec<_>>().join("\n") + "\n").expect("it can be written");
+}
+
+#[test]
+fn a_complete_run_without_its_last_line_is_still_reported() {
+    let place = Place::new();
+    finished(&place, "--quiet");
+    let file = place.path("run/rounds.jsonl");
+    let text = std::fs::read_to_string(&file).expect("it was saved");
+    std::fs::write(&file, &text[..text.len() - 40]).expect("it can be written");
+    let ran = place.hairpin(&["report", "run"]).with_code(0);
+    let told = "Not all was saved: the last line of rounds.jsonl is cut short.";
+    assert_eq!(ran.stdout.matches(told).count(), 1, "{ran:#?}");
+    assert!(!ran.stdout.contains("PARTIAL RUN"), "{ran:#?}");
+    let ran = place.hairpin(&["analyse", "run"]).refused();
+    assert!(
+        ran.stderr.contains("rounds.jsonl: its last line is cut short"),
+        "the figures would be of fewer: {ran:#?}"
+    );
+}
+
 #[test]
 fn damage_is_told_with_its_place() {
     let samples = |run: &Path| run.join("samples.parquet");
@@ -302,7 +327,7 @@ fn damage_is_told_with_its_place() {
     for command in ["report", "analyse"] {
         let said = says(&[command], |run| cut_short(&run.join("run.json")));
         assert!(said.contains("cannot read run/run.json: it is not JSON: "), "{said}");
-        let said = says(&[command], |run| cut_short(&run.join("rounds.jsonl")));
+        let said = says(&[command], |run| break_a_line(&run.join("rounds.jsonl")));
         assert!(said.contains("cannot read run/rounds.jsonl: line 2: "), "{said}");
         let said = says(&[command], |run| std::fs::remove_file(run.join("run.json")).expect("it was saved"));
         assert!(said.contains("run holds no run: ") && said.contains("(hint: "), "{said}");

@@ -1,55 +1,100 @@
-//! Which case of one run is which case of another.
+//! Which case of one side is which case of the other.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::case::Case;
-use hairpin_model::comparison::DifferentLinks;
+use hairpin_model::comparison::Unlike;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-/// How the cases of two runs find each other: by their identity, and where the runs have [`DifferentLinks`] by what it
-/// would be without the link.
+use super::choices::{About, choices, difference, differences};
+
+/// How the cases of two sides find each other: by all of their choices, and where no case of one side is one of the other, by
+/// all but the one choice in which every case of one side differs from every case of the other.
 pub(super) struct Keys {
-    pub(super) links: Option<DifferentLinks>,
+    changed: Option<(About, Unlike)>,
 }
+
+/// All choices of a case, and its place in an A/A pair. A fault that was injected is what runs are compared for.
+pub(super) type Key = (BTreeMap<About, String>, u8);
 
 impl Keys {
-    pub(super) fn of(baseline: &Run, candidate: &Run) -> Self {
-        let links =
-            only_path(baseline).zip(only_path(candidate)).filter(|(one, other)| one.path.link != other.path.link);
-        Self {
-            links: links.map(|(one, other)| DifferentLinks {
-                baseline: told_apart(one, other),
-                candidate: told_apart(other, one),
-            }),
+    /// The keys under which every run of each side has the same choice.
+    pub(super) fn of(baselines: &[&Run], candidates: &[&Run]) -> Self {
+        let exact = Self { changed: None };
+        if exact.pair_some([baselines, candidates]) {
+            return exact;
         }
+        let sides = [baselines, candidates].map(cases);
+        let abouts: BTreeSet<About> = sides.iter().flatten().flat_map(|case| choices(case).into_keys()).collect();
+        let changed = abouts.into_iter().find_map(|about| Self::ignoring(about, &sides));
+        changed.filter(|keys| keys.pair_some([baselines, candidates])).unwrap_or(exact)
     }
 
-    /// What the same case of both runs has in common. A fault that was injected is what they are compared for.
-    pub(super) fn key(&self, row: &CaseSummary) -> String {
-        let case = if self.links.is_some() { row.case.without_link() } else { row.case.clone() };
-        case.with(|changed| changed.injected_fault = None).id()
+    /// The keys without that choice, where each side has one value of it and they differ.
+    fn ignoring(about: About, sides: &[Vec<&Case>; 2]) -> Option<Self> {
+        let [one, other] = sides.each_ref().map(|cases| {
+            let value = |case: &Case| choices(case).remove(&about);
+            let first = cases.first().copied()?;
+            cases.iter().all(|case| value(case) == value(first)).then_some((first, value(first)))
+        });
+        let ((one, one_value), (other, other_value)) = (one?, other?);
+        (one_value != other_value).then(|| Self { changed: Some((about, difference(about, one, other))) })
     }
 
-    /// That in words.
-    pub(super) fn label(&self, row: &CaseSummary) -> String {
-        if self.links.is_some() { row.case.without_link().label() } else { row.label.clone() }
+    /// Whether any case is in all runs of both sides.
+    fn pair_some(&self, sides: [&[&Run]; 2]) -> bool {
+        let mut runs = sides.into_iter().flatten();
+        let keys = |run: &Run| run.cases.iter().map(|case| self.key(case)).collect::<BTreeSet<Key>>();
+        let Some(first) = runs.next() else { return false };
+        let common = runs.fold(keys(first), |common, run| &common & &keys(run));
+        !common.is_empty()
+    }
+
+    /// In what the two sides differ, where their cases were paired without it.
+    pub(super) fn differs(&self) -> Option<&Unlike> {
+        self.changed.as_ref().map(|(_, unlike)| unlike)
+    }
+
+    /// Whether that is the choice that was ignored.
+    pub(super) fn ignore(&self, about: About) -> bool {
+        self.changed.as_ref().is_some_and(|(changed, _)| *changed == about)
+    }
+
+    /// What the same case of both sides has in common.
+    pub(super) fn key(&self, row: &CaseSummary) -> Key {
+        let mut choices = choices(&row.case);
+        if let Some((changed, _)) = &self.changed {
+            choices.remove(changed);
+        }
+        (choices, row.case.replicate)
+    }
+
+    /// A pair in words: those that both cases have.
+    pub(super) fn label(&self, baseline: &CaseSummary, candidate: &CaseSummary) -> String {
+        if self.changed.is_none() {
+            return baseline.label.clone();
+        }
+        let others = candidate.case.words();
+        let common = baseline.case.words().into_iter().filter(|word| others.contains(word));
+        common.collect::<Vec<_>>().join(" ")
     }
 }
 
-/// A case over the link that all cases of the run go over; null where they go over several.
-fn only_path(run: &Run) -> Option<&Case> {
-    let first = &run.cases.first()?.case;
-    run.cases.iter().all(|row| row.case.path.link == first.path.link).then_some(first)
+fn cases<'r>(runs: &[&'r Run]) -> Vec<&'r Case> {
+    runs.iter().flat_map(|run| run.cases.iter().map(|row| &row.case)).collect()
 }
 
-/// The link of a case, so that it cannot be taken for that of the other: `home-uplink up.loss=3%`.
-fn told_apart(case: &Case, other: &Case) -> String {
-    let name = |case: &Case| case.path.name.clone().unwrap_or_else(|| case.path.link.clone());
-    let of_one_name = name(case) == name(other) && case.path.link != other.path.link;
-    if of_one_name { case.path.link.clone() } else { name(case) }
+/// Why two sides have no case in common: every choice in which they differ, with the values of each.
+pub(super) fn why_none_in_common(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
+    let [ours, theirs] = [baselines, candidates].map(cases);
+    differences([&ours, &theirs])
 }
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::case::{CpuIdle, Placement, Waiting};
+
     use super::*;
     use crate::compare::runs::compare_runs;
     use crate::fixture::Fixture;
@@ -67,11 +112,17 @@ mod tests {
         over(line, Case::ping_pong(transport)).with(|changed| changed.path.name = Some(name.to_owned()))
     }
 
-    /// The labels of what was compared, and the links where they differ.
-    fn paired(one: &[Case], other: &[Case]) -> (Vec<String>, Option<(String, String)>) {
+    /// The labels of what was compared, and in what both sides differ.
+    fn compared(one: &[Case], other: &[Case]) -> (Vec<String>, Option<Unlike>) {
         let compared = compare_runs(&[&run(one)], &[&run(other)]);
-        let labels = compared.cases.into_iter().map(|case| case.label).collect();
-        (labels, compared.links.map(|links| (links.baseline, links.candidate)))
+        (compared.cases.into_iter().map(|case| case.label).collect(), compared.differs)
+    }
+
+    /// The same with the links where it is these.
+    fn paired(one: &[Case], other: &[Case]) -> (Vec<String>, Option<(String, String)>) {
+        let (labels, differs) = compared(one, other);
+        assert!(differs.as_ref().is_none_or(|differs| differs.what == "link"), "{differs:?}");
+        (labels, differs.map(|links| (links.baseline, links.candidate)))
     }
 
     fn links(one: &Case, other: &Case) -> Option<(String, String)> {
@@ -107,5 +158,102 @@ mod tests {
         assert_eq!(links(&Case::ping_pong("tcp"), &vm), words("loopback", "bridged-vm"));
         let changed = named("bridged-vm", "delay=3ms", "tcp");
         assert_eq!(links(&vm, &changed), words("delay=2ms", "delay=3ms"));
+    }
+
+    fn with_options(case: Case, options: &str) -> Case {
+        case.with(|changed| changed.flow_mut().options = hairpin_model::options::Options::parse(options).unwrap())
+    }
+
+    fn again(case: Case) -> Case {
+        case.with(|changed| changed.replicate = 1)
+    }
+
+    fn told(differs: Option<Unlike>) -> String {
+        differs.map_or_else(String::new, |one| format!("{}: {} / {}", one.what, one.baseline, one.candidate))
+    }
+
+    #[test]
+    fn cases_that_differ_in_one_choice_are_paired_without_it() {
+        let tcp = || Case::ping_pong("tcp");
+        let changed = |change: fn(&mut Case)| tcp().with(change);
+        let sized = |message, answer| tcp().with(|case| case.flow_mut().load.set_sizes(message, answer));
+        let plain = "tcp block same-cpu";
+        for (one, other, label, difference) in [
+            (tcp(), Case::ping_pong("udp"), "block same-cpu", "transport: tcp / udp"),
+            (tcp(), changed(|case| case.ends.waiting = Waiting::Spin), "tcp same-cpu", "waiting: block / spin"),
+            (
+                tcp(),
+                changed(|case| case.ends.placement = Placement::CrossCpu),
+                "tcp block",
+                "placement: same-cpu / cross-cpu",
+            ),
+            (tcp(), changed(|case| case.ends.cpu_idle = CpuIdle::Shallow), plain, "CPU idle state: deep / shallow"),
+            (sized(64, 64), sized(65_536, 65_536), plain, "size: 64 B / 64 KiB"),
+            (sized(64, 64), sized(64, 8), plain, "size: 64 B / 64 B, answer 8 B"),
+            (
+                tcp(),
+                changed(|case| case.flow_mut().load = case.flow().load.paced(1000.0)),
+                plain,
+                "rate: closed loop / 1000/s",
+            ),
+            (with_options(tcp(), "nodelay=on"), tcp(), plain, "option nodelay: on / default"),
+            (
+                with_options(tcp(), "nodelay=on,sndbuf=8192"),
+                with_options(tcp(), "nodelay=off,sndbuf=8192"),
+                "tcp block same-cpu sndbuf=8192",
+                "option nodelay: on / off",
+            ),
+            (
+                with_options(tcp(), "nodelay=on,sndbuf=8192"),
+                tcp(),
+                plain,
+                "options: nodelay=on sndbuf=8192 / default",
+            ),
+            (
+                tcp(),
+                changed(|case| case.sysctls = "net.ipv4.tcp_sack=0".parse().unwrap()),
+                plain,
+                "sysctl net.ipv4.tcp_sack: default / 0",
+            ),
+        ] {
+            let (labels, differs) = compared(std::slice::from_ref(&one), std::slice::from_ref(&other));
+            assert_eq!((labels, told(differs)), (vec![label.to_owned()], difference.to_owned()));
+            let (labels, _) = compared(&[one.clone(), again(one)], &[again(other.clone()), other]);
+            assert_eq!(labels, [label.to_owned(), format!("{label} (again)")], "an A/A pair stays one");
+        }
+    }
+
+    #[test]
+    fn a_case_of_both_is_preferred_to_pairs_that_differ() {
+        let nodelay = |value: &str| with_options(Case::ping_pong("tcp"), &format!("nodelay={value}"));
+        let (on, off, plain) = (nodelay("on"), nodelay("off"), Case::ping_pong("tcp"));
+        let (labels, differs) = compared(&[plain.clone(), on], &[off, plain]);
+        assert_eq!((labels, told(differs)), (vec!["tcp block same-cpu".to_owned()], String::new()));
+    }
+
+    #[test]
+    fn cases_that_fit_several_or_differ_in_more_are_not_paired() {
+        let sized = |bytes| Case::ping_pong("tcp").with(|case| case.flow_mut().load.set_sizes(bytes, bytes));
+        let none = (Vec::new(), None);
+        let differ = |one: &[Case], other: &[Case]| {
+            let (one, other) = (run(one), run(other));
+            why_none_in_common(&[&one], &[&other]).into_iter().map(|one| told(Some(one))).collect::<Vec<_>>()
+        };
+        let (several, others) = ([sized(64), sized(128)], [sized(256)]);
+        assert_eq!(compared(&several, &others), none);
+        assert_eq!(differ(&several, &others), ["size: 64 B and 128 B / 256 B"]);
+        let (one, two) = ([sized(64)], [with_options(sized(65), "nodelay=on")]);
+        assert_eq!(compared(&one, &two), none);
+        assert_eq!(differ(&one, &two), ["option nodelay: default / on", "size: 64 B / 65 B"]);
+    }
+
+    #[test]
+    fn all_runs_of_a_side_have_the_same_choice() {
+        let nodelay = |value: &str| run(&[with_options(Case::ping_pong("tcp"), &format!("nodelay={value}"))]);
+        let (on, off) = (nodelay("on"), nodelay("off"));
+        let differs = |one: &[&Run], other: &[&Run]| told(compare_runs(one, other).differs);
+        assert_eq!(differs(&[&on, &on], &[&off, &off]), "option nodelay: on / off");
+        assert_eq!(differs(&[&on, &off], &[&off, &off]), "");
+        assert!(compare_runs(&[&on, &off], &[&off]).cases.is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod budget;
 pub mod cases;
+mod choices;
 mod keys;
 mod pairs;
 pub mod runs;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::case::{Placement, Waiting};
-use hairpin_model::comparison::DifferentLinks;
+use hairpin_model::comparison::Unlike;
 use hairpin_model::figure::Figure;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Distribution, Verdict};
 use hairpin_model::words;
 
-use super::keys::Keys;
+use super::keys::{Key, Keys};
 use super::{as_ratio, step_share, verdict, widened};
 use crate::counted;
 use crate::states::APART;
@@ -61,8 +61,9 @@ const RUNS_FOR_WELCH: usize = 3;
 /// Two sides compared, each of one run or more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunComparison {
-    /// The links where the sides went over different ones; null where a case of both went over one and the same.
-    pub links: Option<DifferentLinks>,
+    /// The one choice in which all cases of one side differ from all of the other, and without which they were paired; null
+    /// where a case of both is one and the same.
+    pub differs: Option<Unlike>,
     /// Cases that all runs have, in the baseline's order.
     pub cases: Vec<CaseComparison>,
     /// Labels of cases that the candidates lack.
@@ -76,7 +77,7 @@ pub struct RunComparison {
 pub struct CaseComparison {
     /// Its identity in the baseline.
     pub id: String,
-    /// The case in words; without its link where that is not the same on both sides.
+    /// The case in words; without what is not the same on both sides.
     pub label: String,
     /// Why the baseline's figures must not be used, one reason each; empty where they may.
     pub baseline_why_invalid: Vec<String>,
@@ -157,15 +158,15 @@ impl Change {
 pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
     let (Some(baseline), Some(candidate)) = (baselines.first(), candidates.first()) else {
         return RunComparison {
-            links: None,
+            differs: None,
             cases: Vec::new(),
             only_in_baseline: Vec::new(),
             only_in_candidate: Vec::new(),
         };
     };
-    let keys = Keys::of(baseline, candidate);
+    let keys = Keys::of(baselines, candidates);
     let sides = [baselines, candidates].map(|runs| runs.iter().map(|run| ByCase::of(run, &keys)).collect::<Vec<_>>());
-    let in_all = |side: &[ByCase<'_>], key: &str| side.iter().all(|run| run.cases.contains_key(key));
+    let in_all = |side: &[ByCase<'_>], key: &Key| side.iter().all(|run| run.cases.contains_key(key));
     let only = |of: &Run, other: &[ByCase<'_>]| {
         let alone = of.cases.iter().filter(|case| !in_all(other, &keys.key(case)));
         alone.map(|case| case.label.clone()).collect()
@@ -176,7 +177,7 @@ pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
         .map(|(case, key)| {
             let [one, other] =
                 sides.each_ref().map(|side| side.iter().map(|run| &run.cases[&key]).collect::<Vec<_>>());
-            CaseComparison { label: keys.label(case), ..compare_case(&one, &other) }
+            CaseComparison { label: keys.label(case, other[0].summary), ..compare_case(&one, &other) }
         })
         .collect();
     correct(&mut cases);
@@ -184,7 +185,7 @@ pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
         cases,
         only_in_baseline: only(baseline, &sides[1]),
         only_in_candidate: only(candidate, &sides[0]),
-        links: keys.links,
+        differs: keys.differs().cloned(),
     }
 }
 
@@ -209,7 +210,7 @@ fn correct(cases: &mut [CaseComparison]) {
 
 /// The cases of one run by what the same case of another has in common with it.
 struct ByCase<'r> {
-    cases: BTreeMap<String, Side<'r>>,
+    cases: BTreeMap<Key, Side<'r>>,
 }
 
 impl<'r> ByCase<'r> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::case::Path;
+use hairpin_model::comparison::Unlike;
 use hairpin_model::quantities;
 use hairpin_model::round::{Extent, Purpose};
 use hairpin_model::run::Run;
@@ -10,7 +11,8 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::words;
 use serde::Serialize;
 
-use super::keys::Keys;
+use super::choices::About;
+use super::keys::{Key, Keys, why_none_in_common};
 
 words! {
     /// What sort of thing differs.
@@ -41,31 +43,55 @@ pub struct Difference {
     pub candidate: String,
 }
 
+/// It follows from the placement.
+const CPUS_USED: &str = "CPUs used";
+
+/// Every choice in which the cases of two sides differ that have none in common, with the values of each.
+#[must_use]
+pub fn choices_that_differ(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
+    why_none_in_common(baselines, candidates)
+}
+
 /// Everything in which two runs differ that could shape their figures. Empty: alike. Load and clock calibration are
 /// not compared, as they differ between any two runs.
 #[must_use]
 pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
-    let keys = Keys::of(baseline, candidate);
+    let keys = Keys::of(&[baseline], &[candidate]);
     let [ours, theirs] = [baseline, candidate].map(|run| cases_by_key(run, &keys));
     let in_common = [(baseline, &ours, &theirs), (candidate, &theirs, &ours)];
     let sides = in_common.map(|(run, own, other)| {
         let common = own.iter().filter(|(key, _)| other.contains_key(*key)).map(|(_, id)| *id);
         described(run, &common.collect())
     });
+    let extents_follow = keys.differs().is_some() && is_ordered_alike(baseline, candidate);
     let what: BTreeSet<_> = sides.iter().flat_map(BTreeMap::keys).collect();
     let described = what.into_iter().filter_map(|key| {
         let [baseline, candidate] =
             [0, 1].map(|side: usize| sides[side].get(key).cloned().unwrap_or_else(|| "-".to_owned()));
-        let differ = baseline != candidate;
+        let follows = key.1 == CPUS_USED && keys.ignore(About::Placement) || key.0 == Kind::Plan && extents_follow;
+        let differ = baseline != candidate && !follows;
         differ.then(|| Difference { kind: key.0, what: key.1.clone(), baseline, candidate })
     });
-    let mut differences: Vec<Difference> = described.chain(unlike_links(baseline, candidate)).collect();
+    // What the cases were paired without is told as such.
+    let links = (!keys.ignore(About::Link)).then(|| unlike_links(baseline, candidate)).flatten();
+    let mut differences: Vec<Difference> = described.chain(links).collect();
     differences.sort_by(|one, other| (one.kind, &one.what).cmp(&(other.kind, &other.what)));
     differences
 }
 
+/// Whether both runs were asked for the same number of messages, warm-up and time-out: then these differ only where they
+/// follow from the case, as the warm-up of `auto` does.
+fn is_ordered_alike(baseline: &Run, candidate: &Run) -> bool {
+    const ORDERS: &[&str] = &["count", "duration", "exchanges", "warmup", "timeout"];
+    let asked = |run: &Run| {
+        let knobs = run.plan.knobs.iter().filter(|(name, _)| ORDERS.contains(&name.as_str()));
+        knobs.cloned().collect::<Vec<_>>()
+    };
+    baseline.plan.experiment == candidate.plan.experiment && asked(baseline) == asked(candidate)
+}
+
 /// The identities of the cases by what the same case of the other run has in common with each.
-fn cases_by_key<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<String, &'r str> {
+fn cases_by_key<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<Key, &'r str> {
     run.cases.iter().map(|case| (keys.key(case), case.id.as_str())).collect()
 }
 
@@ -81,7 +107,7 @@ fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(Kind, String), 
         ("CPU model", environment.cpu_model.clone()),
         ("CPUs online", environment.cpus_online.to_string()),
         ("CPUs allowed", numbers(&environment.cpus_allowed)),
-        ("CPUs used", numbers(&environment.cpus_used)),
+        (CPUS_USED, numbers(&environment.cpus_used)),
         ("CPUs share a core", share_core.to_owned()),
         ("hypervisor", word(&environment.hypervisor)),
         ("clock source", environment.clock.source.clone()),
@@ -240,10 +266,13 @@ mod tests {
         let unnamed = unlike(&one, &named(None, "delay=2ms"));
         assert!(unnamed.iter().all(|one| one.what != "links"), "a name is no figure: {unnamed:?}");
         assert_eq!(unlike(&one, &over("delay=2ms")), []);
-        let differences = unlike(&one, &over("delay=3ms"));
-        assert_eq!((differences.len(), differences[0].kind, differences[0].what.as_str()), (1, Kind::Plan, "links"));
-        let expected = ("bridged-vm (delay=2ms)", "bridged-vm (delay=3ms)");
-        assert_eq!((differences[0].baseline.as_str(), differences[0].candidate.as_str()), expected);
+        assert_eq!(unlike(&one, &over("delay=3ms")), [], "what cases are paired without is told there");
+        let mut several = one.clone();
+        several.cases.extend(over("delay=9ms").cases);
+        let differences = unlike(&several, &over("delay=3ms"));
+        let links = differences.iter().find(|one| one.what == "links").unwrap();
+        let expected = ("bridged-vm (delay=2ms); bridged-vm (delay=9ms)", "bridged-vm (delay=3ms)");
+        assert_eq!((links.baseline.as_str(), links.candidate.as_str()), expected);
         let replayed = |digest: &str| {
             let mut run = one.clone();
             let traces = BTreeMap::from([("a.trace".to_owned(), digest.to_owned())]);
@@ -262,9 +291,6 @@ mod tests {
         assert_eq!(unlike(&replayed("1f"), &replayed("1f")), []);
         let differences = unlike(&replayed("1f"), &replayed("2e"));
         assert_eq!(differences[0].candidate, "bridged-vm (delay=2ms), a.trace of digest 2e");
-        let differences = unlike(&run("tcp"), &named(None, "delay=2ms"));
-        let links = differences.iter().find(|one| one.what == "links").unwrap();
-        assert_eq!((links.baseline.as_str(), links.candidate.as_str()), ("none", "delay=2ms"));
     }
 
     #[test]

@@ -224,7 +224,7 @@ mod tests {
         };
         let (own, summary) = advice(5);
         assert!(
-            own && summary.contains("256 MiB for packets inside the link had no room for 5 packets"),
+            own && summary.contains("256 MiB of the relay for packets in the link had no room for 5 packets"),
             "{summary}"
         );
         let (own, summary) = advice(0);

@@ -13,6 +13,7 @@ use hairpin_transports::{Cookie, Setup, Transport, Wire, options};
 
 use crate::links::addresses;
 use crate::netstat;
+use crate::sysctl;
 
 /// The transport of that name, which the plan has already checked.
 ///
@@ -95,35 +96,39 @@ pub fn counters(facts: Vec<Fact>) -> Vec<Fact> {
     facts.into_iter().filter(|fact| !fact.name.starts_with("option.")).collect()
 }
 
-/// What the kernel says at an end: of its wire, and under a link of its network namespace.
+/// What the kernel says at an end: of its wire, of the settings asked for, and under a link of its network namespace.
 #[must_use]
 pub fn facts(case: &Case, card: &Card, wire: &dyn Wire) -> Vec<Fact> {
     let mut facts = wire.effective();
+    facts.extend(sysctl::facts(&case.sysctls));
     if case.is_emulated() {
         facts.extend(netstat::of_the_connection(card));
     }
     facts
 }
 
-/// Refuses to go on when an option was not granted, unless that is allowed.
+/// Refuses to go on when an option or a kernel setting was not granted, unless that is allowed.
 ///
 /// # Errors
-/// Names the option, what was asked and what the kernel says.
+/// Names it, what was asked and what the kernel says.
 pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Fact]) -> Result<(), Failure> {
     let effective = effective(card, &asked(&round.case, end), facts, facts);
     let unmet = effective.iter().find(|option| !option.met);
-    match unmet {
-        Some(option) if !round.allow_unmet_options => {
-            let asked = option.asked.as_deref().unwrap_or_default();
-            let name = name(end);
-            Err(Failure {
-                cause: format!(
-                    "{name}: option {}={asked} was not granted: the kernel says {}",
-                    option.name, option.before
-                ),
-                hint: "--allow-unmet-options goes on with what was granted".to_owned(),
-            })
-        }
+    let unmet = unmet.map(|option| {
+        let asked = option.asked.as_deref().unwrap_or_default();
+        format!("option {}={asked} was not granted: the kernel says {}", option.name, option.before)
+    });
+    // Both ends are where they stay for the round.
+    let settings = sysctl::facts(&round.case.sysctls);
+    let unset = || {
+        sysctl::unmet(&round.case.sysctls, &settings)
+            .map(|(name, asked, is)| format!("sysctl {name}={asked} was not granted: the kernel says {is}"))
+    };
+    match unmet.or_else(unset) {
+        Some(unmet) if !round.allow_unmet_options => Err(Failure {
+            cause: format!("{}: {unmet}", name(end)),
+            hint: "--allow-unmet-options goes on with what was granted".to_owned(),
+        }),
         _ => Ok(()),
     }
 }

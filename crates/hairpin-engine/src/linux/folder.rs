@@ -194,6 +194,12 @@ impl Folder {
         append_whole(&mut open_regular(parent.as_fd(), name, OFlags::WRONLY | OFlags::APPEND)?, bytes)
     }
 
+    /// Writes over the first bytes of a file that is there. It takes no more room on the disk.
+    pub(crate) fn overwrite(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let (parent, name) = self.parent(name)?;
+        open_regular(parent.as_fd(), name, OFlags::WRONLY)?.write_all(bytes)
+    }
+
     /// Makes a folder in it, if it is not there.
     pub(crate) fn make_folder(&self, name: &str) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;

@@ -1,6 +1,68 @@
 //! Settings of the kernel's network protocols.
 
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+
+use hairpin_model::fact::{Fact, FactValue};
+use hairpin_model::round::{Failure, RoundOrder};
+use hairpin_model::sysctls::Sysctls;
+
+/// What the facts about kernel settings begin with; the name of the setting follows.
+const FACT: &str = "sysctl.";
+
 /// The value of `net.ipv4.NAME` as the kernel writes it; empty where there is none.
 pub(crate) fn ipv4(name: &str) -> String {
-    std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
+    fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
+}
+
+/// The file of a setting. It shows the value in the network namespace of the thread that opens it.
+pub(crate) fn file_of(name: &str) -> String {
+    format!("/proc/sys/{}", name.replace('.', "/"))
+}
+
+/// Writes every setting of the order's case in the network namespace of the calling thread, which must be one of the round's
+/// own. Both ends read back what was granted.
+///
+/// # Errors
+/// The kernel refuses a value, and that is not allowed.
+pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
+    for (name, value) in order.case.sysctls.iter() {
+        let file = OpenOptions::new().write(true).open(file_of(name));
+        let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
+        if let Err(error) = written
+            && !order.allow_unmet_options
+        {
+            return Err(Failure {
+                cause: format!(
+                    "sysctl {name}={value} was not granted in the network namespace of the round: {error}"
+                ),
+                hint: "--allow-unmet-options goes on with what was granted".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The value of every one of these settings in the calling thread's network namespace.
+pub(crate) fn facts(sysctls: &Sysctls) -> Vec<Fact> {
+    let fact = |name: &str| Fact::word(&format!("{FACT}{name}"), read(name));
+    sysctls.iter().map(|(name, _)| fact(name)).collect()
+}
+
+fn read(name: &str) -> String {
+    let text = fs::read_to_string(file_of(name)).unwrap_or_default();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The first setting that is not as asked: its name, and both values.
+pub(crate) fn unmet<'a>(sysctls: &'a Sysctls, facts: &'a [Fact]) -> Option<(&'a str, &'a str, String)> {
+    sysctls.iter().find_map(|(name, asked)| {
+        let fact = facts.iter().find(|fact| fact.name.strip_prefix(FACT) == Some(name));
+        let is = match fact.map(|fact| &fact.value) {
+            Some(FactValue::Word(word)) => word.clone(),
+            Some(FactValue::Number(number)) => number.to_string(),
+            None => String::new(),
+        };
+        (is != asked).then_some((name, asked, is))
+    })
 }

@@ -7,10 +7,10 @@ use hairpin_model::run::State;
 
 use super::folder::{Entry, Folder};
 use super::listing::{ENTRIES, Listing, SavedRun, head};
-use super::run_folder::RUN;
+use super::run_folder::{RUN, UNSAVED};
 
 /// The files of a run in its own folder. The first is removed last: what an interrupted removal leaves is still a run.
-const FILES: [&str; 5] = [RUN, "rounds.jsonl", "latency.hlog", "samples.parquet", "report.html"];
+const FILES: [&str; 6] = [RUN, "rounds.jsonl", "latency.hlog", "samples.parquet", "report.html", UNSAVED];
 /// The folders of a run, and what the names of the files in them end in.
 const FOLDERS: [(&str, &str); 4] =
     [("samples", ".parquet"), ("traces", ".json"), ("captures", ".pcapng"), ("links", ".log")];

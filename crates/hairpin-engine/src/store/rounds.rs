@@ -3,7 +3,6 @@
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use hairpin_model::round::RoundRecord;
-use hairpin_model::run::State;
 use hairpin_model::upgrade;
 
 use super::error::StoreError;
@@ -38,29 +37,29 @@ pub(super) fn rewrite(folder: &Folder, records: &[RoundRecord]) -> Result<(), St
     written.map_err(folder.error("write", FILE))
 }
 
+/// The rounds of a file, and whether its last line is cut short.
+pub(super) struct Rounds {
+    pub(super) records: Vec<RoundRecord>,
+    pub(super) is_cut_short: bool,
+}
+
 /// The rounds that were written in that format; none where the file is missing.
-pub(super) fn read(
-    folder: &Folder,
-    state: State,
-    format: u32,
-    memory: &mut Memory,
-) -> Result<Vec<RoundRecord>, StoreError> {
+pub(super) fn read(folder: &Folder, format: u32, memory: &mut Memory) -> Result<Rounds, StoreError> {
     match folder.file(FILE, limits::ROUNDS_BYTES) {
-        Ok(file) => records(BufReader::new(file.take(limits::ROUNDS_BYTES)), state, format, memory)
+        Ok(file) => records(BufReader::new(file.take(limits::ROUNDS_BYTES)), format, memory)
             .map_err(|cause| folder.damaged(FILE, cause)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Rounds { records: Vec::new(), is_cut_short: false })
+        }
         Err(error) => Err(folder.error("read", FILE)(error)),
     }
 }
 
-/// The records of a file; a last line that was cut short belongs to the round in flight when the run was killed.
-fn records(
-    mut text: impl BufRead,
-    state: State,
-    format: u32,
-    memory: &mut Memory,
-) -> Result<Vec<RoundRecord>, String> {
+/// The records of a file. A last line without its end was cut short: it is the round in flight when the run was killed, or
+/// somebody copied a part of the file.
+fn records(mut text: impl BufRead, format: u32, memory: &mut Memory) -> Result<Rounds, String> {
     let mut records = Vec::new();
+    let mut is_cut_short = false;
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -78,9 +77,9 @@ fn records(
                 limits::record(&record).map_err(wrong)?;
                 records.push(record);
             }
-            Err(_) if state == State::Running && text.fill_buf().is_ok_and(<[u8]>::is_empty) => {}
+            Err(_) if line.last() != Some(&b'\n') => is_cut_short = true,
             Err(error) => return Err(wrong(error.to_string())),
         }
     }
-    Ok(records)
+    Ok(Rounds { records, is_cut_short })
 }

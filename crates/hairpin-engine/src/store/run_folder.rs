@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use hairpin_model::round::{Measured, Outcome, RoundRecord};
-use hairpin_model::run::Run;
+use hairpin_model::round::{Failure, Measured, Outcome, RoundRecord};
+use hairpin_model::run::{Run, State};
 use hairpin_model::samples::Samples;
 use hairpin_model::trace::RoundTrace;
 use hairpin_model::upgrade;
@@ -21,12 +21,19 @@ use super::samples::{self, FOLDER as SAMPLES, KeptSamples};
 
 pub(super) const RUN: &str = "run.json";
 
+/// Room for the cause why a run could not be saved, kept from its beginning, as a full disk has none. It is spaces until
+/// then, and gone once all is saved.
+pub(super) const UNSAVED: &str = "unsaved.txt";
+/// Its size.
+const UNSAVED_BYTES: usize = 1024;
+
 /// An open run folder. Clones are the same one.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     files: Folder,
     /// Held while the run is written, so that nobody removes it meanwhile; none where the file system has no locks.
     _lock: Option<Arc<Lock>>,
+    is_cut_short: bool,
 }
 
 impl RunFolder {
@@ -43,11 +50,12 @@ impl RunFolder {
         let not_made = |source| StoreError::File { operation: MAKE, path: samples, source };
         let files = made.map_err(not_made)?;
         let lock = files.lock().ok().flatten().map(Arc::new);
-        let folder = Self { files, _lock: lock };
+        let folder = Self { files, _lock: lock, is_cut_short: false };
         // One that was there may be a link.
         folder.files.make_folder(SAMPLES).map_err(folder.files.error(MAKE, SAMPLES))?;
         rounds::begin(&folder.files)?;
         histograms::begin(&folder.files)?;
+        folder.write(UNSAVED, &[b' '; UNSAVED_BYTES])?;
         Ok(folder)
     }
 
@@ -65,14 +73,24 @@ impl RunFolder {
     /// As [`open`](Self::open), and where it does not fit beside those that were opened before.
     pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(Self, Run), StoreError> {
         let no_run = |source| StoreError::NoRun { path: path.to_owned(), source };
-        let folder = Self { files: Folder::open(path).map_err(no_run)?, _lock: None };
+        let mut folder = Self { files: Folder::open(path).map_err(no_run)?, _lock: None, is_cut_short: false };
         let json = folder.files.read(RUN, limits::RUN_BYTES).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => no_run(source),
             _ => folder.files.error("read", RUN)(source),
         })?;
         let (mut run, format) = folder.head(json, memory)?;
-        run.rounds = rounds::read(&folder.files, run.state, format, memory)?;
+        let read = rounds::read(&folder.files, format, memory)?;
+        run.rounds = read.records;
+        // Of a run that was killed it is the round in flight.
+        if read.is_cut_short && run.state != State::Running {
+            run.unsaved.push(Failure {
+                cause: format!("the last line of {} is cut short", rounds::FILE),
+                hint: "what needs each round lacks those from there on; take a whole copy".to_owned(),
+            });
+            folder.is_cut_short = true;
+        }
         limits::cases(&run).map_err(|cause| folder.files.damaged(rounds::FILE, cause))?;
+        run.unsaved.extend(folder.not_saved());
         Ok((folder, run))
     }
 
@@ -92,6 +110,15 @@ impl RunFolder {
         self.files.path()
     }
 
+    /// Refuses to compute anything anew from rounds of which the last are missing.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] where the last line of a complete run's rounds is cut short.
+    pub fn refuse_missing_rounds(&self) -> Result<(), StoreError> {
+        let damaged = || self.files.damaged(rounds::FILE, "its last line is cut short".to_owned());
+        if self.is_cut_short { Err(damaged()) } else { Ok(()) }
+    }
+
     /// The folder itself.
     #[must_use]
     pub fn files(&self) -> &Folder {
@@ -104,7 +131,29 @@ impl RunFolder {
     /// [`StoreError::File`].
     pub fn write_run(&self, run: &Run) -> Result<(), StoreError> {
         let json = serde_json::to_string_pretty(run).expect("a run has only string keys");
-        self.write(RUN, json.as_bytes())
+        self.write(RUN, json.as_bytes())?;
+        if run.state != State::Running {
+            // It stands in the run now. A file that stays is blank and says nothing.
+            drop(self.files.remove(UNSAVED));
+        }
+        Ok(())
+    }
+
+    /// Notes why the summary of the run could not be saved, so that a later reader knows.
+    pub fn note_not_saved(&self, cause: &str) {
+        let mut end = cause.len().min(UNSAVED_BYTES);
+        while !cause.is_char_boundary(end) {
+            end -= 1;
+        }
+        // Where not even this can be written, the run reads as one that was killed.
+        drop(self.files.overwrite(UNSAVED, &cause.as_bytes()[..end]));
+    }
+
+    /// What was noted so.
+    fn not_saved(&self) -> Option<Failure> {
+        let bytes = self.files.read(UNSAVED, UNSAVED_BYTES as u64).ok()?;
+        let cause = String::from_utf8_lossy(&bytes).trim().to_owned();
+        (!cause.is_empty()).then(|| Failure { cause, hint: String::new() })
     }
 
     /// Writes `rounds.jsonl` anew, in one step, after the figures were computed anew.

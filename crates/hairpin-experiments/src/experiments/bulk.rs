@@ -62,6 +62,7 @@ const KNOBS: &[Knob] = &[
     shared::ENDS,
     shared::OPTION,
     shared::LINK,
+    shared::SYSCTL,
     shared::CPU_IDLE,
     Knob::new("count", "WRITES", KnobKind::Whole { min: 1, max: MOST_MESSAGES })
         .help("Writes measured on each connection in each round, instead of --duration"),

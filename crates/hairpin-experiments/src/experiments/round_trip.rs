@@ -54,6 +54,7 @@ const KNOBS: &[Knob] = &[
     .many(),
     shared::OPTION,
     shared::LINK,
+    shared::SYSCTL,
     shared::CPU_IDLE,
     Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MOST_MESSAGES }).help("Messages measured in each round; 1250, over a link as many as fit 1s, unless --duration is given"),
     Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, instead of --count"),

@@ -74,6 +74,7 @@ const KNOBS: &[Knob] = &[
     shared::ENDS,
     shared::OPTION,
     shared::LINK,
+    shared::SYSCTL,
     shared::CPU_IDLE,
     Knob::new("exchanges", "NUMBER", KnobKind::Whole { min: 1, max: MOST_MESSAGES }).help("Exchanges measured in each round, instead of --duration"),
     Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, at least one exchange; 40ms, over a link up to 1s, unless --exchanges is given"),

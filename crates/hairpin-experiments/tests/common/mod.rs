@@ -181,6 +181,13 @@ pub fn capabilities() -> HostCapabilities {
             read: read_link,
             relay: || Ok(Receipt { detail: "here".to_owned() }),
         },
+        may_set: |name| match name {
+            "net.core.rmem_max" => {
+                let hint = "compare runs".to_owned();
+                Err(WhyNot { reason: format!("kernel setting `{name}` cannot be changed for a round alone"), hint })
+            }
+            _ => Ok(()),
+        },
     }
 }
 

@@ -63,13 +63,27 @@ impl Axis {
         Some(Self { scale: Scale::Linear, low: 0.0, high })
     }
 
-    /// Its least value.
+    /// A linear axis from the lowest to the highest of `values`, with a little room at both ends, of which none lies below
+    /// zero; null where none is finite.
+    pub fn around(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let (low, high) = extremes(values.into_iter())?;
+        // Around a single value as far as its labels can be told apart.
+        let room = if low < high { (high - low) * 0.03 } else { (high * 0.1).max(1.0) };
+        Self::between((low - room).max(0.0), high + room)
+    }
+
+    /// A linear axis from `low` to `high`; null where they are not finite or not in this order.
+    pub fn between(low: f64, high: f64) -> Option<Self> {
+        (low.is_finite() && high.is_finite() && low < high).then_some(Self { scale: Scale::Linear, low, high })
+    }
+
+    /// Its minimum.
     #[must_use]
     pub fn low(&self) -> f64 {
         self.low
     }
 
-    /// Its greatest value.
+    /// Its maximum.
     #[must_use]
     pub fn high(&self) -> f64 {
         self.high
@@ -158,7 +172,7 @@ pub struct Nines {
 }
 
 impl Nines {
-    /// An axis to the last message of `samples`: the greatest of n messages stands at 1 - 1/n.
+    /// An axis to the last message of `samples`: the maximum of n messages stands at 1 - 1/n.
     #[must_use]
     pub fn of(samples: u64) -> Self {
         Self { most: (samples.max(10) as f64).log10() }
@@ -224,6 +238,16 @@ mod tests {
     }
 
     #[test]
+    fn an_axis_of_time_begins_where_its_values_begin() {
+        let axis = Axis::around([18e9, 38e9]).unwrap();
+        assert_eq!(labels(&axis.time_ticks(3)), ["20 s", "30 s"]);
+        assert!(axis.place(18e9) > 0.0 && axis.place(18e9) < 0.05, "{axis:?}");
+        assert!((Axis::around([5e9]).unwrap().place(5e9) - 0.5).abs() < 1e-9, "a single value stands in the middle");
+        assert_eq!(Axis::around([0.0, 1e9]).unwrap().low(), 0.0, "no time is before the run began");
+        assert_eq!(Axis::around([f64::NAN]), None);
+    }
+
+    #[test]
     fn what_cannot_be_placed_does_not_leave_the_axis() {
         let axis = Axis::log([1.0, 10.0]).unwrap();
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, 1e300] {
@@ -242,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_of_n_stands_where_one_in_n_does() {
+    fn the_maximum_of_n_stands_where_one_in_n_does() {
         let nines = Nines::of(1000);
         assert!((nines.place(1.0, 1000) - 1.0).abs() < 1e-9);
         assert!((nines.place(1.0, 100) - 2.0 / 3.0).abs() < 1e-9);

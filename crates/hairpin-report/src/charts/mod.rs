@@ -16,6 +16,7 @@ pub(crate) mod over_time;
 pub(crate) mod packet_fates;
 pub(crate) mod packet_rates;
 pub(crate) mod percentiles;
+pub(crate) mod quantity;
 pub(crate) mod queue_depth;
 pub(crate) mod ranking;
 pub(crate) mod rounds;

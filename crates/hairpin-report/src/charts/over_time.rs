@@ -41,11 +41,18 @@ pub(super) struct Frame<'s> {
 }
 
 impl Span {
-    /// Null where nothing was seen.
+    /// From the first to the last interval in which anything happened; null where nothing was seen.
     pub(crate) fn of(direction: &DirectionRecord) -> Option<Self> {
         let timeline = direction.timeline.as_ref()?;
         let interval_ns = timeline.interval_ns as f64;
-        let time = Axis::from_zero([interval_ns * timeline.entered.len() as f64])?;
+        let all = [&timeline.entered, &timeline.out, &timeline.queue_bytes_max];
+        let busy = |counts: &Vec<u64>| {
+            let first = counts.iter().position(|count| *count > 0)?;
+            Some((first, counts.iter().rposition(|count| *count > 0)?))
+        };
+        let busy = all.into_iter().chain(timeline.dropped.values()).filter_map(busy);
+        let (first, last) = busy.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        let time = Axis::between(first as f64 * interval_ns, (last + 1) as f64 * interval_ns)?;
         Some(Self { time, interval_ns })
     }
 

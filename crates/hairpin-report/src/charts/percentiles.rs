@@ -143,7 +143,7 @@ fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks, gone: &str
     )
 }
 
-/// A mark at each labelled percentile, and at the greatest.
+/// A mark at each labelled percentile, and at the maximum.
 fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks, gone: &str) -> String {
     let name = ladder::row_name(row);
     let mut html = format!("<g class=\"marks {}{gone}\" data-series=\"{}\">", looks.classes(), escape(&name));
@@ -156,7 +156,7 @@ fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks, 
         // A point of the curve that is not at the labelled percentile (nor within half a percent of the axis) gets no
         // mark: a mark must not say a figure that the run does not have.
         let distance = |point: &&CurvePoint| (place(point.quantile) - place(quantile)).abs();
-        // Of several at one place the last, which is the greatest.
+        // Of several at one place the last, which is the maximum.
         let nearest = points(row).reduce(|best, next| if distance(&next) <= distance(&best) { next } else { best });
         let Some(point) = nearest.filter(|point| distance(point) < 0.005 && point.quantile <= quantile + 1e-9) else {
             continue;

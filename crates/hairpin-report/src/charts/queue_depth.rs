@@ -62,7 +62,7 @@ pub(crate) fn without_chart(direction: &DirectionRecord) -> Option<&'static str>
     }
 }
 
-/// The interval of the greatest depth and its bytes; null where nothing waited.
+/// The interval of the maximum depth and its bytes; null where nothing waited.
 fn deepest(bytes: &[u64]) -> Option<(usize, u64)> {
     let most = *bytes.iter().max().filter(|most| **most > 0)?;
     Some((bytes.iter().position(|depth| *depth == most)?, most))

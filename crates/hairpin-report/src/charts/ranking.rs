@@ -1,121 +1,123 @@
-//! The ranking: a lane a case on one logarithmic axis. A dot is the p50, the box behind it its interval, the thick line
-//! runs to the p99, the thin one to the maximum.
+//! The ranking: a lane a case on one logarithmic axis. A dot is the p50 (of a stream its goodput), the box behind it its
+//! interval; of a latency the thick line runs to the p99, the thin one to the maximum.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::{self, Group};
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::axis::{Axis, Tick};
+use super::quantity::Quantity;
 use super::series::Looks;
 use super::svg::{escape, percent};
-use crate::page_text::tied;
 
-/// The chart of all groups, or null where no case has a p50.
-pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>) -> Option<String> {
-    let shown = run.cases.iter().filter(|row| row.p50_ns().is_some());
-    let axis = Axis::log(shown.flat_map(marks_ns))?;
-    let ticks = axis.time_ticks(9);
-    let grid = grid(&ticks);
+/// The chart of all groups of that quantity, or null where no case has a figure of it.
+pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) -> Option<String> {
+    let groups = ladder::groups(&run.cases);
+    let groups = || groups.iter().filter(|group| Quantity::of(group.kind) == quantity);
+    let rows = groups().flat_map(|group| &group.rows).filter(|row| value_of(quantity, row).is_some());
+    let axis = Axis::log(rows.flat_map(|row| marks(quantity, row)))?;
+    let ticks = axis.ticks(quantity.most_ticks(), |value| quantity.tick(value));
+    let lanes = Lanes { quantity, axis, grid: grid(&ticks), looks };
     let mut html = String::from("<div class=\"ranking\" role=\"list\">");
-    html.push_str(&scale(&ticks, "top"));
-    for group in ladder::groups(&run.cases) {
-        group_lanes(&mut html, &group, &axis, &grid, looks);
-    }
-    html.push_str(&scale(&ticks, "bottom"));
+    html.push_str(&scale(&ticks, "top", quantity.name()));
+    groups().for_each(|group| lanes.group(&mut html, group));
+    html.push_str(&scale(&ticks, "bottom", quantity.name()));
     html.push_str("</div>");
     Some(html)
 }
 
-/// Everything of a case that is drawn, in ns.
-fn marks_ns(row: &CaseSummary) -> Vec<f64> {
-    let latency = &row.flow().latency_ns;
-    let mut marks: Vec<f64> = [latency.p50, latency.p99, latency.max]
-        .into_iter()
-        .filter_map(|figure| figure.and_then(Figure::finite))
-        .collect();
-    if let Some((low, high)) = latency.p50.and_then(Figure::interval) {
-        marks.extend([low, high]);
-    }
-    marks
+fn value_of(quantity: Quantity, row: &CaseSummary) -> Option<f64> {
+    quantity.figure(row).and_then(Figure::finite)
 }
 
-fn group_lanes(html: &mut String, group: &Group<'_>, axis: &Axis, grid: &str, looks: &BTreeMap<String, Looks>) {
-    let _ = write!(html, "<h3 class=\"lane-group\">{}</h3>", escape(&group.name));
-    for row in &group.rows {
-        let name = ladder::row_name(row);
-        let Some(p50) = row.p50_ns() else {
-            let _ = write!(html, "<p class=\"lane-empty\">{}: no figures</p>", escape(&name));
-            continue;
-        };
-        let classes = looks.get(&name).map(|looks| looks.classes()).unwrap_or_default();
-        let invalid = if row.valid { "" } else { " invalid" };
-        let words = ladder::row_words(row);
-        let (head, details) = (escape(&words[0]), escape(&words[1..].join(" ")));
-        let details = if details.is_empty() { String::new() } else { format!(" <small>{details}</small>") };
-        let warning = if row.valid { "" } else { "<b class=\"bang\" title=\"invalid: do not use\">!</b> " };
-        let _ = write!(
-            html,
-            "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{warning}{head}{details}\
-             </span>{}<span class=\"lane-value\">{}</span></div>",
-            lane(row, p50, axis, grid, &classes),
-            tied(&quantities::duration(p50))
-        );
-    }
+/// Everything of a case that is drawn.
+fn marks(quantity: Quantity, row: &CaseSummary) -> Vec<f64> {
+    let figure = quantity.figure(row);
+    let tail = quantity.tail(row).into_iter().filter_map(|(_, figure)| figure.finite());
+    let bounds = figure.and_then(Figure::interval).into_iter().flat_map(|(low, high)| [low, high]);
+    figure.and_then(Figure::finite).into_iter().chain(tail).chain(bounds).collect()
 }
 
-/// The lane itself: marks over the grid, and a title that says them in words.
-///
-/// The grid is as high as the row, and the marks stand in an inner picture whose origin is the middle of it.
-fn lane(row: &CaseSummary, p50: f64, axis: &Axis, grid: &str, classes: &str) -> String {
-    let at = |ns: f64| percent(axis.place(ns));
-    let words = escape(&in_words(row, p50));
-    let mut svg = format!(
-        "<span class=\"lane-cell\"><svg class=\"lane {classes}\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{words}\">\
-         <title>{words}</title>{grid}<svg class=\"lane-marks\" y=\"50%\" width=\"100%\" height=\"1\">"
-    );
-    let line =
-        |from: f64, to: f64, class: &str| format!("<line class=\"{class}\" x1=\"{}\" x2=\"{}\"/>", at(from), at(to));
-    let tick = |ns: f64, class: &str, half: u8| {
-        let x = at(ns);
-        format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"-{half}\" y2=\"{half}\"/>")
-    };
-    if let Some(max) = row.flow().latency_ns.max.and_then(Figure::finite) {
-        svg.push_str(&line(p50, max, "to-max"));
-        svg.push_str(&tick(max, "max", 4));
-    }
-    if let Some(p99) = row.flow().latency_ns.p99.and_then(Figure::finite) {
-        svg.push_str(&line(p50, p99, "to-p99"));
-        svg.push_str(&tick(p99, "p99", 6));
-    }
-    if let Some((low, high)) = row.flow().latency_ns.p50.and_then(Figure::interval) {
-        let width = percent((axis.place(high) - axis.place(low)).max(0.0));
-        let _ = write!(svg, "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"-8\" height=\"16\"/>", at(low));
-    }
-    let _ = write!(svg, "<circle class=\"p50\" cx=\"{}\" r=\"4.5\"/></svg></svg></span>", at(p50));
-    svg
+/// What all lanes share.
+struct Lanes<'l> {
+    quantity: Quantity,
+    axis: Axis,
+    grid: String,
+    looks: &'l BTreeMap<String, Looks>,
 }
 
-/// `tcp block same-cpu: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
-fn in_words(row: &CaseSummary, p50: f64) -> String {
-    let mut words = format!("{}: p50 {}", row.label, tied(&quantities::duration(p50)));
-    if let Some((low, high)) = row.flow().latency_ns.p50.and_then(Figure::interval) {
-        let _ = write!(words, " (95 % interval {})", quantities::bounds(p50, low, high).replace('-', "\u{2013}"));
-    }
-    for (name, figure) in [
-        ("p99", row.flow().latency_ns.p99),
-        ("p99.9", row.flow().latency_ns.p999),
-        ("max", row.flow().latency_ns.max),
-    ] {
-        if let Some(value) = figure.and_then(Figure::finite) {
-            let _ = write!(words, ", {name} {}", tied(&quantities::duration(value)));
+impl Lanes<'_> {
+    fn group(&self, html: &mut String, group: &Group<'_>) {
+        let _ = write!(html, "<h3 class=\"lane-group\">{}</h3>", escape(&group.name));
+        for row in &group.rows {
+            let name = ladder::row_name(row);
+            let Some(value) = value_of(self.quantity, row) else {
+                let _ = write!(html, "<p class=\"lane-empty\" role=\"listitem\">{}: no figures</p>", escape(&name));
+                continue;
+            };
+            let classes = self.looks.get(&name).map(|looks| looks.classes()).unwrap_or_default();
+            let invalid = if row.valid { "" } else { " invalid" };
+            let words = ladder::row_words(row);
+            let (head, details) = (escape(&words[0]), escape(&words[1..].join(" ")));
+            let details = if details.is_empty() { String::new() } else { format!(" <small>{details}</small>") };
+            let warning = if row.valid { "" } else { "<b class=\"bang\" title=\"invalid: do not use\">!</b> " };
+            let _ = write!(
+                html,
+                "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{warning}{head}{details}\
+                 </span>{}<span class=\"lane-value\">{}</span></div>",
+                self.lane(row, value, &classes),
+                self.quantity.text(value)
+            );
         }
     }
-    words
+
+    /// The lane itself: marks over the grid, and a title that says them in words.
+    ///
+    /// The grid is as high as the row, and the marks stand in an inner picture whose origin is the middle of it.
+    fn lane(&self, row: &CaseSummary, value: f64, classes: &str) -> String {
+        let at = |value: f64| percent(self.axis.place(value));
+        let (words, grid) = (escape(&self.in_words(row, value)), &self.grid);
+        let mut svg = format!(
+            "<span class=\"lane-cell\"><svg class=\"lane {classes}\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{words}\">\
+             <title>{words}</title>{grid}<svg class=\"lane-marks\" y=\"50%\" width=\"100%\" height=\"1\">"
+        );
+        let tail = self.quantity.tail(row);
+        for (name, half) in [("max", 4), ("p99", 6)] {
+            let figure = tail.iter().find(|(known, _)| *known == name);
+            let Some(end) = figure.and_then(|(_, figure)| figure.finite()) else { continue };
+            let (from, to) = (at(value), at(end));
+            let _ = write!(
+                svg,
+                "<line class=\"to-{name}\" x1=\"{from}\" x2=\"{to}\"/>\
+                 <line class=\"{name}\" x1=\"{to}\" x2=\"{to}\" y1=\"-{half}\" y2=\"{half}\"/>"
+            );
+        }
+        if let Some((low, high)) = self.quantity.figure(row).and_then(Figure::interval) {
+            let width = percent((self.axis.place(high) - self.axis.place(low)).max(0.0));
+            let _ =
+                write!(svg, "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"-8\" height=\"16\"/>", at(low));
+        }
+        let _ = write!(svg, "<circle class=\"p50\" cx=\"{}\" r=\"4.5\"/></svg></svg></span>", at(value));
+        svg
+    }
+
+    /// `tcp block same-cpu: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
+    fn in_words(&self, row: &CaseSummary, value: f64) -> String {
+        let mut words = format!("{}: {} {}", row.label, self.quantity.name(), self.quantity.text(value));
+        if let Some(bounds) = self.quantity.figure(row).and_then(Figure::interval) {
+            let _ = write!(words, " (95 % interval {})", self.quantity.bounds(value, bounds));
+        }
+        for (name, figure) in self.quantity.tail(row) {
+            if let Some(value) = figure.finite() {
+                let _ = write!(words, ", {name} {}", self.quantity.text(value));
+            }
+        }
+        words
+    }
 }
 
 fn grid(ticks: &[Tick]) -> String {
@@ -127,7 +129,7 @@ fn grid(ticks: &[Tick]) -> String {
 }
 
 /// The axis above or below the lanes.
-fn scale(ticks: &[Tick], side: &str) -> String {
+fn scale(ticks: &[Tick], side: &str, figure: &str) -> String {
     let label = |tick: &Tick| {
         let class = if tick.major { "tick" } else { "tick minor" };
         format!("<text class=\"{class}\" x=\"{}\" y=\"14\">{}</text>", percent(tick.place), escape(&tick.label))
@@ -135,6 +137,6 @@ fn scale(ticks: &[Tick], side: &str) -> String {
     let labels: String = ticks.iter().map(label).collect();
     format!(
         "<div class=\"lane-row scale at-{side}\" aria-hidden=\"true\"><span class=\"lane-name\"></span>\
-         <span class=\"lane-cell\"><svg width=\"100%\" height=\"20\">{labels}</svg></span><span class=\"lane-value\">p50</span></div>"
+         <span class=\"lane-cell\"><svg width=\"100%\" height=\"20\">{labels}</svg></span><span class=\"lane-value\">{figure}</span></div>"
     )
 }

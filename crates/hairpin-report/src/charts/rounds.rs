@@ -1,16 +1,17 @@
-//! The p50 of each round over the run: a small panel a case, so that drift and blocks show and nothing overlaps.
+//! The p50 of each round over the run (of a stream its goodput): a small panel a case, so that drift and blocks show and
+//! nothing overlaps. Rounds with losses, failed rounds and rounds of a slowed machine have marks of their own.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::{self, Group};
-use hairpin_model::quantities;
-use hairpin_model::run::Run;
+use hairpin_model::quantities::{self, counted};
 use hairpin_model::summary::{CaseSummary, RoundPoint};
 
 use super::axis::Axis;
 use super::percentiles::swatch;
+use super::quantity::Quantity;
 use super::series::Looks;
 use super::svg::{down, escape, percent, trimmed};
 use crate::page_text::tied;
@@ -21,46 +22,57 @@ const HEIGHT: f64 = 84.0;
 const STEPS: f64 = 1000.0;
 /// A panel reaches at least so far to both sides of the median: a wobble of one percent must not look like an event.
 const AT_LEAST: f64 = 0.1;
+/// How far the marks of losses and of failed rounds stand from the top and the bottom, in pixels.
+const INSIDE: f64 = 7.0;
+/// The place of the slowed state among those of the machine, the faster first.
+const SLOWED: usize = 1;
 
-/// What all panels of a run share: the time axis, and where the blocks begin and end.
-pub(crate) struct Course {
+/// What the panels of a group share: what they show, the time axis, and where the blocks begin and end.
+struct Course {
+    quantity: Quantity,
     time: Axis,
     bands: String,
 }
 
+/// The panels of one group and their legend, or null where no case of it has a round.
+pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
+    let course = Course::of(group)?;
+    let mut html = String::from("<div class=\"panels\">");
+    for row in &group.rows {
+        let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
+        html.push_str(&course.panel(row, looks).unwrap_or_default());
+    }
+    html.push_str("</div>");
+    html.push_str(&course.legend(group));
+    Some(html)
+}
+
 impl Course {
-    /// Null where no round was measured.
-    pub(crate) fn of(run: &Run) -> Option<Self> {
-        let all = || run.cases.iter().flat_map(|row| &row.round_points);
-        let time = Axis::from_zero(all().map(|point| point.started_ns as f64 + 1.0))?;
+    /// The time axis begins with the first round of the group and ends with its last.
+    fn of(group: &Group<'_>) -> Option<Self> {
+        let quantity = Quantity::of(group.kind);
+        let all = || group.rows.iter().flat_map(|row| points(row, quantity));
+        all().next()?;
+        let failed = group.rows.iter().flat_map(|row| &row.failed_rounds_started_ns);
+        let time = Axis::around(all().map(|point| point.started_ns).chain(failed.copied()).map(|ns| ns as f64))?;
         let mut begins: BTreeMap<u32, u64> = BTreeMap::new();
         for point in all() {
             let begin = begins.entry(point.block).or_insert(point.started_ns);
             *begin = (*begin).min(point.started_ns);
         }
-        Some(Self { bands: bands(&begins, &time), time })
-    }
-
-    /// The panels of one group, or null where no case of it has a round.
-    pub(crate) fn panels(&self, group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
-        let rows: Vec<&CaseSummary> = group.rows.iter().copied().filter(|row| points(row).next().is_some()).collect();
-        if rows.is_empty() {
-            return None;
-        }
-        let mut html = String::from("<div class=\"panels\">");
-        for row in rows {
-            let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
-            html.push_str(&self.panel(row, looks).unwrap_or_default());
-        }
-        html.push_str("</div>");
-        Some(html)
+        Some(Self { quantity, bands: bands(&begins, &time), time })
     }
 
     fn panel(&self, row: &CaseSummary, looks: Looks) -> Option<String> {
-        let centre = row.p50_ns().or_else(|| points(row).next().map(|point| point.p50_ns))?;
-        let axis = Axis::log_around(centre, AT_LEAST, points(row).map(|point| point.p50_ns))?;
+        let value = |point: &RoundPoint| self.quantity.of_round(point);
+        let centre = self
+            .quantity
+            .figure(row)
+            .and_then(Figure::finite)
+            .or_else(|| points(row, self.quantity).next().and_then(value))?;
+        let axis = Axis::log_around(centre, AT_LEAST, points(row, self.quantity).filter_map(value))?;
         let name = escape(&ladder::row_name(row));
-        let label = escape(&format!("p50 of each round of {} over the run", row.label));
+        let label = escape(&self.in_words(row));
         let bang = if row.valid { "" } else { "<i class=\"bang\" title=\"invalid: do not use\">!</i> " };
         let mut html = format!(
             "<figure class=\"panel-small {}\"><figcaption>{}<b>{bang}{name}</b> <span>{}</span></figcaption>\
@@ -68,32 +80,51 @@ impl Course {
              aria-label=\"{label}\">{}",
             looks.classes(),
             swatch(looks),
-            tied(&quantities::duration(centre)),
+            self.quantity.text(centre),
             self.bands
         );
         html.push_str(&self.scales(&axis));
-        html.push_str(&reference(row, &axis));
+        html.push_str(&self.reference(row, &axis));
         html.push_str(&self.line(row, &axis));
-        for point in points(row) {
-            let is_other = row.state.is_some_and(|state| state.index != point.state);
-            html.push_str(&self.mark(point, is_other, &axis, looks));
+        for point in points(row, self.quantity) {
+            html.push_str(&self.mark(point, &axis, looks));
         }
+        html.push_str(&self.failures(row));
         html.push_str("</svg></div></figure>");
         Some(html)
     }
 
-    fn place(&self, point: &RoundPoint) -> f64 {
-        self.time.place(point.started_ns as f64)
+    /// What a panel shows, for those who cannot see it.
+    fn in_words(&self, row: &CaseSummary) -> String {
+        let mut words = format!("{} of each round of {} over the run", self.quantity.name(), row.label);
+        let rounds = |count: usize| counted(count as u64, "round");
+        let with_losses = points(row, self.quantity).filter(|point| point.lost > 0).count();
+        let slowed = points(row, self.quantity).filter(|point| point.state == SLOWED).count();
+        for (count, what) in [
+            (with_losses, "with losses"),
+            (row.failed_rounds_started_ns.len(), "failed"),
+            (slowed, "while the machine was slowed"),
+        ] {
+            if count > 0 {
+                let _ = write!(words, "; {} {what}", rounds(count));
+            }
+        }
+        words
+    }
+
+    fn place(&self, started_ns: u64) -> String {
+        percent(self.time.place(started_ns as f64))
     }
 
     fn line(&self, row: &CaseSummary, axis: &Axis) -> String {
         let place = |point: &RoundPoint| {
-            let (x, y) = (self.place(point) * STEPS, (1.0 - axis.place(point.p50_ns)) * STEPS);
-            format!("{},{}", trimmed(x), trimmed(y))
+            let value = self.quantity.of_round(point)?;
+            let (x, y) = (self.time.place(point.started_ns as f64) * STEPS, (1.0 - axis.place(value)) * STEPS);
+            Some(format!("{},{}", trimmed(x), trimmed(y)))
         };
-        let mut sorted: Vec<&RoundPoint> = points(row).collect();
+        let mut sorted: Vec<&RoundPoint> = points(row, self.quantity).collect();
         sorted.sort_by_key(|point| (point.started_ns, point.number));
-        let places: Vec<String> = sorted.into_iter().map(place).collect();
+        let places: Vec<String> = sorted.into_iter().filter_map(place).collect();
         format!(
             "<svg class=\"curves\" width=\"100%\" height=\"{HEIGHT}\" viewBox=\"0 0 {STEPS} {STEPS}\" \
              preserveAspectRatio=\"none\"><polyline class=\"body\" points=\"{}\"/></svg>",
@@ -101,66 +132,112 @@ impl Course {
         )
     }
 
-    fn mark(&self, point: &RoundPoint, is_other: bool, axis: &Axis, looks: Looks) -> String {
-        let time = |ns: f64| tied(&quantities::duration(ns));
-        let at = time(point.started_ns as f64);
-        let words = format!(
-            "round {}, block {}, at {at}: p50 {}, p99 {}, max {}",
-            point.number,
-            point.block,
-            time(point.p50_ns),
-            time(point.p99_ns),
-            time(point.max_ns)
-        );
-        let [class, state] = if is_other { ["mark other", ", machine in its other state"] } else { ["mark", ""] };
+    /// The mark of a round: with a ring while the machine was slowed, and with a cross at the top where messages were lost.
+    fn mark(&self, point: &RoundPoint, axis: &Axis, looks: Looks) -> String {
+        let Some(value) = self.quantity.of_round(point) else { return String::new() };
+        let at = tied(&quantities::duration(point.started_ns as f64));
+        let mut words = format!("round {}, block {}, at {at}: ", point.number, point.block);
+        words.push_str(&self.quantity.round_in_words(point));
+        let (x, y) = (self.place(point.started_ns), down(axis.place(value), HEIGHT));
+        let mut also = String::new();
+        if point.state == SLOWED {
+            words.push_str(", machine slowed");
+            let _ = write!(also, "<circle class=\"slowed\" cx=\"{x}\" cy=\"{y}\" r=\"8\"/>");
+        }
+        if point.lost > 0 {
+            let _ = write!(words, ", {} lost", counted(point.lost, "message"));
+            let _ = write!(also, "<use class=\"lost\" href=\"#m-lost\" x=\"{x}\" y=\"{INSIDE}\"/>");
+        }
         format!(
-            "<g class=\"{class}\"><title>{}{state}</title><use href=\"#m{}\" x=\"{}\" y=\"{}\"/></g>",
+            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{x}\" y=\"{y}\"/></g>{also}",
             escape(&words),
             looks.colour,
-            percent(self.place(point)),
-            down(axis.place(point.p50_ns), HEIGHT)
         )
+    }
+
+    /// A mark at the bottom for each round that failed.
+    fn failures(&self, row: &CaseSummary) -> String {
+        let failed = row.failed_rounds_started_ns.iter().zip(&row.failed_rounds);
+        failed.fold(String::new(), |mut html, (started_ns, cause)| {
+            let _ = write!(
+                html,
+                "<g class=\"mark\"><title>failed: {}</title><use class=\"failed\" href=\"#m-failed\" x=\"{}\" y=\"{}\"/></g>",
+                escape(cause),
+                self.place(*started_ns),
+                HEIGHT - INSIDE
+            );
+            html
+        })
     }
 
     /// The ends of both axes.
     fn scales(&self, axis: &Axis) -> String {
-        let time = |ns: f64| escape(&tied(&quantities::duration(ns)));
+        let value = |value: f64| escape(&self.quantity.text(value));
         let below = HEIGHT + 15.0;
-        let ticks = self.time.time_ticks(3);
+        let mut ticks = self.time.time_ticks(3);
+        ticks.dedup_by(|tick, before| tick.label == before.label);
         let label = |place: f64, text: &str| {
             format!("<text class=\"tick\" x=\"{}\" y=\"{below}\">{}</text>", percent(place), escape(text))
         };
         let along: String = ticks.iter().map(|tick| label(tick.place, &tick.label)).collect();
         format!(
             "<text class=\"tick y\" x=\"-6\" y=\"5\">{}</text><text class=\"tick y\" x=\"-6\" y=\"{}\">{}</text>{along}",
-            time(axis.high()),
+            value(axis.high()),
             HEIGHT - 4.0,
-            time(axis.low())
+            value(axis.low())
         )
     }
+
+    /// The case's figure over all rounds, and its interval.
+    fn reference(&self, row: &CaseSummary, axis: &Axis) -> String {
+        let mut html = String::new();
+        let figure = self.quantity.figure(row);
+        if let Some((low, high)) = figure.and_then(Figure::interval) {
+            let (above, below) = (1.0 - axis.place(high), 1.0 - axis.place(low));
+            let _ = write!(
+                html,
+                "<rect class=\"interval\" x=\"0\" width=\"100%\" y=\"{}\" height=\"{}\"/>",
+                trimmed(above * HEIGHT),
+                trimmed((below - above).max(0.0) * HEIGHT)
+            );
+        }
+        if let Some(value) = figure.and_then(Figure::finite) {
+            let y = down(axis.place(value), HEIGHT);
+            let _ = write!(html, "<line class=\"median\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>");
+        }
+        html
+    }
+
+    /// What the marks mean, of those that the group has.
+    fn legend(&self, group: &Group<'_>) -> String {
+        let any = |is_so: fn(&RoundPoint) -> bool| group.rows.iter().any(|row| points(row, self.quantity).any(is_so));
+        let with_failures = group.rows.iter().any(|row| !row.failed_rounds_started_ns.is_empty());
+        let keys = [
+            (
+                any(|point| point.lost > 0),
+                "<use class=\"lost\" href=\"#m-lost\" x=\"9\" y=\"9\"/>",
+                "messages lost in the round",
+            ),
+            (with_failures, "<use class=\"failed\" href=\"#m-failed\" x=\"9\" y=\"9\"/>", "round failed: no figure"),
+            (
+                any(|point| point.state == SLOWED),
+                "<circle class=\"slowed\" cx=\"9\" cy=\"9\" r=\"8\"/>",
+                "machine slowed",
+            ),
+        ];
+        let items: String = keys
+            .iter()
+            .filter(|(shown, ..)| *shown)
+            .map(|(_, mark, text)| {
+                format!("<li><svg class=\"chart-key\" width=\"18\" height=\"18\" aria-hidden=\"true\">{mark}</svg>{text}</li>")
+            })
+            .collect();
+        if items.is_empty() { items } else { format!("<ul class=\"sequence-legend of-rounds\">{items}</ul>") }
+    }
 }
 
-fn points(row: &CaseSummary) -> impl Iterator<Item = &RoundPoint> {
-    row.round_points.iter().filter(|point| point.p50_ns.is_finite() && point.p50_ns > 0.0)
-}
-
-/// The case's p50 over all rounds, and its interval.
-fn reference(row: &CaseSummary, axis: &Axis) -> String {
-    let mut html = String::new();
-    if let Some((low, high)) = row.flow().latency_ns.p50.and_then(Figure::interval) {
-        let (above, below) = (1.0 - axis.place(high), 1.0 - axis.place(low));
-        let _ = write!(
-            html,
-            "<rect class=\"interval\" x=\"0\" width=\"100%\" y=\"{}\" height=\"{}\"/>",
-            trimmed(above * HEIGHT),
-            trimmed((below - above).max(0.0) * HEIGHT)
-        );
-    }
-    if let Some(p50) = row.p50_ns() {
-        let y = down(axis.place(p50), HEIGHT);
-        let _ = write!(html, "<line class=\"median\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>");
-    }
-    html
+fn points(row: &CaseSummary, quantity: Quantity) -> impl Iterator<Item = &RoundPoint> {
+    row.round_points.iter().filter(move |point| quantity.of_round(point).is_some())
 }
 
 /// Every second block is shaded.

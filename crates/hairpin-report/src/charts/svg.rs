@@ -52,13 +52,17 @@ const SHAPES: [&str; 8] = [
 /// The heads of arrows to both sides, their tip at the origin.
 const HEADS: [(&str, &str); 2] = [("right", "M0 0L-9 -4V4z"), ("left", "M0 0L9 -4V4z")];
 
+/// The marks of rounds that lost messages (a cross) and of rounds that failed (a barred square).
+const EVENTS: [(&str, &str); 2] =
+    [("lost", "M-4 -4L4 4M-4 4L4 -4"), ("failed", "M-4.5 -4.5h9v9h-9zM-4.5 4.5L4.5 -4.5")];
+
 /// The shapes as symbols that `<use href="#m0">` draws; they stand once on a page.
 pub(crate) fn symbols() -> String {
     let mut text = String::from("<svg class=\"symbols\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>");
     for (number, path) in SHAPES.iter().enumerate() {
         text.push_str(&format!("<path id=\"m{number}\" d=\"{path}\"/>"));
     }
-    for (name, path) in HEADS {
+    for (name, path) in HEADS.into_iter().chain(EVENTS) {
         text.push_str(&format!("<path id=\"m-{name}\" d=\"{path}\"/>"));
     }
     text.push_str("</defs></svg>");

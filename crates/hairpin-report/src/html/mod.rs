@@ -10,6 +10,8 @@ mod table;
 mod template;
 mod time_sequence;
 
+use std::collections::BTreeMap;
+
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 
@@ -20,6 +22,8 @@ use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 
 use crate::chains::chains;
+use crate::charts::quantity::Quantity;
+use crate::charts::series::Looks;
 use crate::charts::{percentiles, ranking, rounds, series, svg};
 use crate::page_text::{tied, words};
 use crate::{exchanges, findings, trust, wording};
@@ -49,16 +53,18 @@ pub fn render_claims(report: &ClaimsReport) -> String {
 fn view(run: &Run) -> Value {
     let looks = series::assign(run);
     let groups = ladder::groups(&run.cases);
-    let course = rounds::Course::of(run);
     let panel = |group: &ladder::Group<'_>, chart: Option<String>| {
         chart.map(|chart_html| context! { group => &group.name, chart_html })
     };
     let curves: Value =
         groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks, run))).collect();
-    let courses: Value = groups
-        .iter()
-        .filter_map(|group| panel(group, course.as_ref().and_then(|course| course.panels(group, &looks))))
+    let courses: Value = groups.iter().filter_map(|group| panel(group, rounds::chart(group, &looks))).collect();
+    let has = |quantity: Quantity| groups.iter().any(|group| Quantity::of(group.kind) == quantity);
+    let rankings: Value = [Quantity::Latency, Quantity::Goodput]
+        .into_iter()
+        .filter_map(|quantity| ranking_of(run, &looks, quantity))
         .collect();
+    let (more, rest) = first_sentences(&run.answer.sentences);
     let (sequences, sequences_left_out) = time_sequence::of(run);
     let calibration = |(good, text): (bool, String)| context! { good, text => tied(&text) };
     context! {
@@ -70,22 +76,24 @@ fn view(run: &Run) -> Value {
         subtitle => subtitle(run),
         partial => wording::partial(run).into_iter().collect::<Value>(),
         lead => tied(&run.answer.headline),
-        more => run.answer.sentences.iter().map(|sentence| tied(sentence)).collect::<Value>(),
+        more,
+        rest,
         cautions => trust::quick(run)
             .into_iter()
             .chain(wording::cautions(run))
             .chain(trust::machine_states(run))
             .chain(wording::busy(run))
+            .chain(trust::until_missed(run))
             .chain(trust::without_interval(run))
             .map(|said| tied(&said))
             .collect::<Value>(),
         calibrations => wording::calibrations(run).into_iter().map(calibration).collect::<Value>(),
-        things => ladder::things(&run.cases),
         by_bytes => groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
-        ranking_html => ranking::chart(run, &looks),
+        rankings,
         shared_link => crate::links::shared(run),
         links => Serde(links::of(run)),
-        has_latency => groups.is_empty() || groups.iter().any(|group| group.kind != ladder::Kind::Streams),
+        has_latency => groups.is_empty() || has(Quantity::Latency),
+        has_goodput => has(Quantity::Goodput),
         curves,
         no_curve => tied(&wording::no_curve(run)),
         courses,
@@ -112,6 +120,29 @@ fn view(run: &Run) -> Value {
         format => run.format,
         tool => wording::tool_line(run),
     }
+}
+
+/// The most letters of the sentences after the headline that stand on the first screen of a phone.
+const MOST_LETTERS: usize = 320;
+
+/// The sentences that stand below the headline, at least one, and those that a click shows.
+fn first_sentences(sentences: &[String]) -> (Vec<String>, Vec<String>) {
+    let mut letters = 0;
+    let mut sentences: Vec<String> = sentences.iter().map(|sentence| tied(sentence)).collect();
+    let fit = sentences.iter().take_while(|sentence| {
+        letters += sentence.chars().count();
+        letters <= MOST_LETTERS
+    });
+    let shown = fit.count().max(1).min(sentences.len());
+    let rest = sentences.split_off(shown);
+    (sentences, rest)
+}
+
+/// The ranking by a quantity; null where no case has a figure of it.
+fn ranking_of(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) -> Option<Value> {
+    let is_latency = quantity == Quantity::Latency;
+    let chart_html = ranking::chart(run, looks, quantity)?;
+    Some(context! { is_latency, chart_html, things => ladder::things_with_latency(&run.cases) })
 }
 
 /// Which panel is shown and which label is marked while a tab is chosen, for so many tabs.

@@ -38,6 +38,11 @@
     ["mouseleave", "blur", "click"].forEach(function (type) { button.addEventListener(type, function () { point(button, false); }); });
   });
 
+  // On paper nobody can open what is closed: evidence and the method; of the time sequences those that the reader opened.
+  window.addEventListener("beforeprint", function () {
+    all(".answer details, .finding details, #method details").forEach(function (one) { one.open = true; });
+  });
+
   // Titles become tips: of the whole lane, or of the mark nearest to the pointer.
   var tip = document.getElementById("tip");
   var near = null;

@@ -83,7 +83,7 @@ fn limits(page: &mut Page, run: &Run) {
             .into_iter()
             .map(|(label, times, cause)| format!("{label}: {} failed: {cause}", quantities::counted(times, "round"))),
     );
-    some(page, "", WARN, trust::without_interval(run).into_iter());
+    some(page, "", WARN, trust::until_missed(run).into_iter().chain(trust::without_interval(run)));
     some(page, "Link: ", BAD, links::notes(run).into_iter().filter(|(unusable, _)| *unusable).map(|(_, line)| line));
     some(page, "Ledger: ", WARN, wording::ledger_lines(run).into_iter());
     some(

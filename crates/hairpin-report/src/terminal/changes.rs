@@ -7,14 +7,13 @@ use hairpin_model::summary::Verdict;
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
 use crate::trust;
-use hairpin_model::comparison::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase};
+use hairpin_model::comparison::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
-    page.paragraph(0, LEAD, &answer(report));
-    if let Some(links) = &report.links {
-        let text = format!("The two runs used different links: {} and {}.", links.baseline, links.candidate);
-        page.paragraph(0, WARN, &text);
+    if let Some(Unlike { what, baseline, candidate }) = &report.differs {
+        page.paragraph(0, LEAD, &format!("The runs differ in: {what} ({baseline}, {candidate})."));
     }
+    page.paragraph(0, LEAD, &answer(report));
     if let Some(caution) = invalid(report) {
         page.paragraph(0, BAD, &caution);
     }

@@ -108,7 +108,7 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     for (calibrated, line) in wording::calibrations(run) {
         page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
     }
-    for line in trust::without_interval(run) {
+    for line in trust::until_missed(run).into_iter().chain(trust::without_interval(run)) {
         page.paragraph(0, WARN, &line);
     }
     for (label, why) in wording::invalid(run) {

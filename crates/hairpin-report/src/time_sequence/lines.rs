@@ -61,9 +61,13 @@ const FEW: usize = 3;
 const MOST_LINES: usize = 24;
 /// Waits that are shown, the longest ones.
 const MOST_WAITS: usize = 5;
-/// A pause is at least this part of the exchange, and so many times the median gap.
+/// A pause is at least this part of the exchange, and so many times the median gap, or so many times the shortest: lines
+/// stand at equal distances, so a step that is so much longer than another must say its length.
 const PAUSE_SHARE: i64 = 10;
 const PAUSE_TIMES: i64 = 10;
+const PAUSE_TIMES_SHORTEST: i64 = 1000;
+/// Gaps below this count as this long where the shortest is looked for.
+const SHORTEST_NS: i64 = 1000;
 
 /// When an event happened at its end: a call that waits for bytes happens when it returns.
 pub(crate) fn moment_ns(event: &Event) -> i64 {
@@ -123,7 +127,9 @@ fn pauses(events: &[Events], duration_ns: i64) -> Vec<usize> {
     let mut sorted = gaps.clone();
     sorted.sort_unstable();
     let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    let least = (duration_ns / PAUSE_SHARE).max(median.saturating_mul(PAUSE_TIMES)).max(1);
+    let shortest = sorted.first().copied().unwrap_or(0).max(SHORTEST_NS);
+    let unlike = median.saturating_mul(PAUSE_TIMES).min(shortest.saturating_mul(PAUSE_TIMES_SHORTEST));
+    let least = (duration_ns / PAUSE_SHARE).max(unlike).max(1);
     let begins = |place: usize| events[place].at_ns < 0 && events[place + 1].at_ns >= 0;
     (0..gaps.len()).filter(|place| gaps[*place] >= least || begins(*place)).collect()
 }
@@ -292,6 +298,15 @@ mod tests {
             (EventKind::Read, 1, 30, 100),
         ];
         assert_eq!(events(&lines), expected);
+    }
+
+    #[test]
+    fn a_step_of_milliseconds_beside_one_of_a_microsecond_is_a_pause_also_where_most_are_long() {
+        let at = [0, 20_000_000, 20_001_000, 45_000_000, 70_000_000];
+        let all = at.map(|at_ns| event(End::Client, EventKind::Write, at_ns, (0, 2)));
+        let lines = of(&sequence(all.to_vec(), Vec::new()));
+        let pauses = lines.lines.iter().filter(|line| matches!(line, Line::Gap(gap) if gap.pause)).count();
+        assert_eq!(pauses, 3);
     }
 
     #[test]

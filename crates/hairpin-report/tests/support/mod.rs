@@ -3,6 +3,7 @@
 //! The figures are shaped like those of a two-CPU virtual machine; none of them was measured.
 #![allow(dead_code, unreachable_pub, reason = "each test file, and the preview, takes its own part of this module")]
 
+pub mod bulk;
 pub mod links;
 pub mod small_writes;
 
@@ -229,6 +230,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         label: case.label(),
         rounds: u64::from(ROUNDS),
         failed_rounds: Vec::new(),
+        failed_rounds_started_ns: Vec::new(),
         state: None,
         other_states: Vec::new(),
         flows: vec![flow],
@@ -262,6 +264,8 @@ fn round_point(case: &Case, block: u32, p50: f64, spread: f64, generator: &mut G
         p99_ns: p50_ns * 1.7,
         max_ns: p50_ns * 30.0,
         rate_per_s: 1e9 / p50_ns,
+        lost: 0,
+        goodput_bytes_per_s: None,
     }
 }
 

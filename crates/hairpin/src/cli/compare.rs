@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 use hairpin_analysis::compare::runs::CaseComparison;
 use hairpin_analysis::compare::unlike::Kind;
-use hairpin_analysis::{Budget, RunComparison, compare_runs, unlike};
+use hairpin_analysis::{Budget, RunComparison, choices_that_differ, compare_runs, unlike};
 use hairpin_engine::store::Memory;
 use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_model::finding::Finding;
@@ -34,10 +34,11 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let (baselines, candidates) = (open(&before)?, open(&after)?);
     refuse_twice(before.iter().zip(&baselines).chain(after.iter().zip(&candidates)))?;
     let unlike = differences(&baselines, &candidates);
-    let compared = compare_runs(&baselines.iter().collect::<Vec<_>>(), &candidates.iter().collect::<Vec<_>>());
+    let [of_before, of_after] = [&baselines, &candidates].map(|runs| runs.iter().collect::<Vec<_>>());
+    let compared = compare_runs(&of_before, &of_after);
     // Before what `--allow-unlike` would allow: it gives them no case in common.
     if compared.cases.is_empty() {
-        return Err(Stopped::usage("the runs have no case in common (hint: run the same command for all)"));
+        return Err(Stopped::usage(nothing_in_common(&choices_that_differ(&of_before, &of_after))));
     }
     if !unlike.is_empty() && !matches.get_flag("allow-unlike") {
         return Err(Stopped::usage(refusal(&unlike)));
@@ -96,6 +97,24 @@ fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
         baseline: difference.baseline,
         candidate: difference.candidate,
     }))
+}
+
+/// Why no case of one side is one of the other, and what could be compared.
+fn nothing_in_common(differ: &[Unlike]) -> String {
+    let told = |one: &Unlike| {
+        printable::line(&format!("{} ({} against {})", one.what, one.baseline, one.candidate)).into_owned()
+    };
+    let all = differ.iter().map(told).collect::<Vec<_>>().join(", ");
+    match differ {
+        [] => "the runs have no case in common (hint: run the same command for all)".to_owned(),
+        [_] => format!(
+            "the runs have no case in common and differ in {all}, which is not one value in each (hint: compare runs of \
+             one value each)"
+        ),
+        _ => format!(
+            "the runs have no case in common and differ in {all} (hint: compare runs that differ in one of these only)"
+        ),
+    }
 }
 
 fn refusal(unlike: &[Unlike]) -> String {
@@ -165,7 +184,7 @@ fn report(
             .concat(),
         baseline,
         candidate,
-        links: compared.links.clone(),
+        differs: compared.differs.clone(),
         invalid: invalid(compared),
         rows,
         unlike,

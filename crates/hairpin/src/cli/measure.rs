@@ -88,10 +88,11 @@ impl Asked {
     }
 
     /// Asks once before anything is made, so that bad knobs leave nothing behind: the cases that come first. Where links
-    /// are among them, the process is made able to enter these.
+    /// or kernel settings are among them, the process is made able to enter their namespaces.
     pub(super) fn check(&self, bench: &mut Bench) -> Result<Vec<Case>, Stopped> {
         let cases = self.first_cases(bench)?;
-        if cases.iter().any(Case::is_emulated) && bench.make_way_to_links()? {
+        let has_own_namespace = |case: &Case| case.is_emulated() || !case.sysctls.is_empty();
+        if cases.iter().any(has_own_namespace) && bench.make_way_to_links()? {
             return self.first_cases(bench);
         }
         Ok(cases)
@@ -149,8 +150,8 @@ impl Bench {
         if self.may_enter_links {
             return Ok(false);
         }
-        let home = namespace::prepare()
-            .map_err(|why| Stopped::usage(format!("cannot prepare for emulated links: {why}")))?;
+        let home =
+            namespace::prepare().map_err(|why| Stopped::usage(format!("cannot make network namespaces: {why}")))?;
         self.may_enter_links = true;
         if home.is_original() {
             return Ok(false);
@@ -228,6 +229,7 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
     }
     if let Err(error) = folder.write_run(run) {
         let cause = format!("the summary was not saved: {error}");
+        folder.note_not_saved(run.unsaved.first().map_or(&cause, |first| &first.cause));
         run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
     }
     write_page(run, folder)

@@ -4,15 +4,18 @@
 //! and left by it at will; the one in which an ordinary user's program starts belongs to the system's user namespace
 //! and cannot be entered again.
 
+use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
 
 use hairpin_model::card::WhyNot;
-use hairpin_model::round::Failure;
+use hairpin_model::round::{Failure, RoundOrder};
 
 use super::netlink::Netlink;
+use super::wiring;
+use crate::sysctl;
 use crate::system::namespace::{self, Refusal, RootMap, Step};
 
 /// The namespace in which this process's loopback rounds run.
@@ -57,15 +60,68 @@ pub fn prepare() -> Result<Home, WhyNot> {
 /// # Errors
 /// As [`prepare`].
 pub fn may_prepare() -> Result<(), WhyNot> {
+    tried(None)?.map_err(|refusal| explained(&refusal))
+}
+
+/// Whether the kernel setting of that name can be changed in a new network namespace, tried in a process of its own.
+///
+/// # Errors
+/// No namespace can be made, or the setting is not one of each namespace, or cannot be written there.
+pub fn may_set(name: &str) -> Result<(), WhyNot> {
+    let file = CString::new(sysctl::file_of(name)).map_err(|_| not_settable(name, "its name has a zero byte"))?;
+    tried(Some(&file))?.map_err(|refusal| match refusal.step {
+        Step::Setting if refusal.error.kind() == io::ErrorKind::NotFound => {
+            not_settable(name, "a new network namespace has no such setting")
+        }
+        Step::Setting => not_settable(name, &format!("it cannot be written there: {}", refusal.error)),
+        _ => explained(&refusal),
+    })
+}
+
+fn not_settable(name: &str, problem: &str) -> WhyNot {
+    WhyNot {
+        reason: format!("kernel setting `{name}` cannot be changed for a round alone: {problem}"),
+        hint:
+            "only settings of each network namespace can; have the administrator set another, make a run with each \
+               value and use `hairpin compare`"
+                .to_owned(),
+    }
+}
+
+/// Tries to move into new namespaces in a process of its own, and to open that file there for writing.
+fn tried(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
     let map = if is_capable() { None } else { Some(RootMap::of_this_process()) };
     if map.is_some() {
         refuse_threads()?;
     }
-    let outcome = namespace::try_to_move_out(map.as_ref()).map_err(|error| WhyNot {
+    namespace::try_to_move_out(map.as_ref(), setting).map_err(|error| WhyNot {
         reason: format!("cannot start a process to try it: {error}"),
         hint: "is a limit on processes (ulimit -u) reached?".to_owned(),
-    })?;
-    outcome.map_err(|refusal| explained(&refusal))
+    })
+}
+
+/// A new network namespace with nothing but a loopback interface. It ends when the file is closed and nothing is in it any
+/// more. The calling thread is where it was.
+///
+/// # Errors
+/// The kernel refuses to make it, or the way back.
+pub(crate) fn fresh() -> Result<File, Failure> {
+    let _visit = Visit { home: home()? };
+    wiring::new_namespace()
+}
+
+/// Where other processes of this user can enter a namespace as long as it is held.
+pub(crate) fn path_of(namespace: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd()))
+}
+
+/// Writes the kernel settings of the order's case in that namespace.
+///
+/// # Errors
+/// It cannot be entered, or the kernel refuses a value and that is not allowed.
+pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
+    let _visit = visit(namespace)?;
+    sysctl::set(order)
 }
 
 /// Moves the calling thread into the network namespace of that file (setns(2)), and leaves it there.
@@ -88,13 +144,18 @@ pub struct Visit {
 /// # Errors
 /// The file is gone, or the kernel refuses the way there or the way back; the thread is then where it was.
 pub fn visit(namespace: &Path) -> Result<Visit, Failure> {
-    const HERE: &str = "/proc/thread-self/ns/net";
-    let here = Path::new(HERE);
-    let home = File::open(here).map_err(|error| not_entered(here, &error))?;
-    // The way back is tried before the way there: a thread that cannot come back must not leave.
-    namespace::enter_network(home.as_fd()).map_err(|error| not_entered(here, &error))?;
+    let home = home()?;
     enter(namespace)?;
     Ok(Visit { home })
+}
+
+/// The calling thread's network namespace. The way back is tried before the way there: a thread that cannot come back must
+/// not leave.
+fn home() -> Result<File, Failure> {
+    let here = Path::new("/proc/thread-self/ns/net");
+    let home = File::open(here).map_err(|error| not_entered(here, &error))?;
+    namespace::enter_network(home.as_fd()).map_err(|error| not_entered(here, &error))?;
+    Ok(home)
 }
 
 impl Drop for Visit {
@@ -170,6 +231,7 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
         Step::HostNamespaces => format!("namespaces for mounts, host name and IPC cannot be made: {error}"),
         Step::PrivateMounts => format!("mounts cannot be kept from the host: {error}"),
         Step::Sysfs => format!("/sys of the link cannot be mounted: {error}"),
+        Step::Setting => format!("a kernel setting cannot be written: {error}"),
     };
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
     let refused = matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES));

@@ -8,13 +8,14 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use hairpin_link::profile::Profile;
 use hairpin_model::link::LinkRecord;
 use hairpin_model::round::Failure;
 
+use super::namespace;
 use super::sweep::sweep;
 use super::wiring::{self, Ends, RELAY_INTERFACES};
 use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward};
@@ -176,8 +177,8 @@ fn failed(cause: &str, hint: &str) -> Failure {
 }
 
 fn say_ready(ends: &Ends) {
-    let path = |file: &File| PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
-    child::say(&LinkWord::Ready(Namespaces { near: path(&ends.near), far: path(&ends.far) }));
+    let [near, far] = [&ends.near, &ends.far].map(namespace::path_of);
+    child::say(&LinkWord::Ready(Namespaces { near, far }));
 }
 
 /// Ends what still runs at both ends. The process that started this one may itself be there: it is spared.

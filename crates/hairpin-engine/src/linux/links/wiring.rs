@@ -111,7 +111,7 @@ fn set_up_ends(ends: &Ends, mtu_bytes: u32) -> Result<(), Failure> {
 }
 
 /// A new network namespace with its loopback interface up, in which the calling thread now is.
-fn new_namespace() -> Result<File, Failure> {
+pub(super) fn new_namespace() -> Result<File, Failure> {
     namespace::new_network().map_err(|error| failed("make a network namespace", &error))?;
     let file = File::open("/proc/thread-self/ns/net").map_err(|error| failed("hold a network namespace", &error))?;
     open()?.set_up(LOOPBACK_INDEX).map_err(|error| failed("set the loopback interface up", &error))?;

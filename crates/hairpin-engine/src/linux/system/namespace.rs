@@ -23,10 +23,12 @@ pub(crate) enum Step {
     PrivateMounts,
     /// A `/sys` that shows the network namespace.
     Sysfs,
+    /// A kernel setting of the network namespace.
+    Setting,
 }
 
 impl Step {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::UserNamespace,
         Self::ActAsRoot,
         Self::NetworkNamespace,
@@ -34,6 +36,7 @@ impl Step {
         Self::HostNamespaces,
         Self::PrivateMounts,
         Self::Sysfs,
+        Self::Setting,
     ];
 
     /// That the kernel refused this step.
@@ -101,11 +104,11 @@ pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
     new_network().map_err(Step::NetworkNamespace.refused())
 }
 
-/// Tries [`move_out`] in a process of its own.
+/// Tries [`move_out`] in a process of its own, and to open the file of a kernel setting there for writing.
 ///
 /// # Errors
 /// The process could not be made.
-pub(crate) fn try_to_move_out(map: Option<&RootMap>) -> io::Result<Result<(), Refusal>> {
+pub(crate) fn try_to_move_out(map: Option<&RootMap>, setting: Option<&CStr>) -> io::Result<Result<(), Refusal>> {
     let (mut result, tell) = io::pipe()?;
     let parent = std::process::id();
     // SAFETY: the child makes system calls and allocates nothing, as after the fork of a process of several threads it
@@ -116,7 +119,8 @@ pub(crate) fn try_to_move_out(map: Option<&RootMap>) -> io::Result<Result<(), Re
     }
     if child == 0 {
         let has_parent = die_with_parent(parent);
-        if let (Err(refusal), true) = (move_out(map), has_parent) {
+        let set = || setting.map_or(Ok(()), |file| open_to_write(file).map(drop).map_err(Step::Setting.refused()));
+        if let (Err(refusal), true) = (move_out(map).and_then(|()| set()), has_parent) {
             let word = refusal.to_bytes();
             // SAFETY: the bytes and their number are those of a live array.
             unsafe { libc::write(tell.as_raw_fd(), word.as_ptr().cast(), word.len()) };
@@ -155,12 +159,16 @@ pub(super) fn done(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn write(file: &CStr, text: &str) -> io::Result<()> {
+fn open_to_write(file: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: a NUL-terminated path.
     let file = unsafe { libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
     done(file)?;
     // SAFETY: the descriptor was just made and nobody else owns it.
-    let file = unsafe { OwnedFd::from_raw_fd(file) };
+    Ok(unsafe { OwnedFd::from_raw_fd(file) })
+}
+
+fn write(file: &CStr, text: &str) -> io::Result<()> {
+    let file = open_to_write(file)?;
     // SAFETY: the bytes and their number are those of a live text.
     let written = unsafe { libc::write(file.as_raw_fd(), text.as_ptr().cast(), text.len()) };
     if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

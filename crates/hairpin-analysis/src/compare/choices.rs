@@ -1,0 +1,213 @@
+//! The choices that make a case, so that two cases can be compared by all of them but one.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::case::{Case, EndSettings};
+use hairpin_model::comparison::Unlike;
+use hairpin_model::exchange::Exchange;
+use hairpin_model::flow::{Flow, Load};
+use hairpin_model::options::Options;
+use hairpin_model::quantities::{duration_argument, exact_bytes};
+use hairpin_model::sysctls::Sysctls;
+
+/// What a choice is about: one field of a case, or one set of options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum About {
+    Transport,
+    Options,
+    Load,
+    Size,
+    Rate,
+    Writes,
+    Gap,
+    Pipeline,
+    Remedy,
+    Direction,
+    Connections,
+    Streams,
+    Receivers,
+    Ends,
+    Waiting,
+    Placement,
+    CpuIdle,
+    Link,
+    Sysctls,
+}
+
+impl About {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Transport => "transport",
+            Self::Options => "options",
+            Self::Load => "load",
+            Self::Size => "size",
+            Self::Rate => "rate",
+            Self::Writes => "writes",
+            Self::Gap => "gap",
+            Self::Pipeline => "pipeline",
+            Self::Remedy => "remedy",
+            Self::Direction => "direction",
+            Self::Connections => "connections",
+            Self::Streams => "streams",
+            Self::Receivers => "receivers",
+            Self::Ends => "ends",
+            Self::Waiting => "waiting",
+            Self::Placement => "placement",
+            Self::CpuIdle => "CPU idle state",
+            Self::Link => "link",
+            Self::Sysctls => "sysctls",
+        }
+    }
+}
+
+/// Every choice of a case by what it is about; those of several flows are joined. What is no choice of the user's but part
+/// of the experiment (an injected fault, the place in an A/A pair) is not in it.
+pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
+    let Case { flows, ends, path, sysctls, injected_fault: _, replicate: _ } = case;
+    let EndSettings { kind, waiting, placement, cpu_idle } = ends;
+    let mut choices = BTreeMap::from([
+        (About::Ends, kind.to_string()),
+        (About::Waiting, waiting.to_string()),
+        (About::Placement, placement.to_string()),
+        (About::CpuIdle, cpu_idle.to_string()),
+        (About::Link, path.link.clone()),
+        (About::Sysctls, sysctls.to_string()),
+    ]);
+    for flow in flows {
+        let Flow { name: _, transport, options, load, direction, streams, connections, receivers } = flow;
+        let of_flow = [
+            (About::Transport, transport.clone()),
+            (About::Options, written(options)),
+            (About::Direction, direction.to_string()),
+            (About::Streams, streams.to_string()),
+            (About::Connections, connections.to_string()),
+            (About::Receivers, receivers.to_string()),
+        ];
+        for (about, value) in of_flow.into_iter().chain(of_load(load)) {
+            let before = choices.entry(about).or_default();
+            *before = if before.is_empty() { value } else { format!("{before}+{value}") };
+        }
+    }
+    choices
+}
+
+/// A closed loop and an open one are one load that differs in its rate.
+fn of_load(load: &Load) -> Vec<(About, String)> {
+    let (kind, rate) = match load {
+        Load::PingPong { .. } => ("round trip", "closed loop".to_owned()),
+        Load::Paced { rate_per_s, .. } => ("round trip", format!("{rate_per_s}/s")),
+        Load::Exchange { .. } => ("exchange", "closed loop".to_owned()),
+        Load::Stream { .. } => ("stream", "as fast as possible".to_owned()),
+    };
+    let mut choices = vec![(About::Load, kind.to_owned()), (About::Rate, rate)];
+    match load {
+        Load::PingPong { size_bytes, reply_size_bytes } | Load::Paced { size_bytes, reply_size_bytes, .. } => {
+            let reply =
+                (size_bytes != reply_size_bytes).then(|| format!(", answer {}", exact_bytes(*reply_size_bytes)));
+            choices.push((About::Size, format!("{}{}", exact_bytes(*size_bytes), reply.unwrap_or_default())));
+        }
+        Load::Exchange { exchange: Exchange { writes, gap_ns, pipeline, remedy }, reply_size_bytes } => {
+            choices.extend([
+                (About::Writes, writes.to_string()),
+                (About::Gap, duration_argument(*gap_ns)),
+                (About::Pipeline, pipeline.to_string()),
+                (About::Remedy, remedy.to_string()),
+                (About::Size, format!("answer {}", exact_bytes(*reply_size_bytes))),
+            ]);
+        }
+        Load::Stream { write_size_bytes } => choices.push((About::Size, exact_bytes(*write_size_bytes))),
+    }
+    choices
+}
+
+fn written(options: &Options) -> String {
+    options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+}
+
+/// In what two cases that differ in that one choice do: `option nodelay`, `on`, `off`.
+pub(super) fn difference(about: About, baseline: &Case, candidate: &Case) -> Unlike {
+    let both = [baseline, candidate];
+    let [one, other] = match about {
+        About::Options => return of_sets("option", both.map(|case| pairs_of_options(&case.flow().options))),
+        About::Sysctls => return of_sets("sysctl", both.map(|case| pairs_of_sysctls(&case.sysctls))),
+        About::Link => link_names(both),
+        _ => both.map(|case| choices(case).remove(&about).unwrap_or_default()),
+    };
+    Unlike { what: about.word().to_owned(), baseline: one, candidate: other }
+}
+
+type Pairs = BTreeMap<String, String>;
+
+fn pairs_of_options(options: &Options) -> Pairs {
+    options.iter().map(|(name, value)| (name.to_string(), value.to_owned())).collect()
+}
+
+fn pairs_of_sysctls(sysctls: &Sysctls) -> Pairs {
+    sysctls.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Two sets of named values: the one name in which they differ, or all that each has and the other has not.
+fn of_sets(word: &str, sets: [Pairs; 2]) -> Unlike {
+    let names = sets.iter().flat_map(BTreeMap::keys);
+    let mut differing: Vec<&String> = names.filter(|name| sets[0].get(*name) != sets[1].get(*name)).collect();
+    differing.sort_unstable();
+    differing.dedup();
+    if let [name] = differing[..] {
+        let [baseline, candidate] =
+            sets.each_ref().map(|set| set.get(name).cloned().unwrap_or_else(|| "default".to_owned()));
+        return Unlike { what: format!("{word} {name}"), baseline, candidate };
+    }
+    let told = |set: &Pairs| {
+        let own = differing.iter().filter_map(|name| Some(format!("{name}={}", set.get(*name)?)));
+        let own = own.collect::<Vec<_>>().join(" ");
+        if own.is_empty() { "default".to_owned() } else { own }
+    };
+    let [baseline, candidate] = sets.each_ref().map(told);
+    Unlike { what: format!("{word}s"), baseline, candidate }
+}
+
+/// The names of two links, or their lines where these would not tell them apart.
+fn link_names(both: [&Case; 2]) -> [String; 2] {
+    let names = both.map(|case| case.path.name.clone().unwrap_or_else(|| case.path.link.clone()));
+    if names[0] == names[1] { both.map(|case| case.path.link.clone()) } else { names }
+}
+
+/// All choices in which the cases of one side are not those of the other, with the values of each side.
+pub(super) fn differences(sides: [&[&Case]; 2]) -> Vec<Unlike> {
+    let values = sides.map(|cases| {
+        let mut values: BTreeMap<About, Vec<String>> = BTreeMap::new();
+        for (about, value) in cases.iter().flat_map(|case| choices(case)) {
+            let all = values.entry(about).or_default();
+            if !all.contains(&value) {
+                all.push(value);
+            }
+        }
+        values
+    });
+    let sorted = |values: Option<&Vec<String>>| {
+        let mut values = values.cloned().unwrap_or_default();
+        values.sort_unstable();
+        values
+    };
+    let mut abouts: Vec<About> = values.iter().flat_map(|side| side.keys().copied()).collect();
+    abouts.sort_unstable();
+    abouts.dedup();
+    let differing = abouts.into_iter().filter(|about| sorted(values[0].get(about)) != sorted(values[1].get(about)));
+    let all = |about: About, side: &BTreeMap<About, Vec<String>>| {
+        let shown = |value: &String| if value.is_empty() { "default".to_owned() } else { value.clone() };
+        let values = side.get(&about).map(|values| values.iter().map(shown).collect::<Vec<_>>());
+        values.map_or_else(|| "none".to_owned(), |values| values.join(" and "))
+    };
+    let told = |about: About| match sides {
+        // One value on each side can be told shorter.
+        [[one, ..], [other, ..]] if values.iter().all(|side| side.get(&about).is_some_and(|all| all.len() == 1)) => {
+            difference(about, one, other)
+        }
+        _ => Unlike {
+            what: about.word().to_owned(),
+            baseline: all(about, &values[0]),
+            candidate: all(about, &values[1]),
+        },
+    };
+    differing.map(told).collect()
+}

@@ -1,0 +1,114 @@
+//! What a case is ranked by: latency, or of a stream its goodput.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder::Kind;
+use hairpin_model::quantities;
+use hairpin_model::summary::{CaseSummary, RoundPoint};
+
+use crate::page_text::tied;
+
+/// The quantity of a chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quantity {
+    /// Nanoseconds, from due to received; the lower the better.
+    Latency,
+    /// Bytes a second that the receiver received; the higher the better.
+    Goodput,
+}
+
+impl Quantity {
+    /// That of a kind of case.
+    pub(crate) fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::RoundTrips | Kind::Exchanges => Self::Latency,
+            Kind::Streams => Self::Goodput,
+        }
+    }
+
+    /// The name of the figure in the middle.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "p50",
+            Self::Goodput => "goodput",
+        }
+    }
+
+    /// The figure of a case over its rounds.
+    pub(crate) fn figure(self, row: &CaseSummary) -> Option<Figure> {
+        match self {
+            Self::Latency => row.flow().latency_ns.p50,
+            Self::Goodput => row.flow().goodput_bytes_per_s,
+        }
+    }
+
+    /// The tail of a case, which only latency has.
+    pub(crate) fn tail(self, row: &CaseSummary) -> Vec<(&'static str, Figure)> {
+        let latency = &row.flow().latency_ns;
+        let all = [("p99", latency.p99), ("p99.9", latency.p999), ("max", latency.max)];
+        let tail = all.into_iter().filter_map(|(name, figure)| Some((name, figure?)));
+        if self == Self::Latency { tail.collect() } else { Vec::new() }
+    }
+
+    /// The figure of a round; null where it has none that can be drawn.
+    pub(crate) fn of_round(self, point: &RoundPoint) -> Option<f64> {
+        let value = match self {
+            Self::Latency => Some(point.p50_ns),
+            Self::Goodput => point.goodput_bytes_per_s,
+        };
+        value.filter(|value| value.is_finite() && *value > 0.0)
+    }
+
+    /// All figures of a round.
+    pub(crate) fn round_in_words(self, point: &RoundPoint) -> String {
+        let time = |ns: f64| tied(&quantities::duration(ns));
+        match self {
+            Self::Latency => {
+                format!("p50 {}, p99 {}, max {}", time(point.p50_ns), time(point.p99_ns), time(point.max_ns))
+            }
+            Self::Goodput => {
+                point.goodput_bytes_per_s.map_or_else(String::new, |value| format!("goodput {}", self.text(value)))
+            }
+        }
+    }
+
+    /// A value with its unit.
+    pub(crate) fn text(self, value: f64) -> String {
+        tied(&match self {
+            Self::Latency => quantities::duration(value),
+            Self::Goodput => quantities::byte_rate(value),
+        })
+    }
+
+    /// The same on an axis.
+    pub(crate) fn tick(self, value: f64) -> String {
+        tied(&match self {
+            Self::Latency => quantities::round_duration(value),
+            Self::Goodput => {
+                let text = quantities::byte_rate(value);
+                match text.split_once(' ') {
+                    Some((number, unit)) if number.contains('.') => {
+                        format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+                    }
+                    _ => text,
+                }
+            }
+        })
+    }
+
+    /// How many labels an axis across the page has room for.
+    pub(crate) fn most_ticks(self) -> usize {
+        match self {
+            Self::Latency => 9,
+            Self::Goodput => 6,
+        }
+    }
+
+    /// An interval in the unit of its value.
+    pub(crate) fn bounds(self, value: f64, (low, high): (f64, f64)) -> String {
+        let bounds = match self {
+            Self::Latency => quantities::bounds(value, low, high),
+            Self::Goodput => quantities::byte_rate_bounds(low, high),
+        };
+        tied(&bounds).replace('-', "\u{2013}")
+    }
+}

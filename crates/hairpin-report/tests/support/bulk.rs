@@ -1,0 +1,88 @@
+//! A fixture run of streams, one way: no case has a latency. None of the figures was measured.
+
+use hairpin_model::answer::Answer;
+use hairpin_model::case::{Case, Placement, Waiting};
+use hairpin_model::figure::Figure;
+use hairpin_model::flow::{Direction, Load};
+use hairpin_model::ledger::Ledger;
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, LatencyFigures};
+
+use super::Generator;
+
+/// Transport, bytes of a write, and goodput in bytes a second on one CPU and on two.
+const STREAMS: [(&str, u64, [f64; 2]); 4] = [
+    ("unix-stream", 65_536, [8.25e9, 2.29e9]),
+    ("pipe", 65_536, [6.46e9, 0.977e9]),
+    ("tcp", 65_536, [1.97e9, 1.56e9]),
+    ("udp", 1400, [74.3e6, 385e6]),
+];
+
+/// The run: udp loses messages in all rounds, and the first round of tcp on one CPU failed.
+pub fn run() -> Run {
+    let mut generator = Generator(5);
+    let mut run = super::survey(1);
+    "How many bytes a second go through, one way?".clone_into(&mut run.plan.question);
+    "bulk".clone_into(&mut run.plan.experiment);
+    let places = [Placement::SameCpu, Placement::CrossCpu].into_iter().enumerate();
+    run.cases = places
+        .flat_map(|(place, placement)| STREAMS.map(|stream| (place, placement, stream)))
+        .map(|(place, placement, (transport, bytes, goodputs))| {
+            summary(transport, bytes, placement, goodputs[place], &mut generator)
+        })
+        .collect();
+    run.comparisons.clear();
+    run.findings.retain(|finding| finding.code == "noisy-machine");
+    let failed = run.cases.iter_mut().find(|row| row.label.starts_with("tcp ")).expect("it is in the list");
+    failed.failed_rounds.push("round 3: the server is gone".to_owned());
+    failed.failed_rounds_started_ns.push(7_000_000_000);
+    run.answer = Answer {
+        headline: "No difference found between the highest goodputs: unix-stream up 64 KiB (polling, same CPU) at 8.25 \
+                   GB/s (95 % interval 5.79-11.8 GB/s), pipe up 64 KiB (polling, same CPU) at 6.46 GB/s (95 % interval \
+                   5.70-7.31 GB/s) and fifo up 64 KiB (polling, same CPU) at 6.31 GB/s (95 % interval 4.70-8.47 GB/s)."
+            .to_owned(),
+        sentences: [("udp", "same CPU"), ("udp", "two CPUs"), ("udp6", "same CPU"), ("udp6", "two CPUs")]
+            .map(|(name, place)| {
+                format!(
+                    "{name} up 1400 B (polling, {place}): 75 % of 499 757 messages lost: \
+                     receive-buffer-overflow-server 376 787."
+                )
+            })
+            .to_vec(),
+        pairs: Vec::new(),
+        best_remedy: None,
+    };
+    run
+}
+
+fn summary(
+    transport: &str,
+    bytes: u64,
+    placement: Placement,
+    goodput: f64,
+    generator: &mut Generator,
+) -> CaseSummary {
+    let case = Case::ping_pong(transport).with(|case| {
+        case.ends.waiting = Waiting::Poll;
+        case.ends.placement = placement;
+        case.flow_mut().load = Load::Stream { write_size_bytes: bytes };
+        case.flow_mut().direction = Direction::Up;
+    });
+    let mut row = super::summary(case, 1000.0, generator);
+    let lost = u64::from(transport == "udp") * 300;
+    for point in &mut row.round_points {
+        (point.p50_ns, point.p90_ns, point.p99_ns, point.max_ns) = (0.0, Some(0.0), 0.0, 0.0);
+        point.goodput_bytes_per_s = Some(goodput * generator.near_one(0.2));
+        point.lost = lost;
+    }
+    let flow = row.flow_mut();
+    flow.latency_ns = LatencyFigures::default();
+    flow.first_message_ns = None;
+    flow.curve.clear();
+    flow.goodput_bytes_per_s = Some(Figure::new(goodput, goodput * 0.8, goodput * 1.3));
+    flow.ledger = Ledger { sent: 40_000, received: 40_000 - 10 * lost, ..Ledger::default() };
+    if lost > 0 {
+        flow.ledger.lost.insert("receive-buffer-overflow-server".to_owned(), 10 * lost);
+    }
+    row
+}
