@@ -228,7 +228,7 @@ mod tests {
             "{summary}"
         );
         let (own, summary) = advice(0);
-        assert!(!own && summary.contains("sockets had no room for 5 packets"), "{summary}");
+        assert!(!own && summary.contains("sockets of the relay had no room for 5 packets"), "{summary}");
     }
 
     #[test]
