@@ -42,7 +42,7 @@ fn kernel_settings_combine_and_take_turns_in_each_block() {
     }
     let refused = |value: &str| refusal(&[("transport", "tcp"), ("sysctl", value)]);
     assert!(refused("net.core.rmem_max=1,2").contains("cannot be changed for a round alone"));
-    assert!(refused("net.ipv4..x=1").contains("is no name of a kernel setting"));
+    assert!(refused("net.ipv4..x=1").contains("is not a kernel setting"));
     let twice = [("transport", "tcp"), ("sysctl", "net.ipv4.tcp_sack=0"), ("sysctl", "net.ipv4.tcp_sack=1")];
     assert!(refusal(&twice).contains("--sysctl net.ipv4.tcp_sack is given twice"));
     let many = (0..2000).map(|value| value.to_string()).collect::<Vec<_>>().join(",");

@@ -76,7 +76,7 @@ fn check_name(name: &str) -> Result<(), Refused> {
     let is_name = name.len() <= LONGEST_NAME && name.starts_with("net.") && name.split('.').all(is_part);
     is_name.then_some(()).ok_or_else(|| {
         Refused::new(
-            format!("`{name}` is no name of a kernel setting below `net.`"),
+            format!("`{name}` is not a kernel setting below `net.`"),
             "write it as sysctl does, for instance net.ipv4.tcp_sack",
         )
     })
@@ -145,7 +145,7 @@ mod tests {
             &long,
         ] {
             let refused = Sysctls::default().with(name, "1").unwrap_err();
-            assert!(refused.to_string().contains("is no name of a kernel setting"), "{name:?}: {refused}");
+            assert!(refused.to_string().contains("is not a kernel setting"), "{name:?}: {refused}");
             let json = serde_json::json!({ name: "1" });
             serde_json::from_value::<Sysctls>(json).unwrap_err();
         }

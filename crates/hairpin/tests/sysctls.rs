@@ -29,7 +29,7 @@ fn fact<'r>(end: &'r Value, name: &str) -> &'r Value {
 fn names_that_are_no_settings_of_a_namespace_are_refused_before_anything_runs() {
     or_skip!(can_link());
     let place = Place::new();
-    let no_name = "is no name of a kernel setting below `net.` (hint: ";
+    let no_name = "is not a kernel setting below `net.` (hint: ";
     for (given, told) in [
         ("kernel.hostname=a", no_name),
         ("net.../../kernel/hostname=a", no_name),

@@ -105,11 +105,17 @@ fn nothing_in_common(differ: &[Unlike]) -> String {
         printable::line(&format!("{} ({} against {})", one.what, one.baseline, one.candidate)).into_owned()
     };
     let all = differ.iter().map(told).collect::<Vec<_>>().join(", ");
+    let names = || differ.iter().map(|one| one.what.as_str()).collect::<Vec<_>>().join(", ");
     match differ {
         [] => "the runs have no case in common (hint: run the same command for all)".to_owned(),
         [_] => format!(
             "the runs have no case in common and differ in {all}, which is not one value in each (hint: compare runs of \
              one value each)"
+        ),
+        [_, _, _, _, ..] => format!(
+            "the runs have no case in common: they differ in {} (hint: compare runs of the same experiment that differ in \
+             one of these only)",
+            names()
         ),
         _ => format!(
             "the runs have no case in common and differ in {all} (hint: compare runs that differ in one of these only)"
