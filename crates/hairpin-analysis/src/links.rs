@@ -27,6 +27,7 @@ pub(crate) fn summary(
         lateness_ns: lateness(records()),
         late_bounds_ns: record.late_bounds_ns,
         traces: record.traces.clone(),
+        ends: record.ends.clone(),
         rounds_left_out: rounds.iter().filter_map(|round| why_left_out(round)).collect(),
         relay_cpu_ns_per_packet: relay_cpu_ns
             .filter(|_| packets.entered > 0)

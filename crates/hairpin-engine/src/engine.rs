@@ -146,10 +146,7 @@ pub fn capabilities() -> io::Result<HostCapabilities> {
         candidates: hairpin_transports::ALL.iter().map(candidate).collect(),
         cpus: cpu::allowed()?,
         may_keep_cpus_awake: keep_awake::may_keep_awake(),
-        congestion_controls: sysctl::ipv4("tcp_available_congestion_control")
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect(),
+        congestion_controls: sysctl::available_congestion_controls(),
         default_congestion_control: sysctl::ipv4("tcp_congestion_control").trim().to_owned(),
         waking_round_trip_ns: crate::waking::round_trip_ns,
         links: crate::links::known::capabilities(),

@@ -10,10 +10,12 @@ use hairpin_link::stages::delay::Order;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::digest::digest;
+use hairpin_model::options::OptionName;
 use hairpin_model::round::{Failure, RoundOrder};
 
 use crate::clock::RealClock;
 use crate::links::namespace;
+use crate::links::tcp;
 use crate::links::traces::Traces;
 use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink};
 use crate::placement::Cpus;
@@ -77,6 +79,9 @@ impl Link {
             profile: case.path.link.clone(),
             traces,
             seed: order.link_seed,
+            // Where a route sets it, it would override the option of the case.
+            congestion_control: (case.flow().options.get(OptionName::Congestion))
+                .map_or_else(tcp::default_congestion_control, str::to_owned),
             clock: setup.clock,
             cpu: setup.cpus.cpu_for_relay(case.ends.placement),
             allowed_cpus: setup.cpus.allowed.clone(),

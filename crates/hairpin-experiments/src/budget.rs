@@ -37,25 +37,25 @@ pub const ALPHA_OF_A_LOOK: f64 = 0.0182;
 
 /// Rounds of each case, in so many words.
 pub const ROUNDS: Knob = Knob::new("rounds", "NUMBER", KnobKind::Whole { min: 1, max: 10_000 })
-    .help("Rounds of each case, with fresh ends each; default: as many as fit 10s, at least 8");
+    .help("Number of rounds of each case; each has new ends. Default: as many as fit 10s, at least 8");
 
 /// The time over which rounds are spread.
-pub const OVER: Knob = Knob::new("over", "TIME", LASTS)
-    .help("Add rounds to fill this time, never fewer than 8 of each case; --rounds sets their number");
+pub const OVER: Knob =
+    Knob::new("over", "TIME", LASTS).help("Run as many rounds as fit this time, at least 8 of each case");
 
 /// Ends when intervals are narrow enough.
 pub const UNTIL: Knob = Knob::new("until", "SHARE", KnobKind::Share)
-    .help("Go on until half the interval of each p50 is at most this share of it, for instance 2%; see --at-most");
+    .help("Run until the 95 % interval of each p50 is within this share of it to either side, for instance 2%");
 
 /// When to stop all the same.
 pub const AT_MOST: Knob = Knob::new("at-most", "TIME", LASTS)
-    .help("With --until: the longest time; its intervals are looked at four times")
+    .help("With --until: the maximum time; the intervals are computed four times in it")
     .or(&["60s"]);
 
 /// Less of everything.
 pub const QUICK: Knob = Knob::switch(
     "quick",
-    "Fill 2s, or longer for 5 rounds of each case: a first impression with wide intervals, marked as such",
+    "Run for 2s, longer if 5 rounds of each case need it: wide intervals, marked as a quick run",
 );
 
 /// The time that an experiment is given.

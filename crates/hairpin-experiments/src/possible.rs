@@ -237,6 +237,12 @@ fn options(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<
             let hint = format!("one of {}", controls.join(", "));
             return Err(why(format!("congestion control `{value}` is not available here"), hint));
         }
+        if name == OptionName::BusyPoll && value != "0" {
+            return Err(why(
+                "neither the loopback nor an emulated link has a device queue that SO_BUSY_POLL could poll",
+                "omit busy-poll; --waiting spin polls the socket instead",
+            ));
+        }
     }
     Ok(())
 }

@@ -25,30 +25,30 @@ pub const LASTS: KnobKind = KnobKind::Duration { min_ns: 1, max_ns: DAY_NS };
 
 /// How both ends wait.
 pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
-    .help("How both ends wait: block, poll, spin, or all")
+    .help("How both ends wait for a message: block, poll, spin, or all")
     .many()
     .or(&["block"]);
 
 /// Where they run.
 pub const PLACEMENT: Knob = Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
-    .help("Where they run: same-cpu, cross-cpu, unpinned, or all; default: one CPU and two, over a link one")
+    .help("Where both ends run: same-cpu, cross-cpu, unpinned, or all; over a link the default is same-cpu alone")
     .many()
     .or(&["same-cpu", "cross-cpu"]);
 
 /// What they are.
 pub const ENDS: Knob = Knob::new("ends", "WHAT", KnobKind::Words(EndKind::WORDS))
-    .help("What they are: processes, threads, or all")
+    .help("What both ends are: processes, threads, or all")
     .many()
     .or(&["processes"]);
 
 /// What is asked of the sockets.
-pub const OPTION: Knob = Knob::new("option", "SET", KnobKind::OptionSet).help("Socket options, for instance congestion=cubic,sndbuf=4096; repeat it to compare sets; none, or all one by one")
+pub const OPTION: Knob = Knob::new("option", "SET", KnobKind::OptionSet).help("Socket options, for instance congestion=cubic,sndbuf=4096; none; or all, each alone. Repeat it to compare sets")
 .repeat();
 
 /// The path between the ends.
 pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .help(
-        "The path between the ends: a profile such as home-uplink, its figures, or all; repeat it to compare several",
+        "Path between the ends: a profile (home-uplink), words ('delay=20ms loss=1%'), or all. Repeat it to compare",
     )
     .repeat()
     .or(&[LOOPBACK]);
@@ -66,33 +66,31 @@ pub const CPU_IDLE: Knob = Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdl
 
 /// The seed of every random choice. The binary always passes one, drawn by itself where the user gives none.
 pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max: u64::MAX })
-    .help("Seed of the rounds' order and of resampling; without it one is drawn and recorded");
+    .help("Seed of the order of rounds, of links and of resampling [default: drawn, and recorded]");
 
 /// How long an answer may take.
 pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", KnobKind::Duration { min_ns: 1, max_ns: LONGEST_TIMEOUT_NS })
-    .help(
-        "How long an answer may take; without it 2s, and if more over a link 10 round trips, its full queue and 1s",
-    );
+    .help("How long an answer may take [default: 2s; over a link, if more, 10 round trips, its full queue and 1s]");
 
 /// Whether cases are traced in evidence rounds.
 pub const TRACE: Knob = Knob::new("trace", "ON_OFF", KnobKind::OnOff)
-    .help("Trace a little of each TCP case that may stall, in rounds of their own after the timed ones: on or off")
+    .help("Trace each TCP case that may stall, in short rounds after the timed ones: on or off")
     .or(&["on"]);
 
 /// Raw samples kept.
 pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000_000 })
-    .help("Raw samples kept of each round, at most; a histogram holds all")
+    .help("Maximum of raw samples kept of each round; a histogram holds all")
     .or(&["100000"]);
 
 /// The log of the relay.
 pub const KEEP_LINK_LOG: Knob = Knob::switch(
     "keep-link-log",
-    "Keep the relay's log of each round over a link, a line for each packet; writing it takes CPU time",
+    "Keep a log of each round over a link, with a line for each packet; writing it takes CPU time",
 );
 
 /// Whether an option that was not granted ends a round.
 pub const ALLOW_UNMET_OPTIONS: Knob =
-    Knob::switch("allow-unmet-options", "Go on although an option was not granted as asked");
+    Knob::switch("allow-unmet-options", "Continue where the kernel grants another value of an option than asked");
 
 /// The port of the server.
 pub const PORT: Knob = Knob::new("port", "NUMBER", KnobKind::Whole { min: 0, max: 65_535 })

@@ -201,6 +201,18 @@ fn a_congestion_control_must_be_there() {
 }
 
 #[test]
+fn busy_polling_a_device_queue_is_refused_where_there_is_none() {
+    for link in ["loopback", "bridged-vm"] {
+        let text = refusal(&[("transport", "tcp"), ("option", "busy-poll=50"), ("link", link)]);
+        assert!(text.contains("has a device queue that SO_BUSY_POLL could poll (hint: omit busy-poll; "), "{text}");
+    }
+    let plan = round_trip(&[("transport", "tcp"), ("option", "busy-poll=0")]).unwrap();
+    assert_eq!(plan.labels(), ["tcp block same-cpu busy-poll=0"]);
+    let all = round_trip(&[("transport", "tcp"), ("option", "all")]).unwrap();
+    assert!(!all.labels().iter().any(|label| label.contains("busy-poll")) && all.skipped.is_empty(), "{all:?}");
+}
+
+#[test]
 fn memory_runs_as_threads_unless_processes_are_asked_for_in_so_many_words() {
     assert_eq!(round_trip(&[("transport", "memory")]).unwrap().cases[0].ends.kind, EndKind::Threads);
     let plan = round_trip(&[("transport", "memory,shm"), ("ends", "processes")]).unwrap();

@@ -209,6 +209,14 @@ fn what_cannot_be_is_refused_at_the_word_that_says_it() {
 }
 
 #[test]
+fn a_hint_about_the_mtu_keeps_the_value_that_was_given() {
+    assert_eq!("mtu=1300B".parse::<Profile>().unwrap().mtu_bytes, 1300);
+    for (text, hint) in [("up.mtu=1300B", "write it as mtu=1300B"), ("down.mtu=", "write it as mtu=1500B")] {
+        assert_eq!(refused(text).hint, hint);
+    }
+}
+
+#[test]
 fn the_place_is_underlined() {
     let error = refused("delay=20ms±1ms los=1%");
     assert_eq!(error.to_string(), "the link profile at `los`: no word is called `los` (hint: did you mean `loss`?)");

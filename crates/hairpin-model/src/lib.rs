@@ -25,6 +25,7 @@ pub mod judged_claim;
 pub mod ladder;
 pub mod ledger;
 pub mod link;
+pub mod link_ends;
 pub mod machine;
 pub mod names;
 pub mod options;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::link_ends::{DroppedAfter, LinkEnds};
 use crate::{quantities, words};
 
 words! {
@@ -42,6 +43,12 @@ pub struct LinkRecord {
     /// What the relay says of itself; null for a link on a manual clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayReport>,
+    /// What TCP at both ends used; null for a link on a manual clock, and in older runs, whose ends took it from the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<LinkEnds>,
+    /// What both ends dropped after the link had delivered it; empty in older runs.
+    #[serde(default)]
+    pub dropped_after: DroppedAfter,
     /// When the samples' time 0 was, in ns since the link started: lays the link's times over theirs. Null where no
     /// round was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,6 +172,9 @@ pub struct LinkSummary {
     /// The digest of each trace file that it replayed, by its name in the profile, of the first round.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub traces: BTreeMap<String, String>,
+    /// What TCP at both ends used in the first round; null in older runs, whose ends took it from the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<LinkEnds>,
     /// Rounds that do not count, and why, a sentence each. They are in the figures of a case that is invalid because too
     /// few others are left, and of no other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -372,6 +382,8 @@ mod tests {
             down: DirectionRecord::default(),
             traces: BTreeMap::new(),
             relay: None,
+            ends: None,
+            dropped_after: DroppedAfter::default(),
             samples_began_ns: None,
             log_file: None,
             log_problem: None,
@@ -407,6 +419,8 @@ mod tests {
             down: DirectionRecord::default(),
             traces: BTreeMap::new(),
             relay: None,
+            ends: None,
+            dropped_after: DroppedAfter::default(),
             samples_began_ns: None,
             log_file: None,
             log_problem: None,

@@ -79,7 +79,9 @@ impl OptionName {
             Self::Quickack => "TCP_QUICKACK: send ACKs at once; the kernel may leave this mode by itself",
             Self::Sndbuf => "SO_SNDBUF: send buffer; the kernel doubles the value",
             Self::Rcvbuf => "SO_RCVBUF: receive buffer; the kernel doubles the value",
-            Self::BusyPoll => "SO_BUSY_POLL: busy-poll the device queue in receive calls",
+            Self::BusyPoll => {
+                "SO_BUSY_POLL: busy-poll the device queue in receive calls; loopback and links have none"
+            }
             Self::Tos => "IP_TOS / IPV6_TCLASS: the whole type-of-service byte",
             Self::Dscp => "DSCP: the upper six bits of the type-of-service byte",
             Self::Congestion => "TCP_CONGESTION: the congestion control, for instance cubic",
@@ -94,12 +96,11 @@ impl OptionName {
         match self {
             Self::Nodelay | Self::Quickack => Some("on"),
             Self::Sndbuf | Self::Rcvbuf => Some("65536"),
-            Self::BusyPoll => Some("50"),
             Self::Dscp => Some("46"),
             Self::Congestion => Some("cubic"),
             Self::NotsentLowat => Some("16384"),
             Self::Priority => Some("6"),
-            Self::Cork | Self::Tos => None,
+            Self::Cork | Self::Tos | Self::BusyPoll => None,
         }
     }
 }

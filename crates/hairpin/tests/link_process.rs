@@ -13,7 +13,7 @@ use std::time::Duration;
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_engine::links::namespace::{self, Home};
-use hairpin_engine::links::{LinkOrder, RunningLink};
+use hairpin_engine::links::{LinkOrder, RunningLink, tcp};
 use hairpin_engine::placement::{Cpus, place};
 use hairpin_testing::{or_skip, program};
 
@@ -25,6 +25,7 @@ fn order(profile: &str) -> LinkOrder {
         profile: profile.to_owned(),
         traces: Vec::new(),
         seed: 7,
+        congestion_control: tcp::default_congestion_control(),
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,

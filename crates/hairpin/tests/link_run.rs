@@ -2,6 +2,7 @@
 //! and held against its ledger; what is left behind is looked for.
 
 mod ending;
+mod ends;
 mod host;
 mod hostile;
 mod programs;

@@ -198,7 +198,7 @@ fn what_cannot_be_run_across_is_refused_before_anything_runs() {
         ),
         (&["--link", "plc", "--log", "no/log"], "cannot write the log no/log: No such file or directory"),
         (&["--link", "plc", "--log", "tmp"], "cannot write the log tmp: Is a directory"),
-        (&["--link", "plc", "--far", " "], "--far has no command (hint: omit it for Hairpin's echo"),
+        (&["--link", "plc", "--far", " "], "--far has no command (hint: omit it for the echo server"),
         (&["--link", "all"], "`--link all` is for experiments; a program uses one link (hint: `hairpin link list`"),
         (&["--link", "plc", "--seed", "x"], "invalid value 'x' for '--seed <NUMBER>'"),
         (&["--far", "true"], "--link <PROFILE>"),

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_engine::links::namespace::{self, Home};
-use hairpin_engine::links::{LinkOrder, RunningLink};
+use hairpin_engine::links::{LinkOrder, RunningLink, tcp};
 use hairpin_engine::placement::Cpus;
 
 /// `nobody` on most distributions: a user with no rights.
@@ -132,6 +132,7 @@ fn link(program: &str) -> Option<(RunningLink, Home)> {
         profile: "delay=1ms".to_owned(),
         traces: Vec::new(),
         seed: 1,
+        congestion_control: tcp::default_congestion_control(),
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,

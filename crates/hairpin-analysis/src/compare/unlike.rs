@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::case::Path;
 use hairpin_model::comparison::Unlike;
+use hairpin_model::link::LinkSummary;
+use hairpin_model::link_ends::LinkEnds;
 use hairpin_model::quantities;
 use hairpin_model::round::{Extent, Purpose};
 use hairpin_model::run::Run;
@@ -130,6 +132,7 @@ fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(Kind, String), 
     all.extend(named(Kind::Setting, "", &environment.settings));
     all.extend(named(Kind::Setting, "loopback ", &environment.loopback));
     all.extend(tool.map(|(name, value)| ((Kind::Tool, name.to_owned()), value)));
+    all.extend(link_ends(run, in_common).map(|ends| ((Kind::Setting, "TCP of the links' ends".to_owned()), ends)));
     all.extend(orders(run, in_common).map(|(name, value)| ((Kind::Plan, name.to_owned()), value)));
     all.extend(run.cases.iter().map(|case| ((Kind::Case, case.label.clone()), "measured".to_owned())));
     all
@@ -147,6 +150,17 @@ fn orders(run: &Run, in_common: &BTreeSet<&str>) -> [(&'static str, String); 3] 
         ("warm-up per round", extents(timed().map(|order| order.warm_up))),
         ("time-out", extents(time_outs)),
     ]
+}
+
+/// What TCP at the ends of the links uses over the cases in common; null where none of them has a link. Runs that did not
+/// set it took it from the host.
+fn link_ends(run: &Run, in_common: &BTreeSet<&str>) -> Option<String> {
+    let links = run.cases.iter().filter(|case| in_common.contains(case.id.as_str()));
+    let links = links.filter_map(|case| case.path.relay.as_ref());
+    let told =
+        |link: &LinkSummary| link.ends.as_ref().map_or_else(|| "as on the host".to_owned(), LinkEnds::settings);
+    let told: BTreeSet<String> = links.map(told).collect();
+    (!told.is_empty()).then(|| told.into_iter().collect::<Vec<_>>().join("; "))
 }
 
 fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
@@ -195,7 +209,7 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::link::{LateBoundsNs, LinkSummary, PacketCounts};
+    use hairpin_model::link::{LateBoundsNs, PacketCounts};
 
     use hairpin_model::case::Case;
 
@@ -276,21 +290,42 @@ mod tests {
         let replayed = |digest: &str| {
             let mut run = one.clone();
             let traces = BTreeMap::from([("a.trace".to_owned(), digest.to_owned())]);
-            run.cases[0].path.relay = Some(LinkSummary {
-                seed: 7,
-                lateness_ns: None,
-                late_bounds_ns: LateBoundsNs::default(),
-                packets: PacketCounts::default(),
-                traces,
-                rounds_left_out: Vec::new(),
-                relay_cpu_ns_per_packet: None,
-                shown: None,
-            });
+            run.cases[0].path.relay = Some(LinkSummary { traces, ..carried() });
             run
         };
         assert_eq!(unlike(&replayed("1f"), &replayed("1f")), []);
         let differences = unlike(&replayed("1f"), &replayed("2e"));
         assert_eq!(differences[0].candidate, "bridged-vm (delay=2ms), a.trace of digest 2e");
+    }
+
+    fn carried() -> LinkSummary {
+        LinkSummary {
+            seed: 7,
+            lateness_ns: None,
+            late_bounds_ns: LateBoundsNs::default(),
+            packets: PacketCounts::default(),
+            traces: BTreeMap::new(),
+            ends: None,
+            rounds_left_out: Vec::new(),
+            relay_cpu_ns_per_packet: None,
+            shown: None,
+        }
+    }
+
+    #[test]
+    fn other_settings_of_a_links_ends_are_a_difference() {
+        let with = |ends: Option<LinkEnds>| {
+            let mut run = run("tcp");
+            run.cases[0].path.relay = Some(LinkSummary { ends, ..carried() });
+            run
+        };
+        let cubic = LinkEnds { congestion_control: "cubic".to_owned(), ..LinkEnds::default() };
+        let small = LinkEnds { tcp_wmem_bytes: [4096, 16_384, 4_194_304], ..cubic.clone() };
+        assert_eq!(unlike(&with(Some(cubic.clone())), &with(Some(cubic.clone()))), []);
+        let [one] = &unlike(&with(None), &with(Some(small.clone())))[..] else { panic!("it is one difference") };
+        assert_eq!((one.kind, one.what.as_str()), (Kind::Setting, "TCP of the links' ends"));
+        assert_eq!((one.baseline.as_str(), one.candidate.clone()), ("as on the host", small.settings()));
+        assert_eq!(unlike(&with(Some(cubic)), &with(Some(small))).len(), 1);
     }
 
     #[test]

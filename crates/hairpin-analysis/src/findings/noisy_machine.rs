@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn where_no_round_was_quiet_no_effect_is_claimed() {
         let found = run(|measured| measured.noise.runnable_before = 9, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        assert!(found[0].summary.contains("Their effect on the figures is unknown."), "{}", found[0].summary);
+        assert!(found[0].summary.contains("Their effect on the figures is unknown"), "{}", found[0].summary);
         assert_eq!(found[0].share, 0.0);
     }
 }

@@ -22,11 +22,9 @@ pub fn link() -> LinkRecord {
         packets: packets(200),
         up: direction(),
         down: direction(),
-        traces: std::collections::BTreeMap::new(),
         relay: Some(RelayReport { cpu_ns: 1_000_000, ..RelayReport::default() }),
         samples_began_ns: Some(0),
-        log_file: None,
-        log_problem: None,
+        ..LinkRecord::default()
     }
 }
 

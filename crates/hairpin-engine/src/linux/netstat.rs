@@ -1,11 +1,13 @@
 //! Counters of the kernel's whole TCP and UDP in the network namespace of the calling thread, not of one connection
 //! (proc_pid_net(5); Documentation/networking/snmp_counter.rst).
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use hairpin_model::card::{Card, Protocol};
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
+use hairpin_model::link_ends::DropCounter;
 
 /// A counter: the fact it is, the group it stands in, and its name there.
 type Counter = (&'static str, &'static str, &'static str);
@@ -47,6 +49,25 @@ pub(crate) fn of_the_connection(card: &Card) -> Vec<Fact> {
     }
 }
 
+/// What the kernel has dropped in the network namespace of the calling thread, by counter; only what it dropped.
+pub(crate) fn dropped(interface: &str) -> BTreeMap<String, u64> {
+    let [snmp, netstat, snmp6, devices] =
+        ["snmp", "netstat", "snmp6", "dev"].map(|name| file(name).unwrap_or_default());
+    let count = |counter: &DropCounter| match counter.group {
+        "Udp" => Some(self::counter(&snmp, "Udp:", counter.name)? + of_ipv6(&snmp6, counter.name).unwrap_or(0)),
+        "TcpExt" => self::counter(&netstat, "TcpExt:", counter.name),
+        _ => dropped_by(&devices, interface),
+    };
+    let counts = DropCounter::ALL.iter().filter_map(|counter| Some((counter.full_name(), count(counter)?)));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+/// The packets that an interface received and dropped: the fourth of its counters (`/proc/net/dev`).
+fn dropped_by(text: &str, interface: &str) -> Option<u64> {
+    let counters = text.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
+    counters.split_whitespace().nth(3)?.parse().ok()
+}
+
 fn facts(counters: &[Counter], count: impl Fn(&str, &str) -> Option<u64>) -> Vec<Fact> {
     let fact = |(fact, group, name): &Counter| Some(Fact::number(fact, count(group, name)? as f64));
     counters.iter().filter_map(fact).collect()
@@ -82,6 +103,14 @@ mod tests {
         }
         let text = "Udp6RcvbufErrorsOfOthers\t9\nUdp6RcvbufErrors                \t5\nUdpLite6RcvbufErrors\t7\n";
         assert_eq!((of_ipv6(text, "RcvbufErrors"), of_ipv6(text, "InCsumErrors")), (Some(5), None));
+    }
+
+    #[test]
+    fn what_an_interface_dropped_is_the_fourth_of_its_counters() {
+        let text =
+            "Inter-|   Receive\n face |bytes packets errs drop fifo\n eth01: 1 2 3 9 5\n  eth0: 10 20 30 40 50\n";
+        assert_eq!(dropped_by(text, "eth0"), Some(40));
+        assert_eq!((dropped_by(text, "eth"), dropped_by("eth0: 1 2\n", "eth0")), (None, None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Settings of the kernel's network protocols.
+//! Settings of the kernel's network protocols, in the network namespace of the calling thread.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 
 use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::round::{Failure, RoundOrder};
@@ -12,7 +12,7 @@ const FACT: &str = "sysctl.";
 
 /// The value of `net.ipv4.NAME` as the kernel writes it; empty where there is none.
 pub(crate) fn ipv4(name: &str) -> String {
-    fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
+    fs::read_to_string(file_of(&format!("net.ipv4.{name}"))).unwrap_or_default()
 }
 
 /// The file of a setting. It shows the value in the network namespace of the thread that opens it.
@@ -27,9 +27,7 @@ pub(crate) fn file_of(name: &str) -> String {
 /// The kernel refuses a value, and that is not allowed.
 pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
     for (name, value) in order.case.sysctls.iter() {
-        let file = OpenOptions::new().write(true).open(file_of(name));
-        let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
-        if let Err(error) = written
+        if let Err(error) = write(name, value)
             && !order.allow_unmet_options
         {
             return Err(Failure {
@@ -65,4 +63,21 @@ pub(crate) fn unmet<'a>(sysctls: &'a Sysctls, facts: &'a [Fact]) -> Option<(&'a 
         };
         (is != asked).then_some((name, asked, is))
     })
+}
+
+/// Sets `net.ipv4.NAME`.
+///
+/// # Errors
+/// The kernel refuses.
+pub(crate) fn set_ipv4(name: &str, value: &str) -> io::Result<()> {
+    write(&format!("net.ipv4.{name}"), value)
+}
+
+/// The names of the congestion controls that the kernel has.
+pub(crate) fn available_congestion_controls() -> Vec<String> {
+    ipv4("tcp_available_congestion_control").split_whitespace().map(str::to_owned).collect()
+}
+
+fn write(name: &str, value: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(file_of(name))?.write_all(value.as_bytes())
 }

@@ -41,21 +41,21 @@ const WARM_UP_NS: u64 = 100_000_000;
 
 const KNOBS: &[Knob] = &[
     Knob::new("transport", "NAME", KnobKind::Transport)
-        .help("Transports, or all; default: all that can run here")
+        .help("Transports, separated by commas [default: all that can run here]")
         .many(),
     Knob::new("direction", "WAY", KnobKind::Words(Direction::WORDS.split_at(2).0))
-        .help("Which way: up (client to server), down, or all")
+        .help("Direction: up (client to server), down (server to client), or all")
         .many()
         .or(&["up"]),
     Knob::new("write-size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
-        .help("Size of each write, 1 B to 16 MiB; default: 64KiB, or 1400B where a write is a message")
+        .help("Size of each write, 1 B to 16 MiB [default: 64KiB; 1400B where a write is a message]")
         .many(),
     Knob::new("connections", "NUMBER", KnobKind::Whole { min: 1, max: 1000 })
-        .help("Connections that share the load, each in the same case")
+        .help("Connections that share the load")
         .many()
         .or(&["1"]),
     Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
-        .help("How both ends wait: poll, spin, or all")
+        .help("How both ends wait for data or room: poll, spin, or all")
         .many()
         .or(&["poll"]),
     shared::PLACEMENT,
@@ -67,16 +67,16 @@ const KNOBS: &[Knob] = &[
     Knob::new("count", "WRITES", KnobKind::Whole { min: 1, max: MOST_MESSAGES })
         .help("Writes measured on each connection in each round, instead of --duration"),
     Knob::new("duration", "TIME", shared::LASTS)
-        .help("How long each round measures; default: 200ms, up to 1s over a link"),
+        .help("How long each round measures [default: 200ms; up to 1s over a link]"),
     budget::ROUNDS,
     budget::OVER,
     budget::QUICK,
     Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO))
-        .help("Unmeasured start of each round, writes or a time; auto is 100ms, up to 1s over a link")
+        .help("Warm-up of each round, writes or a time; auto: 100ms, over a link up to 1s")
         .or(&[AUTO]),
     shared::SEED,
     Knob::new("timeout", "TIME", shared::TIMEOUT.kind)
-        .help("How long the load may stand still, and the server may take to answer; default: 2s, more over a link"),
+        .help("How long the load may stall, and the server may take to answer [default: 2s; more over a link]"),
     shared::KEEP_LINK_LOG,
     shared::ALLOW_UNMET_OPTIONS,
     shared::PORT,

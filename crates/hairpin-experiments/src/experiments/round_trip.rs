@@ -43,27 +43,27 @@ pub const WARM_UP_MESSAGES: u64 = 500;
 const LARGE_BYTES: u64 = 64 << 10;
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport).help("Transports, or all; without it all that can run here")
+    Knob::new("transport", "NAME", KnobKind::Transport).help("Transports, separated by commas [default: all that can run here]")
         .many(),
     shared::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
     Knob::new("size", "BYTES", shared::SIZE).help("Size of each message, 1 B to 1 GiB").many().or(&["4"]),
-    Knob::new("reply-size", "BYTES", shared::SIZE).help("Size of each answer; without it that of the message").many(),
-    Knob::new("rate", "PER_S", KnobKind::Rate { max_per_s: 10_000_000.0 }).help("Messages a second, each timed from when it was due; without it the next leaves when the last is answered")
+    Knob::new("reply-size", "BYTES", shared::SIZE).help("Size of each answer [default: that of the message]").many(),
+    Knob::new("rate", "PER_S", KnobKind::Rate { max_per_s: 10_000_000.0 }).help("Messages per second, each timed from when it was due. Default: each is sent when the one before is answered")
     .many(),
     shared::OPTION,
     shared::LINK,
     shared::SYSCTL,
     shared::CPU_IDLE,
-    Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MOST_MESSAGES }).help("Messages measured in each round; 1250, over a link as many as fit 1s, unless --duration is given"),
+    Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MOST_MESSAGES }).help("Messages measured in each round [default: 1250; over a link as many as fit 1s]"),
     Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, instead of --count"),
     budget::ROUNDS,
     budget::OVER,
     budget::UNTIL,
     budget::AT_MOST,
     budget::QUICK,
-    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Unmeasured start of each round, messages or a time; auto is 40ms where CPUs may sleep, else 500 messages")
+    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Warm-up of each round, messages or a time; auto: 40ms where CPUs may sleep, else 500 messages")
     .or(&[AUTO]),
     shared::TRACE,
     shared::SEED,

@@ -55,19 +55,19 @@ const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
 const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport).help("Byte streams, or all; those without Nagle are controls and run default and one-write unless asked")
+    Knob::new("transport", "NAME", KnobKind::Transport).help("Byte streams, or all; without --remedy, those without Nagle's algorithm run only default and one-write")
     .many()
     .or(TRANSPORTS),
-    Knob::new("writes", "SIZES", KnobKind::Writes).help("The writes of a request: 100x2 is a hundred of 2 bytes, 4,3210 is two; repeat it to compare several")
+    Knob::new("writes", "SIZES", KnobKind::Writes).help("Writes of a request: 100x2 is a hundred of 2 bytes, 4,3210 is two. Repeat it to compare requests")
     .repeat()
     .or(&["100x2"]),
     Knob::new("remedy", "NAME", KnobKind::Remedy).help("Any: default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)")
     .many()
     .or(&["all"]),
-    Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: LONGEST_TIMEOUT_NS }).help("Pause between two writes, so one-write and writev have none: work needed anyhow is missing in their figures")
+    Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: LONGEST_TIMEOUT_NS }).help("Pause between two writes; one-write and writev make one call, so their figures have no pause")
     .or(&["0ms"]),
     Knob::new("reply", "BYTES", shared::SIZE).help("Size of each answer, 1 B to 1 GiB").or(&["4"]),
-    Knob::new("pipeline", "REQUESTS", KnobKind::Whole { min: 1, max: 1024 }).help("Requests written before the first of their answers is read")
+    Knob::new("pipeline", "REQUESTS", KnobKind::Whole { min: 1, max: 1024 }).help("Requests written before the first answer is read")
     .or(&["1"]),
     shared::WAITING,
     shared::PLACEMENT,
@@ -77,13 +77,13 @@ const KNOBS: &[Knob] = &[
     shared::SYSCTL,
     shared::CPU_IDLE,
     Knob::new("exchanges", "NUMBER", KnobKind::Whole { min: 1, max: MOST_MESSAGES }).help("Exchanges measured in each round, instead of --duration"),
-    Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, at least one exchange; 40ms, over a link up to 1s, unless --exchanges is given"),
+    Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, at least one exchange [default: 40ms; over a link up to 1s]"),
     budget::ROUNDS,
     budget::OVER,
     budget::UNTIL,
     budget::AT_MOST,
     budget::QUICK,
-    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Unmeasured start of each round, exchanges or a time; auto is 1 to 200 exchanges, few where they stall")
+    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Warm-up of each round, exchanges or a time; auto: 1 to 200 exchanges, fewer where they stall")
     .or(&[AUTO]),
     shared::TRACE,
     shared::SEED,

@@ -170,7 +170,12 @@ impl Line<'_> {
         let what = match (bare, scope) {
             ("mtu", None) => What::Mtu,
             ("mtu", Some(_)) => {
-                return Err(self.fault(name_range, "both directions have one MTU", "write it as mtu=1500B"));
+                let value = Some(&self.0[value]).filter(|value| !value.is_empty()).unwrap_or("1500B");
+                return Err(self.fault(
+                    name_range,
+                    "both directions have one MTU",
+                    format!("write it as mtu={value}"),
+                ));
             }
             _ => match language().find(|word| word.name == bare) {
                 Some(word) => What::Word(word),

@@ -23,7 +23,7 @@ pub const CARD: Card = Card {
     words: &[Word {
         name: "reorder",
         example: "reorder=1%/5ms",
-        says: "the share of packets that are held back, and for how long",
+        says: "the share of packets that are held back, and for how long (netem instead lets that share go early)",
         read,
         shown: |path| {
             path.reorder.map(|reorder| format!("{}/{}", shown_share(reorder.share), shown_time(reorder.by_ns)))

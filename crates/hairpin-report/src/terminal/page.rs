@@ -108,9 +108,7 @@ impl Page {
     /// A command that can be pasted although it is wrapped: lines end in a backslash.
     pub(super) fn command(&mut self, label: &str, style: Style, command: &str) {
         let indent = label.chars().count();
-        // Inside quotes a backslash at the end of a line would be part of the word.
-        let quoted = command.contains(['\'', '"']);
-        let lines = wrapped(command, if quoted { usize::MAX } else { self.look.width - indent - 2 });
+        let lines = filled(shell_words(&clean_keeping_blanks(command)), self.look.width - indent - 2);
         let last = lines.len().saturating_sub(1);
         for (place, line) in lines.into_iter().enumerate() {
             let line = if place == last { line } else { format!("{line} \\") };
@@ -135,6 +133,22 @@ pub(super) fn clean(text: &str) -> String {
 
 fn clean_keeping_blanks(text: &str) -> String {
     text.chars().map(|letter| if printable::steers(letter) { ' ' } else { letter }).collect()
+}
+
+/// The words of a command as they stand there. Inside single quotes a backslash at the end of a line would be part of the
+/// word, so what stands between them stays whole.
+fn shell_words(command: &str) -> Vec<String> {
+    let (mut words, mut is_quoted, mut is_escaped) = (vec![String::new()], false, false);
+    for letter in command.chars() {
+        match letter {
+            ' ' if !is_quoted && !is_escaped => words.push(String::new()),
+            other => words.last_mut().expect("it has one").push(other),
+        }
+        is_quoted ^= letter == '\'' && !is_escaped;
+        is_escaped = letter == '\\' && !is_quoted && !is_escaped;
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// The words of a text in lines of at most `width` characters; a longer word has a line of its own. A number stays
@@ -183,6 +197,18 @@ mod tests {
         let mut page = Page::new(Look { width: 40, colour: false });
         page.command("  ", CODE, "hairpin round-trip --transport tcp --placement cross-cpu");
         assert_eq!(page.finish(), "  hairpin round-trip --transport tcp \\\n  --placement cross-cpu\n");
+        let mut page = Page::new(Look { width: 40, colour: false });
+        page.command(
+            "  ",
+            CODE,
+            r"hairpin round-trip --link 'delay=1ms loss=1%' --link 'replay=it'\''s a trace' --size 4",
+        );
+        let lines = [
+            r"  hairpin round-trip --link \",
+            r"  'delay=1ms loss=1%' --link \",
+            r"  'replay=it'\''s a trace' --size 4",
+        ];
+        assert_eq!(page.finish(), format!("{}\n", lines.join("\n")));
     }
 
     #[test]

@@ -89,6 +89,7 @@ fn link(seed: u64, shown: &ShownLink) -> LinkSummary {
         lateness_ns: Some(LatenessNs { p50: 1640 + seed, p99: 71_200, max: 412_000 }),
         packets: all,
         traces: std::collections::BTreeMap::new(),
+        ends: None,
         rounds_left_out: Vec::new(),
         relay_cpu_ns_per_packet: Some(4730.0),
         shown: Some(Box::new(shown.clone())),

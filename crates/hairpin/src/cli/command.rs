@@ -57,16 +57,16 @@ fn experiment_command(experiment: &'static Experiment) -> Command {
 fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
     let knobs = experiment.knobs.iter().map(knob_argument);
     let has_samples = experiment.knobs.iter().any(|knob| knob.name == "keep-samples");
-    let no_samples = switch(NO_SAMPLES, "Keep no raw samples; a histogram holds all (as --keep-samples 0)")
-        .conflicts_with("keep-samples");
+    let no_samples =
+        switch(NO_SAMPLES, "Keep no raw samples, as --keep-samples 0 does").conflicts_with("keep-samples");
     command
         .args(knobs)
         .args(has_samples.then_some(no_samples))
-        .arg(folder("out", "Folder to save the run in; it must not hold one yet [default: hairpin-runs/TIME-NAME]"))
+        .arg(folder("out", "Folder to save the run in; it must not hold a run yet [default: hairpin-runs/TIME-NAME]"))
         .args(printing())
         .arg(switch(
             "prove",
-            "Run the counter-experiment of each finding that has one, and say whether it is confirmed or refuted",
+            "Also run the check of each finding that has one, and say whether the finding is confirmed",
         ))
         .arg(switch("quiet", "Show no progress").short('q'))
 }
@@ -123,25 +123,25 @@ fn saved_run(name: &'static str, help: &'static str) -> Arg {
 
 fn list() -> Command {
     Command::new("list")
-        .about("Transports, experiments, remedies, findings and options, with what can run here")
+        .about("List transports, experiments, remedies, findings and options, and what can run here")
         .arg(switch("json", "Print them as one JSON object"))
         .arg(Arg::new("markdown").long("markdown").action(ArgAction::SetTrue).hide(true))
 }
 
 fn report() -> Command {
     Command::new("report")
-        .about("Show a saved run, also one that was killed, and make its report.html anew")
+        .about("Show a saved run, even one that was killed, and write its report.html again")
         .arg(saved_run("RUN", "The run folder"))
         .args(printing())
         .arg(
-            valued("html", "FILE", "Write the page there instead of into the run folder")
+            valued("html", "FILE", "Write the page to FILE instead of the run folder")
                 .value_parser(value_parser!(PathBuf)),
         )
 }
 
 fn analyse() -> Command {
     Command::new("analyse")
-        .about("Compute a saved run's figures, summaries and findings anew from its samples, and save them")
+        .about("Compute the figures and findings of a saved run again from its samples, and save them")
         .arg(saved_run("RUN", "The run folder"))
         .args(printing())
 }
@@ -149,7 +149,7 @@ fn analyse() -> Command {
 fn compare() -> Command {
     Command::new("compare")
         .about(
-            "Compare saved runs of like configuration, case by case: one run against one, or several against several",
+            "Compare saved runs of the same configuration, case by case: one against one, or several against several",
         )
         .override_usage(
             "hairpin compare [OPTIONS] BEFORE AFTER\n       hairpin compare [OPTIONS] BEFORE... --against AFTER...",
@@ -162,7 +162,7 @@ fn compare() -> Command {
             valued(
                 "against",
                 "AFTER",
-                "Run folders to compare with those before; from three a side on, the runs are the sample",
+                "Run folders of the second side. With three or more on each side, the interval is of the runs and not of their rounds",
             )
             .num_args(1..)
             .value_parser(value_parser!(PathBuf)),
@@ -173,15 +173,15 @@ fn compare() -> Command {
                 .value_name("FIGURE=+SHARE")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("Exit with 1 where a figure got worse by more, for instance p99=+5%; may be repeated"),
+                .help("Exit with 1 if a figure got worse by more than this, for instance p99=+5%; may be repeated"),
         )
-        .arg(switch("allow-unlike", "Compare although machine, settings, tool, plan or link differ"))
+        .arg(switch("allow-unlike", "Compare even if machine, settings, tool, plan or link differ"))
         .arg(switch("json", "Print the comparison as one JSON object"))
 }
 
 fn runs() -> Command {
     Command::new("runs")
-        .about("List saved runs with date, question and answer, the newest first; --clean removes some")
+        .about("List saved runs with date, question and answer, newest first; --clean removes runs")
         .arg(
             Arg::new("FOLDER")
                 .value_parser(value_parser!(PathBuf))
@@ -189,36 +189,38 @@ fn runs() -> Command {
         )
         .arg(switch("json", "Print them as one JSON object, with what was skipped and why"))
         .arg(
-            switch("clean", "Remove the runs that the next three select, after asking; those being written stay")
+            switch("clean", "Remove runs that --older-than, --larger-than and --keep select, after asking; a run that is being written is kept")
                 .requires("selectors")
                 .conflicts_with("json"),
         )
         .group(ArgGroup::new("selectors").args(SELECTORS).multiple(true).requires("clean"))
-        .arg(valued("older-than", "AGE", "With --clean: only runs begun longer ago, for instance 30d or 12h"))
-        .arg(valued("larger-than", "SIZE", "With --clean: only runs that take more, for instance 100MiB"))
+        .arg(valued("older-than", "AGE", "With --clean: only runs started longer ago than this, for instance 30d or 12h"))
+        .arg(valued("larger-than", "SIZE", "With --clean: only runs larger than this, for instance 100MiB"))
         .arg(
-            valued("keep", "NUMBER", "With --clean: never the newest NUMBER of all runs in the folder")
+            valued("keep", "NUMBER", "With --clean: keep the newest NUMBER of all runs in the folder")
                 .value_parser(value_parser!(usize)),
         )
         .arg(switch("yes", "With --clean: do not ask").requires("clean"))
         .after_help(
-            "A run is removed where all that is given holds. Only a folder of yours with nothing but the files of a run in \
-             it is removed, and no link is followed.",
+            "--clean removes a run if every given condition holds. It removes only folders of yours that contain nothing but \
+             the files of a run, and follows no symbolic link.",
         )
 }
 
 fn claims() -> Command {
     let json = || switch("json", "Print them as one JSON object");
-    let ids = || Arg::new("ID").num_args(0..).help("Claims such as B1, or texts by their letter; without it all");
+    let ids = || {
+        Arg::new("ID").num_args(0..).help("Claims such as B1, or all claims of a text by its letter [default: all]")
+    };
     let no_csv = || {
         let instead = "claims are printed by --json; `hairpin report RUN --csv` prints each of their runs";
         let refuse = UnknownArgumentValueParser::suggest(instead);
         Arg::new("csv").long("csv").num_args(0).value_parser(refuse).hide(true)
     };
-    let seed = valued("seed", "NUMBER", "Seed of every run; without it one is drawn and recorded");
-    let rounds = valued("rounds", "NUMBER", "Rounds of each case instead of those that each run has");
+    let seed = valued("seed", "NUMBER", "Seed of every run [default: drawn, and recorded]");
+    let rounds = valued("rounds", "NUMBER", "Number of rounds of each case [default: that of each claim]");
     let run = Command::new("run")
-        .about("Test claims here: published against measured, and a verdict on each")
+        .about("Test claims on this machine: published figure, measured figure and a verdict for each")
         .after_help(AFTER_HELP)
         .arg(ids())
         .arg(seed.value_parser(value_parser!(u64)))
@@ -228,7 +230,7 @@ fn claims() -> Command {
         .arg(switch("quiet", "Show no progress").short('q'))
         .arg(no_csv());
     Command::new("claims")
-        .about("What published texts claim of transports, and what of it can be tested")
+        .about("What published texts claim about transports, and which claims can be tested here")
         .args_conflicts_with_subcommands(true)
         .arg(ids())
         .arg(no_csv())
@@ -244,9 +246,7 @@ fn completions() -> Command {
 
 fn man() -> Command {
     Command::new("man").about("Print the manual page of the program or of one of its commands").arg(
-        Arg::new("COMMAND").num_args(0..).help(
-            "The command, with its own command where it has some (link run); the program itself where none is given",
-        ),
+        Arg::new("COMMAND").num_args(0..).help("The command, for instance `link run` [default: the program itself]"),
     )
 }
 
@@ -272,6 +272,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn no_example_is_wider_than_a_narrow_terminal() {
+        let (mut commands, mut examples) = (vec![command()], 0);
+        while let Some(command) = commands.pop() {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in text.lines().filter(|line| line.starts_with("  ")) {
+                examples += 1;
+                assert!(line.chars().count() <= 78, "{}: {line}", command.get_name());
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
+        assert!(examples > 4, "it found {examples}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod namespace;
 mod netlink;
 pub mod process;
 mod sweep;
+pub mod tcp;
 pub mod traces;
 mod wiring;
 
@@ -22,6 +23,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 
 use hairpin_model::link::LinkRecord;
+use hairpin_model::link_ends::LinkEnds;
 use hairpin_model::round::Failure;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,8 @@ pub struct LinkOrder {
     pub traces: Vec<(String, String)>,
     /// The seed of every random choice.
     pub seed: u64,
+    /// The congestion control of TCP at both ends.
+    pub congestion_control: String,
     /// The clock of the process that orders.
     pub clock: RealClock,
     /// The CPU to run on; `None` leaves it free.
@@ -93,7 +97,7 @@ pub struct Numbered {
 #[serde(rename_all = "snake_case")]
 pub enum LinkWord {
     /// Packets are carried.
-    Ready(Namespaces),
+    Ready(Namespaces, LinkEnds),
     /// It has ended; nothing of it is left.
     Done(Box<LinkEnd>),
     /// It could not go on.

@@ -1,14 +1,19 @@
 //! Interfaces and addresses by netlink (rtnetlink(7)), in the network namespace that a socket was opened in.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
     LinkMessage,
+};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -100,6 +105,38 @@ impl Netlink {
             AddressAttribute::Flags(AddressFlags::Nodad),
         ];
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Has TCP use that congestion control over the route that came with an address.
+    pub(super) fn set_congestion_control(
+        &mut self,
+        index: u32,
+        address: IpAddr,
+        prefix_bits: u8,
+        name: &str,
+    ) -> io::Result<()> {
+        /// The metric of routes that the kernel makes for IPv6 addresses (`IP6_RT_PRIO_ADDRCONF`).
+        const IPV6_METRIC: u32 = 256;
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(address);
+        message.header.destination_prefix_length = prefix_bits;
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Kernel;
+        message.header.scope = if address.is_ipv4() { RouteScope::Link } else { RouteScope::Universe };
+        message.header.kind = RouteType::Unicast;
+        message.attributes =
+            vec![RouteAttribute::Oif(index), RouteAttribute::Metrics(vec![RouteMetric::CcAlgo(name.to_owned())])];
+        message.attributes.extend(match address {
+            IpAddr::V4(v4) => {
+                let network = Ipv4Addr::from_bits(v4.to_bits() & !(u32::MAX >> prefix_bits));
+                vec![RouteAttribute::Destination(network.into()), RouteAttribute::PrefSource(v4.into())]
+            }
+            IpAddr::V6(v6) => {
+                let network = Ipv6Addr::from_bits(v6.to_bits() & !(u128::MAX >> prefix_bits));
+                vec![RouteAttribute::Destination(network.into()), RouteAttribute::Priority(IPV6_METRIC)]
+            }
+        });
+        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_REPLACE)
     }
 
     fn ask(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {

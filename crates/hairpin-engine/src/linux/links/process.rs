@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hairpin_link::profile::Profile;
-use hairpin_model::link::LinkRecord;
+use hairpin_model::link_ends::LinkEnds;
 use hairpin_model::round::Failure;
 
 use super::namespace;
@@ -34,6 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct RunningLink {
     child: Option<TalkingChild>,
     namespaces: Namespaces,
+    ends_use: LinkEnds,
     /// Held open, so that they are these and no others as long as something may have to be ended in them.
     ends: Ends,
     is_swept: bool,
@@ -48,8 +49,8 @@ impl RunningLink {
         let (order, passed_on) = with_stream(order)?;
         let mut child = TalkingChild::start("the link", program, COMMAND, &order, Duration::from_secs(2))?;
         drop(passed_on);
-        let namespaces = match child.word_within(PATIENCE)? {
-            LinkWord::Ready(namespaces) => namespaces,
+        let (namespaces, ends_use) = match child.word_within(PATIENCE)? {
+            LinkWord::Ready(namespaces, ends_use) => (namespaces, ends_use),
             LinkWord::Failed(failure) => return Err(failure),
             word @ LinkWord::Done(_) => return Err(out_of_turn(&word)),
         };
@@ -60,13 +61,19 @@ impl RunningLink {
             })
         };
         let ends = Ends { near: open(&namespaces.near)?, far: open(&namespaces.far)? };
-        Ok(Self { child: Some(child), namespaces, ends, is_swept: false })
+        Ok(Self { child: Some(child), namespaces, ends_use, ends, is_swept: false })
     }
 
     /// The namespaces of its two ends.
     #[must_use]
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
+    }
+
+    /// What TCP at its two ends uses.
+    #[must_use]
+    pub fn ends_use(&self) -> &LinkEnds {
+        &self.ends_use
     }
 
     /// The id of the link's process.
@@ -98,7 +105,7 @@ impl RunningLink {
                 Ok(*end)
             }
             LinkWord::Failed(failure) => Err(failure),
-            word @ LinkWord::Ready(_) => Err(out_of_turn(&word)),
+            word @ LinkWord::Ready(..) => Err(out_of_turn(&word)),
         }
     }
 }
@@ -160,25 +167,29 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     if profile.is_loopback() {
         return Err(failed("the loopback is not a link", "omit --link"));
     }
-    let ends = wiring::through_relay(profile.mtu_bytes)?;
+    let (ends, ends_use) = wiring::through_relay(profile.mtu_bytes, &order.congestion_control)?;
     let [to_near, to_far] = RELAY_INTERFACES;
     let relay = forward::open(order, to_near, to_far)?;
     let setup_ns = order.clock.now_ns().saturating_sub(began_ns);
-    say_ready(&ends);
-    let mut carried = relay.carry(io::stdin().as_fd());
-    if let Ok(LinkEnd { record: LinkRecord { relay: Some(report), .. }, .. }) = &mut carried {
+    say_ready(&ends, ends_use.clone());
+    let carried = relay.carry(io::stdin().as_fd());
+    undone(&ends, parent)?;
+    let mut end = carried?;
+    if let Some(report) = &mut end.record.relay {
         report.setup_ns = setup_ns;
     }
-    undone(&ends, parent).and(carried)
+    end.record.ends = Some(ends_use);
+    end.record.dropped_after = wiring::dropped_after(&ends)?;
+    Ok(end)
 }
 
 fn failed(cause: &str, hint: &str) -> Failure {
     Failure { cause: cause.to_owned(), hint: hint.to_owned() }
 }
 
-fn say_ready(ends: &Ends) {
+fn say_ready(ends: &Ends, ends_use: LinkEnds) {
     let [near, far] = [&ends.near, &ends.far].map(namespace::path_of);
-    child::say(&LinkWord::Ready(Namespaces { near, far }));
+    child::say(&LinkWord::Ready(Namespaces { near, far }, ends_use));
 }
 
 /// Ends what still runs at both ends. The process that started this one may itself be there: it is spared.

@@ -14,10 +14,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use hairpin_model::link_ends::{DroppedAfter, LinkEnds};
 use hairpin_model::round::Failure;
 
 use super::addresses::{FAR, NEAR_V4, NEAR_V6, have_ipv6};
 use super::netlink::{LOOPBACK_INDEX, Mac, Netlink, VethEnd};
+use super::tcp::{self, By};
+use crate::netstat;
 use crate::system::{device, namespace};
 
 /// An interface: its name, its number in its namespace, its hardware address.
@@ -71,11 +74,11 @@ const NEAR_HOST: Host = Host { interface: NEAR_END, v4: NEAR_V4, v6: NEAR_V6 };
 const FAR_HOST: Host = Host { interface: FAR_END, v4: FAR.v4, v6: FAR.v6 };
 
 /// Makes both ends and a third namespace between them, with an interface towards each. It leaves the calling thread in
-/// that one, with all four interfaces up.
+/// that one, with all four interfaces up. It also says what TCP at the ends uses.
 ///
 /// # Errors
 /// What the kernel refused, and what would help.
-pub(super) fn through_relay(mtu_bytes: u32) -> Result<Ends, Failure> {
+pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<(Ends, LinkEnds), Failure> {
     let ends = Ends { near: new_namespace()?, far: new_namespace()? };
     let middle = new_namespace()?;
     let mut netlink = open()?;
@@ -84,10 +87,19 @@ pub(super) fn through_relay(mtu_bytes: u32) -> Result<Ends, Failure> {
         netlink.add_pair(pair.0, pair.1).map_err(|error| no_pair(&error))?;
         silence(&mut netlink, here, RELAY_MTU_BYTES)?;
     }
-    set_up_ends(&ends, mtu_bytes)?;
+    let ends_use = set_up_ends(&ends, mtu_bytes, congestion_control)?;
     enter(&middle)?;
     RELAY_INTERFACES.iter().try_for_each(|name| wait_for(name))?;
-    Ok(ends)
+    Ok((ends, ends_use))
+}
+
+/// What the kernels of both ends have dropped by now. It leaves the calling thread in the far end's namespace.
+///
+/// # Errors
+/// A namespace cannot be entered.
+pub(super) fn dropped_after(ends: &Ends) -> Result<DroppedAfter, Failure> {
+    let dropped = |namespace| enter(namespace).map(|()| netstat::dropped(END_INTERFACE));
+    Ok(DroppedAfter { near: dropped(&ends.near)?, far: dropped(&ends.far)? })
 }
 
 /// Moves the calling thread into that namespace.
@@ -99,15 +111,15 @@ fn enter(namespace: &File) -> Result<(), Failure> {
 }
 
 /// Sets the interfaces of both ends up, and waits until both carry packets.
-fn set_up_ends(ends: &Ends, mtu_bytes: u32) -> Result<(), Failure> {
+fn set_up_ends(ends: &Ends, mtu_bytes: u32, congestion_control: &str) -> Result<LinkEnds, Failure> {
     enter(&ends.near)?;
-    set_up_end(&NEAR_HOST, mtu_bytes)?;
+    set_up_end(&NEAR_HOST, mtu_bytes, congestion_control)?;
     enter(&ends.far)?;
-    set_up_end(&FAR_HOST, mtu_bytes)?;
+    let ends_use = set_up_end(&FAR_HOST, mtu_bytes, congestion_control)?;
     wait_for(FAR_END.name)?;
     enter(&ends.near)?;
     wait_for(NEAR_END.name)?;
-    enter(&ends.far)
+    Ok(ends_use)
 }
 
 /// A new network namespace with its loopback interface up, in which the calling thread now is.
@@ -122,8 +134,9 @@ fn open() -> Result<Netlink, Failure> {
     Netlink::open().map_err(|error| failed("open a netlink socket", &error))
 }
 
-/// The interface of one end, up, with its addresses.
-fn set_up_end(host: &Host, mtu_bytes: u32) -> Result<(), Failure> {
+/// The interface of one end, up, with its addresses, and what TCP there uses.
+fn set_up_end(host: &Host, mtu_bytes: u32, congestion_control: &str) -> Result<LinkEnds, Failure> {
+    let by = tcp::set(congestion_control);
     let mut netlink = open()?;
     let Interface { name, index, .. } = host.interface;
     silence(&mut netlink, host.interface, mtu_bytes)?;
@@ -135,8 +148,13 @@ fn set_up_end(host: &Host, mtu_bytes: u32) -> Result<(), Failure> {
         netlink
             .add_address(index, address, prefix_bits)
             .map_err(|error| failed(&format!("set address {address} at interface {name}"), &error))?;
+        if by == By::Route {
+            netlink
+                .set_congestion_control(index, address, prefix_bits, congestion_control)
+                .map_err(|error| failed(&format!("set congestion control {congestion_control} by route"), &error))?;
+        }
     }
-    Ok(())
+    Ok(tcp::ends(congestion_control, by))
 }
 
 /// Sets an interface up that says nothing by itself and leaves nothing to hardware.

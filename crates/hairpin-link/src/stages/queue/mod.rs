@@ -71,7 +71,7 @@ const REPLAY: Word = Word {
 const QUEUE: Word = Word {
     name: "queue",
     example: "queue=64KiB,100packets",
-    says: "how much may wait for the rate: bytes, packets or both (without it 1000 packets)",
+    says: "how much may wait for the rate: bytes, packets or both (default: 1000 packets)",
     read: |path, value| read(value).map(|limit| path.bottleneck.limit = limit),
     shown: |path| path.bottleneck.limit.shown(),
     about: Some(About { clear: |path| path.bottleneck.limit = Limit::default(), ..A_RATE }),

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_model::link::{DirectionRecord, LatenessNs, LinkRecord};
+use hairpin_model::link_ends::{DropCounter, DroppedAfter, LinkEnds};
 use hairpin_model::quantities;
 use serde_json::Value;
 
@@ -40,14 +41,15 @@ impl Addresses<'_> {
     }
 
     /// The lines before: the link, and both ends.
-    pub(super) fn before(&self, link: &str, far: &str) -> String {
+    pub(super) fn before(&self, link: &str, ends: &LinkEnds, far: &str) -> String {
         let [near_v6, far_v6] =
             [NEAR_V6, FAR.v6].map(|v6| if self.has_ipv6 { format!("  {v6}") } else { String::new() });
-        format!("link  {link}\nnear  {NEAR_V4}{near_v6}\nfar   {}{far_v6}  {far}", FAR.v4)
+        format!("link  {link}\nends  {ends}\nnear  {NEAR_V4}{near_v6}\nfar   {}{far_v6}  {far}", FAR.v4)
     }
 }
 
-/// The lines after: what became of the packets, how late they were let go, and how many frames were not carried.
+/// The lines after: what became of the packets, how late they were let go, how many frames were not carried, and what
+/// the ends dropped of what the link delivered.
 pub(super) fn after(record: &LinkRecord) -> String {
     let mut text = format!("up    {}\ndown  {}", packets(&record.up), packets(&record.down));
     if let Some(LatenessNs { p50, p99, max }) = record.lateness_ns {
@@ -62,6 +64,13 @@ pub(super) fn after(record: &LinkRecord) -> String {
             quantities::count(frames)
         )
         .expect("a String takes any text");
+    }
+    let DroppedAfter { near, far } = &record.dropped_after;
+    for (end, dropped) in [("near", near), ("far ", far)] {
+        for counter in DropCounter::ALL {
+            let Some(count) = dropped.get(&counter.full_name()) else { continue };
+            write!(text, "\n{end}  {}", counter.told(*count)).expect("a String takes any text");
+        }
     }
     text
 }
@@ -130,32 +139,32 @@ mod tests {
             packets,
             up,
             down: DirectionRecord::default(),
-            traces: BTreeMap::new(),
-            relay: None,
-            samples_began_ns: None,
-            log_file: None,
-            log_problem: None,
+            ..LinkRecord::default()
         }
     }
 
     #[test]
     fn a_link_that_is_too_narrow_for_ipv6_has_no_addresses_of_it() {
+        let ends = LinkEnds { congestion_control: "cubic".to_owned(), ..LinkEnds::default() };
+        let ends_line = format!("ends  {ends}");
         let told = |has_ipv6| {
             let addresses = Addresses { link: "delay=1ms", has_ipv6 };
             let mut command = Command::new("true");
             addresses.tell(&mut command);
             let set = command.get_envs().filter(|(_, value)| value.is_some());
             let names: Vec<String> = set.map(|(name, _)| name.to_string_lossy().into_owned()).collect();
-            (names, addresses.as_json(), addresses.before("l", "echo"))
+            (names, addresses.as_json(), addresses.before("l", &ends, "echo"))
         };
         let (names, json, before) = told(false);
         assert_eq!(names, ["HAIRPIN_FAR", "HAIRPIN_LINK", "HAIRPIN_NEAR"]);
         assert_eq!(json, serde_json::json!({"near": "10.77.0.1", "far": "10.77.0.2"}));
-        assert_eq!(before, "link  l\nnear  10.77.0.1\nfar   10.77.0.2  echo");
+        assert_eq!(before, format!("link  l\n{ends_line}\nnear  10.77.0.1\nfar   10.77.0.2  echo"));
         let (names, json, before) = told(true);
         assert_eq!(names.len(), 5, "{names:?}");
         assert_eq!(json["far_ipv6"], "fd00:77::2");
-        assert_eq!(before, "link  l\nnear  10.77.0.1  fd00:77::1\nfar   10.77.0.2  fd00:77::2  echo");
+        let expected =
+            format!("link  l\n{ends_line}\nnear  10.77.0.1  fd00:77::1\nfar   10.77.0.2  fd00:77::2  echo");
+        assert_eq!(before, expected);
     }
 
     #[test]
@@ -170,6 +179,18 @@ mod tests {
         let relay = RelayReport { not_carried: 4, ..RelayReport::default() };
         let told = after(&LinkRecord { relay: Some(relay), ..record() });
         let last = "but   4 frames not carried: neither IP nor ARP, or with a VLAN tag";
+        assert_eq!(told, format!("{expected}\n{last}"));
+        let counts =
+            |counts: &[(&str, u64)]| counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        let dropped_after = DroppedAfter {
+            near: counts(&[("TcpExtTCPRcvQDrop", 1)]),
+            far: counts(&[("UdpRcvbufErrors", 1234), ("TcpExtListenOverflows", 2)]),
+        };
+        let told = after(&LinkRecord { dropped_after, ..record() });
+        let last = "near  1 segment dropped after the link: receive buffer full (TcpExtTCPRcvQDrop)\n\
+                    far   1 234 datagrams dropped after the link: receive buffer full (UdpRcvbufErrors)\n\
+                    far   2 connections dropped after the link: queue of the listening socket full \
+                    (TcpExtListenOverflows)";
         assert_eq!(told, format!("{expected}\n{last}"));
     }
 

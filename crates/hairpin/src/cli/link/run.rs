@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken, is_in_foreground};
-use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace};
+use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace, tcp};
 use hairpin_engine::placement::Cpus;
 use hairpin_experiments::knob::EVERY;
 use hairpin_model::round::Failure;
@@ -35,6 +35,7 @@ struct Wish {
     line: String,
     far: Option<String>,
     seed: u64,
+    congestion_control: String,
     log: Option<LogTo>,
     json: bool,
     quiet: bool,
@@ -87,6 +88,7 @@ fn across(
         profile: wish.line.clone(),
         traces: wish.link.traces.clone(),
         seed: wish.seed,
+        congestion_control: wish.congestion_control.clone(),
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().map_err(unready)?.allowed,
@@ -119,7 +121,7 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
         return Ok(Outcome::Interrupted(signal));
     }
     if !wish.quiet {
-        output::note(&addresses.before(&wish.described(), &remark));
+        output::note(&addresses.before(&wish.described(), link.ends_use(), &remark));
         // The near end is refused what the far end was refused.
         if let Some(why) = far.foreign_sys() {
             output::note(&format!("note  /sys shows the devices of the host: {why}"));
@@ -183,7 +185,7 @@ impl Wish {
         let far: Option<String> = matches.get_one("far").cloned();
         if far.as_ref().is_some_and(|far| far.trim().is_empty()) {
             return Err(Stopped::usage(
-                "--far has no command (hint: omit it for Hairpin's echo, or use `--far true` for none)",
+                "--far has no command (hint: omit it for the echo server, or use `--far true` for nothing)",
             ));
         }
         let link = Asked::read(text)?;
@@ -192,12 +194,16 @@ impl Wish {
                 "`loopback` is the kernel's own path and no link (hint: run the command itself)",
             ));
         }
+        let asked: Option<String> = matches.get_one("congestion").cloned();
+        asked.iter().try_for_each(|name| tcp::may_use(name)).map_err(Stopped::usage)?;
+        let congestion_control = asked.unwrap_or_else(tcp::default_congestion_control);
         let log = matches.get_one("log").map(|path: &PathBuf| may_log(path)).transpose()?;
         Ok(Self {
             line: link.profile.to_string(),
             link,
             far,
             seed: matches.get_one("seed").copied().unwrap_or_else(drawn_seed),
+            congestion_control,
             log,
             json: matches.get_flag("json"),
             quiet: matches.get_flag("quiet"),
@@ -270,11 +276,14 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
     }
     let Exit::Of(code) = exit else { return };
     if wish.json {
+        let why_invalid = record.why_invalid();
         let words: Vec<String> = wish.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let told = json!({
             "command": words,
             "far": wish.far,
             "exit_code": code,
+            "valid": why_invalid.is_none(),
+            "invalid_because": why_invalid.into_iter().collect::<Vec<_>>(),
             "profile": wish.line,
             "name": wish.link.builtin.map(|builtin| builtin.name),
             "seed": wish.seed,

@@ -8,19 +8,24 @@ use clap::{Arg, Command, value_parser};
 use crate::cli::flags::{switch, valued};
 
 const PROFILES: &str = "A profile is the name of a built-in one (hairpin link list), words such as `delay=23.5ms±1ms \
-     up=5.5mbit queue=64KiB loss=0.1%`, or a name and words that change it. docs/links.md has every word.";
+     up=5.5mbit queue=64KiB loss=0.1%`, or a name and words that change it. docs/links.md describes every word.\n\n\
+     reorder=1%/5ms holds 1 % of the packets back by 5 ms; netem's reorder sends that share early instead.";
 
-const RUN: &str = "In the environment of both commands: HAIRPIN_NEAR and HAIRPIN_FAR (IPv4 addresses), \
-     HAIRPIN_NEAR_IPV6 and HAIRPIN_FAR_IPV6 (where the MTU is 1280 bytes or more), HAIRPIN_LINK (the profile).\n\n\
-     The far command is started first. Hairpin waits until something listens in the far namespace, for at most 2 s. It is \
-     ended when COMMAND has ended, and so is whatever still runs in the link's namespaces. What has moved itself into \
-     another network namespace (unshare -n) lives on.\n\n\
-     Without root both commands run in a user namespace, in which they seem to be root.\n\n\
-     Exit codes: that of COMMAND; 128 and the signal's number when a signal ended it; 2 bad usage or input; 125 the link \
-     or the far command failed, or --json could not be printed; 126 COMMAND cannot be run; 127 there is no such command.\n\n\
+const RUN: &str = "Both commands have in their environment HAIRPIN_NEAR and HAIRPIN_FAR (IPv4 addresses), HAIRPIN_NEAR_IPV6 and \
+     HAIRPIN_FAR_IPV6 (if the MTU is at least 1280 bytes), and HAIRPIN_LINK (the profile).\n\n\
+     Hairpin starts the far command first and waits at most 2 s until something listens in the far namespace. When COMMAND \
+     has ended, Hairpin ends the far command and everything else that runs in the link's namespaces. A process that has \
+     moved into another network namespace (unshare -n) is not ended.\n\n\
+     TCP at both ends does not depend on the host: it uses the congestion control of --congestion, and buffers of at most \
+     32 MiB (tcp_rmem, tcp_wmem).\n\n\
+     Without root, both commands run in a user namespace, where they appear to be root.\n\n\
+     Exit codes: that of COMMAND, also if the link was too late to trust (a warning, and `valid` in --json, say so); 128 and \
+     the signal's number if a signal ended COMMAND; 2 bad usage or input; 125 the link or the far command failed, or the \
+     JSON could not be printed; 126 COMMAND cannot be executed; 127 COMMAND was not found.\n\n\
      Examples:\n  \
      hairpin link run --link home-uplink -- sh -c 'ping -c 3 $HAIRPIN_FAR'\n  \
-     hairpin link run --link lte --far 'iperf3 -s' -- sh -c 'iperf3 -c $HAIRPIN_FAR'\n  \
+     hairpin link run --link lte --far 'iperf3 -s' \\\n    \
+     -- sh -c 'iperf3 -c $HAIRPIN_FAR'\n  \
      hairpin link run --link 'plc loss=1%' --far 'python3 -m http.server' \\\n    \
      -- sh -c 'curl http://$HAIRPIN_FAR:8000/'";
 
@@ -28,7 +33,7 @@ const RUN: &str = "In the environment of both commands: HAIRPIN_NEAR and HAIRPIN
 #[must_use]
 pub fn command() -> Command {
     Command::new("link")
-        .about("Emulated links: the built-in profiles, what is in one, and any program across one")
+        .about("List and show emulated links, and run any program across one")
         .after_help(PROFILES)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -39,57 +44,62 @@ pub fn command() -> Command {
 
 fn list() -> Command {
     Command::new("list")
-        .about("The built-in profiles, and whether packets can be carried here")
+        .about("List the built-in profiles, and whether links can run here")
         .after_help(PROFILES)
         .arg(switch("json", "Print them as one JSON object"))
 }
 
 fn show() -> Command {
     Command::new("show")
-        .about("What is in a profile: its figures in words, stage by stage, and where they come from")
+        .about("Show a profile: its figures in words, stage by stage, and their source")
         .after_help(PROFILES)
         .arg(
             Arg::new("PROFILE")
                 .required(true)
                 .num_args(1..)
-                .help("A name, words, or a name and words that change it"),
+                .help("The name of a profile, words, or a name and words that change it"),
         )
         .arg(switch("json", "Print it as one JSON object"))
 }
 
 fn run() -> Command {
     Command::new("run")
-        .about("Run any program across a link: real kernel TCP and UDP at both ends, an emulated path between them")
+        .about("Run any program across a link: the kernel's TCP and UDP at both ends, an emulated path between them")
         .after_help(RUN)
         .arg(
             Arg::new("link").long("link").value_name("PROFILE").required(true).help(
-                "The link: a name of `hairpin link list`, words such as 'delay=20ms loss=1%', or a name and words",
+                "The link: the name of a profile, words such as 'delay=20ms loss=1%', or a name and words that change it",
             ),
         )
         .arg(Arg::new("far").long("far").value_name("COMMAND").help(
-            "What runs at the far end, by /bin/sh; what it prints goes to standard error [default: Hairpin's echo, \
-             TCP and UDP port 7]",
+            "What /bin/sh runs at the far end; its output goes to standard error [default: an echo server on TCP \
+             and UDP port 7]",
         ))
         .arg(
-            valued("seed", "NUMBER", "Seed of the link's random choices; without it one is drawn and printed")
+            valued("seed", "NUMBER", "Seed of the link's random choices [default: drawn, and printed]")
                 .value_parser(value_parser!(u64)),
         )
+        .arg(valued(
+            "congestion",
+            "NAME",
+            "Congestion control of TCP at both ends, for instance bbr [default: cubic, or reno where there is no cubic]",
+        ))
         .arg(
-            valued("log", "FILE", "Write a line about each packet: direction, size, arrived, due, released, fate")
+            valued("log", "FILE", "Write a line for each packet: direction, size, when it arrived, was due and was released, and its fate")
                 .value_parser(value_parser!(PathBuf)),
         )
         .arg(switch(
             "json",
-            "When COMMAND has ended, print one JSON object with its exit code and what became of the packets; what \
-             COMMAND prints goes to standard error then",
+            "Print one JSON object when COMMAND has ended: its exit code, whether the link kept its times, and what became \
+             of the packets. The output of COMMAND goes to standard error",
         ))
-        .arg(switch("quiet", "Print nothing of the link but errors and warnings").short('q'))
+        .arg(switch("quiet", "Print only errors and warnings about the link").short('q'))
         .arg(
             Arg::new("COMMAND")
                 .required(true)
                 .num_args(1..)
                 .last(true)
                 .value_parser(value_parser!(OsString))
-                .help("What runs at the near end, with its arguments; it has the terminal"),
+                .help("The program to run at the near end, with its arguments; it has the terminal"),
         )
 }
