@@ -193,7 +193,7 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
     assert_eq!(count("<rect class=\"wait cork\""), 1);
     for said in [
         "latency of an exchange (log scale)",
-        "Latency of an exchange, logarithmic",
+        "Latency of an exchange on a logarithmic scale",
         "speed-up against default",
         "First exchanges of a connection",
         "held 44.0\u{a0}ms by Nagle&#39;s",
