@@ -319,10 +319,10 @@ fn several_writes_and_circumstances_are_swept() {
     let flags = [&knobs[..], &[("transport", "tcp"), ("remedy", "default,batch=3"), ("cpu-idle", "all")]].concat();
     let plan = small_writes(&flags).unwrap();
     let expected = [
-        "tcp block same-cpu default 4,3210 B",
-        "tcp block same-cpu default 4,3210 B CPUs kept awake",
-        "tcp block same-cpu batch=3 4,3210 B",
-        "tcp block same-cpu batch=3 4,3210 B CPUs kept awake",
+        "tcp block same-cpu default 4+3210 B",
+        "tcp block same-cpu default 4+3210 B CPUs kept awake",
+        "tcp block same-cpu batch=3 4+3210 B",
+        "tcp block same-cpu batch=3 4+3210 B CPUs kept awake",
         "tcp block same-cpu default 2x7 B",
         "tcp block same-cpu default 2x7 B CPUs kept awake",
         "tcp block same-cpu batch=3 2x7 B",

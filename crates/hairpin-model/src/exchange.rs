@@ -143,6 +143,14 @@ impl From<Writes> for String {
     }
 }
 
+impl Writes {
+    /// As a label tells them: `4+3210`, where the command line has `4,3210`.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        self.to_string().replace(',', "+")
+    }
+}
+
 impl fmt::Display for Writes {
     /// The shortest text that [`Writes::from_str`] reads as the same.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -192,7 +192,7 @@ impl Flow {
         let mut words = Vec::new();
         if let Some(exchange) = self.load.exchange() {
             words.push(exchange.remedy.to_string());
-            words.push(format!("{} B", exchange.writes));
+            words.push(format!("{} B", exchange.writes.in_words()));
             if exchange.gap_ns > 0 {
                 words.push(format!("gap {}", exact_duration(exchange.gap_ns)));
             }

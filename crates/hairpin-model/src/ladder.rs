@@ -158,7 +158,7 @@ fn by_goodput(one: &CaseSummary, other: &CaseSummary) -> Ordering {
 }
 
 /// What is written and answered, whatever is done against its stalling, and the fault injected in the answer, if any:
-/// `100x2 B`, `4,3210 B, gap 1 ms, 4 in flight`.
+/// `100x2 B`, `4+3210 B, gap 1 ms, 4 in flight`.
 #[must_use]
 pub fn request(case: &Case, exchange: &Exchange) -> String {
     let mut words = exchange_words(case, exchange);

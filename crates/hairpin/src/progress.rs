@@ -2,12 +2,13 @@
 //! anything is measured.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use hairpin_model::quantities;
 use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::{Plan, Skipped};
 use hairpin_report::announcement;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::cli::output;
 use crate::measure::Watch;
@@ -27,8 +28,14 @@ impl Progress {
     pub fn new(quiet: bool) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(20) };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds, {elapsed}, {eta} left  {wide_msg}");
-        bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
+        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds, {elapsed}{left}\n{wide_msg}");
+        let style = style.expect("the template is a constant").progress_chars("=> ");
+        // The time that is left is known from the first round on.
+        bar.set_style(style.with_key("left", |state: &ProgressState, out: &mut dyn fmt::Write| {
+            if state.pos() > 0 {
+                let _ = write!(out, ", {} left", HumanDuration(state.eta()));
+            }
+        }));
         Self { bar, failed: 0, quiet, p50_ns: BTreeMap::new() }
     }
 

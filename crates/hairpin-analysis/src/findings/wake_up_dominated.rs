@@ -78,7 +78,9 @@ fn detect(run: &Run) -> Vec<Finding> {
     let Some(first) = hits.first() else { return Vec::new() };
     // The strongest whose deep idle was looked at is told of, else the strongest.
     let tried = hits.0.iter().find(|hit| hit.with.awake.is_some()).unwrap_or(first);
-    let proved = tried.with.proved().map(|proved| checked_on(tried.case, first.case, proved));
+    // A check on the case that is named convinces more than one on another case.
+    let own = first.with.spun().filter(|spun| tried.case.id != first.case.id && spun.verdict == CONFIRMED);
+    let proved = own.or_else(|| tried.with.proved().map(|proved| checked_on(tried.case, first.case, proved)));
     // Whether it is the waking is open where only deep idle was checked, and ruled out. That comes first then.
     let is_open = proved.is_none() && tried.with.deep_idle_is_not_it();
     let seen = format!("{}{}", summary(first), hits.others());
@@ -99,15 +101,25 @@ fn detect(run: &Run) -> Vec<Finding> {
         cases: hits.ids(),
         summary,
         evidence: all_evidence(first),
-        advice: "Where latency matters more than CPU time, busy-poll at both ends, keep the CPUs out of deep idle \
-                 states (/dev/cpu_dma_latency, cpupower idle-set), or put both ends on one CPU. Otherwise send \
-                 more data per wake-up. Change the transport last."
-            .to_owned(),
+        advice: advice(tried.with.deep_idle_is_not_it()),
         counter_experiment: Some(experiment(&hits, tried)),
         proved,
         share: if is_open { 0.0 } else { first.share },
         ..blank(&CARD, Severity::Warning)
     }]
+}
+
+/// What was ruled out is not advised.
+fn advice(deep_idle_is_not_it: bool) -> String {
+    let idle = if deep_idle_is_not_it {
+        ""
+    } else {
+        " keep the CPUs out of deep idle states (/dev/cpu_dma_latency, cpupower idle-set),"
+    };
+    format!(
+        "Where latency matters more than CPU time, busy-poll at both ends,{idle} or put both ends on one CPU. Otherwise \
+         send more data per wake-up. Change the transport last."
+    )
 }
 
 /// What is not checked yet: first whether it is the waking at all, then whether it is that from deep idle.

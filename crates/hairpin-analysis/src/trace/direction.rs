@@ -147,6 +147,14 @@ impl<'t> Direction<'t> {
         self.first_sent.get(place).filter(|segment| segment.first_byte < end_byte)
     }
 
+    /// Where the last segment before that byte ends that is smaller than the largest of the direction.
+    pub(super) fn last_small_before(&self, first_byte: u64) -> Option<u64> {
+        let size = |segment: &Segment| segment.end_byte - segment.first_byte;
+        let largest = self.first_sent.iter().map(size).max()?;
+        let before = &self.first_sent[..self.first_sent.partition_point(|segment| segment.end_byte <= first_byte)];
+        before.iter().rev().find(|segment| size(segment) < largest).map(|segment| segment.end_byte)
+    }
+
     /// The acknowledgment that first covers all before `end_byte`.
     pub(super) fn acknowledged(&self, end_byte: u64) -> Option<&Ack> {
         self.acks.get(self.acks.partition_point(|ack| ack.end_byte < end_byte))

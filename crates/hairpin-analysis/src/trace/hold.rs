@@ -53,16 +53,19 @@ impl Reading<'_> {
         released || by_itself
     }
 
-    /// Nagle's algorithm (RFC 896): something before these bytes was unacknowledged when they were written, and they
-    /// left when the acknowledgment of all of it came.
+    /// Nagle's algorithm: something before these bytes was unacknowledged when they were written, and they left when the
+    /// acknowledgment of all of it came (RFC 896), or that of the last small segment before them: Linux holds a small
+    /// segment only while an earlier small one is unacknowledged (`tcp_minshall_check`, net/ipv4/tcp_output.c).
     fn left_with_the_ack(&self, direction: &Direction<'_>, segment: &Segment, from_ns: u64) -> bool {
-        let Some(ack) = direction.acknowledged(segment.first_byte).filter(|_| segment.first_byte > 0) else {
+        if segment.first_byte == 0 {
             return false;
-        };
+        }
+        let ends = [Some(segment.first_byte), direction.last_small_before(segment.first_byte)];
+        let mut acks = ends.into_iter().flatten().filter_map(|end_byte| direction.acknowledged(end_byte));
         // What is held for less than that at once would always seem to leave with some acknowledgment.
         let held_ns = segment.left_ns.saturating_sub(from_ns);
         let at_once_ns = if self.of_messages { AT_ONCE_NS.min(held_ns / 4) } else { AT_ONCE_NS };
         let at_once_ns = at_once_ns.saturating_add(self.trace.clock_error_ns);
-        ack.at_ns > from_ns && segment.left_ns.abs_diff(ack.at_ns) <= at_once_ns
+        acks.any(|ack| ack.at_ns > from_ns && segment.left_ns.abs_diff(ack.at_ns) <= at_once_ns)
     }
 }

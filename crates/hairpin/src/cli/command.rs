@@ -149,7 +149,7 @@ fn analyse() -> Command {
 fn compare() -> Command {
     Command::new("compare")
         .about(
-            "Compare saved runs of the same configuration, case by case: one against one, or several against several",
+            "Compare saved runs case by case, of one configuration or of two that differ in one choice",
         )
         .override_usage(
             "hairpin compare [OPTIONS] BEFORE AFTER\n       hairpin compare [OPTIONS] BEFORE... --against AFTER...",

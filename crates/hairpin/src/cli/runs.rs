@@ -41,7 +41,7 @@ pub(super) fn listing(matches: &ArgMatches) -> Result<Listing, Stopped> {
     })
 }
 
-/// Two lines for each run: when, what, how large and where, then the answer.
+/// For each run a line with when, what, how large and where, then its question and its answer.
 pub(super) fn table(runs: &[SavedRun]) -> String {
     if runs.is_empty() {
         return String::new();
@@ -54,7 +54,11 @@ pub(super) fn table(runs: &[SavedRun]) -> String {
         let when = minute(run);
         let what = shortened(run.head.experiment(), experiment);
         text += &format!("{when:<16}  {what:<experiment$}  {:>8}  {}\n", size(run.bytes), run.name);
-        text += &format!("  {}\n", shortened(&answer(run), width - 2));
+        for said in [run.head.question(), &answer(run)] {
+            for line in wrapped(said, width - 2) {
+                text += &format!("  {line}\n");
+            }
+        }
     }
     text
 }
@@ -64,15 +68,27 @@ fn minute(run: &SavedRun) -> String {
     quantities::utc(run.head.started_unix_s).chars().take("2026-11-22 01:36".len()).collect()
 }
 
-/// The run's answer; where it has none its question, and how far it got.
+/// The run's answer, and how far it got where that was not the end.
 fn answer(run: &SavedRun) -> String {
-    let headline = run.head.headline();
     match state(run) {
-        "complete" if !headline.is_empty() => headline.to_owned(),
-        "complete" => run.head.question().to_owned(),
-        state if headline.is_empty() => format!("({state}) {}", run.head.question()),
-        state => format!("({state}) {headline}"),
+        "complete" => run.head.headline().to_owned(),
+        state => format!("({state}) {}", run.head.headline()),
     }
+}
+
+/// The words of a text in lines of at most that many characters; a longer word has a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// How far it got. One whose state is still `running` though nobody writes it was killed, or its end was not saved.
@@ -130,7 +146,14 @@ fn as_json(listing: &Listing) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::shortened;
+    use super::{shortened, wrapped};
+
+    #[test]
+    fn a_text_is_wrapped_between_words_and_whole() {
+        assert_eq!(wrapped("one two\nthree fourteen", 9), ["one two", "three", "fourteen"]);
+        assert_eq!(wrapped("seventeen", 4), ["seventeen"]);
+        assert!(wrapped(" ", 4).is_empty());
+    }
 
     #[test]
     fn a_text_is_shortened_at_the_end_of_a_word() {

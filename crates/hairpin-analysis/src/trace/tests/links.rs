@@ -79,6 +79,24 @@ fn nagle_waits_a_round_trip_and_an_acknowledgment_on_its_way_is_not_late() {
 }
 
 #[test]
+fn nagle_waits_for_the_last_small_segment_and_not_for_the_full_ones_after_it() {
+    let mut trace = exchange(0, None);
+    let (acked_ns, full_ns) = (2 * WAY, 2 * US);
+    let answered_ns = acked_ns + WAY;
+    trace.packets = vec![
+        packet(End::Client, 10, true, 0..2, 0),
+        packet(End::Client, full_ns, true, 2..72, 0),
+        packet(End::Client, full_ns + US, true, 72..142, 0),
+        packet(End::Server, WAY, true, 0..0, 72),
+        packet(End::Client, acked_ns, true, 142..REQUEST, 0),
+        packet(End::Server, WAY + MS, true, 0..0, 142),
+        packet(End::Server, answered_ns, true, 0..4, REQUEST),
+    ];
+    trace.server.calls[1] = call(CallKind::Read, answered_ns, 2..REQUEST);
+    assert_eq!(waits(&trace), [(WaitCause::Nagle, 3_000, ms(4))]);
+}
+
+#[test]
 fn a_late_acknowledgment_is_late_until_it_leaves() {
     let expected = [(WaitCause::Nagle, 3_000, ms(44)), (WaitCause::DelayedAck, ms(2) + 10, ms(42))];
     assert_eq!(waits(&exchange(40 * MS, None)), expected);
