@@ -130,7 +130,7 @@ fn refusal(unlike: &[Unlike]) -> String {
         format!("\n  {what}: {baseline} against {candidate}")
     });
     let lines: String = lines.collect();
-    format!("the runs differ:{lines}\n(hint: --allow-unlike compares them all the same)")
+    format!("the runs differ:{lines}\n(hint: --allow-unlike compares them anyway)")
 }
 
 /// Findings about all of a run, which no comparison with another run removes.
