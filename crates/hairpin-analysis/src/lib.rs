@@ -33,7 +33,7 @@ pub use answer::answer;
 pub use compare::budget::Budget;
 pub use compare::cases::comparisons;
 pub use compare::runs::{RunComparison, compare_runs};
-pub use compare::unlike::{Difference, choices_that_differ, unlike};
+pub use compare::unlike::{Difference, choices_that_differ, side_in_own_namespaces, unlike};
 pub use digest::Digest;
 pub use findings::findings;
 pub use round_figures::{round_figures, stream_figures};

@@ -19,6 +19,9 @@ pub struct ComparisonReport {
     pub invalid: Vec<InvalidCase>,
     /// One row for each case and figure that both runs have.
     pub rows: Vec<ComparisonRow>,
+    /// Whether all cases of both runs are one-way: their goodput is not compared.
+    #[serde(skip)]
+    pub is_one_way: bool,
     /// What the two machines or plans do not have in common.
     pub unlike: Vec<Unlike>,
     /// Cases that only one of the runs has, with the run's name.

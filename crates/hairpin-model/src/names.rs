@@ -27,12 +27,20 @@ impl Hinted for UnknownName {
         if let Some((_, _, new)) = renamed {
             return format!("it is called `{new}` now");
         }
+        let shown = SHOWN.iter().find(|(shown, name)| *shown == self.given && is_known(name));
+        if let Some((_, name)) = shown {
+            return format!("write it as `{name}`");
+        }
         match &self.nearest {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("one of {}", self.known.join(", ")),
         }
     }
 }
+
+/// Words of reports, and the name that the command line has for each.
+const SHOWN: &[(&str, &str)] =
+    &[("busy-polling", "spin"), ("blocking", "block"), ("two-cpus", "cross-cpu"), ("not-pinned", "unpinned")];
 
 /// Words of earlier versions: the kind of name, the word then, and the word now.
 pub const RENAMED: &[(&str, &str, &str)] = &[
@@ -200,6 +208,8 @@ mod tests {
     fn a_slip_of_the_finger_gets_the_nearest_name() {
         let unknown = find("transport", "unix-steam", &["tcp", "unix-stream", "udp"]).unwrap_err();
         assert_eq!(unknown.nearest.as_deref(), Some("unix-stream"));
+        let waiting = find("waiting", "busy-polling", &["block", "poll", "spin"]).unwrap_err();
+        assert_eq!(waiting.to_string(), "unknown waiting `busy-polling` (hint: write it as `spin`)");
         assert_eq!(unknown.to_string(), "unknown transport `unix-steam` (hint: did you mean `unix-stream`?)");
     }
 

@@ -39,7 +39,11 @@ pub fn bytes(text: &str) -> Result<u64, Refused> {
 pub fn duration_ns(text: &str) -> Result<u64, Refused> {
     let bare = text.trim().parse::<f64>().is_ok_and(|number| number.is_finite());
     let expected = if bare { "a duration: its unit is missing" } else { "a duration" };
-    let number = whole(scaled(text, TIME_UNITS, None).map(f64::round));
+    let scaled = scaled(text, TIME_UNITS, None).map(f64::round);
+    if scaled.is_some_and(|ns| ns.is_finite() && ns > MOST) {
+        return Err(Refused::new(format!("`{text}` is too long"), "for instance 30d, 12h or 250ms"));
+    }
+    let number = whole(scaled);
     number.ok_or_else(|| is_not(text, expected, "for instance 250ms, 1.5s or 20us"))
 }
 
@@ -73,10 +77,13 @@ fn scaled(text: &str, units: &[(&str, f64)], bare: Option<f64>) -> Option<f64> {
     number.trim().parse::<f64>().ok().map(|number| number * scale)
 }
 
+/// The largest number that is read.
+const MOST: f64 = 9e18;
+
 // Range and wholeness are checked first.
 fn whole(number: Option<f64>) -> Option<u64> {
     let number = number?;
-    let fits = number.is_finite() && (0.0..=9e18).contains(&number) && number.fract() == 0.0;
+    let fits = number.is_finite() && (0.0..=MOST).contains(&number) && number.fract() == 0.0;
     fits.then_some(number as u64)
 }
 
@@ -103,6 +110,8 @@ mod tests {
         }
         let bare = duration_ns("5").unwrap_err().to_string();
         assert!(bare.starts_with("`5` is not a duration: its unit is missing (hint: for instance 250ms"), "{bare}");
+        let long = duration_ns("1000000d").unwrap_err().to_string();
+        assert_eq!(long, "`1000000d` is too long (hint: for instance 30d, 12h or 250ms)");
         assert!(rate_per_s("0").is_err());
     }
 

@@ -42,7 +42,7 @@ impl Place {
 }
 
 /// How places are read, where they are shown.
-pub(crate) const LEGEND: &str = "in one place: no difference found; after |: not comparable";
+pub(crate) const LEGEND: &str = "same number: no difference found; after |: not comparable";
 
 /// The chains in the order of their groups.
 pub(crate) fn chains(run: &Run) -> Vec<Chain<'_>> {

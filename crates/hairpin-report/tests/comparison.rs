@@ -32,6 +32,7 @@ fn comparison() -> ComparisonReport {
             row("tcp block same-cpu", "p99", 15_000.0, 16_900.0, Verdict::Slower),
             row("udp block same-cpu", "p50", 10_200.0, 9480.0, Verdict::Faster),
         ],
+        is_one_way: false,
         unlike: vec![Unlike {
             what: "environment.kernel".to_owned(),
             baseline: "Linux 6.18.0".to_owned(),
@@ -131,4 +132,18 @@ fn what_differs_is_told_first() {
 fn two_runs_with_nothing_in_common() {
     let text = render_comparison(&ComparisonReport::default(), &plain(80));
     assert!(text.starts_with("The two runs have no figure in common."), "{text}");
+    let bulk = ComparisonReport { is_one_way: true, ..ComparisonReport::default() };
+    let text = render_comparison(&bulk, &plain(80));
+    assert!(text.starts_with("Nothing compared: both runs are one-way, and goodput is not compared yet."), "{text}");
+}
+
+#[test]
+fn a_smallest_detectable_change_beyond_all_measure_is_a_dash() {
+    let shown = |share: f64| {
+        let mut report = comparison();
+        report.rows.iter_mut().for_each(|row| row.smallest_detectable = Some(share));
+        render_comparison(&report, &plain(100))
+    };
+    assert!(shown(4.0).contains("+400"), "{}", shown(4.0));
+    assert!(!shown(410.83).contains("+41083"), "{}", shown(410.83));
 }

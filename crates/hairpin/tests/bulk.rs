@@ -146,3 +146,14 @@ fn what_was_streamed_until_ctrl_c_is_reported() {
         place.assert_nothing_left();
     }
 }
+
+#[test]
+fn compared_with_another_it_says_that_goodput_is_not() {
+    let place = Place::new();
+    for run in ["one", "other"] {
+        let plan = ["bulk", "--transport", "pipe", "--count", "20", "--rounds", "1", "--out", run, "--quiet"];
+        place.hairpin(&plan).with_code(0);
+    }
+    let ran = place.hairpin(&["compare", "one", "other"]).with_code(0);
+    assert!(ran.stdout.contains("goodput is not compared yet"), "{ran:#?}");
+}

@@ -14,7 +14,7 @@ fn help_and_version_are_no_errors() {
     let help = place.hairpin(&["--help"]).stdout;
     let before_usage = help.split("Usage:").next().expect("a beginning");
     assert!(before_usage.lines().all(|line| !line.starts_with(' ')), "{help}");
-    assert!(help.contains("Exit codes: 0 fine; 1 a budget or check failed; 2 bad usage"), "{help}");
+    assert!(help.contains("Exit codes: 0 fine; 1 a budget was broken; 2 bad usage"), "{help}");
     let version = place.hairpin(&["--version"]).with_code(0).stdout;
     assert!(version.starts_with(concat!("hairpin ", env!("CARGO_PKG_VERSION"), " (")), "{version}");
 }

@@ -117,7 +117,24 @@ fn what_is_no_run_is_skipped_and_counted() {
     }
     assert_eq!(list(&listing["skipped"]).len(), 9);
     let ran = place.hairpin(&["runs"]).with_code(0);
-    assert!(ran.stderr.contains("; 9 skipped that are no runs or damaged"), "{ran:#?}");
+    assert!(
+        ran.stderr.contains("; 9 entries skipped that are not runs or are damaged (--json says why)"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn a_newline_in_a_name_is_shown_as_one_and_one_entry_is_told_as_one() {
+    let place = three_runs();
+    let runs = place.path("hairpin-runs");
+    fs::rename(runs.join("old"), runs.join("old\nRemove")).unwrap();
+    fs::create_dir(runs.join("empty")).unwrap();
+    let ran = place.hairpin(&["runs"]).with_code(0);
+    assert_eq!(ran.stdout.lines().count(), 7, "{ran:#?}");
+    assert!(ran.stderr.contains("; 1 entry skipped that is not a run or is damaged (--json"), "{ran:#?}");
+    let ran = place.hairpin(&["runs", "--clean", "--keep", "2", "--yes"]).with_code(0);
+    assert_eq!(ran.stdout.lines().count(), 3, "{ran:#?}");
+    assert_eq!(names_in(&runs), ["empty", "middle", "new"]);
 }
 
 #[test]
@@ -183,6 +200,8 @@ fn nothing_is_removed_unless_the_user_says_yes() {
         place.hairpin(&[&["runs"], flags].concat()).refused();
     }
     place.hairpin(&["runs", "--clean", "--older-than", "5"]).refused();
+    let ran = place.hairpin(&["runs", "--clean", "--older-than", "1000000d"]).refused();
+    assert!(ran.stderr.contains("`1000000d` is too long (hint: for instance 30d"), "{ran:#?}");
     assert_eq!(names_in(&runs), ["middle", "new", "old"]);
 
     // script(1) gives the program a terminal and types what it reads.

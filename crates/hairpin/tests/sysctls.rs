@@ -101,6 +101,21 @@ fn over_a_link_a_setting_holds_at_both_ends() {
 }
 
 #[test]
+fn compared_with_a_run_on_the_host_the_namespace_is_told() {
+    or_skip!(can_link());
+    let place = Place::new();
+    let plan = ["round-trip", "--transport", "tcp", "--placement", "same-cpu", "--rounds", "2", "--count", "50"];
+    place.hairpin(&[&plan[..], &["--quiet", "--out", "host"]].concat()).with_code(0);
+    let settings = ["--sysctl", "net.ipv4.tcp_timestamps=0", "--quiet", "--out", "own"];
+    place.hairpin(&[&plan[..], &settings].concat()).with_code(0);
+    let ran = place.hairpin(&["compare", "host", "own"]).with_code(0);
+    let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "own: network-namespace: only one side ran in a network namespace of its own (--sysctl): other kernel \
+                settings may differ";
+    assert!(text.contains(told), "{ran:#?}");
+}
+
+#[test]
 fn a_value_that_the_kernel_does_not_take_fails_as_an_option_does() {
     or_skip!(can_link());
     let place = Place::new();

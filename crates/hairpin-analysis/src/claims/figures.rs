@@ -70,7 +70,7 @@ pub(super) fn in_words(name: FigureName) -> &'static str {
         FigureName::P50 => "p50",
         FigureName::P99 => "p99",
         FigureName::P999 => "p99.9",
-        FigureName::Max => "greatest",
+        FigureName::Max => "maximum",
         FigureName::Mean => "mean",
         FigureName::ServiceP50 => "p50 from the actual send",
         FigureName::ServiceMean => "mean from the actual send",

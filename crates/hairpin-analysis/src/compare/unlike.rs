@@ -54,6 +54,17 @@ pub fn choices_that_differ(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlik
     why_none_in_common(baselines, candidates)
 }
 
+/// The side (0: the baselines) that alone ran in network namespaces of its own, as cases with kernel settings do.
+#[must_use]
+pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option<usize> {
+    let own = |run: &&Run| run.cases.iter().any(|row| !row.case.sysctls.is_empty() && !row.case.is_emulated());
+    match [baselines, candidates].map(|runs| runs.iter().any(own)) {
+        [true, false] => Some(0),
+        [false, true] => Some(1),
+        _ => None,
+    }
+}
+
 /// Everything in which two runs differ that could shape their figures. Empty: alike. Load and clock calibration are
 /// not compared, as they differ between any two runs.
 #[must_use]
@@ -230,6 +241,17 @@ mod tests {
         let mut later = run("tcp");
         later.hosts[0].environment.load = vec![9.0];
         assert_eq!(unlike(&run("tcp"), &later), []);
+    }
+
+    #[test]
+    fn a_side_that_alone_asked_for_kernel_settings_ran_in_a_namespace_of_its_own() {
+        let plain = run("tcp");
+        let mut with = plain.clone();
+        with.cases[0].case.sysctls = "net.ipv4.tcp_sack=0".parse().unwrap();
+        assert_eq!(side_in_own_namespaces(&[&plain], &[&with]), Some(1));
+        assert_eq!(side_in_own_namespaces(&[&with], &[&plain, &plain]), Some(0));
+        assert_eq!(side_in_own_namespaces(&[&with], &[&with]), None);
+        assert_eq!(side_in_own_namespaces(&[&plain], &[&plain]), None);
     }
 
     #[test]

@@ -7,14 +7,14 @@
 //! than they had writes. The counter is the network namespace's: on the loopback the whole machine's. Its share is the time that writes so waited.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::WaitCause;
 
-use super::support::{Detector, Hits, Traced, blank, counter_experiment, evidence};
+use super::support::{Detector, Hits, Traced, blank, counter_experiment, evidence, sysctls};
 use crate::statistics::interval::{Over, median_over};
 use crate::trace::switch;
 
@@ -27,6 +27,8 @@ const CARD: FindingCard = FindingCard {
     why: "with TCP_NODELAY a write may still not be a segment of its own; this looks like Nagle's algorithm and \
           is not",
 };
+
+const AUTOCORKING: &str = "net.ipv4.tcp_autocorking";
 
 /// With this many segments for each write, or more, nothing was packed.
 const PACKED_BELOW: f64 = 0.95;
@@ -41,12 +43,15 @@ fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| packed(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let (packed, label) = (&first.with, &first.case.label);
-    let remedy = first.case.case.flow().load.exchange().map_or(String::new(), |exchange| exchange.remedy.to_string());
+    let case = &first.case.case;
+    let mut values = sysctls(&[case]);
+    values.retain(|asked| asked.split('=').next() != Some(AUTOCORKING));
+    values.push(format!("{AUTOCORKING}=0,1"));
     let experiment = counter_experiment(
         "switch autocorking off; every write must then leave as a segment of its own",
-        &[&first.case.case],
-        "remedy",
-        &[remedy],
+        &[case],
+        "sysctl",
+        &values,
     );
     vec![Finding {
         cases: hits.ids(),
@@ -68,11 +73,7 @@ fn detect(run: &Run) -> Vec<Finding> {
                  once, switch it off for the machine (net.ipv4.tcp_autocorking=0). Otherwise send the request in \
                  one write."
             .to_owned(),
-        // The ends of a link are in network namespaces of their own, which do not have the machine's setting.
-        counter_experiment: (!first.case.case.is_emulated()).then(|| CounterExperiment {
-            command: format!("sysctl -w net.ipv4.tcp_autocorking=0 && {}", experiment.command),
-            ..experiment
-        }),
+        counter_experiment: Some(experiment),
         share: first.share,
         ..blank(&CARD, Severity::Note)
     }]
@@ -96,6 +97,7 @@ fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
 mod tests {
     use hairpin_model::fact::Fact;
     use hairpin_model::fact_names;
+    use hairpin_model::sysctls::Sysctls;
     use hairpin_model::trace::RoundTrace;
 
     use super::*;
@@ -129,17 +131,21 @@ mod tests {
             found[0].summary
         );
         let experiment = found[0].counter_experiment.as_ref().unwrap();
-        assert!(experiment.command.starts_with("sysctl -w net.ipv4.tcp_autocorking=0 && hairpin small-writes "));
+        assert!(experiment.command.starts_with("hairpin small-writes "), "{}", experiment.command);
+        assert!(experiment.command.ends_with(" --sysctl net.ipv4.tcp_autocorking=0,1"), "{}", experiment.command);
         assert_eq!(experiment.pair, None);
     }
 
     #[test]
-    fn over_a_link_the_machines_setting_changes_nothing_and_is_not_proposed() {
+    fn over_a_link_and_beside_other_settings_the_check_asks_for_both_values() {
         let mut fixture = Fixture::new();
-        let case = over("delay=2ms", small_writes("nodelay"));
+        let asked = "net.ipv4.tcp_sack=0".parse::<Sysctls>().unwrap().with(AUTOCORKING, "1").unwrap();
+        let case = over("delay=2ms", small_writes("nodelay")).with(|changed| changed.sysctls = asked);
         traced_rounds(&mut fixture, &case, MS, &counted(traces::more(0), 12.0), &switches("on", "off"));
         let found = fixture.findings("autocorking");
-        assert_eq!((found.len(), &found[0].counter_experiment), (1, &None));
+        let command = &found[0].counter_experiment.as_ref().unwrap().command;
+        let told = " --sysctl net.ipv4.tcp_sack=0 --sysctl net.ipv4.tcp_autocorking=0,1 --link delay=2ms";
+        assert!(command.contains(told), "{command}");
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Fact]) 
     match unmet.or_else(unset) {
         Some(unmet) if !round.allow_unmet_options => Err(Failure {
             cause: format!("{}: {unmet}", name(end)),
-            hint: "--allow-unmet-options goes on with what was granted".to_owned(),
+            hint: "--allow-unmet-options continues with what was granted".to_owned(),
         }),
         _ => Ok(()),
     }

@@ -34,7 +34,7 @@ pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
                 cause: format!(
                     "sysctl {name}={value} was not granted in the network namespace of the round: {error}"
                 ),
-                hint: "--allow-unmet-options goes on with what was granted".to_owned(),
+                hint: "--allow-unmet-options continues with what was granted".to_owned(),
             });
         }
     }
@@ -61,8 +61,14 @@ pub(crate) fn unmet<'a>(sysctls: &'a Sysctls, facts: &'a [Fact]) -> Option<(&'a 
             Some(FactValue::Number(number)) => number.to_string(),
             None => String::new(),
         };
-        (is != asked).then_some((name, asked, is))
+        (!is_same(asked, &is)).then_some((name, asked, is))
     })
+}
+
+/// Whether the kernel's value is what was asked for: `01` is 1.
+fn is_same(asked: &str, is: &str) -> bool {
+    let integers = |text: &str| text.split_whitespace().map(str::parse).collect::<Result<Vec<i128>, _>>().ok();
+    asked == is || integers(asked).is_some_and(|asked| integers(is) == Some(asked))
 }
 
 /// Sets `net.ipv4.NAME`.
@@ -80,4 +86,19 @@ pub(crate) fn available_congestion_controls() -> Vec<String> {
 
 fn write(name: &str, value: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(file_of(name))?.write_all(value.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_compared_as_integers_where_both_are() {
+        let is_met = |asked: &str, is: &str| {
+            let settings: Sysctls = format!("net.ipv4.tcp_sack={asked}").parse().unwrap();
+            unmet(&settings, &[Fact::word("sysctl.net.ipv4.tcp_sack", is.to_owned())]).is_none()
+        };
+        assert!(is_met("01", "1") && is_met("4096 016384", "4096 16384") && is_met("cubic", "cubic"));
+        assert!(!is_met("01", "0") && !is_met("1", "") && !is_met("1 2", "1") && !is_met("cubic", "reno"));
+    }
 }

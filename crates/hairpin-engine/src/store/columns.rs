@@ -311,7 +311,7 @@ impl SamplesFile {
         let rows: Option<u64> =
             groups.iter().try_fold(0_u64, |rows, group| rows.checked_add(u64::try_from(group.num_rows()).ok()?));
         if rows != Some(kept) {
-            return Err(torn("as many rows as the round's record says"));
+            return Err(ParquetError::General("the row count differs from rounds.jsonl".to_owned()));
         }
         let mut columns = Columns::default();
         for metadata in groups {

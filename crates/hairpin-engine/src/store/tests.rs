@@ -366,7 +366,7 @@ fn what_a_round_says_of_its_samples_bounds_what_is_read() {
     };
     said(&mut record, 5);
     let error = store.rows()(&record).unwrap_err().to_string();
-    assert!(error.contains("it lacks as many rows as the round's record says"), "{error}");
+    assert!(error.contains("the row count differs from rounds.jsonl"), "{error}");
     said(&mut record, limits::SAMPLES_OF_A_RUN + 1);
     let error = store.rows()(&record).unwrap_err().to_string();
     assert!(error.contains("more than 40000000 samples"), "{error}");

@@ -9,6 +9,9 @@ use super::tables::Block;
 use crate::trust;
 use hairpin_model::comparison::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 
+/// A smallest detectable change above this says only that there were too few rounds.
+const MOST_DETECTABLE: f64 = 4.0;
+
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
     if let Some(Unlike { what, baseline, candidate }) = &report.differs {
         page.paragraph(0, LEAD, &format!("The runs differ in: {what} ({baseline}, {candidate})."));
@@ -45,6 +48,9 @@ fn answer(report: &ComparisonReport) -> String {
         }
         (_, broken, _) => format!(" {} NOT kept.", counted(broken, "budget")),
     };
+    if report.rows.is_empty() && report.is_one_way {
+        return format!("Nothing compared: both runs are one-way, and goodput is not compared yet.{budget}");
+    }
     if report.rows.is_empty() {
         return format!("The two runs have no figure in common.{budget}");
     }
@@ -145,7 +151,8 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
         Verdict::Unlike => "unlike states".to_owned(),
         verdict => verdict.to_string(),
     };
-    let smallest = row.smallest_detectable.map_or_else(|| DASH.to_owned(), |share| quantities::change(1.0 + share));
+    let smallest = row.smallest_detectable.filter(|share| *share <= MOST_DETECTABLE);
+    let smallest = smallest.map_or_else(|| DASH.to_owned(), |share| quantities::change(1.0 + share));
     [shown(row.baseline), shown(row.candidate), quantities::change_figure(row.ratio), smallest, verdict]
 }
 

@@ -16,7 +16,7 @@ use super::measure::NO_SAMPLES;
 /// The experiment that `hairpin` without a word runs.
 pub const WITHOUT_A_WORD: &str = "survey";
 
-const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget or check failed; 2 bad usage or input; \
+const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget was broken; 2 bad usage or input; \
      3 some rounds failed or not all could be written (the rest is \
      reported); 130 ended by Ctrl-C (reported too). An invalid case does not change the code: --json has its `valid`. \
      `hairpin link run` ends with the code of the program that it runs, or with 125, 126 or 127: see its help.";

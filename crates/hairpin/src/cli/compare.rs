@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 use hairpin_analysis::compare::runs::CaseComparison;
 use hairpin_analysis::compare::unlike::Kind;
-use hairpin_analysis::{Budget, RunComparison, choices_that_differ, compare_runs, unlike};
+use hairpin_analysis::{Budget, RunComparison, choices_that_differ, compare_runs, side_in_own_namespaces, unlike};
 use hairpin_engine::store::Memory;
 use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_model::finding::Finding;
+use hairpin_model::flow::Direction;
 use hairpin_model::names::distinct;
 use hairpin_model::printable;
 use hairpin_model::quantities::counted;
@@ -47,9 +48,17 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
     let (before, after) = (names(&before), names(&after));
     let cautions = before.iter().zip(&baselines).chain(after.iter().zip(&candidates));
-    let cautions = cautions.flat_map(|(name, run)| cautions_of(name, run)).collect();
-    let report =
-        ComparisonReport { cautions, ..report([before.join(", "), after.join(", ")], &compared, unlike, budgets) };
+    let cautions = cautions.flat_map(|(name, run)| cautions_of(name, run));
+    let names = [before.join(", "), after.join(", ")];
+    let own_namespaces = side_in_own_namespaces(&of_before, &of_after).map(|side| Caution {
+        run: names[side].clone(),
+        code: "network-namespace".to_owned(),
+        summary: OWN_NAMESPACES.to_owned(),
+    });
+    let cautions = cautions.chain(own_namespaces).collect();
+    let mut rows = baselines.iter().chain(&candidates).flat_map(|run| &run.cases);
+    let is_one_way = rows.all(|row| Direction::ONE_WAY.contains(&row.case.flow().direction));
+    let report = ComparisonReport { cautions, is_one_way, ..report(names, &compared, unlike, budgets) };
     if matches.get_flag("json") {
         output::json(&format!("{}\n", json::render_comparison(&report)));
     } else {
@@ -130,8 +139,11 @@ fn refusal(unlike: &[Unlike]) -> String {
         format!("\n  {what}: {baseline} against {candidate}")
     });
     let lines: String = lines.collect();
-    format!("the runs differ:{lines}\n(hint: --allow-unlike compares them all the same)")
+    format!("the runs differ:{lines}\n(hint: --allow-unlike compares them anyway)")
 }
+
+const OWN_NAMESPACES: &str =
+    "only one side ran in a network namespace of its own (--sysctl): other kernel settings may differ";
 
 /// Findings about all of a run, which no comparison with another run removes.
 const ABOUT_THE_RUN: &[&str] = &["noisy-machine"];
@@ -193,6 +205,7 @@ fn report(
         differs: compared.differs.clone(),
         invalid: invalid(compared),
         rows,
+        is_one_way: false,
         unlike,
         cautions: Vec::new(),
         budgets,

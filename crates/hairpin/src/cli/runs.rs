@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use hairpin_engine::store::{Listing, SavedRun, StoreError};
-use hairpin_model::quantities;
 use hairpin_model::run::State;
+use hairpin_model::{printable, quantities};
 use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};
@@ -53,7 +53,7 @@ pub(super) fn table(runs: &[SavedRun]) -> String {
     for run in runs {
         let when = minute(run);
         let what = shortened(run.head.experiment(), experiment);
-        text += &format!("{when:<16}  {what:<experiment$}  {:>8}  {}\n", size(run.bytes), run.name);
+        text += &format!("{when:<16}  {what:<experiment$}  {:>8}  {}\n", size(run.bytes), printable::line(&run.name));
         for said in [run.head.question(), &answer(run)] {
             for line in wrapped(said, width - 2) {
                 text += &format!("  {line}\n");
@@ -120,7 +120,8 @@ fn shortened(text: &str, width: usize) -> String {
 fn skipped(listing: &Listing) -> String {
     match listing.skipped.len() {
         0 => String::new(),
-        count => format!("; {count} skipped that are no runs or damaged (--json says why)"),
+        1 => "; 1 entry skipped that is not a run or is damaged (--json says why)".to_owned(),
+        count => format!("; {count} entries skipped that are not runs or are damaged (--json says why)"),
     }
 }
 

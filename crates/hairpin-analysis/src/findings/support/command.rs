@@ -51,6 +51,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     knobs.extend(of_load);
     knobs.extend([
         ("option", distinct(&options)),
+        ("sysctl", sysctls(cases)),
         ("link", where_any(&Case::is_emulated, &|case| Some(link_word(case)))),
         (
             "cpu-idle",
@@ -68,8 +69,8 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     }
     let mut command = format!("hairpin {experiment}");
     for (name, values) in knobs.iter().filter(|(_, values)| !values.is_empty()) {
-        if ["option", "link", "writes"].contains(name) {
-            // A comma within one of these joins parts of one choice, so each choice is given by itself.
+        if ["option", "sysctl", "link", "writes"].contains(name) {
+            // A comma within one of these has its own meaning, so each is given by itself.
             for value in values {
                 command += &format!(" --{name} {}", shell::quoted(value));
             }
@@ -124,6 +125,13 @@ fn of_streams(cases: &[&Case]) -> Vec<Values> {
     ]
 }
 
+/// The kernel settings asked for, as `--sysctl` takes them: `NAME=A,B`, each name once.
+pub(in crate::findings) fn sysctls(cases: &[&Case]) -> Vec<String> {
+    let names = names::distinct(cases.iter().flat_map(|case| case.sysctls.iter().map(|(name, _)| name)));
+    let values = |name: &str| distinct(cases, &|case| case.sysctls.get(name).map(str::to_owned)).join(",");
+    names.into_iter().map(|name| format!("{name}={}", values(name))).collect()
+}
+
 fn distinct(cases: &[&Case], of: &dyn Fn(&Case) -> Option<String>) -> Vec<String> {
     names::distinct(cases.iter().filter_map(|case| of(case)))
 }
@@ -143,6 +151,7 @@ pub(in crate::findings) fn options(case: &Case) -> Option<String> {
 mod tests {
     use hairpin_model::case::Waiting;
     use hairpin_model::options::Options;
+    use hairpin_model::sysctls::Sysctls;
 
     use super::*;
 
@@ -171,6 +180,21 @@ mod tests {
         assert_eq!(
             command(&[&Case::ping_pong("pipe")], "rounds", &["20".to_owned()]),
             "hairpin round-trip --transport pipe --waiting block --placement same-cpu --rounds 20"
+        );
+    }
+
+    #[test]
+    fn kernel_settings_are_asked_for_again_each_name_once() {
+        let with = |sack: &str| {
+            Case::ping_pong("tcp").with(|changed| {
+                let wmem = "net.ipv4.tcp_wmem=4096 16384 4194304".parse().unwrap();
+                changed.sysctls = format!("net.ipv4.tcp_sack={sack}").parse::<Sysctls>().unwrap().and(wmem);
+            })
+        };
+        assert_eq!(
+            command(&[&with("0"), &with("1")], "rounds", &["20".to_owned()]),
+            "hairpin round-trip --transport tcp --waiting block --placement same-cpu --sysctl net.ipv4.tcp_sack=0,1 \
+             --sysctl 'net.ipv4.tcp_wmem=4096 16384 4194304' --rounds 20"
         );
     }
 

@@ -15,7 +15,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
 pub(super) use self::alternative::{other_remedy, sibling_of, without_nagle, without_stage};
-pub(super) use self::command::{counter_experiment, for_longer, link_word, options, paired};
+pub(super) use self::command::{counter_experiment, for_longer, link_word, options, paired, sysctls};
 pub(super) use self::gone::gone;
 pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};

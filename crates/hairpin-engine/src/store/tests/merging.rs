@@ -90,10 +90,7 @@ fn a_round_is_found_in_the_merged_file_by_its_number_alone() {
     store.merge_samples(&mut records).unwrap();
     records[0].number = 7;
     let error = store.rows()(&records[0]).unwrap_err().to_string();
-    assert!(
-        error.contains("samples.parquet: Parquet error: it lacks as many rows as the round's record says"),
-        "{error}"
-    );
+    assert!(error.contains("samples.parquet: Parquet error: the row count differs from rounds.jsonl"), "{error}");
 
     // One row group that stands there twice.
     let (_place, store, mut records) = three_rounds();
