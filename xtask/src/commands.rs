@@ -33,7 +33,12 @@ case "$1 $2" in
       *) set -- "$@" --rounds 1 ;;
     esac ;;
 esac
-case "$*" in *" --rounds 1") exec $LIMITED "$HAIRPIN" "$@" ;; *) exec "$HAIRPIN" "$@" ;; esac
+# A run that another command reads is left whole.
+case " $*" in
+  *" --out "*) exec "$HAIRPIN" "$@" ;;
+  *" --rounds 1") exec $LIMITED "$HAIRPIN" "$@" ;;
+  *) exec "$HAIRPIN" "$@" ;;
+esac
 "#;
 
 /// Ends a program early as Ctrl-C does.
