@@ -1,4 +1,4 @@
-//! Removing a run: only files that a run has, only by the descriptors of its folders, and all of them or none.
+//! Removing a run: only files that a run has, only by the descriptors of its folders, and only if the folder has nothing else.
 
 use std::io;
 
@@ -43,9 +43,6 @@ impl Listing {
     /// [`NotRemoved`]. After [`NotRemoved::System`] some of its files may be gone.
     pub fn remove(&self, run: &SavedRun) -> Result<(), NotRemoved> {
         let folder = self.folder.subfolder(&run.name)?;
-        if head(&folder).as_ref() != Ok(&run.head) {
-            return Err(NotRemoved::Changed);
-        }
         if !folder.is_own()? {
             return Err(NotRemoved::OfAnotherUser);
         }
@@ -56,6 +53,9 @@ impl Listing {
             Err(_) if run.head.state == State::Running => return Err(NotRemoved::BeingWritten),
             Err(_) => None,
         };
+        if head(&folder).as_ref() != Ok(&run.head) {
+            return Err(NotRemoved::Changed);
+        }
         let contents = Contents::of(&folder)?;
         contents.remove(&folder)?;
         Ok(self.folder.remove_folder(&run.name)?)

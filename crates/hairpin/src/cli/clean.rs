@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, stdin};
 
 use clap::ArgMatches;
 use hairpin_engine::store::SavedRun;
-use hairpin_model::{parse, quantities};
+use hairpin_model::{parse, printable, quantities};
 
 use super::exit::{Exit, Stopped};
 use super::measure::now_unix_s;
@@ -73,7 +73,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
             }
             Err(why) => {
                 let path = listing.path().join(&run.name);
-                output::error(&format!("cannot remove {}: {why}", path.display()));
+                output::error(&format!("cannot remove {}: {why}", printable::line(&path.display().to_string())));
             }
         }
     }

@@ -7,6 +7,7 @@ use clap::ArgMatches;
 use hairpin_engine::store::{Listing, SavedRun, StoreError};
 use hairpin_model::run::State;
 use hairpin_model::{printable, quantities};
+use hairpin_report::terminal::{Look, render_item};
 use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};
@@ -49,15 +50,13 @@ pub(super) fn table(runs: &[SavedRun]) -> String {
     let width = output::look().width;
     let widest = runs.iter().map(|run| run.head.experiment().chars().count()).max().unwrap_or(0);
     let experiment = widest.clamp("experiment".len(), 24);
-    let mut text = format!("{:<16}  {:<experiment$}  {:>8}  folder\n", "begun (UTC)", "experiment", "size");
+    let mut text = format!("{:<16}  {:<experiment$}  {:>8}  folder\n", "started (UTC)", "experiment", "size");
     for run in runs {
         let when = minute(run);
         let what = shortened(run.head.experiment(), experiment);
         text += &format!("{when:<16}  {what:<experiment$}  {:>8}  {}\n", size(run.bytes), printable::line(&run.name));
         for said in [run.head.question(), &answer(run)] {
-            for line in wrapped(said, width - 2) {
-                text += &format!("  {line}\n");
-            }
+            text += &render_item("  ", said, &Look { width, colour: false });
         }
     }
     text
@@ -74,21 +73,6 @@ fn answer(run: &SavedRun) -> String {
         "complete" => run.head.headline().to_owned(),
         state => format!("({state}) {}", run.head.headline()),
     }
-}
-
-/// The words of a text in lines of at most that many characters; a longer word has a line of its own.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// How far it got. One whose state is still `running` though nobody writes it was killed, or its end was not saved.
@@ -147,14 +131,7 @@ fn as_json(listing: &Listing) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{shortened, wrapped};
-
-    #[test]
-    fn a_text_is_wrapped_between_words_and_whole() {
-        assert_eq!(wrapped("one two\nthree fourteen", 9), ["one two", "three", "fourteen"]);
-        assert_eq!(wrapped("seventeen", 4), ["seventeen"]);
-        assert!(wrapped(" ", 4).is_empty());
-    }
+    use super::shortened;
 
     #[test]
     fn a_text_is_shortened_at_the_end_of_a_word() {
