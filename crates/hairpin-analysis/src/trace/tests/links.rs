@@ -89,7 +89,6 @@ fn nagle_waits_for_the_last_small_segment_and_not_for_the_full_ones_after_it() {
         packet(End::Client, full_ns + US, true, 72..142, 0),
         packet(End::Server, WAY, true, 0..0, 72),
         packet(End::Client, acked_ns, true, 142..REQUEST, 0),
-        packet(End::Server, WAY + MS, true, 0..0, 142),
         packet(End::Server, answered_ns, true, 0..4, REQUEST),
     ];
     trace.server.calls[1] = call(CallKind::Read, answered_ns, 2..REQUEST);
