@@ -150,6 +150,27 @@ pub trait Wire: Send {
         into.fill(|slot| self.try_receive(slot))
     }
 
+    /// TEMP
+    fn send_batch_waiting(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
+        self.send_batch(messages, size)
+    }
+    /// TEMP
+    fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {
+        self.receive_batch(into)
+    }
+    /// TEMP
+    fn load_file(&mut self, _content: &[u8]) -> Result<(), WireError> {
+        Ok(())
+    }
+    /// TEMP
+    fn send_file(&mut self, _from: usize, _to: usize, _may_wait: bool) -> Result<usize, WireError> {
+        Ok(0)
+    }
+    /// TEMP
+    fn system_calls(&self) -> Option<u64> {
+        None
+    }
+
     /// What becomes readable and writable when the wire does, for a [`crate::WireSet`]; `None` where no descriptor tells.
     #[cfg(target_os = "linux")]
     fn descriptors(&self) -> Option<Descriptors<'_>> {
@@ -451,6 +472,9 @@ pub enum WireError {
     /// The other end is gone.
     #[error("the other end closed the connection or has ended")]
     Closed,
+    /// The kernel had no memory for the message, or a device's queue no room (`ENOBUFS`, send(2)): it threw the message away.
+    #[error("the kernel refused a message: no buffer space available")]
+    Refused,
     /// A system call failed.
     #[error("{operation} failed: {source}")]
     System {

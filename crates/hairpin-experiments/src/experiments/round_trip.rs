@@ -35,7 +35,7 @@ use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
 /// The experiment.
 pub const ROUND_TRIP: Experiment =
-    Experiment { name: "round-trip", question: "How long does a message take there and back?", knobs: KNOBS, plan };
+    Experiment { name: "round-trip", question: "How long does a message take there and back?", knobs: KNOBS, plan, refine: None };
 
 /// Warm-up, in messages, where no CPU falls asleep between messages.
 pub const WARM_UP_MESSAGES: u64 = 500;

@@ -31,8 +31,7 @@ pub const SURVEY: Experiment = Experiment {
     name: "survey",
     question: "Which transport is fastest on this machine, and what makes the others slower?",
     knobs: KNOBS,
-    plan,
-};
+    plan, refine: None };
 
 /// Which transports a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
