@@ -169,6 +169,17 @@ pub trait Wire: Send {
     /// `socket.drops` and `socket.local_address` for sockets, sizes of pipes and rings.
     fn effective(&self) -> Vec<Fact>;
 
+    /// System calls that this end has made on the wire since it was connected: every attempt to send or to receive,
+    /// also those that find nothing, every `poll` and every [`Stream::set`]. `None` where the transport makes none for a
+    /// message or does not count them.
+    ///
+    /// Left out is what watches and carries nothing: reading counters ([`Wire::effective`], [`Stream::segments`]),
+    /// whatever is for the sake of [`KernelStamps`], and the timer that interrupts blocking calls, which is set once when
+    /// the wire opens and again when another thread takes it over, but never for a message.
+    fn system_calls(&self) -> Option<u64> {
+        None
+    }
+
     /// Tells the other end, where only closing would, that nothing more will be sent. What is on its way back can still
     /// be received.
     fn farewell(&mut self) {}
@@ -206,16 +217,8 @@ pub trait Stream {
     /// [`WireError::System`] when the kernel refuses, as it does where the wire is no TCP.
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError>;
 
-    /// System calls that this end has made on the wire since it was connected: every attempt to send or to receive,
-    /// also those that find nothing, every `poll` and every [`Stream::set`].
-    ///
-    /// Left out is what watches and carries nothing: reading counters ([`Wire::effective`], [`Stream::segments`]),
-    /// whatever is for the sake of [`KernelStamps`], and the timer that interrupts blocking calls, which is set once when
-    /// the wire opens and again when another thread takes it over, but never for a message.
-    fn system_calls(&self) -> u64;
-
     /// Data segments and pure acknowledgments of the connection so far, both directions; `None` where the kernel
-    /// counts none. It is one system call, which [`Stream::system_calls`] leaves out.
+    /// counts none. It is one system call, which [`Wire::system_calls`] leaves out.
     fn segments(&self) -> Option<Segments>;
 }
 

@@ -39,6 +39,7 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("a receiver that does not read", false, pressure::back_pressure),
     ("answers that nobody reads", true, pressure::overflow),
     ("batches arrive as they were sent", false, batches::delivered),
+    ("the system calls of batches are counted", false, batches::counted),
     ("sends that do not wait fill a wire and lose nothing", false, batches::full),
     ("batches before a close", false, batches::closed),
     ("a set tells which wires can be received from", false, sets::tell),

@@ -142,7 +142,7 @@ pub(crate) struct DescriptorWire<P> {
     alarm: Option<Alarm>,
     /// The other end is gone: from now on nothing waits, and what is left is taken.
     gone: bool,
-    /// See [`Stream::system_calls`].
+    /// See [`Wire::system_calls`].
     system_calls: u64,
 }
 
@@ -476,6 +476,10 @@ impl<P: Port> Wire for DescriptorWire<P> {
         self.port.facts()
     }
 
+    fn system_calls(&self) -> Option<u64> {
+        Some(self.system_calls)
+    }
+
     fn farewell(&mut self) {
         self.port.farewell();
     }
@@ -552,10 +556,6 @@ impl<P: Port> Stream for DescriptorWire<P> {
         }
         self.system_calls += 1;
         self.port.set(option, on).map_err(failed)
-    }
-
-    fn system_calls(&self) -> u64 {
-        self.system_calls
     }
 
     fn segments(&self) -> Option<Segments> {
