@@ -150,6 +150,27 @@ pub trait Wire: Send {
         into.fill(|slot| self.try_receive(slot))
     }
 
+    /// As [`Wire::send_batch`], but a wire that was opened with [`Waiting::Block`] waits in the system call until messages
+    /// were taken, 50 ms at most where the timer that interrupts it has expired: then the answer is 0, or less than all. Other
+    /// wires do not wait. A blocking send of several messages waits for room for all of them, as sendmmsg(2) does. A transport
+    /// that has no call for several messages sends one.
+    ///
+    /// # Errors
+    /// As [`Wire::send_batch`].
+    fn send_batch_waiting(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
+        self.send_batch(messages, size)
+    }
+
+    /// As [`Wire::receive_batch`], but a wire that was opened with [`Waiting::Block`] waits in the system call until
+    /// something has come, and then takes all that is there; after 50 ms at most the answer is 0. Other wires do not wait. A
+    /// transport that has no call for several messages takes one.
+    ///
+    /// # Errors
+    /// As [`Wire::receive_batch`].
+    fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {
+        self.receive_batch(into)
+    }
+
     /// What becomes readable and writable when the wire does, for a [`crate::WireSet`]; `None` where no descriptor tells.
     #[cfg(target_os = "linux")]
     fn descriptors(&self) -> Option<Descriptors<'_>> {
@@ -175,7 +196,8 @@ pub trait Wire: Send {
     ///
     /// Left out is what watches and carries nothing: reading counters ([`Wire::effective`], [`Stream::segments`]),
     /// whatever is for the sake of [`KernelStamps`], and the timer that interrupts blocking calls, which is set once when
-    /// the wire opens and again when another thread takes it over, but never for a message.
+    /// the wire opens, again when another thread takes it over, and once more for the first
+    /// [`Wire::send_batch_waiting`] or [`Wire::receive_batch_waiting`], but never for a message.
     fn system_calls(&self) -> Option<u64> {
         None
     }
