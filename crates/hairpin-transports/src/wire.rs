@@ -151,14 +151,6 @@ pub trait Wire: Send {
     }
 
     /// TEMP
-    fn send_batch_waiting(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
-        self.send_batch(messages, size)
-    }
-    /// TEMP
-    fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {
-        self.receive_batch(into)
-    }
-    /// TEMP
     fn load_file(&mut self, _content: &[u8]) -> Result<(), WireError> {
         Ok(())
     }
@@ -166,9 +158,25 @@ pub trait Wire: Send {
     fn send_file(&mut self, _from: usize, _to: usize, _may_wait: bool) -> Result<usize, WireError> {
         Ok(0)
     }
-    /// TEMP
-    fn system_calls(&self) -> Option<u64> {
-        None
+    /// As [`Wire::send_batch`], but a wire that was opened with [`Waiting::Block`] waits in the system call until messages
+    /// were taken, 50 ms at most where the timer that interrupts it has expired: then the answer is 0, or less than all. Other
+    /// wires do not wait. A blocking send of several messages waits for room for all of them, as sendmmsg(2) does. A transport
+    /// that has no call for several messages sends one.
+    ///
+    /// # Errors
+    /// As [`Wire::send_batch`].
+    fn send_batch_waiting(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
+        self.send_batch(messages, size)
+    }
+
+    /// As [`Wire::receive_batch`], but a wire that was opened with [`Waiting::Block`] waits in the system call until
+    /// something has come, and then takes all that is there; after 50 ms at most the answer is 0. Other wires do not wait. A
+    /// transport that has no call for several messages takes one.
+    ///
+    /// # Errors
+    /// As [`Wire::receive_batch`].
+    fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {
+        self.receive_batch(into)
     }
 
     /// What becomes readable and writable when the wire does, for a [`crate::WireSet`]; `None` where no descriptor tells.
@@ -189,6 +197,18 @@ pub trait Wire: Send {
     /// [`Options::parse`] takes (buffer sizes as the kernel doubled them), and its counters: `tcp_info.*` for TCP,
     /// `socket.drops` and `socket.local_address` for sockets, sizes of pipes and rings.
     fn effective(&self) -> Vec<Fact>;
+
+    /// System calls that this end has made on the wire since it was connected: every attempt to send or to receive,
+    /// also those that find nothing, every `poll` and every [`Stream::set`]. `None` where the transport makes none for a
+    /// message or does not count them.
+    ///
+    /// Left out is what watches and carries nothing: reading counters ([`Wire::effective`], [`Stream::segments`]),
+    /// whatever is for the sake of [`KernelStamps`], and the timer that interrupts blocking calls, which is set once when
+    /// the wire opens, again when another thread takes it over, and once more for the first
+    /// [`Wire::send_batch_waiting`] or [`Wire::receive_batch_waiting`], but never for a message.
+    fn system_calls(&self) -> Option<u64> {
+        None
+    }
 
     /// Tells the other end, where only closing would, that nothing more will be sent. What is on its way back can still
     /// be received.
@@ -227,16 +247,8 @@ pub trait Stream {
     /// [`WireError::System`] when the kernel refuses, as it does where the wire is no TCP.
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError>;
 
-    /// System calls that this end has made on the wire since it was connected: every attempt to send or to receive,
-    /// also those that find nothing, every `poll` and every [`Stream::set`].
-    ///
-    /// Left out is what watches and carries nothing: reading counters ([`Wire::effective`], [`Stream::segments`]),
-    /// whatever is for the sake of [`KernelStamps`], and the timer that interrupts blocking calls, which is set once when
-    /// the wire opens and again when another thread takes it over, but never for a message.
-    fn system_calls(&self) -> u64;
-
     /// Data segments and pure acknowledgments of the connection so far, both directions; `None` where the kernel
-    /// counts none. It is one system call, which [`Stream::system_calls`] leaves out.
+    /// counts none. It is one system call, which [`Wire::system_calls`] leaves out.
     fn segments(&self) -> Option<Segments>;
 }
 

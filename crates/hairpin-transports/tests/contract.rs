@@ -16,6 +16,7 @@ mod sets;
 mod stamps;
 mod streams;
 mod time_outs;
+mod waiting_batches;
 
 use hairpin_transports::{ALL, Transport};
 
@@ -39,6 +40,10 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("a receiver that does not read", false, pressure::back_pressure),
     ("answers that nobody reads", true, pressure::overflow),
     ("batches arrive as they were sent", false, batches::delivered),
+    ("the system calls of batches are counted", false, batches::counted),
+    ("batches that may wait move by one call each", false, waiting_batches::moved),
+    ("a receive of a batch waits in the call", false, waiting_batches::receiver_sleeps),
+    ("a send of a batch waits in the call", false, waiting_batches::sender_sleeps),
     ("sends that do not wait fill a wire and lose nothing", false, batches::full),
     ("batches before a close", false, batches::closed),
     ("a set tells which wires can be received from", false, sets::tell),

@@ -6,6 +6,7 @@ pub(crate) mod descriptor;
 pub(crate) mod epoll;
 pub(crate) mod futex;
 pub(crate) mod map;
+pub(crate) mod messages;
 pub(crate) mod pipe;
 pub(crate) mod process;
 pub(crate) mod random;

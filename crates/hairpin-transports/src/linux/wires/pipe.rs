@@ -11,7 +11,8 @@ use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 
-use super::descriptor::{DescriptorWire, Miss, Port};
+use super::descriptor::DescriptorWire;
+use super::port::{Miss, Port};
 use crate::system::descriptor::{READABLE, poll, read, set_nonblocking, write, write_vectored};
 use crate::system::pipe::{Access, capacity_bytes, open_of_process};
 use crate::wire::{Connection, Listener, Setup, TransportError};
