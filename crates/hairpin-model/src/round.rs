@@ -245,6 +245,9 @@ pub struct EndReport {
     /// transport does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_calls: Option<u64>,
+    /// Messages of a one-way load's warm-up that it sent or received; null for other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up_messages: Option<u64>,
     /// CPU time of its thread over the time of a one-way load; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_time_line: Option<CpuTimeLine>,

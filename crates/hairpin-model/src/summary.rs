@@ -18,8 +18,11 @@ use crate::words;
 /// What `hairpin-analysis` computes from the samples of one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundFigures {
-    /// Measured messages that were answered.
+    /// Measured messages that were answered; of a one-way load those that arrived.
     pub samples: u64,
+    /// Messages of a one-way load whose latency is known; null elsewhere, where it is that of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamped: Option<u64>,
     /// Latency percentiles of the round, in ns, from its histogram; a stream has none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub latency_ns: Percentiles,

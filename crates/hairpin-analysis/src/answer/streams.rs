@@ -38,7 +38,7 @@ pub(super) fn single(row: &CaseSummary) -> String {
 }
 
 fn goodput(row: &CaseSummary) -> String {
-    let figure = row.flow().goodput_bytes_per_s;
+    let figure = row.one_way().and_then(|figures| figures.goodput_bytes_per_s);
     let value = byte_rate(row.goodput_bytes_per_s().unwrap_or(f64::NAN));
     match figure.and_then(Figure::interval) {
         Some((low, high)) => format!("{value} (95 % interval {})", byte_rate_bounds(low, high)),
@@ -52,7 +52,7 @@ fn highest(rows: &[&CaseSummary], says_the_path: bool) -> String {
     let mut rows = rows.to_vec();
     rows.sort_by(|a, b| place(b).total_cmp(&place(a)));
     let first = rows[0];
-    let interval = |row: &CaseSummary| row.flow().goodput_bytes_per_s.and_then(Figure::interval);
+    let interval = |row: &CaseSummary| row.one_way().and_then(|figures| figures.goodput_bytes_per_s).and_then(Figure::interval);
     let is_below = |row: &CaseSummary| interval(first).zip(interval(row)).is_some_and(|(first, row)| row.1 < first.0);
     let told = |row: &&CaseSummary| format!("{} at {}", words::name(row), goodput(row));
     let tied: Vec<String> = rows.iter().filter(|row| row.id == first.id || !is_below(row)).map(told).collect();

@@ -193,6 +193,8 @@ impl OneWay<'_> {
         }
         let calls: Option<u64> = wires.iter().map(|wire| wire.system_calls()).sum();
         usage.system_calls = calls.map(|calls| calls + outcome.waits);
+        let Counts { messages_sent, messages_received, .. } = outcome.total.warm_up;
+        usage.warm_up_messages = Some(messages_sent + messages_received);
         Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed: self.streamed(outcome), usage })
     }
 
