@@ -33,6 +33,10 @@ fact_names! {
         DELIVERED_CE = "tcp_info.delivered_ce",
         /// Messages thrown away because the receive buffer was full (`SK_MEMINFO_DROPS`).
         SOCKET_DROPS = "socket.drops",
+        /// Sends with `MSG_ZEROCOPY` that are complete; present with the option `zerocopy`, as is the next.
+        ZEROCOPY_COMPLETED = "zerocopy.completed",
+        /// Those of them whose bytes the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`).
+        ZEROCOPY_COPIED = "zerocopy.copied",
         /// Connections or datagrams that came before the client and did not know the round's hello.
         IGNORED = "hello.ignored",
         /// Times that a sleeping end of `shm` was woken by its time-out and not by its peer.

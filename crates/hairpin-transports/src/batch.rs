@@ -5,7 +5,7 @@ use std::fmt;
 use std::{io, os::fd::BorrowedFd};
 
 #[cfg(target_os = "linux")]
-use crate::system::messages::Messages;
+use crate::system::messages::{Messages, receive_joined};
 
 /// Room for what one [`crate::Wire::receive_batch`] takes, allocated once: one area, of which each slot is a part of one size
 /// and takes a message or whatever else a receive gives.
@@ -27,11 +27,13 @@ struct Run {
     length: usize,
     /// The size of a piece; at least 1.
     piece: usize,
+    /// How long the piece was before what does not fit was cut off, where it is one.
+    whole: usize,
 }
 
 impl Run {
     fn one(start: usize, length: usize) -> Self {
-        Self { start, length, piece: length.max(1) }
+        Self { start, length, piece: length.max(1), whole: length }
     }
 }
 
@@ -118,8 +120,19 @@ impl Batch {
         let slots = &mut self.area[..self.slots * self.size];
         self.filled = self.messages.receive(from, slots, self.size, may_block, true_length)?;
         for (place, run) in self.runs[..self.filled].iter_mut().enumerate() {
-            *run = Run::one(place * self.size, self.messages.length(place));
+            let whole = self.messages.length(place);
+            *run = Run { whole, ..Run::one(place * self.size, whole.min(self.size)) };
         }
+        Ok(())
+    }
+
+    /// Takes one packet, which may be several messages, see [`receive_joined`]; they are to be judged as well.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn receive_joined(&mut self, from: BorrowedFd<'_>, may_block: bool) -> io::Result<()> {
+        self.filled = 0;
+        let (length, piece) = receive_joined(from, &mut self.area, may_block)?;
+        self.runs[0] = Run { piece, ..Run::one(0, length) };
+        self.filled = 1;
         Ok(())
     }
 
@@ -129,13 +142,21 @@ impl Batch {
     pub(crate) fn keep(&mut self, mut is_message: impl FnMut(&[u8], usize) -> bool) -> usize {
         let mut kept = 0;
         for run in &mut self.runs[..self.filled] {
-            let fitted = run.length.min(self.size);
-            if is_message(&self.area[run.start..][..fitted], run.length) {
-                *run = Run::one(run.start, fitted);
-                kept += 1;
-            } else {
-                run.length = 0;
+            let Run { start, length, piece, whole } = *run;
+            let several = length > piece;
+            // What is kept moves up to what was kept before it. An empty datagram is a piece too.
+            let mut end = start;
+            for from in (start..start + length.max(1)).step_by(piece) {
+                let to = (from + piece).min(start + length);
+                if is_message(&self.area[from..to], if several { to - from } else { whole }) {
+                    if end != from {
+                        self.area.copy_within(from..to, end);
+                    }
+                    end += to - from;
+                    kept += 1;
+                }
             }
+            run.length = end - start;
         }
         kept
     }

@@ -179,6 +179,15 @@ pub trait Wire: Send {
         self.receive_batch(into)
     }
 
+    /// Calls to [`Wire::send_batch`] whose memory the kernel may still read: what stands there must not change before they are
+    /// complete, or other bytes arrive. Only the option `zerocopy` has such calls.
+    ///
+    /// # Errors
+    /// [`WireError::System`] when the system call fails.
+    fn sends_in_flight(&mut self) -> Result<u64, WireError> {
+        Ok(0)
+    }
+
     /// What becomes readable and writable when the wire does, for a [`crate::WireSet`]; `None` where no descriptor tells.
     #[cfg(target_os = "linux")]
     fn descriptors(&self) -> Option<Descriptors<'_>> {

@@ -8,6 +8,7 @@ mod connections;
 mod delivery;
 mod ends;
 mod links;
+mod offloads;
 mod opening;
 mod options;
 mod other_process;
@@ -44,6 +45,11 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("batches that may wait move by one call each", false, waiting_batches::moved),
     ("a receive of a batch waits in the call", false, waiting_batches::receiver_sleeps),
     ("a send of a batch waits in the call", false, waiting_batches::sender_sleeps),
+    ("a batch is one packet with UDP's offload", false, offloads::joined),
+    ("messages of a packet are taken one by one", false, offloads::one_by_one),
+    ("sends without a copy are counted and lose nothing", false, offloads::without_copy),
+    ("sends without a copy that nobody receives", false, offloads::without_copy_full),
+    ("sends without a copy beside kernel time stamps", false, offloads::without_copy_stamped),
     ("sends that do not wait fill a wire and lose nothing", false, batches::full),
     ("batches before a close", false, batches::closed),
     ("a set tells which wires can be received from", false, sets::tell),

@@ -77,6 +77,7 @@ impl Transport for Udp {
                 OptionName::Tos,
                 OptionName::Dscp,
                 OptionName::Priority,
+                OptionName::Gso,
             ],
             ..Card::LOCAL
         }

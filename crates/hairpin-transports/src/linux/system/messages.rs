@@ -1,8 +1,10 @@
-//! Several messages in one system call: sendmmsg(2) and recvmmsg(2).
+//! Several messages in one system call: sendmmsg(2) and recvmmsg(2), and UDP datagrams that are one packet on their way
+//! (udp(7), `UDP_SEGMENT` and `UDP_GRO`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use super::control::{Control, receive_with};
 use super::counted;
 use super::socket::send_flags;
 
@@ -99,4 +101,37 @@ impl Messages {
             header.msg_hdr.msg_iovlen = 1;
         }
     }
+}
+
+/// `sendmsg(2)` of datagrams of `size` bytes that stand one after another, of which the last may be shorter, as one packet that
+/// the kernel or the device cuts (`UDP_SEGMENT`); the number of bytes, which is that of all.
+pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_block: bool) -> io::Result<usize> {
+    // Aligned for its header, and more than `CMSG_SPACE(2)`.
+    let mut control = [0_u64; 4];
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: an all-zero `msghdr` is valid; the part is a live slice, which the kernel only reads; the control data has room
+    // for a header and two bytes, so the first header is there and its data within it.
+    counted(unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(2) as _;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_UDP;
+        (*header).cmsg_type = libc::UDP_SEGMENT;
+        (*header).cmsg_len = libc::CMSG_LEN(2) as _;
+        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(size);
+        libc::sendmsg(to.as_raw_fd(), &raw const message, send_flags(may_block))
+    })
+}
+
+/// `recvmsg(2)` of a datagram, or of several that the kernel has joined (`UDP_GRO`): how many bytes, and how long each of the
+/// datagrams is, of which the last may be shorter; at least 1.
+pub(crate) fn receive_joined(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, usize)> {
+    let mut control = Control::default();
+    let bytes = receive_with(from, into, &mut control, if may_block { 0 } else { libc::MSG_DONTWAIT })?;
+    let size: Option<libc::c_int> = control.find(libc::SOL_UDP, libc::UDP_GRO);
+    let size = size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size > 0);
+    Ok((bytes, size.unwrap_or(bytes.max(1))))
 }

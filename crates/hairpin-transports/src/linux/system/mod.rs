@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
 pub(crate) mod alarm;
+mod control;
 pub(crate) mod descriptor;
 pub(crate) mod epoll;
 pub(crate) mod futex;

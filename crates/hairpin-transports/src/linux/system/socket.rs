@@ -37,6 +37,12 @@ pub(crate) fn send_more(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io
     send_with(to, bytes, send_flags(may_block) | libc::MSG_MORE)
 }
 
+/// `send(2)` with `MSG_ZEROCOPY`: the kernel reads the bytes where they are, until its error queue says that it is done.
+#[inline]
+pub(crate) fn send_without_copy(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
+    send_with(to, bytes, send_flags(may_block) | libc::MSG_ZEROCOPY)
+}
+
 #[inline]
 fn send_with(to: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.

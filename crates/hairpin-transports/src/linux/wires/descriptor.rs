@@ -173,7 +173,11 @@ impl<P: Port> DescriptorWire<P> {
         let taken = if may_block { self.port.take(into, true) } else { self.port.take_at_once(into) };
         match taken {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(Miss::Nothing | Miss::Again) => Ok(None),
+            Err(Miss::Nothing) => match self.port.nothing_came() {
+                Ok(()) => Ok(None),
+                Err(source) => Err(WireError::System { operation: "receive", source }),
+            },
+            Err(Miss::Again) => Ok(None),
             Err(miss) => self.lost(miss, into).map(Some),
         }
     }
@@ -199,9 +203,6 @@ impl<P: Port> DescriptorWire<P> {
     }
 
     fn send_messages(&mut self, messages: &[u8], size: usize, may_block: bool) -> Result<usize, WireError> {
-        if self.port.is_stream() || messages.len() <= size {
-            return self.put_one(messages, may_block);
-        }
         if self.gone {
             return Err(WireError::Closed);
         }
@@ -210,12 +211,16 @@ impl<P: Port> DescriptorWire<P> {
                 self.system_calls += 1;
                 self.sent_now(answer)
             }
+            None if self.port.is_stream() || messages.len() <= size => self.put_one(messages, may_block),
             None if may_block => self.put_one(&messages[..size], true),
             None => send_each(messages, size, |message| self.put_one(message, false)),
         }
     }
 
     fn receive_messages(&mut self, into: &mut Batch, may_block: bool) -> Result<usize, WireError> {
+        if self.port.has_kept() {
+            return into.fill(|slot| Ok(self.port.kept(slot)));
+        }
         if !self.gone
             && let Some(answer) = self.port.take_batch(into, may_block)
         {
@@ -257,11 +262,11 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Takes the time stamps that a poll has told; whether there were any.
+    /// Takes the time stamps and completions that a poll has told; whether there were any.
     #[cold]
     fn keep_stamps(&mut self) -> Result<bool, WireError> {
         match self.port.stamping() {
-            Some((stamping, socket)) if stamping.has_begun() => stamping.keep(socket).map_err(cannot_take),
+            Some((stamping, socket)) if stamping.may_have_news() => stamping.keep(socket).map_err(cannot_take),
             _ => Ok(false),
         }
     }
@@ -330,6 +335,9 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
+        if let Some(bytes) = self.port.kept(into) {
+            return Ok(bytes);
+        }
         if self.gone {
             return self.drain(into);
         }
@@ -341,6 +349,9 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        if let Some(bytes) = self.port.kept(into) {
+            return Ok(Some(bytes));
+        }
         if self.gone {
             return self.drain(into).map(Some);
         }
@@ -376,12 +387,16 @@ impl<P: Port> Wire for DescriptorWire<P> {
         self.receive_messages(into, may_block)
     }
 
+    fn sends_in_flight(&mut self) -> Result<u64, WireError> {
+        self.port.sends_in_flight().map_err(|source| WireError::System { operation: "take completions", source })
+    }
+
     fn descriptors(&self) -> Option<Descriptors<'_>> {
         Some(Descriptors { readable: self.port.readable(), writable: self.port.writable() })
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
-        if self.gone {
+        if self.gone || self.port.has_kept() {
             return Ok(true);
         }
         let mut deadline = Deadline::from_now(at_most);
@@ -403,7 +418,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn system_calls(&self) -> Option<u64> {
-        Some(self.system_calls)
+        Some(self.system_calls + self.port.more_calls())
     }
 
     fn farewell(&mut self) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod descriptor;
 pub(crate) mod hello;
+mod offload;
 mod parts;
 pub(crate) mod pipe;
 pub(crate) mod port;

@@ -35,6 +35,27 @@ pub(crate) trait Port: Send {
     fn take_batch(&mut self, _into: &mut Batch, _may_block: bool) -> Option<Result<Taken, Miss>> {
         None
     }
+    /// The next message that came with an earlier one, without a system call; its length.
+    fn kept(&mut self, _into: &mut [u8]) -> Option<usize> {
+        None
+    }
+    /// Whether there is one.
+    #[inline]
+    fn has_kept(&self) -> bool {
+        false
+    }
+    /// An event loop was told that there is something, and there was nothing to receive.
+    fn nothing_came(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+    /// Sends whose memory the kernel may still read, see `Wire::sends_in_flight`.
+    fn sends_in_flight(&mut self) -> io::Result<u64> {
+        Ok(0)
+    }
+    /// System calls that it made beyond one for each attempt.
+    fn more_calls(&self) -> u64 {
+        0
+    }
     /// What becomes readable.
     fn readable(&self) -> BorrowedFd<'_>;
     /// What becomes writable.

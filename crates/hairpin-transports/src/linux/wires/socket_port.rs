@@ -1,5 +1,6 @@
 //! What one attempt on a connected socket is: to receive, to send, one message or several.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -10,15 +11,21 @@ use hairpin_model::options::OptionName;
 use socket2::{Socket, Type};
 
 use super::hello;
+use super::offload::Offload;
 use super::port::{Miss, Port, Taken};
 use super::socket_kind::{Kind, facts};
-use super::stamping::Stamping;
+use super::stamping::{Completions, Stamping};
 use crate::batch::Batch;
 use crate::options;
 use crate::system::descriptor::{WRITABLE, poll};
 use crate::system::messages::Messages;
 use crate::system::{socket, sockopt};
 use crate::wire::{Cookie, Segments, Setup};
+
+/// Sends without a copy between two looks at their completions, of which several in a row come as one.
+const SENDS_PER_LOOK: u32 = 32;
+/// How long a completion is waited for where the memory for more is used up.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
 /// A connected socket.
 pub(super) struct SocketPort {
@@ -31,8 +38,12 @@ pub(super) struct SocketPort {
     ignored: u64,
     /// The way may lose, repeat and reorder datagrams.
     crosses_link: bool,
-    /// Present where the kernel stamps segments.
-    stamping: Option<Stamping>,
+    /// Present where the kernel stamps segments. In a cell, because whoever reads the counters takes what has come for them.
+    stamping: Option<RefCell<Stamping>>,
+    /// Present with the option `gso`.
+    offload: Option<Offload>,
+    more_calls: u64,
+    sends_since_look: u32,
     /// For what one call sends.
     messages: Messages,
 }
@@ -41,9 +52,20 @@ impl SocketPort {
     /// A connected socket; `ignored` is how many others came before its peer.
     pub(super) fn new(socket: Socket, kind: Kind, setup: &Setup, ignored: u64) -> Self {
         let hello = kind.is_datagram().then_some(setup.cookie);
-        let stamping = kind.has_stamps().then(Stamping::default);
-        let (crosses_link, messages) = (setup.server.is_some(), Messages::default());
-        Self { socket, kind, hello, ignored, crosses_link, stamping, messages }
+        let is_on = |name| setup.options.get(name) == Some("on");
+        let stamping = kind.has_stamps().then(|| RefCell::new(Stamping::new(is_on(OptionName::Zerocopy))));
+        Self {
+            socket,
+            kind,
+            hello,
+            ignored,
+            crosses_link: setup.server.is_some(),
+            stamping,
+            offload: is_on(OptionName::Gso).then(|| Offload::new(kind.family)),
+            more_calls: 0,
+            sends_since_look: 0,
+            messages: Messages::default(),
+        }
     }
 
     /// Whether the datagram of `bytes` was a hello that came again; a confirmation is then welcomed again.
@@ -63,7 +85,11 @@ impl SocketPort {
 
     /// Everything that is there, in one call.
     fn take_many(&mut self, into: &mut Batch, may_block: bool) -> Result<Taken, Miss> {
-        into.receive_messages(self.socket.as_fd(), may_block, self.kind.is_datagram())?;
+        let socket = self.socket.as_fd();
+        match self.offload {
+            Some(_) => into.receive_joined(socket, may_block)?,
+            None => into.receive_messages(socket, may_block, self.kind.is_datagram())?,
+        }
         let mut ended = false;
         let pieces = into.keep(|start, bytes| {
             ended |= bytes == 0;
@@ -74,6 +100,75 @@ impl SocketPort {
             (0, false) => Err(Miss::Again),
             _ => Ok(Taken { pieces, ended }),
         }
+    }
+
+    /// Sends of a socket that makes none of them a copy (`zerocopy`), and takes the completions where they are in the way: every
+    /// few sends, where there is no room, and where the memory for them is used up (`net.core.optmem_max`).
+    fn put_without_copy(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+        self.sends_since_look += 1;
+        if self.sends_since_look == SENDS_PER_LOOK {
+            self.take_completions()?;
+        }
+        match socket::send_without_copy(self.socket.as_fd(), bytes, may_block) {
+            Ok(sent) => {
+                if let Some(known) = self.completions() {
+                    known.begun += 1;
+                }
+                Ok(sent)
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                self.take_completions()?;
+                Err(Miss::Nothing)
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                // With nothing in flight no completion will make room.
+                if self.in_flight() == 0 {
+                    return Err(error.into());
+                }
+                if may_block {
+                    self.more_calls += 1;
+                    // An event of the error queue need not be asked for.
+                    poll(self.socket.as_fd(), 0, LONGEST_WAIT)?;
+                }
+                self.take_completions()?;
+                Err(Miss::Nothing)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How many sends without a copy are complete, and how many of them the kernel copied after all.
+    fn zero_copy_facts(&self) -> Vec<Fact> {
+        let Some(mut stamping) = self.stamping.as_ref().map(RefCell::borrow_mut) else { return Vec::new() };
+        if stamping.may_have_news() {
+            // What cannot be taken is missing in the figures.
+            drop(stamping.keep(self.socket.as_fd()));
+        }
+        let facts = stamping.completions().map(|known| {
+            [(fact_names::ZEROCOPY_COMPLETED, known.completed), (fact_names::ZEROCOPY_COPIED, known.copied)]
+        });
+        facts.into_iter().flatten().map(|(name, count)| Fact::number(name, count as f64)).collect()
+    }
+
+    fn completions(&mut self) -> Option<&mut Completions> {
+        self.stamping.as_mut().and_then(|stamping| stamping.get_mut().completions())
+    }
+
+    fn in_flight(&mut self) -> u64 {
+        self.completions().map_or(0, |known| known.in_flight())
+    }
+
+    fn take_completions(&mut self) -> io::Result<()> {
+        self.sends_since_look = 0;
+        if self.in_flight() > 0
+            && let Some(stamping) = &mut self.stamping
+        {
+            let stamping = stamping.get_mut();
+            let before = stamping.looks();
+            stamping.keep(self.socket.as_fd())?;
+            self.more_calls += stamping.looks() - before;
+        }
+        Ok(())
     }
 
     fn say_bye(&self) {
@@ -91,8 +186,9 @@ impl Port for SocketPort {
     #[inline(always)]
     fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         let socket = self.socket.as_fd();
-        let bytes = match &mut self.stamping {
-            Some(stamping) if stamping.has_begun() => stamping.receive(socket, into, may_block)?,
+        let bytes = match (self.stamping.as_mut().map(RefCell::get_mut), &mut self.offload) {
+            (Some(stamping), _) if stamping.has_begun() => stamping.receive(socket, into, may_block)?,
+            (_, Some(offload)) => offload.receive(socket, into, may_block)?,
             _ => socket::receive(socket, into, may_block, self.kind.is_datagram())?,
         };
         if bytes == 0 {
@@ -124,6 +220,7 @@ impl Port for SocketPort {
         if self.kind.has_tcp_info() {
             facts.extend(sockopt::tcp_info(self.socket.as_fd()));
         }
+        facts.extend(self.zero_copy_facts());
         if self.ignored > 0 {
             facts.push(Fact::number(fact_names::IGNORED, self.ignored as f64));
         }
@@ -146,15 +243,59 @@ impl Port for SocketPort {
     }
 
     fn put_batch(&mut self, messages: &[u8], size: usize, may_block: bool) -> Option<Result<usize, Miss>> {
-        if self.is_stream() {
+        if self.completions().is_some() {
+            return Some(self.put_without_copy(messages, may_block));
+        }
+        // Of one message the plain call is the faster one.
+        if self.is_stream() || messages.len() <= size {
             return None;
         }
-        Some(self.messages.send(self.socket.as_fd(), messages, size, may_block).map_err(Miss::from))
+        let socket = self.socket.as_fd();
+        let Some(offload) = &mut self.offload else {
+            return Some(self.messages.send(socket, messages, size, may_block).map_err(Miss::from));
+        };
+        let (sent, calls) = offload.send(socket, messages, size, may_block);
+        self.more_calls += calls - 1;
+        Some(sent.map_err(Miss::from))
     }
 
     fn take_batch(&mut self, into: &mut Batch, may_block: bool) -> Option<Result<Taken, Miss>> {
-        // Of one message the plain call is the faster one.
-        if self.is_stream() || into.slots() == 1 { None } else { Some(self.take_many(into, may_block)) }
+        if self.is_stream() || into.slots() == 1 && self.offload.is_none() {
+            return None;
+        }
+        Some(self.take_many(into, may_block))
+    }
+
+    #[inline]
+    fn kept(&mut self, into: &mut [u8]) -> Option<usize> {
+        if !self.has_kept() {
+            return None;
+        }
+        loop {
+            let bytes = self.offload.as_mut().and_then(|offload| offload.next(into))?;
+            let fitted = bytes.min(into.len());
+            if self.hello.is_none() || !self.is_hello(&into[..fitted], bytes) {
+                return Some(fitted);
+            }
+        }
+    }
+
+    #[inline]
+    fn has_kept(&self) -> bool {
+        self.offload.as_ref().is_some_and(Offload::has_kept)
+    }
+
+    fn nothing_came(&mut self) -> io::Result<()> {
+        self.take_completions()
+    }
+
+    fn sends_in_flight(&mut self) -> io::Result<u64> {
+        self.take_completions()?;
+        Ok(self.in_flight())
+    }
+
+    fn more_calls(&self) -> u64 {
+        self.more_calls
     }
 
     #[inline]
@@ -172,7 +313,7 @@ impl Port for SocketPort {
     }
 
     fn stamping(&mut self) -> Option<(&mut Stamping, BorrowedFd<'_>)> {
-        Some((self.stamping.as_mut()?, self.socket.as_fd()))
+        Some((self.stamping.as_mut()?.get_mut(), self.socket.as_fd()))
     }
 
     fn segments(&self) -> Option<Segments> {
