@@ -14,8 +14,8 @@ use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::Direction;
 use hairpin_model::link::{LinkRecord, PacketCounts};
-use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::one_way::{Sent, Times};
+use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
 use hairpin_model::trace::{End, RoundTrace};
 use hairpin_transports::Transport;
@@ -214,8 +214,10 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
 /// The record of a round whose flow went one way: each end counted what it saw.
 fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let OneWayEnd { setup_ns, report, noise, server, streamed: [client, of_server], interrupted, link } = ended;
-    let [of_client, of_server] =
-        [tally::OneWayEnd { counted: &client, facts: &report.facts }, tally::OneWayEnd { counted: &of_server, facts: &server.facts }];
+    let [of_client, of_server] = [
+        tally::OneWayEnd { counted: &client, facts: &report.facts },
+        tally::OneWayEnd { counted: &of_server, facts: &server.facts },
+    ];
     let (sender, receiver) =
         if order.case.flow().direction == Direction::Up { (of_client, of_server) } else { (of_server, of_client) };
     let link_lost = link.as_ref().map_or_else(LinkLosses::default, |link| LinkLosses {

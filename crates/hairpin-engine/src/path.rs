@@ -9,8 +9,8 @@ use hairpin_link::profile::Profile;
 use hairpin_link::stages::delay::Order;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
-use hairpin_model::flow::{self, Flow};
 use hairpin_model::digest::digest;
+use hairpin_model::flow::{self, Flow};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Failure, RoundOrder};
 

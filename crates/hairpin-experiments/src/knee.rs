@@ -79,7 +79,8 @@ fn arrived_whole(case: &Case, done: &[RoundRecord]) -> Option<bool> {
     let id = case.id();
     let Load::Offered { offered_per_s, .. } = case.flow().load else { return None };
     let of_case = done.iter().filter(|round| round.case_id == id);
-    let mut shares: Vec<f64> = of_case.filter_map(RoundRecord::measured).map(|measured| share(measured, offered_per_s)).collect();
+    let mut shares: Vec<f64> =
+        of_case.filter_map(RoundRecord::measured).map(|measured| share(measured, offered_per_s)).collect();
     shares.sort_by(f64::total_cmp);
     shares.get(shares.len() / 2).map(|share| *share >= WHOLE)
 }
@@ -88,9 +89,11 @@ fn arrived_whole(case: &Case, done: &[RoundRecord]) -> Option<bool> {
 fn share(measured: &Measured, offered_per_s: f64) -> f64 {
     let flow = measured.flow();
     let delivered = flow.ledger.received as f64 / flow.ledger.sent.max(1) as f64;
-    let kept_up = flow.sent.as_ref().filter(|sent| sent.over_ns > 0).map_or(1.0, |sent| {
-        sent.messages as f64 * 1e9 / sent.over_ns as f64 / offered_per_s
-    });
+    let kept_up = flow
+        .sent
+        .as_ref()
+        .filter(|sent| sent.over_ns > 0)
+        .map_or(1.0, |sent| sent.messages as f64 * 1e9 / sent.over_ns as f64 / offered_per_s);
     delivered * kept_up.min(1.0)
 }
 

@@ -13,7 +13,7 @@ pub mod experiments;
 pub mod knee;
 pub mod knob;
 pub mod knobs;
-mod links;
+pub mod links;
 pub mod one_way;
 pub mod possible;
 pub mod proof;

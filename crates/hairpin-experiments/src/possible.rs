@@ -81,7 +81,10 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
             return Err(why("it cannot wait for room, so a one-way load must spin", "use --waiting spin"));
         }
         if flow.wires() > 1 {
-            return Err(why("an end that blocks waits for one connection only", "use --waiting poll, or one connection"));
+            return Err(why(
+                "an end that blocks waits for one connection only",
+                "use --waiting poll, or one connection",
+            ));
         }
     }
     if card.boundaries && flow.load.size_bytes() < NUMBERED_BYTES {

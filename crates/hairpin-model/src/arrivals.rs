@@ -50,7 +50,9 @@ pub enum BadArrivals {
     #[error(transparent)]
     Unknown(#[from] names::UnknownName),
     /// Not a size of a burst.
-    #[error("`{0}` is not the size of a burst (hint: give a whole number from 2 to {MOST_IN_A_BURST}, such as burst=10)")]
+    #[error(
+        "`{0}` is not the size of a burst (hint: give a whole number from 2 to {MOST_IN_A_BURST}, such as burst=10)"
+    )]
     Burst(String),
 }
 
@@ -112,6 +114,9 @@ mod tests {
             assert!(text.parse::<Arrivals>().is_err(), "{text}");
         }
         let error = "burst=0".parse::<Arrivals>().unwrap_err().to_string();
-        assert_eq!(error, "`burst=0` is not the size of a burst (hint: give a whole number from 2 to 1000000, such as burst=10)");
+        assert_eq!(
+            error,
+            "`burst=0` is not the size of a burst (hint: give a whole number from 2 to 1000000, such as burst=10)"
+        );
     }
 }

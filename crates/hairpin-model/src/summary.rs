@@ -382,7 +382,13 @@ impl CaseSummary {
     /// Bytes that the receiver of a stream received a second.
     #[must_use]
     pub fn goodput_bytes_per_s(&self) -> Option<f64> {
-        self.one_way()?.goodput_bytes_per_s.and_then(Figure::finite)
+        self.goodput().and_then(Figure::finite)
+    }
+
+    /// The same with its interval.
+    #[must_use]
+    pub fn goodput(&self) -> Option<Figure> {
+        self.one_way()?.goodput_bytes_per_s
     }
 
     /// What only a one-way load has.

@@ -8,15 +8,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_model::card::Card;
+use hairpin_model::case::Waiting;
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
-use hairpin_model::case::Waiting;
 use hairpin_model::flow::{Direction, Flow, Load, Pacing, Source};
 use hairpin_model::one_way::{Received, Sent, Streamed};
 use hairpin_model::round::{EndReport, Extent, Failure, RoundOrder};
 use hairpin_model::trace::End;
-use hairpin_transports::{Batch, Wire};
 use hairpin_transports::giving_up::has_given_up;
+use hairpin_transports::{Batch, Wire};
 
 use super::opening::{facts, name};
 use crate::clock::{Clock, RealClock};
@@ -91,7 +91,10 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
         let most = format!("1 to {} messages of {} MiB in all", Batch::MOST, MOST_BATCH_BYTES >> 20);
         (format!("cannot send {batch} messages of {bytes} bytes at once: {most} can be"), "use a smaller batch")
     } else if !flow.load.rate_per_s().is_none_or(|per_s| per_s > 0.0 && per_s <= MOST_PER_S) {
-        (format!("cannot send at that rate: above 0 and up to {MOST_PER_S} messages/s can be sent"), "use another rate")
+        (
+            format!("cannot send at that rate: above 0 and up to {MOST_PER_S} messages/s can be sent"),
+            "use another rate",
+        )
     } else {
         return Ok(());
     };
@@ -310,7 +313,8 @@ impl OneWay<'_> {
         let Outcome { wires, total, time_line, times, pacing, .. } = outcome;
         let over_ns = total.first_ns.zip(total.last_ns).map_or(0, |(first, last)| last.saturating_sub(first));
         let (sent, received) = (self.sends(), !self.sends());
-        let warm_up_ns = total.first_ns.zip(time_line.begin_ns()).map_or(0, |(first, begin)| first.saturating_sub(begin));
+        let warm_up_ns =
+            total.first_ns.zip(time_line.begin_ns()).map_or(0, |(first, begin)| first.saturating_sub(begin));
         let of_connections = wires.iter().filter(|_| wires.len() > 1).map(|wire| wire.measured.bytes_received);
         Streamed {
             sent: total.measured.messages_sent,

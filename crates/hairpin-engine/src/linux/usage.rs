@@ -67,10 +67,8 @@ impl CpuOverTime {
     #[must_use]
     pub fn begun(now_ns: u64) -> Self {
         let used_ns = time::thread_cpu_ns();
-        let line = CpuTimeLine {
-            at_ns: Vec::with_capacity(MOST_INTERVALS),
-            cpu_ns: Vec::with_capacity(MOST_INTERVALS),
-        };
+        let line =
+            CpuTimeLine { at_ns: Vec::with_capacity(MOST_INTERVALS), cpu_ns: Vec::with_capacity(MOST_INTERVALS) };
         Self { began: Some((now_ns, used_ns)), line, used_ns, looks_each: 1, looks: 0 }
     }
 
@@ -145,7 +143,10 @@ mod tests {
         }
         let CpuTimeLine { at_ns, cpu_ns } = line.line;
         assert!(at_ns.len() < MOST_INTERVALS && at_ns.len() == cpu_ns.len());
-        assert_eq!((at_ns.last(), cpu_ns.iter().sum::<u64>()), (Some(&(20 * MOST_INTERVALS as u64)), 6 * MOST_INTERVALS as u64));
+        assert_eq!(
+            (at_ns.last(), cpu_ns.iter().sum::<u64>()),
+            (Some(&(20 * MOST_INTERVALS as u64)), 6 * MOST_INTERVALS as u64)
+        );
     }
 
     #[test]

@@ -107,7 +107,9 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
             (ledger::DEVICE, counted(receiver.facts, fact_names::DEVICE_DROPS)),
             (ledger::LINK, with(link.measured, link.in_warm_up)),
         ];
-        lost.extend(causes.into_iter().filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.to_owned(), count)));
+        lost.extend(
+            causes.into_iter().filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.to_owned(), count)),
+        );
     }
     Ledger {
         sent: with(from.sent, from.warm_up_sent),

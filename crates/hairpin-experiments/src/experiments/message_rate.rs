@@ -28,7 +28,9 @@ pub const MESSAGE_RATE: Experiment = Experiment {
     name: "message-rate",
     question: "How many messages a second go through, and at what latency?",
     knobs: KNOBS,
-    plan, refine: None };
+    plan,
+    refine: None,
+};
 
 /// The most messages of one call: `UIO_MAXIOV` (linux/uio.h), which sendmmsg(2) has.
 const MOST_BATCH: u64 = 1024;
@@ -70,13 +72,8 @@ const KNOBS: &[Knob] = &[
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, capabilities)?;
-    let own = [
-        candidates.len(),
-        asked.directions.len(),
-        asked.sizes.len(),
-        asked.batches.len(),
-        asked.connections.len(),
-    ];
+    let own =
+        [candidates.len(), asked.directions.len(), asked.sizes.len(), asked.batches.len(), asked.connections.len()];
     asked.circumstances.refuse_too_many(&own)?;
     selection::sieved(&candidates, capabilities, |card| {
         let cases = asked.cases(card).into_iter();

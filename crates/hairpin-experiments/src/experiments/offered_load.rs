@@ -35,7 +35,9 @@ pub const OFFERED_LOAD: Experiment = Experiment {
     name: "offered-load",
     question: "What arrives of messages sent at a rate, how late, and where is the rest lost?",
     knobs: KNOBS,
-    plan, refine: Some(refined) };
+    plan,
+    refine: Some(refined),
+};
 
 const KNOBS: &[Knob] = &[
     Knob::new("transport", "NAME", KnobKind::Transport)
@@ -141,14 +143,17 @@ impl Asked {
     fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
         let mut flows = Vec::new();
         for size_bytes in &self.sizes {
-            for (arrivals, pacing) in self.arrivals.iter().flat_map(|one| self.pacings.iter().map(move |pacing| (one, pacing))) {
+            for (arrivals, pacing) in
+                self.arrivals.iter().flat_map(|one| self.pacings.iter().map(move |pacing| (one, pacing)))
+            {
                 let load = Load::Offered {
                     offered_per_s: 1.0,
                     size_bytes: *size_bytes,
                     arrivals: *arrivals,
                     pacing: *pacing,
                 };
-                let each_way = self.directions.iter().map(|way| Case::of(Flow::one_way(card.name, load.clone(), *way)));
+                let each_way =
+                    self.directions.iter().map(|way| Case::of(Flow::one_way(card.name, load.clone(), *way)));
                 flows.extend(each_way);
             }
         }

@@ -40,7 +40,9 @@ pub const SMALL_WRITES: Experiment = Experiment {
     name: "small-writes",
     question: "What do small writes cost, and which remedy helps?",
     knobs: KNOBS,
-    plan, refine: None };
+    plan,
+    refine: None,
+};
 
 /// How long a round measures where neither `--exchanges` nor `--duration` says, in ns.
 pub const DURATION_NS: u64 = 40_000_000;

@@ -31,7 +31,9 @@ pub const SURVEY: Experiment = Experiment {
     name: "survey",
     question: "Which transport is fastest on this machine, and what makes the others slower?",
     knobs: KNOBS,
-    plan, refine: None };
+    plan,
+    refine: None,
+};
 
 /// Which transports a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -59,7 +59,9 @@ mod tests {
     #[test]
     fn a_gap_is_short_by_what_it_was_to_be_and_those_of_one_burst_are_none() {
         let mut gaps = Gaps::new(100.0);
-        for (at_ns, due_apart_ns) in [(1000, 100.0), (1100, 100.0), (1101, 0.0), (1102, 0.0), (1149, 100.0), (1249, 250.0)] {
+        for (at_ns, due_apart_ns) in
+            [(1000, 100.0), (1100, 100.0), (1101, 0.0), (1102, 0.0), (1149, 100.0), (1249, 250.0)]
+        {
             gaps.note(at_ns, due_apart_ns);
         }
         let error = gaps.error();

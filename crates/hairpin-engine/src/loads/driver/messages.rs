@@ -77,7 +77,9 @@ impl Messages {
         if self.boundaries {
             let at_ns = now_ns();
             let messages = self.bytes.chunks_exact_mut(self.size);
-            (first..first + count).zip(messages).for_each(|(sequence, message)| number(message, phase, sequence, at_ns));
+            (first..first + count)
+                .zip(messages)
+                .for_each(|(sequence, message)| number(message, phase, sequence, at_ns));
             return at_ns;
         }
         if self.filled != phase {

@@ -55,7 +55,7 @@ pub fn read(message: &[u8]) -> Option<(Phase, u64, u64)> {
 pub fn stamp(phase: Phase, at_ns: u64) -> [u8; STAMP_BYTES] {
     let at_ns = if at_ns > MOST_NS { 0 } else { at_ns };
     // Seven bits each: the cast cuts off what the next bytes carry.
-    std::array::from_fn(|place| (at_ns >> (7 * place)) as u8 & 0x7f) .map(|bits| bits << 1 | phase as u8)
+    std::array::from_fn(|place| (at_ns >> (7 * place)) as u8 & 0x7f).map(|bits| bits << 1 | phase as u8)
 }
 
 /// The time that these bytes carry, 0 where they carry none.

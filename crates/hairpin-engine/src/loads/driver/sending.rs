@@ -211,12 +211,7 @@ impl<C: Clock> Run<'_, C> {
     }
 
     /// Whether the wire has more to send; between two messages it goes on to its next phase.
-    fn has_more(
-        &mut self,
-        wire: usize,
-        opened: &mut dyn Wire,
-        marks: &mut dyn Marks,
-    ) -> Result<bool, DriverError> {
+    fn has_more(&mut self, wire: usize, opened: &mut dyn Wire, marks: &mut dyn Marks) -> Result<bool, DriverError> {
         loop {
             let lane = self.lanes[wire];
             if !self.is_between_messages(wire) || !self.is_over(lane) {
@@ -276,10 +271,16 @@ impl<C: Clock> Run<'_, C> {
             let end = &mut self.end;
             let first = lane.bytes / self.size;
             let began_with_ns = (begun > 0).then_some(lane.stamp_ns);
-            let last = self.messages.prepare(lane.phase, first, (begun + offered).div_ceil(self.size), began_with_ns, || {
-                end.look();
-                end.now_ns
-            });
+            let last = self.messages.prepare(
+                lane.phase,
+                first,
+                (begun + offered).div_ceil(self.size),
+                began_with_ns,
+                || {
+                    end.look();
+                    end.now_ns
+                },
+            );
             self.lanes[wire].stamp_ns = last;
         }
         // Both are below the room, which is a length.
