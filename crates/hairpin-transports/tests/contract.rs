@@ -7,6 +7,7 @@ mod closing;
 mod connections;
 mod delivery;
 mod ends;
+mod files;
 mod links;
 mod offloads;
 mod opening;
@@ -50,6 +51,8 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("sends without a copy are counted and lose nothing", false, offloads::without_copy),
     ("sends without a copy that nobody receives", false, offloads::without_copy_full),
     ("sends without a copy beside kernel time stamps", false, offloads::without_copy_stamped),
+    ("bytes of a file arrive as they were sent", false, files::sent),
+    ("bytes of a file to a receiver that does not read", false, files::full),
     ("sends that do not wait fill a wire and lose nothing", false, batches::full),
     ("batches before a close", false, batches::closed),
     ("a set tells which wires can be received from", false, sets::tell),
