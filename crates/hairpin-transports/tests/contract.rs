@@ -147,6 +147,37 @@ fn child_server() {
     other_process::server_end();
 }
 
+/// In a network namespace whose sockets have memory for the completions of a few sends only.
+#[test]
+fn sends_without_a_copy_survive_a_lack_of_memory_for_completions() {
+    let unshared = |command: &str| {
+        let exe = std::env::current_exe().expect("the test's own program");
+        let child = ["--exact", "contract::child_short_of_memory", "--ignored", "--nocapture"];
+        std::process::Command::new("unshare").args(["-rn", "sh", "-c", command]).arg(exe).args(child).output()
+    };
+    let prepare = "ip link set lo up && echo 2000 > /proc/sys/net/core/optmem_max";
+    let answer = hairpin_testing::or_skip!(unshared(prepare));
+    if !answer.status.success() {
+        hairpin_testing::skip!("no network namespace: {}", String::from_utf8_lossy(&answer.stderr));
+    }
+    let answer = unshared(&format!("{prepare} && exec \"$0\" \"$@\"")).expect("as before");
+    let said = String::from_utf8_lossy(&answer.stdout);
+    let why = String::from_utf8_lossy(&answer.stderr);
+    assert!(answer.status.success() && said.contains("1 passed"), "{said}{why}");
+}
+
+/// Not a test of its own.
+#[test]
+#[ignore = "child of sends_without_a_copy_survive_a_lack_of_memory_for_completions"]
+fn child_short_of_memory() {
+    for transport in ["tcp", "tcp6"].map(|name| hairpin_transports::find(name).expect("it is built")) {
+        for waiting in transport.card().waitings {
+            let subject = Subject { transport, card: transport.card(), waiting: *waiting };
+            offloads::without_copy_short_of_memory(&subject).expect("no send fails");
+        }
+    }
+}
+
 fn name(transport: &dyn Transport) -> &'static str {
     transport.card().name
 }

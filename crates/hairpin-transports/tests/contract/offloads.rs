@@ -224,6 +224,24 @@ pub(crate) fn without_copy_full(subject: &Subject) -> Checked {
     Ok(())
 }
 
+/// Where the memory for completions is used up, a send takes nothing until there is some again.
+pub(crate) fn without_copy_short_of_memory(subject: &Subject) -> Checked {
+    let (mut client, mut server) = pair_with(subject, OptionName::Zerocopy)?.ok_or("no zerocopy")?;
+    let message = random_bytes(3, 100);
+    let (mut sent, mut sends) = (0, 0);
+    for _ in 0..10 {
+        let (bytes, more) = filled(&mut *client, &message, sent)?;
+        (sent, sends) = (sent + bytes, sends + more);
+        let waiting = client.send_batch_waiting(&message[sent % 100..], 100).map_err(text)?;
+        (sent, sends) = (sent + waiting, sends + u64::from(waiting > 0));
+        drained(&mut *server, &message, sent - bytes - waiting, bytes + waiting)?;
+        completed(&mut *client)?;
+    }
+    let figure = number(&*client, fact_names::ZEROCOPY_COMPLETED);
+    ensure!(sends > 100 && figure == Some(sends), "of {sends} sends {figure:?} are complete");
+    Ok(())
+}
+
 /// Stamps and completions share the error queue, and neither loses the other's.
 pub(crate) fn without_copy_stamped(subject: &Subject) -> Checked {
     const COUNT: u64 = 10;
