@@ -179,6 +179,25 @@ pub trait Wire: Send {
         self.receive_batch(into)
     }
 
+    /// Gives the wire a file to send from, which is kept in memory.
+    ///
+    /// # Errors
+    /// [`WireError::System`]: of kind `Unsupported` where the transport sends no files ([`Card::sends_files`]), else that of the
+    /// kernel.
+    fn load_file(&mut self, _content: &[u8]) -> Result<(), WireError> {
+        Err(no_files("load a file"))
+    }
+
+    /// Sends the bytes of the file between two places by one call of sendfile(2); answers how many were taken. With `may_wait` it
+    /// waits as [`Wire::send_batch_waiting`] does, else not at all. A wire that was opened with [`Waiting::Block`] and must not
+    /// wait makes four calls more, which set a flag of its descriptor and reset it.
+    ///
+    /// # Errors
+    /// As [`Wire::try_send`]; of kind `Unsupported` as [`Wire::load_file`]; `InvalidInput` where the file has no such bytes.
+    fn send_file(&mut self, _from: usize, _to: usize, _may_wait: bool) -> Result<usize, WireError> {
+        Err(no_files("send a file"))
+    }
+
     /// Calls to [`Wire::send_batch`] whose memory the kernel may still read: what stands there must not change before they are
     /// complete, or other bytes arrive. Only the option `zerocopy` has such calls.
     ///
@@ -232,6 +251,10 @@ pub trait Wire: Send {
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         None
     }
+}
+
+fn no_files(operation: &'static str) -> WireError {
+    WireError::System { operation, source: std::io::ErrorKind::Unsupported.into() }
 }
 
 /// What small writes need of a byte stream over a socket or a pipe.

@@ -1,6 +1,6 @@
 //! What only Linux has: its system calls, and what stands on descriptors and `/proc`.
 
-pub(crate) mod descriptors;
+pub mod descriptors;
 pub(crate) mod options;
 pub(crate) mod system;
 pub mod wire_set;

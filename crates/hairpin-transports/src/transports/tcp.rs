@@ -88,6 +88,7 @@ impl Transport for Tcp {
             rough_round_trip: RoughRoundTrip { blocking_ns: 13_400, spinning_ns: 8_100 },
             is_reference: self.family == Family::V4,
             many_connections: true,
+            sends_files: true,
             options: OPTIONS,
             ..Card::LOCAL
         }

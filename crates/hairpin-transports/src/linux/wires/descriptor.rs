@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hairpin_model::case::Waiting;
@@ -12,7 +13,8 @@ use super::parts::{MOST_PARTS, rest_of};
 use super::port::{Miss, Port, unsupported};
 use crate::batch::{Batch, send_each};
 use crate::system::alarm::Alarm;
-use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events};
+use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events, set_nonblocking};
+use crate::system::pipe::memory_file_of;
 use crate::wire::{Descriptors, KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
 use crate::wires::{Deadline, LOOK, slice};
 
@@ -34,12 +36,14 @@ pub(crate) struct DescriptorWire<P> {
     gone: bool,
     /// See [`Wire::system_calls`].
     system_calls: u64,
+    /// See [`Wire::load_file`]: the file and its length.
+    file: Option<(OwnedFd, usize)>,
 }
 
 impl<P: Port> DescriptorWire<P> {
     pub(crate) fn new(port: P, waiting: Waiting, timeout: Duration) -> io::Result<Self> {
         let alarm = (waiting == Waiting::Block).then(|| Alarm::start(timeout)).transpose()?;
-        Ok(Self { port, waiting, timeout, alarm, gone: false, system_calls: 0 })
+        Ok(Self { port, waiting, timeout, alarm, gone: false, system_calls: 0, file: None })
     }
 
     /// Before a call that may block.
@@ -389,6 +393,37 @@ impl<P: Port> Wire for DescriptorWire<P> {
 
     fn sends_in_flight(&mut self) -> Result<u64, WireError> {
         self.port.sends_in_flight().map_err(|source| WireError::System { operation: "take completions", source })
+    }
+
+    fn load_file(&mut self, content: &[u8]) -> Result<(), WireError> {
+        let failed = |source| WireError::System { operation: "load a file", source };
+        if !self.port.is_stream() {
+            return Err(failed(io::ErrorKind::Unsupported.into()));
+        }
+        if self.waiting != Waiting::Block {
+            // All other calls say for themselves that they do not wait.
+            set_nonblocking(self.port.writable(), true).map_err(failed)?;
+        }
+        self.file = Some((memory_file_of(content).map_err(failed)?, content.len()));
+        Ok(())
+    }
+
+    fn send_file(&mut self, from: usize, to: usize, may_wait: bool) -> Result<usize, WireError> {
+        let failed = |kind: io::ErrorKind| WireError::System { operation: "send a file", source: kind.into() };
+        if !self.port.is_stream() {
+            return Err(failed(io::ErrorKind::Unsupported));
+        }
+        if self.gone {
+            return Err(WireError::Closed);
+        }
+        let may_block = may_wait && self.may_wait("send a file")?;
+        let Some((file, length)) = &self.file else { return Err(failed(io::ErrorKind::InvalidInput)) };
+        if from > to || to > *length {
+            return Err(failed(io::ErrorKind::InvalidInput));
+        }
+        self.system_calls += 1;
+        let answer = self.port.put_file(file.as_fd(), from, to - from, may_block);
+        self.sent_now(answer)
     }
 
     fn descriptors(&self) -> Option<Descriptors<'_>> {

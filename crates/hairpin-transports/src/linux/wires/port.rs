@@ -35,6 +35,16 @@ pub(crate) trait Port: Send {
     fn take_batch(&mut self, _into: &mut Batch, _may_block: bool) -> Option<Result<Taken, Miss>> {
         None
     }
+    /// Sends so many bytes of a file from `from` on; only of a byte stream.
+    fn put_file(
+        &mut self,
+        _file: BorrowedFd<'_>,
+        _from: usize,
+        _bytes: usize,
+        _may_block: bool,
+    ) -> Result<usize, Miss> {
+        Err(Miss::Failed(io::ErrorKind::Unsupported.into()))
+    }
     /// The next message that came with an earlier one, without a system call; its length.
     fn kept(&mut self, _into: &mut [u8]) -> Option<usize> {
         None

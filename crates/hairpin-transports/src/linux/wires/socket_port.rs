@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::options::OptionName;
@@ -17,7 +18,7 @@ use super::socket_kind::{Kind, facts};
 use super::stamping::{Completions, Stamping};
 use crate::batch::Batch;
 use crate::options;
-use crate::system::descriptor::{WRITABLE, poll};
+use crate::system::descriptor::{WRITABLE, poll, send_file, set_nonblocking};
 use crate::system::messages::Messages;
 use crate::system::{socket, sockopt};
 use crate::wire::{Cookie, Segments, Setup};
@@ -42,6 +43,8 @@ pub(super) struct SocketPort {
     stamping: Option<RefCell<Stamping>>,
     /// Present with the option `gso`.
     offload: Option<Offload>,
+    /// Calls on the socket block; elsewhere they are told not to, one by one, but for those of a file.
+    blocks: bool,
     more_calls: u64,
     sends_since_look: u32,
     /// For what one call sends.
@@ -62,6 +65,7 @@ impl SocketPort {
             crosses_link: setup.server.is_some(),
             stamping,
             offload: is_on(OptionName::Gso).then(|| Offload::new(kind.family)),
+            blocks: setup.waiting == Waiting::Block,
             more_calls: 0,
             sends_since_look: 0,
             messages: Messages::default(),
@@ -257,6 +261,21 @@ impl Port for SocketPort {
         let (sent, calls) = offload.send(socket, messages, size, may_block);
         self.more_calls += calls - 1;
         Some(sent.map_err(Miss::from))
+    }
+
+    fn put_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
+        let socket = self.socket.as_fd();
+        // Where the wire's own calls wait, the flag is there for this call alone: two calls to set it, and two to reset it.
+        let unblocks = self.blocks && !may_block;
+        if unblocks {
+            self.more_calls += 4;
+            set_nonblocking(socket, true)?;
+        }
+        let sent = send_file(socket, file, from, bytes);
+        if unblocks {
+            set_nonblocking(socket, false)?;
+        }
+        Ok(sent?)
     }
 
     fn take_batch(&mut self, into: &mut Batch, may_block: bool) -> Option<Result<Taken, Miss>> {
