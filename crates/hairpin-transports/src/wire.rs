@@ -150,14 +150,6 @@ pub trait Wire: Send {
         into.fill(|slot| self.try_receive(slot))
     }
 
-    /// TEMP
-    fn load_file(&mut self, _content: &[u8]) -> Result<(), WireError> {
-        Ok(())
-    }
-    /// TEMP
-    fn send_file(&mut self, _from: usize, _to: usize, _may_wait: bool) -> Result<usize, WireError> {
-        Ok(0)
-    }
     /// As [`Wire::send_batch`], but a wire that was opened with [`Waiting::Block`] waits in the system call until messages
     /// were taken, 50 ms at most where the timer that interrupts it has expired: then the answer is 0, or less than all. Other
     /// wires do not wait. A blocking send of several messages waits for room for all of them, as sendmmsg(2) does. A transport
