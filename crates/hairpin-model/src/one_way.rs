@@ -195,6 +195,8 @@ pub struct OneWayFigures {
     pub offered_per_s: Option<f64>,
     /// Messages a second that arrived in an open loop; null elsewhere.
     pub delivered_per_s: Option<Figure>,
+    /// The share of the offered load that arrived, 0 to 1 ([`crate::knee::delivered_share`]); null elsewhere.
+    pub delivered_share: Option<Figure>,
     /// How well an open loop kept to its times; null elsewhere.
     pub pacing: Option<PacingFigures>,
 }
