@@ -7,7 +7,7 @@ use crate::compared_by::ComparedBy;
 use crate::exchange::Exchange;
 use crate::figure::Figure;
 use crate::flow::Load;
-use crate::knee;
+use crate::one_way::OneWayFigures;
 use crate::path;
 use crate::summary::CaseSummary;
 
@@ -97,11 +97,10 @@ pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
     }
 }
 
-/// Whether an offered load was delivered ([`knee::DELIVERED`]); false of other loads.
+/// Whether an offered load arrived whole; false of other loads.
 #[must_use]
 pub fn is_delivered(row: &CaseSummary) -> bool {
-    let share = row.one_way().and_then(|one_way| one_way.delivered_share);
-    share.is_some_and(|share| share.value >= knee::DELIVERED)
+    row.one_way().and_then(OneWayFigures::arrived_whole).unwrap_or(false)
 }
 
 /// What the cases with a latency measure: `a round trip`, or `a round trip or an exchange`.

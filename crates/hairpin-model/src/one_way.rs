@@ -201,6 +201,17 @@ pub struct OneWayFigures {
     pub pacing: Option<PacingFigures>,
 }
 
+/// What has arrived whole: at least this share of what was offered.
+pub const WHOLE: f64 = 0.99;
+
+impl OneWayFigures {
+    /// Whether what was offered arrived, and in time; null where nothing was offered or measured.
+    #[must_use]
+    pub fn arrived_whole(&self) -> Option<bool> {
+        self.delivered_share.map(|share| share.value >= WHOLE)
+    }
+}
+
 /// Goodput and CPU time over the time of a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

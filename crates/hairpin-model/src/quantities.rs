@@ -287,6 +287,7 @@ pub fn in_unit(value: f64, unit: &str) -> String {
         "share" => share(value),
         "bytes" => bytes(value),
         "per_s" | "1/s" => rate(value),
+        "bytes_per_s" => byte_rate(value),
         "ratio" => format!("{} x", significant(value)),
         "count" | "" => plain(value),
         other => format!("{} {other}", plain(value)),

@@ -516,6 +516,18 @@ words! {
     }
 }
 
+impl Verdict {
+    /// The verdict in a word; by figures of which more is better, the candidate has more or less.
+    #[must_use]
+    pub fn in_words(self, figure: ComparedBy) -> &'static str {
+        match (self, figure.more_is_better()) {
+            (Self::Faster, true) => "more",
+            (Self::Slower, true) => "less",
+            (verdict, _) => verdict.word(),
+        }
+    }
+}
+
 /// Two cases compared by one more percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
