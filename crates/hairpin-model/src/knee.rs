@@ -10,8 +10,10 @@ words! {
     pub enum NotDelivered: "reason" {
         /// Messages were lost.
         Lost = "lost",
-        /// The sender did not send them at that rate.
+        /// The sender did not keep up with the rate.
         SenderBehind = "sender-behind",
+        /// The receiver did not keep up with the sender: messages waited in buffers.
+        ReceiverBehind = "receiver-behind",
     }
 }
 
