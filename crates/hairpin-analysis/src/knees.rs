@@ -11,7 +11,7 @@ use hairpin_model::summary::CaseSummary;
 
 /// The knees of the sweeps of a run: cases that differ in the offered rate alone, at two rates or more.
 #[must_use]
-pub fn knees(run: &Run) -> Vec<Knee> {
+pub(crate) fn knees(run: &Run) -> Vec<Knee> {
     let cases = run.cases.iter().filter_map(|row| Some((sweep(&row.case)?, row)));
     let sweeps = grouped(cases.filter(|(_, row)| counts(row)));
     sweeps.into_iter().filter_map(|(_, rows)| knee(rows)).collect()

@@ -124,6 +124,8 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
         KnobKind::Duration { .. } => vec!["40ms", "1s"],
         KnobKind::Share => vec!["2%", "0.1"],
         KnobKind::Rate { .. } => vec!["0.5", "100,1k", "2M"],
+        KnobKind::RateOr(word, _) => vec![word, "0.5", "100,1k", "2M"],
+        KnobKind::Arrivals => vec!["fixed", "poisson", "burst=8", "fixed,burst=2"],
         KnobKind::ExtentOr(word) => vec![word, "0", "500", "40ms"],
         KnobKind::InjectedFault => vec!["sleep=5ms/100", "busy=1300ns"],
         KnobKind::Writes => vec!["100x2", "4,3210", "200", "3x64KiB,1"],

@@ -59,12 +59,12 @@ fn of_sweep(run: &Run, knee: &Knee) -> Vec<String> {
     let latency = latency.map(|row| format!(" (one-way latency at p50 {})", words::p50(row))).unwrap_or_default();
     let bracket = match (knee.delivered_per_s, failed) {
         (Some(per_s), Some(failed)) => {
-            format!("{name} delivers {}{latency}; of {failed}.", message_rate(per_s))
+            format!("{name} delivers {}{latency}; at {failed}.", message_rate(per_s))
         }
         (Some(per_s), None) => {
             format!("{name} delivers every rate measured, up to {}{latency}.", message_rate(per_s))
         }
-        (None, Some(failed)) => format!("{name} does not deliver the lowest rate measured: of {failed}."),
+        (None, Some(failed)) => format!("{name} does not deliver the lowest rate measured: at {failed}."),
         (None, None) => return Vec::new(),
     };
     let power = knee.highest_power_per_s.filter(|per_s| Some(*per_s) != knee.delivered_per_s);
@@ -73,7 +73,7 @@ fn of_sweep(run: &Run, knee: &Knee) -> Vec<String> {
     std::iter::once(bracket).chain(power).collect()
 }
 
-/// What became of an offered load that was not delivered, after `of 64.0 k messages/s`.
+/// What became of an offered load that was not delivered, after `at 64.0 k messages/s`.
 fn why_in_words(row: &CaseSummary, why: NotDelivered) -> String {
     let ledger = &row.flow().ledger;
     match why {
@@ -146,8 +146,8 @@ fn uneven(row: &CaseSummary) -> Option<String> {
     let PacingFigures { method, nominal_ns, gap_ns, share_below_half } = row.one_way()?.pacing?;
     let median = gap_ns.p50.map(|gap| gap.value / nominal_ns).filter(|ratio| (ratio - 1.0).abs() > MEDIAN_OFF);
     let below = share_below_half.map(|below| below.value).filter(|below| *below > BELOW_HALF);
-    let median = median.map(|ratio| format!("the median gap was {} of what it was to be", factor(ratio)));
-    let below = below.map(|below| format!("{} of gaps were below half of it", share(below)));
+    let median = median.map(|ratio| format!("the median gap was {} of that asked for", factor(ratio)));
+    let below = below.map(|below| format!("{} of gaps were below half of that asked for", share(below)));
     let off: Vec<String> = median.into_iter().chain(below).collect();
     (!off.is_empty()).then(|| format!("{}: pacing ({method}) was off: {}.", words::name(row), off.join(", ")))
 }

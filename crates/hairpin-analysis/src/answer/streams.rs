@@ -8,7 +8,7 @@ use hairpin_model::flow::Direction;
 use hairpin_model::ladder::Kind;
 use hairpin_model::one_way::Moment;
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities::{byte_rate, byte_rate_bounds, number, share};
+use hairpin_model::quantities::{byte_rate, byte_rate_bounds, number};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::End;
