@@ -370,8 +370,15 @@ mod tests {
         let verdicts: Vec<_> = figures.iter().map(|figure| (figure.figure.word(), figure.verdict)).collect();
         let (slower, dash) = (Verdict::Slower, Verdict::CannotTell);
         // 10 rounds of 100 messages are 1 000 samples: enough for a p99, not for a p99.9.
-        let expected =
-            [("p50", slower), ("p90", slower), ("p99", slower), ("p999", dash), ("mean", dash), ("rate", dash)];
+        let expected = [
+            ("p50", slower),
+            ("p90", slower),
+            ("p99", slower),
+            ("p999", dash),
+            ("mean", dash),
+            ("rate", dash),
+            ("goodput", dash),
+        ];
         assert_eq!(verdicts, expected, "the mean and the rate say what the median says");
         assert!(figures[4].ratio().unwrap().excludes(1.0) && figures[5].ratio().unwrap().excludes(1.0));
         assert!((figures[0].ratio().unwrap().value - 1.2).abs() < 0.003);
@@ -434,7 +441,7 @@ mod tests {
         one.rounds.clear();
         let compared = compare_runs(&[&one], &[&one.clone()]);
         let told: Vec<bool> = compared.cases[0].figures.iter().map(|figure| figure.ratio().is_some()).collect();
-        assert_eq!(told, [true, true, false, false, false, true], "600 samples have no p99");
+        assert_eq!(told, [true, true, false, false, false, true, false], "600 samples have no p99");
         assert_eq!(compared.cases[0].figures[0].verdict, Verdict::CannotTell);
     }
 }

@@ -83,6 +83,7 @@ fn udp() -> Card {
         max_message_bytes: 65_507,
         reliable: false,
         many_connections: false,
+        sends_files: false,
         reach: Reach::Network,
         protocol: Protocol::Udp,
         rough_round_trip: rough(10_200, 6_100),
