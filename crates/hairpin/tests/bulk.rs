@@ -25,7 +25,7 @@ fn rounds_of_a_stream_have_no_latencies() {
 fn every_message_is_accounted_for_by_the_end_that_saw_it() {
     let place = Place::new();
     let plan = "bulk --transport tcp,udp,unix-stream,unix-seqpacket,unix-datagram,pipe,fifo --placement same-cpu --direction all \
-                --write-size 1000 --count 300 --warmup 30 --rounds 2 --out run";
+                --write-size 1000 --count 300 --omit 30 --rounds 2 --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     assert_kept(&run);
     assert_eq!(list(&run["cases"]).len(), 14);
@@ -55,7 +55,7 @@ fn every_message_is_accounted_for_by_the_end_that_saw_it() {
 #[test]
 fn connections_share_the_load_and_each_carries_its_count() {
     let place = Place::new();
-    let plan = "bulk --transport tcp --placement same-cpu --connections 100 --write-size 100 --count 20 --warmup 2 --rounds 1 \
+    let plan = "bulk --transport tcp --placement same-cpu --streams 100 --write-size 100 --count 20 --omit 2 --rounds 1 \
                 --out run --json";
     let run = place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
     let flow = &run["cases"][0]["flows"][0];
@@ -137,7 +137,7 @@ fn what_was_streamed_until_ctrl_c_is_reported() {
         let place = Place::new();
         let flow = ["bulk", "--transport", "tcp", "--direction", direction];
         let plan = [&flow[..], &["--ends", ends, "--placement", "same-cpu", "--rounds", "1"]].concat();
-        let mut running = place.start(&[&plan[..], &["--warmup", "1", "--duration", "3600s", "--json"]].concat());
+        let mut running = place.start(&[&plan[..], &["--omit", "1", "--duration", "3600s", "--json"]].concat());
         running.busy_client();
         signal("INT", running.id());
         let run = running.end().with_code(130).json();
@@ -148,12 +148,19 @@ fn what_was_streamed_until_ctrl_c_is_reported() {
 }
 
 #[test]
-fn compared_with_another_it_says_that_goodput_is_not() {
+fn compared_with_another_its_goodput_is_and_a_budget_names_it() {
     let place = Place::new();
     for run in ["one", "other"] {
-        let plan = ["bulk", "--transport", "pipe", "--count", "20", "--rounds", "1", "--out", run, "--quiet"];
-        place.hairpin(&plan).with_code(0);
+        let plan = ["bulk", "--transport", "pipe", "--placement", "same-cpu", "--count", "200", "--rounds", "6"];
+        place.hairpin(&[&plan[..], &["--out", run, "--quiet"]].concat()).with_code(0);
     }
-    let ran = place.hairpin(&["compare", "one", "other"]).with_code(0);
-    assert!(ran.stdout.contains("goodput is not compared yet"), "{ran:#?}");
+    let compare = ["compare", "one", "other", "--allow-unlike", "--json"];
+    let compared = place.hairpin(&compare).with_code(0).json();
+    let rows: Vec<_> = list(&compared["rows"]).iter().map(|row| (text(&row["figure"]), text(&row["unit"]))).collect();
+    assert_eq!(rows, [("goodput", "bytes_per_s")], "{compared}");
+    let exit = |budget: &str| place.hairpin(&[&compare[..], &["--budget", budget]].concat());
+    let kept = exit("goodput=-99%").with_code(0).json();
+    assert_eq!((&kept["budgets"][0]["figure"], &kept["budgets"][0]["kept"]), (&"goodput".into(), &true.into()), "{kept}");
+    let refused = exit("speed=-5%").with_code(2);
+    assert!(refused.stderr.contains("unknown figure `speed`"), "{refused:#?}");
 }

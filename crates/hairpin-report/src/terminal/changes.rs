@@ -58,8 +58,11 @@ fn answer(report: &ComparisonReport) -> String {
     if slower + faster == 0 && unlike.is_empty() {
         return format!("{compared} compared: no difference found.{budget}");
     }
+    // Of latencies and rates in one table neither pair of words fits all.
+    let rates = usable().any(|row| row.figure.parse().is_ok_and(ComparedBy::more_is_better));
+    let [worse, better] = if rates { ["worse", "better"] } else { ["slower", "faster"] };
     format!(
-        "{compared} compared: {slower} slower, {faster} faster, {same} without a difference found{unlike}.{budget}"
+        "{compared} compared: {slower} {worse}, {faster} {better}, {same} without a difference found{unlike}.{budget}"
     )
 }
 
