@@ -137,10 +137,9 @@ fn two_runs_with_nothing_in_common() {
 fn goodput_and_rates_are_shown_in_their_units_and_are_more_or_less() {
     let mut report = comparison();
     report.rows.truncate(2);
-    for (row, (figure, unit, verdict)) in report.rows.iter_mut().zip([
-        ("goodput", "bytes_per_s", Verdict::Slower),
-        ("rate", "per_s", Verdict::Faster),
-    ]) {
+    for (row, (figure, unit, verdict)) in
+        report.rows.iter_mut().zip([("goodput", "bytes_per_s", Verdict::Slower), ("rate", "per_s", Verdict::Faster)])
+    {
         (row.figure, row.unit, row.verdict) = (figure.to_owned(), unit.to_owned(), verdict);
     }
     let text = render_comparison(&report, &plain(120));

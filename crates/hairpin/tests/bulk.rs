@@ -160,7 +160,11 @@ fn compared_with_another_its_goodput_is_and_a_budget_names_it() {
     assert_eq!(rows, [("goodput", "bytes_per_s")], "{compared}");
     let exit = |budget: &str| place.hairpin(&[&compare[..], &["--budget", budget]].concat());
     let kept = exit("goodput=-99%").with_code(0).json();
-    assert_eq!((&kept["budgets"][0]["figure"], &kept["budgets"][0]["kept"]), (&"goodput".into(), &true.into()), "{kept}");
+    assert_eq!(
+        (&kept["budgets"][0]["figure"], &kept["budgets"][0]["kept"]),
+        (&"goodput".into(), &true.into()),
+        "{kept}"
+    );
     let refused = exit("speed=-5%").with_code(2);
     assert!(refused.stderr.contains("unknown figure `speed`"), "{refused:#?}");
 }
