@@ -33,7 +33,7 @@ fn assert_refused(run: &Value, pointer: &str, value: Value) {
 
 #[test]
 fn message_rate_keeps_the_contract() {
-    let run = kept("message-rate --transport tcp,udp,unix-stream --batch 1,8 --count 400 --warmup 20");
+    let run = kept("message-rate --transport tcp,udp,unix-stream --batch 1,8 --duration 20ms --warmup 5ms");
     for case in list(&run["cases"]) {
         assert_figures(case, &["received_per_s", "sent_per_s", "goodput_bytes_per_s"]);
         for name in ["system_calls_per_message", "cpu_seconds_per_million"] {
@@ -55,7 +55,7 @@ fn message_rate_keeps_the_contract() {
 
 #[test]
 fn bulk_keeps_the_contract() {
-    let run = kept("bulk --transport tcp,udp,pipe --count 200 --omit 20");
+    let run = kept("bulk --transport tcp,udp,pipe --duration 20ms --omit 5ms");
     for case in list(&run["cases"]) {
         assert_figures(case, &["goodput_bytes_per_s"]);
         assert!(case["case"]["flows"][0]["load"]["write_size_bytes"].is_u64(), "{case}");
@@ -63,7 +63,7 @@ fn bulk_keeps_the_contract() {
     }
     let pairs = list(&run["answer"]["pairs"]);
     assert!(!pairs.is_empty() && pairs.iter().all(|pair| pair["figure"] == "goodput"), "{}", run["answer"]);
-    let shared = kept("bulk --transport tcp --streams 3 --count 200 --omit 20");
+    let shared = kept("bulk --transport tcp --streams 3 --duration 20ms --omit 5ms");
     assert_figures(&shared["cases"][0], &["goodput_bytes_per_s", "fairness"]);
     assert_refused(&shared, "/cases/0/flows/0/fairness", json!(0.9));
     assert_refused(&shared, "/cases/0/case/flows/0/load/write_size_bytes", json!("64 KiB"));
