@@ -17,7 +17,8 @@ const MOST_MOMENTS: usize = 100;
 /// latency is known are those of its histogram.
 pub fn one_way_figures(flow: &mut FlowRecord, load: &Load) {
     let Some(received) = &flow.received else { return };
-    flow.figures.stamped = Some(flow.figures.samples);
+    // Figures that were saved say it already.
+    flow.figures.stamped.get_or_insert(flow.figures.samples);
     flow.figures.samples = flow.ledger.received;
     flow.figures.rate_per_s = received.goodput_bytes_per_s().unwrap_or(0.0) / load.size_bytes().max(1) as f64;
     // What the first messages meet is the queue that they fill.

@@ -95,7 +95,7 @@ fn what_the_warm_up_buffered_does_not_hide_how_fast_a_link_is() {
 fn a_round_trip_may_be_larger_than_a_write_of_a_stream() {
     let place = Place::new();
     let plan =
-        "round-trip --transport tcp --placement same-cpu --size 17MiB --rounds 1 --count 1 --omit 1 --out run --json";
+        "round-trip --transport tcp --placement same-cpu --size 17MiB --rounds 1 --count 1 --warmup 1 --out run --json";
     let run = place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
     assert_eq!(run["cases"][0]["flows"][0]["samples"], 1, "{run}");
     place.assert_nothing_left();
