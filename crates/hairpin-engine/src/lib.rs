@@ -9,6 +9,7 @@ pub mod ends;
 pub mod engine;
 #[cfg(target_os = "linux")]
 mod linux;
+mod joins;
 pub mod loads;
 pub mod pacing;
 mod path;
@@ -17,6 +18,8 @@ mod probe;
 pub mod realtime;
 pub mod recorder;
 pub mod round_process;
+pub mod serve_round;
+mod several_flows;
 pub mod store;
 pub mod tracing;
 mod waking;

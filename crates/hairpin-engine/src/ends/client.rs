@@ -31,6 +31,7 @@ use crate::loads::{self, Journey, run_client};
 use crate::noise::Reading;
 use crate::path::Link;
 use crate::probe::Probing;
+use crate::joins::Joins;
 use crate::tracing::Observed;
 use crate::tracing::round::{Watch, Watched};
 use crate::usage::Usage;
@@ -51,6 +52,8 @@ pub(crate) struct Client<'a> {
     /// The server; none where the kernel answers.
     pub(crate) server: Option<&'a mut Server>,
     pub(crate) link: &'a mut Option<Link>,
+    /// The round is one flow of several.
+    pub(crate) joins: Option<&'a Joins>,
     /// Raised when the user ends the run.
     pub(crate) stop: &'a AtomicBool,
 }
@@ -153,6 +156,7 @@ impl Client<'_> {
             server.expect(&Message::Ready)?;
             waking_ns = is_woken(&order.case).then(|| server.waking_ns(clock)).transpose()?;
         }
+        self.joins.map(Joins::wait_for_all).transpose()?;
         Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns })
     }
 
