@@ -14,8 +14,9 @@ use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::Direction;
 use hairpin_model::link::{LinkRecord, PacketCounts};
+use hairpin_model::one_way::{Sent, Times};
 use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::samples::Samples;
+use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
 use hairpin_model::trace::{End, RoundTrace};
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
@@ -29,7 +30,7 @@ use crate::keep_awake;
 use crate::links::LinkEnd;
 use crate::links::namespace;
 use crate::links::traces::Traces;
-use crate::loads::tally::Tally;
+use crate::loads::tally::{self, LinkLosses};
 use crate::path::{Link, LinkSetup, OwnNamespace};
 use crate::placement::{Cpus, place};
 use crate::store::Folder;
@@ -212,32 +213,73 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
 
 /// The record of a round whose flow went one way: each end counted what it saw.
 fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
-    let OneWayEnd { setup_ns, report, noise, server, streamed, interrupted, link } = ended;
-    let [client, of_server] = streamed;
+    let OneWayEnd { setup_ns, report, noise, server, streamed: [client, of_server], interrupted, link } = ended;
+    let [of_client, of_server] = [
+        tally::OneWayEnd { counted: &client, facts: &report.facts },
+        tally::OneWayEnd { counted: &of_server, facts: &server.facts },
+    ];
     let (sender, receiver) =
-        if order.case.flow().direction == Direction::Up { (client, of_server) } else { (of_server, client) };
-    let tally = Tally {
-        sent: sender.sent,
-        received: receiver.received,
-        duplicated: receiver.duplicated,
-        warm_up_sent: sender.warm_up_sent,
-        warm_up_received: receiver.warm_up_received,
-        ..Tally::default()
+        if order.case.flow().direction == Direction::Up { (of_client, of_server) } else { (of_server, of_client) };
+    let link_lost = link.as_ref().map_or_else(LinkLosses::default, |link| LinkLosses {
+        measured: link.lost_messages.values().sum(),
+        in_warm_up: link.lost_in_warm_up,
+    });
+    let ledger = tally::one_way_ledger(card.reliable, sender, receiver, link_lost);
+    let (from, to) = (sender.counted, receiver.counted);
+    let pacing = from.departures.as_ref().and_then(|sent| sent.pacing).or(to.arrivals_apart);
+    let samples = one_way_samples(&to.times, &from.times);
+    let flow = FlowRecord {
+        ledger,
+        setup_ns,
+        samples_kept: samples.as_ref().map_or(0, |samples| samples.kept() as u64),
+        received: to.arrivals.clone(),
+        sent: from.departures.clone().map(|sent| Sent { pacing, ..sent }),
+        ..FlowRecord::default()
     };
-    let link_lost = link.as_ref().map(|link| &link.lost_messages);
-    let ledger = tally.ledger(card.reliable, &report.facts, &server.facts, link_lost);
-    let duration_ns = receiver.arrivals.as_ref().map_or(0, |arrivals| arrivals.over_ns);
-    let flow = FlowRecord { ledger, setup_ns, received: receiver.arrivals, ..FlowRecord::default() };
+    let duration_ns = to.arrivals.as_ref().map_or(0, |arrivals| arrivals.over_ns);
     let measured = Measured {
         flows: vec![flow],
         duration_ns,
-        ends: vec![report, EndReport { role: End::Server, ..server }],
+        ends: vec![report.clone(), EndReport { role: End::Server, ..server.clone() }],
         noise,
         link: link.map(|link| link.record),
         interrupted,
         ..Measured::default()
     };
-    Done { measured, samples: None, trace: None }
+    Done { measured, samples, trace: None }
+}
+
+/// The samples of a one-way load, from what its receiver and its sender reported; none where no message carried its time.
+fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
+    let histogram = |times: &Times| {
+        let mut counts = latency_histogram();
+        for (value, count) in &times.counts {
+            // A report may say anything: what is out of bounds is at the bound.
+            counts.saturating_record_n((*value).clamp(1, LONGEST_NS), *count);
+        }
+        counts
+    };
+    let began_ns = received.rows.iter().map(|row| row[1]).min();
+    if received.counts.is_empty() {
+        return None;
+    }
+    let column = |of: fn(&[u64; 3], u64) -> u64| {
+        received.rows.iter().map(|row| of(row, began_ns.unwrap_or(0))).collect::<Vec<u64>>()
+    };
+    let (sequence, due_ns) = (column(|row, _| row[0]), column(|row, began_ns| row[1].saturating_sub(began_ns)));
+    let latency = histogram(received);
+    Some(Samples {
+        warm_up: 0,
+        sequence,
+        sent_ns: due_ns.clone(),
+        due_ns,
+        received_ns: column(|row, began_ns| row[2].saturating_sub(began_ns)),
+        fate: vec![Fate::Received; received.rows.len()],
+        measured: latency.len(),
+        latency,
+        service: None,
+        lateness: (!sent.counts.is_empty()).then(|| histogram(sent)),
+    })
 }
 
 /// The record of a round that ran.

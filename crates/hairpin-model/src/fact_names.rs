@@ -60,6 +60,12 @@ fact_names! {
         /// Datagrams thrown away because the receive buffer was full (`Udp: RcvbufErrors`). The socket's own counter adds
         /// wrong checksums to them.
         UDP_BUFFER_ERRORS = "snmp.UdpRcvbufErrors",
+        /// Packets that queue disciplines of this end's network namespace dropped during a one-way load (`TCA_STATS2`), of all
+        /// programs in it.
+        QDISC_DROPS = "namespace.qdisc_drops",
+        /// Packets that were received and dropped by devices of this end's network namespace during a one-way load
+        /// (/proc/net/dev), of all programs in it.
+        DEVICE_DROPS = "namespace.device_drops",
     }
     /// Quantities: the median over rounds counts.
     QUANTITIES {

@@ -508,6 +508,9 @@ pub enum WireError {
     /// The other end is gone.
     #[error("the other end closed the connection or has ended")]
     Closed,
+    /// The kernel had no memory for the message, or a device's queue no room (`ENOBUFS`, send(2)): it threw the message away.
+    #[error("the kernel refused a message: no buffer space available")]
+    Refused,
     /// A system call failed.
     #[error("{operation} failed: {source}")]
     System {

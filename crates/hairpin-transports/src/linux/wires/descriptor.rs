@@ -163,6 +163,7 @@ impl<P: Port> DescriptorWire<P> {
                 self.gone = true;
                 Err(WireError::Closed)
             }
+            Err(Miss::Failed(source)) if source.raw_os_error() == Some(libc::ENOBUFS) => Err(WireError::Refused),
             Err(Miss::Failed(source)) => Err(WireError::System { operation: "send", source }),
         }
     }
