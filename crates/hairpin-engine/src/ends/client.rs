@@ -19,7 +19,7 @@ use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Transport, Wire};
 
 use super::one_way::{self, OneWay, Peer, Ran};
-use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
+use super::opening::{self, allow_descriptors, check_options, counters, effective, facts, setup, unopened};
 use super::start::Server;
 use super::{Host, is_woken};
 use crate::clock::{Clock, RealClock};
@@ -137,6 +137,7 @@ impl Client<'_> {
         let setup = setup(order, End::Client, cookie);
         let connect_ns = clock.now_ns();
         let flow = order.case.flow();
+        allow_descriptors(End::Client, flow)?;
         let mut wires = Vec::new();
         for _ in 0..flow.connections {
             let connected = self.transport.connect(&address, &setup);
