@@ -7,9 +7,9 @@ pub mod clock;
 pub mod control;
 pub mod ends;
 pub mod engine;
+mod joins;
 #[cfg(target_os = "linux")]
 mod linux;
-mod joins;
 pub mod loads;
 pub mod pacing;
 mod path;

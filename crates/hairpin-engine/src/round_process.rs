@@ -104,7 +104,12 @@ impl Engine {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(crate) fn start_flow(&self, number: u32, order: &RoundOrder, joins: Joins) -> Result<RoundProcess<'_>, Failure> {
+    pub(crate) fn start_flow(
+        &self,
+        number: u32,
+        order: &RoundOrder,
+        joins: Joins,
+    ) -> Result<RoundProcess<'_>, Failure> {
         RoundProcess::start(self, &Job { joins: Some(joins), ..self.job(number, order) })
     }
 

@@ -15,8 +15,8 @@ use hairpin_engine::loads::marks::Alone;
 use hairpin_engine::loads::{Client, run_client};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::exchange::Exchange;
-use hairpin_model::flow::Source;
 use hairpin_model::flow::Load;
+use hairpin_model::flow::Source;
 use hairpin_model::options::Options;
 use hairpin_model::round::{Extent, RoundOrder};
 use hairpin_model::trace::End;
@@ -157,6 +157,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
                 write_size_bytes: 64,
                 batch: 8,
                 source: Source::Memory,
+                unchanging: false,
                 warm_up,
                 amount,
                 within_ns: LIMIT_NS,

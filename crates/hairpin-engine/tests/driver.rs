@@ -11,8 +11,8 @@ use hairpin_engine::loads::driver::{
 };
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::Waiting;
-use hairpin_model::flow::Source;
 use hairpin_model::fact_names;
+use hairpin_model::flow::Source;
 use hairpin_model::options::Options;
 use hairpin_transports::{ALL, Cookie, Setup, Transport, Wire, WireError};
 
@@ -95,6 +95,7 @@ impl Load<'_> {
             write_size_bytes: self.write_size_bytes,
             batch: self.batch,
             source: self.source,
+            unchanging: false,
             warm_up: self.warm_up,
             amount: self.amount,
             within_ns: self.within_ns,
@@ -194,11 +195,17 @@ fn every_message_is_counted_over_every_transport_however_it_waits_and_in_whateve
     let stop = AtomicBool::new(false);
     for transport in transports() {
         let card = transport.card();
-        for (waiting, batch, write_size_bytes) in
-            [(Waiting::Block, 1, 100), (Waiting::Block, 16, 100), (Waiting::Poll, 16, 100), (Waiting::Poll, 64, 8), (Waiting::Spin, 4, 20_000)]
-        {
+        for (waiting, batch, write_size_bytes) in [
+            (Waiting::Block, 1, 100),
+            (Waiting::Block, 16, 100),
+            (Waiting::Poll, 16, 100),
+            (Waiting::Poll, 64, 8),
+            (Waiting::Spin, 4, 20_000),
+        ] {
             // What cannot be polled has no call that waits for room.
-            if !card.waitings.contains(&waiting) || waiting == Waiting::Block && !card.waitings.contains(&Waiting::Poll) {
+            if !card.waitings.contains(&waiting)
+                || waiting == Waiting::Block && !card.waitings.contains(&Waiting::Poll)
+            {
                 continue;
             }
             let load = Load { waiting, batch, write_size_bytes, ..load(card.clone(), &stop) };
@@ -404,6 +411,7 @@ fn messages_with_no_room_for_their_number_and_bytes_of_no_load_are_refused() {
         write_size_bytes: 7,
         batch: 1,
         source: Source::Memory,
+        unchanging: false,
         warm_up: Amount::Count(0),
         amount: Amount::Count(1),
         within_ns: LIMIT_NS,

@@ -3,7 +3,7 @@
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
 use hairpin_model::case::{Case, Waiting};
-use hairpin_model::flow::Direction;
+use hairpin_model::flow::{Direction, Flow, Ways};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
@@ -29,6 +29,24 @@ pub const TRANSPORT: Knob = Knob::new("transport", "NAME", KnobKind::Transport)
 /// Which way messages go.
 pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direction::WORDS.split_at(2).0))
     .help("Direction: up (client to server), down (server to client), or all")
+    .many()
+    .or(&["up"]);
+
+/// The case with its flow going this way, or with a second flow that goes back.
+#[must_use]
+pub fn going(case: &Case, ways: Ways) -> Case {
+    case.clone().with(|case| {
+        case.flow_mut().direction = if ways == Ways::Down { Direction::Down } else { Direction::Up };
+        if ways == Ways::Both {
+            let back = Flow { name: "back".to_owned(), direction: Direction::Down, ..case.flow().clone() };
+            case.flows.push(back);
+        }
+    })
+}
+
+/// Which ways bytes go.
+pub const WAYS: Knob = Knob::new("direction", "WAY", KnobKind::Words(Ways::WORDS))
+    .help("Direction: up (client to server), down (server to client), both at once, or all")
     .many()
     .or(&["up"]);
 

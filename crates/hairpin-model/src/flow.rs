@@ -27,6 +27,18 @@ impl Direction {
 }
 
 words! {
+    /// Which ways bytes go.
+    pub enum Ways: "direction" {
+        /// From the client to the server.
+        Up = "up",
+        /// From the server to the client.
+        Down = "down",
+        /// Both at once, each on connections of its own.
+        Both = "both",
+    }
+}
+
+words! {
     /// Where the bytes of a stream come from.
     #[derive(Default)]
     pub enum Source: "source" {

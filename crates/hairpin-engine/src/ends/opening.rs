@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
-use hairpin_model::flow::Flow;
 use hairpin_model::fact::{Fact, FactValue};
+use hairpin_model::flow::Flow;
 use hairpin_model::hint::Hinted;
 use hairpin_model::options::{Effective, Options};
 use hairpin_model::round::{Failure, RoundOrder};

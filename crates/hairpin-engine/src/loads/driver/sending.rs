@@ -26,6 +26,8 @@ pub struct Sending<'a, C> {
     pub batch: usize,
     /// Where the bytes come from; only those of memory have times in them.
     pub source: Source,
+    /// The kernel may read a stream's bytes after the call that sent them: they never change, and have no times in them.
+    pub unchanging: bool,
     /// What is sent before.
     pub warm_up: Amount,
     /// What is measured.
@@ -67,6 +69,7 @@ impl<C: Clock> Sending<'_, C> {
     /// What makes it impossible to begin or to wait; a wire that fails is told by [`Outcome::ended`].
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries)?;
+        let messages = if self.unchanging { messages.unchanging() } else { messages };
         let about = About {
             clock: self.clock,
             stop: self.stop,

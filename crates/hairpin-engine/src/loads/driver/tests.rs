@@ -99,9 +99,13 @@ fn offered(arrivals: Arrivals, amount: Amount, wire: Scripted, boundaries: bool)
 
 #[test]
 fn messages_are_sent_when_they_are_due_and_none_is_early() {
-    let (outcome, bytes) = offered(Arrivals::Fixed, Amount::Count(5), Scripted { then_ns: 300, ..Scripted::default() }, true);
+    let (outcome, bytes) =
+        offered(Arrivals::Fixed, Amount::Count(5), Scripted { then_ns: 300, ..Scripted::default() }, true);
     let pacing = outcome.pacing.unwrap();
-    assert_eq!((pacing.gaps, pacing.nominal_ns, pacing.gap_ns.p50, pacing.share_below_half), (4, 1000.0, 1000.0, 0.0));
+    assert_eq!(
+        (pacing.gaps, pacing.nominal_ns, pacing.gap_ns.p50, pacing.share_below_half),
+        (4, 1000.0, 1000.0, 0.0)
+    );
     let Times { counts, rows } = outcome.times.reported();
     assert_eq!(counts, [(1, 5)], "lateness of 0 counts as 1 ns");
     let expected: Vec<[u64; 3]> = (0..5).map(|number| [number, 2000 + 1000 * number, 2000 + 1000 * number]).collect();
@@ -113,7 +117,8 @@ fn messages_are_sent_when_they_are_due_and_none_is_early() {
 
 #[test]
 fn what_a_slow_call_made_late_is_sent_at_once_and_counts_from_when_it_was_due() {
-    let sends = VecDeque::from([(usize::MAX, 0), (usize::MAX, 0), (usize::MAX, 3300), (usize::MAX, 100), (usize::MAX, 100)]);
+    let sends =
+        VecDeque::from([(usize::MAX, 0), (usize::MAX, 0), (usize::MAX, 3300), (usize::MAX, 100), (usize::MAX, 100)]);
     let (outcome, _) = offered(Arrivals::Fixed, Amount::Count(6), Scripted { sends, ..Scripted::default() }, true);
     let rows = outcome.times.reported().rows;
     let late: Vec<u64> = rows.iter().map(|[_, due_ns, sent_ns]| sent_ns - due_ns).collect();
@@ -126,10 +131,12 @@ fn what_a_slow_call_made_late_is_sent_at_once_and_counts_from_when_it_was_due() 
 #[test]
 fn a_message_that_finds_no_room_is_sent_in_parts_and_in_order() {
     let sends = VecDeque::from([(32, 0), (32, 0), (10, 100), (0, 100), (20, 100)]);
-    let (outcome, bytes) = offered(Arrivals::Fixed, Amount::Count(2), Scripted { sends, ..Scripted::default() }, false);
+    let (outcome, bytes) =
+        offered(Arrivals::Fixed, Amount::Count(2), Scripted { sends, ..Scripted::default() }, false);
     assert_eq!((outcome.total.measured.full, outcome.total.measured.bytes_sent), (3, 64));
     assert!(matches!(outcome.ended, Ended::Complete));
-    let stamps: Vec<u64> = bytes.chunks(32).map(|message| phase::read_stamp(message[..8].try_into().unwrap())).collect();
+    let stamps: Vec<u64> =
+        bytes.chunks(32).map(|message| phase::read_stamp(message[..8].try_into().unwrap())).collect();
     assert_eq!(stamps, [0, 1000, 2000, 3000]);
 }
 
@@ -177,6 +184,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>) -> Vec<u8>
         write_size_bytes: size,
         batch,
         source: Source::Memory,
+        unchanging: false,
         warm_up: Amount::Count(10),
         amount: Amount::Count(200),
         within_ns: FOREVER,
