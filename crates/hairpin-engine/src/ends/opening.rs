@@ -53,15 +53,15 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie) -> Setup {
     }
 }
 
-/// Descriptors that an end has beside those of its wires, at most.
+/// Descriptors that an end has beside those of its wires, at most; a pipe's second one is among them.
 const OWN_DESCRIPTORS: u64 = 64;
 
-/// Allows an end as many open descriptors as its flow has wires, those that a wire has two of among them.
+/// Allows an end as many open descriptors as its flow has wires. Where there are several each is one socket.
 ///
 /// # Errors
 /// The hard limit is lower.
 pub fn allow_descriptors(end: End, flow: &Flow) -> Result<(), Failure> {
-    descriptors::allow(flow.wires().saturating_mul(2) + OWN_DESCRIPTORS).map_err(|error| unopened(end, &error))
+    descriptors::allow(flow.wires() + OWN_DESCRIPTORS).map_err(|error| unopened(end, &error))
 }
 
 /// A failure to open, with the end it happened at.

@@ -1,6 +1,7 @@
 //! The end that sends as fast as its wires take it.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use hairpin_model::case::Waiting;
 use hairpin_model::flow::Source;
@@ -108,8 +109,27 @@ impl<C: Clock> Sending<'_, C> {
                 break Ended::Failed(error);
             }
         };
+        if self.unchanging && !has_landed(wires) {
+            // The kernel reads these bytes still, so they stay where they are.
+            Box::leak(Box::new(run.messages));
+        }
         Ok(run.end.outcome(ended))
     }
+}
+
+/// How often it is asked whether what was sent has landed, 1 ms apart.
+const LOOKS_FOR_LANDING: u32 = 2000;
+
+/// Waits until the kernel reads no bytes any more of what was sent; false where that takes too long.
+fn has_landed(wires: &mut [Box<dyn Wire>]) -> bool {
+    (0..LOOKS_FOR_LANDING).any(|_| {
+        let in_flight: Result<u64, WireError> = wires.iter_mut().map(|wire| wire.sends_in_flight()).sum();
+        let landed = matches!(in_flight, Ok(0));
+        if !landed {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        landed
+    })
 }
 
 impl<C: Clock> Run<'_, C> {
