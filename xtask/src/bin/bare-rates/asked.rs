@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 /// How to use it, printed with every refusal.
 pub(crate) const USAGE: &str = "usage: bare-rates --transport tcp|udp|unix-stream|pipe --cpus SENDER,RECEIVER \
-[--size N] [--batch N] [--gso on|off] [--nodelay on|off] [--congestion NAME] [--read-size N] [--receive-buffer N] \
+[--size N] [--batch N] [--receive-batch N] [--waiting block|spin] [--gso on|off] [--nodelay on|off] [--congestion NAME] [--read-size N] [--receive-buffer N] \
 [--send-buffer N] [--pipe-size N] [--warmup-ms N] [--duration-ms N]";
 
 /// The most datagrams of one call, and the most segments of one UDP GSO send.
@@ -21,6 +21,10 @@ pub(crate) struct Asked {
     pub(crate) size: usize,
     /// Messages of one send call: one buffer of them on a stream and with GSO, else one `sendmmsg`.
     pub(crate) batch: usize,
+    /// Datagrams of one receive call; with 1 it is `recv`. Streams and GRO take what `read_size` holds.
+    pub(crate) receive_batch: usize,
+    /// The receiver repeats its call instead of sleeping in it; sockets only.
+    pub(crate) spin: bool,
     /// UDP_SEGMENT at the sender, UDP_GRO at the receiver.
     pub(crate) gso: bool,
     /// TCP_NODELAY at the sender.
@@ -49,6 +53,8 @@ impl Asked {
             cpus: (0, 0),
             size: 64,
             batch: 1,
+            receive_batch: 0,
+            spin: false,
             gso: false,
             nodelay: false,
             congestion: String::new(),
@@ -66,8 +72,10 @@ impl Asked {
                 "--cpus" => asked.cpus = cpus(value)?,
                 "--size" => asked.size = number(name, value)?,
                 "--batch" => asked.batch = number(name, value)?,
-                "--gso" => asked.gso = switch(name, value)?,
-                "--nodelay" => asked.nodelay = switch(name, value)?,
+                "--receive-batch" => asked.receive_batch = number(name, value)?,
+                "--waiting" => asked.spin = one_of(name, value, "spin", "block")?,
+                "--gso" => asked.gso = one_of(name, value, "on", "off")?,
+                "--nodelay" => asked.nodelay = one_of(name, value, "on", "off")?,
                 "--congestion" => asked.congestion.clone_from(value),
                 "--read-size" => asked.read_size = number(name, value)?,
                 "--receive-buffer" => asked.receive_buffer = number(name, value)?,
@@ -88,8 +96,8 @@ impl Asked {
         if !(1..=1 << 20).contains(&self.size) {
             return Err("--size must be from 1 to 1048576".to_owned());
         }
-        if !(1..=MAX_BATCH).contains(&self.batch) {
-            return Err(format!("--batch must be from 1 to {MAX_BATCH}"));
+        if !(1..=MAX_BATCH).contains(&self.batch) || self.receive_batch > MAX_BATCH {
+            return Err(format!("--batch and --receive-batch must be from 1 to {MAX_BATCH}"));
         }
         if !(1..=60_000).contains(&self.duration_ms) || self.warmup_ms > 60_000 {
             return Err("--duration-ms must be from 1 to 60000, --warmup-ms at most 60000".to_owned());
@@ -97,8 +105,17 @@ impl Asked {
         if self.read_size > 1 << 24 {
             return Err("--read-size must be at most 16777216".to_owned());
         }
+        if self.spin && self.transport == "pipe" {
+            return Err("--waiting spin is for sockets, not for pipe".to_owned());
+        }
+        if self.spin && self.cpus.0 == self.cpus.1 {
+            return Err("a spinning receiver on the sender's CPU only measures the scheduler's time slice".to_owned());
+        }
         if self.gso && self.transport != "udp" {
             return Err(format!("--gso is for udp, not for {}", self.transport));
+        }
+        if self.receive_batch == 0 {
+            self.receive_batch = self.batch;
         }
         if self.read_size == 0 {
             self.read_size = DEFAULT_READ_SIZE.max(self.size);
@@ -109,11 +126,11 @@ impl Asked {
 
 const DEFAULT_READ_SIZE: usize = 64 << 10;
 
-fn switch(name: &str, value: &str) -> Result<bool, String> {
+fn one_of(name: &str, value: &str, yes: &str, no: &str) -> Result<bool, String> {
     match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(format!("{name} takes on or off, not `{value}`")),
+        _ if value == yes => Ok(true),
+        _ if value == no => Ok(false),
+        _ => Err(format!("{name} takes {yes} or {no}, not `{value}`")),
     }
 }
 
@@ -151,7 +168,7 @@ mod tests {
             ("--transport tcp --size", "`--size` has no value"),
             ("--transport tcp --nodelay yes", "--nodelay takes on or off, not `yes`"),
             ("--transport tcp --gso on", "--gso is for udp, not for tcp"),
-            ("--transport tcp --batch 0", "--batch must be from 1 to 1024"),
+            ("--transport tcp --batch 0", "--batch and --receive-batch must be from 1 to 1024"),
             ("--transport tcp --size 0", "--size must be from 1 to 1048576"),
         ] {
             assert_eq!(parse(line).unwrap_err(), why);

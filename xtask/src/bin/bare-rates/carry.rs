@@ -18,9 +18,10 @@ pub(crate) struct Send {
     buffer: Vec<u8>,
 }
 
-/// `recv` into one buffer.
+/// `recv` into one buffer; with MSG_DONTWAIT where the receiver spins.
 pub(crate) struct Receive {
     socket: c_int,
+    flags: c_int,
     buffer: Vec<u8>,
 }
 
@@ -39,6 +40,7 @@ pub(crate) struct Read {
 /// `recvmsg` into one buffer with room for UDP_GRO's control message: the size of the datagrams in it.
 pub(crate) struct ReceiveWithControl {
     socket: c_int,
+    flags: c_int,
     buffer: Vec<u8>,
     control: [u64; 8],
 }
@@ -47,10 +49,15 @@ pub(crate) struct ReceiveWithControl {
 pub(crate) struct Many {
     socket: c_int,
     send: bool,
+    flags: c_int,
     /// The headers point into these two, whose memory does not move.
     _buffer: Vec<u8>,
     _places: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
+}
+
+fn receive_flags(asked: &Asked) -> c_int {
+    if asked.spin { libc::MSG_DONTWAIT } else { 0 }
 }
 
 /// A buffer whose pages are touched.
@@ -67,8 +74,8 @@ impl Send {
 
 impl Receive {
     /// Receives at most `bytes`.
-    pub(crate) fn new(socket: c_int, bytes: usize) -> Self {
-        Self { socket, buffer: touched(bytes) }
+    pub(crate) fn new(socket: c_int, asked: &Asked, bytes: usize) -> Self {
+        Self { socket, flags: receive_flags(asked), buffer: touched(bytes) }
     }
 }
 
@@ -88,15 +95,15 @@ impl Read {
 
 impl ReceiveWithControl {
     /// Receives the largest that GRO makes.
-    pub(crate) fn new(socket: c_int) -> Self {
-        Self { socket, buffer: touched(1 << 16), control: [0; 8] }
+    pub(crate) fn new(socket: c_int, asked: &Asked) -> Self {
+        Self { socket, flags: receive_flags(asked), buffer: touched(1 << 16), control: [0; 8] }
     }
 }
 
 impl Many {
-    /// A batch of `asked.batch` datagrams.
+    /// A batch of datagrams a send call, or of those a receive call.
     pub(crate) fn new(socket: c_int, asked: &Asked, send: bool) -> Self {
-        let mut buffer = touched(asked.size * asked.batch);
+        let mut buffer = touched(asked.size * if send { asked.batch } else { asked.receive_batch });
         let mut places: Vec<libc::iovec> = buffer
             .chunks_mut(asked.size)
             .map(|chunk| libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: chunk.len() })
@@ -111,7 +118,8 @@ impl Many {
                 header
             })
             .collect();
-        Self { socket, send, _buffer: buffer, _places: places, headers }
+        let flags = if send { libc::MSG_NOSIGNAL } else { libc::MSG_WAITFORONE | receive_flags(asked) };
+        Self { socket, send, flags, _buffer: buffer, _places: places, headers }
     }
 }
 
@@ -129,7 +137,7 @@ impl Call for Receive {
     fn call(&mut self) -> io::Result<u64> {
         let (start, length): (*mut c_void, _) = (self.buffer.as_mut_ptr().cast(), self.buffer.len());
         // SAFETY: pointer and length are those of the live buffer.
-        moved(unsafe { libc::recv(self.socket, start, length, 0) })
+        moved(unsafe { libc::recv(self.socket, start, length, self.flags) })
     }
 }
 
@@ -160,7 +168,7 @@ impl Call for ReceiveWithControl {
         header.msg_control = self.control.as_mut_ptr().cast();
         header.msg_controllen = size_of_val(&self.control) as _;
         // SAFETY: the header points to the live buffer and control, with their lengths.
-        moved(unsafe { libc::recvmsg(self.socket, &raw mut header, 0) })
+        moved(unsafe { libc::recvmsg(self.socket, &raw mut header, self.flags) })
     }
 }
 
@@ -173,9 +181,9 @@ impl Call for Many {
         // SAFETY: pointer and count are those of the live headers, which point to live buffers; no time-out is given.
         let answer = unsafe {
             if self.send {
-                libc::sendmmsg(self.socket, headers, count, libc::MSG_NOSIGNAL as _)
+                libc::sendmmsg(self.socket, headers, count, self.flags as _)
             } else {
-                libc::recvmmsg(self.socket, headers, count, libc::MSG_WAITFORONE as _, std::ptr::null_mut())
+                libc::recvmmsg(self.socket, headers, count, self.flags as _, std::ptr::null_mut())
             }
         };
         let messages = usize::try_from(answer).map_err(|_| Error::last_os_error())?;

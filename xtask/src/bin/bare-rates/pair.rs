@@ -122,13 +122,14 @@ fn send(asked: &Asked, sender: &mut impl Call, shared: &Shared) -> io::Result<Co
 fn receive(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
     let mut take = || match receiver.call() {
         Ok(0) => Err(Error::from_raw_os_error(libc::ECONNRESET)),
+        Err(why) if why.kind() == ErrorKind::WouldBlock => Ok(0),
         other => other,
     };
     while shared.phase.0.load(Relaxed) == WARM_UP {
         take()?;
     }
     // The arrival with which the time begins is not within it.
-    take()?;
+    while take()? == 0 {}
     let (mut count, started_ns) = (Count::default(), now_ns());
     while shared.phase.0.load(Relaxed) != OVER {
         count.bytes += take()?;
