@@ -108,9 +108,9 @@ enum Chore {
         /// Only these cases
         #[arg(long, value_delimiter = ',', value_name = "CASE")]
         only: Vec<String>,
-        /// Set by this program where it runs itself in a network namespace
+        /// Set by this program where it runs itself in a network namespace: the folder of the built programs
         #[arg(long, hide = true)]
-        inside_namespace: bool,
+        inside_namespace: Option<PathBuf>,
     },
     /// Whether intervals hold from run to run, the same is called the same, and the slower slower
     Coverage {
@@ -192,7 +192,9 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         }
         Chore::Dist => dist::run(root).map(says),
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
-        Chore::Rates { rounds, only, inside_namespace } => rates::run(root, rounds, &only, inside_namespace),
+        Chore::Rates { rounds, only, inside_namespace } => {
+            rates::run(root, rounds, &only, inside_namespace.as_deref())
+        }
         Chore::Coverage { runs, injected, over, transports, out, record } => {
             coverage::run(root, &coverage::Asked { runs, injected, over, transports, out, record })
         }

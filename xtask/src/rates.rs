@@ -24,18 +24,19 @@ use contestant::{Place, Program};
 /// The rate of each contestant in one round, by its name.
 type Round = BTreeMap<&'static str, f64>;
 
-/// Measures and prints a table of each case; answers whether every bound holds.
+/// Measures and prints a table of each case; answers whether every bound holds. `inside` is the folder of the built
+/// programs where this program runs inside its namespace already.
 ///
 /// # Errors
 /// Where something cannot be built or run.
-pub(crate) fn run(root: &Path, rounds: usize, only: &[String], inside: bool) -> Result<bool> {
+pub(crate) fn run(root: &Path, rounds: usize, only: &[String], inside: Option<&Path>) -> Result<bool> {
     let cases = case::all(only)?;
-    let [hairpin, bare] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "bare-rates")])?;
-    if !inside {
-        return namespace::run_this_inside();
-    }
+    let Some(programs) = inside else {
+        let [hairpin, _] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "bare-rates")])?;
+        return namespace::run_this_inside(hairpin.parent().context("it stands in no folder")?);
+    };
     let scratch = process::scratch("rates")?;
-    let mut place = Place::new(hairpin, bare, &scratch)?;
+    let mut place = Place::new(programs, &scratch)?;
     let outcome = cases.iter().map(|case| measure(&mut place, case, rounds)).collect::<Result<Vec<bool>>>();
     process::remove(&scratch)?;
     Ok(outcome?.into_iter().all(|holds| holds))

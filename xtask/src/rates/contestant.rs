@@ -63,15 +63,20 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Runs of Hairpin are saved below `scratch`.
+    /// The built programs are in `programs`; runs of Hairpin are saved below `scratch`.
     ///
     /// # Errors
     /// Where there are no two CPUs.
-    pub(super) fn new(hairpin: PathBuf, bare_loop: PathBuf, scratch: &Path) -> Result<Self> {
+    pub(super) fn new(programs: &Path, scratch: &Path) -> Result<Self> {
         let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
         let cpus =
             first_cpus(&status).context("needs two CPUs (hint: taskset or the container may allow one only)")?;
-        Ok(Self { hairpin, bare_loop, out: scratch.join("run"), cpus })
+        Ok(Self {
+            hairpin: programs.join("hairpin"),
+            bare_loop: programs.join("bare-rates"),
+            out: scratch.join("run"),
+            cpus,
+        })
     }
 
     /// Runs a contestant; messages or bytes a second, as its receiver counted them.
