@@ -44,7 +44,7 @@ pub(crate) fn run(root: &Path, rounds: usize, only: &[String], inside: Option<&P
 
 /// Measures one case and prints its table; answers whether its bounds hold.
 fn measure(place: &mut Place, case: &Case, rounds: usize) -> Result<bool> {
-    println!("\n{}: {} {rounds} rounds, {}", case.name, case.question, case.unit.in_words());
+    println!("\n{}: {}; {rounds} rounds, {}", case.name, case.question, case.unit.in_words());
     let able = able(place, case);
     let mut measured: Vec<Round> = Vec::new();
     for number in 0..rounds {
@@ -70,7 +70,7 @@ fn able<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a contestant::Contestant
             None => place.rate(case, contestant).map_err(|why| format!("{why:#}")),
         };
         if let Err(why) = &tried {
-            println!("{} is left out: {why}", contestant.name);
+            println!("{} is left out: {}", contestant.name, why.lines().next().unwrap_or_default());
         }
         tried.is_ok()
     });

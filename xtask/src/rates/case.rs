@@ -78,6 +78,9 @@ const fn iperf3(arguments: &'static str) -> Contestant {
     Contestant { name: IPERF3, program: Program::Iperf3, arguments }
 }
 
+const BARE_ONE_CALL: Contestant =
+    Contestant { name: "bare loop, one call each", program: Program::BareLoop, arguments: "--transport udp" };
+
 const UDP_ONE_CALL: &str = "message-rate --transport udp --size 64 --batch 1";
 
 const CASES: &[Case] = &[
@@ -129,7 +132,7 @@ const CASES: &[Case] = &[
         contestants: &[
             hairpin("message-rate --transport udp --size 64 --batch 64"),
             bare("--transport udp --batch 64"),
-            Contestant { name: "bare loop, one call each", program: Program::BareLoop, arguments: "--transport udp" },
+            BARE_ONE_CALL,
             Contestant { name: ONE_CALL, program: Program::Hairpin, arguments: UDP_ONE_CALL },
         ],
         bounds: &[TO_BARE, Bound { to: ONE_CALL, rule: Rule::Median(1.05) }],
@@ -141,7 +144,7 @@ const CASES: &[Case] = &[
         contestants: &[
             hairpin("message-rate --transport udp --size 64 --batch 64 --option gso=on"),
             bare("--transport udp --batch 64 --gso on"),
-            Contestant { name: "bare loop, one call each", program: Program::BareLoop, arguments: "--transport udp" },
+            BARE_ONE_CALL,
             Contestant { name: ONE_CALL, program: Program::Hairpin, arguments: UDP_ONE_CALL },
         ],
         bounds: &[TO_BARE, Bound { to: ONE_CALL, rule: Rule::Median(10.0) }],
@@ -153,6 +156,11 @@ const CASES: &[Case] = &[
         contestants: &[
             hairpin("bulk --transport tcp --write-size 128KiB --option congestion=cubic"),
             bare("--transport tcp --size 131072"),
+            Contestant {
+                name: "bare loop, 1 MiB reads",
+                program: Program::BareLoop,
+                arguments: "--transport tcp --size 131072 --read-size 1048576",
+            },
             iperf3("-l 128K"),
         ],
         bounds: &[TO_IPERF3],
