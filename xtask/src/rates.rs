@@ -11,18 +11,17 @@ mod counters;
 mod judge;
 mod namespace;
 mod peer;
+mod place;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use crate::process;
 use case::Case;
-use contestant::{Place, Program};
-
-/// The rate of each contestant in one round, by its name.
-type Round = BTreeMap<&'static str, f64>;
+use contestant::{Contestant, Program};
+use judge::Round;
+use place::Place;
 
 /// Measures and prints a table of each case; answers whether every bound holds. `inside` is the folder of the built
 /// programs where this program runs inside its namespace already.
@@ -62,7 +61,7 @@ fn measure(place: &mut Place, case: &Case, rounds: usize) -> Result<bool> {
 
 /// The contestants that can run here. Each runs once, which is no round: it brings the programs into memory, and Hairpin
 /// tells its CPUs.
-fn able<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a contestant::Contestant> {
+fn able<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a Contestant> {
     let tried = case.contestants.iter().filter(|contestant| {
         let missing = contestant.program.missing();
         let tried = match missing {

@@ -1,8 +1,12 @@
 //! The bounds, on plain numbers, and the table of a case.
 
-use super::Round;
+use std::collections::BTreeMap;
+
 use super::case::{Case, Rule};
 use crate::figures::{median, median_interval};
+
+/// The rate of each contestant in one round, by its name.
+pub(super) type Round = BTreeMap<&'static str, f64>;
 
 /// The ratio of one contestant's rate to another's.
 #[derive(Clone, Copy, Debug, PartialEq)]

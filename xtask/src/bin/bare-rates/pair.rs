@@ -1,7 +1,8 @@
 //! Two processes on the CPUs asked for: the sender's loop and the receiver's loop.
 //!
-//! The sender says in shared memory when the warm-up is over and when the time is over, and goes on sending until the
-//! receiver has seen both. So both ends are at full rate at both edges of what is measured, also where datagrams are lost.
+//! The sender says in shared memory when the warm-up is over. The time begins when the receiver has seen it, which may be
+//! later where another process has its CPU, and the sender goes on sending until the receiver has seen its end. So both
+//! ends are at full rate at both edges of what is measured, also where datagrams are lost.
 
 use std::io::{self, Error, ErrorKind};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -45,6 +46,8 @@ struct Received {
     bytes: AtomicU64,
     calls: AtomicU64,
     elapsed_ns: AtomicU64,
+    /// 1 when the first measured arrival was there.
+    started: AtomicU32,
     /// 1 when the others are written.
     complete: AtomicU32,
 }
@@ -91,13 +94,14 @@ pub(crate) fn run(
 /// Sends until the receiver has seen the end; what was sent between the end of the warm-up and the end of the time.
 fn send(asked: &Asked, sender: &mut impl Call, shared: &Shared) -> io::Result<Count> {
     let (mut count, mut started_ns) = (Count::default(), now_ns());
-    let mut measured = None;
-    while shared.received.0.complete.load(Acquire) == 0 {
+    let received = &shared.received.0;
+    let (mut counts, mut measured) = (false, None);
+    while received.complete.load(Acquire) == 0 {
         for _ in 0..CALLS_BETWEEN_CLOCK_READS {
             match sender.call() {
                 Ok(bytes) => count.bytes += bytes,
                 // A receiver that has seen everything goes.
-                Err(_) if shared.received.0.complete.load(Acquire) == 1 => break,
+                Err(_) if received.complete.load(Acquire) == 1 => break,
                 Err(why) => return Err(why),
             }
             count.calls += 1;
@@ -106,9 +110,11 @@ fn send(asked: &Asked, sender: &mut impl Call, shared: &Shared) -> io::Result<Co
         match shared.phase.0.load(Relaxed) {
             WARM_UP if elapsed_ns >= asked.warmup_ms * 1_000_000 => {
                 shared.phase.0.store(MEASURED, Release);
-                (count, started_ns) = (Count::default(), now_ns());
             }
-            MEASURED if elapsed_ns >= asked.duration_ms * 1_000_000 => {
+            MEASURED if !counts && received.started.load(Acquire) == 1 => {
+                (counts, count, started_ns) = (true, Count::default(), now_ns());
+            }
+            MEASURED if counts && elapsed_ns >= asked.duration_ms * 1_000_000 => {
                 shared.phase.0.store(OVER, Release);
                 measured = Some(Count { elapsed_ns, ..count });
             }
@@ -131,11 +137,12 @@ fn receive(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
     // The arrival with which the time begins is not within it.
     while take()? == 0 {}
     let (mut count, started_ns) = (Count::default(), now_ns());
+    let received = &shared.received.0;
+    received.started.store(1, Release);
     while shared.phase.0.load(Relaxed) != OVER {
         count.bytes += take()?;
         count.calls += 1;
     }
-    let received = &shared.received.0;
     received.elapsed_ns.store(now_ns() - started_ns, Relaxed);
     received.bytes.store(count.bytes, Relaxed);
     received.calls.store(count.calls, Relaxed);
