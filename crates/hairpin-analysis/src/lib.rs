@@ -21,6 +21,7 @@ mod exchanges;
 pub mod findings;
 mod links;
 pub mod modes;
+pub mod one_way;
 pub mod open_loop;
 mod over_rounds;
 pub mod round_figures;
@@ -36,7 +37,8 @@ pub use compare::runs::{RunComparison, compare_runs};
 pub use compare::unlike::{Difference, choices_that_differ, side_in_own_namespaces, unlike};
 pub use digest::Digest;
 pub use findings::findings;
-pub use round_figures::{round_figures, stream_figures};
+pub use one_way::one_way_figures;
+pub use round_figures::round_figures;
 pub use states::States;
 pub use trace::{trace_figures, traced};
 

@@ -72,7 +72,9 @@ impl<'r> OverRounds<'r> {
         place: usize,
         of: fn(&RoundFigures) -> Option<Percentiles>,
     ) -> Option<LatencyFigures> {
-        let samples_of = |measured: &Measured| measured.flows.get(place).map_or(0, |flow| flow.figures.samples);
+        let samples_of = |measured: &Measured| {
+            measured.flows.get(place).map_or(0, |flow| flow.figures.stamped.unwrap_or(flow.figures.samples))
+        };
         // A round without an answer has percentiles of nothing.
         let of = |measured: &Measured| of(&measured.flows.get(place).filter(|_| samples_of(measured) > 0)?.figures);
         let median = |part: fn(Percentiles) -> f64| self.median(|measured| of(measured).map(part));

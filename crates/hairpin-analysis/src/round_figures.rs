@@ -3,7 +3,7 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::link::LinkRecord;
-use hairpin_model::round::{FlowRecord, Purpose};
+use hairpin_model::round::Purpose;
 use hairpin_model::samples::Samples;
 use hairpin_model::summary::{ColdStart, EARLY_EXCHANGES, Percentiles, RoundFigures};
 use hdrhistogram::Histogram;
@@ -44,6 +44,7 @@ pub fn round_figures(
     let all = samples.warm_up_latencies_ns().chain(measured.iter().copied());
     let early_exchanges_ns = all.take(exchanges).map(|latency| latency as f64).collect();
     RoundFigures {
+        stamped: None,
         drops: link.and_then(|link| drops::figures(samples, link, reliable)),
         samples: answered,
         latency_ns: percentiles(&samples.latency),
@@ -107,13 +108,6 @@ fn median_of(values: &mut [u64]) -> Option<f64> {
     let upper = *upper as f64;
     let lower = if even { below.iter().max().map_or(upper, |value| *value as f64) } else { upper };
     Some(lower.midpoint(upper))
-}
-
-/// Fills in the figures of a stream of writes of this size from what its receiver counted; other flows stay as they are.
-pub fn stream_figures(flow: &mut FlowRecord, write_size_bytes: u64) {
-    let Some(received) = &flow.received else { return };
-    flow.figures.samples = flow.ledger.received;
-    flow.figures.rate_per_s = received.goodput_bytes_per_s().unwrap_or(0.0) / write_size_bytes.max(1) as f64;
 }
 
 #[cfg(test)]

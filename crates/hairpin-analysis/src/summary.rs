@@ -17,7 +17,7 @@ use hdrhistogram::Histogram;
 use crate::open_loop::HeldUp;
 use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
-use crate::{counted, counters, exchanges, links, modes, open_loop, trace};
+use crate::{counted, counters, exchanges, links, modes, one_way, open_loop, trace};
 
 /// The summary of `case` from its rounds and from the histogram of all their latencies, where there is one; `reliable`
 /// says whether its transport promises every message.
@@ -58,6 +58,7 @@ pub(crate) fn summary(
         state: (states.count() > 0).then_some(StateShare { index: over_rounds.state, share: over_rounds.share }),
         other_states: others.collect(),
         flows: flows.collect(),
+        goodput_of_all_bytes_per_s: over_rounds.median(one_way::goodput).filter(|_| case.flows.len() > 1),
         ends: ends(case, &measured),
         valid: why_invalid.is_empty(),
         why_invalid,
@@ -78,7 +79,7 @@ fn flow_summary(
     let record = |measured: &Measured| measured.flows.get(place).cloned().unwrap_or_default();
     let latencies_of = |of: fn(&RoundFigures) -> Option<Percentiles>| over_rounds.latencies(place, of);
     let has_answers = flow.direction == Direction::RoundTrip;
-    let latency_ns = latencies_of(|figures| Some(figures.latency_ns)).filter(|_| has_answers).unwrap_or_default();
+    let latency_ns = latencies_of(|figures| Some(figures.latency_ns)).unwrap_or_default();
     FlowSummary {
         flow: flow.clone(),
         samples: measured.iter().map(|measured| record(measured).figures.samples).sum(),
@@ -86,7 +87,6 @@ fn flow_summary(
         service_ns: latencies_of(|figures| figures.service_ns),
         lateness_ns: latencies_of(|figures| figures.lateness_ns),
         rate_per_s: over_rounds.median(|measured| Some(record(measured).figures.rate_per_s)),
-        goodput_bytes_per_s: over_rounds.median(|measured| record(measured).received?.goodput_bytes_per_s()),
         setup_ns: over_rounds.median(|measured| Some(record(measured).setup_ns as f64)),
         first_message_ns: over_rounds
             .median(|measured| has_answers.then(|| record(measured).first_message_ns as f64)),
@@ -94,6 +94,8 @@ fn flow_summary(
         curve: latencies.map(curve).unwrap_or_default(),
         modes: latencies.map(modes::modes).unwrap_or_default(),
         exchanges: exchanges::figures(flow, over_rounds, latency_ns),
+        one_way: one_way::figures(place, flow, over_rounds),
+        over_time: one_way::over_time(place, flow, measured),
     }
 }
 
@@ -124,7 +126,7 @@ fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> Rou
         max_ns: latency.max,
         rate_per_s: flow.figures.rate_per_s,
         lost: flow.ledger.sent.saturating_sub(flow.ledger.received),
-        goodput_bytes_per_s: flow.received.as_ref().and_then(|received| received.goodput_bytes_per_s()),
+        goodput_bytes_per_s: one_way::goodput(measured),
     }
 }
 

@@ -20,6 +20,13 @@ pub trait Clock {
 
     /// Returns as soon after that moment as it can; at once where it has passed.
     fn sleep_until(&self, until_ns: u64);
+
+    /// The same without sleep.
+    fn spin_until(&self, until_ns: u64) {
+        while self.now_ns() < until_ns {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// A sleep ends this long before its time, and the rest is spun: waking takes tens of microseconds, in ns.
@@ -114,9 +121,7 @@ impl Clock for RealClock {
         if left_ns > SPUN_NS {
             std::thread::sleep(Duration::from_nanos(left_ns - SPUN_NS));
         }
-        while self.now_ns() < until_ns {
-            std::hint::spin_loop();
-        }
+        self.spin_until(until_ns);
     }
 }
 
@@ -162,6 +167,10 @@ impl Clock for ManualClock {
 
     fn sleep_until(&self, until_ns: u64) {
         self.0.fetch_max(until_ns, Ordering::Relaxed);
+    }
+
+    fn spin_until(&self, until_ns: u64) {
+        self.sleep_until(until_ns);
     }
 }
 

@@ -14,8 +14,9 @@ use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::Direction;
 use hairpin_model::link::{LinkRecord, PacketCounts};
+use hairpin_model::one_way::{Sent, Times};
 use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::samples::Samples;
+use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
 use hairpin_model::trace::{End, RoundTrace};
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
@@ -25,11 +26,12 @@ use crate::control::Control;
 use crate::ends::client::{Client, ClientEnd, OneWayEnd};
 use crate::ends::start::Server;
 use crate::ends::{Host, opening};
+use crate::joins::Joins;
 use crate::keep_awake;
 use crate::links::LinkEnd;
 use crate::links::namespace;
 use crate::links::traces::Traces;
-use crate::loads::tally::Tally;
+use crate::loads::tally::{self, LinkLosses};
 use crate::path::{Link, LinkSetup, OwnNamespace};
 use crate::placement::{Cpus, place};
 use crate::store::Folder;
@@ -54,6 +56,8 @@ pub struct Engine {
     pub traces: Traces,
     /// The run folder, where rounds over a link are to keep the relay's log; `None` keeps none.
     pub link_logs: Option<Folder>,
+    /// Rounds here are one flow of several; `None` of whole rounds.
+    pub joins: Option<Joins>,
 }
 
 impl Engine {
@@ -71,6 +75,7 @@ impl Engine {
             stop,
             traces: Traces::default(),
             link_logs: None,
+            joins: None,
         })
     }
 
@@ -119,9 +124,19 @@ impl Engine {
     }
 
     fn run_with(&self, number: u32, order: &RoundOrder, serve: impl Serve) -> Finished {
+        self.record(number, order, || attempt(self, number, order, serve))
+    }
+
+    /// What comes of a round that is run by `attempt`.
+    pub(crate) fn record(
+        &self,
+        number: u32,
+        order: &RoundOrder,
+        attempt: impl FnOnce() -> Result<Done, Failure>,
+    ) -> Finished {
         self.wait_until(order.not_before_ns);
         let started_ns = self.elapsed_ns();
-        let attempt = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(self, number, order, serve)));
+        let attempt = std::panic::catch_unwind(AssertUnwindSafe(attempt));
         let attempt = attempt.unwrap_or_else(|_| Err(panicked()));
         // Freed again: what happens between rounds must not wait for the CPU of one end.
         let freed = place(None, &self.cpus.allowed).map_err(|error| opening::unplaced(None, &error));
@@ -159,34 +174,78 @@ trait Serve: FnOnce(&Host) -> Result<Server, Failure> {}
 impl<F: FnOnce(&Host) -> Result<Server, Failure>> Serve for F {}
 
 /// A round that ran.
-struct Done {
-    measured: Measured,
-    /// None of a flow that goes one way.
-    samples: Option<Samples>,
-    trace: Option<Traced>,
+pub(crate) struct Done {
+    pub(crate) measured: Measured,
+    /// None of a flow whose messages carry no times.
+    pub(crate) samples: Option<Samples>,
+    pub(crate) trace: Option<Traced>,
 }
 
 /// A trace, and its packets as a pcapng file where they were captured.
-type Traced = (RoundTrace, Option<Vec<u8>>);
+pub(crate) type Traced = (RoundTrace, Option<Vec<u8>>);
 
 /// One round: fresh ends, a fresh connection, then the client's load.
 fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) -> Result<Done, Failure> {
     let transport = opening::transport(&order.case.flow().transport)?;
     let card = transport.card();
-    let awake = match order.case.ends.cpu_idle {
-        CpuIdle::Deep => None,
-        CpuIdle::Shallow => Some(keep_awake::keep_awake().map_err(|error| not_awake(&error))?),
-    };
-    // The link and the server start before this thread is pinned: they inherit where they may run.
-    let mut link = Link::open(&engine.link_setup(), number, order, &card)?;
-    let own = OwnNamespace::open(&order.case)?;
-    let own_path = own.as_ref().map(OwnNamespace::path);
-    let namespace_of =
-        |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned()).or_else(|| own_path.clone());
-    let (client, server) = (namespace_of(Link::client_namespace), namespace_of(Link::server_namespace));
-    if !order.case.sysctls.is_empty() {
-        [&client, &server].into_iter().flatten().try_for_each(|path: &PathBuf| namespace::set(order, path))?;
+    if order.case.flows.len() > 1 {
+        return Err(Failure {
+            cause: format!("a round of {} flows needs a process for each", order.case.flows.len()),
+            hint: "run it apart".to_owned(),
+        });
     }
+    if let Some(joins) = &engine.joins {
+        let namespaces = [joins.client.clone(), joins.server.clone()];
+        return one_flow(engine, order, (transport, &card), &mut None, namespaces, serve);
+    }
+    let mut path = Prepared::open(engine, number, order)?;
+    let namespaces = path.namespaces.clone();
+    one_flow(engine, order, (transport, &card), &mut path.link, namespaces, serve)
+}
+
+/// What a round has before its ends: the path between them, and CPUs that are kept awake.
+pub(crate) struct Prepared {
+    pub(crate) link: Option<Link>,
+    /// The network namespaces of the client and of the server, where they have one.
+    pub(crate) namespaces: [Option<PathBuf>; 2],
+    // Both end with the round.
+    _own: Option<OwnNamespace>,
+    _awake: Option<keep_awake::KeptAwake>,
+}
+
+impl Prepared {
+    /// Opens the path, before the calling thread is pinned: the link and the server inherit where they may run.
+    ///
+    /// # Errors
+    /// The kernel refuses a part of it.
+    pub(crate) fn open(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Self, Failure> {
+        let card = opening::transport(&order.case.flow().transport)?.card();
+        let awake = match order.case.ends.cpu_idle {
+            CpuIdle::Deep => None,
+            CpuIdle::Shallow => Some(keep_awake::keep_awake().map_err(|error| not_awake(&error))?),
+        };
+        let link = Link::open(&engine.link_setup(), number, order, &card)?;
+        let own = OwnNamespace::open(&order.case)?;
+        let own_path = own.as_ref().map(OwnNamespace::path);
+        let namespace_of =
+            |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned()).or_else(|| own_path.clone());
+        let namespaces = [namespace_of(Link::client_namespace), namespace_of(Link::server_namespace)];
+        if !order.case.sysctls.is_empty() {
+            namespaces.iter().flatten().try_for_each(|path: &PathBuf| namespace::set(order, path))?;
+        }
+        Ok(Self { link, namespaces, _own: own, _awake: awake })
+    }
+}
+
+/// A round of one flow: fresh ends in these network namespaces, the client's first.
+fn one_flow(
+    engine: &Engine,
+    order: &RoundOrder,
+    (transport, card): (&'static dyn Transport, &Card),
+    link: &mut Option<Link>,
+    [client, server]: [Option<PathBuf>; 2],
+    serve: impl Serve,
+) -> Result<Done, Failure> {
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace };
     let mut server = match card.answered_by {
         AnsweredBy::Kernel => None,
@@ -197,47 +256,88 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
         host: &host(client),
         order,
         transport,
-        card: &card,
+        card,
         server: server.as_mut(),
-        link: &mut link,
+        link,
+        joins: engine.joins.as_ref(),
         stop: &engine.stop,
     };
     let done = match order.case.flow().direction {
-        Direction::RoundTrip => client.run().map(|ended| done(order, &card, ended)),
-        Direction::Up | Direction::Down => client.run_one_way().map(|ended| one_way_done(order, &card, ended)),
+        Direction::RoundTrip => client.run().map(|ended| done(order, card, ended)),
+        Direction::Up | Direction::Down => client.run_one_way().map(|ended| one_way_done(order, card, ended)),
     };
-    drop(awake);
     done.map_err(|failure| explained(failure, server.as_mut(), link.take()))
 }
 
 /// The record of a round whose flow went one way: each end counted what it saw.
 fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
-    let OneWayEnd { setup_ns, report, noise, server, streamed, interrupted, link } = ended;
-    let [client, of_server] = streamed;
+    let OneWayEnd { setup_ns, report, noise, server, streamed: [client, of_server], interrupted, link } = ended;
+    let [of_client, of_server] = [
+        tally::OneWayEnd { counted: &client, facts: &report.facts },
+        tally::OneWayEnd { counted: &of_server, facts: &server.facts },
+    ];
     let (sender, receiver) =
-        if order.case.flow().direction == Direction::Up { (client, of_server) } else { (of_server, client) };
-    let tally = Tally {
-        sent: sender.sent,
-        received: receiver.received,
-        duplicated: receiver.duplicated,
-        warm_up_sent: sender.warm_up_sent,
-        warm_up_received: receiver.warm_up_received,
-        ..Tally::default()
+        if order.case.flow().direction == Direction::Up { (of_client, of_server) } else { (of_server, of_client) };
+    let link_lost = link.as_ref().map_or_else(LinkLosses::default, |link| LinkLosses {
+        measured: link.lost_messages.values().sum(),
+        in_warm_up: link.lost_in_warm_up,
+    });
+    let ledger = tally::one_way_ledger(card.reliable, sender, receiver, link_lost);
+    let (from, to) = (sender.counted, receiver.counted);
+    let pacing = from.departures.as_ref().and_then(|sent| sent.pacing).or(to.arrivals_apart);
+    let samples = one_way_samples(&to.times, &from.times);
+    let flow = FlowRecord {
+        ledger,
+        setup_ns,
+        samples_kept: samples.as_ref().map_or(0, |samples| samples.kept() as u64),
+        received: to.arrivals.clone(),
+        sent: from.departures.clone().map(|sent| Sent { pacing, ..sent }),
+        ..FlowRecord::default()
     };
-    let link_lost = link.as_ref().map(|link| &link.lost_messages);
-    let ledger = tally.ledger(card.reliable, &report.facts, &server.facts, link_lost);
-    let duration_ns = receiver.arrivals.as_ref().map_or(0, |arrivals| arrivals.over_ns);
-    let flow = FlowRecord { ledger, setup_ns, received: receiver.arrivals, ..FlowRecord::default() };
+    let duration_ns = to.arrivals.as_ref().map_or(0, |arrivals| arrivals.over_ns);
     let measured = Measured {
         flows: vec![flow],
         duration_ns,
-        ends: vec![report, EndReport { role: End::Server, ..server }],
+        ends: vec![report.clone(), EndReport { role: End::Server, ..server.clone() }],
         noise,
         link: link.map(|link| link.record),
         interrupted,
         ..Measured::default()
     };
-    Done { measured, samples: None, trace: None }
+    Done { measured, samples, trace: None }
+}
+
+/// The samples of a one-way load, from what its receiver and its sender reported; none where no message carried its time.
+fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
+    let histogram = |times: &Times| {
+        let mut counts = latency_histogram();
+        for (value, count) in &times.counts {
+            // A report may say anything: what is out of bounds is at the bound.
+            counts.saturating_record_n((*value).clamp(1, LONGEST_NS), *count);
+        }
+        counts
+    };
+    let began_ns = received.rows.iter().map(|row| row[1]).min();
+    if received.counts.is_empty() {
+        return None;
+    }
+    let column = |of: fn(&[u64; 3], u64) -> u64| {
+        received.rows.iter().map(|row| of(row, began_ns.unwrap_or(0))).collect::<Vec<u64>>()
+    };
+    let (sequence, due_ns) = (column(|row, _| row[0]), column(|row, began_ns| row[1].saturating_sub(began_ns)));
+    let latency = histogram(received);
+    Some(Samples {
+        warm_up: 0,
+        sequence,
+        sent_ns: due_ns.clone(),
+        due_ns,
+        received_ns: column(|row, began_ns| row[2].saturating_sub(began_ns)),
+        fate: vec![Fate::Received; received.rows.len()],
+        measured: latency.len(),
+        latency,
+        service: None,
+        lateness: (!sent.counts.is_empty()).then(|| histogram(sent)),
+    })
 }
 
 /// The record of a round that ran.

@@ -10,6 +10,7 @@ use hairpin_link::stages::delay::Order;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::digest::digest;
+use hairpin_model::flow::{self, Flow};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Failure, RoundOrder};
 
@@ -85,8 +86,7 @@ impl Link {
             clock: setup.clock,
             cpu: setup.cpus.cpu_for_relay(case.ends.placement),
             allowed_cpus: setup.cpus.allowed.clone(),
-            messages: (!card.reliable)
-                .then(|| numbered(case.flow().load.size_bytes(), case.flow().load.reply_size_bytes())),
+            messages: (!card.reliable).then(|| numbered(case.flow())),
             log: log.as_ref().zip(shown).map(|(file, name)| LogTo::opened(file, name)),
         };
         let running = RunningLink::start(setup.server_program, &link_order)?;
@@ -166,8 +166,15 @@ fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>
     Ok(Some((name, file)))
 }
 
-/// Where the number stands in a message and in its answer: see [`crate::loads::message`].
-fn numbered(size_bytes: u64, reply_size_bytes: u64) -> Numbered {
+/// Where the number stands in a message and in its answer: see [`crate::loads::message`], and of a one-way load
+/// [`crate::loads::driver::phase`].
+fn numbered(flow: &Flow) -> Numbered {
     let bytes = |size: u64| usize::try_from(size.min(8)).expect("at most 8");
-    Numbered { message_bytes: bytes(size_bytes), answer_bytes: bytes(size_bytes.min(reply_size_bytes)) }
+    let (size, reply) = (flow.load.size_bytes(), flow.load.reply_size_bytes());
+    let one_way = match flow.direction {
+        flow::Direction::RoundTrip => None,
+        flow::Direction::Up => Some(hairpin_link::Direction::Up),
+        flow::Direction::Down => Some(hairpin_link::Direction::Down),
+    };
+    Numbered { message_bytes: bytes(size), answer_bytes: bytes(size.min(reply)), one_way }
 }

@@ -14,7 +14,7 @@ use crate::experiment::{Done, Experiment, Forecast, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::quantity::SECOND_NS;
-use crate::sequence::{self, Blocks};
+use crate::sequence::{self, Blocks, Planned};
 use crate::shared::{self, LASTS};
 
 /// What an ordinary experiment lasts, in ns.
@@ -160,6 +160,9 @@ impl Experiment {
         let (planned, skipped) = (self.plan)(knobs, capabilities)?;
         let block_ns = estimate::block_ns(&planned, capabilities);
         let Some(blocks) = budget.next(done, block_ns) else {
+            if let Some(step) = self.refined(&budget, knobs, capabilities, &planned, done)? {
+                return Ok(step);
+            }
             return Ok(if traces { evidence::step(&planned, done.rounds, capabilities, seed) } else { Step::Done });
         };
         let rounds = sequence::orders(&planned, blocks, seed, common)?;
@@ -173,6 +176,30 @@ impl Experiment {
         }
         let cases = planned.into_iter().map(|planned| planned.case).collect();
         Ok(Step::Run { cases, rounds, skipped, forecast })
+    }
+}
+
+impl Experiment {
+    /// The rounds of the cases that the results ask for; `None` where they ask for none.
+    fn refined(
+        &self,
+        budget: &Budget,
+        knobs: &Knobs,
+        capabilities: &HostCapabilities,
+        planned: &[Planned],
+        done: &Done<'_>,
+    ) -> Result<Option<Step>, Refused> {
+        let Some(refine) = self.refine else { return Ok(None) };
+        let more = refine(knobs, capabilities, planned, done.rounds)?;
+        if more.is_empty() {
+            return Ok(None);
+        }
+        // As many rounds of each as of those before, one after another.
+        let count = u32::try_from(budget.blocks.unwrap_or(budget.fewest_blocks)).unwrap_or(u32::MAX);
+        let blocks = Blocks { first: done.timed_blocks(), count, ..Blocks::default() };
+        let rounds = sequence::orders(&more, blocks, knobs.seed()?, shared::common(knobs))?;
+        let cases = more.into_iter().map(|planned| planned.case).collect();
+        Ok(Some(Step::Run { cases, rounds, skipped: Vec::new(), forecast: Forecast::default() }))
     }
 }
 

@@ -59,8 +59,10 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
         floor_ns(case, capabilities).saturating_add(travel_ns).saturating_add(bytes.saturating_mul(BYTE_NS));
     // Saturates, and an estimate needs no more.
     let each_ns = match case.flow().load {
-        Load::Paced { rate_per_s, .. } => (SECOND_NS as f64 / rate_per_s) as u64,
-        Load::Stream { .. } => {
+        Load::Paced { rate_per_s, .. } | Load::Offered { offered_per_s: rate_per_s, .. } => {
+            (SECOND_NS as f64 / rate_per_s) as u64
+        }
+        Load::Messages { .. } | Load::Stream { .. } => {
             WRITE_NS.saturating_add(bytes.saturating_mul(BYTE_NS)).saturating_mul(case.flow().wires())
         }
         Load::PingPong { .. } | Load::Exchange { .. } => round_trip_ns,
@@ -72,8 +74,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     // The connection takes a way there and back too, and so does its end.
     let link_ns = if case.is_emulated() { links::START_NS.saturating_add(travel_ns.saturating_mul(2)) } else { 0 };
     let messages_ns = extents.map(takes_ns).into_iter().fold(0, u64::saturating_add);
-    let drain_ns =
-        if matches!(case.flow().load, Load::Stream { .. }) { links::drain_ns(case, capabilities) } else { 0 };
+    let drain_ns = if case.flow().load.is_one_way() { links::drain_ns(case, capabilities) } else { 0 };
     let connections_ns = CONNECTION_NS.saturating_mul(u64::from(case.flow().connections));
     [connections_ns, link_ns, messages_ns, drain_ns].into_iter().fold(OVERHEAD_NS, u64::saturating_add)
 }

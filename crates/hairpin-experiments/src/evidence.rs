@@ -50,7 +50,7 @@ const MOST_WRITES: u64 = 20_000;
 pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
     let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card);
     let may_wait = match case.flow().load {
-        Load::PingPong { .. } | Load::Stream { .. } => false,
+        Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,
         Load::Paced { rate_per_s, .. } => interval_ns(rate_per_s) < ALONE_NS,
         Load::Exchange { .. } => true,
     };
@@ -139,7 +139,7 @@ fn count(case: &Case, card: &Card, travel_ns: u64) -> Option<(u64, u64)> {
             let window_ns = window_ns(case, exchange, card, travel_ns);
             Some((exchanges(exchange, window_ns), window_ns))
         }
-        Load::PingPong { .. } | Load::Stream { .. } => None,
+        Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => None,
     }
 }
 

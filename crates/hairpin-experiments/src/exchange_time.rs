@@ -158,6 +158,7 @@ mod tests {
             is_reference: true,
             in_survey: true,
             many_connections: false,
+            sends_files: false,
             waitings: Waiting::ALL,
             options,
         }

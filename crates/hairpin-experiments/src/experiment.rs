@@ -21,7 +21,12 @@ pub struct Experiment {
     pub knobs: &'static [Knob],
     /// The rounds of a block. The same arguments always give the same answer.
     pub plan: fn(&Knobs, &HostCapabilities) -> Result<Planning, Refused>,
+    /// More cases that the results ask for, once those planned before are done; none in most experiments.
+    pub refine: Option<Refine>,
 }
+
+/// From the knobs, what was planned first and what is done to the cases that follow; none ends the experiment.
+pub type Refine = fn(&Knobs, &HostCapabilities, &[Planned], &[RoundRecord]) -> Result<Vec<Planned>, Refused>;
 
 /// The rounds of a block in the order of the plan, and what cannot run.
 pub type Planning = (Vec<Planned>, Vec<Skipped>);

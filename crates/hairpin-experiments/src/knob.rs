@@ -71,6 +71,10 @@ pub enum KnobKind {
         /// Greatest, a second.
         max_per_s: f64,
     },
+    /// The same, or this word.
+    RateOr(&'static str, f64),
+    /// When messages are due: `fixed`, `poisson` or `burst=N`.
+    Arrivals,
     /// A number of messages or a duration, or this word.
     ExtentOr(&'static str),
     /// An injected fault.
@@ -109,7 +113,9 @@ impl KnobKind {
             Self::Duration { min_ns, max_ns } => Value::Whole(quantity::duration_ns(text, min_ns, max_ns)?),
             Self::Share => Value::Real(quantity::share(text)?),
             Self::Rate { max_per_s } => Value::Real(quantity::rate_per_s(text, max_per_s)?),
-            Self::ExtentOr(word) if text == word => Value::Chosen,
+            Self::RateOr(word, _) | Self::ExtentOr(word) if text == word => Value::Chosen,
+            Self::RateOr(_, max_per_s) => Value::Real(quantity::rate_per_s(text, max_per_s)?),
+            Self::Arrivals => Value::Arrivals(text.parse().map_err(quantity::not_arrivals)?),
             Self::ExtentOr(_) => Value::Extent(quantity::extent(text)?),
             Self::InjectedFault => Value::InjectedFault(quantity::injected_fault(text)?),
             Self::Writes => Value::Writes(text.parse()?),

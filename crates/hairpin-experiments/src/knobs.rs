@@ -83,6 +83,12 @@ impl Knobs {
         self.read(name).contains(&Value::Every)
     }
 
+    /// Whether its word for a value that is chosen case by case was given, or is the default.
+    #[must_use]
+    pub fn has_chosen(&self, name: &str) -> bool {
+        self.read(name).contains(&Value::Chosen)
+    }
+
     /// Whether a switch is on.
     ///
     /// # Panics

@@ -4,7 +4,7 @@ use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
 use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, Waiting};
 use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::flow::{Direction, Load};
+use hairpin_model::flow::{Direction, Load, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
 
@@ -19,7 +19,7 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
     waiting(case, card)?;
     match &case.flow().load {
         Load::Exchange { exchange, .. } => small_writes(case, exchange, card)?,
-        Load::Stream { .. } => stream(case, card)?,
+        Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => one_way(case, card)?,
         Load::PingPong { .. } | Load::Paced { .. } => {}
     }
     match card.answered_by {
@@ -67,40 +67,73 @@ fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
     Err(why(format!("it has no waiting mode `{}`", case.ends.waiting), format!("use {}", taken.join(" or "))))
 }
 
-/// The least bytes of a message of a stream: its number and its phase, so that the receiver can tell which it is.
-const NUMBERED_BYTES: u64 = 9;
+/// The header of a numbered message: [`number`](../../hairpin-engine/src/loads/driver/phase.rs).
+const NUMBERED_BYTES: u64 = 8;
 
-/// One-way loads wait for many wires at once, and count what both ends saw.
-fn stream(case: &Case, card: &Card) -> Result<(), WhyNot> {
+/// What a load without answers needs.
+fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
+    let flow = case.flow();
     if card.answered_by == AnsweredBy::Kernel {
         return Err(why("the kernel answers each message, so no program receives a stream", "omit this transport"));
     }
     if case.ends.waiting == Waiting::Block {
-        return Err(why(
-            "a one-way load waits for all connections at once, so it cannot block in one",
-            "use --waiting poll or spin",
-        ));
+        if !card.waitings.contains(&Waiting::Poll) {
+            return Err(why("it cannot wait for room, so a one-way load must spin", "use --waiting spin"));
+        }
+        if flow.wires() > 1 {
+            return Err(why(
+                "an end that blocks waits for one connection only",
+                "use --waiting poll, or one connection",
+            ));
+        }
     }
-    if case.ends.waiting == Waiting::Spin && card.waitings.contains(&Waiting::Poll) {
-        return Err(why("it cannot be polled, so it can only spin", "use --waiting poll"));
-    }
-    if card.boundaries && case.flow().load.size_bytes() < NUMBERED_BYTES {
+    if card.boundaries && flow.load.size_bytes() < NUMBERED_BYTES {
         let reason = format!("it needs messages of at least {NUMBERED_BYTES} B to number them");
-        return Err(why(reason, "use a larger --write-size"));
+        return Err(why(reason, "use larger messages"));
     }
-    if case.flow().connections > 1 && !card.many_connections {
-        return Err(why("it carries one connection only", "use --connections 1"));
+    if flow.connections > 1 && !card.many_connections {
+        return Err(why("it carries one connection only", "use one connection"));
     }
-    if case.is_emulated() && !card.reliable {
+    if (flow.wires() > 1 || case.flows.len() > 1) && case.is_emulated() && !card.reliable {
         return Err(why(
-            "Hairpin cannot yet tell which of its messages a link lost in a one-way load",
-            "omit --link, or use tcp",
+            "messages of several connections cannot be told apart on a link",
+            "use one connection in one direction, or omit --link",
         ));
+    }
+    if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {
+        return Err(why("each direction has processes of its own", "use --ends processes, or one direction"));
     }
     if case.injected_fault.is_some() {
         return Err(why("a fault is injected before an answer, and a one-way load has no answers", "use round-trip"));
     }
-    Ok(())
+    match &flow.load {
+        Load::Stream { source: Source::File, .. } => from_a_file(card),
+        Load::Offered { pacing, .. } => paced(case, *pacing, card),
+        _ => Ok(()),
+    }
+}
+
+fn from_a_file(card: &Card) -> Result<(), WhyNot> {
+    if card.sends_files {
+        return Ok(());
+    }
+    Err(why("it cannot send from a file", "use tcp, unix-stream or pipe, or --source memory"))
+}
+
+fn paced(case: &Case, pacing: Pacing, card: &Card) -> Result<(), WhyNot> {
+    let share_a_cpu = case.ends.placement == Placement::SameCpu;
+    match pacing {
+        Pacing::Kernel if !card.options.contains(&OptionName::PacingRate) => Err(why(
+            "the kernel paces TCP only: of other transports the queue discipline `fq` would, which no loopback and no emulated \
+             link has",
+            "use --pacing sleep+spin",
+        )),
+        Pacing::Spin if share_a_cpu => Err(why(
+            "both ends share one CPU, so a sender that spins would keep the receiver off it",
+            "use --placement cross-cpu, or --pacing sleep+spin",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The kernel turns the message round on the CPU that sent it: there is no second end to place or to change.

@@ -4,7 +4,6 @@
 //! comparison may pair them.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::Direction;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -101,7 +100,6 @@ pub fn interleaved(templates: &[RoundOrder], first_block: u32, blocks: u32, seed
 
 /// The round of one case, in block 0.
 pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
-    let has_samples = planned.case.flow().direction == Direction::RoundTrip;
     RoundOrder {
         case: planned.case.clone(),
         purpose: Purpose::Timed,
@@ -110,7 +108,7 @@ pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
         warm_up: planned.warm_up,
         timeout_ns: planned.timeout_ns,
         deadline_ns: planned.deadline_ns,
-        keep_samples: if has_samples { common.keep_samples } else { 0 },
+        keep_samples: common.keep_samples,
         allow_unmet_options: common.allow_unmet_options,
         port: common.port,
         not_before_ns: 0,

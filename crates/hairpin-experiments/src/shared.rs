@@ -11,6 +11,7 @@ use hairpin_model::sysctls::Sysctls;
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
+use crate::one_way;
 use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS};
 use crate::selection;
 use crate::sequence::{Common, MOST_CASES};
@@ -114,6 +115,7 @@ pub const FAULT_IN_REPLICATE: Knob = Knob::new("replicate-fault", "FAULT", KnobK
 #[derive(Clone, Debug, PartialEq)]
 pub struct Circumstances {
     waitings: Vec<Waiting>,
+    waitings_given: bool,
     placements: Vec<Placement>,
     placements_given: bool,
     ends: Vec<EndKind>,
@@ -150,6 +152,7 @@ impl Circumstances {
         let trials = OptionName::ALL.iter().copied().filter(|name| every_option && tried(*name));
         Ok(Self {
             waitings: knobs.choices("waiting", Waiting::ALL),
+            waitings_given: !knobs.values::<Waiting>("waiting").is_empty() || knobs.has_every("waiting"),
             placements: knobs.choices("placement", Placement::ALL),
             placements_given: knobs.is_given("placement"),
             ends: knobs.choices("ends", EndKind::ALL),
@@ -172,7 +175,7 @@ impl Circumstances {
     /// [`Refused`] where there would be more than [`MOST_CASES`].
     pub fn refuse_too_many(&self, own: &[usize]) -> Result<(), Refused> {
         let shared = [
-            self.waitings.len(),
+            self.waitings.len().max(1),
             self.placements.len(),
             self.ends.len(),
             self.links.len(),
@@ -205,7 +208,11 @@ impl Circumstances {
             each(&cases, values, |case, value| case.sysctls = case.sysctls.clone().and(value))
         });
         let cases = each(&cases, &self.options_for(card), |case, options| case.flow_mut().options = options);
-        let cases = each(&cases, &self.waitings, |case, waiting| case.ends.waiting = waiting);
+        let cases = if self.waitings_given {
+            each(&cases, &self.waitings, |case, waiting| case.ends.waiting = waiting)
+        } else {
+            cases.into_iter().map(|case| case.with(|case| case.ends.waiting = one_way::waiting(case, card))).collect()
+        };
         let mut cases = each(&cases, &self.placements, |case, placement| case.ends.placement = placement);
         cases.retain(|case| self.placements_given || has_default_placement(case, card));
         each(&cases, &self.ends, |case, ends| case.ends.kind = selection::ends(card, ends, self.ends_given))

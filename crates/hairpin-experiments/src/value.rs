@@ -1,8 +1,9 @@
 //! A knob's value, read from its text once.
 
+use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{CpuIdle, EndKind, InjectedFault, Placement, Waiting};
 use hairpin_model::exchange::{Remedy, Writes};
-use hairpin_model::flow::Direction;
+use hairpin_model::flow::{Direction, Pacing, Source, Ways};
 use hairpin_model::options::Options;
 use hairpin_model::round::Extent;
 use hairpin_model::sysctls::Sysctls;
@@ -30,6 +31,8 @@ pub enum Value {
     Options(Options),
     /// A kernel setting with each of its values.
     Sysctl(Vec<Sysctls>),
+    /// When messages are due.
+    Arrivals(Arrivals),
     /// An injected fault.
     InjectedFault(InjectedFault),
     /// The writes of a request.
@@ -55,6 +58,7 @@ macro_rules! of_knob {
 }
 
 of_knob!(
+    Arrivals(Arrivals),
     Switch(bool),
     Name(String),
     Whole(u64),
@@ -82,4 +86,4 @@ impl OfKnob for Vec<Sysctls> {
     }
 }
 
-word_of_knob!(Waiting, Placement, EndKind, CpuIdle, Direction);
+word_of_knob!(Waiting, Placement, EndKind, CpuIdle, Direction, Pacing, Source, Ways);

@@ -96,6 +96,8 @@ pub struct Card {
     pub in_survey: bool,
     /// A listener accepts more than one connection.
     pub many_connections: bool,
+    /// It sends from a file by sendfile(2).
+    pub sends_files: bool,
     /// The waitings that it supports.
     pub waitings: &'static [crate::case::Waiting],
     /// The options that can be asked of it.
@@ -139,6 +141,7 @@ impl Card {
         is_reference: false,
         in_survey: true,
         many_connections: false,
+        sends_files: false,
         waitings: crate::case::Waiting::ALL,
         options: &[],
     };

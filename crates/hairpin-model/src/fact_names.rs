@@ -33,6 +33,10 @@ fact_names! {
         DELIVERED_CE = "tcp_info.delivered_ce",
         /// Messages thrown away because the receive buffer was full (`SK_MEMINFO_DROPS`).
         SOCKET_DROPS = "socket.drops",
+        /// Sends with `MSG_ZEROCOPY` that are complete; present with the option `zerocopy`, as is the next.
+        ZEROCOPY_COMPLETED = "zerocopy.completed",
+        /// Those of them whose bytes the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`).
+        ZEROCOPY_COPIED = "zerocopy.copied",
         /// Connections or datagrams that came before the client and did not know the round's hello.
         IGNORED = "hello.ignored",
         /// Times that a sleeping end of `shm` was woken by its time-out and not by its peer.
@@ -56,6 +60,12 @@ fact_names! {
         /// Datagrams thrown away because the receive buffer was full (`Udp: RcvbufErrors`). The socket's own counter adds
         /// wrong checksums to them.
         UDP_BUFFER_ERRORS = "snmp.UdpRcvbufErrors",
+        /// Packets that queue disciplines of this end's network namespace dropped during a one-way load (`TCA_STATS2`), of all
+        /// programs in it.
+        QDISC_DROPS = "namespace.qdisc_drops",
+        /// Packets that were received and dropped by devices of this end's network namespace during a one-way load
+        /// (/proc/net/dev), of all programs in it.
+        DEVICE_DROPS = "namespace.device_drops",
     }
     /// Quantities: the median over rounds counts.
     QUANTITIES {

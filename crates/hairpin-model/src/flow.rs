@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::arrivals::Arrivals;
 use crate::exchange::Exchange;
+use crate::fields::is_default;
 use crate::options::Options;
 use crate::quantities::{exact_bytes, exact_duration};
 use crate::words;
@@ -22,6 +24,42 @@ words! {
 impl Direction {
     /// Those of a load without answers, the first of [`Direction::ALL`].
     pub const ONE_WAY: &'static [Self] = Self::ALL.split_at(2).0;
+}
+
+words! {
+    /// Which ways bytes go.
+    pub enum Ways: "direction" {
+        /// From the client to the server.
+        Up = "up",
+        /// From the server to the client.
+        Down = "down",
+        /// Both at once, each on connections of its own.
+        Both = "both",
+    }
+}
+
+words! {
+    /// Where the bytes of a stream come from.
+    #[derive(Default)]
+    pub enum Source: "source" {
+        /// The sender's memory: each write is a copy.
+        #[default]
+        Memory = "memory",
+        /// A file in the page cache, by sendfile(2): the kernel takes the pages themselves.
+        File = "file",
+    }
+}
+
+words! {
+    /// How a sender keeps to the times at which messages are due.
+    pub enum Pacing: "pacing method" {
+        /// It sleeps until shortly before the time and repeats a look at the clock for the rest.
+        SleepSpin = "sleep+spin",
+        /// It looks at the clock again and again.
+        Spin = "spin",
+        /// It writes as fast as the kernel takes it, and TCP paces what leaves (`SO_MAX_PACING_RATE`, socket(7)).
+        Kernel = "kernel",
+    }
 }
 
 /// What is sent when.
@@ -53,10 +91,31 @@ pub enum Load {
         /// Bytes of each answer.
         reply_size_bytes: u64,
     },
+    /// One way: messages follow one another as fast as the receiver takes them.
+    Messages {
+        /// Bytes of each message.
+        size_bytes: u64,
+        /// Messages that one call sends, and that one call receives at most where the transport keeps boundaries.
+        batch: u64,
+    },
     /// One way: writes follow one another as fast as the receiver takes them.
     Stream {
         /// Bytes of each write, which is a message where the transport keeps boundaries.
         write_size_bytes: u64,
+        /// Where the bytes come from.
+        #[serde(default, skip_serializing_if = "is_default")]
+        source: Source,
+    },
+    /// One way, open loop: messages are due at this rate, however fast the receiver takes them.
+    Offered {
+        /// Messages a second, of all connections together.
+        offered_per_s: f64,
+        /// Bytes of each message.
+        size_bytes: u64,
+        /// When they are due.
+        arrivals: Arrivals,
+        /// How the sender keeps to these times.
+        pacing: Pacing,
     },
 }
 
@@ -68,8 +127,25 @@ impl Load {
             Self::PingPong { .. } => "ping-pong",
             Self::Paced { .. } => "paced",
             Self::Exchange { .. } => "exchange",
+            Self::Messages { .. } => "messages",
             Self::Stream { .. } => "stream",
+            Self::Offered { .. } => "offered",
         }
+    }
+
+    /// Whether there are no answers.
+    #[must_use]
+    pub fn is_one_way(&self) -> bool {
+        match self {
+            Self::PingPong { .. } | Self::Paced { .. } | Self::Exchange { .. } => false,
+            Self::Messages { .. } | Self::Stream { .. } | Self::Offered { .. } => true,
+        }
+    }
+
+    /// Messages that one call sends.
+    #[must_use]
+    pub fn batch(&self) -> u64 {
+        if let Self::Messages { batch, .. } = self { *batch } else { 1 }
     }
 
     /// The ping-pong of 4 bytes.
@@ -79,9 +155,12 @@ impl Load {
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         match self {
-            Self::PingPong { size_bytes, .. } | Self::Paced { size_bytes, .. } => *size_bytes,
+            Self::PingPong { size_bytes, .. }
+            | Self::Paced { size_bytes, .. }
+            | Self::Messages { size_bytes, .. }
+            | Self::Offered { size_bytes, .. } => *size_bytes,
             Self::Exchange { exchange, .. } => exchange.writes.total_bytes(),
-            Self::Stream { write_size_bytes } => *write_size_bytes,
+            Self::Stream { write_size_bytes, .. } => *write_size_bytes,
         }
     }
 
@@ -92,7 +171,7 @@ impl Load {
             Self::PingPong { reply_size_bytes, .. }
             | Self::Paced { reply_size_bytes, .. }
             | Self::Exchange { reply_size_bytes, .. } => *reply_size_bytes,
-            Self::Stream { .. } => 0,
+            Self::Messages { .. } | Self::Stream { .. } | Self::Offered { .. } => 0,
         }
     }
 
@@ -110,7 +189,10 @@ impl Load {
     /// Messages that are due a second, in an open loop.
     #[must_use]
     pub fn rate_per_s(&self) -> Option<f64> {
-        if let Self::Paced { rate_per_s, .. } = self { Some(*rate_per_s) } else { None }
+        match self {
+            Self::Paced { rate_per_s, .. } | Self::Offered { offered_per_s: rate_per_s, .. } => Some(*rate_per_s),
+            Self::PingPong { .. } | Self::Exchange { .. } | Self::Messages { .. } | Self::Stream { .. } => None,
+        }
     }
 
     /// Messages and answers of the same sizes, due at that rate.
@@ -126,7 +208,8 @@ impl Load {
                 (*size_bytes, *reply_size_bytes) = (of_message_bytes, of_reply_bytes);
             }
             Self::Exchange { reply_size_bytes, .. } => *reply_size_bytes = of_reply_bytes,
-            Self::Stream { write_size_bytes } => *write_size_bytes = of_message_bytes,
+            Self::Messages { size_bytes, .. } | Self::Offered { size_bytes, .. } => *size_bytes = of_message_bytes,
+            Self::Stream { write_size_bytes, .. } => *write_size_bytes = of_message_bytes,
         }
     }
 }
@@ -180,10 +263,16 @@ impl Flow {
         Self { load: Load::Exchange { exchange, reply_size_bytes: 4 }, ..Self::ping_pong(transport) }
     }
 
+    /// A load without answers.
+    #[must_use]
+    pub fn one_way(transport: &str, load: Load, direction: Direction) -> Self {
+        Self { load, direction, ..Self::ping_pong(transport) }
+    }
+
     /// Writes of that size one way.
     #[must_use]
     pub fn stream(transport: &str, write_size_bytes: u64, direction: Direction) -> Self {
-        Self { load: Load::Stream { write_size_bytes }, direction, ..Self::ping_pong(transport) }
+        Self::one_way(transport, Load::Stream { write_size_bytes, source: Source::Memory }, direction)
     }
 
     /// What sets it apart from a ping-pong of 4 bytes, beyond the transport, a word or two each.
@@ -201,8 +290,26 @@ impl Flow {
             }
         }
         match (&self.load, self.load.size_bytes(), self.load.reply_size_bytes()) {
-            (Load::Stream { write_size_bytes }, ..) => {
-                words.push(format!("{} {}", self.direction, exact_bytes(*write_size_bytes)))
+            (Load::Messages { batch, .. }, size, _) => {
+                words.push(format!("{} {}", self.direction, exact_bytes(size)));
+                if *batch > 1 {
+                    words.push(format!("batch {batch}"));
+                }
+            }
+            (Load::Stream { source, .. }, size, _) => {
+                words.push(format!("{} {}", self.direction, exact_bytes(size)));
+                if *source == Source::File {
+                    words.push("from a file".to_owned());
+                }
+            }
+            (Load::Offered { arrivals, pacing, .. }, size, _) => {
+                words.push(format!("{} {}", self.direction, exact_bytes(size)));
+                if *arrivals != Arrivals::Fixed {
+                    words.push(arrivals.to_string());
+                }
+                if *pacing != Pacing::SleepSpin {
+                    words.push(format!("pacing {pacing}"));
+                }
             }
             (Load::Exchange { .. }, _, 4) | (_, 4, 4) => {}
             (Load::Exchange { .. }, _, reply) => words.push(format!("answer {}", exact_bytes(reply))),

@@ -16,13 +16,17 @@ pub enum Kind {
     RoundTrips,
     /// A request of several writes and its answer.
     Exchanges,
-    /// Messages one way.
+    /// Messages one way, as fast as they go.
+    Messages,
+    /// Bytes one way, as fast as they go.
     Streams,
+    /// Messages one way at a rate.
+    Offered,
 }
 
 impl Kind {
     /// Round trips first.
-    pub const ALL: [Self; 3] = [Self::RoundTrips, Self::Exchanges, Self::Streams];
+    pub const ALL: [Self; 5] = [Self::RoundTrips, Self::Exchanges, Self::Messages, Self::Streams, Self::Offered];
 
     /// That of one case.
     #[must_use]
@@ -30,7 +34,9 @@ impl Kind {
         match case.flow().load {
             Load::PingPong { .. } | Load::Paced { .. } => Self::RoundTrips,
             Load::Exchange { .. } => Self::Exchanges,
+            Load::Messages { .. } => Self::Messages,
             Load::Stream { .. } => Self::Streams,
+            Load::Offered { .. } => Self::Offered,
         }
     }
 
@@ -40,7 +46,7 @@ impl Kind {
         match self {
             Self::RoundTrips => "round trip",
             Self::Exchanges => "exchange",
-            Self::Streams => "message",
+            Self::Messages | Self::Streams | Self::Offered => "message",
         }
     }
 
@@ -50,6 +56,7 @@ impl Kind {
         match self {
             Self::RoundTrips => "a round trip",
             Self::Exchanges => "an exchange",
+            Self::Messages | Self::Offered => "a message",
             Self::Streams => "a stream",
         }
     }
@@ -60,7 +67,9 @@ impl Kind {
         match self {
             Self::RoundTrips => "Round trips",
             Self::Exchanges => "Exchanges",
+            Self::Messages => "Message rates",
             Self::Streams => "Streams",
+            Self::Offered => "Offered loads",
         }
     }
 }
@@ -90,8 +99,8 @@ pub struct Group<'r> {
     pub placement: Placement,
     /// What its rows measure.
     pub kind: Kind,
-    /// The fastest first: round trips by p50, exchanges by bytes a millisecond. Cases without the figure are last, in the
-    /// order of the plan.
+    /// The fastest first: round trips by p50, exchanges by bytes a millisecond, one-way loads by goodput; offered loads in the
+    /// order of the plan. Cases without the figure are last, in the order of the plan.
     pub rows: Vec<&'r CaseSummary>,
 }
 
@@ -135,7 +144,8 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
         match group.kind {
             Kind::RoundTrips => group.rows.sort_by(|a, b| by_p50(a, b)),
             Kind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
-            Kind::Streams => group.rows.sort_by(|a, b| by_goodput(a, b)),
+            Kind::Messages | Kind::Streams => group.rows.sort_by(|a, b| by_goodput(a, b)),
+            Kind::Offered => {}
         }
     }
     groups

@@ -7,6 +7,19 @@ use serde::{Deserialize, Serialize};
 /// The cause of a loss to a full receive buffer, before the name of the end.
 pub const OVERFLOW: &str = "receive-buffer-overflow";
 
+// The causes of losses of a one-way load, which has one sender and one receiver.
+
+/// The receiver's buffer had no room.
+pub const RECEIVE_BUFFER: &str = "receive_buffer";
+/// The sender's kernel refused it.
+pub const SEND_BUFFER: &str = "send_buffer";
+/// A queue discipline of the sender's host dropped it.
+pub const QDISC: &str = "qdisc";
+/// A device of the receiver's host dropped it.
+pub const DEVICE: &str = "device";
+/// The emulated link lost it, or still had it at the end.
+pub const LINK: &str = "link";
+
 /// sent = received + lost (by cause) + late + unexplained. A duplicate is a second arrival and is counted apart.
 ///
 /// No cause is computed by subtraction: each is read from a counter of its own, and what the counters do not cover
@@ -31,6 +44,17 @@ pub struct Ledger {
 /// A cause of a loss as a reader is told it: `receive buffer of the server full`, `link: loss`.
 #[must_use]
 pub fn in_words(cause: &str) -> String {
+    let of_one_way = match cause {
+        RECEIVE_BUFFER => Some("receive buffer full"),
+        SEND_BUFFER => Some("refused by the sender's kernel"),
+        QDISC => Some("dropped by the sender's queue discipline"),
+        DEVICE => Some("dropped by the receiver's device"),
+        LINK => Some("lost on the link"),
+        _ => None,
+    };
+    if let Some(words) = of_one_way {
+        return words.to_owned();
+    }
     match (cause.strip_prefix(OVERFLOW), cause.strip_prefix("link-")) {
         (Some(""), _) => "receive buffer full".to_owned(),
         (Some(end), _) => format!("receive buffer of the {} full", end.trim_start_matches('-')),

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod arrivals;
 pub mod capabilities;
 pub mod card;
 pub mod case;
@@ -28,6 +29,7 @@ pub mod link;
 pub mod link_ends;
 pub mod machine;
 pub mod names;
+pub mod one_way;
 pub mod options;
 pub mod parse;
 pub mod path;

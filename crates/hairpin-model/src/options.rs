@@ -32,6 +32,12 @@ words! {
         NotsentLowat = "notsent-lowat",
         /// `SO_PRIORITY`, 0 to 6 without privilege.
         Priority = "priority",
+        /// `UDP_SEGMENT` and `UDP_GRO`: the datagrams of a batch go through the kernel as one packet.
+        Gso = "gso",
+        /// `SO_ZEROCOPY`: batches are sent with `MSG_ZEROCOPY`.
+        Zerocopy = "zerocopy",
+        /// `SO_MAX_PACING_RATE` in bytes a second.
+        PacingRate = "pacing-rate",
     }
 }
 
@@ -58,14 +64,17 @@ impl OptionName {
     #[must_use]
     pub fn values(self) -> ValueKind {
         const INT_MAX: u64 = i32::MAX as u64;
+        // What is typed goes through a number that is exact to here.
+        const MOST_EXACT: u64 = 1 << 53;
         match self {
-            Self::Nodelay | Self::Cork | Self::Quickack => ValueKind::Switch,
+            Self::Nodelay | Self::Cork | Self::Quickack | Self::Gso | Self::Zerocopy => ValueKind::Switch,
             Self::Sndbuf | Self::Rcvbuf => ValueKind::Number { min: 1, max: INT_MAX / 2, unit: "bytes" },
             Self::BusyPoll => ValueKind::Number { min: 0, max: INT_MAX, unit: "us" },
             Self::Tos => ValueKind::Number { min: 0, max: 255, unit: "" },
             Self::Dscp => ValueKind::Number { min: 0, max: 63, unit: "" },
             Self::NotsentLowat => ValueKind::Number { min: 0, max: INT_MAX, unit: "bytes" },
             Self::Priority => ValueKind::Number { min: 0, max: 15, unit: "" },
+            Self::PacingRate => ValueKind::Number { min: 1, max: MOST_EXACT, unit: "bytes/s" },
             Self::Congestion => ValueKind::Word,
         }
     }
@@ -87,6 +96,9 @@ impl OptionName {
             Self::Congestion => "TCP_CONGESTION: the congestion control, for instance cubic",
             Self::NotsentLowat => "TCP_NOTSENT_LOWAT: unsent bytes above which a socket is not writable",
             Self::Priority => "SO_PRIORITY: the queueing priority of what is sent",
+            Self::Gso => "UDP_SEGMENT and UDP_GRO: a batch goes through the kernel as one packet, where it fits",
+            Self::Zerocopy => "SO_ZEROCOPY: send batches with MSG_ZEROCOPY; the loopback device copies all the same",
+            Self::PacingRate => "SO_MAX_PACING_RATE: the highest rate at which TCP sends its segments",
         }
     }
 
@@ -100,7 +112,7 @@ impl OptionName {
             Self::Congestion => Some("cubic"),
             Self::NotsentLowat => Some("16384"),
             Self::Priority => Some("6"),
-            Self::Cork | Self::Tos | Self::BusyPoll => None,
+            Self::Cork | Self::Tos | Self::BusyPoll | Self::Gso | Self::Zerocopy | Self::PacingRate => None,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::fields::{at_least_one, is_default};
 use crate::hint::Hint;
 use crate::ledger::Ledger;
 use crate::link::LinkRecord;
+use crate::one_way::{CpuTimeLine, Received, Sent, Streamed};
 use crate::options::Effective;
 use crate::samples::Samples;
 use crate::summary::RoundFigures;
@@ -145,35 +146,12 @@ pub struct FlowRecord {
     /// What the measured exchanges took; null where the load has no exchanges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_counts: Option<ExchangeCounts>,
-    /// What the receiver of a stream counted; null for other loads.
+    /// What the receiver of a one-way load counted; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received: Option<Received>,
-}
-
-/// What the receiver of a stream counted after the warm-up.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Received {
-    /// Measured bytes that arrived.
-    pub bytes: u64,
-    /// Bytes that arrived after the first measured arrival, those of connections that were still warming up among them, so
-    /// that `bytes_after_first / over_ns` is a rate.
-    pub bytes_after_first: u64,
-    /// From the first measured arrival to the last, in ns.
-    pub over_ns: u64,
-    /// Messages that overtook an earlier one.
-    pub reordered: u64,
-    /// Width of the intervals of the time line, in ns.
-    pub interval_ns: u64,
-    /// Bytes that arrived in each interval from the first measured arrival on.
-    pub interval_bytes: Vec<u64>,
-}
-
-impl Received {
-    /// Bytes received a second after the first arrival; null where there was one arrival only.
-    #[must_use]
-    pub fn goodput_bytes_per_s(&self) -> Option<f64> {
-        (self.over_ns > 0).then(|| self.bytes_after_first as f64 * 1e9 / self.over_ns as f64)
-    }
+    /// What the sender of a one-way load counted; null for other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<Sent>,
 }
 
 /// A measured round.
@@ -249,6 +227,9 @@ impl Measured {
 pub struct EndReport {
     /// Which end it is.
     pub role: End,
+    /// Its flow: a place in the flows of the case.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub flow: usize,
     /// Its host: a place in [`crate::run::Run::hosts`].
     pub host: usize,
     /// The CPU it was pinned to; null where it was free.
@@ -263,6 +244,16 @@ pub struct EndReport {
     pub involuntary_switches: u64,
     /// Times it moved to another CPU; null where the kernel does not tell.
     pub migrations: Option<u64>,
+    /// System calls on the wires of a one-way load, its warm-up and waiting included; null for other loads, and where a
+    /// transport does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_calls: Option<u64>,
+    /// Messages of a one-way load's warm-up that it sent or received; null for other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up_messages: Option<u64>,
+    /// CPU time of its thread over the time of a one-way load; null for other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_time_line: Option<CpuTimeLine>,
     /// Its options, asked and effective.
     pub options: Vec<Effective>,
     /// Counters of the kernel, for instance `tcp_info.retransmits`.
@@ -283,23 +274,6 @@ pub struct EndReport {
     /// What it saw in a traced round; the round's trace takes it over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<EndTrace>>,
-}
-
-/// What one end counted of a stream, in messages; of a byte stream these are writes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Streamed {
-    /// Sent after the warm-up.
-    pub sent: u64,
-    /// Received after the warm-up, each once.
-    pub received: u64,
-    /// Received once more, after the warm-up.
-    pub duplicated: u64,
-    /// Sent in the warm-up.
-    pub warm_up_sent: u64,
-    /// Received in the warm-up.
-    pub warm_up_received: u64,
-    /// What else a receiver counts; null at a sender.
-    pub arrivals: Option<Received>,
 }
 
 /// How long a fixed piece of work took on the CPU of one end, in ns. It tells the states of a shared machine apart,

@@ -9,6 +9,7 @@ use crate::figure::Figure;
 use crate::flow::Flow;
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
+use crate::one_way::{OneWayFigures, OverTime};
 use crate::options::Effective;
 use crate::time_sequence::TraceSummary;
 use crate::trace::End;
@@ -17,8 +18,11 @@ use crate::words;
 /// What `hairpin-analysis` computes from the samples of one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundFigures {
-    /// Measured messages that were answered.
+    /// Measured messages that were answered; of a one-way load those that arrived.
     pub samples: u64,
+    /// Messages of a one-way load whose latency is known; null elsewhere, where it is that of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamped: Option<u64>,
     /// Latency percentiles of the round, in ns, from its histogram; a stream has none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub latency_ns: Percentiles,
@@ -187,18 +191,16 @@ pub struct FlowSummary {
     /// The flow.
     #[serde(flatten)]
     pub flow: Flow,
-    /// Answered messages over all measured rounds; of a stream those that arrived.
+    /// Answered messages over all measured rounds; of a one-way load those that arrived.
     pub samples: u64,
-    /// Latency, from due to received; all null for a stream.
+    /// Latency, from due to received: of the round trip, or of a one-way load one way; all null where nothing was stamped.
     pub latency_ns: LatencyFigures,
     /// Service time, from the actual send to received; only in an open loop.
     pub service_ns: Option<LatencyFigures>,
     /// Generator lateness, from due to sent; only in an open loop.
     pub lateness_ns: Option<LatencyFigures>,
-    /// Answers a second; of a stream messages received a second.
+    /// Answers a second; of a one-way load messages received a second.
     pub rate_per_s: Option<Figure>,
-    /// Bytes of messages that the receiver of a stream received a second; null for other loads.
-    pub goodput_bytes_per_s: Option<Figure>,
     /// From the connect call to a connected wire.
     pub setup_ns: Option<Figure>,
     /// Latency of a connection's first message; null for a stream.
@@ -212,6 +214,12 @@ pub struct FlowSummary {
     /// What only exchanges have.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub exchanges: Option<ExchangeFigures>,
+    /// What only one-way loads have.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWayFigures>,
+    /// A one-way load over the time of a round; null for other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<OverTime>,
 }
 
 /// One end of a case over its rounds.
@@ -278,6 +286,9 @@ pub struct CaseSummary {
     /// Its flows, in the order of the case.
     #[serde(deserialize_with = "at_least_one")]
     pub flows: Vec<FlowSummary>,
+    /// Bytes that the receivers of several one-way flows received a second, all together; null of one flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_of_all_bytes_per_s: Option<Figure>,
     /// Its ends, the client first; without a server where the kernel answered or nothing was measured.
     #[serde(deserialize_with = "at_least_one")]
     pub ends: Vec<EndSummary>,
@@ -308,11 +319,16 @@ impl Serialize for CaseSummary {
             latency_ns: &'s LatencyFigures,
             rate_per_s: &'s Option<Figure>,
             ledger: &'s Ledger,
+            #[serde(flatten)]
+            one_way: Option<&'s OneWayFigures>,
         }
         let of_the_only_flow = match self.flows.as_slice() {
-            [flow] => {
-                Some(Copied { latency_ns: &flow.latency_ns, rate_per_s: &flow.rate_per_s, ledger: &flow.ledger })
-            }
+            [flow] => Some(Copied {
+                latency_ns: &flow.latency_ns,
+                rate_per_s: &flow.rate_per_s,
+                ledger: &flow.ledger,
+                one_way: flow.one_way.as_ref(),
+            }),
             _ => None,
         };
         Saved { summary: self, of_the_only_flow }.serialize(serializer)
@@ -366,10 +382,22 @@ impl CaseSummary {
         self.flow().latency_ns.p50.and_then(Figure::finite)
     }
 
-    /// Bytes that the receiver of a stream received a second.
+    /// Bytes that the receiver of a one-way load received a second; of several flows those of all together.
     #[must_use]
     pub fn goodput_bytes_per_s(&self) -> Option<f64> {
-        self.flow().goodput_bytes_per_s.and_then(Figure::finite)
+        self.goodput().and_then(Figure::finite)
+    }
+
+    /// The same with its interval.
+    #[must_use]
+    pub fn goodput(&self) -> Option<Figure> {
+        self.goodput_of_all_bytes_per_s.or(self.one_way()?.goodput_bytes_per_s)
+    }
+
+    /// What only a one-way load has.
+    #[must_use]
+    pub fn one_way(&self) -> Option<&OneWayFigures> {
+        self.flow().one_way.as_ref()
     }
 
     /// Bytes of requests a millisecond; null where the case has no exchanges.

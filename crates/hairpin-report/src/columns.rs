@@ -41,6 +41,8 @@ pub(crate) enum Unit {
     ByteRate,
     /// One quantity over another.
     Times,
+    /// A part of a whole, 0 to 1.
+    Share,
     /// None, or one that its name says.
     Plain,
 }
@@ -53,6 +55,7 @@ impl Unit {
             Self::Rate => quantities::rate(value),
             Self::ByteRate => quantities::byte_rate(value),
             Self::Times => quantities::factor(value),
+            Self::Share => quantities::share(value),
             Self::Plain => quantities::number(value),
         };
         value.map_or_else(|| DASH.to_owned(), shown)
@@ -66,6 +69,7 @@ impl Unit {
             Self::Time => quantities::bounds(value, low, high),
             Self::Rate => quantities::rate_bounds(low, high),
             Self::ByteRate => quantities::byte_rate_bounds(low, high),
+            Self::Share => quantities::number_bounds(100.0 * value, 100.0 * low, 100.0 * high),
             Self::Times | Self::Plain => quantities::number_bounds(value, low, high),
         })
     }
@@ -148,6 +152,7 @@ const ALL: &[&[Column]] = &[
     &SERVICE,
     &LATENESS,
     RATE,
+    ONE_WAY,
     LEDGER,
     CPU,
     EXCHANGE,
@@ -210,11 +215,91 @@ const OTHER_STATE_LATENCY: [Column; 6] =
 
 const RATE: &[Column] = &[
     Column::of("rate_per_s", "rate", Value::Figure(Unit::Rate, |row| row.flow().rate_per_s)),
-    Column::of("goodput_bytes_per_s", "goodput", Value::Figure(Unit::ByteRate, |row| row.flow().goodput_bytes_per_s)),
+    Column::of("goodput_bytes_per_s", "goodput", Value::Figure(Unit::ByteRate, CaseSummary::goodput)),
     Column::time("setup_ns", "set-up", |row| row.flow().setup_ns),
     Column::time("first_message_ns", "first message", |row| row.flow().first_message_ns)
         .titled("first message", "first"),
 ];
+
+/// Empty for a case with answers.
+const ONE_WAY: &[Column] = &[
+    Column::of(
+        "received_per_s",
+        "messages received per second",
+        Value::Figure(Unit::Rate, |row| row.one_way()?.received_per_s),
+    )
+    .titled("messages received per second", "msg/s"),
+    Column::of("sent_per_s", "messages sent per second", Value::Figure(Unit::Rate, |row| row.one_way()?.sent_per_s))
+        .titled("messages sent per second", "sent/s"),
+    Column::number("offered_per_s", Unit::Rate, |row| row.one_way()?.offered_per_s).titled("offered", "offered"),
+    Column::of("delivered_per_s", "delivered", Value::Figure(Unit::Rate, |row| row.one_way()?.delivered_per_s)),
+    Column::number("lost_share", Unit::Share, lost_share).titled("lost", "lost"),
+    Column::of("fairness", "fairness", Value::Figure(Unit::Plain, |row| row.one_way()?.fairness)),
+    Column::of(
+        "system_calls_per_message_client",
+        "system calls per message, client",
+        Value::Figure(Unit::Plain, |row| row.one_way()?.system_calls_per_message.client),
+    )
+    .titled("system calls per message, client", "calls c"),
+    Column::of(
+        "system_calls_per_message_server",
+        "system calls per message, server",
+        Value::Figure(Unit::Plain, |row| row.one_way()?.system_calls_per_message.server),
+    )
+    .titled("system calls per message, server", "calls s"),
+    Column::of(
+        "context_switches_per_message_client",
+        "context switches per message, client",
+        Value::Figure(Unit::Plain, |row| row.one_way()?.context_switches_per_message.client),
+    )
+    .titled("context switches per message, client", "switches c"),
+    Column::of(
+        "context_switches_per_message_server",
+        "context switches per message, server",
+        Value::Figure(Unit::Plain, |row| row.one_way()?.context_switches_per_message.server),
+    )
+    .titled("context switches per message, server", "switches s"),
+    Column::of(
+        "cpu_seconds_per_million_client",
+        "CPU seconds per million messages, client",
+        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_million.client),
+    )
+    .titled("CPU seconds per million messages, client", "CPU c"),
+    Column::of(
+        "cpu_seconds_per_million_server",
+        "CPU seconds per million messages, server",
+        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_million.server),
+    )
+    .titled("CPU seconds per million messages, server", "CPU s"),
+    Column::of(
+        "cpu_seconds_per_gb_client",
+        "CPU seconds per GB, client",
+        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_gb.client),
+    )
+    .titled("CPU seconds per GB, client", "CPU c"),
+    Column::of(
+        "cpu_seconds_per_gb_server",
+        "CPU seconds per GB, server",
+        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_gb.server),
+    )
+    .titled("CPU seconds per GB, server", "CPU s"),
+    Column::time("gap_p50_ns", "gap p50", |row| row.one_way()?.pacing?.gap_ns.p50),
+    Column::time("gap_p99_ns", "gap p99", |row| row.one_way()?.pacing?.gap_ns.p99),
+    Column::time("gap_p999_ns", "gap p99.9", |row| row.one_way()?.pacing?.gap_ns.p999),
+    Column::of(
+        "gaps_below_half_share",
+        "gaps below half",
+        Value::Figure(Unit::Share, |row| row.one_way()?.pacing?.share_below_half),
+    )
+    .titled("gaps below half", "< half"),
+];
+
+/// The share of what was sent that did not arrive; null of a case with answers.
+fn lost_share(row: &CaseSummary) -> Option<f64> {
+    let ledger = &row.flow().ledger;
+    row.one_way()?;
+    (ledger.sent > 0).then(|| ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64)
+}
 
 const LEDGER: &[Column] = &[
     Column::count("sent", |row| row.flow().ledger.sent),

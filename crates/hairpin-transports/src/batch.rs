@@ -2,30 +2,72 @@
 
 use std::fmt;
 
-/// Room for what one [`crate::Wire::receive_batch`] takes, allocated once: slots of one size, each for a piece.
+#[cfg(target_os = "linux")]
+use crate::system::messages::Messages;
+
+/// Room for what one [`crate::Wire::receive_batch`] takes, allocated once: one area, of which each slot is a part of one size
+/// and takes a message or whatever else a receive gives.
 pub struct Batch {
-    bytes: Box<[u8]>,
-    size: usize,
-    /// The length of the piece in each slot; 0 for one that holds nothing, as no piece is empty.
-    lengths: Box<[usize]>,
+    pub(crate) area: Box<[u8]>,
+    pub(crate) slots: usize,
+    pub(crate) size: usize,
+    pub(crate) runs: Box<[Run]>,
+    /// How many of the runs the last call filled.
+    pub(crate) filled: usize,
+    #[cfg(target_os = "linux")]
+    pub(crate) messages: Messages,
+}
+
+/// What one receive gave: a range of the area that holds one piece, or several of one size, of which the last may be shorter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Run {
+    pub(crate) start: usize,
+    pub(crate) length: usize,
+    /// The size of a piece; at least 1.
+    pub(crate) piece: usize,
+    /// How long the piece was before what does not fit was cut off, where it is one.
+    #[cfg(target_os = "linux")]
+    pub(crate) whole: usize,
+}
+
+impl Run {
+    pub(crate) fn one(start: usize, length: usize) -> Self {
+        Self {
+            start,
+            length,
+            piece: length.max(1),
+            #[cfg(target_os = "linux")]
+            whole: length,
+        }
+    }
 }
 
 impl Batch {
-    /// The most messages that one call takes or sends: few enough that what the kernel is told of them stays small.
-    pub const MOST: usize = 64;
+    /// The most messages that one call takes or sends (`UIO_MAXIOV`, linux/uio.h).
+    pub const MOST: usize = 1024;
+    /// The area holds at least so much: the largest packet that the kernel has joined from several (udp(7), `UDP_GRO`).
+    const LEAST_AREA_BYTES: usize = 64 * 1024;
 
     /// Room for `slots` pieces, 1 to [`Batch::MOST`], of at most `size` bytes each. A byte stream needs one slot: what it
-    /// has is one piece.
+    /// has is one piece. UDP's option `gso` needs one too: a receive gives all the messages of a packet that the kernel joined
+    /// from several, and each is a piece, whatever the number and size of the slots.
     #[must_use]
     pub fn new(slots: usize, size: usize) -> Self {
         let (slots, size) = (slots.clamp(1, Self::MOST), size.max(1));
-        Self { bytes: vec![0; slots * size].into(), size, lengths: vec![0; slots].into() }
+        Self {
+            area: vec![0; (slots * size).max(Self::LEAST_AREA_BYTES)].into(),
+            slots,
+            size,
+            runs: vec![Run::default(); slots].into(),
+            filled: 0,
+            #[cfg(target_os = "linux")]
+            messages: Messages::default(),
+        }
     }
 
     /// The pieces that the last call took, in the order in which they came.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
-        let slots = self.bytes.chunks_exact(self.size).zip(&self.lengths);
-        slots.filter(|(_, length)| **length > 0).map(|(slot, length)| &slot[..*length])
+        self.runs[..self.filled].iter().flat_map(|run| self.area[run.start..][..run.length].chunks(run.piece))
     }
 
     /// Takes pieces one after another until there is none, or an error, or no slot is left.
@@ -36,37 +78,18 @@ impl Batch {
         &mut self,
         mut take: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
     ) -> Result<usize, E> {
-        self.lengths.fill(0);
-        let mut count = 0;
-        for (slot, length) in self.bytes.chunks_exact_mut(self.size).zip(&mut self.lengths) {
-            match take(slot) {
-                Ok(Some(bytes)) => *length = bytes.min(self.size),
+        self.filled = 0;
+        while self.filled < self.slots {
+            let start = self.filled * self.size;
+            match take(&mut self.area[start..start + self.size]) {
+                Ok(Some(bytes)) => self.runs[self.filled] = Run::one(start, bytes.min(self.size)),
                 Ok(None) => break,
-                Err(error) if count == 0 => return Err(error),
+                Err(error) if self.filled == 0 => return Err(error),
                 Err(_) => break,
             }
-            count += 1;
+            self.filled += 1;
         }
-        Ok(count)
-    }
-
-    /// Takes one piece.
-    ///
-    /// # Errors
-    /// The error.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn first<E>(&mut self, take: impl FnOnce(&mut [u8]) -> Result<Option<usize>, E>) -> Result<usize, E> {
-        let (slots, size, lengths) = self.emptied();
-        let taken = take(&mut slots[..size])?;
-        lengths[0] = taken.unwrap_or(0).min(size);
-        Ok(usize::from(taken.is_some()))
-    }
-
-    /// The slots in one piece, the size of each, and their lengths, all 0.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn emptied(&mut self) -> (&mut [u8], usize, &mut [usize]) {
-        self.lengths.fill(0);
-        (&mut self.bytes, self.size, &mut self.lengths)
+        Ok(self.filled)
     }
 }
 

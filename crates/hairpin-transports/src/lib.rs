@@ -14,6 +14,8 @@ mod wires;
 
 pub use batch::Batch;
 #[cfg(target_os = "linux")]
+pub use linux::descriptors;
+#[cfg(target_os = "linux")]
 use linux::system;
 #[cfg(target_os = "linux")]
 pub use linux::wire_set;

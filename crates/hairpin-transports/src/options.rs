@@ -52,7 +52,8 @@ pub(crate) enum Moment {
     /// (tcp(7)).
     Opened,
     /// Once it is connected: a listener passes only some options on, and `TCP_QUICKACK` is a state of a connection.
-    /// Switched off earlier, it would hold back the last packet of the handshake and then be on again.
+    /// Switched off earlier, it would hold back the last packet of the handshake and then be on again. With `UDP_GRO` earlier,
+    /// hellos could be joined.
     Connected,
 }
 

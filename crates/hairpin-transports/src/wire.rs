@@ -70,6 +70,10 @@ pub trait Listener: Send {
     /// long as this end lives. Nothing in the file system stands for it, so nothing is left behind.
     fn address(&self) -> String;
 
+    /// So many clients will come in all; where nobody says so, one. A datagram listener that expects several needs another socket
+    /// at its address before the first is told that it is connected.
+    fn expect(&mut self, _clients: u32) {}
+
     /// Waits for the next client, [`Setup::opening_timeout`] at most. Meanwhile it asks `is_abandoned` a few times a
     /// second, and ends at once where that says so. Whoever comes in vain or in part leaves the listener as it was.
     ///
@@ -150,6 +154,55 @@ pub trait Wire: Send {
         into.fill(|slot| self.try_receive(slot))
     }
 
+    /// As [`Wire::send_batch`], but a wire that was opened with [`Waiting::Block`] waits in the system call until messages
+    /// were taken, 50 ms at most where the timer that interrupts it has expired: then the answer is 0, or less than all. Other
+    /// wires do not wait. A blocking send of several messages waits for room for all of them, as sendmmsg(2) does. A transport
+    /// that has no call for several messages sends one.
+    ///
+    /// # Errors
+    /// As [`Wire::send_batch`].
+    fn send_batch_waiting(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
+        self.send_batch(messages, size)
+    }
+
+    /// As [`Wire::receive_batch`], but a wire that was opened with [`Waiting::Block`] waits in the system call until
+    /// something has come, and then takes all that is there; after 50 ms at most the answer is 0. Other wires do not wait. A
+    /// transport that has no call for several messages takes one.
+    ///
+    /// # Errors
+    /// As [`Wire::receive_batch`].
+    fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {
+        self.receive_batch(into)
+    }
+
+    /// Gives the wire a file to send from, which is kept in memory.
+    ///
+    /// # Errors
+    /// [`WireError::System`]: of kind `Unsupported` where the transport sends no files ([`Card::sends_files`]), else that of the
+    /// kernel.
+    fn load_file(&mut self, _content: &[u8]) -> Result<(), WireError> {
+        Err(no_files("load a file"))
+    }
+
+    /// Sends the bytes of the file between two places by one call of sendfile(2); answers how many were taken. With `may_wait` it
+    /// waits as [`Wire::send_batch_waiting`] does, else not at all. A wire that was opened with [`Waiting::Block`] and must not
+    /// wait makes four calls more, which set a flag of its descriptor and reset it.
+    ///
+    /// # Errors
+    /// As [`Wire::try_send`]; of kind `Unsupported` as [`Wire::load_file`]; `InvalidInput` where the file has no such bytes.
+    fn send_file(&mut self, _from: usize, _to: usize, _may_wait: bool) -> Result<usize, WireError> {
+        Err(no_files("send a file"))
+    }
+
+    /// Calls to [`Wire::send_batch`] whose memory the kernel may still read: what stands there must not change before they are
+    /// complete, or other bytes arrive. Only the option `zerocopy` has such calls.
+    ///
+    /// # Errors
+    /// [`WireError::System`] when the system call fails.
+    fn sends_in_flight(&mut self) -> Result<u64, WireError> {
+        Ok(0)
+    }
+
     /// What becomes readable and writable when the wire does, for a [`crate::WireSet`]; `None` where no descriptor tells.
     #[cfg(target_os = "linux")]
     fn descriptors(&self) -> Option<Descriptors<'_>> {
@@ -169,6 +222,18 @@ pub trait Wire: Send {
     /// `socket.drops` and `socket.local_address` for sockets, sizes of pipes and rings.
     fn effective(&self) -> Vec<Fact>;
 
+    /// System calls that this end has made on the wire since it was connected: every attempt to send or to receive,
+    /// also those that find nothing, every `poll` and every [`Stream::set`]. `None` where the transport makes none for a
+    /// message or does not count them.
+    ///
+    /// Left out is what watches and carries nothing: reading counters ([`Wire::effective`], [`Stream::segments`]),
+    /// whatever is for the sake of [`KernelStamps`], and the timer that interrupts blocking calls, which is set once when
+    /// the wire opens, again when another thread takes it over, and once more for the first
+    /// [`Wire::send_batch_waiting`] or [`Wire::receive_batch_waiting`], but never for a message.
+    fn system_calls(&self) -> Option<u64> {
+        None
+    }
+
     /// Tells the other end, where only closing would, that nothing more will be sent. What is on its way back can still
     /// be received.
     fn farewell(&mut self) {}
@@ -182,6 +247,10 @@ pub trait Wire: Send {
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         None
     }
+}
+
+fn no_files(operation: &'static str) -> WireError {
+    WireError::System { operation, source: std::io::ErrorKind::Unsupported.into() }
 }
 
 /// What small writes need of a byte stream over a socket or a pipe.
@@ -206,16 +275,8 @@ pub trait Stream {
     /// [`WireError::System`] when the kernel refuses, as it does where the wire is no TCP.
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError>;
 
-    /// System calls that this end has made on the wire since it was connected: every attempt to send or to receive,
-    /// also those that find nothing, every `poll` and every [`Stream::set`].
-    ///
-    /// Left out is what watches and carries nothing: reading counters ([`Wire::effective`], [`Stream::segments`]),
-    /// whatever is for the sake of [`KernelStamps`], and the timer that interrupts blocking calls, which is set once when
-    /// the wire opens and again when another thread takes it over, but never for a message.
-    fn system_calls(&self) -> u64;
-
     /// Data segments and pure acknowledgments of the connection so far, both directions; `None` where the kernel
-    /// counts none. It is one system call, which [`Stream::system_calls`] leaves out.
+    /// counts none. It is one system call, which [`Wire::system_calls`] leaves out.
     fn segments(&self) -> Option<Segments>;
 }
 
@@ -451,6 +512,9 @@ pub enum WireError {
     /// The other end is gone.
     #[error("the other end closed the connection or has ended")]
     Closed,
+    /// The kernel had no memory for the message, or a device's queue no room (`ENOBUFS`, send(2)): it threw the message away.
+    #[error("the kernel refused a message: no buffer space available")]
+    Refused,
     /// A system call failed.
     #[error("{operation} failed: {source}")]
     System {

@@ -7,7 +7,9 @@ mod closing;
 mod connections;
 mod delivery;
 mod ends;
+mod files;
 mod links;
+mod offloads;
 mod opening;
 mod options;
 mod other_process;
@@ -16,6 +18,7 @@ mod sets;
 mod stamps;
 mod streams;
 mod time_outs;
+mod waiting_batches;
 
 use hairpin_transports::{ALL, Transport};
 
@@ -39,6 +42,17 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("a receiver that does not read", false, pressure::back_pressure),
     ("answers that nobody reads", true, pressure::overflow),
     ("batches arrive as they were sent", false, batches::delivered),
+    ("the system calls of batches are counted", false, batches::counted),
+    ("batches that may wait move by one call each", false, waiting_batches::moved),
+    ("a receive of a batch waits in the call", false, waiting_batches::receiver_sleeps),
+    ("a send of a batch waits in the call", false, waiting_batches::sender_sleeps),
+    ("a batch is one packet with UDP's offload", false, offloads::joined),
+    ("messages of a packet are taken one by one", false, offloads::one_by_one),
+    ("sends without a copy are counted and lose nothing", false, offloads::without_copy),
+    ("sends without a copy that nobody receives", false, offloads::without_copy_full),
+    ("sends without a copy beside kernel time stamps", false, offloads::without_copy_stamped),
+    ("bytes of a file arrive as they were sent", false, files::sent),
+    ("bytes of a file to a receiver that does not read", false, files::full),
     ("sends that do not wait fill a wire and lose nothing", false, batches::full),
     ("batches before a close", false, batches::closed),
     ("a set tells which wires can be received from", false, sets::tell),
@@ -131,6 +145,37 @@ fn what_can_run_says_so_with_a_detail() {
 #[ignore = "child of every_transport_keeps_its_card, which starts it as the server"]
 fn child_server() {
     other_process::server_end();
+}
+
+/// In a network namespace whose sockets have memory for the completions of a few sends only.
+#[test]
+fn sends_without_a_copy_survive_a_lack_of_memory_for_completions() {
+    let unshared = |command: &str| {
+        let exe = std::env::current_exe().expect("the test's own program");
+        let child = ["--exact", "contract::child_short_of_memory", "--ignored", "--nocapture"];
+        std::process::Command::new("unshare").args(["-rn", "sh", "-c", command]).arg(exe).args(child).output()
+    };
+    let prepare = "ip link set lo up && echo 2000 > /proc/sys/net/core/optmem_max";
+    let answer = hairpin_testing::or_skip!(unshared(prepare));
+    if !answer.status.success() {
+        hairpin_testing::skip!("no network namespace: {}", String::from_utf8_lossy(&answer.stderr));
+    }
+    let answer = unshared(&format!("{prepare} && exec \"$0\" \"$@\"")).expect("as before");
+    let said = String::from_utf8_lossy(&answer.stdout);
+    let why = String::from_utf8_lossy(&answer.stderr);
+    assert!(answer.status.success() && said.contains("1 passed"), "{said}{why}");
+}
+
+/// Not a test of its own.
+#[test]
+#[ignore = "child of sends_without_a_copy_survive_a_lack_of_memory_for_completions"]
+fn child_short_of_memory() {
+    for transport in ["tcp", "tcp6"].map(|name| hairpin_transports::find(name).expect("it is built")) {
+        for waiting in transport.card().waitings {
+            let subject = Subject { transport, card: transport.card(), waiting: *waiting };
+            offloads::without_copy_short_of_memory(&subject).expect("no send fails");
+        }
+    }
 }
 
 fn name(transport: &dyn Transport) -> &'static str {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use hairpin_analysis::{Digest, States, answer, comparisons, findings, round_figures, stream_figures, traced};
+use hairpin_analysis::{Digest, States, answer, comparisons, findings, one_way_figures, round_figures, traced};
 use hairpin_engine::store::StoreError;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
@@ -208,7 +208,7 @@ pub(crate) fn figure(
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
         let flows = measured.flows.iter_mut().zip(&record.order.case.flows);
-        flows.for_each(|(measured, flow)| stream_figures(measured, flow.load.size_bytes()));
+        flows.for_each(|(measured, flow)| one_way_figures(measured, &flow.load));
     }
     if let Some(trace) = trace {
         traced(record, trace);

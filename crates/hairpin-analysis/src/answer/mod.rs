@@ -37,7 +37,7 @@ pub fn answer(run: &Run) -> Answer {
 }
 
 fn single(row: &CaseSummary) -> String {
-    if Kind::of(&row.case) == Kind::Streams && row.goodput_bytes_per_s().is_some() {
+    if row.one_way().is_some() && row.goodput_bytes_per_s().is_some() {
         return streams::single(row);
     }
     if row.p50_ns().is_none() {

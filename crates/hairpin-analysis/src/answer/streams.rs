@@ -2,7 +2,6 @@
 
 use hairpin_model::answer::Answer;
 use hairpin_model::figure::Figure;
-use hairpin_model::ladder::Kind;
 use hairpin_model::ledger::in_words;
 use hairpin_model::names::{grouped, joined};
 use hairpin_model::path;
@@ -18,10 +17,7 @@ const MOST_NAMED: usize = 3;
 /// The answer; null where no stream speaks.
 pub(super) fn answer(run: &Run) -> Option<Answer> {
     let speaks = |row: &&CaseSummary| {
-        row.valid
-            && row.case.replicate == 0
-            && Kind::of(&row.case) == Kind::Streams
-            && row.goodput_bytes_per_s().is_some()
+        row.valid && row.case.replicate == 0 && row.one_way().is_some() && row.goodput_bytes_per_s().is_some()
     };
     let rows = run.cases.iter().filter(speaks);
     let by_path = grouped(rows.map(|row| (&row.case.path.link, row)));
@@ -38,7 +34,7 @@ pub(super) fn single(row: &CaseSummary) -> String {
 }
 
 fn goodput(row: &CaseSummary) -> String {
-    let figure = row.flow().goodput_bytes_per_s;
+    let figure = row.goodput();
     let value = byte_rate(row.goodput_bytes_per_s().unwrap_or(f64::NAN));
     match figure.and_then(Figure::interval) {
         Some((low, high)) => format!("{value} (95 % interval {})", byte_rate_bounds(low, high)),
@@ -52,7 +48,7 @@ fn highest(rows: &[&CaseSummary], says_the_path: bool) -> String {
     let mut rows = rows.to_vec();
     rows.sort_by(|a, b| place(b).total_cmp(&place(a)));
     let first = rows[0];
-    let interval = |row: &CaseSummary| row.flow().goodput_bytes_per_s.and_then(Figure::interval);
+    let interval = |row: &CaseSummary| row.goodput().and_then(Figure::interval);
     let is_below = |row: &CaseSummary| interval(first).zip(interval(row)).is_some_and(|(first, row)| row.1 < first.0);
     let told = |row: &&CaseSummary| format!("{} at {}", words::name(row), goodput(row));
     let tied: Vec<String> = rows.iter().filter(|row| row.id == first.id || !is_below(row)).map(told).collect();

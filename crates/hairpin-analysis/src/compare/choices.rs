@@ -22,6 +22,10 @@ pub(super) enum About {
     Gap,
     Pipeline,
     Remedy,
+    Batch,
+    Source,
+    Arrivals,
+    Pacing,
     Direction,
     Connections,
     Streams,
@@ -46,6 +50,10 @@ impl About {
             Self::Gap => "gap",
             Self::Pipeline => "pipeline",
             Self::Remedy => "remedy",
+            Self::Batch => "batch",
+            Self::Source => "source",
+            Self::Arrivals => "arrivals",
+            Self::Pacing => "pacing",
             Self::Direction => "direction",
             Self::Connections => "connections",
             Self::Streams => "streams",
@@ -97,7 +105,9 @@ fn of_load(load: &Load) -> Vec<(About, String)> {
         Load::PingPong { .. } => ("round trip", "closed loop".to_owned()),
         Load::Paced { rate_per_s, .. } => ("round trip", format!("{rate_per_s}/s")),
         Load::Exchange { .. } => ("exchange", "closed loop".to_owned()),
+        Load::Messages { .. } => ("messages", "as fast as possible".to_owned()),
         Load::Stream { .. } => ("stream", "as fast as possible".to_owned()),
+        Load::Offered { offered_per_s, .. } => ("messages", format!("{offered_per_s}/s")),
     };
     let mut choices = vec![(About::Load, kind.to_owned()), (About::Rate, rate)];
     match load {
@@ -115,7 +125,20 @@ fn of_load(load: &Load) -> Vec<(About, String)> {
                 (About::Size, format!("answer {}", exact_bytes(*reply_size_bytes))),
             ]);
         }
-        Load::Stream { write_size_bytes } => choices.push((About::Size, exact_bytes(*write_size_bytes))),
+        Load::Messages { size_bytes, batch } => {
+            choices.extend([(About::Size, exact_bytes(*size_bytes)), (About::Batch, batch.to_string())]);
+        }
+        Load::Stream { write_size_bytes, source } => {
+            choices.extend([(About::Size, exact_bytes(*write_size_bytes)), (About::Source, source.to_string())]);
+        }
+        Load::Offered { offered_per_s: _, size_bytes, arrivals, pacing } => {
+            choices.extend([
+                (About::Size, exact_bytes(*size_bytes)),
+                (About::Batch, "1".to_owned()),
+                (About::Arrivals, arrivals.to_string()),
+                (About::Pacing, pacing.to_string()),
+            ]);
+        }
     }
     choices
 }

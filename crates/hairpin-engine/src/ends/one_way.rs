@@ -8,20 +8,24 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_model::card::Card;
+use hairpin_model::case::Waiting;
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
-use hairpin_model::flow::{Direction, Flow};
-use hairpin_model::round::{EndReport, Extent, Failure, Received, RoundOrder, Streamed};
+use hairpin_model::flow::{Direction, Flow, Load, Pacing, Source};
+use hairpin_model::one_way::{Received, Sent, Streamed};
+use hairpin_model::options::OptionName;
+use hairpin_model::round::{EndReport, Extent, Failure, RoundOrder};
 use hairpin_model::trace::End;
-use hairpin_transports::Wire;
 use hairpin_transports::giving_up::has_given_up;
+use hairpin_transports::{Batch, Wire};
 
 use super::opening::{facts, name};
 use crate::clock::{Clock, RealClock};
 use crate::control::{ControlError, Message, Progress};
 use crate::loads::driver::time_line::MOST as MOST_INTERVALS;
-use crate::loads::driver::{Amount, Counts, Ended, Marks, Outcome, Receiving, Sending, Tally, Totals};
-use crate::usage::Usage;
+use crate::loads::driver::times::MOST_ROWS;
+use crate::loads::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Tally, Totals};
+use crate::usage::{CpuOverTime, Usage};
 
 /// After so long without a message what is missing is lost, in ns.
 const QUIET_NS: u64 = 100_000_000;
@@ -29,6 +33,10 @@ const QUIET_NS: u64 = 100_000_000;
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 /// The largest write of a stream, in bytes: an end has room for one.
 const LARGEST_WRITE_BYTES: u64 = 16 << 20;
+/// The most bytes that one call sends.
+const MOST_BATCH_BYTES: u64 = 64 << 20;
+/// The greatest rate of an open loop, in messages a second: one a ns.
+const MOST_PER_S: f64 = 1e9;
 /// More than any round counts, so that sums of counts do not overflow.
 const MOST_COUNTED: u64 = 1 << 50;
 /// The most messages that one look takes.
@@ -74,15 +82,24 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
         Direction::RoundTrip => card.max_message_bytes,
         Direction::Up | Direction::Down => LARGEST_WRITE_BYTES.min(card.max_message_bytes),
     };
-    let (bytes, wires) = (flow.load.size_bytes(), flow.wires());
-    let cause = if bytes == 0 || bytes > most_bytes {
-        format!("cannot send {bytes} bytes at once: 1 to {most_bytes} can be sent over {}", card.name)
+    let (bytes, wires, batch) = (flow.load.size_bytes(), flow.wires(), flow.load.batch());
+    let (cause, hint) = if bytes == 0 || bytes > most_bytes {
+        let cause = format!("cannot send {bytes} bytes at once: 1 to {most_bytes} can be sent over {}", card.name);
+        (cause, "use smaller writes")
     } else if !(1..=MOST_WIRES).contains(&wires) {
-        format!("cannot open {wires} connections: 1 to {MOST_WIRES} can be open")
+        (format!("cannot open {wires} connections: 1 to {MOST_WIRES} can be open"), "use fewer connections")
+    } else if !(1..=Batch::MOST as u64).contains(&batch) || bytes.saturating_mul(batch) > MOST_BATCH_BYTES {
+        let most = format!("1 to {} messages of {} MiB in all", Batch::MOST, MOST_BATCH_BYTES >> 20);
+        (format!("cannot send {batch} messages of {bytes} bytes at once: {most} can be"), "use a smaller batch")
+    } else if !flow.load.rate_per_s().is_none_or(|per_s| per_s > 0.0 && per_s <= MOST_PER_S) {
+        (
+            format!("cannot send at that rate: above 0 and up to {MOST_PER_S} messages/s can be sent"),
+            "use another rate",
+        )
     } else {
         return Ok(());
     };
-    Err(Failure { cause, hint: "give smaller writes or fewer connections".to_owned() })
+    Err(Failure { cause, hint: hint.to_owned() })
 }
 
 /// What the server counted, as its report says: what one server can have counted of one flow, and no more.
@@ -93,11 +110,16 @@ pub(super) fn of_server(report: &mut EndReport, order: &RoundOrder) -> Result<St
     let receives = order.case.flow().direction == Direction::Up;
     let mut streamed = std::mem::take(&mut report.streamed);
     let is_sound = |one: &Streamed| {
-        let of_arrivals = one.arrivals.as_ref();
-        let counts = [one.sent, one.received, one.duplicated, one.warm_up_sent, one.warm_up_received];
-        of_arrivals.is_some() == receives
-            && of_arrivals.is_none_or(|arrivals| arrivals.interval_bytes.len() <= MOST_INTERVALS)
+        let counts = [one.sent, one.received, one.duplicated, one.unreadable, one.warm_up_sent, one.warm_up_received];
+        one.arrivals.is_some() == receives
+            && one.departures.is_some() != receives
+            && one.arrivals.as_ref().is_none_or(|arrivals| {
+                arrivals.interval_bytes.len() <= MOST_INTERVALS
+                    && arrivals.connection_bytes.len() as u64 <= order.case.flow().wires()
+            })
             && counts.iter().all(|count| *count <= MOST_COUNTED)
+            && one.times.rows.len() <= MOST_ROWS
+            && one.times.counts.iter().map(|(_, count)| *count).fold(0, u64::saturating_add) <= MOST_COUNTED
     };
     match (streamed.pop().filter(is_sound), streamed.is_empty()) {
         (Some(one), true) => Ok(one),
@@ -151,6 +173,7 @@ impl OneWay<'_> {
             stops_with_the_user: is_client && self.sends(),
             announces_measuring: self.sends(),
             usage: Usage::now(),
+            cpu: CpuOverTime::default(),
             sender_measures: false,
             sent: None,
             failure: None,
@@ -163,7 +186,8 @@ impl OneWay<'_> {
         };
         let outcome =
             if self.sends() { self.send(wires, &mut marks, &ended) } else { self.receive(wires, &mut marks, &ended) };
-        let usage = marks.usage.since(pinned);
+        let mut usage = marks.usage.since(pinned);
+        usage.cpu_time_line = Some(marks.cpu.ended(self.clock.now_ns()));
         if let Some(failure) = marks.failure.take() {
             return Err(failure);
         }
@@ -171,18 +195,47 @@ impl OneWay<'_> {
         if self.sends() {
             marks.peer.tell(&Message::Sent(progress(&outcome.total.all())))?;
         }
-        Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed: self.streamed(&outcome), usage })
+        let calls: Option<u64> = wires.iter().map(|wire| wire.system_calls()).sum();
+        usage.system_calls = calls.map(|calls| calls + outcome.waits);
+        let Counts { messages_sent, messages_received, .. } = outcome.total.warm_up;
+        usage.warm_up_messages = Some(messages_sent + messages_received);
+        Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed: self.streamed(outcome), usage })
     }
 
     fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
+        let (order, boundaries) = (self.order, self.card.boundaries);
+        let (warm_up, amount) = (amount(order.warm_up), amount(order.extent));
+        if let Load::Offered { offered_per_s, arrivals, pacing, .. } = order.case.flow().load
+            && pacing != Pacing::Kernel
+        {
+            let offering = Offering {
+                clock: self.clock,
+                boundaries,
+                size_bytes: self.write_size_bytes(),
+                per_s: offered_per_s,
+                arrivals,
+                pacing,
+                // Other rounds have other arrivals, and the cases of a block the same.
+                seed: order.link_seed.wrapping_add(order.block.into()),
+                warm_up,
+                amount,
+                keep_times: self.keep_times(),
+                within_ns: order.deadline_ns,
+                stop,
+            };
+            return self.whole(offering.run(wires, marks));
+        }
         let sending = Sending {
             clock: self.clock,
-            boundaries: self.card.boundaries,
+            boundaries,
+            waiting: self.waiting(),
             write_size_bytes: self.write_size_bytes(),
-            batch: 1,
-            warm_up: amount(self.order.warm_up),
-            amount: amount(self.order.extent),
-            within_ns: self.order.deadline_ns,
+            batch: self.batch(),
+            source: if let Load::Stream { source, .. } = order.case.flow().load { source } else { Source::Memory },
+            unchanging: order.case.flow().options.get(OptionName::Zerocopy) == Some("on"),
+            warm_up,
+            amount,
+            within_ns: order.deadline_ns,
             stop,
         };
         self.whole(sending.run(wires, marks))
@@ -194,18 +247,41 @@ impl OneWay<'_> {
         marks: &mut Told<'_>,
         stop: &AtomicBool,
     ) -> Result<Outcome, Failure> {
+        let load = &self.order.case.flow().load;
+        let every_time = matches!(load, Load::Offered { .. });
+        let gaps_of_ns = match load {
+            Load::Offered { offered_per_s, pacing: Pacing::Kernel, .. } => Some(1e9 / offered_per_s),
+            _ => None,
+        };
         let receiving = Receiving {
             clock: self.clock,
             boundaries: self.card.boundaries,
+            waiting: self.waiting(),
             reliable: self.card.reliable,
             write_size_bytes: self.write_size_bytes(),
-            read_size_bytes: self.write_size_bytes().clamp(READ_BYTES.0, READ_BYTES.1),
+            batch: self.batch(),
+            read_size_bytes: self.write_size_bytes().saturating_mul(self.batch()).clamp(READ_BYTES.0, READ_BYTES.1),
+            every_time,
+            gaps_of_ns,
+            keep_times: self.keep_times(),
             quiet_ns: QUIET_NS,
             // The sender's deadline passes first, and says more.
             within_ns: self.order.deadline_ns.saturating_add(self.order.timeout_ns),
             stop,
         };
         self.whole(receiving.run(wires, marks))
+    }
+
+    fn waiting(&self) -> Waiting {
+        self.order.case.ends.waiting
+    }
+
+    fn batch(&self) -> usize {
+        usize::try_from(self.order.case.flow().load.batch()).unwrap_or(Batch::MOST)
+    }
+
+    fn keep_times(&self) -> usize {
+        usize::try_from(self.order.keep_samples).unwrap_or(MOST_ROWS)
     }
 
     fn write_size_bytes(&self) -> usize {
@@ -235,23 +311,39 @@ impl OneWay<'_> {
         }
     }
 
-    fn streamed(&self, outcome: &Outcome) -> Streamed {
-        let total = &outcome.total;
+    fn streamed(&self, outcome: Outcome) -> Streamed {
+        let Outcome { wires, total, time_line, times, pacing, .. } = outcome;
         let over_ns = total.first_ns.zip(total.last_ns).map_or(0, |(first, last)| last.saturating_sub(first));
+        let (sent, received) = (self.sends(), !self.sends());
+        let warm_up_ns =
+            total.first_ns.zip(time_line.begin_ns()).map_or(0, |(first, begin)| first.saturating_sub(begin));
+        let of_connections = wires.iter().filter(|_| wires.len() > 1).map(|wire| wire.measured.bytes_received);
         Streamed {
             sent: total.measured.messages_sent,
             received: total.measured.messages_received,
             duplicated: total.measured.duplicated,
             warm_up_sent: total.warm_up.messages_sent,
             warm_up_received: total.warm_up.messages_received,
-            arrivals: (!self.sends()).then(|| Received {
+            unreadable: total.measured.unreadable,
+            arrivals: received.then(|| Received {
                 bytes: total.measured.bytes_received,
                 bytes_after_first: total.bytes_after_first,
                 over_ns,
                 reordered: total.measured.reordered,
-                interval_ns: outcome.time_line.width_ns(),
-                interval_bytes: outcome.time_line.bytes().to_vec(),
+                interval_ns: time_line.width_ns(),
+                interval_bytes: time_line.bytes().to_vec(),
+                warm_up_intervals: warm_up_ns / time_line.width_ns(),
+                connection_bytes: of_connections.collect(),
             }),
+            departures: sent.then_some(Sent {
+                messages: total.measured.messages_sent,
+                over_ns,
+                refused: total.all().refused,
+                full: total.measured.full,
+                pacing: pacing.filter(|_| sent),
+            }),
+            arrivals_apart: pacing.filter(|_| received),
+            times: times.reported(),
         }
     }
 }
@@ -287,6 +379,8 @@ struct Told<'a> {
     announces_measuring: bool,
     /// From the first measured message on.
     usage: Usage,
+    /// From then on, too.
+    cpu: CpuOverTime,
     /// The sender's warm-up is over.
     sender_measures: bool,
     sent: Option<Totals>,
@@ -363,6 +457,11 @@ impl Marks for Told<'_> {
             self.fail(failure);
         }
         self.usage = Usage::now();
+        self.cpu = CpuOverTime::begun(self.stalled.clock.now_ns());
+    }
+
+    fn look(&mut self, now_ns: u64) {
+        self.cpu.look(now_ns);
     }
 
     fn measures(&mut self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use hairpin_model::one_way::CpuTimeLine;
 use hairpin_model::round::EndReport;
 
 use crate::system::{cpu, time};
@@ -45,6 +46,76 @@ impl Usage {
     }
 }
 
+/// The most intervals of a time line of CPU time; where there would be more, each two become one.
+pub(crate) const MOST_INTERVALS: usize = 512;
+
+/// CPU time of the calling thread over time.
+#[derive(Debug, Default)]
+pub struct CpuOverTime {
+    /// When it began, in ns of the clock, and the thread's CPU time then; `None` before that.
+    began: Option<(u64, u64)>,
+    line: CpuTimeLine,
+    /// The thread's CPU time at the end of the last interval.
+    used_ns: u64,
+    /// Intervals of the caller that make one of the line.
+    looks_each: u32,
+    looks: u32,
+}
+
+impl CpuOverTime {
+    /// One that begins now.
+    #[must_use]
+    pub fn begun(now_ns: u64) -> Self {
+        let used_ns = time::thread_cpu_ns();
+        let line =
+            CpuTimeLine { at_ns: Vec::with_capacity(MOST_INTERVALS), cpu_ns: Vec::with_capacity(MOST_INTERVALS) };
+        Self { began: Some((now_ns, used_ns)), line, used_ns, looks_each: 1, looks: 0 }
+    }
+
+    /// The end of an interval, on the same thread.
+    pub fn look(&mut self, now_ns: u64) {
+        if self.began.is_none() {
+            return;
+        }
+        self.looks += 1;
+        if self.looks < self.looks_each {
+            return;
+        }
+        self.looks = 0;
+        self.note(now_ns, time::thread_cpu_ns());
+        if self.line.at_ns.len() >= MOST_INTERVALS {
+            self.halve();
+        }
+    }
+
+    /// Ends it, with what was used since the last look.
+    #[must_use]
+    pub fn ended(mut self, now_ns: u64) -> CpuTimeLine {
+        if self.began.is_some() {
+            self.note(now_ns, time::thread_cpu_ns());
+        }
+        self.line
+    }
+
+    fn note(&mut self, now_ns: u64, used_ns: u64) {
+        let began_ns = self.began.map_or(now_ns, |(began_ns, _)| began_ns);
+        let at_ns = now_ns.saturating_sub(began_ns);
+        // What is no time has no share of it.
+        if self.line.at_ns.last().copied().unwrap_or(0) < at_ns {
+            self.line.at_ns.push(at_ns);
+            self.line.cpu_ns.push(used_ns.saturating_sub(self.used_ns));
+            self.used_ns = used_ns;
+        }
+    }
+
+    fn halve(&mut self) {
+        let both = self.line.at_ns.chunks_exact(2).zip(self.line.cpu_ns.chunks_exact(2));
+        let halved: Vec<(u64, u64)> = both.map(|(at, cpu)| (at[1], cpu[0] + cpu[1])).collect();
+        (self.line.at_ns, self.line.cpu_ns) = halved.into_iter().unzip();
+        self.looks_each *= 2;
+    }
+}
+
 /// `se.nr_migrations` of `/proc/PID/sched`, which a kernel without scheduler statistics does not have.
 fn migrations(sched: &str) -> Option<u64> {
     let line = sched.lines().find(|line| line.starts_with("se.nr_migrations"))?;
@@ -59,6 +130,30 @@ mod tests {
     fn migrations_are_read_where_the_kernel_tells() {
         assert_eq!(migrations("a : 1\nse.nr_migrations      :      12\n"), Some(12));
         assert_eq!(migrations("nothing"), None);
+    }
+
+    #[test]
+    fn a_time_line_of_cpu_time_is_bounded_and_loses_nothing() {
+        let mut line = CpuOverTime::begun(1_000);
+        for used in 1..=2 * MOST_INTERVALS as u64 {
+            line.note(1_000 + 10 * used, line.used_ns + 3);
+            if line.line.at_ns.len() >= MOST_INTERVALS {
+                line.halve();
+            }
+        }
+        let CpuTimeLine { at_ns, cpu_ns } = line.line;
+        assert!(at_ns.len() < MOST_INTERVALS && at_ns.len() == cpu_ns.len());
+        assert_eq!(
+            (at_ns.last(), cpu_ns.iter().sum::<u64>()),
+            (Some(&(20 * MOST_INTERVALS as u64)), 6 * MOST_INTERVALS as u64)
+        );
+    }
+
+    #[test]
+    fn before_it_began_there_is_no_time_line() {
+        let mut line = CpuOverTime::default();
+        line.look(5);
+        assert_eq!(line.ended(7), CpuTimeLine::default());
     }
 
     #[test]

@@ -225,11 +225,9 @@ struct Counted {
 
 impl Counted {
     fn read(wire: &mut dyn Wire, wanted: bool) -> Self {
+        let system_calls = wire.system_calls().unwrap_or_default();
         let stream = wire.stream().filter(|_| wanted);
-        stream.map_or_else(Self::default, |stream| Self {
-            segments: stream.segments(),
-            system_calls: stream.system_calls(),
-        })
+        stream.map_or_else(Self::default, |stream| Self { segments: stream.segments(), system_calls })
     }
 
     fn since(self, before: Self, exchanges: u64) -> ExchangeCounts {

@@ -10,6 +10,7 @@ pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
     let hint = match error {
         WireError::Closed => "the other end ended early; see its own cause, if any",
         WireError::TimedOut { .. } => "a longer --timeout allows a slower peer",
+        WireError::Refused => "is a queue discipline of the path full? send more slowly",
         WireError::System { .. } => "the error of the system names what it refused",
     };
     Failure { cause: format!("cannot {what} message {sequence}: {error}"), hint: hint.to_owned() }

@@ -43,7 +43,7 @@ pub fn run_client<C: Clock>(
         Load::PingPong { .. } => ping_pong::run(client, wire, marks),
         Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, *rate_per_s),
         Load::Exchange { exchange, .. } => small_writes::run(client, wire, marks, exchange),
-        Load::Stream { .. } => Err(Failure {
+        Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => Err(Failure {
             cause: "a one-way load has no answers for a closed or open loop".to_owned(),
             hint: "a one-way load goes up or down".to_owned(),
         }),

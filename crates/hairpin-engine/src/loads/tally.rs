@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
-use hairpin_model::ledger::{Ledger, OVERFLOW};
+use hairpin_model::ledger::{self, Ledger, OVERFLOW};
+use hairpin_model::one_way::Streamed;
 
 /// Counts of the client, the warm-up included and apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,6 +86,63 @@ impl Tally {
         }
         .closed()
     }
+}
+
+/// The ledger of a one-way load. Each cause is a count of its own: of the receiver's buffer, of the sender's calls that the kernel
+/// refused, of the queue disciplines and devices of the ends' hosts, and of the link between them.
+///
+/// Only the link tells the warm-up's messages apart. So where the warm-up lost anything elsewhere, the ledger covers it too.
+#[must_use]
+pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>, link: LinkLosses) -> Ledger {
+    let (from, to) = (sender.counted, receiver.counted);
+    let warm_up_lost = to.warm_up_received + link.in_warm_up != from.warm_up_sent;
+    let with = |count: u64, warm_up: u64| if warm_up_lost { count + warm_up } else { count };
+    let mut lost = BTreeMap::new();
+    if !reliable {
+        let refused = from.departures.as_ref().map_or(0, |sent| sent.refused);
+        let causes = [
+            (ledger::RECEIVE_BUFFER, overflown(receiver.facts)),
+            (ledger::SEND_BUFFER, refused),
+            (ledger::QDISC, counted(sender.facts, fact_names::QDISC_DROPS)),
+            (ledger::DEVICE, counted(receiver.facts, fact_names::DEVICE_DROPS)),
+            (ledger::LINK, with(link.measured, link.in_warm_up)),
+        ];
+        lost.extend(
+            causes.into_iter().filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.to_owned(), count)),
+        );
+    }
+    Ledger {
+        sent: with(from.sent, from.warm_up_sent),
+        received: with(to.received, to.warm_up_received),
+        late: 0,
+        duplicated: to.duplicated,
+        lost,
+        unexplained: 0,
+    }
+    .closed()
+}
+
+/// What one end of a one-way load counted, and what its kernel did.
+#[derive(Clone, Copy, Debug)]
+pub struct OneWayEnd<'a> {
+    /// What it counted.
+    pub counted: &'a Streamed,
+    /// What its kernel counted.
+    pub facts: &'a [Fact],
+}
+
+/// Messages of a one-way load that a link lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkLosses {
+    /// Measured ones.
+    pub measured: u64,
+    /// Those of the warm-up.
+    pub in_warm_up: u64,
+}
+
+fn counted(facts: &[Fact], name: &str) -> u64 {
+    // A kernel's count of packets.
+    fact::number(facts, name).unwrap_or(0.0) as u64
 }
 
 /// Packets that an end's receive buffer had no room for. Where the kernel counts these alone, that counts: a socket's own

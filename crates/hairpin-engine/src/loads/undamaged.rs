@@ -68,4 +68,8 @@ impl Wire for Undamaged<'_> {
     fn effective(&self) -> Vec<Fact> {
         self.wire.effective()
     }
+
+    fn system_calls(&self) -> Option<u64> {
+        self.wire.system_calls()
+    }
 }

@@ -62,7 +62,7 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
 /// the next request brings it, and a stamp of it would only be in the way of what the server reads.
 fn has_several_in_flight(case: &Case) -> bool {
     match &case.flow().load {
-        Load::PingPong { .. } | Load::Stream { .. } => false,
+        Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,
         Load::Paced { .. } => true,
         Load::Exchange { exchange, .. } => exchange.pipeline > 1,
     }

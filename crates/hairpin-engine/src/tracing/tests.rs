@@ -165,9 +165,6 @@ impl Stream for Stamped {
         self.acknowledged_quickly.push(self.waiting.is_empty());
         Ok(())
     }
-    fn system_calls(&self) -> u64 {
-        0
-    }
     fn segments(&self) -> Option<Segments> {
         None
     }

@@ -165,6 +165,10 @@ impl<C: Clock + Send> Wire for TracingWire<'_, C> {
         self.wire.borrow().effective()
     }
 
+    fn system_calls(&self) -> Option<u64> {
+        self.wire.borrow().system_calls()
+    }
+
     fn stream(&mut self) -> Option<&mut dyn Stream> {
         if self.wire.get_mut().stream().is_some() { Some(self) } else { None }
     }
@@ -196,10 +200,6 @@ impl<C: Clock + Send> Stream for TracingWire<'_, C> {
         };
         self.note(kind, began_ns, byte, byte);
         Ok(())
-    }
-
-    fn system_calls(&self) -> u64 {
-        stream(*self.wire.borrow_mut()).system_calls()
     }
 
     fn segments(&self) -> Option<Segments> {

@@ -2,17 +2,18 @@
 //!
 //! One end writes as fast as the other takes it. The sender counts what it sent and the receiver what it received, so the
 //! ledger tells what was lost, and goodput is the receiver's: the bytes that arrived after the first arrival over the time from
-//! the first to the last. A case goes up (client to server) or down.
+//! the first to the last. A case goes up (client to server), down, or both ways at once, each on connections of its own.
 //!
 //! Defaults and why:
 //! - writes of 64 KiB, as programs that move files make them; of 1400 B where a write is a message, which fits a packet.
-//! - 200 ms a round after a warm-up of 100 ms, in which TCP opens its window; over a link both last 20 round trips, 1 s at most.
-//! - waiting by `poll`, as one end waits for all of its wires at once; what cannot be polled is skipped unless `--waiting spin`.
+//! - one stream, whose ends block in their calls; several streams are waited for by epoll.
+//! - 200 ms a round; before it 100 ms are left out, in which TCP opens its window; over a link both last 20 round trips, 1 s at
+//!   most.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
-use hairpin_model::case::{Case, Waiting};
-use hairpin_model::flow::{Direction, Flow};
+use hairpin_model::case::Case;
+use hairpin_model::flow::{Direction, Flow, Load, Source, Ways};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
@@ -20,119 +21,137 @@ use crate::budget;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
-use crate::links;
-use crate::quantity::MOST_MESSAGES;
+use crate::one_way::{self, Lengths, going};
 use crate::selection;
-use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
 
 /// The experiment.
-pub const BULK: Experiment =
-    Experiment { name: "bulk", question: "How many bytes a second go through, one way?", knobs: KNOBS, plan };
+pub const BULK: Experiment = Experiment {
+    name: "bulk",
+    question: "How many bytes a second go through, one way?",
+    knobs: KNOBS,
+    plan,
+    refine: None,
+};
 
 /// A write where bytes are a stream.
 const WRITE_BYTES: u64 = 64 << 10;
 /// A write where it is a message.
 const MESSAGE_BYTES: u64 = 1400;
-/// What each round measures, in ns.
-const DURATION_NS: u64 = 200_000_000;
-/// What is sent before, in ns.
-const WARM_UP_NS: u64 = 100_000_000;
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport)
-        .help("Transports, separated by commas [default: all that can run here]")
-        .many(),
-    Knob::new("direction", "WAY", KnobKind::Words(Direction::WORDS.split_at(2).0))
-        .help("Direction: up (client to server), down (server to client), or all")
-        .many()
-        .or(&["up"]),
+    one_way::TRANSPORT,
+    one_way::WAYS,
     Knob::new("write-size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
         .help("Size of each write, 1 B to 16 MiB [default: 64KiB; 1400B where a write is a message]")
         .many(),
-    Knob::new("connections", "NUMBER", KnobKind::Whole { min: 1, max: 1000 })
-        .help("Connections that share the load")
+    Knob::new("source", "WHAT", KnobKind::Words(Source::WORDS))
+        .help("Where the bytes come from: memory, file (by sendfile), or all; --option zerocopy=on for MSG_ZEROCOPY")
+        .many()
+        .or(&["memory"]),
+    Knob::new("streams", "NUMBER", one_way::CONNECTIONS.kind)
+        .help("Streams side by side, each a connection of its own, up to 1000")
         .many()
         .or(&["1"]),
-    Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
-        .help("How both ends wait for data or room: poll, spin, or all")
-        .many()
-        .or(&["poll"]),
+    one_way::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
     shared::OPTION,
     shared::LINK,
     shared::SYSCTL,
     shared::CPU_IDLE,
-    Knob::new("count", "WRITES", KnobKind::Whole { min: 1, max: MOST_MESSAGES })
-        .help("Writes measured on each connection in each round, instead of --duration"),
-    Knob::new("duration", "TIME", shared::LASTS)
-        .help("How long each round measures [default: 200ms; up to 1s over a link]"),
+    Knob::new("count", "WRITES", one_way::COUNT.kind)
+        .help("Writes measured on each stream in each round, instead of --duration"),
+    Knob::new("bytes", "BYTES", KnobKind::Bytes { min: 1, max: MOST_BYTES })
+        .help("Bytes measured on each stream in each round, instead of --duration"),
+    one_way::DURATION,
     budget::ROUNDS,
     budget::OVER,
     budget::QUICK,
-    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO))
-        .help("Warm-up of each round, writes or a time; auto: 100ms, over a link up to 1s")
+    Knob::new("omit", "TIME", KnobKind::ExtentOr(AUTO))
+        .help("What each round leaves out at its beginning, a time or writes; auto: 100ms, over a link up to 1s")
         .or(&[AUTO]),
     shared::SEED,
-    Knob::new("timeout", "TIME", shared::TIMEOUT.kind)
-        .help("How long the load may stall, and the server may take to answer [default: 2s; more over a link]"),
+    one_way::TIMEOUT,
+    one_way::KEEP_SAMPLES,
     shared::KEEP_LINK_LOG,
     shared::ALLOW_UNMET_OPTIONS,
     shared::PORT,
     shared::REPLICATE,
 ];
 
+/// The most bytes of a stream in a round.
+const MOST_BYTES: u64 = 1 << 50;
+
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, capabilities)?;
-    let own = [candidates.len(), asked.directions.len(), asked.write_sizes.len().max(1), asked.connections.len()];
+    let own = [
+        candidates.len(),
+        asked.ways.len(),
+        asked.write_sizes.len().max(1),
+        asked.sources.len(),
+        asked.streams.len(),
+    ];
     asked.circumstances.refuse_too_many(&own)?;
-    let planned = |case: Case| {
-        let travel_ns = links::travel_ns(&case, capabilities);
-        let lasts = |asked: Option<Extent>, least_ns| {
-            asked.unwrap_or(Extent::DurationNs(links::duration_ns(least_ns, travel_ns)))
-        };
-        let (warm_up, extent) = (lasts(asked.warm_up, WARM_UP_NS), lasts(asked.extent, DURATION_NS));
-        Planned::of(case, warm_up, extent, knobs, capabilities)
-    };
-    selection::sieved(&candidates, capabilities, |card| asked.cases(card).into_iter().map(planned).collect())
+    selection::sieved(&candidates, capabilities, |card| {
+        let cases = asked.cases(card).into_iter();
+        cases.map(|case| asked.lengths_of(&case).planned(case, knobs, capabilities)).collect()
+    })
 }
 
 /// The knobs, read.
 struct Asked {
     circumstances: Circumstances,
-    directions: Vec<Direction>,
+    ways: Vec<Ways>,
     write_sizes: Vec<u64>,
-    connections: Vec<u32>,
-    extent: Option<Extent>,
-    warm_up: Option<Extent>,
+    sources: Vec<Source>,
+    streams: Vec<u32>,
+    lengths: Lengths,
+    bytes: Option<u64>,
 }
 
 impl Asked {
     fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
-        let connections =
-            knobs.values::<u64>("connections").into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        let (lengths, bytes) = (Lengths::read(knobs, "omit")?, knobs.value("bytes"));
+        if bytes.is_some() && lengths.extent.is_some() {
+            let what = "--bytes, --count and --duration each set the length of a round";
+            return Err(Refused::new(what, "give one of them"));
+        }
         Ok(Self {
             circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
-            directions: knobs.choices("direction", Direction::ONE_WAY),
+            ways: knobs.choices("direction", Ways::ALL),
             write_sizes: knobs.values("write-size"),
-            connections: connections.collect(),
-            extent: shared::extent(knobs, "count")?,
-            warm_up: knobs.value("warmup"),
+            sources: knobs.choices("source", Source::ALL),
+            streams: one_way::connections(knobs, "streams"),
+            lengths,
+            bytes,
         })
+    }
+
+    /// As many writes as hold the bytes asked for.
+    fn lengths_of(&self, case: &Case) -> Lengths {
+        let writes = self.bytes.map(|bytes| Extent::Count(bytes.div_ceil(case.flow().load.size_bytes())));
+        Lengths { extent: writes.or(self.lengths.extent), ..self.lengths }
     }
 
     /// Every combination on one transport, impossible ones among them.
     fn cases(&self, card: &Card) -> Vec<Case> {
         let own = [if card.boundaries { MESSAGE_BYTES } else { WRITE_BYTES }];
         let sizes = if self.write_sizes.is_empty() { &own[..] } else { &self.write_sizes };
-        let of_sizes = sizes.iter().flat_map(|size| {
-            self.directions.iter().map(|direction| Case::of(Flow::stream(card.name, *size, *direction)))
-        });
-        let cases = each(&of_sizes.collect::<Vec<_>>(), &self.connections, |case, connections| {
-            case.flow_mut().connections = connections;
-        });
-        self.circumstances.with_replicates(&self.circumstances.at_their_places(&cases, card))
+        let loads: Vec<Load> = sizes
+            .iter()
+            .flat_map(|size| {
+                let of_source = |source: &Source| Load::Stream { write_size_bytes: *size, source: *source };
+                self.sources.iter().map(of_source)
+            })
+            .collect();
+        let cases: Vec<Case> =
+            loads.into_iter().map(|load| Case::of(Flow::one_way(card.name, load, Direction::Up))).collect();
+        let cases = each(&cases, &self.streams, |case, streams| case.flow_mut().connections = streams);
+        let placed = self.circumstances.at_their_places(&cases, card);
+        // A second flow has everything that the first was given.
+        let of_ways = placed.iter().flat_map(|case| self.ways.iter().map(|ways| going(case, *ways)));
+        self.circumstances.with_replicates(&of_ways.collect::<Vec<_>>())
     }
 }

@@ -1,6 +1,8 @@
 //! Every experiment, a file each. A test fails when a file in this folder is not in [`ALL`].
 
 pub mod bulk;
+pub mod message_rate;
+pub mod offered_load;
 pub mod round_trip;
 pub mod small_writes;
 pub mod survey;
@@ -10,7 +12,14 @@ use hairpin_model::refused::Refused;
 use crate::experiment::Experiment;
 
 /// Every experiment, in the order in which `hairpin list` shows them.
-pub const ALL: &[Experiment] = &[survey::SURVEY, round_trip::ROUND_TRIP, small_writes::SMALL_WRITES, bulk::BULK];
+pub const ALL: &[Experiment] = &[
+    survey::SURVEY,
+    round_trip::ROUND_TRIP,
+    small_writes::SMALL_WRITES,
+    message_rate::MESSAGE_RATE,
+    bulk::BULK,
+    offered_load::OFFERED_LOAD,
+];
 
 /// The experiment of that name.
 ///

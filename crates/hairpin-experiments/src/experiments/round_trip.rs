@@ -34,8 +34,13 @@ use crate::shared::{self, AUTO, Circumstances, each};
 use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
 /// The experiment.
-pub const ROUND_TRIP: Experiment =
-    Experiment { name: "round-trip", question: "How long does a message take there and back?", knobs: KNOBS, plan };
+pub const ROUND_TRIP: Experiment = Experiment {
+    name: "round-trip",
+    question: "How long does a message take there and back?",
+    knobs: KNOBS,
+    plan,
+    refine: None,
+};
 
 /// Warm-up, in messages, where no CPU falls asleep between messages.
 pub const WARM_UP_MESSAGES: u64 = 500;

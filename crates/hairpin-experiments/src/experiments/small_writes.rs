@@ -41,6 +41,7 @@ pub const SMALL_WRITES: Experiment = Experiment {
     question: "What do small writes cost, and which remedy helps?",
     knobs: KNOBS,
     plan,
+    refine: None,
 };
 
 /// How long a round measures where neither `--exchanges` nor `--duration` says, in ns.

@@ -32,6 +32,7 @@ pub const SURVEY: Experiment = Experiment {
     question: "Which transport is fastest on this machine, and what makes the others slower?",
     knobs: KNOBS,
     plan,
+    refine: None,
 };
 
 /// Which transports a line is about.

@@ -43,6 +43,7 @@ fn plain() -> Card {
         is_reference: false,
         in_survey: true,
         many_connections: true,
+        sends_files: true,
         waitings: Waiting::ALL,
         options: &[],
     }

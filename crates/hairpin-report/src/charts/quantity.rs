@@ -21,7 +21,7 @@ impl Quantity {
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             Kind::RoundTrips | Kind::Exchanges => Self::Latency,
-            Kind::Streams => Self::Goodput,
+            Kind::Messages | Kind::Streams | Kind::Offered => Self::Goodput,
         }
     }
 
@@ -37,7 +37,7 @@ impl Quantity {
     pub(crate) fn figure(self, row: &CaseSummary) -> Option<Figure> {
         match self {
             Self::Latency => row.flow().latency_ns.p50,
-            Self::Goodput => row.flow().goodput_bytes_per_s,
+            Self::Goodput => row.goodput(),
         }
     }
 

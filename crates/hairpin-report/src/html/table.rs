@@ -73,14 +73,44 @@ const EXCHANGES: &[&str] = &[
     "samples",
 ];
 
+const MESSAGES: &[&str] = &[
+    "received_per_s",
+    "sent_per_s",
+    "latency_p50_ns",
+    "latency_p99_ns",
+    "lost_share",
+    "system_calls_per_message_client",
+    "system_calls_per_message_server",
+    "context_switches_per_message_client",
+    "context_switches_per_message_server",
+    "cpu_seconds_per_million_client",
+    "cpu_seconds_per_million_server",
+    "fairness",
+    "rounds",
+];
+
+const OFFERED: &[&str] = &[
+    "offered_per_s",
+    "delivered_per_s",
+    "lost_share",
+    "latency_p50_ns",
+    "latency_p99_ns",
+    "gap_p50_ns",
+    "gap_p99_ns",
+    "gap_p999_ns",
+    "gaps_below_half_share",
+    "rounds",
+];
+
 const STREAMS: &[&str] = &[
     "goodput_bytes_per_s",
     "rate_per_s",
     "sent",
     "received",
     "lost_with_unexplained",
-    "cpu_client_s",
-    "cpu_server_s",
+    "cpu_seconds_per_gb_client",
+    "cpu_seconds_per_gb_server",
+    "fairness",
     "setup_ns",
     "rounds",
 ];
@@ -91,7 +121,9 @@ pub(super) fn of(groups: &[Group<'_>]) -> Vec<SummaryTable> {
         let names = match kind {
             Kind::RoundTrips => ROUND_TRIPS,
             Kind::Exchanges => EXCHANGES,
+            Kind::Messages => MESSAGES,
             Kind::Streams => STREAMS,
+            Kind::Offered => OFFERED,
         };
         let columns: Vec<&Column> = names.iter().map(|name| columns::named(name)).collect();
         let rows: Vec<Row> = groups

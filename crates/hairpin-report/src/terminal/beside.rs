@@ -37,10 +37,27 @@ fn columns(kind: Kind) -> &'static [Shown] {
         value("lost_with_unexplained", 2),
         value("sent", 3),
     ];
+    const MESSAGES: &[Shown] = &[
+        value("received_per_s", 0),
+        interval("received_per_s", 2),
+        value("latency_p50_ns", 0),
+        value("lost_share", 1),
+        value("cpu_seconds_per_million_client", 3),
+        value("cpu_seconds_per_million_server", 3),
+    ];
+    const OFFERED: &[Shown] = &[
+        value("delivered_per_s", 0),
+        value("lost_share", 0),
+        value("latency_p50_ns", 0),
+        value("latency_p99_ns", 0),
+        value("gaps_below_half_share", 1),
+    ];
     match kind {
         Kind::RoundTrips => ROUND_TRIPS,
         Kind::Exchanges => EXCHANGES,
+        Kind::Messages => MESSAGES,
         Kind::Streams => STREAMS,
+        Kind::Offered => OFFERED,
     }
 }
 

@@ -1,6 +1,41 @@
-//! Descriptors in the interfaces: of a wire, and of a socket that is handed to a listener.
+//! Descriptors in the interfaces: of a wire, of a socket that is handed to a listener, and how many a process may have.
 
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::system::process::{Limits, descriptor_limits, set_descriptor_limits};
+use crate::wire::TransportError;
+
+/// Allows this process to have `count` descriptors open at once: raises its soft limit (`RLIMIT_NOFILE`, setrlimit(2)) to that
+/// where it is lower.
+///
+/// # Errors
+/// [`TransportError::System`] where the hard limit is lower; it names both limits.
+pub fn allow(count: u64) -> Result<(), TransportError> {
+    let failed = |source| allowing(count, source, "");
+    let limits = descriptor_limits().map_err(failed)?;
+    match raised(limits, count)? {
+        Some(raised) => set_descriptor_limits(raised).map_err(failed),
+        None => Ok(()),
+    }
+}
+
+/// The limits with which `count` descriptors are allowed; `None` where they already are.
+fn raised(limits: Limits, count: u64) -> Result<Option<Limits>, TransportError> {
+    if count <= limits.soft {
+        return Ok(None);
+    }
+    if count > limits.hard {
+        let source = io::Error::other(format!("the soft limit is {}, the hard limit {}", limits.soft, limits.hard));
+        return Err(allowing(count, source, "`ulimit -Hn` shows the hard limit, which root can raise"));
+    }
+    Ok(Some(Limits { soft: count, ..limits }))
+}
+
+fn allowing(count: u64, source: io::Error, hint: &str) -> TransportError {
+    let object = format!("{count} open descriptors");
+    TransportError::System { operation: "allow", object, source, hint: hint.to_owned() }
+}
 
 /// A socket that another part of the program opened, for [`crate::Transport::listen_on`], which owns it from then on.
 #[derive(Debug)]
@@ -18,4 +53,37 @@ pub struct Descriptors<'w> {
     pub readable: BorrowedFd<'w>,
     /// What becomes writable.
     pub writable: BorrowedFd<'w>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_soft_limit_rises_as_far_as_needed_and_never_falls() {
+        let limits = Limits { soft: 1024, hard: 4096 };
+        assert_eq!(raised(limits, 1024).unwrap(), None);
+        assert_eq!(raised(limits, 1025).unwrap(), Some(Limits { soft: 1025, hard: 4096 }));
+        assert_eq!(raised(limits, 4096).unwrap(), Some(Limits { soft: 4096, hard: 4096 }));
+        assert_eq!(
+            raised(limits, 4097).unwrap_err().to_string(),
+            "cannot allow 4097 open descriptors: the soft limit is 1024, the hard limit 4096 (hint: `ulimit -Hn` shows the \
+             hard limit, which root can raise)"
+        );
+    }
+
+    #[test]
+    fn what_is_allowed_is_what_the_kernel_has() {
+        let before = descriptor_limits().unwrap();
+        // Far more than the tests beside this one use.
+        let lower = Limits { soft: before.hard.min(900), ..before };
+        set_descriptor_limits(lower).unwrap();
+        allow(lower.soft - 1).unwrap();
+        assert_eq!(descriptor_limits().unwrap(), lower, "it is enough already");
+        let wanted = before.hard.min(1000);
+        allow(wanted).unwrap();
+        assert_eq!(descriptor_limits().unwrap(), Limits { soft: wanted, ..before });
+        assert!(before.hard == u64::MAX || allow(before.hard + 1).is_err());
+        set_descriptor_limits(before).unwrap();
+    }
 }

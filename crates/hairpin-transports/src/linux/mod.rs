@@ -1,6 +1,7 @@
 //! What only Linux has: its system calls, and what stands on descriptors and `/proc`.
 
-pub(crate) mod descriptors;
+mod batch;
+pub mod descriptors;
 pub(crate) mod options;
 pub(crate) mod system;
 pub mod wire_set;

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use hairpin_model::fact::Fact;
-use hairpin_model::options::{OptionName, Options};
+use hairpin_model::options::{OptionName, Options, ValueKind};
 
 use crate::options::{Family, Moment};
 use crate::system::sockopt::{self, Place};
@@ -21,7 +21,7 @@ pub(crate) fn apply(
     options: &Options,
     moment: Moment,
 ) -> Result<(), TransportError> {
-    let later = |name| name == OptionName::Quickack && moment == Moment::Opened;
+    let later = |name| matches!(name, OptionName::Quickack | OptionName::Gso) && moment == Moment::Opened;
     for (name, asked) in options.iter().filter(|(name, _)| !later(*name)) {
         set(on, family, name, asked).map_err(|source| TransportError::Option {
             name,
@@ -52,10 +52,14 @@ fn set(on: BorrowedFd<'_>, family: Family, name: OptionName, asked: &str) -> io:
     if name == OptionName::Congestion {
         return sockopt::set_text(on, sockopt::CONGESTION, asked);
     }
+    let bad = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    if name == OptionName::PacingRate {
+        return sockopt::set_long(on, sockopt::MAX_PACING_RATE, asked.parse().map_err(bad)?);
+    }
     let asked = match asked {
         "on" => 1,
         "off" => 0,
-        number => number.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
+        number => number.parse().map_err(bad)?,
     };
     // The lower two bits of the byte are ECN's (RFC 3168).
     let asked = if name == OptionName::Dscp { asked << 2 } else { asked };
@@ -66,11 +70,12 @@ fn get(on: BorrowedFd<'_>, family: Family, name: OptionName) -> io::Result<Strin
     if name == OptionName::Congestion {
         return sockopt::get_text(on, sockopt::CONGESTION);
     }
+    if name == OptionName::PacingRate {
+        return sockopt::get_long(on, sockopt::MAX_PACING_RATE).map(|rate| rate.to_string());
+    }
     let value = sockopt::get(on, place(family, name))?;
     Ok(match name {
-        OptionName::Nodelay | OptionName::Cork | OptionName::Quickack => {
-            if value == 0 { "off" } else { "on" }.to_owned()
-        }
+        _ if name.values() == ValueKind::Switch => if value == 0 { "off" } else { "on" }.to_owned(),
         OptionName::Dscp => (value >> 2).to_string(),
         // It is unsigned in the kernel: the default is all bits set.
         OptionName::NotsentLowat => value.cast_unsigned().to_string(),
@@ -91,5 +96,8 @@ fn place(family: Family, name: OptionName) -> Place {
         OptionName::Congestion => sockopt::CONGESTION,
         OptionName::NotsentLowat => sockopt::NOTSENT_LOWAT,
         OptionName::Priority => sockopt::PRIORITY,
+        OptionName::Gso => sockopt::UDP_GRO,
+        OptionName::Zerocopy => sockopt::ZEROCOPY,
+        OptionName::PacingRate => sockopt::MAX_PACING_RATE,
     }
 }

@@ -16,9 +16,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::options::{self, Family, Moment};
 use crate::system::{socket, sockopt};
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
-use crate::wires::descriptor::{DescriptorWire, Miss, Port};
+use crate::wires::descriptor::DescriptorWire;
 use crate::wires::internet::server_end;
 use crate::wires::one_wire::OneWire;
+use crate::wires::port::{Miss, Port};
 use crate::wires::socket::{facts, loopback_detail};
 use crate::wires::{bad_address, check, failed};
 

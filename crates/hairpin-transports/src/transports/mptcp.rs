@@ -51,6 +51,7 @@ impl Transport for Mptcp {
             // TCP with one more layer over it, on a path that has no second way to go: not worth the survey's time.
             in_survey: false,
             many_connections: true,
+            sends_files: true,
             options: OPTIONS,
             ..Card::LOCAL
         }

@@ -18,6 +18,7 @@ impl Transport for Pipe {
             name: NAME,
             summary: "two anonymous pipes, one each way",
             rough_round_trip: RoughRoundTrip { blocking_ns: 5_000, spinning_ns: 4_000 },
+            sends_files: true,
             ..Card::LOCAL
         }
     }

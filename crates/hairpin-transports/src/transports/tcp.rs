@@ -28,6 +28,22 @@ pub(super) const TCP: Tcp =
 pub(super) const TCP6: Tcp =
     Tcp { name: "tcp6", summary: "TCP over IPv6, through the loopback device", family: Family::V6 };
 
+const OPTIONS: &[OptionName] = &[
+    OptionName::Nodelay,
+    OptionName::Cork,
+    OptionName::Quickack,
+    OptionName::Sndbuf,
+    OptionName::Rcvbuf,
+    OptionName::BusyPoll,
+    OptionName::Tos,
+    OptionName::Dscp,
+    OptionName::Congestion,
+    OptionName::NotsentLowat,
+    OptionName::Priority,
+    OptionName::Zerocopy,
+    OptionName::PacingRate,
+];
+
 impl Tcp {
     fn kind(&self) -> Kind {
         Kind {
@@ -72,7 +88,8 @@ impl Transport for Tcp {
             rough_round_trip: RoughRoundTrip { blocking_ns: 13_400, spinning_ns: 8_100 },
             is_reference: self.family == Family::V4,
             many_connections: true,
-            options: OptionName::ALL,
+            sends_files: true,
+            options: OPTIONS,
             ..Card::LOCAL
         }
     }

@@ -12,6 +12,7 @@ pub(super) const UNIX_STREAM: UnixSocket = UnixSocket {
         summary: "a Unix domain stream socket",
         rough_round_trip: RoughRoundTrip { blocking_ns: 9_400, spinning_ns: 3_300 },
         many_connections: true,
+        sends_files: true,
         options: OPTIONS,
         ..Card::LOCAL
     },

@@ -13,7 +13,7 @@ use hairpin_model::card::{Card, Reach, WhyNot};
 
 use crate::giving_up::has_given_up;
 #[cfg(target_os = "linux")]
-pub(crate) use crate::linux::wires::{descriptor, hello, pipe, socket, unix};
+pub(crate) use crate::linux::wires::{descriptor, hello, pipe, port, socket, unix};
 use crate::wire::{Setup, TransportError, Unsupported, WireError};
 
 /// Refuses what the card does not promise, before anything is opened.

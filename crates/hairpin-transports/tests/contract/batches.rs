@@ -59,6 +59,35 @@ pub(crate) fn delivered(subject: &Subject) -> Checked {
     Ok(())
 }
 
+/// One call each, whether it moves something or not.
+pub(crate) fn counted(subject: &Subject) -> Checked {
+    let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
+    if client.descriptors().is_none() {
+        ensure!(client.system_calls().is_none(), "no descriptor, and calls are counted: {:?}", client.system_calls());
+        return Ok(());
+    }
+    let calls = |wire: &dyn Wire| wire.system_calls().ok_or("no count of system calls");
+    ensure!(calls(&*client)? == 0 && calls(&*server)? == 0, "a new wire has made calls");
+    let mut batch = room(subject, SIZE);
+    for (turn, count) in [1, 5, 20].into_iter().enumerate() {
+        let sent = client.send_batch(&random_bytes(1, SIZE * count), SIZE).map_err(text)?;
+        ensure!(sent == SIZE * count, "of {count} messages {sent} bytes are taken");
+        ensure!(calls(&*client)? == turn as u64 + 1, "{} batches are {} calls", turn + 1, calls(&*client)?);
+        let mut missing = sent;
+        while missing > 0 {
+            ensure!(server.wait(LONG).map_err(text)?, "{missing} bytes never came");
+            let before = calls(&*server)?;
+            server.receive_batch(&mut batch).map_err(text)?;
+            missing -= batch.pieces().map(<[u8]>::len).sum::<usize>();
+            ensure!(calls(&*server)? == before + 1, "a receive is {} calls", calls(&*server)? - before);
+        }
+        let before = calls(&*server)?;
+        ensure!(server.receive_batch(&mut batch).map_err(text)? == 0, "something is left");
+        ensure!(calls(&*server)? == before + 1, "a receive of nothing is {} calls", calls(&*server)? - before);
+    }
+    Ok(())
+}
+
 /// What is sent without waiting until there is no room arrives, and nothing else; then there is room again.
 pub(crate) fn full(subject: &Subject) -> Checked {
     if !subject.card.reliable {

@@ -12,7 +12,11 @@ use crate::ensure;
 /// Values that differ from the defaults, wherever there is a choice.
 fn trials(name: OptionName) -> Vec<String> {
     let values: &[&str] = match name {
-        OptionName::Nodelay | OptionName::Cork | OptionName::Quickack => &["on", "off"],
+        OptionName::Nodelay | OptionName::Cork | OptionName::Quickack | OptionName::Gso | OptionName::Zerocopy => {
+            &["on", "off"]
+        }
+        // Below and above 32 bits, at which nothing waits for the pace.
+        OptionName::PacingRate => &["3000000000", "30000000000"],
         OptionName::Sndbuf | OptionName::Rcvbuf => &["16384", "65536"],
         OptionName::BusyPoll => &["50"],
         OptionName::Tos => &["16", "184"],
@@ -60,8 +64,8 @@ pub(crate) fn granted(subject: &Subject) -> Checked {
     for name in subject.card.options {
         let effective = word(&facts, *name).ok_or_else(|| format!("{name} is not read back"))?;
         let default = Options::parse(&format!("{name}={effective}"));
-        // The kernel's default for it is a number above what it takes.
-        let special = *name == OptionName::NotsentLowat;
+        // The kernel's default for them is a number above what they take.
+        let special = matches!(name, OptionName::NotsentLowat | OptionName::PacingRate);
         ensure!(special || default.is_ok(), "{name}={effective} cannot be asked for");
         ensure!(*name != OptionName::Nodelay || effective == "off", "nodelay is {effective} without being asked");
     }

@@ -176,7 +176,7 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
         stamps(&mut *client)?.take(&mut taken).map_err(text)?;
         client.stream().ok_or("no stream")?.set(OptionName::Quickack, true).map_err(text)?;
         let bare = |wire: &mut dyn Wire| wire.stream().and_then(|stream| stream.segments()).map(|all| all.bare);
-        let calls = |wire: &mut dyn Wire| wire.stream().map_or(0, |stream| stream.system_calls());
+        let calls = |wire: &mut dyn Wire| wire.system_calls().unwrap_or_default();
         let (bare_before, calls_before) = (bare(&mut *server), calls(&mut *client));
         server.send(&[9; 10]).map_err(text)?;
         let (bytes, _) = stamps(&mut *client)?.receive(&mut into).map_err(text)?;
@@ -203,7 +203,7 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
     stamps(&mut *client)?.begin(true).map_err(text)?;
     client.send(&[6; 100]).map_err(text)?;
     subject.receive_whole(&mut *server, 100)?;
-    let calls = |wire: &mut dyn Wire| wire.stream().map_or(0, |stream| stream.system_calls());
+    let calls = |wire: &mut dyn Wire| wire.system_calls().unwrap_or_default();
     let before = calls(&mut *client);
     let answer = client.receive(&mut [0; 100]);
     ensure!(is_timed_out(&answer), "with stamps there and no message, receive answers {}", shown(&answer));

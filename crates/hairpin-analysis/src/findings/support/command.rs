@@ -3,7 +3,7 @@
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
-use hairpin_model::flow::{Flow, Load};
+use hairpin_model::flow::{Flow, Load, Source};
 use hairpin_model::names;
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::shell;
@@ -46,7 +46,9 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     let (experiment, of_load) = match load {
         Load::Exchange { exchange, .. } => ("small-writes", of_exchanges(cases, exchange)),
         Load::PingPong { .. } | Load::Paced { .. } => ("round-trip", of_messages(cases)),
-        Load::Stream { .. } => ("bulk", of_streams(cases)),
+        Load::Messages { .. } => ("message-rate", of_one_way(cases)),
+        Load::Stream { .. } => ("bulk", of_one_way(cases)),
+        Load::Offered { .. } => ("offered-load", of_one_way(cases)),
     };
     knobs.extend(of_load);
     knobs.extend([
@@ -115,13 +117,38 @@ fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
     ]
 }
 
-/// What sets streams apart.
-fn of_streams(cases: &[&Case]) -> Vec<Values> {
-    let of = |word: fn(&Flow) -> String| distinct(cases, &|case| Some(word(case.flow())));
+/// What sets loads without answers apart.
+fn of_one_way(cases: &[&Case]) -> Vec<Values> {
+    let of = |word: &dyn Fn(&Flow) -> Option<String>| distinct(cases, &|case| word(case.flow()));
+    let is_stream = cases.first().is_some_and(|case| matches!(case.flow().load, Load::Stream { .. }));
+    let [size, connections] = if is_stream { ["write-size", "streams"] } else { ["size", "connections"] };
     vec![
-        ("direction", of(|flow| flow.direction.to_string())),
-        ("write-size", of(|flow| flow.load.size_bytes().to_string())),
-        ("connections", of(|flow| flow.connections.to_string())),
+        ("direction", of(&|flow| Some(flow.direction.to_string()))),
+        (size, of(&|flow| Some(flow.load.size_bytes().to_string()))),
+        (connections, of(&|flow| Some(flow.connections.to_string()))),
+        ("batch", of(&|flow| matches!(flow.load, Load::Messages { .. }).then(|| flow.load.batch().to_string()))),
+        (
+            "source",
+            of(&|flow| match flow.load {
+                Load::Stream { source: Source::File, .. } => Some(Source::File.to_string()),
+                _ => None,
+            }),
+        ),
+        ("rate", of(&|flow| flow.load.rate_per_s().map(|per_s| per_s.to_string()))),
+        (
+            "arrivals",
+            of(&|flow| match flow.load {
+                Load::Offered { arrivals, .. } => Some(arrivals.to_string()),
+                _ => None,
+            }),
+        ),
+        (
+            "pacing",
+            of(&|flow| match flow.load {
+                Load::Offered { pacing, .. } => Some(pacing.to_string()),
+                _ => None,
+            }),
+        ),
     ]
 }
 

@@ -138,7 +138,7 @@ fn in_flight(case: &Case) -> u64 {
     match &case.flow().load {
         Load::Paced { .. } => u64::MAX,
         Load::Exchange { exchange, .. } => exchange.pipeline,
-        Load::PingPong { .. } | Load::Stream { .. } => 1,
+        Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => 1,
     }
 }
 

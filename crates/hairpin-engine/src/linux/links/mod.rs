@@ -90,6 +90,8 @@ pub struct Numbered {
     pub message_bytes: usize,
     /// In an answer, 1 to 8.
     pub answer_bytes: usize,
+    /// There are no answers, and messages go this way; null where there are.
+    pub one_way: Option<hairpin_link::Direction>,
 }
 
 /// What the link's process says, in this order: `Ready`, `Done`; or `Failed` at any time.
@@ -123,4 +125,6 @@ pub struct LinkEnd {
     /// Messages that the link kept from being answered, each counted once, by cause (`link-loss`, `link-queue`, ...,
     /// `link-inside` for those that were still on their way at the end). Only where the order told them apart.
     pub lost_messages: BTreeMap<String, u64>,
+    /// Messages of a one-way load's warm-up that the link lost.
+    pub lost_in_warm_up: u64,
 }

@@ -3,53 +3,85 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hairpin_model::case::Waiting;
 use hairpin_transports::{Interest, Ready, Wire, WireSet};
 
 use super::time_line::TimeLine;
+use super::times::TimesOfMessages;
 use super::{Counts, DriverError, Ended, LOOK_NS, Marks, Outcome, PROGRESS_NS, Tally};
 use crate::clock::Clock;
 
-/// Calls on one wire before the others have their turn.
+/// Calls on one wire before the clock is read and the others have their turn.
 pub(super) const CALLS_PER_TURN: usize = 16;
+
+/// How an end waits for its wires.
+enum Waits {
+    /// For all of them at once.
+    Together(WireSet),
+    /// Not here: in the call on the one wire that there is, or not at all. These are the wires that are still open.
+    InCalls(Vec<usize>),
+}
 
 /// One end while it runs.
 pub(super) struct End<'a, C> {
     clock: &'a C,
     stop: &'a AtomicBool,
     deadline_ns: u64,
+    next_look_ns: u64,
     next_progress_ns: u64,
     interest: Interest,
-    set: WireSet,
+    waits: Waits,
+    /// The wire is waited for in its own calls.
+    pub(super) blocks: bool,
     pub(super) now_ns: u64,
     pub(super) wires: Vec<Tally>,
     pub(super) total: Tally,
+    pub(super) times: TimesOfMessages,
     time_line: TimeLine,
 }
 
+/// What an end is told of itself.
+pub(super) struct About<'a, C> {
+    pub(super) clock: &'a C,
+    pub(super) stop: &'a AtomicBool,
+    /// Its deadline, from now on.
+    pub(super) within_ns: u64,
+    pub(super) waiting: Waiting,
+    pub(super) interest: Interest,
+    pub(super) keep_times: usize,
+}
+
 impl<'a, C: Clock> End<'a, C> {
-    /// An end that waits for all of the wires; its deadline is `within_ns` from now.
-    pub(super) fn new(
-        clock: &'a C,
-        stop: &'a AtomicBool,
-        within_ns: u64,
-        wires: &[Box<dyn Wire>],
-        interest: Interest,
-    ) -> Result<Self, DriverError> {
-        let mut set = WireSet::new(wires.len())?;
-        for (wire, opened) in wires.iter().enumerate() {
-            set.add(wire, &**opened, interest)?;
+    /// An end that waits for all of the wires.
+    pub(super) fn new(about: About<'a, C>, wires: &[Box<dyn Wire>]) -> Result<Self, DriverError> {
+        let About { clock, stop, within_ns, waiting, interest, keep_times } = about;
+        let blocks = waiting == Waiting::Block;
+        if blocks && wires.len() != 1 {
+            return Err(DriverError::Blocks { wires: wires.len() });
         }
+        let waits = if waiting == Waiting::Poll {
+            let mut set = WireSet::new(wires.len())?;
+            for (wire, opened) in wires.iter().enumerate() {
+                set.add(wire, &**opened, interest)?;
+            }
+            Waits::Together(set)
+        } else {
+            Waits::InCalls((0..wires.len()).collect())
+        };
         let now_ns = clock.now_ns();
         Ok(Self {
             clock,
             stop,
             deadline_ns: now_ns.saturating_add(within_ns),
+            next_look_ns: now_ns,
             next_progress_ns: now_ns.saturating_add(PROGRESS_NS),
             interest,
-            set,
+            waits,
+            blocks,
             now_ns,
             wires: vec![Tally::default(); wires.len()],
             total: Tally::default(),
+            times: TimesOfMessages::new(keep_times),
             time_line: TimeLine::default(),
         })
     }
@@ -61,21 +93,41 @@ impl<'a, C: Clock> End<'a, C> {
         until_ns: u64,
         marks: &mut dyn Marks,
     ) -> Result<Option<Ended>, DriverError> {
-        let left_ns = until_ns.saturating_sub(self.now_ns).min(LOOK_NS);
-        self.set.wait(Duration::from_nanos(left_ns), ready)?;
-        self.look();
+        match &mut self.waits {
+            Waits::Together(set) => {
+                let left_ns = until_ns.saturating_sub(self.now_ns).min(LOOK_NS);
+                set.wait(Duration::from_nanos(left_ns), ready)?;
+                self.look();
+            }
+            Waits::InCalls(open) => {
+                ready.clear();
+                let of_one = |wire: &usize| Ready { token: *wire, readable: true, writable: true };
+                ready.extend(open.iter().map(of_one));
+                self.look();
+            }
+        }
+        Ok(self.attend(marks))
+    }
+
+    /// Tells how far it is where that is due; why to end, if there is a reason.
+    pub(super) fn attend(&mut self, marks: &mut dyn Marks) -> Option<Ended> {
+        if self.now_ns >= self.next_look_ns {
+            self.next_look_ns = self.now_ns.saturating_add(LOOK_NS);
+            marks.look(self.now_ns);
+        }
         if self.now_ns >= self.next_progress_ns {
             self.next_progress_ns = self.now_ns.saturating_add(PROGRESS_NS);
             marks.progress(&self.total);
         }
-        Ok(if self.stop.load(Ordering::Relaxed) {
+        if self.stop.load(Ordering::Relaxed) {
             Some(Ended::Stopped)
         } else {
             (self.now_ns >= self.deadline_ns).then_some(Ended::DeadlinePassed)
-        })
+        }
     }
 
     /// Reads the clock.
+    #[inline]
     pub(super) fn look(&mut self) {
         self.now_ns = self.clock.now_ns();
     }
@@ -83,13 +135,15 @@ impl<'a, C: Clock> End<'a, C> {
     /// Times what moves from now on, whether it is measured or not.
     pub(super) fn begin(&mut self) {
         self.total.first_ns.get_or_insert(self.now_ns);
-        self.time_line.note(self.now_ns, 0);
     }
 
-    /// Counts what a call on a wire did; its bytes moved now.
+    /// Counts what calls on a wire did; their bytes moved by now.
+    #[inline]
     pub(super) fn count(&mut self, wire: usize, is_measured: bool, counts: Counts) {
-        self.set.made_progress();
         let bytes = counts.bytes_sent + counts.bytes_received;
+        if let Waits::Together(set) = &mut self.waits {
+            set.made_progress();
+        }
         let is_timed = bytes > 0 && (is_measured || self.total.first_ns.is_some());
         for tally in [&mut self.wires[wire], &mut self.total] {
             tally.count(is_measured, counts);
@@ -97,19 +151,24 @@ impl<'a, C: Clock> End<'a, C> {
                 tally.moved(self.now_ns, bytes);
             }
         }
-        if is_timed {
+        if bytes > 0 {
             self.time_line.note(self.now_ns, bytes);
         }
     }
 
     /// The wire is not waited for any longer.
     pub(super) fn leave(&mut self, wire: usize, opened: &dyn Wire) -> Result<(), DriverError> {
-        Ok(self.set.remove(wire, opened, self.interest)?)
+        match &mut self.waits {
+            Waits::Together(set) => set.remove(wire, opened, self.interest)?,
+            Waits::InCalls(open) => open.retain(|other| *other != wire),
+        }
+        Ok(())
     }
 
     pub(super) fn outcome(self, ended: Ended) -> Outcome {
-        let Self { wires, total, time_line, set, .. } = self;
-        Outcome { wires, total, time_line, waits: set.system_calls(), ended }
+        let Self { wires, total, time_line, times, waits, .. } = self;
+        let waits = if let Waits::Together(set) = waits { set.system_calls() } else { 0 };
+        Outcome { wires, total, time_line, times, waits, pacing: None, ended }
     }
 }
 

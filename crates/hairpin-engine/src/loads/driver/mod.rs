@@ -1,23 +1,34 @@
 //! One-way loads over many wires: an event-driven loop for the end that sends and one for the end that receives.
 //!
-//! Both wait for all of their wires at once and never in a call on one of them, so that no wire starves another. Open the wires
-//! by [`hairpin_model::case::Waiting::Poll`]: a wire that blocks has a timer that would interrupt the loop.
+//! By [`hairpin_model::case::Waiting::Poll`] both wait for all of their wires at once and never in a call on one of them, so that
+//! no wire starves another; by `Spin` they try one after another and never wait; by `Block` there is one wire, and each end waits
+//! in its calls. Open the wires by the same waiting.
 //!
 //! What is measured is told from the warm-up by the bytes themselves ([`phase`]), so that the ends need no common clock. Each end
 //! counts what it saw; goodput is the receiver's.
 
 mod end;
+mod gaps;
+pub mod messages;
+pub mod offering;
 pub mod phase;
 mod receiving;
+mod schedule;
 mod sending;
+#[cfg(test)]
+mod tests;
 pub mod time_line;
+pub mod times;
 pub mod window;
 
+use hairpin_model::one_way::PacingError;
 use hairpin_transports::WireError;
 
+pub use offering::Offering;
 pub use receiving::Receiving;
 pub use sending::Sending;
 use time_line::TimeLine;
+use times::TimesOfMessages;
 
 /// How much is sent on each wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +58,10 @@ pub struct Counts {
     pub too_old: u64,
     /// Messages that are none of this load.
     pub unreadable: u64,
+    /// Messages, of those sent, that the kernel refused ([`WireError::Refused`]).
+    pub refused: u64,
+    /// Calls that found no room in the send buffer.
+    pub full: u64,
 }
 
 impl Counts {
@@ -59,6 +74,8 @@ impl Counts {
         self.reordered += other.reordered;
         self.too_old += other.too_old;
         self.unreadable += other.unreadable;
+        self.refused += other.refused;
+        self.full += other.full;
     }
 }
 
@@ -118,8 +135,12 @@ pub struct Outcome {
     pub wires: Vec<Tally>,
     /// Of all wires.
     pub total: Tally,
-    /// Bytes over time, of all wires, from the first measured ones on.
+    /// Bytes over time, of all wires, from the first on, the warm-up's among them.
     pub time_line: TimeLine,
+    /// Times of measured messages: of a receiver from due to received, of a sender that is paced from due to sent.
+    pub times: TimesOfMessages,
+    /// How well the times at which messages were due were kept, where this end can tell.
+    pub pacing: Option<PacingError>,
     /// System calls of waiting; those of sending and receiving are counted by the wires.
     pub waits: u64,
     /// Why it ended.
@@ -151,6 +172,12 @@ pub enum DriverError {
         wire: usize,
         /// Its error.
         source: WireError,
+    },
+    /// Several wires cannot be waited for in the calls on one.
+    #[error("{wires} wires cannot be waited for in the calls of one")]
+    Blocks {
+        /// How many there are.
+        wires: usize,
     },
     /// The bytes of a stream are not those of a load.
     #[error("wire {wire}: bytes that the other end's load does not send")]
@@ -190,6 +217,9 @@ pub trait Marks {
     fn measures(&mut self) -> bool {
         false
     }
+
+    /// Every [`LOOK_NS`] or later: the time.
+    fn look(&mut self, _now_ns: u64) {}
 
     /// Every [`PROGRESS_NS`]: what all wires carried so far.
     fn progress(&mut self, _so_far: &Tally) {}

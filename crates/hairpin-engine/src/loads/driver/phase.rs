@@ -1,61 +1,88 @@
-//! How the bytes of a one-way load say whether they are measured.
+//! How the bytes of a one-way load say whether they are measured, and when they were due.
 //!
-//! On a byte stream every byte of a write is the number of its phase: a reader finds the one place where the phase changes without
-//! knowing where writes begin. Where boundaries are kept a message begins with its sequence number in its phase (8 bytes, little
-//! endian) and the phase.
+//! On a byte stream the lowest bit of every byte is the number of its phase: a reader finds the one place where the phase changes
+//! without knowing where writes begin. The first 8 bytes of some messages carry a time above that bit, 7 bits each.
+//! Where boundaries are kept a message begins with 8 bytes, little endian: its sequence number in its phase, shifted by one, and
+//! the phase. Where it has room, 8 bytes with the time follow.
 
 /// The warm-up, or what is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Byte 0.
+    /// Bit 0.
     WarmUp = 0,
-    /// Byte 1.
+    /// Bit 1.
     Measured = 1,
 }
 
-/// What a message begins with.
-pub const HEADER_BYTES: usize = 9;
+/// What a message begins with where boundaries are kept.
+pub const HEADER_BYTES: usize = 8;
+/// Bytes of a time.
+pub const STAMP_BYTES: usize = 8;
+/// The greatest time that a byte stream carries, in ns: 2.2 years.
+const MOST_NS: u64 = (1 << 56) - 1;
 
 impl Phase {
-    fn of(byte: u8) -> Option<Self> {
-        [Self::WarmUp, Self::Measured].into_iter().find(|phase| *phase as u8 == byte)
+    fn of(byte: u8) -> Self {
+        if byte & 1 == 0 { Self::WarmUp } else { Self::Measured }
     }
 }
 
-/// Writes a message's header.
+/// Writes a message's header, and its time where there is room; 0 stands for no time.
 ///
 /// # Panics
 /// The message is shorter than [`HEADER_BYTES`].
-pub fn number(message: &mut [u8], phase: Phase, sequence: u64) {
-    message[..8].copy_from_slice(&sequence.to_le_bytes());
-    message[8] = phase as u8;
+#[inline]
+pub fn number(message: &mut [u8], phase: Phase, sequence: u64, at_ns: u64) {
+    message[..HEADER_BYTES].copy_from_slice(&(sequence << 1 | phase as u64).to_le_bytes());
+    if let Some(stamp) = message.get_mut(HEADER_BYTES..HEADER_BYTES + STAMP_BYTES) {
+        stamp.copy_from_slice(&at_ns.to_le_bytes());
+    }
 }
 
-/// The phase and the sequence number of a message; `None` of anything else.
+/// The phase, the sequence number and the time of a message, 0 where it has none; `None` of anything too short.
+#[inline]
 #[must_use]
-pub fn read(message: &[u8]) -> Option<(Phase, u64)> {
-    let sequence = u64::from_le_bytes(message.get(..8)?.try_into().ok()?);
-    Some((Phase::of(*message.get(8)?)?, sequence))
+pub fn read(message: &[u8]) -> Option<(Phase, u64, u64)> {
+    let word = |at: usize| Some(u64::from_le_bytes(message.get(at..at + 8)?.try_into().ok()?));
+    let first = word(0)?;
+    // The lowest bit is that of the lowest byte.
+    Some((Phase::of(message[0]), first >> 1, word(HEADER_BYTES).unwrap_or(0)))
+}
+
+/// The bytes of a time on a byte stream; one beyond 2.2 years is none, which is 0.
+#[inline]
+#[must_use]
+pub fn stamp(phase: Phase, at_ns: u64) -> [u8; STAMP_BYTES] {
+    let at_ns = if at_ns > MOST_NS { 0 } else { at_ns };
+    // Seven bits each: the cast cuts off what the next bytes carry.
+    std::array::from_fn(|place| (at_ns >> (7 * place)) as u8 & 0x7f).map(|bits| bits << 1 | phase as u8)
+}
+
+/// The time that these bytes carry, 0 where they carry none.
+#[inline]
+#[must_use]
+pub fn read_stamp(bytes: [u8; STAMP_BYTES]) -> u64 {
+    bytes.iter().rev().fold(0, |so_far, byte| so_far << 7 | u64::from(byte >> 1))
 }
 
 /// How many bytes of a part of a stream belong to the warm-up; the others are measured. `before` is the phase of the byte before
 /// it. It looks at the first and the last byte, and between them only where they differ.
 ///
-/// `None` where the part is none of a load's: the phase goes back, or is none.
+/// `None` where the part is none of a load's: the phase goes back.
 #[must_use]
 pub fn warm_up_bytes(part: &[u8], before: Phase) -> Option<usize> {
-    let [first, .., last] = part else {
-        let only = part.first().map_or(Some(before), |byte| Phase::of(*byte))?;
-        return ordered(before, only).then_some(if only == Phase::WarmUp { part.len() } else { 0 });
+    let (first, last) = match part {
+        [] => return Some(0),
+        [only] => (Phase::of(*only), Phase::of(*only)),
+        [first, .., last] => (Phase::of(*first), Phase::of(*last)),
     };
-    let (first, last) = (Phase::of(*first)?, Phase::of(*last)?);
     if !ordered(before, first) || !ordered(first, last) {
         return None;
     }
     Some(match (first, last) {
         (Phase::WarmUp, Phase::WarmUp) => part.len(),
         (Phase::Measured, _) => 0,
-        (Phase::WarmUp, Phase::Measured) => part.partition_point(|byte| *byte == Phase::WarmUp as u8),
+        (Phase::WarmUp, Phase::Measured) => part.partition_point(|byte| Phase::of(*byte) == Phase::WarmUp),
     })
 }
 
@@ -70,43 +97,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_is_read_as_it_was_written_and_nothing_else_is_one() {
-        let mut message = [9; 12];
-        number(&mut message, Phase::Measured, 0x0102_0304);
-        assert_eq!(message, [4, 3, 2, 1, 0, 0, 0, 0, 1, 9, 9, 9]);
-        assert_eq!(read(&message), Some((Phase::Measured, 0x0102_0304)));
-        assert_eq!(read(&message[..8]), None);
-        message[8] = 2;
-        assert_eq!(read(&message), None);
+    fn a_header_is_read_as_it_was_written() {
+        let mut message = [9; 18];
+        number(&mut message, Phase::Measured, 0x0102_0304, 0x55);
+        assert_eq!(message, [9, 6, 4, 2, 0, 0, 0, 0, 0x55, 0, 0, 0, 0, 0, 0, 0, 9, 9]);
+        assert_eq!(read(&message), Some((Phase::Measured, 0x0102_0304, 0x55)));
+        assert_eq!(read(&message[..12]), Some((Phase::Measured, 0x0102_0304, 0)), "too short for a time");
+        assert_eq!(read(&message[..7]), None);
     }
 
     #[test]
-    fn bytes_of_no_load_and_a_phase_that_goes_back_are_refused() {
+    fn a_phase_that_goes_back_is_refused() {
         assert_eq!(warm_up_bytes(&[1, 0], Phase::WarmUp), None);
         assert_eq!(warm_up_bytes(&[0], Phase::Measured), None);
         assert_eq!(warm_up_bytes(&[0, 0], Phase::Measured), None);
-        assert_eq!(warm_up_bytes(&[7], Phase::WarmUp), None);
-        assert_eq!(warm_up_bytes(&[0, 7], Phase::WarmUp), None);
-        assert_eq!(warm_up_bytes(&[], Phase::WarmUp), Some(0));
+        assert_eq!(warm_up_bytes(&[], Phase::Measured), Some(0));
     }
 
     proptest! {
         #[test]
-        fn every_byte_is_of_its_phase_wherever_a_stream_is_cut(
-            warm_up in 0_usize..50, measured in 0_usize..50, cuts in proptest::collection::vec(1_usize..20, 0..20),
+        fn the_place_where_the_phase_changes_is_found_and_times_stand_there_unseen(
+            warm_up in 0_usize..200, measured in 0_usize..200, begin in 0_usize..400, end in 0_usize..400, at_ns: u64,
         ) {
-            let stream = [vec![0; warm_up], vec![1; measured]].concat();
-            let (mut rest, mut before, mut found) = (&stream[..], Phase::WarmUp, 0);
-            for cut in cuts.into_iter().chain([stream.len()]) {
-                let (part, after) = rest.split_at(cut.min(rest.len()));
-                let bytes = warm_up_bytes(part, before).unwrap();
-                found += bytes;
-                if bytes < part.len() {
-                    before = Phase::Measured;
+            let mut bytes: Vec<u8> = [vec![0; warm_up], vec![1; measured]].concat();
+            for (phase, place, room) in [(Phase::WarmUp, 0, warm_up), (Phase::Measured, warm_up, measured)] {
+                if room >= STAMP_BYTES {
+                    bytes[place..place + STAMP_BYTES].copy_from_slice(&stamp(phase, at_ns));
                 }
-                rest = after;
             }
-            prop_assert_eq!(found, warm_up);
+            let (begin, end) = (begin.min(bytes.len()), end.min(bytes.len()));
+            let part = &bytes[begin.min(end)..begin.max(end)];
+            let before = if begin.min(end) > warm_up { Phase::Measured } else { Phase::WarmUp };
+            prop_assert_eq!(warm_up_bytes(part, before), Some(warm_up.clamp(begin.min(end), begin.max(end)) - begin.min(end)));
+        }
+
+        #[test]
+        fn a_time_is_read_as_it_was_written(at_ns in 0..=MOST_NS, phase in prop::sample::select(vec![Phase::WarmUp, Phase::Measured])) {
+            prop_assert_eq!(read_stamp(stamp(phase, at_ns)), at_ns);
+            prop_assert!(stamp(phase, at_ns).iter().all(|byte| Phase::of(*byte) == phase));
         }
     }
 }

@@ -2,10 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
+use hairpin_model::case::Waiting;
 use hairpin_transports::{Batch, Interest, Wire, WireError};
 
-use super::end::{CALLS_PER_TURN, End, room_for};
-use super::phase::{HEADER_BYTES, Phase, read, warm_up_bytes};
+use super::end::{About, CALLS_PER_TURN, End, room_for};
+use super::gaps::Gaps;
+use super::messages::stamp_every;
+use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, read, read_stamp, warm_up_bytes};
 use super::window::{Arrival, Window};
 use super::{Counts, DriverError, Ended, Marks, Outcome, Totals};
 use crate::clock::Clock;
@@ -16,12 +19,22 @@ pub struct Receiving<'a, C> {
     pub clock: &'a C,
     /// The transport keeps message boundaries.
     pub boundaries: bool,
+    /// How it waits for messages: by [`Waiting::Block`] it has one wire.
+    pub waiting: Waiting,
     /// The transport loses nothing: then quiet alone ends nothing.
     pub reliable: bool,
     /// The size of a message, or of a write on a byte stream.
     pub write_size_bytes: usize,
-    /// How much one call reads of a byte stream; where boundaries are kept it takes up to [`Batch::MOST`] messages.
+    /// How many messages one call takes at most where boundaries are kept, 1 to [`Batch::MOST`].
+    pub batch: usize,
+    /// How much one call reads of a byte stream.
     pub read_size_bytes: usize,
+    /// Every message carries its time, and each is recorded; else as many as [`stamp_every`] says.
+    pub every_time: bool,
+    /// Arrivals are at even distances of so many ns: how even they are is told. `None` tells nothing.
+    pub gaps_of_ns: Option<f64>,
+    /// How many times are kept one by one.
+    pub keep_times: usize,
     /// How long nothing has to come until the rest counts as lost, once it is known how much was sent; in ns.
     pub quiet_ns: u64,
     /// How long it may take in all, in ns.
@@ -35,6 +48,10 @@ struct Lane {
     phase: Phase,
     /// Bytes received in this phase, of a byte stream.
     bytes: u64,
+    /// Where in the phase the next time stands, of a byte stream.
+    next_stamp: u64,
+    /// What of it has come.
+    stamp: [u8; STAMP_BYTES],
     /// Where messages are numbered.
     window: Option<Window>,
     is_open: bool,
@@ -45,6 +62,9 @@ struct Run<'a, C> {
     end: End<'a, C>,
     lanes: Vec<Lane>,
     open: usize,
+    /// See [`stamp_every`]; `u64::MAX` for never.
+    stamp_every: u64,
+    gaps: Option<Gaps>,
     sent: Option<Totals>,
     has_begun: bool,
     /// When something last came, or it became known how much was sent.
@@ -63,18 +83,35 @@ impl<C: Clock> Receiving<'_, C> {
         if self.write_size_bytes < least {
             return Err(DriverError::TooShort { bytes: self.write_size_bytes, least });
         }
-        let end = End::new(self.clock, self.stop, self.within_ns, wires, Interest::Read)?;
+        let about = About {
+            clock: self.clock,
+            stop: self.stop,
+            within_ns: self.within_ns,
+            waiting: self.waiting,
+            interest: Interest::Read,
+            keep_times: self.keep_times,
+        };
+        let end = End::new(about, wires)?;
         let last_news_ns = end.now_ns;
-        let lane =
-            || Lane { phase: Phase::WarmUp, bytes: 0, window: self.boundaries.then(Window::default), is_open: true };
+        let lane = || Lane {
+            phase: Phase::WarmUp,
+            bytes: 0,
+            next_stamp: 0,
+            stamp: [0; STAMP_BYTES],
+            window: self.boundaries.then(Window::default),
+            is_open: true,
+        };
         // One byte more, so that a message that is too long shows.
         let (slots, size) =
-            if self.boundaries { (Batch::MOST, self.write_size_bytes + 1) } else { (1, self.read_size_bytes) };
+            if self.boundaries { (self.batch, self.write_size_bytes + 1) } else { (1, self.read_size_bytes) };
+        let every = stamp_every(self.write_size_bytes, self.boundaries);
         let mut run = Run {
             order: self,
             end,
             lanes: wires.iter().map(|_| lane()).collect(),
             open: wires.len(),
+            stamp_every: every.map_or(u64::MAX, |every| if self.every_time { 1 } else { every }),
+            gaps: self.gaps_of_ns.map(Gaps::new),
             sent: None,
             has_begun: false,
             last_news_ns,
@@ -95,7 +132,8 @@ impl<C: Clock> Receiving<'_, C> {
                 break Ended::Failed(error);
             }
         };
-        Ok(run.end.outcome(ended))
+        let pacing = run.gaps.take().map(Gaps::error);
+        Ok(Outcome { pacing, ..run.end.outcome(ended) })
     }
 }
 
@@ -141,7 +179,9 @@ impl<C: Clock> Run<'_, C> {
             if !self.lanes[wire].is_open {
                 return Ok(());
             }
-            match opened.receive_batch(batch) {
+            let answer =
+                if self.end.blocks { opened.receive_batch_waiting(batch) } else { opened.receive_batch(batch) };
+            match answer {
                 Ok(0) => return Ok(()),
                 Ok(_) => {
                     self.end.look();
@@ -169,32 +209,69 @@ impl<C: Clock> Run<'_, C> {
         let lane = &self.lanes[wire];
         let warm_up = warm_up_bytes(piece, lane.phase).ok_or(DriverError::Unreadable { wire })?;
         if warm_up > 0 {
-            self.take_bytes(wire, warm_up);
+            self.take_bytes(wire, &piece[..warm_up])?;
         }
         if warm_up < piece.len() {
             self.begin(marks);
-            if self.lanes[wire].phase == Phase::WarmUp {
-                (self.lanes[wire].phase, self.lanes[wire].bytes) = (Phase::Measured, 0);
+            let lane = &mut self.lanes[wire];
+            if lane.phase == Phase::WarmUp {
+                (lane.phase, lane.bytes, lane.next_stamp) = (Phase::Measured, 0, 0);
             }
-            self.take_bytes(wire, piece.len() - warm_up);
+            if self.stamp_every != u64::MAX {
+                self.take_stamps(wire, &piece[warm_up..]);
+            }
+            self.take_bytes(wire, &piece[warm_up..])?;
         }
         Ok(())
     }
 
-    fn take_bytes(&mut self, wire: usize, bytes: usize) {
+    /// Records the times in measured bytes of a stream, before these are counted.
+    #[inline]
+    fn take_stamps(&mut self, wire: usize, piece: &[u8]) {
+        let lane = &mut self.lanes[wire];
+        let end = lane.bytes + piece.len() as u64;
+        while lane.next_stamp < end {
+            // How much of it came before, and where the rest stands in the piece; both are less than a length.
+            let have = lane.bytes.saturating_sub(lane.next_stamp) as usize;
+            let from = lane.next_stamp.saturating_sub(lane.bytes) as usize;
+            let more = (STAMP_BYTES - have).min(piece.len() - from);
+            lane.stamp[have..have + more].copy_from_slice(&piece[from..from + more]);
+            if have + more < STAMP_BYTES {
+                return;
+            }
+            let sequence = lane.next_stamp / self.order.write_size_bytes as u64;
+            let due_ns = read_stamp(lane.stamp);
+            if due_ns > 0 {
+                self.end.times.note(sequence, due_ns, self.end.now_ns);
+            }
+            lane.next_stamp += self.stamp_every * self.order.write_size_bytes as u64;
+        }
+    }
+
+    /// Counts bytes of one phase. Of those that carry no time the last is looked at: another program's are mostly others.
+    fn take_bytes(&mut self, wire: usize, piece: &[u8]) -> Result<(), DriverError> {
         let lane = &mut self.lanes[wire];
         let size = self.order.write_size_bytes as u64;
         let whole_before = lane.bytes / size;
-        lane.bytes += bytes as u64;
+        lane.bytes += piece.len() as u64;
+        let bytes = piece.len();
+        let may_be_time = (lane.bytes - 1) % self.stamp_every.saturating_mul(size) < STAMP_BYTES as u64;
+        if piece.last().is_some_and(|last| *last > 1) && !may_be_time {
+            return Err(DriverError::Unreadable { wire });
+        }
         let messages_received = lane.bytes / size - whole_before;
         let is_measured = lane.phase == Phase::Measured;
+        if let Some(gaps) = self.gaps.as_mut().filter(|_| is_measured) {
+            (0..messages_received).for_each(|_| gaps.note(self.end.now_ns, gaps.nominal_ns()));
+        }
         let counts = Counts { messages_received, bytes_received: bytes as u64, ..Counts::default() };
         self.end.count(wire, is_measured, counts);
+        Ok(())
     }
 
     fn take_message(&mut self, wire: usize, message: &[u8], marks: &mut dyn Marks) {
         let header = read(message).filter(|_| message.len() == self.order.write_size_bytes);
-        let Some((phase, sequence)) = header else {
+        let Some((phase, sequence, due_ns)) = header else {
             return self.end.count(wire, true, Counts { unreadable: 1, ..Counts::default() });
         };
         let one = Counts { messages_received: 1, bytes_received: message.len() as u64, ..Counts::default() };
@@ -209,6 +286,9 @@ impl<C: Clock> Run<'_, C> {
             Arrival::Duplicate => Counts { duplicated: 1, ..Counts::default() },
             Arrival::TooOld => Counts { too_old: 1, ..Counts::default() },
         };
+        if counts.messages_received > 0 && due_ns > 0 && sequence % self.stamp_every == 0 {
+            self.end.times.note(sequence, due_ns, self.end.now_ns);
+        }
         self.end.count(wire, true, counts);
     }
 

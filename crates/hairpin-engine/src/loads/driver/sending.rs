@@ -1,11 +1,14 @@
-//! The end that sends: it keeps every wire full until each has sent its amount.
+//! The end that sends as fast as its wires take it.
 
 use std::sync::atomic::AtomicBool;
 
-use hairpin_transports::{Batch, Interest, Wire};
+use hairpin_model::case::Waiting;
+use hairpin_model::flow::Source;
+use hairpin_transports::{Interest, Wire, WireError};
 
-use super::end::{CALLS_PER_TURN, End, room_for};
-use super::phase::{HEADER_BYTES, Phase, number};
+use super::end::{About, CALLS_PER_TURN, End, room_for};
+use super::messages::Messages;
+use super::phase::Phase;
 use super::{Amount, Counts, DriverError, Ended, Marks, Outcome};
 use crate::clock::Clock;
 
@@ -15,10 +18,16 @@ pub struct Sending<'a, C> {
     pub clock: &'a C,
     /// The transport keeps message boundaries.
     pub boundaries: bool,
+    /// How it waits for room: by [`Waiting::Block`] it has one wire.
+    pub waiting: Waiting,
     /// The size of a message, or of a write on a byte stream.
     pub write_size_bytes: usize,
-    /// How many of them one call sends at most, 1 to [`Batch::MOST`].
+    /// How many of them one call sends at most, 1 to [`hairpin_transports::Batch::MOST`].
     pub batch: usize,
+    /// Where the bytes come from; only those of memory have times in them.
+    pub source: Source,
+    /// The kernel may read a stream's bytes after the call that sent them: they never change, and have no times in them.
+    pub unchanging: bool,
     /// What is sent before.
     pub warm_up: Amount,
     /// What is measured.
@@ -35,6 +44,8 @@ struct Lane {
     phase: Phase,
     /// Bytes sent in this phase.
     bytes: u64,
+    /// The time in the message that has begun, where it carries one.
+    stamp_ns: u64,
     is_done: bool,
 }
 
@@ -45,10 +56,7 @@ struct Run<'a, C> {
     end: End<'a, C>,
     lanes: Vec<Lane>,
     left: usize,
-    /// Room for what one call sends.
-    messages: Vec<u8>,
-    /// On a byte stream, which phase the bytes of `messages` say.
-    filled: Phase,
+    messages: Messages,
     began_ns: u64,
     /// When the first wire began to measure.
     measured_ns: Option<u64>,
@@ -60,24 +68,32 @@ impl<C: Clock> Sending<'_, C> {
     /// # Errors
     /// What makes it impossible to begin or to wait; a wire that fails is told by [`Outcome::ended`].
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
-        let least = if self.boundaries { HEADER_BYTES } else { 1 };
-        if self.write_size_bytes < least {
-            return Err(DriverError::TooShort { bytes: self.write_size_bytes, least });
-        }
-        let end = End::new(self.clock, self.stop, self.within_ns, wires, Interest::Write)?;
+        let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries)?;
+        let messages = if self.unchanging { messages.unchanging() } else { messages };
+        let about = About {
+            clock: self.clock,
+            stop: self.stop,
+            within_ns: self.within_ns,
+            waiting: self.waiting,
+            interest: Interest::Write,
+            keep_times: 0,
+        };
+        let end = End::new(about, wires)?;
         let began_ns = end.now_ns;
         let mut run = Run {
             order: self,
             size: self.write_size_bytes as u64,
             end,
-            lanes: vec![Lane { phase: Phase::WarmUp, bytes: 0, is_done: false }; wires.len()],
+            lanes: vec![Lane { phase: Phase::WarmUp, bytes: 0, stamp_ns: 0, is_done: false }; wires.len()],
             left: wires.len(),
-            messages: vec![0; self.write_size_bytes * self.batch.clamp(1, Batch::MOST)],
-            filled: Phase::WarmUp,
+            messages,
             began_ns,
             measured_ns: None,
         };
         let mut ready = room_for(wires);
+        if self.source == Source::File {
+            wires.iter_mut().enumerate().try_for_each(|(wire, opened)| run.load_file(wire, &mut **opened))?;
+        }
         let ended = loop {
             if run.left == 0 {
                 break Ended::Complete;
@@ -117,9 +133,9 @@ impl<C: Clock> Run<'_, C> {
     }
 
     /// Ends the wires that have sent all and have no room.
-    fn retire(&mut self, wires: &[Box<dyn Wire>], marks: &mut dyn Marks) -> Result<(), DriverError> {
-        for (wire, opened) in wires.iter().enumerate() {
-            if !self.lanes[wire].is_done && !self.has_more(wire, marks) {
+    fn retire(&mut self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<(), DriverError> {
+        for (wire, opened) in wires.iter_mut().enumerate() {
+            if !self.lanes[wire].is_done && !self.has_more(wire, &mut **opened, marks)? {
                 self.finish(wire, &**opened)?;
             }
         }
@@ -128,24 +144,62 @@ impl<C: Clock> Run<'_, C> {
 
     /// Sends until the wire has no room, or the others have their turn.
     fn turn(&mut self, wire: usize, opened: &mut dyn Wire, marks: &mut dyn Marks) -> Result<(), DriverError> {
+        let mut so_far = Counts::default();
         for _ in 0..CALLS_PER_TURN {
             if self.lanes[wire].is_done {
-                return Ok(());
+                break;
             }
-            if !self.has_more(wire, marks) {
-                return self.finish(wire, opened);
+            // Between two messages a wire may go on to its next phase, whose counts are others.
+            if self.is_between_messages(wire) && self.is_over(self.lanes[wire]) {
+                self.settle(wire, &mut so_far);
+                if !self.has_more(wire, opened, marks)? {
+                    return self.finish(wire, opened);
+                }
             }
-            let offered = self.offer(wire);
-            let sent = opened.send_batch(&self.messages[..offered], self.order.write_size_bytes);
-            let sent = sent.map_err(|source| DriverError::Wire { wire, source })?;
-            if sent > 0 {
-                self.has_sent(wire, sent as u64);
-            }
-            if sent < offered {
-                return Ok(());
+            if !self.send(wire, opened, &mut so_far)? {
+                break;
             }
         }
+        self.settle(wire, &mut so_far);
         Ok(())
+    }
+
+    /// Counts what was sent since the clock was last read.
+    #[inline]
+    fn settle(&mut self, wire: usize, so_far: &mut Counts) {
+        if *so_far != Counts::default() {
+            self.end.look();
+            self.end.count(wire, self.lanes[wire].phase == Phase::Measured, *so_far);
+            *so_far = Counts::default();
+        }
+    }
+
+    /// One call; whether there may be room for another.
+    #[inline]
+    fn send(&mut self, wire: usize, opened: &mut dyn Wire, so_far: &mut Counts) -> Result<bool, DriverError> {
+        let (offered, begun) = self.offer(wire);
+        let (blocks, size) = (self.end.blocks, self.order.write_size_bytes);
+        let answer = match self.order.source {
+            Source::File => opened.send_file(begun, size, blocks),
+            Source::Memory if blocks => opened.send_batch_waiting(self.messages.bytes(begun, offered), size),
+            Source::Memory => opened.send_batch(self.messages.bytes(begun, offered), size),
+        };
+        self.messages.unstamp();
+        let sent = match answer {
+            Ok(sent) => sent,
+            // The kernel says that it has thrown the first message away; what was refused was sent all the same.
+            Err(WireError::Refused) if self.order.boundaries => {
+                so_far.refused += 1;
+                size
+            }
+            Err(source) => return Err(DriverError::Wire { wire, source }),
+        };
+        if sent == 0 {
+            so_far.full += 1;
+            return Ok(false);
+        }
+        self.has_sent(wire, sent as u64, so_far);
+        Ok(sent == offered)
     }
 
     fn finish(&mut self, wire: usize, opened: &dyn Wire) -> Result<(), DriverError> {
@@ -154,25 +208,41 @@ impl<C: Clock> Run<'_, C> {
         self.end.leave(wire, opened)
     }
 
+    #[inline]
+    fn is_between_messages(&self, wire: usize) -> bool {
+        self.size == 1 || self.lanes[wire].bytes.is_multiple_of(self.size)
+    }
+
     /// Whether the wire has more to send; between two messages it goes on to its next phase.
-    fn has_more(&mut self, wire: usize, marks: &mut dyn Marks) -> bool {
+    fn has_more(&mut self, wire: usize, opened: &mut dyn Wire, marks: &mut dyn Marks) -> Result<bool, DriverError> {
         loop {
             let lane = self.lanes[wire];
-            if !lane.bytes.is_multiple_of(self.size) || !self.is_over(lane) {
-                return true;
+            if !self.is_between_messages(wire) || !self.is_over(lane) {
+                return Ok(true);
             }
             if lane.phase == Phase::Measured {
-                return false;
+                return Ok(false);
             }
-            self.lanes[wire] = Lane { phase: Phase::Measured, bytes: 0, is_done: false };
+            self.lanes[wire] = Lane { phase: Phase::Measured, bytes: 0, stamp_ns: 0, is_done: false };
+            if self.order.source == Source::File {
+                self.load_file(wire, opened)?;
+            }
             if self.measured_ns.is_none() {
                 marks.begin();
                 self.end.look();
                 self.measured_ns = Some(self.end.now_ns);
+                self.end.begin();
             }
         }
     }
 
+    /// The file that the wire sends from has the bytes of its phase.
+    fn load_file(&self, wire: usize, opened: &mut dyn Wire) -> Result<(), DriverError> {
+        let content = vec![self.lanes[wire].phase as u8; self.order.write_size_bytes];
+        opened.load_file(&content).map_err(|source| DriverError::Wire { wire, source })
+    }
+
+    #[inline]
     fn is_over(&self, lane: Lane) -> bool {
         let (amount, began_ns) = match lane.phase {
             Phase::WarmUp => (self.order.warm_up, self.began_ns),
@@ -184,8 +254,9 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Prepares the next messages of a wire; how many bytes they are.
-    fn offer(&mut self, wire: usize) -> usize {
+    /// Prepares the next messages of a wire: up to which byte they go, and how many bytes of the first were sent before.
+    #[inline]
+    fn offer(&mut self, wire: usize) -> (usize, usize) {
         let lane = self.lanes[wire];
         let begun = lane.bytes % self.size;
         let left = match (lane.phase, self.order.warm_up, self.order.amount) {
@@ -193,29 +264,38 @@ impl<C: Clock> Run<'_, C> {
                 count.saturating_mul(self.size) - lane.bytes
             }
             // Its time may be over: then only the message that has begun is sent.
-            _ if self.is_over(lane) => self.size - begun,
+            _ if begun > 0 && self.is_over(lane) => self.size - begun,
             _ => u64::MAX,
         };
-        // At most what there is room for.
-        let offered = left.min(self.messages.len() as u64 - begun) as usize;
-        if self.order.boundaries {
-            let sequence = lane.bytes / self.size;
-            let messages = self.messages[..offered].chunks_exact_mut(self.order.write_size_bytes);
-            (sequence..).zip(messages).for_each(|(sequence, message)| number(message, lane.phase, sequence));
-        } else if self.filled != lane.phase {
-            self.messages.fill(lane.phase as u8);
-            self.filled = lane.phase;
+        // A call from a file sends one write; else at most what there is room for.
+        let room = if self.order.source == Source::File { self.size } else { self.messages.room() };
+        let offered = left.min(room - begun);
+        if self.order.source == Source::Memory {
+            let end = &mut self.end;
+            let first = lane.bytes / self.size;
+            let began_with_ns = (begun > 0).then_some(lane.stamp_ns);
+            let last = self.messages.prepare(
+                lane.phase,
+                first,
+                (begun + offered).div_ceil(self.size),
+                began_with_ns,
+                || {
+                    end.look();
+                    end.now_ns
+                },
+            );
+            self.lanes[wire].stamp_ns = last;
         }
-        offered
+        // Both are below the room, which is a length.
+        (offered as usize, begun as usize)
     }
 
-    fn has_sent(&mut self, wire: usize, bytes: u64) {
+    #[inline]
+    fn has_sent(&mut self, wire: usize, bytes: u64, so_far: &mut Counts) {
         let lane = &mut self.lanes[wire];
         let whole_before = lane.bytes / self.size;
         lane.bytes += bytes;
-        let messages_sent = lane.bytes / self.size - whole_before;
-        let is_measured = lane.phase == Phase::Measured;
-        self.end.look();
-        self.end.count(wire, is_measured, Counts { messages_sent, bytes_sent: bytes, ..Counts::default() });
+        so_far.messages_sent += lane.bytes / self.size - whole_before;
+        so_far.bytes_sent += bytes;
     }
 }

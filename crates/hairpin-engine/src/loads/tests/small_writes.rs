@@ -270,9 +270,6 @@ impl Stream for InPieces {
         self.0.push(Made::Set(option, on));
         Ok(())
     }
-    fn system_calls(&self) -> u64 {
-        0
-    }
     fn segments(&self) -> Option<Segments> {
         None
     }

@@ -39,6 +39,16 @@ impl Alarm {
         if self.thread == thread_id() { Ok(()) } else { self.move_here() }
     }
 
+    /// Interrupts at least so often from now on.
+    #[inline]
+    pub(crate) fn shorten(&mut self, period: Duration) -> io::Result<()> {
+        if self.period <= period {
+            return Ok(());
+        }
+        self.period = period;
+        set_timer(self.timer, period)
+    }
+
     #[cold]
     fn move_here(&mut self) -> io::Result<()> {
         let timer = start_timer(thread_id(), self.period)?;
@@ -57,11 +67,8 @@ impl Drop for Alarm {
 }
 
 fn start_timer(thread: i32, period: Duration) -> io::Result<libc::timer_t> {
-    let interval =
-        libc::timespec { tv_sec: period.as_secs().cast_signed(), tv_nsec: i64::from(period.subsec_nanos()) };
-    let times = libc::itimerspec { it_interval: interval, it_value: interval };
-    // SAFETY: an all-zero sigevent is valid; both calls are given places that outlive them, and a timer that could not
-    // be set is deleted.
+    // SAFETY: an all-zero sigevent is valid; the call is given places that outlive it, and a timer that could not be set is
+    // deleted.
     unsafe {
         let mut event: libc::sigevent = mem::zeroed();
         event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -69,13 +76,20 @@ fn start_timer(thread: i32, period: Duration) -> io::Result<libc::timer_t> {
         event.sigev_notify_thread_id = thread;
         let mut timer: libc::timer_t = mem::zeroed();
         super::done(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer))?;
-        let set = super::done(libc::timer_settime(timer, 0, &raw const times, ptr::null_mut()));
-        if let Err(error) = set {
+        if let Err(error) = set_timer(timer, period) {
             libc::timer_delete(timer);
             return Err(error);
         }
         Ok(timer)
     }
+}
+
+fn set_timer(timer: libc::timer_t, period: Duration) -> io::Result<()> {
+    let interval =
+        libc::timespec { tv_sec: period.as_secs().cast_signed(), tv_nsec: i64::from(period.subsec_nanos()) };
+    let times = libc::itimerspec { it_interval: interval, it_value: interval };
+    // SAFETY: the timer lives, and so do the times during the call.
+    super::done(unsafe { libc::timer_settime(timer, 0, &raw const times, ptr::null_mut()) })
 }
 
 /// A real-time signal, because programs attach no meaning of their own to it; not the first few, which debuggers and
@@ -100,4 +114,34 @@ fn install_handler() -> io::Result<()> {
         super::done(answer).err().and_then(|error| error.raw_os_error())
     });
     failed.map_or(Ok(()), |number| Err(io::Error::from_raw_os_error(number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The interval that the kernel has, in ms.
+    fn interval_ms(alarm: &Alarm) -> i64 {
+        // SAFETY: an all-zero `itimerspec` is valid; the timer and the place live during the call.
+        let times = unsafe {
+            let mut times: libc::itimerspec = mem::zeroed();
+            assert_eq!(libc::timer_gettime(alarm.timer, &raw mut times), 0);
+            times
+        };
+        times.it_interval.tv_sec * 1000 + times.it_interval.tv_nsec / 1_000_000
+    }
+
+    #[test]
+    fn a_long_period_becomes_shorter_and_a_short_one_stays() {
+        let mut alarm = Alarm::start(Duration::from_secs(20)).unwrap();
+        assert_eq!(interval_ms(&alarm), 500);
+        alarm.shorten(Duration::from_millis(50)).unwrap();
+        assert_eq!(interval_ms(&alarm), 50);
+        alarm.shorten(Duration::from_secs(1)).unwrap();
+        assert_eq!(interval_ms(&alarm), 50, "it is shorter already");
+        std::thread::scope(|scope| {
+            scope.spawn(|| alarm.follow().unwrap());
+        });
+        assert_eq!(interval_ms(&alarm), 50, "on another thread too");
+    }
 }

@@ -38,6 +38,14 @@ pub(crate) fn write_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::R
     counted(unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr().cast(), count) })
 }
 
+/// `sendfile(2)` of `bytes` bytes of a file from `from` on, whose own position stays as it is. It waits unless the descriptor
+/// has `O_NONBLOCK`: there is no flag for a single call.
+pub(crate) fn send_file(to: BorrowedFd<'_>, file: BorrowedFd<'_>, from: usize, bytes: usize) -> io::Result<usize> {
+    let mut from = libc::off_t::try_from(from).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: two descriptors that live during the call, which writes the position after what it sent into `from`.
+    counted(unsafe { libc::sendfile(to.as_raw_fd(), file.as_raw_fd(), &raw mut from, bytes) })
+}
+
 /// Whether anything is there (also an error or a hang-up, which the next call on the descriptor will tell) before
 /// `at_most` has passed.
 pub(crate) fn poll(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<bool> {

@@ -2,10 +2,12 @@
 #![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
 pub(crate) mod alarm;
+mod control;
 pub(crate) mod descriptor;
 pub(crate) mod epoll;
 pub(crate) mod futex;
 pub(crate) mod map;
+pub(crate) mod messages;
 pub(crate) mod pipe;
 pub(crate) mod process;
 pub(crate) mod random;

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -115,6 +115,19 @@ pub(crate) fn memory_file(length: usize) -> io::Result<OwnedFd> {
     // SAFETY: F_ADD_SEALS takes a plain integer.
     done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, LENGTH_SEALS | libc::F_SEAL_SEAL) })?;
     Ok(file)
+}
+
+/// A new anonymous memory file with that content, which can never change again.
+pub(crate) fn memory_file_of(content: &[u8]) -> io::Result<OwnedFd> {
+    // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
+    let file =
+        unsafe { owned(libc::memfd_create(c"hairpin".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING))? };
+    let mut file = File::from(file);
+    file.write_all(content)?;
+    let seals = LENGTH_SEALS | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
+    // SAFETY: F_ADD_SEALS takes a plain integer.
+    done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+    Ok(file.into())
 }
 
 const LENGTH_SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;

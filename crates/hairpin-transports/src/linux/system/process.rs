@@ -1,5 +1,6 @@
 //! Whether a process is still there, and how this one ends with its parent.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -58,6 +59,28 @@ pub(crate) fn not_killed_within<T>(work: impl FnOnce() -> T) -> T {
         }
     }
     done
+}
+
+/// How many descriptors this process may have (`RLIMIT_NOFILE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) soft: u64,
+    pub(crate) hard: u64,
+}
+
+/// `getrlimit(2)`.
+pub(crate) fn descriptor_limits() -> io::Result<Limits> {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call writes the two numbers.
+    super::done(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) })?;
+    Ok(Limits { soft: limits.rlim_cur, hard: limits.rlim_max })
+}
+
+/// `setrlimit(2)`.
+pub(crate) fn set_descriptor_limits(limits: Limits) -> io::Result<()> {
+    let limits = libc::rlimit { rlim_cur: limits.soft, rlim_max: limits.hard };
+    // SAFETY: the call reads the two numbers.
+    super::done(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) })
 }
 
 /// The kernel's number of this thread.

@@ -4,7 +4,6 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::counted;
-use crate::batch::Batch;
 
 /// `recv(2)`. With `true_length` (`MSG_TRUNC`, for datagrams only) the answer is the datagram's whole length, which may
 /// be more than fitted.
@@ -22,7 +21,7 @@ pub(crate) fn receive(
 
 /// The flags of everything that is sent: a peer that is gone is an error, never SIGPIPE.
 #[inline]
-fn send_flags(may_block: bool) -> i32 {
+pub(super) fn send_flags(may_block: bool) -> i32 {
     libc::MSG_NOSIGNAL | if may_block { 0 } else { libc::MSG_DONTWAIT }
 }
 
@@ -36,6 +35,12 @@ pub(crate) fn send(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Res
 #[inline]
 pub(crate) fn send_more(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
     send_with(to, bytes, send_flags(may_block) | libc::MSG_MORE)
+}
+
+/// `send(2)` with `MSG_ZEROCOPY`: the kernel reads the bytes where they are, until its error queue says that it is done.
+#[inline]
+pub(crate) fn send_without_copy(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
+    send_with(to, bytes, send_flags(may_block) | libc::MSG_ZEROCOPY)
 }
 
 #[inline]
@@ -84,63 +89,4 @@ pub(crate) fn send_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>], may_block
         message.msg_iovlen = parts.len() as _;
         libc::sendmsg(to.as_raw_fd(), &raw const message, send_flags(may_block))
     })
-}
-
-/// `sendmmsg(2)` of messages of `size` bytes that stand one after another, [`Batch::MOST`] at most; how many bytes were
-/// taken, all of them of whole messages.
-pub(crate) fn send_many(to: BorrowedFd<'_>, messages: &[u8], size: usize) -> io::Result<usize> {
-    let mut parts = [NO_PART; Batch::MOST];
-    let mut count = 0;
-    for (message, part) in messages.chunks(size).zip(&mut parts) {
-        *part = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
-        count += 1;
-    }
-    let mut headers = headers(&mut parts);
-    // SAFETY: `count` of the headers describe one part each, a live slice that the kernel only reads; there is no address
-    // and no control data. It writes the sent lengths into the headers.
-    let sent = counted(
-        unsafe { libc::sendmmsg(to.as_raw_fd(), headers.as_mut_ptr(), count, send_flags(false) as _) } as isize,
-    )?;
-    Ok(headers[..sent].iter().map(|header| header.msg_len as usize).sum())
-}
-
-/// `recvmmsg(2)` of what is there into slots of `size` bytes, one message each; of each its length, and how many came.
-/// With `true_length` a length is that of the whole datagram, which may be more than fitted.
-pub(crate) fn receive_many(
-    from: BorrowedFd<'_>,
-    slots: &mut [u8],
-    size: usize,
-    lengths: &mut [usize],
-    true_length: bool,
-) -> io::Result<usize> {
-    let mut parts = [NO_PART; Batch::MOST];
-    let mut count = 0;
-    for (slot, part) in slots.chunks_exact_mut(size).zip(&mut parts) {
-        *part = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
-        count += 1;
-    }
-    let mut headers = headers(&mut parts);
-    let flags = libc::MSG_DONTWAIT | if true_length { libc::MSG_TRUNC } else { 0 };
-    // SAFETY: `count` of the headers describe one part each, a live, exclusively borrowed slice, and no two overlap; there
-    // is no address, no control data and no time-out.
-    let came = counted(unsafe {
-        libc::recvmmsg(from.as_raw_fd(), headers.as_mut_ptr(), count, flags as _, std::ptr::null_mut())
-    } as isize)?;
-    for (header, length) in headers[..came].iter().zip(lengths) {
-        *length = header.msg_len as usize;
-    }
-    Ok(came)
-}
-
-const NO_PART: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-
-/// A header for each part.
-fn headers(parts: &mut [libc::iovec; Batch::MOST]) -> [libc::mmsghdr; Batch::MOST] {
-    // SAFETY: an all-zero `mmsghdr` is valid: no address, no parts, no control data.
-    let mut headers: [libc::mmsghdr; Batch::MOST] = unsafe { std::mem::zeroed() };
-    for (header, part) in headers.iter_mut().zip(parts) {
-        header.msg_hdr.msg_iov = part;
-        header.msg_hdr.msg_iovlen = 1;
-    }
-    headers
 }

@@ -25,6 +25,9 @@ pub(crate) const BUSY_POLL: Place = Place(libc::SOL_SOCKET, libc::SO_BUSY_POLL);
 pub(crate) const PRIORITY: Place = Place(libc::SOL_SOCKET, libc::SO_PRIORITY);
 pub(crate) const TOS: Place = Place(libc::IPPROTO_IP, libc::IP_TOS);
 pub(crate) const TRAFFIC_CLASS: Place = Place(libc::IPPROTO_IPV6, libc::IPV6_TCLASS);
+pub(crate) const UDP_GRO: Place = Place(libc::SOL_UDP, libc::UDP_GRO);
+pub(crate) const ZEROCOPY: Place = Place(libc::SOL_SOCKET, libc::SO_ZEROCOPY);
+pub(crate) const MAX_PACING_RATE: Place = Place(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
 /// `ICMP_FILTER` of `linux/icmp.h`: a bit mask of the ICMP types that a raw socket does not want.
 pub(crate) const ICMP_FILTER: Place = Place(libc::SOL_RAW, 1);
 
@@ -38,6 +41,20 @@ pub(crate) fn get(on: BorrowedFd<'_>, place: Place) -> io::Result<i32> {
     let mut value = [0_u8; 4];
     get_bytes(on, place, &mut value)?;
     Ok(i32::from_ne_bytes(value))
+}
+
+/// Sets an option that has 64 bits.
+pub(crate) fn set_long(on: BorrowedFd<'_>, place: Place, value: u64) -> io::Result<()> {
+    set_bytes(on, place, &value.to_ne_bytes())
+}
+
+/// Reads an option that has 64 bits.
+pub(crate) fn get_long(on: BorrowedFd<'_>, place: Place) -> io::Result<u64> {
+    let mut value = [0_u8; 8];
+    match get_bytes(on, place, &mut value)? {
+        8 => Ok(u64::from_ne_bytes(value)),
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
 }
 
 /// Sets an option that is a text.

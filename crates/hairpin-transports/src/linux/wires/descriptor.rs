@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hairpin_model::case::Waiting;
@@ -10,128 +10,20 @@ use hairpin_model::fact::Fact;
 use hairpin_model::options::{OptionName, ValueKind};
 
 use super::parts::{MOST_PARTS, rest_of};
-use super::stamping::Stamping;
+use super::port::{Miss, Port, unsupported};
 use crate::batch::{Batch, send_each};
 use crate::system::alarm::Alarm;
-use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events};
+use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events, set_nonblocking};
+use crate::system::pipe::memory_file_of;
 use crate::wire::{Descriptors, KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
 use crate::wires::{Deadline, LOOK, slice};
-
-/// What a transport adds to [`DescriptorWire`]: one attempt each way, one system call each.
-pub(crate) trait Port: Send {
-    /// A socket has flags for a single call (`MSG_DONTWAIT`, `MSG_MORE`) and options; a pipe has neither.
-    const IS_SOCKET: bool = true;
-
-    /// One attempt to receive; with `may_block` it is the blocking system call itself.
-    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss>;
-    /// One attempt to send; the number of bytes accepted, which for whole messages is all of them.
-    fn put(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss>;
-    /// As [`Port::put`], never blocking; see [`Wire::try_send`].
-    fn put_now(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
-        self.put(bytes, false)
-    }
-    /// As [`Port::take`], never blocking, where the event loop reads; see [`Wire::receive_batch`].
-    fn take_at_once(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
-        self.take(into, false)
-    }
-    /// Messages in one system call, see [`Wire::send_batch`]; `None` where there is no such call.
-    fn put_batch(&mut self, _messages: &[u8], _size: usize) -> Option<Result<usize, Miss>> {
-        None
-    }
-    /// What is there in one system call, see [`Wire::receive_batch`]; `None` where there is no such call.
-    fn take_batch(&mut self, _into: &mut Batch) -> Option<Result<Taken, Miss>> {
-        None
-    }
-    /// What becomes readable.
-    fn readable(&self) -> BorrowedFd<'_>;
-    /// What becomes writable.
-    fn writable(&self) -> BorrowedFd<'_>;
-    /// See [`Wire::effective`].
-    fn facts(&self) -> Vec<Fact>;
-    /// See [`Wire::farewell`].
-    fn farewell(&mut self) {}
-
-    /// Whether it is a byte stream; only then are the methods below called.
-    fn is_stream(&self) -> bool {
-        false
-    }
-    /// As [`Port::put`], with `MSG_MORE`.
-    fn put_more(&mut self, _bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
-        Err(Miss::Failed(unsupported()))
-    }
-    /// As [`Port::put`], from at most [`MOST_PARTS`] parts.
-    fn put_vectored(&mut self, _parts: &[IoSlice<'_>], _may_block: bool) -> Result<usize, Miss> {
-        Err(Miss::Failed(unsupported()))
-    }
-    /// See [`Stream::set`].
-    fn set(&mut self, _option: OptionName, _on: bool) -> io::Result<()> {
-        Err(unsupported())
-    }
-    /// See [`Stream::segments`].
-    fn segments(&self) -> Option<Segments> {
-        None
-    }
-
-    /// Its time stamps and the socket that they are of; `None` where the kernel has none.
-    fn stamping(&mut self) -> Option<(&mut Stamping, BorrowedFd<'_>)> {
-        None
-    }
-}
-
-/// What the kernel would say of a call that this kind of descriptor does not have.
-fn unsupported() -> io::Error {
-    io::Error::from_raw_os_error(libc::EOPNOTSUPP)
-}
-
-/// What one call took.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taken {
-    pub(crate) pieces: usize,
-    /// The other end said that it has gone; the pieces came before or after that.
-    pub(crate) ended: bool,
-}
-
-/// Why an attempt came to nothing.
-#[derive(Debug)]
-pub(crate) enum Miss {
-    /// There was nothing, or no room; a blocking attempt has timed out.
-    Nothing,
-    /// A signal came, or something that was no message: try again.
-    Again,
-    /// The other end said that it has gone; nothing more will come.
-    Ended,
-    /// The system says that the other end is gone; what it sent before may still be there.
-    Gone,
-    /// Anything else.
-    Failed(io::Error),
-}
-
-impl From<io::Error> for Miss {
-    #[inline]
-    fn from(error: io::Error) -> Self {
-        // First the one that a spinning end meets all the time.
-        if error.raw_os_error() == Some(libc::EAGAIN) {
-            return Self::Nothing;
-        }
-        match error.raw_os_error() {
-            Some(libc::EINTR) => Self::Again,
-            Some(
-                libc::EPIPE
-                | libc::ECONNRESET
-                | libc::ECONNREFUSED
-                | libc::ECONNABORTED
-                | libc::ENOTCONN
-                | libc::ETIMEDOUT,
-            ) => Self::Gone,
-            _ if error.kind() == io::ErrorKind::TimedOut => Self::Nothing,
-            _ => Self::Failed(error),
-        }
-    }
-}
 
 /// How often a spinning wire tries before it looks at the clock: tens of microseconds apart, and the 20 ns of a clock
 /// read are lost in them.
 const TRIES_PER_LOOK: u32 = 256;
+
+/// How long a call of a one-way load waits in the kernel at most before a signal interrupts it.
+const LONGEST_CALL: Duration = Duration::from_millis(50);
 
 /// A wire over one or two descriptors.
 pub(crate) struct DescriptorWire<P> {
@@ -142,14 +34,16 @@ pub(crate) struct DescriptorWire<P> {
     alarm: Option<Alarm>,
     /// The other end is gone: from now on nothing waits, and what is left is taken.
     gone: bool,
-    /// See [`Stream::system_calls`].
+    /// See [`Wire::system_calls`].
     system_calls: u64,
+    /// See [`Wire::load_file`]: the file and its length.
+    file: Option<(OwnedFd, usize)>,
 }
 
 impl<P: Port> DescriptorWire<P> {
     pub(crate) fn new(port: P, waiting: Waiting, timeout: Duration) -> io::Result<Self> {
         let alarm = (waiting == Waiting::Block).then(|| Alarm::start(timeout)).transpose()?;
-        Ok(Self { port, waiting, timeout, alarm, gone: false, system_calls: 0 })
+        Ok(Self { port, waiting, timeout, alarm, gone: false, system_calls: 0, file: None })
     }
 
     /// Before a call that may block.
@@ -269,20 +163,85 @@ impl<P: Port> DescriptorWire<P> {
                 self.gone = true;
                 Err(WireError::Closed)
             }
+            Err(Miss::Failed(source)) if source.raw_os_error() == Some(libc::ENOBUFS) => Err(WireError::Refused),
             Err(Miss::Failed(source)) => Err(WireError::System { operation: "send", source }),
         }
     }
 
-    /// Takes one piece where the event loop reads; `None` when there is nothing.
-    fn take_piece(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+    /// Takes one piece of a one-way load; `None` when there is nothing.
+    fn take_piece(&mut self, into: &mut [u8], may_block: bool) -> Result<Option<usize>, WireError> {
         if self.gone {
             return self.drain(into).map(Some);
         }
         self.system_calls += 1;
-        match self.port.take_at_once(into) {
+        let taken = if may_block { self.port.take(into, true) } else { self.port.take_at_once(into) };
+        match taken {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(Miss::Nothing | Miss::Again) => Ok(None),
+            Err(Miss::Nothing) => match self.port.nothing_came() {
+                Ok(()) => Ok(None),
+                Err(source) => Err(WireError::System { operation: "receive", source }),
+            },
+            Err(Miss::Again) => Ok(None),
             Err(miss) => self.lost(miss, into).map(Some),
+        }
+    }
+
+    /// Before a call of a one-way load that waits in the kernel: whether it does on this wire.
+    fn may_wait(&mut self, operation: &'static str) -> Result<bool, WireError> {
+        if self.waiting != Waiting::Block {
+            return Ok(false);
+        }
+        self.set_alarm(operation)?;
+        let shortened = self.alarm.as_mut().map_or(Ok(()), |alarm| alarm.shorten(LONGEST_CALL));
+        shortened.map(|()| true).map_err(|source| WireError::System { operation, source })
+    }
+
+    /// Sends one message, or what one call takes of a stream.
+    fn put_one(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, WireError> {
+        if self.gone {
+            return Err(WireError::Closed);
+        }
+        self.system_calls += 1;
+        let answer = if may_block { self.port.put(bytes, true) } else { self.port.put_now(bytes) };
+        self.sent_now(answer)
+    }
+
+    fn send_messages(&mut self, messages: &[u8], size: usize, may_block: bool) -> Result<usize, WireError> {
+        if self.gone {
+            return Err(WireError::Closed);
+        }
+        match self.port.put_batch(messages, size, may_block) {
+            Some(answer) => {
+                self.system_calls += 1;
+                self.sent_now(answer)
+            }
+            None if self.port.is_stream() || messages.len() <= size => self.put_one(messages, may_block),
+            None if may_block => self.put_one(&messages[..size], true),
+            None => send_each(messages, size, |message| self.put_one(message, false)),
+        }
+    }
+
+    fn receive_messages(&mut self, into: &mut Batch, may_block: bool) -> Result<usize, WireError> {
+        if self.port.has_kept() {
+            return into.fill(|slot| Ok(self.port.kept(slot)));
+        }
+        if !self.gone
+            && let Some(answer) = self.port.take_batch(into, may_block)
+        {
+            self.system_calls += 1;
+            return match answer {
+                Ok(taken) => {
+                    self.gone = taken.ended;
+                    Ok(taken.pieces)
+                }
+                Err(Miss::Nothing | Miss::Again) => into.first(|_| Ok(None)),
+                Err(miss) => into.first(|slot| self.lost(miss, slot).map(Some)),
+            };
+        }
+        if self.port.is_stream() || may_block {
+            into.first(|slot| self.take_piece(slot, may_block))
+        } else {
+            into.fill(|slot| self.take_piece(slot, false))
         }
     }
 
@@ -307,11 +266,11 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Takes the time stamps that a poll has told; whether there were any.
+    /// Takes the time stamps and completions that a poll has told; whether there were any.
     #[cold]
     fn keep_stamps(&mut self) -> Result<bool, WireError> {
         match self.port.stamping() {
-            Some((stamping, socket)) if stamping.has_begun() => stamping.keep(socket).map_err(cannot_take),
+            Some((stamping, socket)) if stamping.may_have_news() => stamping.keep(socket).map_err(cannot_take),
             _ => Ok(false),
         }
     }
@@ -380,6 +339,9 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
+        if let Some(bytes) = self.port.kept(into) {
+            return Ok(bytes);
+        }
         if self.gone {
             return self.drain(into);
         }
@@ -391,6 +353,9 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        if let Some(bytes) = self.port.kept(into) {
+            return Ok(Some(bytes));
+        }
         if self.gone {
             return self.drain(into).map(Some);
         }
@@ -405,49 +370,60 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
-        if self.gone {
-            return Err(WireError::Closed);
-        }
-        self.system_calls += 1;
-        let answer = self.port.put_now(bytes);
-        self.sent_now(answer)
+        self.put_one(bytes, false)
     }
 
     fn send_batch(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
-        if self.port.is_stream() {
-            return self.try_send(messages);
+        self.send_messages(messages, size, false)
+    }
+
+    fn receive_batch(&mut self, into: &mut Batch) -> Result<usize, WireError> {
+        self.receive_messages(into, false)
+    }
+
+    fn send_batch_waiting(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
+        let may_block = self.may_wait("send")?;
+        self.send_messages(messages, size, may_block)
+    }
+
+    fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {
+        let may_block = self.may_wait("receive")?;
+        self.receive_messages(into, may_block)
+    }
+
+    fn sends_in_flight(&mut self) -> Result<u64, WireError> {
+        self.port.sends_in_flight().map_err(|source| WireError::System { operation: "take completions", source })
+    }
+
+    fn load_file(&mut self, content: &[u8]) -> Result<(), WireError> {
+        let failed = |source| WireError::System { operation: "load a file", source };
+        if !self.port.is_stream() {
+            return Err(failed(io::ErrorKind::Unsupported.into()));
+        }
+        if self.waiting != Waiting::Block {
+            // All other calls say for themselves that they do not wait.
+            set_nonblocking(self.port.writable(), true).map_err(failed)?;
+        }
+        self.file = Some((memory_file_of(content).map_err(failed)?, content.len()));
+        Ok(())
+    }
+
+    fn send_file(&mut self, from: usize, to: usize, may_wait: bool) -> Result<usize, WireError> {
+        let failed = |kind: io::ErrorKind| WireError::System { operation: "send a file", source: kind.into() };
+        if !self.port.is_stream() {
+            return Err(failed(io::ErrorKind::Unsupported));
         }
         if self.gone {
             return Err(WireError::Closed);
         }
-        match self.port.put_batch(messages, size) {
-            Some(answer) => {
-                self.system_calls += 1;
-                self.sent_now(answer)
-            }
-            None => send_each(messages, size, |message| self.try_send(message)),
+        let may_block = may_wait && self.may_wait("send a file")?;
+        let Some((file, length)) = &self.file else { return Err(failed(io::ErrorKind::InvalidInput)) };
+        if from > to || to > *length {
+            return Err(failed(io::ErrorKind::InvalidInput));
         }
-    }
-
-    fn receive_batch(&mut self, into: &mut Batch) -> Result<usize, WireError> {
-        if !self.gone
-            && let Some(answer) = self.port.take_batch(into)
-        {
-            self.system_calls += 1;
-            return match answer {
-                Ok(taken) => {
-                    self.gone = taken.ended;
-                    Ok(taken.pieces)
-                }
-                Err(Miss::Nothing | Miss::Again) => Ok(0),
-                Err(miss) => into.first(|slot| self.lost(miss, slot).map(Some)),
-            };
-        }
-        if self.port.is_stream() {
-            into.first(|slot| self.take_piece(slot))
-        } else {
-            into.fill(|slot| self.take_piece(slot))
-        }
+        self.system_calls += 1;
+        let answer = self.port.put_file(file.as_fd(), from, to - from, may_block);
+        self.sent_now(answer)
     }
 
     fn descriptors(&self) -> Option<Descriptors<'_>> {
@@ -455,7 +431,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
-        if self.gone {
+        if self.gone || self.port.has_kept() {
             return Ok(true);
         }
         let mut deadline = Deadline::from_now(at_most);
@@ -474,6 +450,10 @@ impl<P: Port> Wire for DescriptorWire<P> {
 
     fn effective(&self) -> Vec<Fact> {
         self.port.facts()
+    }
+
+    fn system_calls(&self) -> Option<u64> {
+        Some(self.system_calls + self.port.more_calls())
     }
 
     fn farewell(&mut self) {
@@ -552,10 +532,6 @@ impl<P: Port> Stream for DescriptorWire<P> {
         }
         self.system_calls += 1;
         self.port.set(option, on).map_err(failed)
-    }
-
-    fn system_calls(&self) -> u64 {
-        self.system_calls
     }
 
     fn segments(&self) -> Option<Segments> {

@@ -2,8 +2,12 @@
 
 pub(crate) mod descriptor;
 pub(crate) mod hello;
+mod offload;
 mod parts;
 pub(crate) mod pipe;
+pub(crate) mod port;
 pub(crate) mod socket;
+mod socket_kind;
+mod socket_port;
 mod stamping;
 pub(crate) mod unix;

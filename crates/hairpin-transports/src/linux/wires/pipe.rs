@@ -11,8 +11,9 @@ use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 
-use super::descriptor::{DescriptorWire, Miss, Port};
-use crate::system::descriptor::{READABLE, poll, read, set_nonblocking, write, write_vectored};
+use super::descriptor::DescriptorWire;
+use super::port::{Miss, Port};
+use crate::system::descriptor::{READABLE, poll, read, send_file, set_nonblocking, write, write_vectored};
 use crate::system::pipe::{Access, capacity_bytes, open_of_process};
 use crate::wire::{Connection, Listener, Setup, TransportError};
 use crate::wires::one_wire::OneWire;
@@ -187,6 +188,15 @@ impl Port for PipePort {
         match unblocked(&self.to, self.blocks, &mut self.unblocked.1, Access::Write) {
             Ok(to) => Ok(write(to, bytes)?),
             // A named pipe that nobody reads any more (fifo(7)).
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Err(Miss::Gone),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn put_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
+        let blocks = self.blocks && !may_block;
+        match unblocked(&self.to, blocks, &mut self.unblocked.1, Access::Write) {
+            Ok(to) => Ok(send_file(to, file, from, bytes)?),
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Err(Miss::Gone),
             Err(error) => Err(error.into()),
         }

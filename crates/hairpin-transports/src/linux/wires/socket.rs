@@ -1,122 +1,36 @@
 //! Wires over sockets: connected ones (TCP, Unix stream and seqpacket) and datagrams (UDP, Unix datagram).
 
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
-use hairpin_model::options::OptionName;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{SockAddr, Socket};
 
-use super::descriptor::{DescriptorWire, Miss, Port, Taken};
+use super::descriptor::DescriptorWire;
 use super::hello::{self, Unheard};
-use super::stamping::Stamping;
-use crate::batch::Batch;
+pub(crate) use super::socket_kind::{Kind, facts, local_address};
+use super::socket_port::SocketPort;
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{WRITABLE, poll};
-use crate::system::{socket, sockopt};
-use crate::wire::{Connection, Cookie, Handed, Listener, Segments, Setup, TransportError};
+use crate::wire::{Connection, Handed, Listener, Setup, TransportError};
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, failed, second_connection, slice, unreached};
 
-/// What a transport says about its sockets.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
-    pub(crate) transport: &'static str,
-    pub(crate) family: Family,
-    pub(crate) sort: Type,
-    pub(crate) protocol: Option<Protocol>,
-    pub(crate) options: &'static [OptionName],
-}
-
-impl Kind {
-    /// Opens a socket and asks for its options, before anything is bound or connected.
-    pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
-        let socket = Socket::new(self.domain(), self.sort, self.protocol)
-            .map_err(|source| failed("open", &format!("a {self} socket"), source, ""))?;
-        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
-        Ok(socket)
-    }
-
-    /// Takes over a socket that another part of the program opened, and asks for its options.
-    fn adopt(&self, socket: OwnedFd, setup: &Setup) -> Result<Socket, TransportError> {
-        let socket = Socket::from(socket);
-        let error = |source| failed("take over", &format!("a socket for {}", self.transport), source, "");
-        let is_alike = |socket: &Socket| -> io::Result<bool> {
-            // The accepted end of a Multipath TCP connection that fell back is a TCP socket.
-            let protocol = socket.protocol()?;
-            let fits = protocol == self.protocol || self.is_mptcp() && protocol == Some(Protocol::TCP);
-            Ok(fits && socket.domain()? == self.domain() && socket.r#type()? == self.sort)
-        };
-        if !is_alike(&socket).map_err(error)? {
-            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "it is of another kind")));
-        }
-        socket.set_nonblocking(false).map_err(error)?;
-        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
-        Ok(socket)
-    }
-
-    fn domain(&self) -> Domain {
-        match self.family {
-            Family::V4 => Domain::IPV4,
-            Family::V6 => Domain::IPV6,
-            Family::Unix => Domain::UNIX,
-        }
-    }
-
-    pub(crate) fn is_datagram(&self) -> bool {
-        self.sort == Type::DGRAM
-    }
-
-    /// Whether the kernel has `TCP_INFO` for it: TCP, and for Multipath TCP its first subflow.
-    fn has_tcp_info(&self) -> bool {
-        self.sort == Type::STREAM && self.family != Family::Unix
-    }
-
-    /// Whether its segments are stamped. The stamps of Multipath TCP's stay with the subflows, which no program
-    /// reaches.
-    fn has_stamps(&self) -> bool {
-        self.protocol == Some(Protocol::TCP)
-    }
-
-    fn is_mptcp(&self) -> bool {
-        self.protocol == Some(Protocol::MPTCP)
-    }
-
-    /// The connection over a connected socket.
-    fn connection(&self, socket: Socket, setup: &Setup, ignored: u64) -> Result<Box<dyn Connection>, TransportError> {
-        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Connected)?;
-        // The hello of datagrams has time-outs of its own, which would cost a timer in every later call.
-        let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
-        quiet.map_err(|source| failed("reset the time-outs of", "the socket", source, ""))?;
-        let error =
-            |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
-        let hello = self.is_datagram().then_some(setup.cookie);
-        let stamping = self.has_stamps().then(Stamping::default);
-        let port = SocketPort { socket, kind: *self, hello, ignored, crosses_link: setup.server.is_some(), stamping };
-        Ok(OneWire::connection(
-            self.transport,
-            DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?,
-        ))
-    }
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let family = match self.family {
-            Family::V4 => "IPv4",
-            Family::V6 => "IPv6",
-            Family::Unix => "Unix",
-        };
-        let sort = match self.sort {
-            Type::STREAM => "stream",
-            Type::SEQPACKET => "seqpacket",
-            Type::DGRAM => "datagram",
-            _ => "raw",
-        };
-        write!(out, "{family} {sort}")
-    }
+/// The connection over a connected socket.
+fn connection(
+    kind: &Kind,
+    socket: Socket,
+    setup: &Setup,
+    ignored: u64,
+) -> Result<Box<dyn Connection>, TransportError> {
+    options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;
+    // The hello of datagrams has time-outs of its own, which would cost a timer in every later call.
+    let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
+    quiet.map_err(|source| failed("reset the time-outs of", "the socket", source, ""))?;
+    let error =
+        |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
+    let port = SocketPort::new(socket, *kind, setup, ignored);
+    let wire = DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?;
+    Ok(OneWire::connection(kind.transport, wire))
 }
 
 /// The server of connected sockets.
@@ -169,7 +83,7 @@ impl Listener for StreamListener {
         }
         let timeout = setup.opening_timeout();
         let (socket, ignored) = unheard.accept(socket.as_ref(), address, timeout, &setup.cookie, is_abandoned)?;
-        kind.connection(socket, setup, ignored)
+        connection(kind, socket, setup, ignored)
     }
 }
 
@@ -215,7 +129,7 @@ pub(crate) fn connect(
         return Err(refused(address));
     }
     hello::say_once(&socket, address, &setup.cookie)?;
-    kind.connection(socket, setup, 0)
+    connection(kind, socket, setup, 0)
 }
 
 /// Connects within that time.
@@ -240,9 +154,11 @@ fn refused(address: &str) -> TransportError {
 /// The server of a datagram socket. It connects that socket to its client, so that it has one: a second socket at the same
 /// port would have to share it, and then whoever else may bind there would too.
 struct DatagramListener {
-    /// None once it has a client.
+    /// None once it has all clients.
     socket: Option<Socket>,
     address: String,
+    /// Clients still to come.
+    expected: u32,
     kind: Kind,
     setup: Setup,
 }
@@ -250,7 +166,7 @@ struct DatagramListener {
 /// The server over a bound socket.
 pub(crate) fn listen_datagram(socket: Socket, kind: &Kind, setup: &Setup) -> Box<dyn Listener> {
     let address = local_address(&socket);
-    Box::new(DatagramListener { socket: Some(socket), address, kind: *kind, setup: setup.clone() })
+    Box::new(DatagramListener { socket: Some(socket), address, expected: 1, kind: *kind, setup: setup.clone() })
 }
 
 /// The server over a bound socket of another part of the program.
@@ -270,13 +186,43 @@ impl Listener for DatagramListener {
         self.address.clone()
     }
 
-    fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
-        let Self { socket: slot, address, kind, setup } = self;
-        let socket = slot.as_ref().ok_or_else(|| second_connection(kind.transport))?;
-        let ignored = hello::hear(socket, address, setup.opening_timeout(), &setup.cookie, is_abandoned)?;
-        let socket = slot.take().ok_or_else(|| second_connection(kind.transport))?;
-        kind.connection(socket, setup, ignored)
+    fn expect(&mut self, clients: u32) {
+        // A Unix socket's address is its own.
+        if self.kind.family != Family::Unix {
+            self.expected = clients;
+        }
     }
+
+    fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
+        let Self { socket: slot, address, expected, kind, setup } = self;
+        let socket = slot.take().ok_or_else(|| second_connection(kind.transport))?;
+        let mut next = None;
+        let heard = hello::hear(&socket, address, setup, is_abandoned, &mut || {
+            next = if *expected > 1 { Some(beside(&socket, kind, setup)?) } else { None };
+            Ok(())
+        });
+        let ignored = match heard {
+            Ok(ignored) => ignored,
+            Err(error) => {
+                // Whoever came in vain leaves the listener as it was.
+                *slot = Some(socket);
+                return Err(error);
+            }
+        };
+        *expected = expected.saturating_sub(1);
+        *slot = next;
+        connection(kind, socket, setup, ignored)
+    }
+}
+
+/// Another socket at the address of one that is connected: the kernel gives it what comes from others. Only sockets of one user
+/// share an address by `SO_REUSEPORT` (socket(7)).
+fn beside(connected: &Socket, kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
+    let error = |source| failed("open", &format!("another {kind} socket"), source, "");
+    let socket = kind.open(setup)?;
+    let shared = connected.set_reuse_port(true).and_then(|()| socket.set_reuse_port(true));
+    shared.and_then(|()| socket.bind(&connected.local_addr()?)).map_err(error)?;
+    Ok(socket)
 }
 
 /// Connects an open socket to a server that waits for a hello.
@@ -289,189 +235,7 @@ pub(crate) fn connect_datagram(
 ) -> Result<Box<dyn Connection>, TransportError> {
     socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
     hello::say(&socket, address, setup.opening_timeout(), &setup.cookie)?;
-    kind.connection(socket, setup, 0)
-}
-
-/// `127.0.0.1:7`, `[::1]:7`, or `@name` for a name in Linux's abstract space, which no file stands for and which ends
-/// with the socket, however its process ends (unix(7)).
-pub(crate) fn local_address(socket: &Socket) -> String {
-    let Ok(address) = socket.local_addr() else { return "a socket".to_owned() };
-    match (address.as_socket(), address.as_abstract_namespace()) {
-        (Some(address), _) => address.to_string(),
-        (None, Some(name)) => format!("@{}", String::from_utf8_lossy(name)),
-        (None, None) => "unnamed".to_owned(),
-    }
-}
-
-/// The facts that every socket has.
-pub(crate) fn facts(socket: &Socket, family: Family, names: &[OptionName]) -> Vec<Fact> {
-    let mut facts = options::effective(socket.as_fd(), family, names);
-    facts.extend(sockopt::drops(socket.as_fd()).map(|drops| Fact::number(fact_names::SOCKET_DROPS, drops.into())));
-    facts.push(Fact::word(fact_names::LOCAL_ADDRESS, local_address(socket)));
-    facts
-}
-
-struct SocketPort {
-    socket: Socket,
-    kind: Kind,
-    /// Set for datagrams until the first message: the other end may have said its part of the hello twice. Across a link it
-    /// stays set.
-    hello: Option<Cookie>,
-    /// Connections or datagrams without the hello that came before it.
-    ignored: u64,
-    /// The way may lose, repeat and reorder datagrams.
-    crosses_link: bool,
-    /// Present where the kernel stamps segments.
-    stamping: Option<Stamping>,
-}
-
-impl SocketPort {
-    /// Whether the datagram of `bytes` was a hello that came again; a confirmation is then welcomed again.
-    #[cold]
-    fn is_hello(&mut self, start: &[u8], bytes: usize) -> bool {
-        let Some(cookie) = self.hello.take() else { return false };
-        let again = hello::again(start, bytes, &cookie);
-        if again == Some(hello::Kind::Confirm) {
-            hello::welcome_again(self.socket.as_fd(), &cookie);
-        }
-        // On a link a message may have overtaken it.
-        if again.is_some() || self.crosses_link {
-            self.hello = Some(cookie);
-        }
-        again.is_some()
-    }
-
-    /// Everything that is there, in one call; what is no message takes its slot and leaves it empty.
-    fn take_many(&mut self, into: &mut Batch) -> Result<Taken, Miss> {
-        let (slots, size, lengths) = into.emptied();
-        let came = socket::receive_many(self.socket.as_fd(), slots, size, lengths, self.kind.is_datagram())?;
-        let mut taken = Taken::default();
-        for (slot, length) in slots.chunks_exact(size).zip(lengths).take(came) {
-            let fitted = (*length).min(size);
-            if *length == 0 {
-                taken.ended = true;
-            } else if self.hello.is_some() && self.is_hello(&slot[..fitted], *length) {
-                *length = 0;
-            } else {
-                *length = fitted;
-                taken.pieces += 1;
-            }
-        }
-        match taken {
-            Taken { pieces: 0, ended: true } => Err(Miss::Ended),
-            Taken { pieces: 0, ended: false } => Err(Miss::Again),
-            taken => Ok(taken),
-        }
-    }
-
-    fn say_bye(&self) {
-        let told = socket::send(self.socket.as_fd(), &[], false);
-        if told.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
-            // The other end's queue is full: it is given a moment, and else finds out by its time-out.
-            let _ = poll(self.socket.as_fd(), WRITABLE, Duration::from_millis(100));
-            let _ = socket::send(self.socket.as_fd(), &[], false);
-        }
-    }
-}
-
-impl Port for SocketPort {
-    // Part of the spinning loop: what it takes longer to come round is found later.
-    #[inline(always)]
-    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
-        let socket = self.socket.as_fd();
-        let bytes = match &mut self.stamping {
-            Some(stamping) if stamping.has_begun() => stamping.receive(socket, into, may_block)?,
-            _ => socket::receive(socket, into, may_block, self.kind.is_datagram())?,
-        };
-        if bytes == 0 {
-            // A stream's end, or a datagram's bye; messages are never empty.
-            return Err(Miss::Ended);
-        }
-        let fitted = bytes.min(into.len());
-        if self.hello.is_some() && self.is_hello(&into[..fitted], bytes) {
-            return Err(Miss::Again);
-        }
-        Ok(fitted)
-    }
-
-    #[inline]
-    fn put(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
-        Ok(socket::send(self.socket.as_fd(), bytes, may_block)?)
-    }
-
-    fn readable(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
-    fn writable(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
-    fn facts(&self) -> Vec<Fact> {
-        let mut facts = facts(&self.socket, self.kind.family, self.kind.options);
-        if self.kind.has_tcp_info() {
-            facts.extend(sockopt::tcp_info(self.socket.as_fd()));
-        }
-        if self.ignored > 0 {
-            facts.push(Fact::number(fact_names::IGNORED, self.ignored as f64));
-        }
-        if self.kind.is_mptcp() {
-            let fell_back = sockopt::fell_back_to_tcp(self.socket.as_fd());
-            facts.push(Fact::word(fact_names::FELL_BACK_TO_TCP, if fell_back { "yes" } else { "no" }));
-        }
-        facts
-    }
-
-    fn farewell(&mut self) {
-        if self.kind.is_datagram() {
-            // One may be lost on the way.
-            (0..if self.crosses_link { 3 } else { 1 }).for_each(|_| self.say_bye());
-        }
-    }
-
-    fn is_stream(&self) -> bool {
-        self.kind.sort == Type::STREAM
-    }
-
-    fn put_batch(&mut self, messages: &[u8], size: usize) -> Option<Result<usize, Miss>> {
-        let sent = || Ok(socket::send_many(self.socket.as_fd(), messages, size)?);
-        (!self.is_stream()).then(sent)
-    }
-
-    fn take_batch(&mut self, into: &mut Batch) -> Option<Result<Taken, Miss>> {
-        (!self.is_stream()).then(|| self.take_many(into))
-    }
-
-    #[inline]
-    fn put_more(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
-        Ok(socket::send_more(self.socket.as_fd(), bytes, may_block)?)
-    }
-
-    #[inline]
-    fn put_vectored(&mut self, parts: &[IoSlice<'_>], may_block: bool) -> Result<usize, Miss> {
-        Ok(socket::send_vectored(self.socket.as_fd(), parts, may_block)?)
-    }
-
-    fn set(&mut self, option: OptionName, on: bool) -> io::Result<()> {
-        options::switch(self.socket.as_fd(), self.kind.family, option, on)
-    }
-
-    fn stamping(&mut self) -> Option<(&mut Stamping, BorrowedFd<'_>)> {
-        Some((self.stamping.as_mut()?, self.socket.as_fd()))
-    }
-
-    fn segments(&self) -> Option<Segments> {
-        if self.kind.has_tcp_info() { sockopt::segments(self.socket.as_fd()) } else { None }
-    }
-}
-
-impl Drop for SocketPort {
-    /// Nothing tells a datagram's receiver that its sender has gone, so an empty datagram says bye.
-    fn drop(&mut self) {
-        if self.kind.is_datagram() {
-            self.say_bye();
-        }
-    }
+    connection(kind, socket, setup, 0)
 }
 
 /// What [`hairpin_model::card::Receipt`] says of the loopback device.

@@ -1,9 +1,10 @@
-//! The kernel's time stamps of one TCP socket, once they are asked for.
+//! What the kernel tells of one TCP socket in its error queue, once it is asked for: time stamps, and which sends without a copy
+//! are complete.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::system::timestamping;
+use crate::system::timestamping::{self, News};
 use crate::wire::RawStamp;
 
 /// What has to be remembered between the calls.
@@ -17,15 +18,57 @@ pub(crate) struct Stamping {
     /// Taken because it was in the way, and not yet asked for.
     kept: Vec<RawStamp>,
     received_ns: Option<u64>,
+    completions: Option<Completions>,
+    /// System calls that looked into the error queue.
+    looks: u64,
+}
+
+/// What is known of sends with `MSG_ZEROCOPY`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Completions {
+    /// Those that the kernel took bytes of.
+    pub(crate) begun: u64,
+    /// Those whose memory it needs no longer.
+    pub(crate) completed: u64,
+    /// Those of them that it copied after all.
+    pub(crate) copied: u64,
+}
+
+impl Completions {
+    /// Sends whose memory the kernel may still read.
+    pub(crate) fn in_flight(self) -> u64 {
+        self.begun.saturating_sub(self.completed)
+    }
 }
 
 impl Stamping {
+    /// For a socket that sends without a copy where `zero_copy` says so.
+    pub(crate) fn new(zero_copy: bool) -> Self {
+        Self { completions: zero_copy.then(Completions::default), ..Self::default() }
+    }
+
+    /// What is known of sends without a copy; `None` where the socket makes none.
+    pub(crate) fn completions(&mut self) -> Option<&mut Completions> {
+        self.completions.as_mut()
+    }
+
+    /// System calls that looked into the error queue.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    /// Whether anything can be in the error queue.
+    pub(crate) fn may_have_news(&self) -> bool {
+        self.begun || self.completions.is_some_and(|known| known.in_flight() > 0)
+    }
+
     /// Asks the kernel for stamps. It counts bytes from when it is first asked, so whatever was asked before is ended.
     pub(crate) fn begin(&mut self, on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
         timestamping::end(on)?;
-        while timestamping::next_sent(on)?.is_some() {}
+        self.take(on, &mut Vec::new())?;
         timestamping::begin(on, acknowledged)?;
-        *self = Self { begun: true, acknowledged, ..Self::default() };
+        let Self { completions, looks, .. } = *self;
+        *self = Self { begun: true, acknowledged, completions, looks, ..Self::default() };
         Ok(())
     }
 
@@ -39,23 +82,42 @@ impl Stamping {
         self.acknowledged
     }
 
-    /// Adds what has come since the last time, in the order in which it came.
+    /// Adds the stamps that have come since the last time, in the order in which they came.
     pub(crate) fn take(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<()> {
         into.append(&mut self.kept);
-        while let Some(sent) = timestamping::next_sent(of)? {
-            self.end_byte = nearest(self.end_byte, sent.last_byte.wrapping_add(1));
-            into.push(RawStamp { kind: sent.kind, realtime_ns: sent.realtime_ns, end_byte: self.end_byte });
-        }
-        Ok(())
+        self.hear(of, into).map(|_| ())
     }
 
     /// Keeps what has come for later, so that it is not in the way of the next call; whether there was anything.
     pub(crate) fn keep(&mut self, of: BorrowedFd<'_>) -> io::Result<bool> {
         let mut kept = std::mem::take(&mut self.kept);
-        let before = kept.len();
-        let taken = self.take(of, &mut kept);
+        let heard = self.hear(of, &mut kept);
         self.kept = kept;
-        taken.map(|()| self.kept.len() > before)
+        heard
+    }
+
+    /// Empties the error queue; whether there was anything that was asked for.
+    fn hear(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<bool> {
+        let mut has_come = false;
+        loop {
+            self.looks += 1;
+            match timestamping::next_news(of)? {
+                None => return Ok(has_come),
+                Some(News::Stamp(sent)) => {
+                    self.end_byte = nearest(self.end_byte, sent.last_byte.wrapping_add(1));
+                    into.push(RawStamp { kind: sent.kind, realtime_ns: sent.realtime_ns, end_byte: self.end_byte });
+                    has_come = true;
+                }
+                Some(News::Completed { sends, copied }) => {
+                    if let Some(known) = &mut self.completions {
+                        known.completed += u64::from(sends);
+                        known.copied += if copied { u64::from(sends) } else { 0 };
+                        has_come = true;
+                    }
+                }
+                Some(News::Other) => {}
+            }
+        }
     }
 
     /// Receives, and remembers when the last segment of it came.

@@ -15,7 +15,7 @@ use super::interfaces::{Arrival, Interfaces};
 use super::kept::KeptPackets;
 use super::lateness::{Lateness, Margins};
 use super::log::Log;
-use super::messages::{self, Messages};
+use super::messages::{self, Lost, Messages};
 use crate::system::packet_socket::BATCH;
 
 /// Both directions.
@@ -57,7 +57,7 @@ pub(super) struct Carrier {
 /// What is left of a carrier.
 pub(super) struct Carried {
     pub(super) record: LinkRecord,
-    pub(super) lost_messages: BTreeMap<String, u64>,
+    pub(super) lost_messages: Lost,
     pub(super) overrun: u64,
     pub(super) not_carried: u64,
 }

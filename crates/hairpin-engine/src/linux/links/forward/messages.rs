@@ -4,6 +4,9 @@
 //! is lost on the link when one of its packets is lost on the way up, or when one of its answer's packets is on the way
 //! down. A packet is lost when neither it nor its copy arrives whole. Where the far end answers a message twice,
 //! because a copy reached it too, both answers must be lost.
+//!
+//! The messages of a one-way load have no answers: one is lost when one of its packets is. Their number has the phase of the load
+//! in its lowest bit.
 
 use std::collections::BTreeMap;
 
@@ -61,6 +64,15 @@ pub(super) struct Messages {
     fragmented: [Fragmented; 2],
 }
 
+/// The messages that the link kept from being answered or, of a one-way load, from arriving.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Lost {
+    /// By cause.
+    pub(super) measured: BTreeMap<String, u64>,
+    /// Of a one-way load's warm-up, which is not among those.
+    pub(super) in_warm_up: u64,
+}
+
 /// The latest packets that came in parts, by what their parts have in common.
 struct Fragmented {
     latest: [Option<(u32, Part)>; FRAGMENTED],
@@ -99,15 +111,17 @@ impl Messages {
             return fragmented.part(later);
         }
         let payload = frame.get(packet.payload.clone()?)?;
-        if is_hello(payload) {
+        if is_hello(payload) || self.numbered.one_way.is_some_and(|way| way != direction) {
             return None;
         }
+        let has_answers = self.numbered.one_way.is_none();
         let message = match direction {
-            Direction::Up => self.message(payload)?,
-            Direction::Down => self.answered(payload)?,
+            Direction::Down if has_answers => self.answered(payload)?,
+            Direction::Up | Direction::Down => self.message(payload)?,
         };
         let message = usize::try_from(message).ok().filter(|message| *message < FOLLOWED)?;
-        let part = Part { message, of: self.begin(direction, message) };
+        let of = if has_answers { self.begin(direction, message) } else { Of::Message };
+        let part = Part { message, of };
         if let Some(first) = packet.fragment {
             self.fragmented[direction as usize].remember(first, part);
         }
@@ -129,18 +143,21 @@ impl Messages {
         }
     }
 
-    /// The messages that the link kept from being answered, by cause.
-    pub(super) fn lost_by_cause(&self) -> BTreeMap<String, u64> {
+    /// The messages that the link kept from being answered, by cause; those of a one-way load's warm-up are counted apart.
+    pub(super) fn lost_by_cause(&self) -> Lost {
         let seen = self.newest.map_or(0, |newest| usize::try_from(newest + 1).unwrap_or(FOLLOWED).min(FOLLOWED));
-        let mut lost = BTreeMap::new();
-        for state in &self.states[..seen] {
+        let (mut measured, mut in_warm_up) = (BTreeMap::new(), 0);
+        for (number, state) in self.states[..seen].iter().enumerate() {
             let is_lost = |answer: usize| state & BEGUN[answer] == 0 || state & LOST[answer] != 0;
             let cause = usize::from(state & CAUSE).checked_sub(1).and_then(|place| self.causes.get(place));
-            if let Some(cause) = cause.filter(|_| is_lost(0) && is_lost(1)) {
-                *lost.entry(format!("link-{cause}")).or_default() += 1;
+            let Some(cause) = cause.filter(|_| is_lost(0) && is_lost(1)) else { continue };
+            if self.numbered.one_way.is_some() && number % 2 == 0 {
+                in_warm_up += 1;
+            } else {
+                *measured.entry(format!("link-{cause}")).or_default() += 1;
             }
         }
-        lost
+        Lost { measured, in_warm_up }
     }
 
     /// The number of a message on its way up: of all that are cut to those bytes, the one nearest to the newest.

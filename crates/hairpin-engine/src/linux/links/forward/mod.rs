@@ -40,7 +40,7 @@ use crate::system::{cpu, time};
 use carrier::{Carried, Carrier};
 use kept::KeptPackets;
 use log::Log;
-use messages::Messages;
+use messages::{Lost, Messages};
 use sockets::Sockets;
 
 /// Packets for which memory is there from the start.
@@ -102,7 +102,8 @@ impl Relay {
         record.relay = Some(RelayReport { pinned_cpu, cpu_ns, setup_ns: 0, overrun, memory_overrun, not_carried });
         let started_ns = self.sockets.started_ns();
         self.sockets.close();
-        Ok(LinkEnd { record, started_ns, lost_messages })
+        let Lost { measured, in_warm_up } = lost_messages;
+        Ok(LinkEnd { record, started_ns, lost_messages: measured, lost_in_warm_up: in_warm_up })
     }
 
     /// The CPU that this thread was to run on, if the kernel says that it runs on no other.

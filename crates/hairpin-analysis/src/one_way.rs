@@ -1,0 +1,254 @@
+//! Figures of loads without answers, made of what both ends counted.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::flow::{Direction, Flow, Load};
+use hairpin_model::one_way::{BothEnds, GapPercentiles, Moment, OneWayFigures, OverTime, PacingError, PacingFigures};
+use hairpin_model::round::{EndReport, FlowRecord, Measured};
+use hairpin_model::trace::End;
+
+use crate::over_rounds::OverRounds;
+use crate::statistics::location::median;
+
+/// The most moments of a case's course: a picture has no room for more.
+const MOST_MOMENTS: usize = 100;
+
+/// Fills in the figures of a round's one-way load from what its ends counted; other flows stay as they are. The messages whose
+/// latency is known are those of its histogram.
+pub fn one_way_figures(flow: &mut FlowRecord, load: &Load) {
+    let Some(received) = &flow.received else { return };
+    flow.figures.stamped = Some(flow.figures.samples);
+    flow.figures.samples = flow.ledger.received;
+    flow.figures.rate_per_s = received.goodput_bytes_per_s().unwrap_or(0.0) / load.size_bytes().max(1) as f64;
+    // What the first messages meet is the queue that they fill.
+    flow.figures.cold_start = None;
+    flow.figures.course_ns = Vec::new();
+}
+
+/// The figures over the rounds of the flow at that place of its case; `None` of one with answers.
+pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Option<OneWayFigures> {
+    if !flow.load.is_one_way() {
+        return None;
+    }
+    let of = |of: fn(&FlowRecord) -> Option<f64>| rounds.median(|measured| of(measured.flows.get(place)?));
+    let received_per_s = rounds.median(|measured| {
+        let received = measured.flows.get(place)?.received.as_ref()?;
+        Some(received.goodput_bytes_per_s()? / flow.load.size_bytes().max(1) as f64)
+    });
+    let size_bytes = flow.load.size_bytes() as f64;
+    let by_end = |per: &dyn Fn(&EndReport, f64) -> Option<f64>| {
+        let figure = |role| {
+            rounds.median(|measured| {
+                let end = end(measured, place, role)?;
+                let messages = messages(measured.flows.get(place)?, flow, role) as f64;
+                if messages > 0.0 { per(end, messages) } else { None }
+            })
+        };
+        BothEnds { client: figure(End::Client), server: figure(End::Server) }
+    };
+    let offered_per_s = if let Load::Offered { offered_per_s, .. } = flow.load { Some(offered_per_s) } else { None };
+    Some(OneWayFigures {
+        received_per_s,
+        sent_per_s: of(|flow| {
+            let sent = flow.sent.as_ref().filter(|sent| sent.over_ns > 0)?;
+            Some(sent.messages as f64 * 1e9 / sent.over_ns as f64)
+        }),
+        goodput_bytes_per_s: of(|flow| flow.received.as_ref()?.goodput_bytes_per_s()),
+        warm_up_goodput_bytes_per_s: of(|flow| {
+            let received = flow.received.as_ref()?;
+            let warm_up = received.interval_bytes.get(..usize::try_from(received.warm_up_intervals).ok()?)?;
+            let over_ns = received.warm_up_intervals * received.interval_ns;
+            (over_ns > 0).then(|| warm_up.iter().sum::<u64>() as f64 * 1e9 / over_ns as f64)
+        }),
+        system_calls_per_message: system_calls(place, flow, rounds),
+        context_switches_per_message: by_end(&|end, messages| {
+            Some((end.voluntary_switches + end.involuntary_switches) as f64 / messages)
+        }),
+        cpu_seconds_per_million: by_end(&|end, messages| Some(end.cpu_ns as f64 / 1e9 / messages * 1e6)),
+        cpu_seconds_per_gb: by_end(&|end, messages| Some(end.cpu_ns as f64 / (messages * size_bytes))),
+        fairness: of(|flow| fairness(&flow.received.as_ref()?.connection_bytes)),
+        offered_per_s,
+        delivered_per_s: received_per_s.filter(|_| offered_per_s.is_some()),
+        pacing: pacing(place, flow, rounds),
+    })
+}
+
+/// The end in that role of the flow at that place.
+fn end(measured: &Measured, place: usize, role: End) -> Option<&EndReport> {
+    measured.ends.iter().find(|end| end.flow == place && end.role == role)
+}
+
+/// Bytes received a second of all flows of a round together; `None` where one received nothing that can be timed.
+pub(crate) fn goodput(measured: &Measured) -> Option<f64> {
+    measured.flows.iter().map(|flow| flow.received.as_ref()?.goodput_bytes_per_s()).sum()
+}
+
+/// Messages that an end sent or received after the warm-up.
+fn messages(record: &FlowRecord, flow: &Flow, role: End) -> u64 {
+    let sends = (flow.direction == Direction::Up) == (role == End::Client);
+    if sends {
+        record.sent.as_ref().map_or(0, |sent| sent.messages)
+    } else {
+        record.received.as_ref().map_or(0, |received| received.bytes / flow.load.size_bytes().max(1))
+    }
+}
+
+/// The calls are those of the whole load, and so are the messages.
+fn system_calls(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> BothEnds {
+    let figure = |role| {
+        rounds.median(|measured: &Measured| {
+            let end = end(measured, place, role)?;
+            let measured = messages(measured.flows.get(place)?, flow, role);
+            let messages = measured + end.warm_up_messages?;
+            (messages > 0).then_some(end.system_calls? as f64 / messages as f64)
+        })
+    };
+    BothEnds { client: figure(End::Client), server: figure(End::Server) }
+}
+
+fn pacing(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Option<PacingFigures> {
+    let Load::Offered { pacing: method, .. } = flow.load else { return None };
+    let of = |of: fn(&PacingError) -> f64| {
+        rounds.median(|measured| {
+            let error = measured.flows.get(place)?.sent.as_ref()?.pacing.as_ref()?;
+            (error.gaps > 0).then(|| of(error))
+        })
+    };
+    Some(PacingFigures {
+        method,
+        nominal_ns: of(|error| error.nominal_ns)?.value,
+        gap_ns: GapPercentiles {
+            p50: of(|error| error.gap_ns.p50),
+            p99: of(|error| error.gap_ns.p99),
+            p999: of(|error| error.gap_ns.p999),
+        },
+        share_below_half: of(|error| error.share_below_half),
+    })
+}
+
+/// Jain's fairness index: the square of the sum over n times the sum of the squares (Jain, Chiu and Hawe, DEC-TR-301, 1984).
+/// `None` of fewer than two, and where nothing came.
+#[must_use]
+pub fn fairness(bytes: &[u64]) -> Option<f64> {
+    let sum: f64 = bytes.iter().map(|bytes| *bytes as f64).sum();
+    let squares: f64 = bytes.iter().map(|bytes| (*bytes as f64).powi(2)).sum();
+    (bytes.len() > 1 && squares > 0.0).then(|| sum * sum / (bytes.len() as f64 * squares))
+}
+
+/// The course of a round, over all of them: goodput by its receiver's time line, CPU time by the ends' own. `None` where a round is
+/// too short for two moments.
+pub(crate) fn over_time(place: usize, flow: &Flow, measured: &[&Measured]) -> Option<OverTime> {
+    if !flow.load.is_one_way() {
+        return None;
+    }
+    let lines: Vec<Line> = measured.iter().filter_map(|measured| Line::of(measured, place)).collect();
+    let lasts_ns = median(&lines.iter().map(|line| line.lasts_ns as f64).collect::<Vec<_>>())?;
+    let finest_ns = lines.iter().map(|line| line.interval_ns).max()?;
+    // A time, which is positive.
+    let width_ns = ((lasts_ns / MOST_MOMENTS as f64).ceil() as u64).next_multiple_of(finest_ns).max(finest_ns);
+    let count = (lasts_ns as u64 / width_ns) as usize;
+    if count < 2 {
+        return None;
+    }
+    let moments = (0..count).filter_map(|number| moment(&lines, number as u64 * width_ns, width_ns));
+    let from = median(&lines.iter().map(|line| line.measured_from_ns as f64).collect::<Vec<_>>())?;
+    Some(OverTime { measured_from_ns: from as u64, moments: moments.collect() })
+}
+
+/// A round over time, from its first arrival on.
+struct Line<'m> {
+    interval_ns: u64,
+    bytes: &'m [u64],
+    lasts_ns: u64,
+    measured_from_ns: u64,
+    ends: [Option<&'m EndReport>; 2],
+}
+
+impl<'m> Line<'m> {
+    fn of(measured: &'m Measured, place: usize) -> Option<Self> {
+        let received = measured.flows.get(place)?.received.as_ref()?;
+        // The last interval is not over.
+        let whole = received.interval_bytes.len().checked_sub(1)?;
+        let end = |role| end(measured, place, role);
+        Some(Self {
+            interval_ns: received.interval_ns,
+            bytes: &received.interval_bytes[..whole],
+            lasts_ns: received.interval_ns.checked_mul(whole as u64)?,
+            measured_from_ns: received.interval_ns.checked_mul(received.warm_up_intervals)?,
+            ends: [end(End::Client), end(End::Server)],
+        })
+    }
+
+    fn bytes_per_s(&self, from_ns: u64, width_ns: u64) -> Option<f64> {
+        let place = |ns: u64| usize::try_from(ns / self.interval_ns).ok();
+        let within = self.bytes.get(place(from_ns)?..place(from_ns + width_ns)?)?;
+        Some(within.iter().sum::<u64>() as f64 * 1e9 / width_ns as f64)
+    }
+
+    /// The share of the time in which an end used its CPU, by the interval of its own time line that this moment is in.
+    fn cpu(&self, end: usize, at_ns: u64) -> Option<f64> {
+        let line = self.ends[end]?.cpu_time_line.as_ref()?;
+        let at_ns = at_ns.checked_sub(self.measured_from_ns)?;
+        let place = line.at_ns.partition_point(|end_ns| *end_ns <= at_ns);
+        let (until_ns, cpu_ns) = (*line.at_ns.get(place)?, *line.cpu_ns.get(place)?);
+        let from_ns = place.checked_sub(1).and_then(|before| line.at_ns.get(before)).copied().unwrap_or(0);
+        (until_ns > from_ns).then(|| (cpu_ns as f64 / (until_ns - from_ns) as f64).min(1.0))
+    }
+}
+
+fn moment(lines: &[Line<'_>], from_ns: u64, width_ns: u64) -> Option<Moment> {
+    let goodput: Vec<f64> = lines.iter().filter_map(|line| line.bytes_per_s(from_ns, width_ns)).collect();
+    let middle = median(&goodput)?;
+    let least = goodput.iter().copied().fold(middle, f64::min);
+    let greatest = goodput.iter().copied().fold(middle, f64::max);
+    let cpu = |end: usize| {
+        let shares: Vec<f64> = lines.iter().filter_map(|line| line.cpu(end, from_ns + width_ns / 2)).collect();
+        median(&shares)
+    };
+    Some(Moment {
+        at_ns: from_ns + width_ns,
+        goodput_bytes_per_s: Figure::new(middle, least, greatest),
+        client_cpu: cpu(0),
+        server_cpu: cpu(1),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::one_way::{CpuTimeLine, Received};
+
+    use super::*;
+
+    #[test]
+    fn fairness_is_one_of_equal_shares_and_one_by_n_where_one_has_all() {
+        assert_eq!(fairness(&[5, 5, 5, 5]), Some(1.0));
+        assert_eq!(fairness(&[9, 0, 0]), Some(1.0 / 3.0));
+        assert_eq!((fairness(&[9]), fairness(&[0, 0]), fairness(&[])), (None, None, None));
+    }
+
+    #[test]
+    fn a_course_is_the_median_over_rounds_and_says_where_the_warm_up_ends() {
+        let round = |bytes: u64| {
+            let received = Received {
+                interval_ns: 1_000_000,
+                interval_bytes: vec![bytes, 2 * bytes, 2 * bytes, 2 * bytes, 7],
+                warm_up_intervals: 1,
+                ..Received::default()
+            };
+            let line = CpuTimeLine { at_ns: vec![2_000_000, 4_000_000], cpu_ns: vec![1_000_000, 2_000_000] };
+            let mut measured = Measured::default();
+            measured.flows[0].received = Some(received);
+            measured.ends[0].cpu_time_line = Some(line);
+            measured
+        };
+        let rounds = [round(1000), round(3000), round(2000)];
+        let rounds: Vec<&Measured> = rounds.iter().collect();
+        let flow = Flow::stream("tcp", 100, Direction::Up);
+        let course = over_time(0, &flow, &rounds).unwrap();
+        assert_eq!((course.measured_from_ns, course.moments.len()), (1_000_000, 4));
+        assert_eq!(course.moments[0].goodput_bytes_per_s, Figure::new(2e6, 1e6, 3e6));
+        assert_eq!((course.moments[0].client_cpu, course.moments[0].server_cpu), (None, None), "the warm-up");
+        assert_eq!((course.moments[1].client_cpu, course.moments[3].client_cpu), (Some(0.5), Some(1.0)));
+        assert_eq!(course.moments[3].at_ns, 4_000_000);
+        assert_eq!(over_time(0, &Flow::ping_pong("tcp"), &rounds), None);
+    }
+}

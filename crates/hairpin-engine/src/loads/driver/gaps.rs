@@ -1,0 +1,78 @@
+//! How even the distances between messages are.
+
+use hairpin_model::one_way::{GapPercentiles, PacingError};
+use hairpin_model::samples::{LONGEST_NS, latency_histogram};
+use hdrhistogram::Histogram;
+
+/// Distances between messages that were due at different times.
+#[derive(Debug)]
+pub(super) struct Gaps {
+    nominal_ns: f64,
+    gaps: Histogram<u64>,
+    below_half: u64,
+    last_ns: Option<u64>,
+}
+
+impl Gaps {
+    /// Of messages that are due so far apart on average.
+    pub(super) fn new(nominal_ns: f64) -> Self {
+        Self { nominal_ns, gaps: latency_histogram(), below_half: 0, last_ns: None }
+    }
+
+    /// What the distances are to be on average, in ns.
+    pub(super) fn nominal_ns(&self) -> f64 {
+        self.nominal_ns
+    }
+
+    /// A message at this time, which was due so long after the one before it; one that was due together with that one tells
+    /// nothing.
+    #[inline]
+    pub(super) fn note(&mut self, at_ns: u64, due_apart_ns: f64) {
+        if due_apart_ns <= 0.0 {
+            return;
+        }
+        if let Some(last_ns) = self.last_ns {
+            let gap_ns = at_ns.saturating_sub(last_ns);
+            self.gaps.saturating_record(gap_ns.clamp(1, LONGEST_NS));
+            self.below_half += u64::from((gap_ns as f64) < due_apart_ns / 2.0);
+        }
+        self.last_ns = Some(at_ns);
+    }
+
+    /// What is told of them.
+    pub(super) fn error(self) -> PacingError {
+        let gaps = self.gaps.len();
+        let at = |quantile| if gaps == 0 { 0.0 } else { self.gaps.value_at_quantile(quantile) as f64 };
+        PacingError {
+            gaps,
+            nominal_ns: self.nominal_ns,
+            gap_ns: GapPercentiles { p50: at(0.5), p99: at(0.99), p999: at(0.999) },
+            share_below_half: if gaps == 0 { 0.0 } else { self.below_half as f64 / gaps as f64 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_short_by_what_it_was_to_be_and_those_of_one_burst_are_none() {
+        let mut gaps = Gaps::new(100.0);
+        for (at_ns, due_apart_ns) in
+            [(1000, 100.0), (1100, 100.0), (1101, 0.0), (1102, 0.0), (1149, 100.0), (1249, 250.0)]
+        {
+            gaps.note(at_ns, due_apart_ns);
+        }
+        let error = gaps.error();
+        assert_eq!((error.gaps, error.gap_ns.p50, error.gap_ns.p999), (3, 100.0, 100.0));
+        assert_eq!(error.share_below_half, 2.0 / 3.0, "49 of 100 and 100 of 250 ns");
+    }
+
+    #[test]
+    fn without_gaps_nothing_is_short() {
+        let mut gaps = Gaps::new(100.0);
+        gaps.note(5, 100.0);
+        assert_eq!(gaps.error(), PacingError { nominal_ns: 100.0, ..PacingError::default() });
+    }
+}

@@ -1,0 +1,208 @@
+//! The end that sends messages when they are due, however fast the other end takes them.
+//!
+//! A message that is due while the one before it has not been sent whole is sent late, and counts from when it was due.
+
+use std::sync::atomic::AtomicBool;
+
+use hairpin_model::arrivals::Arrivals;
+use hairpin_model::case::Waiting;
+use hairpin_model::flow::Pacing;
+use hairpin_transports::{Interest, Ready, Wire, WireError};
+
+use super::end::{About, End, room_for};
+use super::gaps::Gaps;
+use super::messages::Messages;
+use super::phase::Phase;
+use super::schedule::{Due, Schedule};
+use super::{Amount, Counts, DriverError, Ended, LOOK_NS, Marks, Outcome};
+use crate::clock::Clock;
+
+/// What the end is told that sends at a rate.
+pub struct Offering<'a, C> {
+    /// The clock.
+    pub clock: &'a C,
+    /// The transport keeps message boundaries.
+    pub boundaries: bool,
+    /// The size of a message.
+    pub size_bytes: usize,
+    /// Messages a second, of all wires together; they take turns.
+    pub per_s: f64,
+    /// When they are due.
+    pub arrivals: Arrivals,
+    /// How it waits for that: what the kernel paces is sent by [`super::Sending`].
+    pub pacing: Pacing,
+    /// The seed of random arrivals.
+    pub seed: u64,
+    /// What is sent before.
+    pub warm_up: Amount,
+    /// What is measured.
+    pub amount: Amount,
+    /// How many times are kept one by one.
+    pub keep_times: usize,
+    /// How long it may take in all, in ns.
+    pub within_ns: u64,
+    /// Raised when the user ends the run.
+    pub stop: &'a AtomicBool,
+}
+
+struct Run<'a, C> {
+    order: &'a Offering<'a, C>,
+    end: End<'a, C>,
+    ready: Vec<Ready>,
+    messages: Messages,
+    gaps: Gaps,
+    phase: Phase,
+    /// When messages begin to be due, in ns of the clock.
+    began_ns: u64,
+    /// When the measured ones began.
+    measured_ns: u64,
+    /// Messages of this phase.
+    in_phase: u64,
+    /// The number of the next message of each wire in this phase.
+    sequences: Vec<u64>,
+}
+
+impl<C: Clock> Offering<'_, C> {
+    /// Sends on all wires.
+    ///
+    /// # Errors
+    /// What makes it impossible to begin or to wait; a wire that fails is told by [`Outcome::ended`].
+    pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
+        let messages = Messages::new(self.size_bytes, 1, self.boundaries)?.all_stamped();
+        let about = About {
+            clock: self.clock,
+            stop: self.stop,
+            within_ns: self.within_ns,
+            // Only for room, which is there but for a receiver that does not keep up.
+            waiting: Waiting::Poll,
+            interest: Interest::Write,
+            keep_times: self.keep_times,
+        };
+        let end = End::new(about, wires)?;
+        let mut schedule = Schedule::new(self.per_s, self.arrivals, self.seed);
+        let began_ns = end.now_ns;
+        let mut run = Run {
+            order: self,
+            end,
+            ready: room_for(wires),
+            messages,
+            gaps: Gaps::new(schedule.nominal_ns()),
+            phase: Phase::WarmUp,
+            began_ns,
+            measured_ns: began_ns,
+            in_phase: 0,
+            sequences: vec![0; wires.len()],
+        };
+        let mut turns = (0..wires.len()).cycle();
+        let ended = loop {
+            let Some(wire) = turns.next() else { break Ended::Complete };
+            match run.offer(schedule.next(), wire, &mut *wires[wire], marks) {
+                Ok(None) => {}
+                Ok(Some(ended)) => break ended,
+                Err(error) => break Ended::Failed(error),
+            }
+        };
+        let pacing = Some(run.gaps.error());
+        Ok(Outcome { pacing, ..run.end.outcome(ended) })
+    }
+}
+
+impl<C: Clock> Run<'_, C> {
+    /// Sends the next message when it is due; why to end, if there is a reason.
+    fn offer(
+        &mut self,
+        due: Due,
+        wire: usize,
+        opened: &mut dyn Wire,
+        marks: &mut dyn Marks,
+    ) -> Result<Option<Ended>, DriverError> {
+        let due_ns = self.began_ns.saturating_add(due.at_ns);
+        if self.phase == Phase::WarmUp && self.is_over(due_ns, self.began_ns, self.order.warm_up) {
+            self.phase = Phase::Measured;
+            self.measured_ns = due_ns;
+            (self.in_phase, self.sequences) = (0, vec![0; self.sequences.len()]);
+            marks.begin();
+            self.end.look();
+            self.end.begin();
+        }
+        // One that is late when the time is over is not sent any more.
+        let latest_ns = due_ns.max(self.end.now_ns);
+        if self.phase == Phase::Measured && self.is_over(latest_ns, self.measured_ns, self.order.amount) {
+            return Ok(Some(Ended::Complete));
+        }
+        if let Some(ended) = self.wait_until(due_ns, marks) {
+            return Ok(Some(ended));
+        }
+        let sent_ns = self.end.now_ns;
+        let ended = self.send(due_ns, wire, opened, marks)?;
+        if self.phase == Phase::Measured {
+            self.end.times.note(self.sequences[wire], due_ns, sent_ns);
+            self.gaps.note(sent_ns, due.apart_ns);
+        }
+        self.sequences[wire] += 1;
+        self.in_phase += 1;
+        Ok(ended)
+    }
+
+    /// Whether a phase ends before a message of this time.
+    fn is_over(&self, at_ns: u64, began_ns: u64, amount: Amount) -> bool {
+        match amount {
+            Amount::Count(count) => self.in_phase >= count,
+            Amount::DurationNs(duration_ns) => at_ns.saturating_sub(began_ns) >= duration_ns,
+        }
+    }
+
+    /// Waits until a message is due; why to end, if there is a reason.
+    fn wait_until(&mut self, due_ns: u64, marks: &mut dyn Marks) -> Option<Ended> {
+        loop {
+            self.end.look();
+            if let Some(ended) = self.end.attend(marks) {
+                return Some(ended);
+            }
+            let until_ns = due_ns.min(self.end.now_ns.saturating_add(LOOK_NS));
+            if self.end.now_ns >= until_ns {
+                return None;
+            }
+            match self.order.pacing {
+                Pacing::SleepSpin => self.order.clock.sleep_until(until_ns),
+                Pacing::Spin | Pacing::Kernel => self.order.clock.spin_until(until_ns),
+            }
+        }
+    }
+
+    /// Sends one message whole; why to end, if there is a reason.
+    fn send(
+        &mut self,
+        due_ns: u64,
+        wire: usize,
+        opened: &mut dyn Wire,
+        marks: &mut dyn Marks,
+    ) -> Result<Option<Ended>, DriverError> {
+        let size = self.order.size_bytes;
+        self.messages.prepare(self.phase, self.sequences[wire], 1, None, || due_ns);
+        let (mut counts, mut sent) = (Counts { messages_sent: 1, ..Counts::default() }, 0);
+        loop {
+            match opened.try_send(self.messages.bytes(sent, size - sent)) {
+                Ok(bytes) => sent += bytes,
+                Err(WireError::Refused) if self.order.boundaries => {
+                    counts.refused += 1;
+                    sent = size;
+                }
+                Err(source) => return Err(DriverError::Wire { wire, source }),
+            }
+            if sent == size {
+                break;
+            }
+            counts.full += 1;
+            // What was taken so far counts at once, so that the load is seen to move.
+            if let Some(ended) = self.end.wait(&mut self.ready, u64::MAX, marks)? {
+                return Ok(Some(ended));
+            }
+        }
+        self.messages.unstamp();
+        counts.bytes_sent = size as u64;
+        self.end.look();
+        self.end.count(wire, self.phase == Phase::Measured, counts);
+        Ok(None)
+    }
+}

@@ -1,0 +1,64 @@
+//! Times of messages at one end: a histogram of all, and the first of them one by one.
+
+use hairpin_model::one_way::Times;
+use hairpin_model::samples::{LONGEST_NS, latency_histogram};
+use hdrhistogram::Histogram;
+
+/// The most rows that an end keeps: they travel to the client in one message.
+pub const MOST_ROWS: usize = 10_000;
+
+/// Collects the times of one end; its memory is bounded and reserved before the load.
+#[derive(Debug)]
+pub struct TimesOfMessages {
+    counts: Histogram<u64>,
+    rows: Vec<[u64; 3]>,
+    capacity: usize,
+}
+
+impl TimesOfMessages {
+    /// Room for so many rows, [`MOST_ROWS`] at most.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        let capacity = capacity.min(MOST_ROWS);
+        // Filled and cleared, so that the pages are there before the first message.
+        let mut rows = vec![[0; 3]; capacity];
+        rows.clear();
+        Self { counts: latency_histogram(), rows, capacity }
+    }
+
+    /// A message that was due at one time and was sent or received at another. A clock of another CPU may be some ns behind: a
+    /// time before the message was due counts as 1 ns.
+    #[inline]
+    pub fn note(&mut self, sequence: u64, due_ns: u64, at_ns: u64) {
+        self.counts.saturating_record(at_ns.saturating_sub(due_ns).clamp(1, LONGEST_NS));
+        if self.rows.len() < self.capacity {
+            self.rows.push([sequence, due_ns, at_ns]);
+        }
+    }
+
+    /// As an end reports them.
+    #[must_use]
+    pub fn reported(self) -> Times {
+        let counts = self.counts.iter_recorded();
+        Times {
+            counts: counts.map(|value| (value.value_iterated_to(), value.count_since_last_iteration())).collect(),
+            rows: self.rows,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_counted_and_the_first_are_kept() {
+        let mut times = TimesOfMessages::new(2);
+        for (sequence, due_ns, at_ns) in [(0, 100, 400), (1, 200, 500), (2, 300, 290), (3, 400, 700)] {
+            times.note(sequence, due_ns, at_ns);
+        }
+        let reported = times.reported();
+        assert_eq!(reported.counts, [(1, 1), (300, 3)]);
+        assert_eq!(reported.rows, [[0, 100, 400], [1, 200, 500]]);
+    }
+}

@@ -1,0 +1,121 @@
+//! `message-rate`: how many messages a second go through, and what does the rate cost in latency and CPU time?
+//!
+//! One end sends messages as fast as the other takes them. They are counted at the receiver; what it did not receive is in the
+//! ledger. Some messages carry the time at which they were sent, so that the one-way latency stands beside the rate: at full
+//! rate it is mostly the time that a message waits in buffers.
+//!
+//! Defaults and why:
+//! - messages of 64 B, as small updates have; one, 8 and 64 in a call, since the rate of small messages is that of system calls.
+//! - both ends block in their calls, as most programs do; several connections are waited for by epoll.
+//! - 200 ms a round after a warm-up of 100 ms; over a link both last 20 round trips, 1 s at most.
+
+use hairpin_model::capabilities::HostCapabilities;
+use hairpin_model::card::Card;
+use hairpin_model::case::Case;
+use hairpin_model::flow::{Direction, Flow, Load};
+use hairpin_model::refused::Refused;
+
+use crate::budget;
+use crate::experiment::{Experiment, Planning};
+use crate::knob::{Knob, KnobKind};
+use crate::knobs::Knobs;
+use crate::one_way::{self, Lengths};
+use crate::selection;
+use crate::shared::{self, Circumstances, each};
+
+/// The experiment.
+pub const MESSAGE_RATE: Experiment = Experiment {
+    name: "message-rate",
+    question: "How many messages a second go through, and at what latency?",
+    knobs: KNOBS,
+    plan,
+    refine: None,
+};
+
+/// The most messages of one call: `UIO_MAXIOV` (linux/uio.h), which sendmmsg(2) has.
+const MOST_BATCH: u64 = 1024;
+
+const KNOBS: &[Knob] = &[
+    one_way::TRANSPORT,
+    one_way::DIRECTION,
+    Knob::new("size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
+        .help("Size of each message, 1 B to 16 MiB")
+        .many()
+        .or(&["64B"]),
+    Knob::new("batch", "MESSAGES", KnobKind::Whole { min: 1, max: MOST_BATCH })
+        .help("Messages that one call sends, 1 to 1024: one write of many, or sendmmsg where a message is a datagram")
+        .many()
+        .or(&["1", "8", "64"]),
+    one_way::CONNECTIONS,
+    one_way::WAITING,
+    shared::PLACEMENT,
+    shared::ENDS,
+    shared::OPTION,
+    shared::LINK,
+    shared::SYSCTL,
+    shared::CPU_IDLE,
+    one_way::COUNT,
+    one_way::DURATION,
+    budget::ROUNDS,
+    budget::OVER,
+    budget::QUICK,
+    one_way::WARM_UP,
+    shared::SEED,
+    one_way::TIMEOUT,
+    one_way::KEEP_SAMPLES,
+    shared::KEEP_LINK_LOG,
+    shared::ALLOW_UNMET_OPTIONS,
+    shared::PORT,
+    shared::REPLICATE,
+];
+
+fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    let asked = Asked::read(knobs, capabilities)?;
+    let candidates = selection::candidates(knobs, capabilities)?;
+    let own =
+        [candidates.len(), asked.directions.len(), asked.sizes.len(), asked.batches.len(), asked.connections.len()];
+    asked.circumstances.refuse_too_many(&own)?;
+    selection::sieved(&candidates, capabilities, |card| {
+        let cases = asked.cases(card).into_iter();
+        cases.map(|case| asked.lengths.planned(case, knobs, capabilities)).collect()
+    })
+}
+
+/// The knobs, read.
+struct Asked {
+    circumstances: Circumstances,
+    directions: Vec<Direction>,
+    sizes: Vec<u64>,
+    batches: Vec<u64>,
+    connections: Vec<u32>,
+    lengths: Lengths,
+}
+
+impl Asked {
+    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
+        Ok(Self {
+            circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
+            directions: knobs.choices("direction", Direction::ONE_WAY),
+            sizes: knobs.values("size"),
+            batches: knobs.values("batch"),
+            connections: one_way::connections(knobs, "connections"),
+            lengths: Lengths::read(knobs, "warmup")?,
+        })
+    }
+
+    /// Every combination on one transport, impossible ones among them.
+    fn cases(&self, card: &Card) -> Vec<Case> {
+        let mut loads = Vec::new();
+        for size_bytes in &self.sizes {
+            let of_size = self.batches.iter().map(|batch| Load::Messages { size_bytes: *size_bytes, batch: *batch });
+            loads.extend(of_size);
+        }
+        let flows = loads.iter().flat_map(|load| {
+            self.directions.iter().map(|direction| Case::of(Flow::one_way(card.name, load.clone(), *direction)))
+        });
+        let cases = each(&flows.collect::<Vec<_>>(), &self.connections, |case, connections| {
+            case.flow_mut().connections = connections;
+        });
+        self.circumstances.with_replicates(&self.circumstances.at_their_places(&cases, card))
+    }
+}

@@ -1,0 +1,206 @@
+//! `offered-load`: what arrives of messages that are sent at a rate, how late, and where is the rest lost?
+//!
+//! An open loop: messages are due at a rate whatever the receiver takes, and their latency counts from when they were due. What
+//! does not arrive is in the ledger by cause. How well the sender kept to its times is measured in every round.
+//!
+//! Defaults and why:
+//! - rates from 1 000 to 1 000 000 messages a second, each four times the one before, and then more of them around the greatest
+//!   that arrives whole; over a link of known rate from a quarter to twice that rate.
+//! - messages of 64 B at even distances; the sender sleeps until 60 us before a message is due and repeats a look at the clock
+//!   for the rest (`sleep+spin`), as a sleep alone is as late as its wake-up.
+//! - two CPUs, as a sender that looks at the clock would keep the receiver from its own CPU.
+//! - 200 ms a round after a warm-up of 100 ms; over a link both last 20 round trips, 1 s at most.
+
+use hairpin_model::arrivals::Arrivals;
+use hairpin_model::capabilities::HostCapabilities;
+use hairpin_model::card::Card;
+use hairpin_model::case::{Case, Placement};
+use hairpin_model::flow::{Direction, Flow, Load, Pacing};
+use hairpin_model::options::OptionName;
+use hairpin_model::refused::Refused;
+use hairpin_model::round::RoundRecord;
+
+use crate::budget;
+use crate::experiment::{Experiment, Planning};
+use crate::knee;
+use crate::knob::{Knob, KnobKind};
+use crate::knobs::Knobs;
+use crate::one_way::{self, Lengths};
+use crate::selection;
+use crate::sequence::Planned;
+use crate::shared::{self, AUTO, Circumstances, each};
+
+/// The experiment.
+pub const OFFERED_LOAD: Experiment = Experiment {
+    name: "offered-load",
+    question: "What arrives of messages sent at a rate, how late, and where is the rest lost?",
+    knobs: KNOBS,
+    plan,
+    refine: Some(refined),
+};
+
+const KNOBS: &[Knob] = &[
+    Knob::new("transport", "NAME", KnobKind::Transport)
+        .help("Transports, separated by commas, or all")
+        .many()
+        .or(&["tcp", "udp"]),
+    one_way::DIRECTION,
+    Knob::new("size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
+        .help("Size of each message, 1 B to 16 MiB")
+        .many()
+        .or(&["64B"]),
+    Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, MOST_PER_S))
+        .help("Messages offered a second, separated by commas; auto: a sweep that looks for the knee")
+        .many()
+        .or(&[AUTO]),
+    Knob::new("arrivals", "WHEN", KnobKind::Arrivals)
+        .help("When messages are due: fixed, poisson, or burst=N")
+        .many()
+        .or(&["fixed"]),
+    Knob::new("pacing", "METHOD", KnobKind::Words(Pacing::WORDS))
+        .help("How the sender keeps to these times: sleep+spin, spin, or kernel (SO_MAX_PACING_RATE, TCP only)")
+        .many()
+        .or(&["sleep+spin"]),
+    one_way::CONNECTIONS,
+    one_way::WAITING,
+    Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
+        .help("Where both ends run: same-cpu, cross-cpu, unpinned, or all")
+        .many()
+        .or(&["cross-cpu"]),
+    shared::ENDS,
+    shared::OPTION,
+    shared::LINK,
+    shared::SYSCTL,
+    shared::CPU_IDLE,
+    one_way::COUNT,
+    one_way::DURATION,
+    budget::ROUNDS,
+    budget::OVER,
+    budget::QUICK,
+    one_way::WARM_UP,
+    shared::SEED,
+    one_way::TIMEOUT,
+    one_way::KEEP_SAMPLES,
+    shared::KEEP_LINK_LOG,
+    shared::ALLOW_UNMET_OPTIONS,
+    shared::PORT,
+    shared::REPLICATE,
+];
+
+/// The greatest rate, a second.
+const MOST_PER_S: f64 = 1e8;
+
+fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    let asked = Asked::read(knobs, capabilities)?;
+    let candidates = selection::candidates(knobs, capabilities)?;
+    let rates = if asked.sweeps { knee::MOST_RATES } else { asked.rates.len() };
+    let own = [
+        candidates.len(),
+        asked.directions.len(),
+        asked.sizes.len(),
+        asked.arrivals.len(),
+        asked.pacings.len(),
+        asked.connections.len(),
+        rates,
+    ];
+    asked.circumstances.refuse_too_many(&own)?;
+    selection::sieved(&candidates, capabilities, |card| {
+        let cases = asked.cases(card, capabilities).into_iter();
+        cases.map(|case| asked.lengths.planned(case, knobs, capabilities)).collect()
+    })
+}
+
+/// The knobs, read.
+struct Asked {
+    circumstances: Circumstances,
+    directions: Vec<Direction>,
+    sizes: Vec<u64>,
+    rates: Vec<f64>,
+    /// Rates are chosen case by case, besides those given.
+    sweeps: bool,
+    arrivals: Vec<Arrivals>,
+    pacings: Vec<Pacing>,
+    connections: Vec<u32>,
+    lengths: Lengths,
+}
+
+impl Asked {
+    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
+        Ok(Self {
+            circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
+            directions: knobs.choices("direction", Direction::ONE_WAY),
+            sizes: knobs.values("size"),
+            rates: knobs.values("rate"),
+            sweeps: knobs.has_chosen("rate"),
+            arrivals: knobs.values("arrivals"),
+            pacings: knobs.choices("pacing", Pacing::ALL),
+            connections: one_way::connections(knobs, "connections"),
+            lengths: Lengths::read(knobs, "warmup")?,
+        })
+    }
+
+    /// Every combination on one transport, impossible ones among them; the rates of a case rise.
+    fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
+        let mut flows = Vec::new();
+        for size_bytes in &self.sizes {
+            for (arrivals, pacing) in
+                self.arrivals.iter().flat_map(|one| self.pacings.iter().map(move |pacing| (one, pacing)))
+            {
+                let load = Load::Offered {
+                    offered_per_s: 1.0,
+                    size_bytes: *size_bytes,
+                    arrivals: *arrivals,
+                    pacing: *pacing,
+                };
+                let each_way =
+                    self.directions.iter().map(|way| Case::of(Flow::one_way(card.name, load.clone(), *way)));
+                flows.extend(each_way);
+            }
+        }
+        let cases = each(&flows, &self.connections, |case, connections| case.flow_mut().connections = connections);
+        let placed = self.circumstances.at_their_places(&cases, card);
+        let rated: Vec<Case> = placed.iter().flat_map(|case| self.at_rates(case, capabilities)).collect();
+        self.circumstances.with_replicates(&rated)
+    }
+
+    fn at_rates(&self, case: &Case, capabilities: &HostCapabilities) -> Vec<Case> {
+        let mut rates = self.rates.clone();
+        if self.sweeps {
+            rates.extend(knee::first_rates(case, capabilities));
+        }
+        rates.sort_by(f64::total_cmp);
+        rates.dedup();
+        rates.into_iter().map(|rate| at_rate(case, rate)).collect()
+    }
+}
+
+/// The case at that rate; where the kernel is to pace, it is told the bytes that a connection may send a second.
+pub(crate) fn at_rate(case: &Case, per_s: f64) -> Case {
+    case.clone().with(|case| {
+        let flow = case.flow_mut();
+        let wires = flow.wires() as f64;
+        if let Load::Offered { offered_per_s, size_bytes, pacing, .. } = &mut flow.load {
+            *offered_per_s = per_s;
+            if *pacing == Pacing::Kernel {
+                // A rate below one byte a second would be no limit.
+                let bytes_per_s = (per_s * *size_bytes as f64 / wires).round().max(1.0) as u64;
+                flow.options = flow.options.clone().with(OptionName::PacingRate, &bytes_per_s.to_string());
+            }
+        }
+    })
+}
+
+/// More rates between those measured, where the greatest that arrives whole lies; nothing once that is known well enough.
+fn refined(
+    knobs: &Knobs,
+    capabilities: &HostCapabilities,
+    planned: &[Planned],
+    done: &[RoundRecord],
+) -> Result<Vec<Planned>, Refused> {
+    if !knobs.has_chosen("rate") {
+        return Ok(Vec::new());
+    }
+    let lengths = Lengths::read(knobs, "warmup")?;
+    let cases = knee::refined(planned, done);
+    Ok(cases.into_iter().map(|case| lengths.planned(case, knobs, capabilities)).collect())
+}

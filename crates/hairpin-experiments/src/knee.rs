@@ -1,0 +1,130 @@
+//! The rates of a sweep: where the greatest offered load lies that arrives whole.
+//!
+//! A first sweep has few rates, far apart. Then more rates are measured between the greatest that arrived whole and the least
+//! above it that did not, until these are close.
+
+use hairpin_model::capabilities::HostCapabilities;
+use hairpin_model::case::Case;
+use hairpin_model::flow::{Direction, Load};
+use hairpin_model::round::{Measured, RoundRecord};
+
+use crate::experiments::offered_load::at_rate;
+use crate::links;
+use crate::sequence::Planned;
+
+/// The most rates that a sweep has.
+pub const MOST_RATES: usize = 16;
+/// The rates of the first sweep on this machine, messages a second.
+const LOCAL_PER_S: [f64; 6] = [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3];
+/// Those over a link, as shares of the messages that it carries a second.
+const SHARES: [f64; 8] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0];
+/// Headers of a datagram, which the link carries too: IPv4 (RFC 791) and UDP (RFC 768), in bytes.
+const HEADER_BYTES: u64 = 28;
+/// What has arrived whole: at least this share of what was offered.
+pub const WHOLE: f64 = 0.99;
+/// The sweep ends where the rates around the knee are within this factor.
+const CLOSE: f64 = 1.2;
+
+/// The rates of the first sweep of a case, rising.
+#[must_use]
+pub fn first_rates(case: &Case, capabilities: &HostCapabilities) -> Vec<f64> {
+    let way = usize::from(case.flow().direction == Direction::Down);
+    let link_bits = links::between(case, capabilities).and_then(|link| link.bits_per_s[way]);
+    match link_bits {
+        None => LOCAL_PER_S.to_vec(),
+        Some(bits_per_s) => {
+            let bits = (case.flow().load.size_bytes() + HEADER_BYTES) * 8;
+            let carried_per_s = bits_per_s as f64 / bits as f64;
+            SHARES.iter().map(|share| round(share * carried_per_s)).collect()
+        }
+    }
+}
+
+/// A rate that people can read: three digits, which the next sweep finds again.
+fn round(per_s: f64) -> f64 {
+    let scale = 10_f64.powf((per_s.log10().floor() - 2.0).max(-3.0));
+    (per_s / scale).round() * scale
+}
+
+/// More cases of a sweep, after those that were planned and done.
+#[must_use]
+pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
+    let mut sweeps: Vec<(Case, Vec<(f64, bool)>)> = Vec::new();
+    let cases = planned.iter().map(|planned| &planned.case).chain(done.iter().map(|round| &round.order.case));
+    let mut seen = std::collections::BTreeSet::new();
+    for case in cases.filter(|case| case.replicate == 0 && seen.insert(case.id())) {
+        let Some(per_s) = case.flow().load.rate_per_s() else { continue };
+        let Some(whole) = arrived_whole(case, done) else { continue };
+        let apart = at_rate(case, 1.0);
+        match sweeps.iter_mut().find(|(sweep, _)| *sweep == apart) {
+            Some((_, rates)) => rates.push((per_s, whole)),
+            None => sweeps.push((apart, vec![(per_s, whole)])),
+        }
+    }
+    sweeps.into_iter().filter_map(|(sweep, rates)| Some(at_rate(&sweep, next_rate(rates)?))).collect()
+}
+
+/// The rate to measure next, between the greatest that arrived whole below any that did not and that one; `None` where these are
+/// close, where all or none arrived whole, and where there are enough.
+fn next_rate(mut rates: Vec<(f64, bool)>) -> Option<f64> {
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let first_lost = rates.iter().position(|(_, whole)| !whole)?;
+    let (low, high) = (rates[first_lost.checked_sub(1)?].0, rates[first_lost].0);
+    let between = round((low * high).sqrt());
+    (rates.len() < MOST_RATES && high / low > CLOSE && between > low && between < high).then_some(between)
+}
+
+/// Whether what was offered of a case arrived: by the median round; `None` where none was measured.
+fn arrived_whole(case: &Case, done: &[RoundRecord]) -> Option<bool> {
+    let id = case.id();
+    let Load::Offered { offered_per_s, .. } = case.flow().load else { return None };
+    let of_case = done.iter().filter(|round| round.case_id == id);
+    let mut shares: Vec<f64> =
+        of_case.filter_map(RoundRecord::measured).map(|measured| share(measured, offered_per_s)).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.get(shares.len() / 2).map(|share| *share >= WHOLE)
+}
+
+/// The share of what was offered that arrived, and in time: what a saturated sender did not send did not arrive.
+fn share(measured: &Measured, offered_per_s: f64) -> f64 {
+    let flow = measured.flow();
+    let delivered = flow.ledger.received as f64 / flow.ledger.sent.max(1) as f64;
+    let kept_up = flow
+        .sent
+        .as_ref()
+        .filter(|sent| sent.over_ns > 0)
+        .map_or(1.0, |sent| sent.messages as f64 * 1e9 / sent.over_ns as f64 / offered_per_s);
+    delivered * kept_up.min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_closes_in_on_the_knee_and_ends() {
+        // All up to 100 000 arrives.
+        let whole = |per_s: f64| per_s <= 1e5;
+        let mut rates: Vec<(f64, bool)> = LOCAL_PER_S.iter().map(|per_s| (*per_s, whole(*per_s))).collect();
+        while let Some(next) = next_rate(rates.clone()) {
+            assert!(rates.iter().all(|(per_s, _)| *per_s != next), "{next} is measured once");
+            rates.push((next, whole(next)));
+        }
+        let low = rates.iter().filter(|(_, whole)| *whole).map(|(per_s, _)| *per_s).fold(0.0, f64::max);
+        let high = rates.iter().filter(|(_, whole)| !whole).map(|(per_s, _)| *per_s).fold(f64::INFINITY, f64::min);
+        assert!(low <= 1e5 && 1e5 < high && high / low <= CLOSE, "{low} to {high}");
+        assert!(rates.len() <= MOST_RATES);
+    }
+
+    #[test]
+    fn where_all_or_none_arrived_there_is_nothing_between() {
+        assert_eq!(next_rate(vec![(1e3, true), (4e3, true)]), None);
+        assert_eq!(next_rate(vec![(1e3, false), (4e3, false)]), None);
+        assert_eq!(next_rate(vec![]), None);
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        assert_eq!([1234.5, 0.123_456, 987_654.0].map(round), [1230.0, 0.123, 988_000.0]);
+    }
+}

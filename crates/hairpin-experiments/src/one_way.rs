@@ -1,0 +1,134 @@
+//! What experiments on one-way loads share: their knobs, and how long their rounds last.
+
+use hairpin_model::capabilities::HostCapabilities;
+use hairpin_model::card::Card;
+use hairpin_model::case::{Case, Waiting};
+use hairpin_model::flow::{Direction, Flow, Ways};
+use hairpin_model::refused::Refused;
+use hairpin_model::round::Extent;
+
+use crate::knob::{Knob, KnobKind};
+use crate::knobs::Knobs;
+use crate::links;
+use crate::quantity::MOST_MESSAGES;
+use crate::sequence::Planned;
+use crate::shared::{self, AUTO};
+
+/// What each round measures, in ns.
+const DURATION_NS: u64 = 200_000_000;
+/// What is sent before, in ns.
+const WARM_UP_NS: u64 = 100_000_000;
+/// The most connections of a flow.
+pub const MOST_CONNECTIONS: u64 = 1000;
+
+/// Transports.
+pub const TRANSPORT: Knob = Knob::new("transport", "NAME", KnobKind::Transport)
+    .help("Transports, separated by commas [default: all that can run here]")
+    .many();
+
+/// Which way messages go.
+pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direction::WORDS.split_at(2).0))
+    .help("Direction: up (client to server), down (server to client), or all")
+    .many()
+    .or(&["up"]);
+
+/// The case with its flow going this way, or with a second flow that goes back.
+#[must_use]
+pub fn going(case: &Case, ways: Ways) -> Case {
+    case.clone().with(|case| {
+        case.flow_mut().direction = if ways == Ways::Down { Direction::Down } else { Direction::Up };
+        if ways == Ways::Both {
+            let back = Flow { name: "back".to_owned(), direction: Direction::Down, ..case.flow().clone() };
+            case.flows.push(back);
+        }
+    })
+}
+
+/// Which ways bytes go.
+pub const WAYS: Knob = Knob::new("direction", "WAY", KnobKind::Words(Ways::WORDS))
+    .help("Direction: up (client to server), down (server to client), both at once, or all")
+    .many()
+    .or(&["up"]);
+
+/// Connections.
+pub const CONNECTIONS: Knob = Knob::new("connections", "NUMBER", KnobKind::Whole { min: 1, max: MOST_CONNECTIONS })
+    .help("Connections that share the load, up to 1000")
+    .many()
+    .or(&["1"]);
+
+/// How both ends wait.
+pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
+    .help("How both ends wait: block, poll, spin, or all [default: block; poll with several connections]")
+    .many();
+
+/// How many messages.
+pub const COUNT: Knob = Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MOST_MESSAGES })
+    .help("Messages measured on each connection in each round, instead of --duration");
+
+/// How long.
+pub const DURATION: Knob = Knob::new("duration", "TIME", shared::LASTS)
+    .help("How long each round measures [default: 200ms; up to 1s over a link]");
+
+/// What is sent before.
+pub const WARM_UP: Knob = Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO))
+    .help("Warm-up of each round, messages or a time; auto: 100ms, over a link up to 1s")
+    .or(&[AUTO]);
+
+/// How long nothing may move.
+pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", shared::TIMEOUT.kind)
+    .help("How long the load may stall, and the server may take to answer [default: 2s; more over a link]");
+
+/// Raw samples kept: they travel from the receiver to the client.
+pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000 })
+    .help("Maximum of raw samples kept of each round; a histogram holds all")
+    .or(&["10000"]);
+
+/// How much a round sends and measures.
+#[derive(Clone, Copy, Debug)]
+pub struct Lengths {
+    /// What is measured, where it was given.
+    pub extent: Option<Extent>,
+    /// What is sent before, where it was given.
+    pub warm_up: Option<Extent>,
+}
+
+impl Lengths {
+    /// Reads `count`, `duration` and the knob of that name for the warm-up.
+    ///
+    /// # Errors
+    /// [`Refused`] where count and duration are both given.
+    pub fn read(knobs: &Knobs, warm_up: &str) -> Result<Self, Refused> {
+        Ok(Self { extent: shared::extent(knobs, "count")?, warm_up: knobs.value(warm_up) })
+    }
+
+    /// The case with its lengths; those that were not given are longer over a link.
+    #[must_use]
+    pub fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
+        let travel_ns = links::travel_ns(&case, capabilities);
+        let lasts = |asked: Option<Extent>, least_ns| {
+            asked.unwrap_or(Extent::DurationNs(links::duration_ns(least_ns, travel_ns)))
+        };
+        let (warm_up, extent) = (lasts(self.warm_up, WARM_UP_NS), lasts(self.extent, DURATION_NS));
+        Planned::of(case, warm_up, extent, knobs, capabilities)
+    }
+}
+
+/// The numbers of connections asked for.
+#[must_use]
+pub fn connections(knobs: &Knobs, name: &str) -> Vec<u32> {
+    let counts = knobs.values::<u64>(name);
+    counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect()
+}
+
+/// How the ends of a case wait where nobody asked: one connection blocks, several are waited for at once, and what no descriptor
+/// tells of is tried again and again.
+#[must_use]
+pub fn waiting(case: &Case, card: &Card) -> Waiting {
+    if !card.waitings.contains(&Waiting::Poll) {
+        Waiting::Spin
+    } else if case.flow().wires() > 1 {
+        Waiting::Poll
+    } else {
+        Waiting::Block
+    }
+}

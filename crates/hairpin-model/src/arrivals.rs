@@ -1,0 +1,122 @@
+//! When the messages of an open loop are due.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::names;
+
+/// When messages are due that are offered at a rate, on average.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Arrivals {
+    /// At even distances.
+    #[default]
+    Fixed,
+    /// At random, each independent of the others: distances have the exponential distribution.
+    Poisson,
+    /// So many at once, the bursts at even distances.
+    Burst(u32),
+}
+
+/// The most messages of a burst.
+pub const MOST_IN_A_BURST: u32 = 1_000_000;
+/// What is given as arrivals, for errors and for the help.
+pub const WORDS: &[&str] = &["fixed", "poisson", "burst=N"];
+
+impl Arrivals {
+    /// Messages that are due at one time.
+    #[must_use]
+    pub fn at_once(self) -> u32 {
+        if let Self::Burst(count) = self { count } else { 1 }
+    }
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed => out.write_str("fixed"),
+            Self::Poisson => out.write_str("poisson"),
+            Self::Burst(count) => write!(out, "burst={count}"),
+        }
+    }
+}
+
+/// Why a text is no [`Arrivals`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadArrivals {
+    /// No such word.
+    #[error(transparent)]
+    Unknown(#[from] names::UnknownName),
+    /// Not a size of a burst.
+    #[error(
+        "`{0}` is not the size of a burst (hint: give a whole number from 2 to {MOST_IN_A_BURST}, such as burst=10)"
+    )]
+    Burst(String),
+}
+
+impl FromStr for Arrivals {
+    type Err = BadArrivals;
+
+    fn from_str(text: &str) -> Result<Self, BadArrivals> {
+        let Some(count) = text.strip_prefix("burst=") else {
+            return match names::place("arrivals", text, WORDS)? {
+                0 => Ok(Self::Fixed),
+                1 => Ok(Self::Poisson),
+                _ => Err(BadArrivals::Burst(text.to_owned())),
+            };
+        };
+        let count = count.parse().ok().filter(|count| (2..=MOST_IN_A_BURST).contains(count));
+        count.map(Self::Burst).ok_or_else(|| BadArrivals::Burst(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Arrivals {
+    type Error = BadArrivals;
+
+    fn try_from(text: String) -> Result<Self, BadArrivals> {
+        text.parse()
+    }
+}
+
+impl From<Arrivals> for String {
+    fn from(arrivals: Arrivals) -> Self {
+        arrivals.to_string()
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Arrivals {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Arrivals".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "When messages are due: fixed, poisson, or burst=N.",
+            "type": "string",
+            "pattern": "^(fixed|poisson|burst=[1-9][0-9]*)$"
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrivals_are_read_as_they_are_written() {
+        for arrivals in [Arrivals::Fixed, Arrivals::Poisson, Arrivals::Burst(10)] {
+            assert_eq!(arrivals.to_string().parse(), Ok(arrivals));
+        }
+        for text in ["burst", "burst=", "burst=1", "burst=-3", "burst=1000001", "burst=N", "poison", ""] {
+            assert!(text.parse::<Arrivals>().is_err(), "{text}");
+        }
+        let error = "burst=0".parse::<Arrivals>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`burst=0` is not the size of a burst (hint: give a whole number from 2 to 1000000, such as burst=10)"
+        );
+    }
+}

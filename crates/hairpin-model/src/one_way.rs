@@ -1,0 +1,210 @@
+//! Loads without answers: what each end counts of them, and the figures made of both.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::is_default;
+use crate::figure::Figure;
+use crate::flow::Pacing;
+
+/// What the receiver of a one-way load counted after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// Measured bytes that arrived.
+    pub bytes: u64,
+    /// Bytes that arrived after the first measured arrival, those of connections that were still warming up among them, so
+    /// that `bytes_after_first / over_ns` is a rate.
+    pub bytes_after_first: u64,
+    /// From the first measured arrival to the last, in ns.
+    pub over_ns: u64,
+    /// Messages that overtook an earlier one.
+    pub reordered: u64,
+    /// Width of the intervals of the time line, in ns.
+    pub interval_ns: u64,
+    /// Bytes that arrived in each interval from the first arrival on, those of the warm-up among them where
+    /// `warm_up_intervals` is not 0.
+    pub interval_bytes: Vec<u64>,
+    /// Intervals, from the first on, that began before the first measured arrival.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub warm_up_intervals: u64,
+    /// Measured bytes that arrived, by connection; empty of one connection.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connection_bytes: Vec<u64>,
+}
+
+/// What the sender of a one-way load counted after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Measured messages that were sent; on a byte stream, writes.
+    pub messages: u64,
+    /// From the first measured call to the end of the last, in ns.
+    pub over_ns: u64,
+    /// Messages that the kernel refused for lack of memory or of room in a device's queue (`ENOBUFS`, send(2)); they are
+    /// among those that were sent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub refused: u64,
+    /// Times that a call found no room in the send buffer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub full: u64,
+    /// How well the times at which messages were due were kept; null where none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<PacingError>,
+}
+
+/// How well a sender kept to the times at which messages were due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PacingError {
+    /// Distances between messages that were due at different times.
+    pub gaps: u64,
+    /// What they were on average to be, in ns.
+    pub nominal_ns: f64,
+    /// What they were, in ns: of the messages' sends, or of their arrivals where the kernel paced.
+    pub gap_ns: GapPercentiles<f64>,
+    /// The share of those that were less than half of what they were to be, 0 to 1.
+    pub share_below_half: f64,
+}
+
+/// What is told of the distances between messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GapPercentiles<T> {
+    /// Median.
+    pub p50: T,
+    /// 99th percentile.
+    pub p99: T,
+    /// 99.9th percentile.
+    pub p999: T,
+}
+
+impl Received {
+    /// Bytes received a second after the first arrival; null where there was one arrival only.
+    #[must_use]
+    pub fn goodput_bytes_per_s(&self) -> Option<f64> {
+        (self.over_ns > 0).then(|| self.bytes_after_first as f64 * 1e9 / self.over_ns as f64)
+    }
+}
+
+/// CPU time of a thread over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTimeLine {
+    /// Ends of the intervals, in ns from the first measured message on.
+    pub at_ns: Vec<u64>,
+    /// CPU time used in each, in ns.
+    pub cpu_ns: Vec<u64>,
+}
+
+/// What one end counted of a one-way load, in messages; of a byte stream these are writes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Streamed {
+    /// Sent after the warm-up.
+    pub sent: u64,
+    /// Received after the warm-up, each once.
+    pub received: u64,
+    /// Received once more, after the warm-up.
+    pub duplicated: u64,
+    /// Sent in the warm-up.
+    pub warm_up_sent: u64,
+    /// Received in the warm-up.
+    pub warm_up_received: u64,
+    /// Received damaged, or none of this load's.
+    #[serde(default)]
+    pub unreadable: u64,
+    /// What else a receiver counts; null at a sender.
+    pub arrivals: Option<Received>,
+    /// What else a sender counts; null at a receiver.
+    #[serde(default)]
+    pub departures: Option<Sent>,
+    /// How even the arrivals were, at a receiver where the kernel paced; null elsewhere.
+    #[serde(default)]
+    pub arrivals_apart: Option<PacingError>,
+    /// One-way latency, from due to received, at a receiver; lateness, from due to sent, at the sender of an open loop.
+    #[serde(default)]
+    pub times: Times,
+}
+
+/// Times of messages as an end reports them: a histogram of all, and the first of them one by one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// Values in ns and how often each occurred, as a histogram with three significant digits has them.
+    pub counts: Vec<(u64, u64)>,
+    /// The number of a message on its connection, when it was due and when it was received, in ns of the sender's clock.
+    pub rows: Vec<[u64; 3]>,
+}
+
+/// A figure of each end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BothEnds {
+    /// The client's.
+    pub client: Option<Figure>,
+    /// The server's.
+    pub server: Option<Figure>,
+}
+
+/// How well a sender kept to the times at which messages were due, over all rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PacingFigures {
+    /// How the sender kept to these times.
+    pub method: Pacing,
+    /// What the distances were on average to be, in ns.
+    pub nominal_ns: f64,
+    /// Distances between messages that were due at different times, in ns.
+    pub gap_ns: GapPercentiles<Option<Figure>>,
+    /// The share of the distances that were less than half of what they were to be, 0 to 1.
+    pub share_below_half: Option<Figure>,
+}
+
+/// A moment of a one-way load: medians over the rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Moment {
+    /// The end of an interval, in ns since the first arrival of a round.
+    pub at_ns: u64,
+    /// Bytes received a second in it: the median over the rounds, their least and their greatest.
+    pub goodput_bytes_per_s: Figure,
+    /// CPU time of the client a second of time, 0 to 1; null where it is not known.
+    pub client_cpu: Option<f64>,
+    /// That of the server.
+    pub server_cpu: Option<f64>,
+}
+
+/// What only a one-way load has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OneWayFigures {
+    /// Messages received a second, from the first arrival to the last.
+    pub received_per_s: Option<Figure>,
+    /// Messages sent a second, from the first send to the last.
+    pub sent_per_s: Option<Figure>,
+    /// Bytes of messages that the receiver received a second.
+    pub goodput_bytes_per_s: Option<Figure>,
+    /// The same in the warm-up; null where too little came in it.
+    pub warm_up_goodput_bytes_per_s: Option<Figure>,
+    /// System calls for each message that the end sent or received, warm-up included; waiting for messages or room is among
+    /// them.
+    pub system_calls_per_message: BothEnds,
+    /// Context switches for each message, voluntary and involuntary.
+    pub context_switches_per_message: BothEnds,
+    /// CPU time for a million messages, in seconds.
+    pub cpu_seconds_per_million: BothEnds,
+    /// CPU time for 10^9 bytes, in seconds.
+    pub cpu_seconds_per_gb: BothEnds,
+    /// Jain's fairness index of the connections' bytes, 1/n to 1 (Jain, Chiu and Hawe, DEC-TR-301, 1984); null of one.
+    pub fairness: Option<Figure>,
+    /// Messages a second that were offered in an open loop; null elsewhere.
+    pub offered_per_s: Option<f64>,
+    /// Messages a second that arrived in an open loop; null elsewhere.
+    pub delivered_per_s: Option<Figure>,
+    /// How well an open loop kept to its times; null elsewhere.
+    pub pacing: Option<PacingFigures>,
+}
+
+/// Goodput and CPU time over the time of a round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OverTime {
+    /// When the warm-up ended, in ns since the first arrival.
+    pub measured_from_ns: u64,
+    /// The moments, in order.
+    pub moments: Vec<Moment>,
+}

@@ -1,0 +1,78 @@
+//! Control data that comes with what is received (cmsg(3)).
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use super::counted;
+
+/// `recvmsg(2)`, with the control data that comes with it.
+#[inline]
+pub(super) fn receive_with(
+    from: BorrowedFd<'_>,
+    into: &mut [u8],
+    control: &mut Control,
+    flags: i32,
+) -> io::Result<usize> {
+    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // SAFETY: an all-zero `msghdr` is valid; the part is a live, exclusively borrowed slice, and so is the room for
+    // control data, whose length the kernel keeps to and then says how much of it it filled.
+    unsafe {
+        let mut message: libc::msghdr = zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.room.as_mut_ptr().cast();
+        message.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
+        let bytes = counted(libc::recvmsg(from.as_raw_fd(), &raw mut message, flags))?;
+        control.filled = message.msg_controllen as usize;
+        Ok(bytes)
+    }
+}
+
+/// Three times of 16 bytes (`scm_timestamping`) and an extended error with an address of 28, with their headers of 16
+/// bytes each, are 140 bytes.
+const CONTROL_WORDS: usize = 32;
+
+/// Control data as recvmsg(2) gives it, aligned for its headers.
+#[derive(Default)]
+pub(super) struct Control {
+    room: [u64; CONTROL_WORDS],
+    filled: usize,
+}
+
+impl Control {
+    /// The control message of that level and kind.
+    pub(super) fn find<T: Plain>(&self, level: i32, kind: i32) -> Option<T> {
+        // SAFETY: the header describes `room`, which is aligned for `cmsghdr` and of which the kernel filled so much;
+        // the macros stay inside of it. What is read is plain numbers and lies inside its control message, which is
+        // checked; it need not be aligned.
+        unsafe {
+            let mut message: libc::msghdr = zeroed();
+            message.msg_control = self.room.as_ptr().cast_mut().cast();
+            message.msg_controllen = self.filled.min(size_of::<[u64; CONTROL_WORDS]>()) as _;
+            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+            while !header.is_null() {
+                let room = ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+                if (*header).cmsg_level == level && (*header).cmsg_type == kind && room >= size_of::<T>() {
+                    return Some(ptr::read_unaligned(libc::CMSG_DATA(header).cast()));
+                }
+                header = libc::CMSG_NXTHDR(&raw const message, header);
+            }
+        }
+        None
+    }
+}
+
+/// Numbers alone, so that any bytes are a value.
+///
+/// # Safety
+/// Every pattern of bits must be a valid value.
+pub(super) unsafe trait Plain {}
+
+// SAFETY: whole numbers.
+unsafe impl Plain for libc::sock_extended_err {}
+// SAFETY: whole numbers.
+unsafe impl Plain for [libc::timespec; 3] {}
+// SAFETY: a whole number.
+unsafe impl Plain for libc::c_int {}

@@ -1,0 +1,137 @@
+//! Several messages in one system call: sendmmsg(2) and recvmmsg(2), and UDP datagrams that are one packet on their way
+//! (udp(7), `UDP_SEGMENT` and `UDP_GRO`).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::control::{Control, receive_with};
+use super::counted;
+use super::socket::send_flags;
+
+/// The most messages that one call takes: the kernel looks at no more (`UIO_MAXIOV`, linux/uio.h).
+pub(crate) const MOST_MESSAGES: usize = libc::UIO_MAXIOV as usize;
+
+/// What the kernel is told of the messages of a call, kept from call to call: a call on the same memory as the one before
+/// writes nothing of it again.
+#[derive(Default)]
+pub(crate) struct Messages {
+    /// A header for each part, of which it names the address.
+    headers: Vec<libc::mmsghdr>,
+    parts: Vec<libc::iovec>,
+    /// The memory that the parts name: its address and its length, and the size of a part.
+    described: (usize, usize, usize),
+}
+
+// SAFETY: the addresses are used only within a call that borrows what they name.
+unsafe impl Send for Messages {}
+
+impl Messages {
+    /// `sendmmsg(2)` of messages of `size` bytes that stand one after another, of which the last may be shorter; how many
+    /// bytes were taken, all of them of whole messages.
+    pub(crate) fn send(
+        &mut self,
+        to: BorrowedFd<'_>,
+        messages: &[u8],
+        size: usize,
+        may_block: bool,
+    ) -> io::Result<usize> {
+        let count = self.describe(messages.as_ptr().cast_mut(), messages.len(), size);
+        // SAFETY: `count` of the headers describe one part each, within the live slice `messages`, which the kernel only
+        // reads; there is no address and no control data. It writes the sent lengths into the headers.
+        let sent = counted(unsafe {
+            libc::sendmmsg(to.as_raw_fd(), self.headers.as_mut_ptr(), count, send_flags(may_block) as _)
+        } as isize)?;
+        Ok(sent.saturating_mul(size).min(messages.len()))
+    }
+
+    /// `recvmmsg(2)` into slots of `size` bytes, one message each, of those that are there; how many came, see
+    /// [`Messages::length`]. With `may_block` it waits for the first (`MSG_WAITFORONE`). With `true_length` a length is that
+    /// of the whole datagram, which may be more than fitted.
+    pub(crate) fn receive(
+        &mut self,
+        from: BorrowedFd<'_>,
+        slots: &mut [u8],
+        size: usize,
+        may_block: bool,
+        true_length: bool,
+    ) -> io::Result<usize> {
+        let count = self.describe(slots.as_mut_ptr(), slots.len(), size);
+        let flags = if may_block { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT }
+            | if true_length { libc::MSG_TRUNC } else { 0 };
+        // SAFETY: `count` of the headers describe one part each, within the live, exclusively borrowed slice `slots`, and
+        // no two overlap; there is no address, no control data and no time-out.
+        counted(unsafe {
+            libc::recvmmsg(from.as_raw_fd(), self.headers.as_mut_ptr(), count, flags as _, std::ptr::null_mut())
+        } as isize)
+    }
+
+    /// The length of a message that the last call took.
+    pub(crate) fn length(&self, place: usize) -> usize {
+        self.headers[place].msg_len as usize
+    }
+
+    /// Has the parts name memory, `size` bytes each; how many they are.
+    fn describe(&mut self, start: *mut u8, bytes: usize, size: usize) -> u32 {
+        let count = bytes.div_ceil(size.max(1)).min(MOST_MESSAGES);
+        let memory = (start.addr(), bytes, size);
+        if self.described != memory {
+            self.make_room(count);
+            for (place, part) in self.parts[..count].iter_mut().enumerate() {
+                let before = place * size;
+                *part =
+                    libc::iovec { iov_base: start.wrapping_add(before).cast(), iov_len: size.min(bytes - before) };
+            }
+            self.described = memory;
+        }
+        // At most 1024.
+        count as u32
+    }
+
+    fn make_room(&mut self, count: usize) {
+        if count <= self.parts.len() {
+            return;
+        }
+        let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        self.parts.resize(count, none);
+        // SAFETY: an all-zero `mmsghdr` is valid: no address, no parts, no control data.
+        let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        self.headers.resize(count, header);
+        for (header, part) in self.headers.iter_mut().zip(&mut self.parts) {
+            header.msg_hdr.msg_iov = part;
+            header.msg_hdr.msg_iovlen = 1;
+        }
+    }
+}
+
+/// `sendmsg(2)` of datagrams of `size` bytes that stand one after another, of which the last may be shorter, as one packet that
+/// the kernel or the device cuts (`UDP_SEGMENT`); the number of bytes, which is that of all.
+pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_block: bool) -> io::Result<usize> {
+    // Aligned for its header, and more than `CMSG_SPACE(2)`.
+    let mut control = [0_u64; 4];
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: an all-zero `msghdr` is valid; the part is a live slice, which the kernel only reads; the control data has room
+    // for a header and two bytes, so the first header is there and its data within it.
+    counted(unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(2) as _;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_UDP;
+        (*header).cmsg_type = libc::UDP_SEGMENT;
+        (*header).cmsg_len = libc::CMSG_LEN(2) as _;
+        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(size);
+        libc::sendmsg(to.as_raw_fd(), &raw const message, send_flags(may_block))
+    })
+}
+
+/// `recvmsg(2)` of a datagram, or of several that the kernel has joined (`UDP_GRO`): how many bytes, and how long each of the
+/// datagrams is, of which the last may be shorter; at least 1.
+pub(crate) fn receive_joined(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, usize)> {
+    let mut control = Control::default();
+    let bytes = receive_with(from, into, &mut control, if may_block { 0 } else { libc::MSG_DONTWAIT })?;
+    let size: Option<libc::c_int> = control.find(libc::SOL_UDP, libc::UDP_GRO);
+    let size = size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size > 0);
+    Ok((bytes, size.unwrap_or(bytes.max(1))))
+}

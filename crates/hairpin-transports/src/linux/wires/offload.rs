@@ -1,0 +1,94 @@
+//! UDP's segmentation offload: datagrams of one size that go through the kernel as one packet (udp(7)).
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use crate::options::Family;
+use crate::system::messages::{receive_joined, send_segmented};
+use crate::system::socket;
+
+/// What one socket needs of it.
+pub(super) struct Offload {
+    /// The most datagrams of a packet, as far as it is known.
+    most_datagrams: usize,
+    /// The most bytes of a packet.
+    most_bytes: usize,
+    /// Room for a packet that is asked for one message at a time.
+    packet: Box<[u8]>,
+    /// What of it has not been asked for yet.
+    left: Range<usize>,
+    /// The size of its datagrams.
+    size: usize,
+}
+
+/// `UDP_MAX_SEGMENTS` (linux/udp.h).
+const MOST_DATAGRAMS: usize = 128;
+/// The same before Linux 6.9.
+const MOST_DATAGRAMS_BEFORE: usize = 64;
+
+impl Offload {
+    pub(super) fn new(family: Family) -> Self {
+        // A packet is at most 65535 bytes with its headers.
+        let most_bytes = if family == Family::V6 { 65_487 } else { 65_507 };
+        let packet = vec![0; 64 * 1024].into();
+        Self { most_datagrams: MOST_DATAGRAMS, most_bytes, packet, left: 0..0, size: 1 }
+    }
+
+    /// Sends messages in as few calls as they fit; how many bytes were taken, and how many calls it took.
+    pub(super) fn send(
+        &mut self,
+        to: BorrowedFd<'_>,
+        messages: &[u8],
+        size: usize,
+        may_block: bool,
+    ) -> (io::Result<usize>, u64) {
+        let (mut sent, mut calls) = (0, 0);
+        while sent < messages.len() {
+            let most = (self.most_bytes / size).clamp(1, self.most_datagrams);
+            let part = &messages[sent..];
+            let part = &part[..part.len().min(most * size)];
+            calls += 1;
+            let answer = match u16::try_from(size) {
+                Ok(size) if part.len() > usize::from(size) => send_segmented(to, part, size, may_block),
+                _ => socket::send(to, part, may_block),
+            };
+            match answer {
+                Ok(bytes) => sent += bytes,
+                Err(error)
+                    if error.raw_os_error() == Some(libc::EINVAL)
+                        && self.most_datagrams > MOST_DATAGRAMS_BEFORE
+                        && part.len() > MOST_DATAGRAMS_BEFORE * size =>
+                {
+                    self.most_datagrams = MOST_DATAGRAMS_BEFORE;
+                }
+                Err(error) if sent == 0 => return (Err(error), calls),
+                Err(_) => break,
+            }
+        }
+        (Ok(sent), calls)
+    }
+
+    /// Receives one message and keeps the others that came with it; its length, which may be more than fits.
+    pub(super) fn receive(&mut self, from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<usize> {
+        let (bytes, size) = receive_joined(from, &mut self.packet, may_block)?;
+        (self.left, self.size) = (0..bytes, size);
+        Ok(self.next(into).unwrap_or(0))
+    }
+
+    /// The next message that was kept, as by [`Offload::receive`].
+    pub(super) fn next(&mut self, into: &mut [u8]) -> Option<usize> {
+        if !self.has_kept() {
+            return None;
+        }
+        let length = self.left.len().min(self.size);
+        let fitted = length.min(into.len());
+        into[..fitted].copy_from_slice(&self.packet[self.left.start..][..fitted]);
+        self.left.start += length;
+        Some(length)
+    }
+
+    pub(super) fn has_kept(&self) -> bool {
+        !self.left.is_empty()
+    }
+}

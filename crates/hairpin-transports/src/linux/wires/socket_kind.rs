@@ -1,0 +1,115 @@
+//! What a transport says about its sockets, and what every socket tells.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
+use hairpin_model::options::OptionName;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::options::{self, Family, Moment};
+use crate::system::sockopt;
+use crate::wire::{Setup, TransportError};
+use crate::wires::failed;
+
+/// What a transport says about its sockets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) transport: &'static str,
+    pub(crate) family: Family,
+    pub(crate) sort: Type,
+    pub(crate) protocol: Option<Protocol>,
+    pub(crate) options: &'static [OptionName],
+}
+
+impl Kind {
+    /// Opens a socket and asks for its options, before anything is bound or connected.
+    pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
+        let socket = Socket::new(self.domain(), self.sort, self.protocol)
+            .map_err(|source| failed("open", &format!("a {self} socket"), source, ""))?;
+        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
+        Ok(socket)
+    }
+
+    /// Takes over a socket that another part of the program opened, and asks for its options.
+    pub(super) fn adopt(&self, socket: OwnedFd, setup: &Setup) -> Result<Socket, TransportError> {
+        let socket = Socket::from(socket);
+        let error = |source| failed("take over", &format!("a socket for {}", self.transport), source, "");
+        let is_alike = |socket: &Socket| -> io::Result<bool> {
+            // The accepted end of a Multipath TCP connection that fell back is a TCP socket.
+            let protocol = socket.protocol()?;
+            let fits = protocol == self.protocol || self.is_mptcp() && protocol == Some(Protocol::TCP);
+            Ok(fits && socket.domain()? == self.domain() && socket.r#type()? == self.sort)
+        };
+        if !is_alike(&socket).map_err(error)? {
+            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "it is of another kind")));
+        }
+        socket.set_nonblocking(false).map_err(error)?;
+        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
+        Ok(socket)
+    }
+
+    fn domain(&self) -> Domain {
+        match self.family {
+            Family::V4 => Domain::IPV4,
+            Family::V6 => Domain::IPV6,
+            Family::Unix => Domain::UNIX,
+        }
+    }
+
+    pub(crate) fn is_datagram(&self) -> bool {
+        self.sort == Type::DGRAM
+    }
+
+    /// Whether the kernel has `TCP_INFO` for it: TCP, and for Multipath TCP its first subflow.
+    pub(super) fn has_tcp_info(&self) -> bool {
+        self.sort == Type::STREAM && self.family != Family::Unix
+    }
+
+    /// Whether its segments are stamped. The stamps of Multipath TCP's stay with the subflows, which no program
+    /// reaches.
+    pub(super) fn has_stamps(&self) -> bool {
+        self.protocol == Some(Protocol::TCP)
+    }
+
+    pub(super) fn is_mptcp(&self) -> bool {
+        self.protocol == Some(Protocol::MPTCP)
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let family = match self.family {
+            Family::V4 => "IPv4",
+            Family::V6 => "IPv6",
+            Family::Unix => "Unix",
+        };
+        let sort = match self.sort {
+            Type::STREAM => "stream",
+            Type::SEQPACKET => "seqpacket",
+            Type::DGRAM => "datagram",
+            _ => "raw",
+        };
+        write!(out, "{family} {sort}")
+    }
+}
+
+/// `127.0.0.1:7`, `[::1]:7`, or `@name` for a name in Linux's abstract space, which no file stands for and which ends
+/// with the socket, however its process ends (unix(7)).
+pub(crate) fn local_address(socket: &Socket) -> String {
+    let Ok(address) = socket.local_addr() else { return "a socket".to_owned() };
+    match (address.as_socket(), address.as_abstract_namespace()) {
+        (Some(address), _) => address.to_string(),
+        (None, Some(name)) => format!("@{}", String::from_utf8_lossy(name)),
+        (None, None) => "unnamed".to_owned(),
+    }
+}
+
+/// The facts that every socket has.
+pub(crate) fn facts(socket: &Socket, family: Family, names: &[OptionName]) -> Vec<Fact> {
+    let mut facts = options::effective(socket.as_fd(), family, names);
+    facts.extend(sockopt::drops(socket.as_fd()).map(|drops| Fact::number(fact_names::SOCKET_DROPS, drops.into())));
+    facts.push(Fact::word(fact_names::LOCAL_ADDRESS, local_address(socket)));
+    facts
+}

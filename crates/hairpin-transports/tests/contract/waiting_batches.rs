@@ -1,0 +1,168 @@
+//! Sends and receives of batches that wait in the system call, where the wire was opened with `block`.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use hairpin_model::case::Waiting;
+use hairpin_transports::{Batch, Wire};
+
+use super::ends::{Checked, LONG, Subject, random_bytes, text};
+use crate::ensure;
+
+const SIZE: usize = 100;
+
+fn room(subject: &Subject, size: usize) -> Batch {
+    if subject.card.boundaries { Batch::new(64, size) } else { Batch::new(1, 64 * size) }
+}
+
+fn calls(wire: &dyn Wire) -> u64 {
+    wire.system_calls().unwrap_or_default()
+}
+
+/// Whether its calls are system calls.
+fn is_counted(wire: &dyn Wire) -> bool {
+    wire.descriptors().is_some()
+}
+
+/// What was sent comes whole, in its pieces; each call that moves something is one system call, of one message or of many.
+pub(crate) fn moved(subject: &Subject) -> Checked {
+    let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
+    let one_call = u64::from(is_counted(&*client));
+    for (slots, count) in [(1, 1), (64, 1), (64, 5), (1, 3), (64, 64)] {
+        let mut batch = if slots == 1 { Batch::new(1, SIZE) } else { room(subject, SIZE) };
+        let messages = random_bytes(count as u64, SIZE * count - 30);
+        let before = calls(&*client);
+        let sent = client.send_batch_waiting(&messages, SIZE).map_err(text)?;
+        ensure!(sent == messages.len(), "of {} bytes {sent} are taken", messages.len());
+        ensure!(calls(&*client) - before == one_call, "{count} messages are {} calls", calls(&*client) - before);
+        let mut pieces: Vec<Vec<u8>> = Vec::new();
+        while pieces.concat().len() < sent {
+            let before = calls(&*server);
+            let came = server.receive_batch_waiting(&mut batch).map_err(text)?;
+            ensure!(came == batch.pieces().count(), "{came} pieces, and {} are there", batch.pieces().count());
+            ensure!(calls(&*server) - before == one_call, "a receive is {} calls", calls(&*server) - before);
+            pieces.extend(batch.pieces().map(<[u8]>::to_vec));
+        }
+        if subject.card.boundaries {
+            ensure!(
+                pieces.iter().map(Vec::as_slice).eq(messages.chunks(SIZE)),
+                "{count} messages came in other pieces"
+            );
+        }
+        ensure!(pieces.concat() == messages, "{count} messages changed");
+    }
+    Ok(())
+}
+
+/// What another thread does at the moment, by its state in `/proc`.
+fn is_asleep(task: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{task}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+}
+
+/// Waits until the thread that tells its name sleeps; whether it ever did.
+pub(crate) fn has_slept(task: &Receiver<String>) -> Result<bool, String> {
+    let task = task.recv().map_err(text)?;
+    let looks = LONG.as_millis() / 2;
+    Ok((0..looks).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        is_asleep(&task)
+    }))
+}
+
+pub(crate) fn tell_name(to: &Sender<String>) -> Checked {
+    let name = std::fs::read_link("/proc/thread-self").map_err(text)?;
+    to.send(name.display().to_string()).map_err(text)
+}
+
+/// With `block` the receiver is asleep in its call when something comes; every call that is interrupted before that answers 0
+/// and is one system call. Otherwise a receive of nothing answers at once.
+pub(crate) fn receiver_sleeps(subject: &Subject) -> Checked {
+    let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
+    let mut batch = room(subject, SIZE);
+    if subject.waiting != Waiting::Block || !is_counted(&*server) {
+        ensure!(server.receive_batch_waiting(&mut batch).map_err(text)? == 0, "nothing was sent, and a piece came");
+        return Ok(());
+    }
+    let (named, name) = channel();
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| -> Result<(u64, u64), String> {
+            tell_name(&named)?;
+            // As long as nothing comes, until an interruption has shown.
+            let (before, mut answers, mut in_vain) = (calls(&*server), 0, 0);
+            loop {
+                answers += 1;
+                match server.receive_batch_waiting(&mut batch).map_err(text)? {
+                    0 if in_vain == 0 => {
+                        in_vain = 1;
+                        tell_name(&named)?;
+                    }
+                    0 => {}
+                    _ => return Ok((answers, calls(&*server) - before)),
+                }
+            }
+        });
+        let sleeps = has_slept(&name)? && has_slept(&name)?;
+        client.send(&random_bytes(1, SIZE)).map_err(text)?;
+        let (answers, made) = receiver.join().map_err(|_| "the receiver panicked")??;
+        ensure!(sleeps, "the receiver never sleeps");
+        ensure!(answers >= 2 && made == answers, "{answers} answers are {made} system calls");
+        Ok(())
+    })?;
+    ensure!(batch.pieces().eq([random_bytes(1, SIZE).as_slice()]), "the message came changed");
+    Ok(())
+}
+
+/// With `block` the sender is asleep in its call when there is no room, and goes on when there is.
+pub(crate) fn sender_sleeps(subject: &Subject) -> Checked {
+    const LARGE: usize = 5000;
+    if !subject.card.reliable {
+        return Ok(());
+    }
+    let (mut client, mut server) = subject.pair(&subject.setup(LARGE, LONG))?;
+    let messages = random_bytes(9, 8 * LARGE);
+    let waits = subject.waiting == Waiting::Block && is_counted(&*client);
+    // Until a call takes nothing: with `block`, because it was interrupted; TCP makes room by itself some times.
+    let (mut sent, mut in_vain) = (0, 0);
+    while in_vain < 3 {
+        let from = sent % messages.len();
+        let before = calls(&*client);
+        let taken = client.send_batch_waiting(&messages[from..], LARGE).map_err(text)?;
+        ensure!(calls(&*client) - before <= 1, "a send is {} calls", calls(&*client) - before);
+        ensure!(!subject.card.boundaries || taken % LARGE == 0, "{taken} bytes are no whole messages");
+        in_vain = if taken == 0 { in_vain + 1 } else { 0 };
+        sent += taken;
+        ensure!(sent < 400_000_000, "400 MB are taken and nobody reads");
+    }
+    ensure!(sent > 0, "nothing is taken");
+    let (named, name) = channel();
+    let mut came = Vec::new();
+    let more = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| -> Result<usize, String> {
+            tell_name(&named)?;
+            loop {
+                match client.send_batch_waiting(&messages[sent % messages.len()..], LARGE).map_err(text)? {
+                    0 => {}
+                    taken => return Ok(taken),
+                }
+            }
+        });
+        let sleeps = !waits || has_slept(&name)?;
+        let mut batch = room(subject, LARGE);
+        while !sender.is_finished() {
+            server.receive_batch(&mut batch).map_err(text)?;
+            came.extend(batch.pieces().flatten().copied());
+        }
+        let more = sender.join().map_err(|_| "the sender panicked")??;
+        ensure!(sleeps, "the sender never sleeps");
+        Ok(more)
+    })?;
+    let mut batch = room(subject, LARGE);
+    while came.len() < sent + more {
+        ensure!(server.wait(LONG).map_err(text)?, "{} bytes never came", sent + more - came.len());
+        server.receive_batch(&mut batch).map_err(text)?;
+        came.extend(batch.pieces().flatten().copied());
+    }
+    let expected = messages.iter().copied().cycle().take(sent + more);
+    ensure!(came.into_iter().eq(expected), "of {} bytes some changed or came in another order", sent + more);
+    Ok(())
+}
