@@ -231,7 +231,7 @@ impl OneWay<'_> {
             waiting: self.waiting(),
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
-            source: if let Load::Stream { source, .. } = order.case.flow().load { source } else { Source::Memory },
+            source: if let Load::Stream { source, .. } = order.case.flow().load { source } else { Source::Buffer },
             unchanging: order.case.flow().options.get(OptionName::Zerocopy) == Some("on"),
             warm_up,
             amount,

@@ -201,8 +201,8 @@ impl<C: Clock> Run<'_, C> {
         let (blocks, size) = (self.end.blocks, self.order.write_size_bytes);
         let answer = match self.order.source {
             Source::File => opened.send_file(begun, size, blocks),
-            Source::Memory if blocks => opened.send_batch_waiting(self.messages.bytes(begun, offered), size),
-            Source::Memory => opened.send_batch(self.messages.bytes(begun, offered), size),
+            Source::Buffer if blocks => opened.send_batch_waiting(self.messages.bytes(begun, offered), size),
+            Source::Buffer => opened.send_batch(self.messages.bytes(begun, offered), size),
         };
         self.messages.unstamp();
         let sent = match answer {
@@ -290,7 +290,7 @@ impl<C: Clock> Run<'_, C> {
         // A call from a file sends one write; else at most what there is room for.
         let room = if self.order.source == Source::File { self.size } else { self.messages.room() };
         let offered = left.min(room - begun);
-        if self.order.source == Source::Memory {
+        if self.order.source == Source::Buffer {
             let end = &mut self.end;
             let first = lane.bytes / self.size;
             let began_with_ns = (begun > 0).then_some(lane.stamp_ns);

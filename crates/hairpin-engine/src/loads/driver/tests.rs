@@ -183,7 +183,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>) -> Vec<u8>
         waiting: Waiting::Spin,
         write_size_bytes: size,
         batch,
-        source: Source::Memory,
+        source: Source::Buffer,
         unchanging: false,
         warm_up: Amount::Count(10),
         amount: Amount::Count(200),
