@@ -25,7 +25,7 @@ fn a_stream_has_one_flow_that_goes_one_way_and_no_traced_rounds() {
     for order in &plan.rounds {
         let flow = order.case.flow();
         assert!(
-            matches!(flow.load, Load::Stream { source: Source::Memory, .. })
+            matches!(flow.load, Load::Stream { source: Source::Buffer, .. })
                 && flow.direction != Direction::RoundTrip
         );
         assert_eq!((order.extent, order.warm_up), (Extent::DurationNs(200_000_000), Extent::DurationNs(100_000_000)));

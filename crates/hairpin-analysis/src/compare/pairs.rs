@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
 use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::flow::{Direction, Load, Pacing, Source};
+use hairpin_model::flow::{Direction, Flow, Load, Pacing, Source};
 use hairpin_model::ladder::{self, Kind};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::summary::{CaseSummary, Role};
@@ -60,14 +60,15 @@ fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();
     for case in cases.iter().filter(|case| is_ranked(case)) {
         let mut ladder = case.case.clone();
-        let flow = ladder.flow_mut();
-        match &mut flow.load {
-            Load::Exchange { exchange, .. } => exchange.remedy = Remedy::Default,
-            Load::Stream { write_size_bytes, .. } => {
-                *write_size_bytes = 0;
-                flow.transport.clear();
+        for flow in &mut ladder.flows {
+            match &mut flow.load {
+                Load::Exchange { exchange, .. } => exchange.remedy = Remedy::Default,
+                Load::Stream { write_size_bytes, .. } => {
+                    *write_size_bytes = 0;
+                    flow.transport.clear();
+                }
+                _ => flow.transport.clear(),
             }
-            _ => flow.transport.clear(),
         }
         ladders.entry(ladder.id()).or_default().push(case);
     }
@@ -146,29 +147,42 @@ const WAITING: Choice =
 /// Choices that only one-way loads have: direction, connections, messages of a call, bytes of a write, where they come from, when
 /// messages are due and how the sender keeps to it.
 const OF_ONE_WAY_LOADS: &[Choice] = &[
-    Choice { equalise: |case| case.flow_mut().direction = Direction::Up, place: |case| case.flow().direction as u64 },
-    Choice { equalise: |case| case.flow_mut().connections = 1, place: |case| u64::from(case.flow().connections) },
+    // A case both ways has another flow, and stays unlike.
+    Choice {
+        equalise: |case| each(case, |flow| flow.direction = Direction::Up),
+        place: |case| case.flow().direction as u64,
+    },
+    Choice {
+        equalise: |case| each(case, |flow| flow.connections = 1),
+        place: |case| u64::from(case.flow().connections),
+    },
     Choice {
         equalise: |case| {
-            if let Load::Messages { batch, .. } = &mut case.flow_mut().load {
-                *batch = 1;
-            }
+            each(case, |flow| {
+                if let Load::Messages { batch, .. } = &mut flow.load {
+                    *batch = 1;
+                }
+            });
         },
         place: |case| case.flow().load.batch(),
     },
     Choice {
         equalise: |case| {
-            if let Load::Stream { write_size_bytes, .. } = &mut case.flow_mut().load {
-                *write_size_bytes = 1;
-            }
+            each(case, |flow| {
+                if let Load::Stream { write_size_bytes, .. } = &mut flow.load {
+                    *write_size_bytes = 1;
+                }
+            });
         },
         place: |case| case.flow().load.size_bytes(),
     },
     Choice {
         equalise: |case| {
-            if let Load::Stream { source, .. } = &mut case.flow_mut().load {
-                *source = Source::Memory;
-            }
+            each(case, |flow| {
+                if let Load::Stream { source, .. } = &mut flow.load {
+                    *source = Source::Buffer;
+                }
+            });
         },
         place: |case| match case.flow().load {
             Load::Stream { source, .. } => source as u64,
@@ -177,9 +191,11 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
     },
     Choice {
         equalise: |case| {
-            if let Load::Offered { arrivals, .. } = &mut case.flow_mut().load {
-                *arrivals = Arrivals::Fixed;
-            }
+            each(case, |flow| {
+                if let Load::Offered { arrivals, .. } = &mut flow.load {
+                    *arrivals = Arrivals::Fixed;
+                }
+            });
         },
         place: |case| match case.flow().load {
             Load::Offered { arrivals: Arrivals::Fixed, .. } => 0,
@@ -189,14 +205,15 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
     },
     Choice {
         equalise: |case| {
-            let flow = case.flow_mut();
-            if let Load::Offered { pacing, .. } = &mut flow.load {
-                if *pacing == Pacing::Kernel {
-                    // The option is how the kernel is asked to pace, and no choice of its own.
-                    flow.options = flow.options.clone().without(OptionName::PacingRate);
+            each(case, |flow| {
+                if let Load::Offered { pacing, .. } = &mut flow.load {
+                    if *pacing == Pacing::Kernel {
+                        // The option is how the kernel is asked to pace, and no choice of its own.
+                        flow.options = flow.options.clone().without(OptionName::PacingRate);
+                    }
+                    *pacing = Pacing::SleepSpin;
                 }
-                *pacing = Pacing::SleepSpin;
-            }
+            });
         },
         place: |case| match case.flow().load {
             Load::Offered { pacing, .. } => pacing as u64,
@@ -239,11 +256,16 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
             _ => None,
         };
     }
-    if differing_options(first, second) == 1 && alike(|case| case.flow_mut().options = Options::default()) {
+    if differing_options(first, second) == 1 && alike(|case| each(case, |flow| flow.options = Options::default())) {
         let asked = |case: &Case| case.flow().options.iter().count() as u64;
         return Some(order(asked(first), asked(second)));
     }
     None
+}
+
+/// Flows of one case have the same choices, but for their directions where it goes both ways.
+fn each(case: &mut Case, change: impl FnMut(&mut Flow)) {
+    case.flows.iter_mut().for_each(change);
 }
 
 fn order(first: u64, second: u64) -> Baseline {

@@ -16,7 +16,7 @@ pub fn messages(transport: &str, batch: u64) -> Case {
 
 /// Writes of that size.
 pub fn stream(transport: &str, write_size_bytes: u64) -> Case {
-    Case::of(Flow::one_way(transport, Load::Stream { write_size_bytes, source: Source::Memory }, Direction::Up))
+    Case::of(Flow::one_way(transport, Load::Stream { write_size_bytes, source: Source::Buffer }, Direction::Up))
 }
 
 /// Messages of 64 B at that rate, between two CPUs.
