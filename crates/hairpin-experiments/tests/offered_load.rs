@@ -26,7 +26,7 @@ fn without_rates_tcp_and_udp_are_swept() {
         plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
     assert_eq!(transports.into_iter().collect::<Vec<_>>(), ["tcp", "udp"]);
     assert_eq!(rates(&plan)[..6], [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3]);
-    assert_eq!(plan.cases[0].label(), "tcp block cross-cpu up 64 B 1000/s");
+    assert_eq!(plan.cases[0].label(), "udp block cross-cpu up 64 B 1000/s");
     assert!(plan.rounds.iter().all(|order| order.extent == Extent::DurationNs(200_000_000)));
 }
 
