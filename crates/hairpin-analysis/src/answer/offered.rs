@@ -32,7 +32,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let mut sentences: Vec<String> = sweeps.iter().flat_map(|knee| of_sweep(run, knee)).collect();
     let headline = sentences.remove(0);
     let at_knees = sweeps.iter().filter_map(|knee| at(run, knee, knee.delivered_per_s));
-    sentences.extend(at_knees.filter_map(|row| uneven(row)));
+    sentences.extend(at_knees.filter_map(uneven));
     Some(Answer { headline, sentences, knees, ..Answer::default() })
 }
 
