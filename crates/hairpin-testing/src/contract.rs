@@ -1,80 +1,21 @@
 //! What others script against: the object that `--json` prints and `run.json` holds. This is its one definition, which
 //! tests and chores check runs against.
 
+mod checks;
+mod one_way;
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Value, json};
 
-mod one_way;
+use checks::{Faults, Kind, ROLES, figure_faults, join};
 
 /// Figures of a latency, in the order in which they may only grow, and the samples that each needs.
 const LATENCIES: &[(&str, u64)] = &[("p50", 1), ("p90", 1), ("p99", 1_000), ("p999", 10_000), ("max", 1)];
 
 const FIGURES: &[&str] = &["p50", "p90", "p99", "p999", "mean", "rate", "goodput"];
-const ROLES: &[&str] = &["client", "server"];
 const WAITINGS: &[&str] = &["block", "poll", "spin", "uring", "async"];
 const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu", "unpinned"];
-
-/// Collects faults, each with the place in the object.
-#[derive(Default)]
-struct Faults(Vec<String>);
-
-impl Faults {
-    fn unless(&mut self, fine: bool, place: &str, what: &str) {
-        if !fine {
-            self.0.push(format!("{place}: {what}"));
-        }
-    }
-
-    /// One of these words.
-    fn word(&mut self, parent: &Value, place: &str, name: &str, words: &[&str]) {
-        let word = self.need(parent, place, name, Kind::Text).as_str().unwrap_or_default();
-        self.unless(words.contains(&word), &join(place, name), &format!("`{word}` is not one of the words"));
-    }
-
-    /// The value at a place, checked to be of a kind; Null where it is not.
-    fn need<'v>(&mut self, parent: &'v Value, place: &str, name: &str, kind: Kind) -> &'v Value {
-        let value = &parent[name];
-        self.unless(kind.holds(value), &join(place, name), &format!("is not {}", kind.in_words()));
-        value
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Text,
-    Count,
-    Number,
-    Switch,
-    List,
-    Object,
-}
-
-impl Kind {
-    fn holds(self, value: &Value) -> bool {
-        match self {
-            Self::Text => value.as_str().is_some_and(|text| !text.is_empty()),
-            Self::Count => value.is_u64(),
-            Self::Number => value.as_f64().is_some_and(f64::is_finite),
-            Self::Switch => value.is_boolean(),
-            Self::List => value.is_array(),
-            Self::Object => value.is_object(),
-        }
-    }
-
-    fn in_words(self) -> &'static str {
-        match self {
-            Self::Text => "a text",
-            Self::Count => "a count",
-            Self::Number => "a number",
-            Self::Switch => "true or false",
-            Self::List => "a list",
-            Self::Object => "an object",
-        }
-    }
-}
-
-fn join(place: &str, name: &str) -> String {
-    if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") }
-}
 
 /// The list at that name, empty where it is none.
 #[must_use]
@@ -296,31 +237,6 @@ fn latency_faults(faults: &mut Faults, place: &str, latency: &Value, samples: u6
     figure_faults(faults, &join(place, "mean"), latency.get("mean"), samples > 0 && one_state.is_some());
 }
 
-/// `{value, low, high}`, with `why` where there is no interval; or null where it may be missing.
-fn figure_faults(faults: &mut Faults, place: &str, figure: Option<&Value>, needed: bool) {
-    match figure {
-        Some(Value::Null) => faults.unless(!needed, place, "is null although there are samples enough"),
-        Some(figure @ Value::Object(fields)) => {
-            let known = |name: &String| ["value", "low", "high", "why"].contains(&name.as_str());
-            faults.unless(fields.keys().all(known), place, "has a field that no figure has");
-            let has_reason = figure["why"].is_null() || figure["low"].is_null();
-            faults.unless(has_reason, place, "has an interval, and a reason why it has none");
-            let value = faults.need(figure, place, "value", Kind::Number).as_f64().unwrap_or(0.0);
-            let bound = |name: &str, none: f64| match figure.get(name) {
-                Some(Value::Null) => Some(none),
-                bound => bound.and_then(Value::as_f64),
-            };
-            match (bound("low", f64::NEG_INFINITY), bound("high", f64::INFINITY)) {
-                (Some(low), Some(high)) => {
-                    faults.unless(low <= value && value <= high, place, "its interval does not hold its value");
-                }
-                _ => faults.unless(false, place, "has no `low` or no `high`"),
-            }
-        }
-        _ => faults.unless(false, place, "is neither {value, low, high} nor null"),
-    }
-}
-
 fn ledger_faults(faults: &mut Faults, place: &str, ledger: &Value, samples: u64) {
     let mut count = |name: &str| {
         let value = faults.need(ledger, place, name, Kind::Count);
@@ -442,137 +358,4 @@ pub fn with(pointer: &str, value: Value) -> Value {
 fn changed(mut run: Value, pointer: &str, value: Value) -> Value {
     *run.pointer_mut(pointer).expect("the example has it") = value;
     run
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_that_keeps_the_contract_has_no_fault() {
-        assert_eq!(faults(&example()), [""; 0]);
-        assert_eq!(not_as_asked(&example(), 200, 2), [""; 0]);
-    }
-
-    #[test]
-    fn every_break_of_the_contract_of_a_knee_and_of_a_comparison_is_named() {
-        let mut run = example();
-        run["answer"]["knees"] = json!([{"cases": ["1", "1"], "delivered_per_s": 10.0, "not_delivered_per_s": 20.0,
-            "why_not": "lost", "highest_power_per_s": null}]);
-        assert_eq!(faults(&run), [""; 0]);
-        for (pointer, value, expected) in [
-            ("/answer/knees/0/cases", json!(["1"]), "answer.knees[0].cases: are not cases of the run"),
-            ("/answer/knees/0/cases/1", json!("7"), "answer.knees[0].cases: are not cases of the run"),
-            ("/answer/knees/0/not_delivered_per_s", json!(5.0), "answer.knees[0].not_delivered_per_s: is not above"),
-            ("/answer/knees/0/delivered_per_s", json!("10"), "answer.knees[0].delivered_per_s: is not a number"),
-            ("/answer/knees/0/why_not", json!(null), "answer.knees[0].why_not: does not fit"),
-            ("/comparisons/0/figure", json!("speed"), "comparisons[0].figure: `speed` is not one of the words"),
-            ("/comparisons/0/figure", json!("rate"), "comparisons[0].difference_ns: does not fit the figure"),
-        ] {
-            let found = faults(&changed(run.clone(), pointer, value));
-            assert!(found.iter().any(|fault| fault.starts_with(expected)), "{expected}: {found:?}");
-        }
-    }
-
-    /// Each change breaks the contract at that place.
-    fn assert_breaks(changes: impl IntoIterator<Item = (&'static str, Value, &'static str)>) {
-        for (pointer, value, expected) in changes {
-            let found = faults(&with(pointer, value));
-            assert!(found.iter().any(|fault| fault.starts_with(expected)), "{expected}: {found:?}");
-        }
-    }
-
-    #[test]
-    fn every_break_of_the_contract_of_a_run_is_named_with_its_place() {
-        assert_breaks([
-            ("/seed", json!(null), "seed: is not a count"),
-            ("/answer/headline", json!(""), "answer.headline: is not a text"),
-            ("/answer/pairs/0/b", json!("2"), "answer.pairs[0]: names a case that is not there"),
-            ("/cases", json!([]), "cases: is empty"),
-            ("/tool/version", json!(1), "tool.version: is not a text"),
-            ("/findings/0/advice", json!(""), "findings[0].advice: is not a text"),
-            ("/findings/0/evidence/0/value", json!(null), "findings[0].evidence[0].value: is null although"),
-            ("/skipped/0/reason", json!(null), "skipped[0].reason: is not a text"),
-            ("/hosts", json!([]), "hosts: is empty"),
-        ]);
-    }
-
-    #[test]
-    fn every_break_of_the_contract_of_a_case_is_named_with_its_place() {
-        let figure = |value: f64| json!({"value": value, "low": null, "high": null});
-        assert_breaks([
-            ("/findings/0/cases/0", json!("2"), "findings[0].cases: names a case that the run does not have"),
-            (
-                "/cases/0/flows/0/ledger/lost/link",
-                json!(-1),
-                "cases[0].flows[0].ledger.lost: has a cause without a count",
-            ),
-            (
-                "/cases/0/path/relay/lateness_ns/max",
-                json!(null),
-                "cases[0].path.relay.lateness_ns.max: is not a count",
-            ),
-            (
-                "/cases/0/flows/0/rate_per_s/low",
-                json!({"low": 1}),
-                "cases[0].flows[0].rate_per_s: has no `low` or no `high`",
-            ),
-            (
-                "/cases/0/case/ends/waiting",
-                json!("sleep"),
-                "cases[0].case.ends.waiting: `sleep` is not one of the words",
-            ),
-            (
-                "/cases/0/flows/0/latency_ns/p50",
-                json!(null),
-                "cases[0].flows[0].latency_ns.p50: is null although there are samples",
-            ),
-            (
-                "/cases/0/flows/0/latency_ns/p90",
-                json!(3),
-                "cases[0].flows[0].latency_ns.p90: is neither {value, low, high} nor null",
-            ),
-            (
-                "/cases/0/flows/0/latency_ns/p99",
-                figure(30.0),
-                "cases[0].flows[0].latency_ns.p99: is shown, but 398 samples",
-            ),
-            (
-                "/cases/0/flows/0/latency_ns/mean/low",
-                json!(13.0),
-                "cases[0].flows[0].latency_ns.mean: its interval does not hold",
-            ),
-            (
-                "/cases/0/flows/0/rate_per_s",
-                json!({"value": 1.0}),
-                "cases[0].flows[0].rate_per_s: has no `low` or no `high`",
-            ),
-            (
-                "/cases/0/flows/0/ledger/sent",
-                json!(401),
-                "cases[0].flows[0].ledger: does not close: 1 are left, not 0",
-            ),
-            ("/cases/0/why_invalid", json!([1]), "cases[0].why_invalid: has a reason that is no text"),
-            ("/cases/0/path/relay/packets/out", json!(8), "cases[0].path.relay.packets: does not close: 1 are left"),
-            ("/cases/0/case/flows/0/options", json!([]), "cases[0].case.flows[0].options: is not an object"),
-            ("/cases/0/flows/0/samples", json!(-1), "cases[0].flows[0].samples: is not a count"),
-            ("/cases/0/valid", json!(false), "cases[0].why_invalid: does not agree with `valid`"),
-            ("/cases/0/flows/0/latency_ns/p90", figure(9.0), "cases[0].flows[0].latency_ns.p90: is less than p50"),
-            ("/cases/0/ends/1/cpu_seconds", json!("0"), "cases[0].ends[1].cpu_seconds: is not a number"),
-            ("/cases/0/ends/1/host", json!(1), "cases[0].ends[1].host: is no place in `hosts`"),
-            ("/cases/0/ends/0/role", json!("near"), "cases[0].ends[0].role: `near` is not one of the words"),
-            ("/cases/0/flows", json!([]), "cases[0].flows: are not the flows of the case"),
-            ("/cases/0/flows/0/load/kind", json!("flood"), "cases[0].flows[0].load.kind: `flood` is not one"),
-            ("/cases/0/ledger/sent", json!(7), "cases[0].ledger: is not that of the only flow"),
-            ("/cases/0/flows/0/samples", json!(450), "cases[0].flows[0].ledger: 450 samples, but 398 received"),
-        ]);
-    }
-
-    #[test]
-    fn a_run_that_did_something_else_is_found() {
-        assert!(not_as_asked(&example(), 200, 3)[0].contains("3 rounds were asked, not Some(2)"));
-        assert!(not_as_asked(&example(), 100, 2)[0].contains("200 messages were asked, not Some(400)"));
-        let invalid = with("/cases/0/valid", json!(false));
-        assert!(not_as_asked(&invalid, 200, 2)[0].contains("not valid"));
-    }
 }

@@ -253,10 +253,13 @@ impl Side<'_> {
 
     /// The figure in one round, above 0: from its record, else as far as its point has it.
     fn of_round(&self, which: ComparedBy, point: &RoundPoint) -> Option<f64> {
-        let latencies = self.measured.get(&point.number).map(|measured| &measured.flow().figures);
+        let figures = self.measured.get(&point.number).map(|measured| &measured.flow().figures);
+        let recorded = figures.and_then(|figures| match which {
+            ComparedBy::Rate => Some(figures.rate_per_s),
+            latency => figures.latency_ns.of(latency),
+        });
         // A round without an answer has percentiles of nothing, which are 0.
-        let latency = latencies.and_then(|figures| figures.latency_ns.of(which)).filter(|latency| *latency > 0.0);
-        latency.or_else(|| point.compared(which))
+        recorded.filter(|value| *value > 0.0).or_else(|| point.compared(which))
     }
 }
 
