@@ -30,7 +30,7 @@ fn only_what_carries_its_time_has_a_latency() {
 #[test]
 fn every_message_is_accounted_for_by_the_end_that_saw_it() {
     let place = Place::new();
-    let plan = "bulk --transport tcp,udp,unix-stream,unix-seqpacket,unix-datagram,pipe,fifo --placement same-cpu --direction all \
+    let plan = "bulk --transport tcp,udp,unix-stream,unix-seqpacket,unix-datagram,pipe,fifo --placement same-cpu --direction up,down \
                 --write-size 1000 --count 300 --omit 30 --rounds 2 --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     assert_kept(&run);
