@@ -94,12 +94,6 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if flow.connections > 1 && !card.many_connections {
         return Err(why("it carries one connection only", "use one connection"));
     }
-    if flow.wires() > 1 && case.is_emulated() && !card.reliable {
-        return Err(why(
-            "messages of several connections cannot be told apart on a link",
-            "use one connection, or omit --link",
-        ));
-    }
     if case.injected_fault.is_some() {
         return Err(why("a fault is injected before an answer, and a one-way load has no answers", "use round-trip"));
     }

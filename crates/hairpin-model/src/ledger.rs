@@ -19,6 +19,8 @@ pub const QDISC: &str = "qdisc";
 pub const DEVICE: &str = "device";
 /// The emulated link lost it, or still had it at the end.
 pub const LINK: &str = "link";
+/// The relay of the emulated link had no room for it before the link saw it; then the round does not count.
+pub const RELAY: &str = "relay";
 
 /// sent = received + lost (by cause) + late + unexplained. A duplicate is a second arrival and is counted apart.
 ///
@@ -50,6 +52,7 @@ pub fn in_words(cause: &str) -> String {
         QDISC => Some("dropped by the sender's queue discipline"),
         DEVICE => Some("dropped by the receiver's device"),
         LINK => Some("lost on the link"),
+        RELAY => Some("not carried by the relay of the link"),
         _ => None,
     };
     if let Some(words) = of_one_way {

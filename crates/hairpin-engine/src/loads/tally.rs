@@ -106,6 +106,7 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
             (ledger::QDISC, counted(sender.facts, fact_names::QDISC_DROPS)),
             (ledger::DEVICE, counted(receiver.facts, fact_names::DEVICE_DROPS)),
             (ledger::LINK, with(link.measured, link.in_warm_up)),
+            (ledger::RELAY, link.not_carried),
         ];
         lost.extend(
             causes.into_iter().filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.to_owned(), count)),
@@ -138,6 +139,8 @@ pub struct LinkLosses {
     pub measured: u64,
     /// Those of the warm-up.
     pub in_warm_up: u64,
+    /// Packets of the whole load that the relay's own sockets had no room for.
+    pub not_carried: u64,
 }
 
 fn counted(facts: &[Fact], name: &str) -> u64 {
