@@ -196,3 +196,26 @@ fn numbered(flow: &Flow) -> Numbered {
     };
     Numbered { message_bytes: bytes(size), answer_bytes: bytes(size.min(reply)), one_way }
 }
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::flow::Direction;
+
+    use super::*;
+
+    #[test]
+    fn nothing_may_come_for_as_long_as_the_path_holds_a_message() {
+        let gap_ms = |line: &str, way: Direction| {
+            let case = Case::of(Flow::stream("udp", 1_150, way)).with(|case| case.path.link = line.to_owned());
+            longest_gap_ns(&case) / 1_000_000
+        };
+        // 1 250 bytes at 100 kbit/s take 100 ms.
+        let line = "up=100kbit down=10mbit delay=20ms+-5ms up.reorder=1%/7ms up.outage=100ms-400ms";
+        assert_eq!(
+            (gap_ms(line, Direction::Up), gap_ms(line, Direction::Down)),
+            (20 + 30 + 100 + 7 + 300, 20 + 30 + 1)
+        );
+        assert_eq!(longest_gap_ns(&Case::of(Flow::stream("udp", 64, Direction::Up))), 0);
+        assert_eq!(gap_ms("delay=1h", Direction::Up).min(60_000), gap_ms("delay=1h", Direction::Up));
+    }
+}
