@@ -13,6 +13,7 @@ use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
 use hairpin_model::flow::{Direction, Flow, Load, Pacing, Source};
 use hairpin_model::one_way::{Received, Sent, Streamed};
+use hairpin_model::options::OptionName;
 use hairpin_model::round::{EndReport, Extent, Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::giving_up::has_given_up;
@@ -29,7 +30,8 @@ use crate::usage::{CpuOverTime, Usage};
 
 /// After so long without a message what is missing is lost, in ns; over a link later, by what messages are on their way there.
 const QUIET_NS: u64 = 100_000_000;
-/// The least and the most that one call reads of a byte stream, in bytes.
+/// What one call reads of a byte stream at most, in bytes: of messages as much as a program has room for that takes small ones;
+/// of bulk data more than a socket holds for long, so that a read takes all that is there.
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 /// The largest write of a stream, in bytes: an end has room for one.
 const LARGEST_WRITE_BYTES: u64 = 16 << 20;
@@ -231,7 +233,8 @@ impl OneWay<'_> {
             waiting: self.waiting(),
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
-            source: if let Load::Stream { source, .. } = order.case.flow().load { source } else { Source::Memory },
+            source: if let Load::Stream { source, .. } = order.case.flow().load { source } else { Source::Buffer },
+            unchanging: order.case.flow().options.get(OptionName::Zerocopy) == Some("on"),
             warm_up,
             amount,
             within_ns: order.deadline_ns,
@@ -259,7 +262,7 @@ impl OneWay<'_> {
             reliable: self.card.reliable,
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
-            read_size_bytes: self.write_size_bytes().saturating_mul(self.batch()).clamp(READ_BYTES.0, READ_BYTES.1),
+            read_size_bytes: if matches!(load, Load::Stream { .. }) { READ_BYTES.1 } else { READ_BYTES.0 },
             every_time,
             gaps_of_ns,
             keep_times: self.keep_times(),
