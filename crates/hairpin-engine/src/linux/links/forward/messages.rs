@@ -181,7 +181,7 @@ impl Messages {
                 return;
             }
         }
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             self.one_way.in_warm_up += 1;
         } else if let Some(count) = self.one_way.measured.get_mut(cause) {
             *count += 1;
