@@ -30,7 +30,7 @@ const CARD: FindingCard = FindingCard {
     why: "the same rate in even distances may lose nothing",
 };
 
-/// Where bursts are lost: on a link only in its queue.
+/// Where bursts are lost: on a link only in its queue, and only those that were requested.
 const BUFFERS: &[&str] = &[RECEIVE_BUFFER, QDISC, SEND_BUFFER];
 const BUFFERS_AND_QUEUE: &[&str] = &[RECEIVE_BUFFER, QDISC, SEND_BUFFER, LINK];
 /// From this share of distances below half on a sender is uneven.
@@ -90,11 +90,13 @@ fn bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
     if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW {
         return None;
     }
-    let lost = lost_to(case, if by_queue(run, case) { BUFFERS_AND_QUEUE } else { BUFFERS })?;
     let asked = match arrivals {
         Arrivals::Burst(count) => Some(count).filter(|count| *count > 1),
         Arrivals::Fixed | Arrivals::Poisson => None,
     };
+    // What a sender is uneven by is nothing to the queue of a link, which the mean rate fills.
+    let causes = if asked.is_some() && by_queue(run, case) { BUFFERS_AND_QUEUE } else { BUFFERS };
+    let lost = lost_to(case, causes)?;
     let below_half = case.flow().one_way.as_ref()?.pacing.as_ref().and_then(|pacing| pacing.share_below_half);
     let is_uneven = below_half.is_some_and(|share| share.value >= UNEVEN);
     (asked.is_some() || is_uneven).then_some(Bursts { lost, asked, below_half })
