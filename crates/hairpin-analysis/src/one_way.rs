@@ -2,6 +2,7 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Flow, Load};
+use hairpin_model::knee;
 use hairpin_model::one_way::{BothEnds, GapPercentiles, Moment, OneWayFigures, OverTime, PacingError, PacingFigures};
 use hairpin_model::round::{EndReport, FlowRecord, Measured};
 use hairpin_model::trace::End;
@@ -16,7 +17,8 @@ const MOST_MOMENTS: usize = 100;
 /// latency is known are those of its histogram.
 pub fn one_way_figures(flow: &mut FlowRecord, load: &Load) {
     let Some(received) = &flow.received else { return };
-    flow.figures.stamped = Some(flow.figures.samples);
+    // Figures that were saved say it already.
+    flow.figures.stamped.get_or_insert(flow.figures.samples);
     flow.figures.samples = flow.ledger.received;
     flow.figures.rate_per_s = received.goodput_bytes_per_s().unwrap_or(0.0) / load.size_bytes().max(1) as f64;
     // What the first messages meet is the queue that they fill.
@@ -29,7 +31,7 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
     if !flow.load.is_one_way() {
         return None;
     }
-    let of = |of: fn(&FlowRecord) -> Option<f64>| rounds.median(|measured| of(measured.flows.get(place)?));
+    let of = |of: &dyn Fn(&FlowRecord) -> Option<f64>| rounds.median(|measured| of(measured.flows.get(place)?));
     let received_per_s = rounds.median(|measured| {
         let received = measured.flows.get(place)?.received.as_ref()?;
         Some(received.goodput_bytes_per_s()? / flow.load.size_bytes().max(1) as f64)
@@ -48,12 +50,12 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
     let offered_per_s = if let Load::Offered { offered_per_s, .. } = flow.load { Some(offered_per_s) } else { None };
     Some(OneWayFigures {
         received_per_s,
-        sent_per_s: of(|flow| {
+        sent_per_s: of(&|flow| {
             let sent = flow.sent.as_ref().filter(|sent| sent.over_ns > 0)?;
             Some(sent.messages as f64 * 1e9 / sent.over_ns as f64)
         }),
-        goodput_bytes_per_s: of(|flow| flow.received.as_ref()?.goodput_bytes_per_s()),
-        warm_up_goodput_bytes_per_s: of(|flow| {
+        goodput_bytes_per_s: of(&|flow| flow.received.as_ref()?.goodput_bytes_per_s()),
+        warm_up_goodput_bytes_per_s: of(&|flow| {
             let received = flow.received.as_ref()?;
             let warm_up = received.interval_bytes.get(..usize::try_from(received.warm_up_intervals).ok()?)?;
             let over_ns = received.warm_up_intervals * received.interval_ns;
@@ -65,9 +67,10 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
         }),
         cpu_seconds_per_million: by_end(&|end, messages| Some(end.cpu_ns as f64 / 1e9 / messages * 1e6)),
         cpu_seconds_per_gb: by_end(&|end, messages| Some(end.cpu_ns as f64 / (messages * size_bytes))),
-        fairness: of(|flow| fairness(&flow.received.as_ref()?.connection_bytes)),
+        fairness: of(&|flow| fairness(&flow.received.as_ref()?.connection_bytes)),
         offered_per_s,
         delivered_per_s: received_per_s.filter(|_| offered_per_s.is_some()),
+        delivered_share: of(&|flow| knee::delivered_share(flow, offered_per_s?)),
         pacing: pacing(place, flow, rounds),
     })
 }

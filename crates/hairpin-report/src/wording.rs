@@ -127,7 +127,9 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
             format!(": {difference}; {rounds} are too few for an interval")
         }
         Verdict::CannotTell => format!(": no difference found ({difference})"),
-        verdict => format!(": {verdict} ({difference}). Ignore smaller differences in this run"),
+        verdict => {
+            format!(": {} ({difference}). Ignore smaller differences in this run", verdict.in_words(pair.figure))
+        }
     };
     format!("A/A: {name} measured twice{found}")
 }

@@ -121,7 +121,7 @@ fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
 mod tests {
     use super::*;
     use crate::fixture::links::over;
-    use crate::fixture::one_way::{counts, messages};
+    use crate::fixture::one_way_losses::{counts, messages};
     use crate::fixture::{Fixture, back_to_back};
 
     #[test]

@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn of_a_load_without_answers_the_lateness_says_whether_it_has_time() {
         let found = |pacing, lateness_ns: u64| {
-            let case = crate::fixture::one_way::offered(hairpin_model::arrivals::Arrivals::Fixed, pacing);
+            let case = crate::fixture::one_way_losses::offered(hairpin_model::arrivals::Arrivals::Fixed, pacing);
             let mut fixture = Fixture::new();
             for block in 0..6 {
                 fixture.round(&case, block, &paced(1_000_000, &[(lateness_ns, 1_100_000); 200]));

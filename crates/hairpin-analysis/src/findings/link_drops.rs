@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::{link, over};
-    use crate::fixture::one_way::{counts, interleaved, messages};
+    use crate::fixture::one_way_losses::{counts, interleaved, messages};
 
     /// A link whose stages dropped so many packets upwards, and damaged others.
     fn dropping(stages: &[(&str, u64, u64)]) -> LinkRecord {

@@ -223,7 +223,7 @@ mod tests {
             fixture.findings(CODE)[0].share
         };
         assert!((share(Case::ping_pong("udp")) - 0.12).abs() < 0.001);
-        assert!((share(crate::fixture::one_way::messages("udp")) - 0.06).abs() < 0.001);
+        assert!((share(crate::fixture::one_way_losses::messages("udp")) - 0.06).abs() < 0.001);
     }
 
     #[test]

@@ -126,7 +126,7 @@ fn even(case: &Case) -> Option<CounterExperiment> {
 mod tests {
     use super::*;
     use crate::fixture::apart;
-    use crate::fixture::one_way::{counts, interleaved, messages, offered};
+    use crate::fixture::one_way_losses::{counts, interleaved, messages, offered};
 
     fn found(case: &Case, lost: &[(&str, u64)], below_half: f64) -> Vec<Finding> {
         interleaved(&[(case, &counts(lost, below_half))]).findings(CARD.code)

@@ -129,7 +129,7 @@ mod tests {
     use hairpin_model::options::Options;
 
     use super::*;
-    use crate::fixture::one_way::{counts, interleaved, messages};
+    use crate::fixture::one_way_losses::{counts, interleaved, messages};
 
     fn with(options: &str) -> Case {
         messages("udp").with(|case| case.flow_mut().options = Options::parse(options).unwrap())

@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::{link, over};
-    use crate::fixture::one_way::{counts, interleaved, messages, offered};
+    use crate::fixture::one_way_losses::{counts, interleaved, messages, offered};
 
     fn found(case: &Case, lost: &[(&str, u64)]) -> Vec<Finding> {
         interleaved(&[(case, &counts(lost, 0.0))]).findings(CARD.code)

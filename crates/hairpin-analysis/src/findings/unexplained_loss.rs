@@ -128,7 +128,7 @@ mod tests {
     use hairpin_model::round::Measured;
 
     use crate::fixture::links::over;
-    use crate::fixture::one_way::{counts, interleaved, messages};
+    use crate::fixture::one_way_losses::{counts, interleaved, messages};
     use crate::fixture::{Fixture, granted};
 
     fn found(transport: &str, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {

@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_message_without_an_answer_is_no_round_trip() {
         let mut fixture = Fixture::new();
-        let tcp = apart(crate::fixture::one_way::messages("tcp"));
+        let tcp = apart(crate::fixture::one_way_losses::messages("tcp"));
         fixture.rounds_of(&tcp, &around(66_000));
         fixture.rounds_of(&spinning(&tcp), &around(8_000));
         assert_eq!(fixture.findings("wake-up-dominated"), []);

@@ -21,7 +21,7 @@ use hairpin_model::ladder;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 
-use crate::chains::chains;
+use crate::chains::{self, chains};
 use crate::charts::quantity::Quantity;
 use crate::charts::series::Looks;
 use crate::charts::{percentiles, ranking, rounds, series, svg};
@@ -97,6 +97,7 @@ fn view(run: &Run) -> Value {
         curves,
         no_curve => tied(&wording::no_curve(run)),
         courses,
+        chains_heading => chains::heading(&chains(run)),
         chains => chains(run).iter().map(chain).collect::<Value>(),
         findings => run.findings.iter().map(|finding| card(run, finding)).collect::<Value>(),
         tables => Serde(table::of(&groups)),

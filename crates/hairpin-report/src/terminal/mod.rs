@@ -146,12 +146,15 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     if comparisons.is_empty() {
         return;
     }
-    page.heading("One thing changed", "p50 of the second against the first, with its 95 % interval");
+    page.heading(
+        "One thing changed",
+        "the second against the first, with its 95 % interval: p50, or rate or goodput",
+    );
     for comparison in comparisons {
         let label = |id: &str| run.case(id).map_or_else(|| id.to_owned(), |case| case.label.clone());
         let verdict = match comparison.verdict {
-            Verdict::CannotTell => "no difference found".to_owned(),
-            verdict => verdict.to_string(),
+            Verdict::CannotTell => "no difference found",
+            verdict => verdict.in_words(comparison.figure),
         };
         let (one, other) = (label(&comparison.baseline), label(&comparison.candidate));
         let text = format!("{one} -> {other}: {verdict}, {}", quantities::change_figure(comparison.ratio));
@@ -167,7 +170,7 @@ fn neighbours(page: &mut Page, run: &Run) {
     if chains.is_empty() {
         return;
     }
-    page.heading("Who is faster at p50", chains::LEGEND);
+    page.heading(chains::heading(&chains), chains::LEGEND);
     let titles: Vec<String> = chains.iter().map(chains::Chain::title).collect();
     let widest = titles.iter().map(|title| title.chars().count()).max().unwrap_or(0);
     let beside = LABEL * (widest + 2) <= page.width();

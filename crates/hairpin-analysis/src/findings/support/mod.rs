@@ -159,7 +159,9 @@ const FEWEST_BLOCKS: u64 = 3;
 /// The change from one case to another, where the run compares them: by an interval, or by a factor that needs none.
 pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
     run.comparisons.iter().find_map(|comparison| {
-        let &Comparison { ratio, difference_ns, .. } = comparison;
+        let ratio = comparison.ratio;
+        // What is saved is told as a time.
+        let difference_ns = comparison.difference_ns?;
         let verdict = verdict(comparison)?;
         if comparison.baseline == from.id && comparison.candidate == to.id {
             return Some(Change { ratio, difference_ns, verdict });
