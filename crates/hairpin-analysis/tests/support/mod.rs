@@ -3,6 +3,7 @@
 
 pub mod links;
 pub mod one_way;
+pub mod one_way_losses;
 pub mod traces;
 
 use hairpin_analysis::statistics::interval::ALPHA;
