@@ -6,6 +6,7 @@
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
 use hairpin_model::flow::{Direction, Load};
+use hairpin_model::one_way::WHOLE;
 use hairpin_model::round::{Measured, RoundRecord};
 
 use crate::experiments::offered_load::at_rate;
@@ -20,8 +21,6 @@ const LOCAL_PER_S: [f64; 6] = [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3];
 const SHARES: [f64; 8] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0];
 /// Headers of a datagram, which the link carries too: IPv4 (RFC 791) and UDP (RFC 768), in bytes.
 const HEADER_BYTES: u64 = 28;
-/// What has arrived whole: at least this share of what was offered.
-pub const WHOLE: f64 = 0.99;
 /// The sweep ends where the rates around the knee are within this factor.
 const CLOSE: f64 = 1.2;
 

@@ -199,6 +199,18 @@ pub struct OneWayFigures {
     pub pacing: Option<PacingFigures>,
 }
 
+/// What has arrived whole: at least this share of what was offered.
+pub const WHOLE: f64 = 0.99;
+
+impl OneWayFigures {
+    /// Whether what was offered arrived, and in time; null where nothing was offered or measured.
+    #[must_use]
+    pub fn arrived_whole(&self) -> Option<bool> {
+        let delivered_per_s = self.delivered_per_s.and_then(Figure::finite)?;
+        Some(delivered_per_s >= WHOLE * self.offered_per_s?)
+    }
+}
+
 /// Goodput and CPU time over the time of a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

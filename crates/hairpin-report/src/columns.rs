@@ -2,6 +2,7 @@
 
 use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
+use hairpin_model::flow::Load;
 use hairpin_model::ladder::Kind;
 use hairpin_model::link::{LatenessNs, LinkSummary};
 use hairpin_model::quantities::{self, DASH};
@@ -43,6 +44,8 @@ pub(crate) enum Unit {
     Times,
     /// A part of a whole, 0 to 1.
     Share,
+    /// Bytes of a message or a write.
+    Bytes,
     /// None, or one that its name says.
     Plain,
 }
@@ -56,6 +59,8 @@ impl Unit {
             Self::ByteRate => quantities::byte_rate(value),
             Self::Times => quantities::factor(value),
             Self::Share => quantities::share(value),
+            // A size is a whole number of bytes.
+            Self::Bytes => quantities::exact_bytes(value as u64),
             Self::Plain => quantities::number(value),
         };
         value.map_or_else(|| DASH.to_owned(), shown)
@@ -70,7 +75,7 @@ impl Unit {
             Self::Rate => quantities::rate_bounds(low, high),
             Self::ByteRate => quantities::byte_rate_bounds(low, high),
             Self::Share => quantities::number_bounds(100.0 * value, 100.0 * low, 100.0 * high),
-            Self::Times | Self::Plain => quantities::number_bounds(value, low, high),
+            Self::Times | Self::Bytes | Self::Plain => quantities::number_bounds(value, low, high),
         })
     }
 }
@@ -153,6 +158,12 @@ const ALL: &[&[Column]] = &[
     &LATENESS,
     RATE,
     ONE_WAY,
+    &SYSTEM_CALLS,
+    &CONTEXT_SWITCHES,
+    &CPU_PER_MILLION,
+    &CPU_PER_GB,
+    PACING,
+    ONE_WAY_LOAD,
     LEDGER,
     CPU,
     EXCHANGE,
@@ -221,6 +232,26 @@ const RATE: &[Column] = &[
         .titled("first message", "first"),
 ];
 
+/// A figure of each end: its name with the end, and its titles.
+macro_rules! both_ends {
+    ($name:literal, $title:literal, $short:literal, $of:ident) => {
+        [
+            Column::of(
+                concat!($name, "_client"),
+                concat!($title, ", client"),
+                Value::Figure(Unit::Plain, |row| row.one_way()?.$of.client),
+            )
+            .titled(concat!($title, ", client"), concat!($short, " c")),
+            Column::of(
+                concat!($name, "_server"),
+                concat!($title, ", server"),
+                Value::Figure(Unit::Plain, |row| row.one_way()?.$of.server),
+            )
+            .titled(concat!($title, ", server"), concat!($short, " s")),
+        ]
+    };
+}
+
 /// Empty for a case with answers.
 const ONE_WAY: &[Column] = &[
     Column::of(
@@ -231,58 +262,26 @@ const ONE_WAY: &[Column] = &[
     .titled("messages received per second", "msg/s"),
     Column::of("sent_per_s", "messages sent per second", Value::Figure(Unit::Rate, |row| row.one_way()?.sent_per_s))
         .titled("messages sent per second", "sent/s"),
-    Column::number("offered_per_s", Unit::Rate, |row| row.one_way()?.offered_per_s).titled("offered", "offered"),
-    Column::of("delivered_per_s", "delivered", Value::Figure(Unit::Rate, |row| row.one_way()?.delivered_per_s)),
+    Column::number("offered_per_s", Unit::Rate, |row| row.one_way()?.offered_per_s).titled("offered", "offered/s"),
+    Column::of("delivered_per_s", "delivered", Value::Figure(Unit::Rate, |row| row.one_way()?.delivered_per_s))
+        .titled("delivered", "delivered/s"),
     Column::number("lost_share", Unit::Share, lost_share).titled("lost", "lost"),
     Column::of("fairness", "fairness", Value::Figure(Unit::Plain, |row| row.one_way()?.fairness)),
-    Column::of(
-        "system_calls_per_message_client",
-        "system calls per message, client",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.system_calls_per_message.client),
-    )
-    .titled("system calls per message, client", "calls c"),
-    Column::of(
-        "system_calls_per_message_server",
-        "system calls per message, server",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.system_calls_per_message.server),
-    )
-    .titled("system calls per message, server", "calls s"),
-    Column::of(
-        "context_switches_per_message_client",
-        "context switches per message, client",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.context_switches_per_message.client),
-    )
-    .titled("context switches per message, client", "switches c"),
-    Column::of(
-        "context_switches_per_message_server",
-        "context switches per message, server",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.context_switches_per_message.server),
-    )
-    .titled("context switches per message, server", "switches s"),
-    Column::of(
-        "cpu_seconds_per_million_client",
-        "CPU seconds per million messages, client",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_million.client),
-    )
-    .titled("CPU seconds per million messages, client", "CPU c"),
-    Column::of(
-        "cpu_seconds_per_million_server",
-        "CPU seconds per million messages, server",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_million.server),
-    )
-    .titled("CPU seconds per million messages, server", "CPU s"),
-    Column::of(
-        "cpu_seconds_per_gb_client",
-        "CPU seconds per GB, client",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_gb.client),
-    )
-    .titled("CPU seconds per GB, client", "CPU c"),
-    Column::of(
-        "cpu_seconds_per_gb_server",
-        "CPU seconds per GB, server",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_gb.server),
-    )
-    .titled("CPU seconds per GB, server", "CPU s"),
+];
+
+const SYSTEM_CALLS: [Column; 2] =
+    both_ends!("system_calls_per_message", "system calls per message", "calls", system_calls_per_message);
+const CONTEXT_SWITCHES: [Column; 2] = both_ends!(
+    "context_switches_per_message",
+    "context switches per message",
+    "switches",
+    context_switches_per_message
+);
+const CPU_PER_MILLION: [Column; 2] =
+    both_ends!("cpu_seconds_per_million", "CPU seconds per million messages", "CPU", cpu_seconds_per_million);
+const CPU_PER_GB: [Column; 2] = both_ends!("cpu_seconds_per_gb", "CPU seconds per GB", "CPU", cpu_seconds_per_gb);
+
+const PACING: &[Column] = &[
     Column::time("gap_p50_ns", "gap p50", |row| row.one_way()?.pacing?.gap_ns.p50),
     Column::time("gap_p99_ns", "gap p99", |row| row.one_way()?.pacing?.gap_ns.p99),
     Column::time("gap_p999_ns", "gap p99.9", |row| row.one_way()?.pacing?.gap_ns.p999),
@@ -291,7 +290,40 @@ const ONE_WAY: &[Column] = &[
         "gaps below half",
         Value::Figure(Unit::Share, |row| row.one_way()?.pacing?.share_below_half),
     )
-    .titled("gaps below half", "< half"),
+    .titled("gaps below half", "gaps < half"),
+    Column::number("nominal_gap_ns", Unit::Time, |row| Some(row.one_way()?.pacing?.nominal_ns))
+        .titled("nominal gap", "nominal"),
+];
+
+/// What was asked of a one-way load, and the beginning of a round, which other figures leave out.
+const ONE_WAY_LOAD: &[Column] = &[
+    Column::number("batch", Unit::Plain, |row| match row.case.flow().load {
+        Load::Messages { batch, .. } => Some(batch as f64),
+        _ => None,
+    }),
+    Column::number("write_size_bytes", Unit::Bytes, |row| match row.case.flow().load {
+        Load::Stream { write_size_bytes, .. } => Some(write_size_bytes as f64),
+        _ => None,
+    })
+    .titled("write", "write"),
+    Column::words("source", |row| match row.case.flow().load {
+        Load::Stream { source, .. } => source.to_string(),
+        _ => String::new(),
+    }),
+    Column::words("arrivals", |row| match row.case.flow().load {
+        Load::Offered { arrivals, .. } => arrivals.to_string(),
+        _ => String::new(),
+    }),
+    Column::words("pacing", |row| match row.case.flow().load {
+        Load::Offered { pacing, .. } => pacing.to_string(),
+        _ => String::new(),
+    }),
+    Column::of(
+        "warm_up_goodput_bytes_per_s",
+        "goodput of the omitted beginning",
+        Value::Figure(Unit::ByteRate, |row| row.one_way()?.warm_up_goodput_bytes_per_s),
+    )
+    .titled("goodput of the omitted beginning", "omitted"),
 ];
 
 /// The share of what was sent that did not arrive; null of a case with answers.

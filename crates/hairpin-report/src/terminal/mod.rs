@@ -8,6 +8,7 @@ mod brief;
 mod changes;
 mod claims;
 mod look;
+mod one_way;
 mod page;
 mod tables;
 mod time_sequence;

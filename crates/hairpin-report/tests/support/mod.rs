@@ -5,6 +5,7 @@
 
 pub mod bulk;
 pub mod links;
+pub mod one_way;
 pub mod small_writes;
 
 use std::collections::BTreeMap;
@@ -204,13 +205,14 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         service_ns: None,
         lateness_ns: None,
         rate_per_s: Some(around(1e9 / (p50 * 1.06), 0.02)),
-        goodput_bytes_per_s: None,
         setup_ns: Some(around(21_000.0 + p50 * 2.3 * generator.near_one(0.2), 0.08)),
         first_message_ns: Some(around(p50 * 3.1 * generator.near_one(0.3) + 9000.0, 0.11)),
         ledger: Ledger { sent: samples, received: samples, ..Ledger::default() },
         curve,
         modes: Vec::new(),
         exchanges: None,
+        one_way: None,
+        over_time: None,
     };
     let spins = case.ends.waiting == Waiting::Spin;
     let end = |role: End, cpu_seconds: f64| EndSummary {

@@ -1,0 +1,197 @@
+//! One-way loads as tables and pictures show them: cases of one series differ in one quantity only, which has a column or an
+//! axis; what all cases share stands above them.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::flow::{Direction, Load};
+use hairpin_model::ladder::{self, Kind};
+use hairpin_model::one_way::PacingFigures;
+use hairpin_model::quantities::{self, exact_bytes};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+/// What all cases of a table share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    direction: Option<Direction>,
+    size_bytes: Option<u64>,
+    /// Further words of their names.
+    words: Vec<String>,
+}
+
+impl Shared {
+    /// That of some cases; nothing of cases with answers.
+    pub(crate) fn of<'r>(rows: impl Iterator<Item = &'r CaseSummary>) -> Self {
+        let rows: Vec<&CaseSummary> = rows.filter(|row| row.case.flow().load.is_one_way()).collect();
+        let Some(first) = rows.first() else { return Self::default() };
+        let flow = first.case.flow();
+        let size_bytes = flow.load.size_bytes();
+        let mut words = further_words(first);
+        words.retain(|word| rows.iter().all(|row| further_words(row).contains(word)));
+        Self {
+            direction: Some(flow.direction)
+                .filter(|direction| rows.iter().all(|row| row.case.flow().direction == *direction)),
+            size_bytes: Some(size_bytes)
+                .filter(|size| rows.iter().all(|row| row.case.flow().load.size_bytes() == *size)),
+            words,
+        }
+    }
+
+    /// `64 B, client to server, 8 connections`; empty where they share nothing.
+    pub(crate) fn in_words(&self) -> String {
+        let size = self.size_bytes.map(exact_bytes);
+        let direction = self.direction.map(|direction| way(direction).to_owned());
+        size.into_iter().chain(direction).chain(self.words.iter().cloned()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether sizes differ.
+    pub(crate) fn sizes_differ(&self) -> bool {
+        self.size_bytes.is_none()
+    }
+
+    /// The words of the series that a case belongs to, the transport first: those that are neither shared nor those of the
+    /// quantity that is varied.
+    pub(crate) fn series(&self, row: &CaseSummary) -> Vec<String> {
+        let flow = row.case.flow();
+        let mut words = vec![flow.transport.clone()];
+        if self.direction.is_none() {
+            words.push(flow.direction.to_string());
+        }
+        if self.sizes_differ() && Kind::of(&row.case) != Kind::Streams {
+            words.push(exact_bytes(flow.load.size_bytes()));
+        }
+        words.extend(further_words(row).into_iter().filter(|word| !self.words.contains(word)));
+        words
+    }
+
+    /// The words of a case in a list: those of its series, and what is varied.
+    pub(crate) fn row_words(&self, row: &CaseSummary) -> Vec<String> {
+        if !row.case.flow().load.is_one_way() {
+            return ladder::row_words(row);
+        }
+        let mut words = self.series(row);
+        words.extend(match &row.case.flow().load {
+            Load::Messages { batch, .. } => Some(format!("batch {batch}")),
+            Load::Stream { .. } if self.sizes_differ() => Some(exact_bytes(row.case.flow().load.size_bytes())),
+            Load::Offered { offered_per_s, .. } => Some(quantities::rate(*offered_per_s)),
+            _ => None,
+        });
+        words
+    }
+}
+
+/// The way of messages as people say it.
+fn way(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Up => "client to server",
+        Direction::Down => "server to client",
+        Direction::RoundTrip => "both ways",
+    }
+}
+
+/// The words of a case beyond its transport, its direction, its size and what is varied.
+fn further_words(row: &CaseSummary) -> Vec<String> {
+    let flow = row.case.flow();
+    let own = [
+        format!("{} {}", flow.direction, exact_bytes(flow.load.size_bytes())),
+        format!("batch {}", flow.load.batch()),
+        flow.load.rate_per_s().map_or_else(String::new, |per_s| format!("{per_s}/s")),
+    ];
+    let mut words = row.case.without_link().details();
+    words.retain(|word| !own.contains(word));
+    words
+}
+
+/// The quantity that is varied in a series: messages of a call, messages offered a second, else bytes of a write.
+pub(crate) fn varied(row: &CaseSummary) -> f64 {
+    match &row.case.flow().load {
+        Load::Messages { batch, .. } => *batch as f64,
+        Load::Offered { offered_per_s, .. } => *offered_per_s,
+        load => load.size_bytes() as f64,
+    }
+}
+
+/// Cases of a series, in the order of what is varied.
+pub(crate) struct Series<'r> {
+    /// Its words, the transport first.
+    pub(crate) words: Vec<String>,
+    /// Its cases.
+    pub(crate) rows: Vec<&'r CaseSummary>,
+}
+
+/// The series of some cases, in the order of their first ones.
+pub(crate) fn series<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>, shared: &Shared) -> Vec<Series<'r>> {
+    let mut all: Vec<Series<'r>> = Vec::new();
+    for row in rows {
+        let words = shared.series(row);
+        match all.iter_mut().find(|series| series.words == words) {
+            Some(series) => series.rows.push(row),
+            None => all.push(Series { words, rows: vec![row] }),
+        }
+    }
+    for series in &mut all {
+        series.rows.sort_by(|a, b| varied(a).total_cmp(&varied(b)));
+    }
+    all
+}
+
+/// The case of a series with the greatest offered load that arrived whole, below any that did not; null where none or all did.
+pub(crate) fn knee<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
+    let whole = |row: &CaseSummary| row.one_way()?.arrived_whole();
+    let lost = rows.iter().position(|row| whole(row) == Some(false))?;
+    rows[..lost].iter().rev().find(|row| whole(row) == Some(true)).copied()
+}
+
+/// How the senders of offered loads kept to their times, a line for each method, and for each series with rates whose median gap was
+/// not kept how many these are:
+/// `sleep+spin: median gap 0.998-1.00x nominal, p99 gap 1.02-1.38x; not kept at 2 rates of udp from 256 k/s on`.
+pub(crate) fn pacing(run: &Run) -> Vec<String> {
+    let mut methods: BTreeMap<String, Vec<(&CaseSummary, PacingFigures)>> = BTreeMap::new();
+    for row in &run.cases {
+        if let Some(pacing) = row.one_way().and_then(|figures| figures.pacing) {
+            methods.entry(pacing.method.to_string()).or_default().push((row, pacing));
+        }
+    }
+    let shared = Shared::of(run.cases.iter());
+    methods.into_iter().filter_map(|(method, rows)| Some(format!("{method}: {}", kept(rows, &shared)?))).collect()
+}
+
+fn kept(rows: Vec<(&CaseSummary, PacingFigures)>, shared: &Shared) -> Option<String> {
+    /// A median gap further from its nominal than this was not kept.
+    const KEPT: f64 = 0.1;
+    let median = |pacing: &PacingFigures| ratio(pacing, pacing.gap_ns.p50?.finite()?);
+    let p99 = |pacing: &PacingFigures| ratio(pacing, pacing.gap_ns.p99?.finite()?);
+    let is_kept = |pacing: &PacingFigures| median(pacing).is_none_or(|ratio| (ratio - 1.0).abs() <= KEPT);
+    let (kept, missed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, pacing)| is_kept(pacing));
+    let gaps = [
+        range(kept.iter().filter_map(|(_, pacing)| median(pacing)))
+            .map(|range| format!("median gap {range} nominal")),
+        range(kept.iter().filter_map(|(_, pacing)| p99(pacing))).map(|range| format!("p99 gap {range}")),
+    ];
+    let gaps = gaps.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let missed = series(missed.into_iter().map(|(row, _)| row), shared).into_iter().map(|series| {
+        let from = series.rows.first().map_or(0.0, |row| varied(row));
+        let rates = quantities::counted(series.rows.len() as u64, "rate");
+        format!("{rates} of {} from {} on", series.words.join(" "), quantities::rate(from))
+    });
+    let missed: Vec<String> = missed.collect();
+    let missed =
+        if missed.is_empty() { String::new() } else { format!("median gap not kept at {}", missed.join(" and ")) };
+    let parts: Vec<String> = [gaps, missed].into_iter().filter(|part| !part.is_empty()).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+fn ratio(pacing: &PacingFigures, gap_ns: f64) -> Option<f64> {
+    let ratio = gap_ns / pacing.nominal_ns;
+    ratio.is_finite().then_some(ratio)
+}
+
+/// `1.00-1.38x`, or `1.00x` where all are alike.
+fn range(values: impl Iterator<Item = f64>) -> Option<String> {
+    let (low, high) = values.fold(None, |so_far: Option<(f64, f64)>, value| {
+        let (low, high) = so_far.unwrap_or((value, value));
+        Some((low.min(value), high.max(value)))
+    })?;
+    let (low, high) = (quantities::factor(low), quantities::factor(high));
+    Some(if low == high { high } else { format!("{}-{high}", low.trim_end_matches('x')) })
+}
