@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::flow::{Direction, Load};
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::names::distinct;
 use hairpin_model::one_way::PacingFigures;
 use hairpin_model::quantities::{self, exact_bytes};
 use hairpin_model::run::Run;
@@ -133,6 +134,50 @@ pub(crate) fn series<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>, shared
         series.rows.sort_by(|a, b| varied(a).total_cmp(&varied(b)));
     }
     all
+}
+
+/// The cases of a kind, by how the ends wait, where they are and what is between them.
+pub(crate) struct Blocks<'r> {
+    pub(crate) kind: Kind,
+    /// What all share.
+    pub(crate) shared: Shared,
+    pub(crate) all: Vec<Stand<'r>>,
+}
+
+/// The series of one way of waiting, one placement and one path.
+pub(crate) struct Stand<'r> {
+    /// `two CPUs, blocking`.
+    pub(crate) title: String,
+    pub(crate) series: Vec<Series<'r>>,
+}
+
+impl<'r> Blocks<'r> {
+    /// Those of the groups of that kind.
+    pub(crate) fn of(kind: Kind, groups: &[Group<'r>], with_replicates: bool) -> Self {
+        let groups: Vec<&Group<'r>> = groups.iter().filter(|group| group.kind == kind).collect();
+        let is_shown = |row: &&CaseSummary| with_replicates || row.case.replicate == 0;
+        let rows = |group: &Group<'r>| group.rows.iter().copied().filter(is_shown).collect::<Vec<_>>();
+        let shared = Shared::of(groups.iter().flat_map(|group| rows(group)));
+        let stand = |group: &&Group<'r>| {
+            let ends = format!("{}, {}", group.placement.in_words(), group.waiting.in_words());
+            let title = [Some(ends), group.path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+            Stand { title, series: series(rows(group), &shared) }
+        };
+        let all = groups.iter().map(stand).filter(|stand| !stand.series.is_empty()).collect();
+        Self { kind, shared, all }
+    }
+
+    /// All cases, in the order of the series.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &'r CaseSummary> {
+        self.all.iter().flat_map(|stand| &stand.series).flat_map(|series| &series.rows).copied()
+    }
+
+    /// The values of what is varied, rising.
+    pub(crate) fn varied(&self) -> Vec<f64> {
+        let mut values = distinct(self.rows().map(|row| varied(row).to_bits()));
+        values.sort_by(|a, b| f64::from_bits(*a).total_cmp(&f64::from_bits(*b)));
+        values.into_iter().map(f64::from_bits).collect()
+    }
 }
 
 /// The case of a series with the greatest offered load that arrived whole, below any that did not; null where none or all did.

@@ -2,14 +2,13 @@
 //! message rates are many, batches stand beside each other.
 
 use hairpin_model::ladder::{Group, Kind};
-use hairpin_model::names::distinct;
 use hairpin_model::quantities::DASH;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::page::{BAD, DIM, PLAIN, Page};
 use super::tables::{Block, GAP, Shown, fitting, interval, lines_of, value, width_of};
-use crate::one_way::{self, Series, Shared, series, varied};
+use crate::one_way::{self, Blocks, Stand, varied};
 
 /// How much is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -195,11 +194,11 @@ const MANY: usize = 24;
 pub(super) fn tables(page: &mut Page, run: &Run, groups: &[Group<'_>], extent: Extent) {
     for sheet in SHEETS.iter().filter(|sheet| sheet.extents.contains(&extent)) {
         let table = Table::of(sheet.kind, groups, extent);
-        if table.blocks.is_empty() {
+        if table.blocks.all.is_empty() {
             continue;
         }
-        if extent != Extent::All && sheet.kind == Kind::Messages && table.rows().count() > MANY {
-            let batches = table.varied();
+        if extent != Extent::All && sheet.kind == Kind::Messages && table.blocks.rows().count() > MANY {
+            let batches = table.blocks.varied();
             if batches.len() > 1 {
                 table.beside(page, &batches);
                 continue;
@@ -213,63 +212,41 @@ pub(super) fn tables(page: &mut Page, run: &Run, groups: &[Group<'_>], extent: E
     }
 }
 
-/// The cases of a kind, by how the ends wait and where they are.
+/// The cases of a kind and what all of them share, in words.
 struct Table<'r> {
-    kind: Kind,
-    /// What all share, in words.
+    blocks: Blocks<'r>,
     shared: String,
-    blocks: Vec<(String, Vec<Series<'r>>)>,
 }
 
 impl<'r> Table<'r> {
     fn of(kind: Kind, groups: &[Group<'r>], extent: Extent) -> Self {
-        let groups: Vec<&Group<'r>> = groups.iter().filter(|group| group.kind == kind).collect();
-        let is_shown = |row: &&CaseSummary| extent == Extent::All || row.case.replicate == 0;
-        let rows = |group: &Group<'r>| group.rows.iter().copied().filter(is_shown).collect::<Vec<_>>();
-        let shared = Shared::of(groups.iter().flat_map(|group| rows(group)));
-        let title = |group: &Group<'r>| {
-            let ends = format!("{}, {}", group.placement.in_words(), group.waiting.in_words());
-            [Some(ends), group.path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ")
-        };
-        let mut blocks: Vec<(String, Vec<Series<'r>>)> =
-            groups.iter().map(|group| (title(group), series(rows(group), &shared))).collect();
-        let mut words = vec![shared.in_words()];
-        if let [(title, _)] = blocks.as_mut_slice() {
-            words.push(std::mem::take(title));
+        let mut blocks = Blocks::of(kind, groups, extent == Extent::All);
+        let mut words = vec![blocks.shared.in_words()];
+        if let [block] = blocks.all.as_mut_slice() {
+            words.push(std::mem::take(&mut block.title));
         }
         words.retain(|word| !word.is_empty());
-        Self { kind, shared: words.join(", "), blocks }
-    }
-
-    fn rows(&self) -> impl Iterator<Item = &'r CaseSummary> {
-        self.blocks.iter().flat_map(|(_, all)| all).flat_map(|series| &series.rows).copied()
-    }
-
-    /// The values of what is varied, rising.
-    fn varied(&self) -> Vec<f64> {
-        let mut values = distinct(self.rows().map(|row| varied(row).to_bits()));
-        values.sort_by(|a, b| f64::from_bits(*a).total_cmp(&f64::from_bits(*b)));
-        values.into_iter().map(f64::from_bits).collect()
+        Self { blocks, shared: words.join(", ") }
     }
 
     /// A row a case.
     fn show(&self, page: &mut Page, sheet: &Sheet) {
         let texts = |row: &CaseSummary| sheet.columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();
-        let cells: Vec<Vec<String>> = self.rows().map(texts).collect();
+        let cells: Vec<Vec<String>> = self.blocks.rows().map(texts).collect();
         let rooms: Vec<usize> = [NAME, usize::MAX].map(|room| self.widest_name(room)).to_vec();
         let mut chosen = fitting(sheet.columns, &cells, page.width().saturating_sub(rooms[0]));
         // What is the same everywhere stands above.
-        chosen.retain(|column| sheet.columns[*column].name != "write_size_bytes" || self.varied().len() > 1);
-        chosen.retain(|column| sheet.columns[*column].name != "batch" || self.varied() != [1.0]);
+        chosen.retain(|column| sheet.columns[*column].name != "write_size_bytes" || self.blocks.varied().len() > 1);
+        chosen.retain(|column| sheet.columns[*column].name != "batch" || self.blocks.varied() != [1.0]);
         let taken: usize = chosen.iter().map(|column| GAP + width_of(sheet.columns, &cells, *column)).sum();
         let room = page.width().saturating_sub(taken).max(NAME);
-        page.heading(&format!("{}{}", self.kind.title(), sheet.title), &self.shared);
+        page.heading(&format!("{}{}", self.blocks.kind.title(), sheet.title), &self.shared);
         page.paragraph(0, DIM, &legend(sheet.columns, &chosen));
         let mut block = Block::new(chosen.iter().map(|column| sheet.columns[*column].title().to_owned()));
         let mut cells = cells.iter();
-        for (title, all) in &self.blocks {
+        for Stand { title, series } in &self.blocks.all {
             block.title(title);
-            for series in all {
+            for series in series {
                 for (place, row) in series.rows.iter().enumerate() {
                     let words: &[String] = if place == 0 { &series.words } else { &[] };
                     let texts = cells.next().into_iter();
@@ -284,12 +261,12 @@ impl<'r> Table<'r> {
     /// A row a series; beside each other for each batch the rate, the latency and, where there is room, what was lost.
     fn beside(&self, page: &mut Page, batches: &[f64]) {
         const COLUMNS: [Shown; 3] = [value("received_per_s", 0), value("latency_p50_ns", 0), value("lost_share", 1)];
-        page.heading(self.kind.title(), &self.shared);
+        page.heading(self.blocks.kind.title(), &self.shared);
         page.paragraph(0, DIM, "messages/s by messages per call (batch); p50: one-way latency");
         let name = self.widest_name(NAME);
         let room = page.width().saturating_sub(name);
         let (wide, narrow) = (FIGURES.iter().sum::<usize>(), FIGURES[..2].iter().sum::<usize>());
-        let has_losses = self.rows().any(|row| COLUMNS[2].text(row) != DASH);
+        let has_losses = self.blocks.rows().any(|row| COLUMNS[2].text(row) != DASH);
         let columns = if has_losses && batches.len() * wide <= room { 3 } else { 2 };
         let at_once = (room / if columns == 3 { wide } else { narrow }).max(1);
         for some in batches.chunks(at_once) {
@@ -298,9 +275,9 @@ impl<'r> Table<'r> {
                 titles.into_iter().take(columns)
             });
             let mut block = Block::new(titles);
-            for (title, all) in &self.blocks {
+            for Stand { title, series } in &self.blocks.all {
                 block.title(title);
-                for series in all {
+                for series in series {
                     let of = |batch: &f64| series.rows.iter().find(|row| varied(row) == *batch).copied();
                     let cases: Vec<Option<&CaseSummary>> = some.iter().map(of).collect();
                     let Some(any) = cases.iter().flatten().find(|row| !row.valid).or(cases.iter().flatten().next())
@@ -320,7 +297,7 @@ impl<'r> Table<'r> {
     }
 
     fn widest_name(&self, room: usize) -> usize {
-        let all = self.blocks.iter().flat_map(|(_, all)| all);
+        let all = self.blocks.all.iter().flat_map(|stand| &stand.series);
         let lines = all.flat_map(|series| series.rows.first().map(|row| lines_of(row, &series.words, room)));
         lines.flatten().map(|line| line.chars().count()).max().unwrap_or(0)
     }
