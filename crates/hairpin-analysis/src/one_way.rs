@@ -181,6 +181,8 @@ impl<'m> Line<'m> {
         let place = line.at_ns.partition_point(|end_ns| *end_ns <= at_ns);
         let (until_ns, cpu_ns) = (*line.at_ns.get(place)?, *line.cpu_ns.get(place)?);
         let from_ns = place.checked_sub(1).and_then(|before| line.at_ns.get(before)).copied().unwrap_or(0);
+        // After the last arrival an end waits for the other, which is no part of the course.
+        let until_ns = until_ns.min((self.lasts_ns + self.interval_ns).saturating_sub(self.measured_from_ns));
         (until_ns > from_ns).then(|| (cpu_ns as f64 / (until_ns - from_ns) as f64).min(1.0))
     }
 }

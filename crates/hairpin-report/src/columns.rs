@@ -70,11 +70,19 @@ impl Unit {
     pub(crate) fn bounds(self, figure: Option<Figure>) -> Option<String> {
         let value = figure.and_then(Figure::finite)?;
         let (low, high) = figure.and_then(Figure::interval)?;
+        // Of bounds below what is told of a number nothing is left.
+        if matches!(self, Self::Plain) && (0.0..0.0005).contains(&low) && (0.0..0.0005).contains(&high) {
+            return None;
+        }
         Some(match self {
             Self::Time => quantities::bounds(value, low, high),
             Self::Rate => quantities::rate_bounds(low, high),
             Self::ByteRate => quantities::byte_rate_bounds(low, high),
-            Self::Share => quantities::number_bounds(100.0 * value, 100.0 * low, 100.0 * high),
+            // No share lies beyond these, whatever an estimate of its interval says.
+            Self::Share => {
+                let percent = |share: f64| quantities::share(share.clamp(0.0, 1.0)).trim_end_matches(" %").to_owned();
+                format!("{}-{}", percent(low), percent(high))
+            }
             Self::Times | Self::Bytes | Self::Plain => quantities::number_bounds(value, low, high),
         })
     }
@@ -256,12 +264,12 @@ macro_rules! both_ends {
 const ONE_WAY: &[Column] = &[
     Column::of(
         "received_per_s",
-        "messages received per second",
+        "received per second",
         Value::Figure(Unit::Rate, |row| row.one_way()?.received_per_s),
     )
-    .titled("messages received per second", "msg/s"),
-    Column::of("sent_per_s", "messages sent per second", Value::Figure(Unit::Rate, |row| row.one_way()?.sent_per_s))
-        .titled("messages sent per second", "sent/s"),
+    .titled("received per second", "msg/s"),
+    Column::of("sent_per_s", "sent per second", Value::Figure(Unit::Rate, |row| row.one_way()?.sent_per_s))
+        .titled("sent per second", "sent/s"),
     Column::number("offered_per_s", Unit::Rate, |row| row.one_way()?.offered_per_s).titled("offered", "offered/s"),
     Column::of("delivered_per_s", "delivered", Value::Figure(Unit::Rate, |row| row.one_way()?.delivered_per_s))
         .titled("delivered", "delivered/s"),
@@ -270,16 +278,16 @@ const ONE_WAY: &[Column] = &[
 ];
 
 const SYSTEM_CALLS: [Column; 2] =
-    both_ends!("system_calls_per_message", "system calls per message", "calls", system_calls_per_message);
+    both_ends!("system_calls_per_message", "calls per message", "calls", system_calls_per_message);
 const CONTEXT_SWITCHES: [Column; 2] = both_ends!(
     "context_switches_per_message",
-    "context switches per message",
+    "switches per message",
     "switches",
     context_switches_per_message
 );
 const CPU_PER_MILLION: [Column; 2] =
-    both_ends!("cpu_seconds_per_million", "CPU seconds per million messages", "CPU", cpu_seconds_per_million);
-const CPU_PER_GB: [Column; 2] = both_ends!("cpu_seconds_per_gb", "CPU seconds per GB", "CPU", cpu_seconds_per_gb);
+    both_ends!("cpu_seconds_per_million", "CPU s per million", "CPU", cpu_seconds_per_million);
+const CPU_PER_GB: [Column; 2] = both_ends!("cpu_seconds_per_gb", "CPU s per GB", "CPU", cpu_seconds_per_gb);
 
 const PACING: &[Column] = &[
     Column::time("gap_p50_ns", "gap p50", |row| row.one_way()?.pacing?.gap_ns.p50),

@@ -35,7 +35,7 @@ impl Looks {
 
 /// Looks by [`ladder::row_name`]. Up to eight names get a colour each. Beyond that kin share a colour and differ by
 /// dash: `unix-stream` and `unix-datagram`, `tcp` and `tcp6`; and where kin are too many, colours simply go round. Cases of one
-/// series of one-way loads are kin whatever their number.
+/// series of one-way loads share the colour that the series has on its own charts, whatever their number.
 pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
     let shared = Shared::of(run.cases.iter());
     let is_one_way = run.cases.iter().any(|row| row.case.flow().load.is_one_way());
@@ -59,8 +59,12 @@ pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
     }
     let kin_suffice = members.len() <= COLOURS && members.iter().all(|(_, count)| *count <= DASHES);
     let looks = |(place, (name, _)): (usize, (String, String))| {
+        if is_one_way {
+            let Looks { colour, dash } = by_kin[place];
+            return (name, Looks { colour: colour % COLOURS, dash: dash % DASHES });
+        }
         let each = Looks::numbered(place);
-        (name, if (is_one_way || by_kin.len() > COLOURS) && kin_suffice { by_kin[place] } else { each })
+        (name, if by_kin.len() > COLOURS && kin_suffice { by_kin[place] } else { each })
     };
     names.into_iter().enumerate().map(looks).collect()
 }

@@ -133,7 +133,10 @@ pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
             Kind::Streams => STREAMS,
             Kind::Offered => OFFERED,
         };
-        let columns: Vec<&Column> = names.iter().map(|name| columns::named(name)).collect();
+        let cases = || groups.iter().filter(|group| group.kind == kind).flat_map(|group| &group.rows);
+        let is_optional = !matches!(kind, Kind::RoundTrips | Kind::Exchanges);
+        let is_shown = |column: &&Column| !is_optional || cases().any(|row| column.number_of(row).is_some());
+        let columns: Vec<&Column> = names.iter().map(|name| columns::named(name)).filter(is_shown).collect();
         let rows: Vec<Row> = groups
             .iter()
             .filter(|group| group.kind == kind)
@@ -181,7 +184,9 @@ pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<Summ
 
 fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     let case = &row.case;
-    let mut words = shared.row_words(row);
+    let is_one_way = case.flow().load.is_one_way();
+    // What is varied has a column.
+    let mut words = if is_one_way { shared.series(row) } else { ladder::row_words(row) };
     let name = words.remove(0);
     if let Some(exchange) = case.flow().load.exchange() {
         words.insert(0, format!("{} {}", case.flow().transport, ladder::request(case, exchange)));
