@@ -38,7 +38,7 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
     let by_end = |per: &dyn Fn(&EndReport, f64) -> Option<f64>| {
         let figure = |role| {
             rounds.median(|measured| {
-                let end = measured.ends.iter().find(|end| end.role == role)?;
+                let end = end(measured, place, role)?;
                 let messages = messages(measured.flows.get(place)?, flow, role) as f64;
                 if messages > 0.0 { per(end, messages) } else { None }
             })
@@ -72,6 +72,16 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
     })
 }
 
+/// The end in that role of the flow at that place.
+fn end(measured: &Measured, place: usize, role: End) -> Option<&EndReport> {
+    measured.ends.iter().find(|end| end.flow == place && end.role == role)
+}
+
+/// Bytes received a second of all flows of a round together; `None` where one received nothing that can be timed.
+pub(crate) fn goodput(measured: &Measured) -> Option<f64> {
+    measured.flows.iter().map(|flow| flow.received.as_ref()?.goodput_bytes_per_s()).sum()
+}
+
 /// Messages that an end sent or received after the warm-up.
 fn messages(record: &FlowRecord, flow: &Flow, role: End) -> u64 {
     let sends = (flow.direction == Direction::Up) == (role == End::Client);
@@ -86,7 +96,7 @@ fn messages(record: &FlowRecord, flow: &Flow, role: End) -> u64 {
 fn system_calls(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> BothEnds {
     let figure = |role| {
         rounds.median(|measured: &Measured| {
-            let end = measured.ends.iter().find(|end| end.role == role)?;
+            let end = end(measured, place, role)?;
             let measured = messages(measured.flows.get(place)?, flow, role);
             let messages = measured + end.warm_up_messages?;
             (messages > 0).then_some(end.system_calls? as f64 / messages as f64)
@@ -158,7 +168,7 @@ impl<'m> Line<'m> {
         let received = measured.flows.get(place)?.received.as_ref()?;
         // The last interval is not over.
         let whole = received.interval_bytes.len().checked_sub(1)?;
-        let end = |role| measured.ends.iter().find(|end| end.role == role);
+        let end = |role| end(measured, place, role);
         Some(Self {
             interval_ns: received.interval_ns,
             bytes: &received.interval_bytes[..whole],

@@ -58,6 +58,7 @@ pub(crate) fn summary(
         state: (states.count() > 0).then_some(StateShare { index: over_rounds.state, share: over_rounds.share }),
         other_states: others.collect(),
         flows: flows.collect(),
+        goodput_of_all_bytes_per_s: over_rounds.median(one_way::goodput).filter(|_| case.flows.len() > 1),
         ends: ends(case, &measured),
         valid: why_invalid.is_empty(),
         why_invalid,
@@ -125,7 +126,7 @@ fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> Rou
         max_ns: latency.max,
         rate_per_s: flow.figures.rate_per_s,
         lost: flow.ledger.sent.saturating_sub(flow.ledger.received),
-        goodput_bytes_per_s: flow.received.as_ref().and_then(|received| received.goodput_bytes_per_s()),
+        goodput_bytes_per_s: one_way::goodput(measured),
     }
 }
 

@@ -26,6 +26,7 @@ use crate::control::Control;
 use crate::ends::client::{Client, ClientEnd, OneWayEnd};
 use crate::ends::start::Server;
 use crate::ends::{Host, opening};
+use crate::joins::Joins;
 use crate::keep_awake;
 use crate::links::LinkEnd;
 use crate::links::namespace;
@@ -55,6 +56,8 @@ pub struct Engine {
     pub traces: Traces,
     /// The run folder, where rounds over a link are to keep the relay's log; `None` keeps none.
     pub link_logs: Option<Folder>,
+    /// Rounds here are one flow of several; `None` of whole rounds.
+    pub joins: Option<Joins>,
 }
 
 impl Engine {
@@ -72,6 +75,7 @@ impl Engine {
             stop,
             traces: Traces::default(),
             link_logs: None,
+            joins: None,
         })
     }
 
@@ -120,9 +124,19 @@ impl Engine {
     }
 
     fn run_with(&self, number: u32, order: &RoundOrder, serve: impl Serve) -> Finished {
+        self.record(number, order, || attempt(self, number, order, serve))
+    }
+
+    /// What comes of a round that is run by `attempt`.
+    pub(crate) fn record(
+        &self,
+        number: u32,
+        order: &RoundOrder,
+        attempt: impl FnOnce() -> Result<Done, Failure>,
+    ) -> Finished {
         self.wait_until(order.not_before_ns);
         let started_ns = self.elapsed_ns();
-        let attempt = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(self, number, order, serve)));
+        let attempt = std::panic::catch_unwind(AssertUnwindSafe(attempt));
         let attempt = attempt.unwrap_or_else(|_| Err(panicked()));
         // Freed again: what happens between rounds must not wait for the CPU of one end.
         let freed = place(None, &self.cpus.allowed).map_err(|error| opening::unplaced(None, &error));
@@ -160,34 +174,78 @@ trait Serve: FnOnce(&Host) -> Result<Server, Failure> {}
 impl<F: FnOnce(&Host) -> Result<Server, Failure>> Serve for F {}
 
 /// A round that ran.
-struct Done {
-    measured: Measured,
-    /// None of a flow that goes one way.
-    samples: Option<Samples>,
-    trace: Option<Traced>,
+pub(crate) struct Done {
+    pub(crate) measured: Measured,
+    /// None of a flow whose messages carry no times.
+    pub(crate) samples: Option<Samples>,
+    pub(crate) trace: Option<Traced>,
 }
 
 /// A trace, and its packets as a pcapng file where they were captured.
-type Traced = (RoundTrace, Option<Vec<u8>>);
+pub(crate) type Traced = (RoundTrace, Option<Vec<u8>>);
 
 /// One round: fresh ends, a fresh connection, then the client's load.
 fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) -> Result<Done, Failure> {
     let transport = opening::transport(&order.case.flow().transport)?;
     let card = transport.card();
-    let awake = match order.case.ends.cpu_idle {
-        CpuIdle::Deep => None,
-        CpuIdle::Shallow => Some(keep_awake::keep_awake().map_err(|error| not_awake(&error))?),
-    };
-    // The link and the server start before this thread is pinned: they inherit where they may run.
-    let mut link = Link::open(&engine.link_setup(), number, order, &card)?;
-    let own = OwnNamespace::open(&order.case)?;
-    let own_path = own.as_ref().map(OwnNamespace::path);
-    let namespace_of =
-        |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned()).or_else(|| own_path.clone());
-    let (client, server) = (namespace_of(Link::client_namespace), namespace_of(Link::server_namespace));
-    if !order.case.sysctls.is_empty() {
-        [&client, &server].into_iter().flatten().try_for_each(|path: &PathBuf| namespace::set(order, path))?;
+    if order.case.flows.len() > 1 {
+        return Err(Failure {
+            cause: format!("a round of {} flows needs a process for each", order.case.flows.len()),
+            hint: "run it apart".to_owned(),
+        });
     }
+    if let Some(joins) = &engine.joins {
+        let namespaces = [joins.client.clone(), joins.server.clone()];
+        return one_flow(engine, order, (transport, &card), &mut None, namespaces, serve);
+    }
+    let mut path = Prepared::open(engine, number, order)?;
+    let namespaces = path.namespaces.clone();
+    one_flow(engine, order, (transport, &card), &mut path.link, namespaces, serve)
+}
+
+/// What a round has before its ends: the path between them, and CPUs that are kept awake.
+pub(crate) struct Prepared {
+    pub(crate) link: Option<Link>,
+    /// The network namespaces of the client and of the server, where they have one.
+    pub(crate) namespaces: [Option<PathBuf>; 2],
+    // Both end with the round.
+    _own: Option<OwnNamespace>,
+    _awake: Option<keep_awake::KeptAwake>,
+}
+
+impl Prepared {
+    /// Opens the path, before the calling thread is pinned: the link and the server inherit where they may run.
+    ///
+    /// # Errors
+    /// The kernel refuses a part of it.
+    pub(crate) fn open(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Self, Failure> {
+        let card = opening::transport(&order.case.flow().transport)?.card();
+        let awake = match order.case.ends.cpu_idle {
+            CpuIdle::Deep => None,
+            CpuIdle::Shallow => Some(keep_awake::keep_awake().map_err(|error| not_awake(&error))?),
+        };
+        let link = Link::open(&engine.link_setup(), number, order, &card)?;
+        let own = OwnNamespace::open(&order.case)?;
+        let own_path = own.as_ref().map(OwnNamespace::path);
+        let namespace_of =
+            |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned()).or_else(|| own_path.clone());
+        let namespaces = [namespace_of(Link::client_namespace), namespace_of(Link::server_namespace)];
+        if !order.case.sysctls.is_empty() {
+            namespaces.iter().flatten().try_for_each(|path: &PathBuf| namespace::set(order, path))?;
+        }
+        Ok(Self { link, namespaces, _own: own, _awake: awake })
+    }
+}
+
+/// A round of one flow: fresh ends in these network namespaces, the client's first.
+fn one_flow(
+    engine: &Engine,
+    order: &RoundOrder,
+    (transport, card): (&'static dyn Transport, &Card),
+    link: &mut Option<Link>,
+    [client, server]: [Option<PathBuf>; 2],
+    serve: impl Serve,
+) -> Result<Done, Failure> {
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace };
     let mut server = match card.answered_by {
         AnsweredBy::Kernel => None,
@@ -198,16 +256,16 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
         host: &host(client),
         order,
         transport,
-        card: &card,
+        card,
         server: server.as_mut(),
-        link: &mut link,
+        link,
+        joins: engine.joins.as_ref(),
         stop: &engine.stop,
     };
     let done = match order.case.flow().direction {
-        Direction::RoundTrip => client.run().map(|ended| done(order, &card, ended)),
-        Direction::Up | Direction::Down => client.run_one_way().map(|ended| one_way_done(order, &card, ended)),
+        Direction::RoundTrip => client.run().map(|ended| done(order, card, ended)),
+        Direction::Up | Direction::Down => client.run_one_way().map(|ended| one_way_done(order, card, ended)),
     };
-    drop(awake);
     done.map_err(|failure| explained(failure, server.as_mut(), link.take()))
 }
 

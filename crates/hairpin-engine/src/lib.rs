@@ -7,6 +7,7 @@ pub mod clock;
 pub mod control;
 pub mod ends;
 pub mod engine;
+mod joins;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod loads;
@@ -17,6 +18,8 @@ mod probe;
 pub mod realtime;
 pub mod recorder;
 pub mod round_process;
+pub mod serve_round;
+mod several_flows;
 pub mod store;
 pub mod tracing;
 mod waking;

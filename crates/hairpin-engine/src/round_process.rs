@@ -7,10 +7,9 @@
 //! The process is this program, started again with a hidden command. It reads its job as a line of JSON, says by one byte
 //! that signals find it prepared, runs the round, and writes what came of it. SIGTERM ends the round early.
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,15 +20,13 @@ use hairpin_transports::giving_up::has_given_up;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::SIGTERM;
 
-use crate::child::{self, limit};
+use crate::child::limit;
 use crate::clock::RealClock;
 use crate::engine::Engine;
-use crate::links::traces::{Named, Traces};
+use crate::joins::{CONNECTED, GO, Joins};
+use crate::links::traces::Named;
 use crate::placement::Cpus;
-use crate::store::Folder;
-use crate::system::ending;
 use crate::system::process::{self, Process};
 
 /// The hidden command that makes the program run a round.
@@ -51,17 +48,19 @@ const ROWS: usize = 8192;
 
 /// What the process is told.
 #[derive(Serialize, Deserialize)]
-struct Job {
-    number: u32,
-    order: RoundOrder,
-    clock: RealClock,
-    cpus: Cpus,
+pub(crate) struct Job {
+    pub(crate) number: u32,
+    pub(crate) order: RoundOrder,
+    pub(crate) clock: RealClock,
+    pub(crate) cpus: Cpus,
     /// When the run began, on the clock.
-    started_ns: u64,
+    pub(crate) started_ns: u64,
     /// The run folder, where the link's log is to be kept.
-    link_logs: Option<PathBuf>,
+    pub(crate) link_logs: Option<PathBuf>,
     /// The profile's line and the texts of the traces that it replays.
-    traces: Option<(String, Named)>,
+    pub(crate) traces: Option<(String, Named)>,
+    /// The round is one flow of several.
+    pub(crate) joins: Option<Joins>,
 }
 
 impl Engine {
@@ -81,18 +80,37 @@ impl Engine {
     }
 
     fn attempt_apart(&self, number: u32, order: &RoundOrder) -> Result<Finished, Failure> {
-        let job = Job {
+        let link_logs = self.link_logs.as_ref().map(|folder| folder.path().to_owned());
+        let job = Job { link_logs, traces: self.traces_of(order)?, ..self.job(number, order) };
+        let mut round = RoundProcess::start(self, &job)?;
+        drop(round.input.take());
+        round.finished()
+    }
+
+    fn job(&self, number: u32, order: &RoundOrder) -> Job {
+        Job {
             number,
             order: order.clone(),
             clock: self.clock,
             cpus: self.cpus.clone(),
             started_ns: self.started_ns,
-            link_logs: self.link_logs.as_ref().map(|folder| folder.path().to_owned()),
-            traces: self.traces_of(order)?,
-        };
-        let mut round = RoundProcess::start(self, &job)?;
-        let finished = read_finished(&mut round.answer);
-        finished.map_err(|error| round.failed(&error))
+            link_logs: None,
+            traces: None,
+            joins: None,
+        }
+    }
+
+    /// Starts the process of one flow of several; its round waits, once its ends are connected, until it is let go.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn start_flow(
+        &self,
+        number: u32,
+        order: &RoundOrder,
+        joins: Joins,
+    ) -> Result<RoundProcess<'_>, Failure> {
+        RoundProcess::start(self, &Job { joins: Some(joins), ..self.job(number, order) })
     }
 
     /// What the link of the order replays.
@@ -106,8 +124,10 @@ impl Engine {
 }
 
 /// The process of a round under way. Dropping it ends it.
-struct RoundProcess<'e> {
+pub(crate) struct RoundProcess<'e> {
     child: Child,
+    /// What it reads: its job, and of one flow of several a byte that lets it go.
+    input: Option<ChildStdin>,
     answer: BufReader<Answer<'e>>,
 }
 
@@ -131,12 +151,55 @@ impl<'e> RoundProcess<'e> {
             is_asked: false,
             deadline: deadline_of(&job.order),
         });
-        let mut this = Self { child, answer };
+        let input = child.stdin.take();
+        let mut this = Self { child, input, answer };
         let mut line = serde_json::to_string(job).expect("a job has only string keys");
         line.push('\n');
-        let mut input = this.child.stdin.take().expect("its standard input is piped");
-        input.write_all(line.as_bytes()).map_err(|error| failed("give its job to", &error))?;
+        this.write(line.as_bytes()).map_err(|error| failed("give its job to", &error))?;
+        let ready = read_byte(&mut this.answer).and_then(|byte| match byte {
+            READY => Ok(()),
+            _ => Err(invalid("it does not say that it is ready")),
+        });
+        ready.map_err(|error| this.failed(&error))?;
         Ok(this)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.input.as_mut().map_or(Err(io::ErrorKind::BrokenPipe.into()), |input| input.write_all(bytes))
+    }
+
+    /// Waits until the ends of this flow are connected.
+    ///
+    /// # Errors
+    /// They are not, and the round is over: its own cause.
+    pub(crate) fn connected(&mut self) -> Result<(), Failure> {
+        match self.answer.fill_buf().map(|bytes| bytes.first() == Some(&CONNECTED)) {
+            Ok(true) => {
+                self.answer.consume(1);
+                Ok(())
+            }
+            Ok(false) => Err(match self.finished()?.record.outcome {
+                Outcome::Failed(failure) => failure,
+                Outcome::Measured(_) => self.failed(&invalid("it did not wait for the other flows")),
+            }),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    /// Lets this flow go.
+    ///
+    /// # Errors
+    /// Its process is gone.
+    pub(crate) fn let_go(&mut self) -> Result<(), Failure> {
+        self.write(&[GO]).map_err(|error| self.failed(&error))
+    }
+
+    /// What came of the round.
+    ///
+    /// # Errors
+    /// Its process ended before it could say so.
+    pub(crate) fn finished(&mut self) -> Result<Finished, Failure> {
+        read_finished(&mut self.answer).map_err(|error| self.failed(&error))
     }
 
     /// Why nothing came of the round.
@@ -215,35 +278,9 @@ impl Read for Answer<'_> {
     }
 }
 
-/// The program as a round: reads its job, runs it, writes what came of it. `parent` is the id of the process that started it.
-///
-/// # Errors
-/// There is no readable job, or nobody reads what came of it.
-pub fn serve_as_process(parent: u32) -> Result<(), String> {
-    if !process::die_with_parent(parent) {
-        return Err("the process that started this round is gone".to_owned());
-    }
-    process::ignore_the_terminal();
-    let stop = Arc::new(AtomicBool::new(false));
-    let prepared = signal_hook::flag::register(SIGTERM, Arc::clone(&stop)).and_then(|_| ending::bound(&[SIGTERM]));
-    prepared.map_err(|error| format!("cannot prepare for signals: {error}"))?;
-    let Job { number, order, clock, cpus, started_ns, link_logs, traces } = child::hear_order()?;
-    let mut output = BufWriter::new(io::stdout().lock());
-    let unread = |error: io::Error| format!("cannot say what came of the round: {error}");
-    output.write_all(&[READY]).and_then(|()| output.flush()).map_err(unread)?;
-    let program = std::env::current_exe().map_err(|error| format!("cannot tell this program's own file: {error}"))?;
-    let link_logs = link_logs.map(|path| Folder::open(&path)).transpose();
-    let link_logs = link_logs.map_err(|error| format!("cannot open the run folder: {error}"))?;
-    let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
-    let engine = Engine { clock, cpus, server_program: program, started_ns, stop, traces, link_logs };
-    let finished = engine.run(number, &order);
-    write_finished(&mut output, &finished).and_then(|()| output.flush()).map_err(unread)
-}
-
 /// The first byte: signals find the process prepared.
-const READY: u8 = b'!';
-
-fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Result<()> {
+pub(crate) const READY: u8 = b'!';
+pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Result<()> {
     write_part(to, &serde_json::to_vec(&finished.record)?)?;
     to.write_all(&[u8::from(finished.samples.is_some())])?;
     if let Some(samples) = &finished.samples {
@@ -257,9 +294,6 @@ fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Result<()> {
 }
 
 fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
-    if read_byte(from)? != READY {
-        return Err(invalid("it does not say that it is ready"));
-    }
     let record = serde_json::from_slice(&read_part(from)?)?;
     let samples = if read_byte(from)? == 1 { Some(read_samples(from)?) } else { None };
     let trace = if read_byte(from)? == 1 {
@@ -414,7 +448,7 @@ mod tests {
     }
 
     fn sent(finished: &Finished) -> Vec<u8> {
-        let mut bytes = vec![READY];
+        let mut bytes = Vec::new();
         write_finished(&mut bytes, finished).unwrap();
         bytes
     }
@@ -443,7 +477,7 @@ mod tests {
         for length in 0..whole.len() {
             read_finished(&mut &whole[..length]).unwrap_err();
         }
-        let mut large = vec![READY];
+        let mut large = Vec::new();
         large.extend(u64::MAX.to_le_bytes());
         assert_eq!(read_finished(&mut large.as_slice()).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }

@@ -16,6 +16,7 @@ use hairpin_engine::loads::{Client, run_client};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::flow::Load;
+use hairpin_model::flow::Source;
 use hairpin_model::options::Options;
 use hairpin_model::round::{Extent, RoundOrder};
 use hairpin_model::trace::End;
@@ -152,8 +153,11 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
             let sending = Sending {
                 clock,
                 boundaries,
+                waiting: Waiting::Poll,
                 write_size_bytes: 64,
                 batch: 8,
+                source: Source::Buffer,
+                unchanging: false,
                 warm_up,
                 amount,
                 within_ns: LIMIT_NS,
@@ -164,9 +168,14 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
         let receiving = Receiving {
             clock: &clock,
             boundaries,
+            waiting: Waiting::Poll,
             reliable: true,
             write_size_bytes: 64,
+            batch: 8,
             read_size_bytes: 4096,
+            every_time: false,
+            gaps_of_ns: None,
+            keep_times: 100,
             quiet_ns: LIMIT_NS,
             within_ns: LIMIT_NS,
             stop: &stop,

@@ -1,9 +1,8 @@
 //! What experiments on one-way loads share: their knobs, and how long their rounds last.
 
 use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::Card;
 use hairpin_model::case::{Case, Waiting};
-use hairpin_model::flow::Direction;
+use hairpin_model::flow::{Direction, Flow, Ways};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
@@ -29,6 +28,24 @@ pub const TRANSPORT: Knob = Knob::new("transport", "NAME", KnobKind::Transport)
 /// Which way messages go.
 pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direction::WORDS.split_at(2).0))
     .help("Direction: up (client to server), down (server to client), or all")
+    .many()
+    .or(&["up"]);
+
+/// The case with its flow going this way, or with a second flow that goes back.
+#[must_use]
+pub fn going(case: &Case, ways: Ways) -> Case {
+    case.clone().with(|case| {
+        case.flow_mut().direction = if ways == Ways::Down { Direction::Down } else { Direction::Up };
+        if ways == Ways::Both {
+            let back = Flow { name: "back".to_owned(), direction: Direction::Down, ..case.flow().clone() };
+            case.flows.push(back);
+        }
+    })
+}
+
+/// Which ways bytes go.
+pub const WAYS: Knob = Knob::new("direction", "WAY", KnobKind::Words(Ways::WORDS))
+    .help("Direction: up (client to server), down (server to client), both at once, or all")
     .many()
     .or(&["up"]);
 
@@ -100,17 +117,4 @@ impl Lengths {
 pub fn connections(knobs: &Knobs, name: &str) -> Vec<u32> {
     let counts = knobs.values::<u64>(name);
     counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect()
-}
-
-/// How the ends of a case wait where nobody asked: one connection blocks, several are waited for at once, and what no descriptor
-/// tells of is tried again and again.
-#[must_use]
-pub fn waiting(case: &Case, card: &Card) -> Waiting {
-    if !card.waitings.contains(&Waiting::Poll) {
-        Waiting::Spin
-    } else if case.flow().wires() > 1 {
-        Waiting::Poll
-    } else {
-        Waiting::Block
-    }
 }

@@ -94,11 +94,14 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if flow.connections > 1 && !card.many_connections {
         return Err(why("it carries one connection only", "use one connection"));
     }
-    if flow.wires() > 1 && case.is_emulated() && !card.reliable {
+    if (flow.wires() > 1 || case.flows.len() > 1) && case.is_emulated() && !card.reliable {
         return Err(why(
             "messages of several connections cannot be told apart on a link",
-            "use one connection, or omit --link",
+            "use one connection in one direction, or omit --link",
         ));
+    }
+    if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {
+        return Err(why("each direction has processes of its own", "use --ends processes, or one direction"));
     }
     if case.injected_fault.is_some() {
         return Err(why("a fault is injected before an answer, and a one-way load has no answers", "use round-trip"));
@@ -114,7 +117,7 @@ fn from_a_file(card: &Card) -> Result<(), WhyNot> {
     if card.sends_files {
         return Ok(());
     }
-    Err(why("it cannot send from a file", "use tcp, unix-stream or pipe, or --source memory"))
+    Err(why("it cannot send from a file", "use tcp, unix-stream or pipe, or --source buffer"))
 }
 
 fn paced(case: &Case, pacing: Pacing, card: &Card) -> Result<(), WhyNot> {

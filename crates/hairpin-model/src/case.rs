@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::digest::digest;
 use crate::exchange::Exchange;
 use crate::fields::{at_least_one, is_default};
-use crate::flow::Flow;
+use crate::flow::{Direction, Flow};
+use crate::names::distinct;
 use crate::quantities::{duration_argument, exact_duration};
 use crate::sysctls::Sysctls;
 use crate::words;
@@ -240,7 +241,7 @@ impl Case {
     /// The parts of the label, a word or two each.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        let transports: Vec<&str> = self.flows.iter().map(|flow| flow.transport.as_str()).collect();
+        let transports = distinct(self.flows.iter().map(|flow| flow.transport.as_str()));
         let mut words = vec![transports.join("+"), self.ends.waiting.to_string(), self.ends.placement.to_string()];
         words.extend(self.details());
         words
@@ -253,7 +254,12 @@ impl Case {
         if self.ends.kind == EndKind::Threads {
             words.push("threads".to_owned());
         }
-        words.extend(self.flows.iter().flat_map(Flow::details));
+        if self.goes_both_ways() {
+            let both = self.flow().details().into_iter();
+            words.extend(both.map(|word| word.replacen(&format!("{} ", Direction::Up), "both ways ", 1)));
+        } else {
+            words.extend(self.flows.iter().flat_map(Flow::details));
+        }
         if self.ends.cpu_idle == CpuIdle::Shallow {
             words.push("CPUs kept awake".to_owned());
         }
@@ -268,6 +274,14 @@ impl Case {
             words.push("(again)".to_owned());
         }
         words
+    }
+
+    /// Whether it has two flows that differ in their direction only.
+    #[must_use]
+    pub fn goes_both_ways(&self) -> bool {
+        let [up, down] = self.flows.as_slice() else { return false };
+        let turned = Flow { name: down.name.clone(), direction: Direction::Down, ..up.clone() };
+        up.direction == Direction::Up && turned == *down
     }
 
     /// The same case on the loopback.

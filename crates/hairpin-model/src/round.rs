@@ -227,6 +227,9 @@ impl Measured {
 pub struct EndReport {
     /// Which end it is.
     pub role: End,
+    /// Its flow: a place in the flows of the case.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub flow: usize,
     /// Its host: a place in [`crate::run::Run::hosts`].
     pub host: usize,
     /// The CPU it was pinned to; null where it was free.

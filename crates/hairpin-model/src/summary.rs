@@ -286,6 +286,9 @@ pub struct CaseSummary {
     /// Its flows, in the order of the case.
     #[serde(deserialize_with = "at_least_one")]
     pub flows: Vec<FlowSummary>,
+    /// Bytes that the receivers of several one-way flows received a second, all together; null of one flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_of_all_bytes_per_s: Option<Figure>,
     /// Its ends, the client first; without a server where the kernel answered or nothing was measured.
     #[serde(deserialize_with = "at_least_one")]
     pub ends: Vec<EndSummary>,
@@ -379,7 +382,7 @@ impl CaseSummary {
         self.flow().latency_ns.p50.and_then(Figure::finite)
     }
 
-    /// Bytes that the receiver of a stream received a second.
+    /// Bytes that the receiver of a one-way load received a second; of several flows those of all together.
     #[must_use]
     pub fn goodput_bytes_per_s(&self) -> Option<f64> {
         self.goodput().and_then(Figure::finite)
@@ -388,7 +391,7 @@ impl CaseSummary {
     /// The same with its interval.
     #[must_use]
     pub fn goodput(&self) -> Option<Figure> {
-        self.one_way()?.goodput_bytes_per_s
+        self.goodput_of_all_bytes_per_s.or(self.one_way()?.goodput_bytes_per_s)
     }
 
     /// What only a one-way load has.

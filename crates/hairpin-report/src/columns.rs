@@ -279,12 +279,8 @@ const ONE_WAY: &[Column] = &[
 
 const SYSTEM_CALLS: [Column; 2] =
     both_ends!("system_calls_per_message", "calls per message", "calls", system_calls_per_message);
-const CONTEXT_SWITCHES: [Column; 2] = both_ends!(
-    "context_switches_per_message",
-    "switches per message",
-    "switches",
-    context_switches_per_message
-);
+const CONTEXT_SWITCHES: [Column; 2] =
+    both_ends!("context_switches_per_message", "switches per message", "switches", context_switches_per_message);
 const CPU_PER_MILLION: [Column; 2] =
     both_ends!("cpu_seconds_per_million", "CPU s per million", "CPU", cpu_seconds_per_million);
 const CPU_PER_GB: [Column; 2] = both_ends!("cpu_seconds_per_gb", "CPU s per GB", "CPU", cpu_seconds_per_gb);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::flow::{Direction, Load};
+use hairpin_model::flow::{Direction, Flow, Load};
 use hairpin_model::ladder::{self, Group, Kind};
 use hairpin_model::names::distinct;
 use hairpin_model::one_way::PacingFigures;
@@ -14,7 +14,7 @@ use hairpin_model::summary::CaseSummary;
 /// What all cases of a table share.
 #[derive(Default)]
 pub(crate) struct Shared {
-    direction: Option<Direction>,
+    way: Option<&'static str>,
     size_bytes: Option<u64>,
     /// Further words of their names.
     words: Vec<String>,
@@ -30,8 +30,7 @@ impl Shared {
         let mut words = further_words(first);
         words.retain(|word| rows.iter().all(|row| further_words(row).contains(word)));
         Self {
-            direction: Some(flow.direction)
-                .filter(|direction| rows.iter().all(|row| row.case.flow().direction == *direction)),
+            way: Some(way(first)).filter(|known| rows.iter().all(|row| way(row) == *known)),
             size_bytes: Some(size_bytes)
                 .filter(|size| rows.iter().all(|row| row.case.flow().load.size_bytes() == *size)),
             words,
@@ -41,8 +40,8 @@ impl Shared {
     /// `64 B, client to server, 8 connections`; empty where they share nothing.
     pub(crate) fn in_words(&self) -> String {
         let size = self.size_bytes.map(exact_bytes);
-        let direction = self.direction.map(|direction| way(direction).to_owned());
-        size.into_iter().chain(direction).chain(self.words.iter().cloned()).collect::<Vec<_>>().join(", ")
+        let way = self.way.map(str::to_owned);
+        size.into_iter().chain(way).chain(self.words.iter().cloned()).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether sizes differ.
@@ -55,8 +54,8 @@ impl Shared {
     pub(crate) fn series(&self, row: &CaseSummary) -> Vec<String> {
         let flow = row.case.flow();
         let mut words = vec![flow.transport.clone()];
-        if self.direction.is_none() {
-            words.push(flow.direction.to_string());
+        if self.way.is_none() {
+            words.push(way(row).to_owned());
         }
         if self.sizes_differ() && Kind::of(&row.case) != Kind::Streams {
             words.push(exact_bytes(flow.load.size_bytes()));
@@ -82,23 +81,25 @@ impl Shared {
 }
 
 /// The way of messages as people say it.
-fn way(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Up => "client to server",
-        Direction::Down => "server to client",
-        Direction::RoundTrip => "both ways",
+fn way(row: &CaseSummary) -> &'static str {
+    match (row.case.flows.len(), row.case.flow().direction) {
+        (1, Direction::Up) => "client to server",
+        (1, Direction::Down) => "server to client",
+        _ => "both ways",
     }
 }
 
-/// The words of a case beyond its transport, its direction, its size and what is varied.
+/// The words of a case beyond its transport, its ways, its size and what is varied.
 fn further_words(row: &CaseSummary) -> Vec<String> {
-    let flow = row.case.flow();
-    let own = [
-        format!("{} {}", flow.direction, exact_bytes(flow.load.size_bytes())),
-        format!("batch {}", flow.load.batch()),
-        flow.load.rate_per_s().map_or_else(String::new, |per_s| format!("{per_s}/s")),
-    ];
-    let mut words = row.case.without_link().details();
+    let own = |flow: &Flow| {
+        [
+            format!("{} {}", flow.direction, exact_bytes(flow.load.size_bytes())),
+            format!("batch {}", flow.load.batch()),
+            flow.load.rate_per_s().map_or_else(String::new, |per_s| format!("{per_s}/s")),
+        ]
+    };
+    let own: Vec<String> = row.case.flows.iter().flat_map(own).collect();
+    let mut words = distinct(row.case.without_link().details());
     words.retain(|word| !own.contains(word));
     words
 }

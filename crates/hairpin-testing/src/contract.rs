@@ -197,11 +197,13 @@ fn settings_faults(faults: &mut Faults, place: &str, flow: &Value) {
     }
     let load = faults.need(flow, place, "load", Kind::Object);
     let place = join(place, "load");
-    faults.word(load, &place, "kind", &["ping-pong", "paced", "exchange", "stream"]);
+    faults.word(load, &place, "kind", &["ping-pong", "paced", "exchange", "messages", "stream", "offered"]);
     let needed: &[(&str, Kind)] = match load["kind"].as_str().unwrap_or_default() {
         "ping-pong" => &[("size_bytes", Kind::Count), ("reply_size_bytes", Kind::Count)],
         "paced" => &[("size_bytes", Kind::Count), ("reply_size_bytes", Kind::Count), ("rate_per_s", Kind::Number)],
         "exchange" => &[("writes", Kind::Text), ("reply_size_bytes", Kind::Count), ("remedy", Kind::Text)],
+        "messages" => &[("size_bytes", Kind::Count), ("batch", Kind::Count)],
+        "offered" => &[("size_bytes", Kind::Count), ("offered_per_s", Kind::Number)],
         _ => &[("write_size_bytes", Kind::Count)],
     };
     needed.iter().for_each(|(name, kind)| {
@@ -213,16 +215,49 @@ fn settings_faults(faults: &mut Faults, place: &str, flow: &Value) {
 fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) {
     settings_faults(faults, place, flow);
     let samples = faults.need(flow, place, "samples", Kind::Count).as_u64().unwrap_or(0);
-    let is_stream = flow["load"]["kind"] == "stream";
-    // A stream has no answers, and so no latencies.
-    let of_latency = if is_stream { 0 } else { samples };
+    let is_one_way = ["messages", "stream", "offered"].iter().any(|kind| flow["load"]["kind"] == *kind);
+    // Not all messages of a one-way load are stamped, nor all loads.
+    let of_latency = if is_one_way { 0 } else { samples };
     latency_faults(faults, &join(place, "latency_ns"), &flow["latency_ns"], of_latency, one_state);
     figure_faults(faults, &join(place, "rate_per_s"), flow.get("rate_per_s"), samples > 0);
-    let goodput = flow.get("goodput_bytes_per_s");
-    figure_faults(faults, &join(place, "goodput_bytes_per_s"), goodput, false);
-    let fits = is_stream || goodput.is_some_and(Value::is_null);
-    faults.unless(fits, &join(place, "goodput_bytes_per_s"), "is there although the flow is no stream");
+    let measured = samples > 0;
+    if is_one_way {
+        one_way_faults(faults, place, flow, measured);
+    } else {
+        let has_none = flow.get("goodput_bytes_per_s").is_none_or(Value::is_null);
+        faults.unless(has_none, &join(place, "goodput_bytes_per_s"), "is there although the flow is no one-way load");
+    }
     ledger_faults(faults, &join(place, "ledger"), &flow["ledger"], samples);
+}
+
+/// What only loads without answers have. A round too short for a rate has none.
+fn one_way_faults(faults: &mut Faults, place: &str, flow: &Value, measured: bool) {
+    if !measured && flow.get("received_per_s").is_none() {
+        return;
+    }
+    for name in ["received_per_s", "sent_per_s", "goodput_bytes_per_s", "fairness"] {
+        figure_faults(faults, &join(place, name), flow.get(name), false);
+    }
+    for name in ["system_calls_per_message", "cpu_seconds_per_million", "cpu_seconds_per_gb"] {
+        let both = faults.need(flow, place, name, Kind::Object);
+        for end in ["client", "server"] {
+            figure_faults(faults, &format!("{place}.{name}.{end}"), both.get(end), false);
+        }
+    }
+    if flow["load"]["kind"] != "offered" {
+        return;
+    }
+    faults.need(flow, place, "offered_per_s", Kind::Number);
+    figure_faults(faults, &join(place, "delivered_per_s"), flow.get("delivered_per_s"), false);
+    let pacing = &flow["pacing"];
+    if !pacing.is_null() {
+        let place = join(place, "pacing");
+        faults.need(pacing, &place, "method", Kind::Text);
+        for name in ["p50", "p99", "p999"] {
+            figure_faults(faults, &format!("{place}.gap_ns.{name}"), pacing["gap_ns"].get(name), false);
+        }
+        figure_faults(faults, &join(&place, "share_below_half"), pacing.get("share_below_half"), false);
+    }
 }
 
 fn end_faults(faults: &mut Faults, place: &str, end: &Value, hosts: usize) {

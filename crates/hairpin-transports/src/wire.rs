@@ -70,6 +70,10 @@ pub trait Listener: Send {
     /// long as this end lives. Nothing in the file system stands for it, so nothing is left behind.
     fn address(&self) -> String;
 
+    /// So many clients will come in all; where nobody says so, one. A datagram listener that expects several needs another socket
+    /// at its address before the first is told that it is connected.
+    fn expect(&mut self, _clients: u32) {}
+
     /// Waits for the next client, [`Setup::opening_timeout`] at most. Meanwhile it asks `is_abandoned` a few times a
     /// second, and ends at once where that says so. Whoever comes in vain or in part leaves the listener as it was.
     ///

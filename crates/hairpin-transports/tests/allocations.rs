@@ -85,6 +85,12 @@ const SENDS: &[fn(&mut dyn Wire, &[u8; SIZE])] = &[
             stream.set(OptionName::Cork, false).expect("set");
         }
     },
+    |wire, message| {
+        let mut sent = 0;
+        while sent < SIZE {
+            sent += wire.send_batch_waiting(&message[sent..], SIZE).expect("send_batch_waiting");
+        }
+    },
 ];
 
 fn client(wire: &mut dyn Wire) -> u64 {

@@ -19,11 +19,12 @@ use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Transport, Wire};
 
 use super::one_way::{self, OneWay, Peer, Ran};
-use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
+use super::opening::{self, allow_descriptors, check_options, counters, effective, facts, setup, unopened};
 use super::start::Server;
 use super::{Host, is_woken};
 use crate::clock::{Clock, RealClock};
 use crate::control::Message;
+use crate::joins::Joins;
 use crate::links::LinkEnd;
 use crate::links::addresses::FAR;
 use crate::loads::marks::ClientMarks;
@@ -51,6 +52,8 @@ pub(crate) struct Client<'a> {
     /// The server; none where the kernel answers.
     pub(crate) server: Option<&'a mut Server>,
     pub(crate) link: &'a mut Option<Link>,
+    /// The round is one flow of several.
+    pub(crate) joins: Option<&'a Joins>,
     /// Raised when the user ends the run.
     pub(crate) stop: &'a AtomicBool,
 }
@@ -137,6 +140,7 @@ impl Client<'_> {
         let setup = setup(order, End::Client, cookie);
         let connect_ns = clock.now_ns();
         let flow = order.case.flow();
+        allow_descriptors(End::Client, flow)?;
         let mut wires = Vec::new();
         for _ in 0..flow.connections {
             let connected = self.transport.connect(&address, &setup);
@@ -152,6 +156,7 @@ impl Client<'_> {
             server.expect(&Message::Ready)?;
             waking_ns = is_woken(&order.case).then(|| server.waking_ns(clock)).transpose()?;
         }
+        self.joins.map(Joins::wait_for_all).transpose()?;
         Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns })
     }
 

@@ -13,6 +13,7 @@ use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
 use hairpin_model::flow::{Direction, Flow, Load, Pacing, Source};
 use hairpin_model::one_way::{Received, Sent, Streamed};
+use hairpin_model::options::OptionName;
 use hairpin_model::round::{EndReport, Extent, Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::giving_up::has_given_up;
@@ -230,7 +231,8 @@ impl OneWay<'_> {
             waiting: self.waiting(),
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
-            source: if let Load::Stream { source, .. } = order.case.flow().load { source } else { Source::Memory },
+            source: if let Load::Stream { source, .. } = order.case.flow().load { source } else { Source::Buffer },
+            unchanging: order.case.flow().options.get(OptionName::Zerocopy) == Some("on"),
             warm_up,
             amount,
             within_ns: order.deadline_ns,

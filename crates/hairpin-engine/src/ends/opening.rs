@@ -5,11 +5,12 @@ use std::time::Duration;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::fact::{Fact, FactValue};
+use hairpin_model::flow::Flow;
 use hairpin_model::hint::Hinted;
 use hairpin_model::options::{Effective, Options};
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
-use hairpin_transports::{Cookie, Setup, Transport, Wire, options};
+use hairpin_transports::{Cookie, Setup, Transport, Wire, descriptors, options};
 
 use crate::links::addresses;
 use crate::netstat;
@@ -50,6 +51,17 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie) -> Setup {
         cookie,
         server: case.is_emulated().then_some(addresses::FAR),
     }
+}
+
+/// Descriptors that an end has beside those of its wires, at most; a pipe's second one is among them.
+const OWN_DESCRIPTORS: u64 = 64;
+
+/// Allows an end as many open descriptors as its flow has wires. Where there are several each is one socket.
+///
+/// # Errors
+/// The hard limit is lower.
+pub fn allow_descriptors(end: End, flow: &Flow) -> Result<(), Failure> {
+    descriptors::allow(flow.wires() + OWN_DESCRIPTORS).map_err(|error| unopened(end, &error))
 }
 
 /// A failure to open, with the end it happened at.

@@ -12,7 +12,7 @@ use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
 use super::one_way::{self, OneWay, Peer};
-use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
+use super::opening::{self, allow_descriptors, check_options, counters, effective, facts, setup, unopened};
 use super::{EndOrder, Host, PINGS, is_woken};
 use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, agree, receive_past};
@@ -114,6 +114,8 @@ fn accept(
     flow: &Flow,
 ) -> Result<Vec<Box<dyn Wire>>, Failure> {
     let mut wires = Vec::new();
+    allow_descriptors(End::Server, flow)?;
+    listener.expect(flow.connections);
     for _ in 0..flow.connections {
         let mut ended = None;
         let accepted = listener.accept(&mut || {

@@ -2,7 +2,7 @@
 //!
 //! One end writes as fast as the other takes it. The sender counts what it sent and the receiver what it received, so the
 //! ledger tells what was lost, and goodput is the receiver's: the bytes that arrived after the first arrival over the time from
-//! the first to the last. A case goes up (client to server) or down.
+//! the first to the last. A case goes up (client to server), down, or both ways at once, each on connections of its own.
 //!
 //! Defaults and why:
 //! - writes of 64 KiB, as programs that move files make them; of 1400 B where a write is a message, which fits a packet.
@@ -13,7 +13,7 @@
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Flow, Load, Source};
+use hairpin_model::flow::{Direction, Flow, Load, Source, Ways};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
@@ -21,7 +21,7 @@ use crate::budget;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
-use crate::one_way::{self, Lengths};
+use crate::one_way::{self, Lengths, going};
 use crate::selection;
 use crate::shared::{self, AUTO, Circumstances, each};
 
@@ -41,14 +41,14 @@ const MESSAGE_BYTES: u64 = 1400;
 
 const KNOBS: &[Knob] = &[
     one_way::TRANSPORT,
-    one_way::DIRECTION,
+    one_way::WAYS,
     Knob::new("write-size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
         .help("Size of each write, 1 B to 16 MiB [default: 64KiB; 1400B where a write is a message]")
         .many(),
     Knob::new("source", "WHAT", KnobKind::Words(Source::WORDS))
-        .help("Where the bytes come from: memory, file (by sendfile), or all; --option zerocopy=on for MSG_ZEROCOPY")
+        .help("Where the bytes come from: buffer, file (by sendfile), or all; --option zerocopy=on for MSG_ZEROCOPY")
         .many()
-        .or(&["memory"]),
+        .or(&["buffer"]),
     Knob::new("streams", "NUMBER", one_way::CONNECTIONS.kind)
         .help("Streams side by side, each a connection of its own, up to 1000")
         .many()
@@ -88,7 +88,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let candidates = selection::candidates(knobs, capabilities)?;
     let own = [
         candidates.len(),
-        asked.directions.len(),
+        asked.ways.len(),
         asked.write_sizes.len().max(1),
         asked.sources.len(),
         asked.streams.len(),
@@ -103,7 +103,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
 /// The knobs, read.
 struct Asked {
     circumstances: Circumstances,
-    directions: Vec<Direction>,
+    ways: Vec<Ways>,
     write_sizes: Vec<u64>,
     sources: Vec<Source>,
     streams: Vec<u32>,
@@ -120,7 +120,7 @@ impl Asked {
         }
         Ok(Self {
             circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
-            directions: knobs.choices("direction", Direction::ONE_WAY),
+            ways: knobs.choices("direction", Ways::ALL),
             write_sizes: knobs.values("write-size"),
             sources: knobs.choices("source", Source::ALL),
             streams: one_way::connections(knobs, "streams"),
@@ -146,12 +146,12 @@ impl Asked {
                 self.sources.iter().map(of_source)
             })
             .collect();
-        let cases = loads.iter().flat_map(|load| {
-            self.directions.iter().map(|direction| Case::of(Flow::one_way(card.name, load.clone(), *direction)))
-        });
-        let cases = each(&cases.collect::<Vec<_>>(), &self.streams, |case, streams| {
-            case.flow_mut().connections = streams;
-        });
-        self.circumstances.with_replicates(&self.circumstances.at_their_places(&cases, card))
+        let cases: Vec<Case> =
+            loads.into_iter().map(|load| Case::of(Flow::one_way(card.name, load, Direction::Up))).collect();
+        let cases = each(&cases, &self.streams, |case, streams| case.flow_mut().connections = streams);
+        let placed = self.circumstances.at_their_places(&cases, card);
+        // A second flow has everything that the first was given.
+        let of_ways = placed.iter().flat_map(|case| self.ways.iter().map(|ways| going(case, *ways)));
+        self.circumstances.with_replicates(&of_ways.collect::<Vec<_>>())
     }
 }

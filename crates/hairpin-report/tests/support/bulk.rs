@@ -66,7 +66,7 @@ fn summary(
     let case = Case::ping_pong(transport).with(|case| {
         case.ends.waiting = Waiting::Poll;
         case.ends.placement = placement;
-        case.flow_mut().load = Load::Stream { write_size_bytes: bytes, source: Source::Memory };
+        case.flow_mut().load = Load::Stream { write_size_bytes: bytes, source: Source::Buffer };
         case.flow_mut().direction = Direction::Up;
     });
     let mut row = super::summary(case, 1000.0, generator);

@@ -236,6 +236,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         state: None,
         other_states: Vec::new(),
         flows: vec![flow],
+        goodput_of_all_bytes_per_s: None,
         ends: [Some(client), server].into_iter().flatten().collect(),
         path: PathSummary { path: case.path.clone(), relay: None },
         valid: true,

@@ -47,7 +47,7 @@ pub fn write_sizes() -> Run {
     let mut cases = Vec::new();
     for (transport, bytes_per_s) in [("unix-stream", 2e9), ("tcp", 1.2e9), ("pipe", 0.9e9)] {
         for write_size_bytes in WRITES {
-            let load = Load::Stream { write_size_bytes, source: Source::Memory };
+            let load = Load::Stream { write_size_bytes, source: Source::Buffer };
             let size = write_size_bytes as f64;
             let bytes_per_s: f64 = bytes_per_s * size / (size + 8000.0);
             let mut row =

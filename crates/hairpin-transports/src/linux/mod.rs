@@ -1,5 +1,6 @@
 //! What only Linux has: its system calls, and what stands on descriptors and `/proc`.
 
+mod batch;
 pub mod descriptors;
 pub(crate) mod options;
 pub(crate) mod system;

@@ -69,6 +69,7 @@ impl Transport for Udp {
             min_mtu_bytes: self.family.min_mtu_bytes(),
             reach: Reach::Network,
             protocol: card::Protocol::Udp,
+            many_connections: true,
             rough_round_trip: RoughRoundTrip { blocking_ns: 10_200, spinning_ns: 6_100 },
             options: &[
                 OptionName::Sndbuf,

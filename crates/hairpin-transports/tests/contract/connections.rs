@@ -46,6 +46,9 @@ pub(crate) fn second_client(subject: &Subject) -> Checked {
         Ok::<_, String>(())
     })?;
     let mut second = None;
+    if subject.has_datagram_flows() {
+        return several_datagram_flows(subject);
+    }
     if subject.has_several_connections() {
         // Both have said hello before either is accepted.
         for _ in 0..2 {
@@ -59,6 +62,29 @@ pub(crate) fn second_client(subject: &Subject) -> Checked {
     }
     let is_refused = second.is_none_or(|answer| lacks(subject, &answer, Unsupported::SecondConnection));
     ensure!(is_refused, "a second accept is not refused as such");
+    all_exchange(subject, &mut clients, &mut servers)
+}
+
+/// Datagram flows to one address, each of a socket of its own; the last leaves none that listens.
+fn several_datagram_flows(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, LONG);
+    let mut listener = subject.transport.listen(&setup).map_err(text)?;
+    listener.expect(3);
+    let address = listener.address();
+    let (mut clients, mut servers) = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        let connected = scope.spawn(|| {
+            let one = |_| subject.connect(&address, &setup).map_err(text);
+            (0..3).map(one).collect::<Result<Vec<_>, String>>()
+        });
+        for _ in 0..3 {
+            servers.push(accepted(&mut *listener).map_err(text)?);
+        }
+        clients = connected.join().map_err(|_| "connect panicked")??;
+        Ok::<_, String>(())
+    })?;
+    let fourth = listener.accept(&mut || false);
+    ensure!(lacks(subject, &fourth, Unsupported::SecondConnection), "a fourth accept is not refused as such");
     all_exchange(subject, &mut clients, &mut servers)
 }
 

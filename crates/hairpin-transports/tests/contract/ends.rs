@@ -49,6 +49,12 @@ impl Subject {
     /// Whether a listener has several clients.
     pub(crate) fn has_several_connections(&self) -> bool {
         matches!(self.card.name, "tcp" | "tcp6" | "mptcp" | "unix-stream" | "unix-seqpacket" | "several-streams")
+            || self.has_datagram_flows()
+    }
+
+    /// Whether its connections are datagram flows, which the server has to expect.
+    pub(crate) fn has_datagram_flows(&self) -> bool {
+        matches!(self.card.name, "udp" | "udp6")
     }
 
     /// Whether a connection carries several wires.

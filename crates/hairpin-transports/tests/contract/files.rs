@@ -1,11 +1,13 @@
 //! Sending from a file.
 
 use std::io::ErrorKind;
+use std::sync::mpsc::channel;
 
 use hairpin_model::case::Waiting;
 use hairpin_transports::{Batch, Wire, WireError};
 
 use super::ends::{Checked, LONG, Subject, is_closed, random_bytes, shown, text};
+use super::waiting_batches::{has_slept, tell_name};
 use crate::ensure;
 
 fn is_of_kind<T>(answer: &Result<T, WireError>, kind: ErrorKind) -> bool {
@@ -20,6 +22,13 @@ fn calls(wire: &dyn Wire) -> u64 {
 fn calls_of_a_send(subject: &Subject, wire: &dyn Wire, may_wait: bool) -> u64 {
     let is_socket = wire.descriptors().is_some() && !subject.card.options.is_empty();
     if is_socket && subject.waiting == Waiting::Block && !may_wait { 5 } else { 1 }
+}
+
+/// How often this thread has gone to sleep.
+fn sleeps() -> Result<u64, String> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").map_err(text)?;
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| "no count of sleeps".to_owned())
 }
 
 /// Ranges of a file come whole; where there are no files, each call says so.
@@ -52,8 +61,19 @@ pub(crate) fn sent(subject: &Subject) -> Checked {
             ensure!(came == content[from..to], "bytes {from} to {to} changed");
         }
     }
-    // What goes by other calls is not disturbed.
+    // What goes by other calls is not disturbed: a receive waits for what comes later.
     subject.exchange(&mut *client, Some(&mut *server), &content[..100])?;
+    if subject.waiting == Waiting::Block {
+        let (named, name) = channel();
+        std::thread::scope(|scope| {
+            let receiver = scope.spawn(|| tell_name(&named).and_then(|()| subject.receive_whole(&mut *client, 100)));
+            let sleeps = has_slept(&name)?;
+            server.send(&content[..100]).map_err(text)?;
+            let came = receiver.join().map_err(|_| "the receiver panicked")??;
+            ensure!(sleeps && came == content[..100], "a receive sleeps: {sleeps}; or its bytes changed");
+            Ok(())
+        })?;
+    }
     drop(server);
     if subject.card.name == "mptcp" {
         // It tells no sender that nobody receives any more.
@@ -75,17 +95,20 @@ pub(crate) fn full(subject: &Subject) -> Checked {
     for may_wait in [true, false] {
         let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
         client.load_file(&content).map_err(text)?;
-        let (mut sent, mut in_vain) = (0, 0);
+        let (mut sent, mut in_vain, mut awake) = (0, 0, 0);
         while in_vain < 3 {
-            let before = calls(&*client);
+            let (before, sleeps_before) = (calls(&*client), sleeps()?);
             let taken = client.send_file(sent % content.len(), content.len(), may_wait).map_err(text)?;
             let made = calls(&*client) - before;
             ensure!(made == calls_of_a_send(subject, &*client, may_wait), "a send is {made} calls");
+            awake += u32::from(taken == 0 && sleeps()? == sleeps_before);
             in_vain = if taken == 0 { in_vain + 1 } else { 0 };
             sent += taken;
             ensure!(sent < 400_000_000, "400 MB are taken and nobody reads");
         }
         ensure!(sent > 0, "nothing is taken");
+        let waits = may_wait && subject.waiting == Waiting::Block;
+        ensure!(waits != (awake > 0), "of the sends that found no room {awake} did not sleep");
         let (mut came, mut batch) = (Vec::new(), Batch::new(1, 1 << 20));
         while came.len() < sent {
             ensure!(server.wait(LONG).map_err(text)?, "{} of {sent} bytes came", came.len());

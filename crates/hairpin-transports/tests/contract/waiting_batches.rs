@@ -60,7 +60,7 @@ fn is_asleep(task: &str) -> bool {
 }
 
 /// Waits until the thread that tells its name sleeps; whether it ever did.
-fn has_slept(task: &Receiver<String>) -> Result<bool, String> {
+pub(crate) fn has_slept(task: &Receiver<String>) -> Result<bool, String> {
     let task = task.recv().map_err(text)?;
     let looks = LONG.as_millis() / 2;
     Ok((0..looks).any(|_| {
@@ -69,7 +69,7 @@ fn has_slept(task: &Receiver<String>) -> Result<bool, String> {
     }))
 }
 
-fn tell_name(to: &Sender<String>) -> Checked {
+pub(crate) fn tell_name(to: &Sender<String>) -> Checked {
     let name = std::fs::read_link("/proc/thread-self").map_err(text)?;
     to.send(name.display().to_string()).map_err(text)
 }

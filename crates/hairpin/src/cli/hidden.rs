@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use hairpin_engine::ends::start as server;
 use hairpin_engine::links::{echo_server, process as link};
-use hairpin_engine::round_process as round;
+use hairpin_engine::{round_process as round, serve_round};
 
 use super::exit::Exit;
 use super::output;
@@ -17,7 +17,7 @@ const RECORDER_COST: &str = "__recorder-cost";
 pub fn run(arguments: &[OsString]) -> Option<Exit> {
     let word = arguments.get(1)?.to_str()?;
     match word {
-        round::COMMAND => Some(served("the round", round::serve_as_process, arguments.get(2))),
+        round::COMMAND => Some(served("the round", serve_round::serve_as_process, arguments.get(2))),
         server::COMMAND => Some(server_of_a_round(arguments)),
         link::COMMAND => Some(served("the link", link::serve_as_process, arguments.get(2))),
         echo_server::COMMAND => Some(served("the echo server", echo_server::serve_as_process, arguments.get(2))),

@@ -19,6 +19,9 @@ pub fn stamp_every(size_bytes: usize, boundaries: bool) -> Option<u64> {
 /// Room for what one call sends.
 pub(super) struct Messages {
     bytes: Box<[u8]>,
+    /// On a byte stream whose sends the kernel may still read after the call (MSG_ZEROCOPY): the bytes of the other phase, so
+    /// that none ever change. Such bytes carry no times.
+    other: Option<Box<[u8]>>,
     size: usize,
     boundaries: bool,
     /// See [`stamp_every`]; `u64::MAX` for never.
@@ -38,6 +41,7 @@ impl Messages {
         }
         Ok(Self {
             bytes: vec![0; size * batch.clamp(1, Batch::MOST)].into(),
+            other: None,
             size,
             boundaries,
             stamp_every: stamp_every(size, boundaries).unwrap_or(u64::MAX),
@@ -50,6 +54,12 @@ impl Messages {
     pub(super) fn all_stamped(self) -> Self {
         let stamp_every = if self.stamp_every == u64::MAX { u64::MAX } else { 1 };
         Self { stamp_every, ..self }
+    }
+
+    /// The bytes of a stream never change once they were offered.
+    pub(super) fn unchanging(self) -> Self {
+        let other = vec![Phase::Measured as u8; self.bytes.len()].into();
+        Self { other: Some(other), stamp_every: u64::MAX, ..self }
     }
 
     /// Bytes that there is room for.
@@ -83,7 +93,10 @@ impl Messages {
             return at_ns;
         }
         if self.filled != phase {
-            self.bytes.fill(phase as u8);
+            match &mut self.other {
+                Some(other) => std::mem::swap(&mut self.bytes, other),
+                None => self.bytes.fill(phase as u8),
+            }
             self.filled = phase;
         }
         let before = first.next_multiple_of(self.stamp_every).wrapping_sub(first);

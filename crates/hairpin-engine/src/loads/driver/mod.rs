@@ -15,6 +15,8 @@ pub mod phase;
 mod receiving;
 mod schedule;
 mod sending;
+#[cfg(test)]
+mod tests;
 pub mod time_line;
 pub mod times;
 pub mod window;

@@ -201,6 +201,7 @@ impl<C: Clock> Run<'_, C> {
         }
         self.messages.unstamp();
         counts.bytes_sent = size as u64;
+        self.end.look();
         self.end.count(wire, self.phase == Phase::Measured, counts);
         Ok(None)
     }

@@ -209,7 +209,7 @@ impl<C: Clock> Run<'_, C> {
         let lane = &self.lanes[wire];
         let warm_up = warm_up_bytes(piece, lane.phase).ok_or(DriverError::Unreadable { wire })?;
         if warm_up > 0 {
-            self.take_bytes(wire, warm_up);
+            self.take_bytes(wire, &piece[..warm_up])?;
         }
         if warm_up < piece.len() {
             self.begin(marks);
@@ -220,7 +220,7 @@ impl<C: Clock> Run<'_, C> {
             if self.stamp_every != u64::MAX {
                 self.take_stamps(wire, &piece[warm_up..]);
             }
-            self.take_bytes(wire, piece.len() - warm_up);
+            self.take_bytes(wire, &piece[warm_up..])?;
         }
         Ok(())
     }
@@ -248,11 +248,17 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    fn take_bytes(&mut self, wire: usize, bytes: usize) {
+    /// Counts bytes of one phase. Of those that carry no time the last is looked at: another program's are mostly others.
+    fn take_bytes(&mut self, wire: usize, piece: &[u8]) -> Result<(), DriverError> {
         let lane = &mut self.lanes[wire];
         let size = self.order.write_size_bytes as u64;
         let whole_before = lane.bytes / size;
-        lane.bytes += bytes as u64;
+        lane.bytes += piece.len() as u64;
+        let bytes = piece.len();
+        let may_be_time = (lane.bytes - 1) % self.stamp_every.saturating_mul(size) < STAMP_BYTES as u64;
+        if piece.last().is_some_and(|last| *last > 1) && !may_be_time {
+            return Err(DriverError::Unreadable { wire });
+        }
         let messages_received = lane.bytes / size - whole_before;
         let is_measured = lane.phase == Phase::Measured;
         if let Some(gaps) = self.gaps.as_mut().filter(|_| is_measured) {
@@ -260,6 +266,7 @@ impl<C: Clock> Run<'_, C> {
         }
         let counts = Counts { messages_received, bytes_received: bytes as u64, ..Counts::default() };
         self.end.count(wire, is_measured, counts);
+        Ok(())
     }
 
     fn take_message(&mut self, wire: usize, message: &[u8], marks: &mut dyn Marks) {

@@ -1,6 +1,7 @@
 //! The end that sends as fast as its wires take it.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use hairpin_model::case::Waiting;
 use hairpin_model::flow::Source;
@@ -26,6 +27,8 @@ pub struct Sending<'a, C> {
     pub batch: usize,
     /// Where the bytes come from; only those of memory have times in them.
     pub source: Source,
+    /// The kernel may read a stream's bytes after the call that sent them: they never change, and have no times in them.
+    pub unchanging: bool,
     /// What is sent before.
     pub warm_up: Amount,
     /// What is measured.
@@ -67,6 +70,7 @@ impl<C: Clock> Sending<'_, C> {
     /// What makes it impossible to begin or to wait; a wire that fails is told by [`Outcome::ended`].
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries)?;
+        let messages = if self.unchanging { messages.unchanging() } else { messages };
         let about = About {
             clock: self.clock,
             stop: self.stop,
@@ -105,8 +109,27 @@ impl<C: Clock> Sending<'_, C> {
                 break Ended::Failed(error);
             }
         };
+        if self.unchanging && !has_landed(wires) {
+            // The kernel reads these bytes still, so they stay where they are.
+            Box::leak(Box::new(run.messages));
+        }
         Ok(run.end.outcome(ended))
     }
+}
+
+/// How often it is asked whether what was sent has landed, 1 ms apart.
+const LOOKS_FOR_LANDING: u32 = 2000;
+
+/// Waits until the kernel reads no bytes any more of what was sent; false where that takes too long.
+fn has_landed(wires: &mut [Box<dyn Wire>]) -> bool {
+    (0..LOOKS_FOR_LANDING).any(|_| {
+        let in_flight: Result<u64, WireError> = wires.iter_mut().map(|wire| wire.sends_in_flight()).sum();
+        let landed = matches!(in_flight, Ok(0));
+        if !landed {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        landed
+    })
 }
 
 impl<C: Clock> Run<'_, C> {
@@ -178,8 +201,8 @@ impl<C: Clock> Run<'_, C> {
         let (blocks, size) = (self.end.blocks, self.order.write_size_bytes);
         let answer = match self.order.source {
             Source::File => opened.send_file(begun, size, blocks),
-            Source::Memory if blocks => opened.send_batch_waiting(self.messages.bytes(begun, offered), size),
-            Source::Memory => opened.send_batch(self.messages.bytes(begun, offered), size),
+            Source::Buffer if blocks => opened.send_batch_waiting(self.messages.bytes(begun, offered), size),
+            Source::Buffer => opened.send_batch(self.messages.bytes(begun, offered), size),
         };
         self.messages.unstamp();
         let sent = match answer {
@@ -267,7 +290,7 @@ impl<C: Clock> Run<'_, C> {
         // A call from a file sends one write; else at most what there is room for.
         let room = if self.order.source == Source::File { self.size } else { self.messages.room() };
         let offered = left.min(room - begun);
-        if self.order.source == Source::Memory {
+        if self.order.source == Source::Buffer {
             let end = &mut self.end;
             let first = lane.bytes / self.size;
             let began_with_ns = (begun > 0).then_some(lane.stamp_ns);

@@ -15,7 +15,7 @@ use socket2::{SockAddr, Socket};
 
 use crate::system::descriptor::{READABLE, poll, poll_all};
 use crate::system::{random, socket};
-use crate::wire::{Cookie, TransportError};
+use crate::wire::{Cookie, Setup, TransportError};
 use crate::wires::{Deadline, failed, left_to_accept, unreached};
 
 /// What a hello is, in its first byte.
@@ -126,14 +126,15 @@ pub(crate) fn say(socket: &Socket, address: &str, timeout: Duration, cookie: &Co
 }
 
 /// Hears hellos on a bound datagram socket until one is confirmed, and connects to whoever said it; answers how many datagrams
-/// were ignored.
+/// were ignored. `connected` is called before the other end is told.
 pub(crate) fn hear(
     socket: &Socket,
     address: &str,
-    timeout: Duration,
-    cookie: &Cookie,
+    setup: &Setup,
     is_abandoned: &mut dyn FnMut() -> bool,
+    connected: &mut dyn FnMut() -> Result<(), TransportError>,
 ) -> Result<u64, TransportError> {
+    let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
     let error = |operation| move |source| failed(operation, address, source, "");
     // Taking a datagram that turns out to have a bad checksum would otherwise wait for the next one without end.
     socket.set_read_timeout(Some(timeout.max(Duration::from_millis(1)))).map_err(error("set the time-out of"))?;
@@ -150,6 +151,7 @@ pub(crate) fn hear(
             Some((Kind::Hello, _)) => drop(socket.send_to(&hello(Kind::Challenge, cookie, &own), &from)),
             Some((Kind::Confirm, nonce)) if nonce == own => {
                 socket.connect(&from).map_err(error("connect back from"))?;
+                connected()?;
                 // What others sent before the socket was connected is still in its queue.
                 let mut thrown_away = [0; 1];
                 while socket::receive(socket.as_fd(), &mut thrown_away, false, false).is_ok() {}

@@ -154,9 +154,11 @@ fn refused(address: &str) -> TransportError {
 /// The server of a datagram socket. It connects that socket to its client, so that it has one: a second socket at the same
 /// port would have to share it, and then whoever else may bind there would too.
 struct DatagramListener {
-    /// None once it has a client.
+    /// None once it has all clients.
     socket: Option<Socket>,
     address: String,
+    /// Clients still to come.
+    expected: u32,
     kind: Kind,
     setup: Setup,
 }
@@ -164,7 +166,7 @@ struct DatagramListener {
 /// The server over a bound socket.
 pub(crate) fn listen_datagram(socket: Socket, kind: &Kind, setup: &Setup) -> Box<dyn Listener> {
     let address = local_address(&socket);
-    Box::new(DatagramListener { socket: Some(socket), address, kind: *kind, setup: setup.clone() })
+    Box::new(DatagramListener { socket: Some(socket), address, expected: 1, kind: *kind, setup: setup.clone() })
 }
 
 /// The server over a bound socket of another part of the program.
@@ -184,13 +186,43 @@ impl Listener for DatagramListener {
         self.address.clone()
     }
 
+    fn expect(&mut self, clients: u32) {
+        // A Unix socket's address is its own.
+        if self.kind.family != Family::Unix {
+            self.expected = clients;
+        }
+    }
+
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
-        let Self { socket: slot, address, kind, setup } = self;
-        let socket = slot.as_ref().ok_or_else(|| second_connection(kind.transport))?;
-        let ignored = hello::hear(socket, address, setup.opening_timeout(), &setup.cookie, is_abandoned)?;
+        let Self { socket: slot, address, expected, kind, setup } = self;
         let socket = slot.take().ok_or_else(|| second_connection(kind.transport))?;
+        let mut next = None;
+        let heard = hello::hear(&socket, address, setup, is_abandoned, &mut || {
+            next = if *expected > 1 { Some(beside(&socket, kind, setup)?) } else { None };
+            Ok(())
+        });
+        let ignored = match heard {
+            Ok(ignored) => ignored,
+            Err(error) => {
+                // Whoever came in vain leaves the listener as it was.
+                *slot = Some(socket);
+                return Err(error);
+            }
+        };
+        *expected = expected.saturating_sub(1);
+        *slot = next;
         connection(kind, socket, setup, ignored)
     }
+}
+
+/// Another socket at the address of one that is connected: the kernel gives it what comes from others. Only sockets of one user
+/// share an address by `SO_REUSEPORT` (socket(7)).
+fn beside(connected: &Socket, kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
+    let error = |source| failed("open", &format!("another {kind} socket"), source, "");
+    let socket = kind.open(setup)?;
+    let shared = connected.set_reuse_port(true).and_then(|()| socket.set_reuse_port(true));
+    shared.and_then(|()| socket.bind(&connected.local_addr()?)).map_err(error)?;
+    Ok(socket)
 }
 
 /// Connects an open socket to a server that waits for a hello.

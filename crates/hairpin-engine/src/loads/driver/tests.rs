@@ -1,0 +1,267 @@
+//! The loops on a clock that stands still until it is told to move: exact times, whatever the machine does.
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hairpin_model::arrivals::Arrivals;
+use hairpin_model::case::Waiting;
+use hairpin_model::fact::Fact;
+use hairpin_model::flow::{Pacing, Source};
+use hairpin_model::one_way::Times;
+use hairpin_transports::{Wire, WireError};
+use proptest::prelude::*;
+
+use super::*;
+use crate::clock::{Clock, ManualClock};
+
+const FOREVER: u64 = u64::MAX;
+
+/// A wire that takes what it is told to, each call in its time, and gives what it holds in pieces.
+#[derive(Default)]
+struct Scripted {
+    clock: ManualClock,
+    /// How many bytes the next calls take and how long they last, in ns; afterwards all of it in `then_ns`.
+    sends: VecDeque<(usize, u64)>,
+    then_ns: u64,
+    taken: Arc<Mutex<Vec<u8>>>,
+    /// What the next calls to receive give, each 10 ns after the one before.
+    gives: VecDeque<Vec<u8>>,
+    refuses: VecDeque<bool>,
+}
+
+impl Wire for Scripted {
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+        self.try_send(message).map(|_| ())
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
+        self.try_receive(into).map(Option::unwrap_or_default)
+    }
+
+    fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        let Some(piece) = self.gives.pop_front() else { return Err(WireError::Closed) };
+        self.clock.advance(10);
+        into[..piece.len()].copy_from_slice(&piece);
+        Ok(Some(piece.len()))
+    }
+
+    fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
+        if self.refuses.pop_front() == Some(true) {
+            return Err(WireError::Refused);
+        }
+        let (most, lasts_ns) = self.sends.pop_front().unwrap_or((usize::MAX, self.then_ns));
+        self.clock.advance(lasts_ns);
+        let taken = bytes.len().min(most);
+        self.taken.lock().unwrap().extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn wait(&mut self, _: Duration) -> Result<bool, WireError> {
+        Ok(!self.gives.is_empty())
+    }
+
+    fn effective(&self) -> Vec<Fact> {
+        Vec::new()
+    }
+}
+
+struct Quiet(Option<Totals>);
+
+impl Marks for Quiet {
+    fn sent(&mut self) -> Option<Totals> {
+        self.0
+    }
+}
+
+/// What an open loop of 32-byte messages did that are due every 1 000 ns, after a warm-up of two.
+fn offered(arrivals: Arrivals, amount: Amount, wire: Scripted, boundaries: bool) -> (Outcome, Vec<u8>) {
+    let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
+    let offering = Offering {
+        clock: &clock,
+        boundaries,
+        size_bytes: 32,
+        per_s: 1e6,
+        arrivals,
+        pacing: Pacing::Spin,
+        seed: 1,
+        warm_up: Amount::Count(2),
+        amount,
+        keep_times: 100,
+        within_ns: FOREVER,
+        stop: &AtomicBool::new(false),
+    };
+    let outcome = offering.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
+    let bytes = taken.lock().unwrap().clone();
+    (outcome, bytes)
+}
+
+#[test]
+fn messages_are_sent_when_they_are_due_and_none_is_early() {
+    let (outcome, bytes) =
+        offered(Arrivals::Fixed, Amount::Count(5), Scripted { then_ns: 300, ..Scripted::default() }, true);
+    let pacing = outcome.pacing.unwrap();
+    assert_eq!(
+        (pacing.gaps, pacing.nominal_ns, pacing.gap_ns.p50, pacing.share_below_half),
+        (4, 1000.0, 1000.0, 0.0)
+    );
+    let Times { counts, rows } = outcome.times.reported();
+    assert_eq!(counts, [(1, 5)], "lateness of 0 counts as 1 ns");
+    let expected: Vec<[u64; 3]> = (0..5).map(|number| [number, 2000 + 1000 * number, 2000 + 1000 * number]).collect();
+    assert_eq!(rows, expected);
+    assert_eq!((outcome.total.measured.messages_sent, outcome.total.warm_up.messages_sent), (5, 2));
+    let messages: Vec<_> = bytes.chunks(32).map(|message| phase::read(message).unwrap()).collect();
+    assert_eq!(messages[1..3], [(phase::Phase::WarmUp, 1, 1000), (phase::Phase::Measured, 0, 2000)]);
+}
+
+#[test]
+fn what_a_slow_call_made_late_is_sent_at_once_and_counts_from_when_it_was_due() {
+    let sends =
+        VecDeque::from([(usize::MAX, 0), (usize::MAX, 0), (usize::MAX, 3300), (usize::MAX, 100), (usize::MAX, 100)]);
+    let (outcome, _) = offered(Arrivals::Fixed, Amount::Count(6), Scripted { sends, ..Scripted::default() }, true);
+    let rows = outcome.times.reported().rows;
+    let late: Vec<u64> = rows.iter().map(|[_, due_ns, sent_ns]| sent_ns - due_ns).collect();
+    // Due at 2, 3, 4, 5, 6, 7 us; the first call ends at 5.3 us.
+    assert_eq!(late, [0, 2300, 1400, 500, 0, 0]);
+    let pacing = outcome.pacing.unwrap();
+    assert_eq!((pacing.gaps, pacing.share_below_half), (5, 0.4), "gaps of 3300, 100, 100, 500 and 1000 ns");
+}
+
+#[test]
+fn a_message_that_finds_no_room_is_sent_in_parts_and_in_order() {
+    let sends = VecDeque::from([(32, 0), (32, 0), (10, 100), (0, 100), (20, 100)]);
+    let (outcome, bytes) =
+        offered(Arrivals::Fixed, Amount::Count(2), Scripted { sends, ..Scripted::default() }, false);
+    assert_eq!((outcome.total.measured.full, outcome.total.measured.bytes_sent), (3, 64));
+    assert!(matches!(outcome.ended, Ended::Complete));
+    let stamps: Vec<u64> =
+        bytes.chunks(32).map(|message| phase::read_stamp(message[..8].try_into().unwrap())).collect();
+    assert_eq!(stamps, [0, 1000, 2000, 3000]);
+}
+
+#[test]
+fn bursts_are_due_together_and_their_gaps_are_those_between_bursts() {
+    let wire = Scripted { then_ns: 10, ..Scripted::default() };
+    let (outcome, _) = offered(Arrivals::Burst(4), Amount::Count(8), wire, true);
+    let rows = outcome.times.reported().rows;
+    let sent: Vec<u64> = rows.iter().map(|row| row[2]).collect();
+    // Two of the first burst are the warm-up.
+    assert_eq!(sent, [20, 30, 4000, 4010, 4020, 4030, 8000, 8010]);
+    assert_eq!(outcome.pacing.unwrap().gaps, 1, "from the second burst to the third");
+}
+
+#[test]
+fn an_open_loop_by_time_ends_with_the_time_and_sends_nothing_after_it() {
+    let slow = Scripted { then_ns: 4000, ..Scripted::default() };
+    let (outcome, _) = offered(Arrivals::Fixed, Amount::DurationNs(10_000), slow, true);
+    // Measured from 2 us, when the first was due, to 12 us; calls end at 4, 8 (warm-up), 12 us.
+    assert_eq!(outcome.total.measured.messages_sent, 1);
+    assert!(matches!(outcome.ended, Ended::Complete));
+}
+
+#[test]
+fn what_the_kernel_refuses_was_sent_and_is_counted_apart() {
+    let wire = Scripted { refuses: VecDeque::from([false, true, false, true]), ..Scripted::default() };
+    let (outcome, bytes) = offered(Arrivals::Fixed, Amount::Count(3), wire, true);
+    let all = outcome.total.all();
+    assert_eq!((all.messages_sent, all.refused, bytes.len()), (5, 2, 3 * 32));
+    let refused = Scripted { refuses: VecDeque::from([true]), ..Scripted::default() };
+    let (outcome, _) = offered(Arrivals::Fixed, Amount::Count(1), refused, false);
+    let failed = matches!(outcome.ended, Ended::Failed(DriverError::Wire { source: WireError::Refused, .. }));
+    assert!(failed, "a stream loses nothing: {:?}", outcome.ended);
+}
+
+/// What is sent of 10 messages of warm-up and 200 measured ones, and how the calls took it.
+fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>) -> Vec<u8> {
+    let wire = Scripted { sends, then_ns: 100, ..Scripted::default() };
+    let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
+    clock.advance(1_000_000);
+    let sending = Sending {
+        clock: &clock,
+        boundaries: false,
+        waiting: Waiting::Spin,
+        write_size_bytes: size,
+        batch,
+        source: Source::Buffer,
+        unchanging: false,
+        warm_up: Amount::Count(10),
+        amount: Amount::Count(200),
+        within_ns: FOREVER,
+        stop: &AtomicBool::new(false),
+    };
+    let outcome = sending.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
+    assert!(matches!(outcome.ended, Ended::Complete), "{:?}", outcome.ended);
+    assert_eq!(outcome.total.measured.messages_sent, 200);
+    let bytes = taken.lock().unwrap().clone();
+    assert_eq!(bytes.len(), 210 * size);
+    bytes
+}
+
+/// The times that a receiver finds in these bytes, given to it in pieces of these lengths.
+fn received(size: usize, bytes: &[u8], lengths: impl Iterator<Item = usize>) -> Times {
+    let clock = ManualClock::default();
+    clock.advance(1 << 40);
+    let (mut gives, mut rest) = (VecDeque::new(), bytes);
+    for length in lengths {
+        let (piece, after) = rest.split_at(length.min(rest.len()));
+        gives.extend((!piece.is_empty()).then(|| piece.to_vec()));
+        rest = after;
+    }
+    let wire = Scripted { clock: clock.clone(), gives, ..Scripted::default() };
+    let receiving = Receiving {
+        clock: &clock,
+        boundaries: false,
+        waiting: Waiting::Spin,
+        reliable: true,
+        write_size_bytes: size,
+        batch: 1,
+        read_size_bytes: 1 << 16,
+        every_time: false,
+        gaps_of_ns: None,
+        keep_times: 1000,
+        quiet_ns: FOREVER,
+        within_ns: FOREVER,
+        stop: &AtomicBool::new(false),
+    };
+    let totals = Totals { messages: 210, bytes: bytes.len() as u64 };
+    let outcome = receiving.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
+    assert!(matches!(outcome.ended, Ended::Complete), "{:?}", outcome.ended);
+    outcome.times.reported()
+}
+
+proptest! {
+    #[test]
+    fn a_byte_stream_carries_the_time_of_every_so_many_messages_however_it_is_cut(
+        size in 8_usize..300,
+        batch in 1_usize..70,
+        sends in prop::collection::vec((1_usize..2000, 1_u64..1000), 0..100),
+        lengths in prop::collection::vec(1_usize..5000, 1..50),
+    ) {
+        let bytes = streamed(size, batch, sends.into());
+        let rows = received(size, &bytes, lengths.into_iter().cycle().take(bytes.len())).rows;
+        let every = messages::stamp_every(size, false).unwrap();
+        let sequences: Vec<u64> = rows.iter().map(|row| row[0]).collect();
+        prop_assert_eq!(sequences, (0..200).step_by(every as usize).collect::<Vec<u64>>());
+        prop_assert!(rows.windows(2).all(|pair| pair[0][1] <= pair[1][1] && pair[0][2] <= pair[1][2]), "{:?}", rows);
+        prop_assert!(rows.iter().all(|row| row[1] >= 1_000_000 && row[1] < row[2]), "{:?}", rows);
+    }
+}
+
+#[test]
+fn a_time_is_that_of_the_call_that_sent_its_first_byte() {
+    // 4096 bytes each, so that every message carries its time; the second is cut in its time.
+    let sends = VecDeque::from([vec![(4096, 10); 11], vec![(3, 10), (4093, 70)]].concat());
+    let bytes = streamed(4096, 1, sends);
+    let rows = received(4096, &bytes, std::iter::repeat(1000).take(bytes.len())).rows;
+    let due: Vec<u64> = rows.iter().take(4).map(|row| row[1]).collect();
+    // The warm-up ends at 1 000 100; one call takes 10 ns, the cut one 10 + 70 ns, and then 100 ns each.
+    assert_eq!(due, [1_000_100, 1_000_110, 1_000_190, 1_000_290]);
+}
+
+#[test]
+fn a_manual_clock_moves_only_by_the_script() {
+    let clock = ManualClock::default();
+    clock.spin_until(7);
+    assert_eq!(clock.now_ns(), 7);
+}

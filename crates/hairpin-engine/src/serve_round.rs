@@ -1,0 +1,44 @@
+//! The program as the process of a round.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::SIGTERM;
+
+use crate::child;
+use crate::engine::Engine;
+use crate::links::traces::Traces;
+use crate::round_process::{Job, READY, write_finished};
+use crate::several_flows;
+use crate::store::Folder;
+use crate::system::{ending, process};
+
+/// The program as a round: reads its job, runs it, writes what came of it. `parent` is the id of the process that started it.
+///
+/// # Errors
+/// There is no readable job, or nobody reads what came of it.
+pub fn serve_as_process(parent: u32) -> Result<(), String> {
+    if !process::die_with_parent(parent) {
+        return Err("the process that started this round is gone".to_owned());
+    }
+    process::ignore_the_terminal();
+    let stop = Arc::new(AtomicBool::new(false));
+    let prepared = signal_hook::flag::register(SIGTERM, Arc::clone(&stop)).and_then(|_| ending::bound(&[SIGTERM]));
+    prepared.map_err(|error| format!("cannot prepare for signals: {error}"))?;
+    let Job { number, order, clock, cpus, started_ns, link_logs, traces, joins } = child::hear_order()?;
+    let mut output = BufWriter::new(io::stdout().lock());
+    let unread = |error: io::Error| format!("cannot say what came of the round: {error}");
+    output.write_all(&[READY]).and_then(|()| output.flush()).map_err(unread)?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot tell this program's own file: {error}"))?;
+    let link_logs = link_logs.map(|path| Folder::open(&path)).transpose();
+    let link_logs = link_logs.map_err(|error| format!("cannot open the run folder: {error}"))?;
+    let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
+    let engine = Engine { clock, cpus, server_program: program, started_ns, stop, traces, link_logs, joins };
+    let finished = if order.case.flows.len() > 1 {
+        several_flows::run(&engine, number, &order)
+    } else {
+        engine.run(number, &order)
+    };
+    write_finished(&mut output, &finished).and_then(|()| output.flush()).map_err(unread)
+}

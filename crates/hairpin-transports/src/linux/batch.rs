@@ -1,0 +1,78 @@
+//! Filling a [`Batch`] by one system call.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crate::batch::{Batch, Run};
+use crate::system::messages::receive_joined;
+
+impl Batch {
+    /// Takes one piece.
+    ///
+    /// # Errors
+    /// The error.
+    pub(crate) fn first<E>(&mut self, take: impl FnOnce(&mut [u8]) -> Result<Option<usize>, E>) -> Result<usize, E> {
+        self.filled = 0;
+        if let Some(bytes) = take(&mut self.area[..self.size])? {
+            self.runs[0] = Run::one(0, bytes.min(self.size));
+            self.filled = 1;
+        }
+        Ok(self.filled)
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Takes a message into each slot by one system call, see [`Messages::receive`]. The pieces are to be judged before they are
+    /// given out: [`Batch::keep`].
+    pub(crate) fn receive_messages(
+        &mut self,
+        from: BorrowedFd<'_>,
+        may_block: bool,
+        true_length: bool,
+    ) -> io::Result<()> {
+        self.filled = 0;
+        let slots = &mut self.area[..self.slots * self.size];
+        self.filled = self.messages.receive(from, slots, self.size, may_block, true_length)?;
+        for (place, run) in self.runs[..self.filled].iter_mut().enumerate() {
+            let whole = self.messages.length(place);
+            *run = Run { whole, ..Run::one(place * self.size, whole.min(self.size)) };
+        }
+        Ok(())
+    }
+
+    /// Takes one packet, which may be several messages, see [`receive_joined`]; they are to be judged as well.
+    pub(crate) fn receive_joined(&mut self, from: BorrowedFd<'_>, may_block: bool) -> io::Result<()> {
+        self.filled = 0;
+        let (length, piece) = receive_joined(from, &mut self.area, may_block)?;
+        self.runs[0] = Run { piece, ..Run::one(0, length) };
+        self.filled = 1;
+        Ok(())
+    }
+
+    /// Leaves out those of the pieces that are no message: `is_message` is told what there is of a piece and its whole length,
+    /// which may be more. How many are left.
+    pub(crate) fn keep(&mut self, mut is_message: impl FnMut(&[u8], usize) -> bool) -> usize {
+        let mut kept = 0;
+        for run in &mut self.runs[..self.filled] {
+            let Run { start, length, piece, whole } = *run;
+            let several = length > piece;
+            // What is kept moves up to what was kept before it. An empty datagram is a piece too.
+            let mut end = start;
+            for from in (start..start + length.max(1)).step_by(piece) {
+                let to = (from + piece).min(start + length);
+                if is_message(&self.area[from..to], if several { to - from } else { whole }) {
+                    if end != from {
+                        self.area.copy_within(from..to, end);
+                    }
+                    end += to - from;
+                    kept += 1;
+                }
+            }
+            run.length = end - start;
+        }
+        kept
+    }
+}
