@@ -216,9 +216,11 @@ fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) 
     settings_faults(faults, place, flow);
     let samples = faults.need(flow, place, "samples", Kind::Count).as_u64().unwrap_or(0);
     let is_one_way = ["messages", "stream", "offered"].iter().any(|kind| flow["load"]["kind"] == *kind);
-    // Not all messages of a one-way load are stamped, nor all loads.
-    let of_latency = if is_one_way { 0 } else { samples };
-    latency_faults(faults, &join(place, "latency_ns"), &flow["latency_ns"], of_latency, one_state);
+    // Not all messages of a one-way load are stamped, nor those of all loads.
+    if !is_one_way || !flow["latency_ns"]["p50"].is_null() {
+        let of_all = one_state && !is_one_way;
+        latency_faults(faults, &join(place, "latency_ns"), &flow["latency_ns"], samples, of_all);
+    }
     figure_faults(faults, &join(place, "rate_per_s"), flow.get("rate_per_s"), samples > 0);
     let measured = samples > 0;
     if is_one_way {

@@ -90,6 +90,7 @@ fn summary(
     });
     flow.over_time = Some(super::one_way::over_time(goodput));
     flow.ledger = Ledger { sent: 40_000, received: 40_000 - 10 * lost, ..Ledger::default() };
+    flow.samples = flow.ledger.received;
     if lost > 0 {
         flow.ledger.lost.insert(RECEIVE_BUFFER.to_owned(), 10 * lost);
     }

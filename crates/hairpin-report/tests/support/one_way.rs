@@ -130,6 +130,7 @@ fn case(
         flow.ledger.lost = causes.map(|(cause, share)| (cause.to_owned(), (missing as f64 * share) as u64)).into();
     }
     flow.ledger = flow.ledger.clone().closed();
+    flow.samples = flow.ledger.received;
     let is_offered = matches!(load, Load::Offered { .. });
     let nominal_ns = load.rate_per_s().map_or(0.0, |per_s| 1e9 / per_s);
     let gap = |factor: f64| near(nominal_ns * factor);
