@@ -96,13 +96,17 @@ impl Plot<'_> {
             let corners: Vec<String> = self.behind.iter().map(|(x, y)| self.corner(*x, *y)).collect();
             let _ = write!(lines, "<polyline class=\"behind\" points=\"{}\"/>", corners.join(" "));
         }
+        let mut labelled: Vec<(f64, f64)> = Vec::new();
         for curve in &self.curves {
             let classes = curve.looks.classes();
             let corners: Vec<String> =
                 curve.points.iter().map(|point| self.corner(point.x.value, point.y.value)).collect();
             let _ = write!(lines, "<g class=\"{classes}\"><polyline points=\"{}\"/></g>", corners.join(" "));
             let _ = write!(marks, "<g class=\"{classes}\">");
-            curve.points.iter().for_each(|point| self.point(&mut marks, point, curve.looks));
+            for point in &curve.points {
+                self.point(&mut marks, point, curve.looks);
+                self.label(&mut marks, point, &mut labelled);
+            }
             marks.push_str("</g>");
         }
         format!(
@@ -142,10 +146,21 @@ impl Plot<'_> {
             escape(&point.words),
             looks.colour
         );
-        if !point.label.is_empty() {
-            let label = escape(&point.label);
-            let _ = write!(html, "<text class=\"beside\" x=\"{x}\" y=\"{y}\" dx=\"8\" dy=\"-7\">{label}</text>");
+    }
+
+    /// What stands beside a point, unless it would cover another such text.
+    fn label(&self, html: &mut String, point: &Point, labelled: &mut Vec<(f64, f64)>) {
+        /// Texts nearer than these parts of the plot in both directions would touch.
+        const APART: (f64, f64) = (0.07, 0.07);
+        let (x, y) = (self.x.axis.place(point.x.value), self.y.axis.place(point.y.value));
+        let touches =
+            |(other_x, other_y): &(f64, f64)| (x - other_x).abs() < APART.0 && (y - other_y).abs() < APART.1;
+        if point.label.is_empty() || labelled.iter().any(touches) {
+            return;
         }
+        labelled.push((x, y));
+        let (x, y, label) = (percent(x), down(y, HEIGHT), escape(&point.label));
+        let _ = write!(html, "<text class=\"beside\" x=\"{x}\" y=\"{y}\" dx=\"8\" dy=\"-7\">{label}</text>");
     }
 
     fn grid(&self) -> String {
