@@ -240,6 +240,11 @@ mod tests {
             let mut measured = Measured::default();
             measured.flows[0].received = Some(received);
             measured.ends[0].cpu_time_line = Some(line);
+            // It waits for the other after the last arrival.
+            let waiting = CpuTimeLine { at_ns: vec![2_000_000, 9_000_000], cpu_ns: vec![1_000_000, 1_000_000] };
+            measured.ends.retain(|end| end.role != End::Server);
+            let server = EndReport { role: End::Server, cpu_time_line: Some(waiting), ..EndReport::default() };
+            measured.ends.push(server);
             measured
         };
         let rounds = [round(1000), round(3000), round(2000)];
@@ -250,6 +255,7 @@ mod tests {
         assert_eq!(course.moments[0].goodput_bytes_per_s, Figure::new(2e6, 1e6, 3e6));
         assert_eq!((course.moments[0].client_cpu, course.moments[0].server_cpu), (None, None), "the warm-up");
         assert_eq!((course.moments[1].client_cpu, course.moments[3].client_cpu), (Some(0.5), Some(1.0)));
+        assert_eq!((course.moments[1].server_cpu, course.moments[3].server_cpu), (Some(0.5), Some(0.5)));
         assert_eq!(course.moments[3].at_ns, 4_000_000);
         assert_eq!(over_time(0, &Flow::ping_pong("tcp"), &rounds), None);
     }

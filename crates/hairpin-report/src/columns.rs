@@ -4,7 +4,9 @@ use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::Load;
 use hairpin_model::ladder::Kind;
+use hairpin_model::ledger::Ledger;
 use hairpin_model::link::{LatenessNs, LinkSummary};
+use hairpin_model::one_way::OneWayFigures;
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures};
 use hairpin_model::time_sequence::TraceSummary;
@@ -247,13 +249,13 @@ macro_rules! both_ends {
             Column::of(
                 concat!($name, "_client"),
                 concat!($title, ", client"),
-                Value::Figure(Unit::Plain, |row| row.one_way()?.$of.client),
+                Value::Figure(Unit::Plain, |row| of_one(row)?.$of.client),
             )
             .titled(concat!($title, ", client"), concat!($short, " c")),
             Column::of(
                 concat!($name, "_server"),
                 concat!($title, ", server"),
-                Value::Figure(Unit::Plain, |row| row.one_way()?.$of.server),
+                Value::Figure(Unit::Plain, |row| of_one(row)?.$of.server),
             )
             .titled(concat!($title, ", server"), concat!($short, " s")),
         ]
@@ -262,19 +264,15 @@ macro_rules! both_ends {
 
 /// Empty for a case with answers.
 const ONE_WAY: &[Column] = &[
-    Column::of(
-        "received_per_s",
-        "received per second",
-        Value::Figure(Unit::Rate, |row| row.one_way()?.received_per_s),
-    )
-    .titled("received per second", "msg/s"),
-    Column::of("sent_per_s", "sent per second", Value::Figure(Unit::Rate, |row| row.one_way()?.sent_per_s))
+    Column::of("received_per_s", "received per second", Value::Figure(Unit::Rate, |row| of_one(row)?.received_per_s))
+        .titled("received per second", "msg/s"),
+    Column::of("sent_per_s", "sent per second", Value::Figure(Unit::Rate, |row| of_one(row)?.sent_per_s))
         .titled("sent per second", "sent/s"),
-    Column::number("offered_per_s", Unit::Rate, |row| row.one_way()?.offered_per_s).titled("offered", "offered/s"),
-    Column::of("delivered_per_s", "delivered", Value::Figure(Unit::Rate, |row| row.one_way()?.delivered_per_s))
+    Column::number("offered_per_s", Unit::Rate, |row| of_one(row)?.offered_per_s).titled("offered", "offered/s"),
+    Column::of("delivered_per_s", "delivered", Value::Figure(Unit::Rate, |row| of_one(row)?.delivered_per_s))
         .titled("delivered", "delivered/s"),
     Column::number("lost_share", Unit::Share, lost_share).titled("lost", "lost"),
-    Column::of("fairness", "fairness", Value::Figure(Unit::Plain, |row| row.one_way()?.fairness)),
+    Column::of("fairness", "fairness", Value::Figure(Unit::Plain, |row| of_one(row)?.fairness)),
 ];
 
 const SYSTEM_CALLS: [Column; 2] =
@@ -286,16 +284,16 @@ const CPU_PER_MILLION: [Column; 2] =
 const CPU_PER_GB: [Column; 2] = both_ends!("cpu_seconds_per_gb", "CPU s per GB", "CPU", cpu_seconds_per_gb);
 
 const PACING: &[Column] = &[
-    Column::time("gap_p50_ns", "gap p50", |row| row.one_way()?.pacing?.gap_ns.p50),
-    Column::time("gap_p99_ns", "gap p99", |row| row.one_way()?.pacing?.gap_ns.p99),
-    Column::time("gap_p999_ns", "gap p99.9", |row| row.one_way()?.pacing?.gap_ns.p999),
+    Column::time("gap_p50_ns", "gap p50", |row| of_one(row)?.pacing?.gap_ns.p50),
+    Column::time("gap_p99_ns", "gap p99", |row| of_one(row)?.pacing?.gap_ns.p99),
+    Column::time("gap_p999_ns", "gap p99.9", |row| of_one(row)?.pacing?.gap_ns.p999),
     Column::of(
         "gaps_below_half_share",
         "gaps below half",
-        Value::Figure(Unit::Share, |row| row.one_way()?.pacing?.share_below_half),
+        Value::Figure(Unit::Share, |row| of_one(row)?.pacing?.share_below_half),
     )
     .titled("gaps below half", "gaps < half"),
-    Column::number("nominal_gap_ns", Unit::Time, |row| Some(row.one_way()?.pacing?.nominal_ns))
+    Column::number("nominal_gap_ns", Unit::Time, |row| Some(of_one(row)?.pacing?.nominal_ns))
         .titled("nominal gap", "nominal"),
 ];
 
@@ -325,16 +323,22 @@ const ONE_WAY_LOAD: &[Column] = &[
     Column::of(
         "warm_up_goodput_bytes_per_s",
         "goodput of the omitted beginning",
-        Value::Figure(Unit::ByteRate, |row| row.one_way()?.warm_up_goodput_bytes_per_s),
+        Value::Figure(Unit::ByteRate, |row| of_one(row)?.warm_up_goodput_bytes_per_s),
     )
     .titled("goodput of the omitted beginning", "omitted"),
 ];
 
 /// The share of what was sent that did not arrive; null of a case with answers.
 fn lost_share(row: &CaseSummary) -> Option<f64> {
-    let ledger = &row.flow().ledger;
     row.one_way()?;
-    (ledger.sent > 0).then(|| ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64)
+    let sum = |of: fn(&Ledger) -> u64| row.flows.iter().map(|flow| of(&flow.ledger)).sum::<u64>();
+    let (sent, received) = (sum(|ledger| ledger.sent), sum(|ledger| ledger.received));
+    (sent > 0).then(|| sent.saturating_sub(received) as f64 / sent as f64)
+}
+
+/// What only a one-way load has; null of several flows, each of which has its own.
+fn of_one(row: &CaseSummary) -> Option<&OneWayFigures> {
+    row.one_way().filter(|_| row.flows.len() == 1)
 }
 
 const LEDGER: &[Column] = &[

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use hairpin_model::arrivals::Arrivals;
+use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Flow, Load};
 use hairpin_model::ladder::{self, Group, Kind};
 use hairpin_model::names::distinct;
 use hairpin_model::one_way::PacingFigures;
 use hairpin_model::quantities::{self, exact_bytes};
 use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::{CaseSummary, FlowSummary};
 
 /// What all cases of a table share.
 #[derive(Default)]
@@ -64,6 +66,16 @@ impl Shared {
         words
     }
 
+    /// The flows of a case, each with its name: of several with the way that it goes.
+    pub(crate) fn flows<'r>(&self, row: &'r CaseSummary) -> Vec<(String, &'r FlowSummary)> {
+        let name = self.row_words(row).join(" ");
+        let named = |flow: &'r FlowSummary| match row.flows.len() {
+            1 => (name.clone(), flow),
+            _ => (format!("{name}, {}", flow.flow.direction), flow),
+        };
+        row.flows.iter().map(named).collect()
+    }
+
     /// The words of a case in a list: those of its series, and what is varied.
     pub(crate) fn row_words(&self, row: &CaseSummary) -> Vec<String> {
         if !row.case.flow().load.is_one_way() {
@@ -94,6 +106,7 @@ fn further_words(row: &CaseSummary) -> Vec<String> {
     let own = |flow: &Flow| {
         [
             format!("{} {}", flow.direction, exact_bytes(flow.load.size_bytes())),
+            format!("both ways {}", exact_bytes(flow.load.size_bytes())),
             format!("batch {}", flow.load.batch()),
             flow.load.rate_per_s().map_or_else(String::new, |per_s| format!("{per_s}/s")),
         ]
@@ -188,34 +201,66 @@ pub(crate) fn knee<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
     rows[..lost].iter().rev().find(|row| whole(row) == Some(true)).copied()
 }
 
-/// How the senders of offered loads kept to their times, a line for each method, and for each series with rates whose median gap was
-/// not kept how many these are:
+/// How the senders of offered loads kept to their times, a line for each method and each sort of arrivals; for each series with
+/// rates whose median gap was not kept how many these are:
 /// `sleep+spin: median gap 0.998-1.00x nominal, p99 gap 1.02-1.38x; not kept at 2 rates of udp from 256 k/s on`.
 pub(crate) fn pacing(run: &Run) -> Vec<String> {
-    let mut methods: BTreeMap<String, Vec<(&CaseSummary, PacingFigures)>> = BTreeMap::new();
+    let mut methods: BTreeMap<(String, String), Vec<Paced<'_>>> = BTreeMap::new();
     for row in &run.cases {
+        let Load::Offered { arrivals, .. } = row.case.flow().load else { continue };
         if let Some(pacing) = row.one_way().and_then(|figures| figures.pacing) {
-            methods.entry(pacing.method.to_string()).or_default().push((row, pacing));
+            let key = (pacing.method.to_string(), arrivals.to_string());
+            methods.entry(key).or_default().push(Paced { row, pacing, arrivals });
         }
     }
     let shared = Shared::of(run.cases.iter());
-    methods.into_iter().filter_map(|(method, rows)| Some(format!("{method}: {}", kept(rows, &shared)?))).collect()
+    let line = |((method, arrivals), all): ((String, String), Vec<Paced<'_>>)| {
+        let is_fixed = all.iter().all(|paced| paced.arrivals == Arrivals::Fixed);
+        let arrivals = if is_fixed { String::new() } else { format!(", {arrivals}") };
+        Some(format!("{method}{arrivals}: {}", kept(all, &shared)?))
+    };
+    methods.into_iter().filter_map(line).collect()
 }
 
-fn kept(rows: Vec<(&CaseSummary, PacingFigures)>, shared: &Shared) -> Option<String> {
-    /// A median gap further from its nominal than this was not kept.
-    const KEPT: f64 = 0.1;
-    let median = |pacing: &PacingFigures| ratio(pacing, pacing.gap_ns.p50?.finite()?);
-    let p99 = |pacing: &PacingFigures| ratio(pacing, pacing.gap_ns.p99?.finite()?);
-    let is_kept = |pacing: &PacingFigures| median(pacing).is_none_or(|ratio| (ratio - 1.0).abs() <= KEPT);
-    let (kept, missed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, pacing)| is_kept(pacing));
+/// A case of an offered load and how its times were kept.
+struct Paced<'r> {
+    row: &'r CaseSummary,
+    pacing: PacingFigures,
+    arrivals: Arrivals,
+}
+
+impl Paced<'_> {
+    /// A gap over the nominal one.
+    fn ratio(&self, gap_ns: Option<Figure>) -> Option<f64> {
+        let ratio = gap_ns?.finite()? / self.pacing.nominal_ns;
+        ratio.is_finite().then_some(ratio)
+    }
+
+    fn median(&self) -> Option<f64> {
+        self.ratio(self.pacing.gap_ns.p50)
+    }
+
+    /// Whether the median gap is what it is to be: of an exponential distribution ln 2 of its mean.
+    fn is_kept(&self) -> bool {
+        /// A median further off was not kept.
+        const KEPT: f64 = 0.1;
+        let wanted = if self.arrivals == Arrivals::Poisson { std::f64::consts::LN_2 } else { 1.0 };
+        self.median().is_none_or(|ratio| (ratio / wanted - 1.0).abs() <= KEPT)
+    }
+}
+
+fn kept(all: Vec<Paced<'_>>, shared: &Shared) -> Option<String> {
+    let poisson = all.iter().any(|paced| paced.arrivals == Arrivals::Poisson);
+    let (kept, missed): (Vec<_>, Vec<_>) = all.into_iter().partition(Paced::is_kept);
+    let wanted = |text: &str| if poisson { format!(" (due: {text})") } else { String::new() };
+    let p99 = kept.iter().filter_map(|paced| paced.ratio(paced.pacing.gap_ns.p99));
     let gaps = [
-        range(kept.iter().filter_map(|(_, pacing)| median(pacing)))
-            .map(|range| format!("median gap {range} nominal")),
-        range(kept.iter().filter_map(|(_, pacing)| p99(pacing))).map(|range| format!("p99 gap {range}")),
+        range(kept.iter().filter_map(Paced::median))
+            .map(|range| format!("median gap {range} nominal{}", wanted("0.69x"))),
+        range(p99).map(|range| format!("p99 gap {range}{}", wanted("4.61x"))),
     ];
     let gaps = gaps.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let missed = series(missed.into_iter().map(|(row, _)| row), shared).into_iter().map(|series| {
+    let missed = series(missed.iter().map(|paced| paced.row), shared).into_iter().map(|series| {
         let from = series.rows.first().map_or(0.0, |row| varied(row));
         let rates = quantities::counted(series.rows.len() as u64, "rate");
         format!("{rates} of {} from {} on", series.words.join(" "), quantities::rate(from))
@@ -225,11 +270,6 @@ fn kept(rows: Vec<(&CaseSummary, PacingFigures)>, shared: &Shared) -> Option<Str
         if missed.is_empty() { String::new() } else { format!("median gap not kept at {}", missed.join(" and ")) };
     let parts: Vec<String> = [gaps, missed].into_iter().filter(|part| !part.is_empty()).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
-}
-
-fn ratio(pacing: &PacingFigures, gap_ns: f64) -> Option<f64> {
-    let ratio = gap_ns / pacing.nominal_ns;
-    ratio.is_finite().then_some(ratio)
 }
 
 /// `1.00-1.38x`, or `1.00x` where all are alike.

@@ -1,9 +1,11 @@
 //! One-way loads in the terminal, in the CSV table, in the JSON and on the page.
 
+use hairpin_model::arrivals::Arrivals;
 use hairpin_model::figure::Figure;
+use hairpin_model::flow::{Direction, Load};
 use hairpin_model::one_way::{BothEnds, Moment, OneWayFigures, OverTime};
 use hairpin_model::run::Run;
-use hairpin_model::summary::LatencyFigures;
+use hairpin_model::summary::{FlowSummary, LatencyFigures};
 use hairpin_report::html;
 use hairpin_report::terminal::{Look, render, render_brief, render_more};
 use hairpin_report::{csv_table, json};
@@ -127,6 +129,51 @@ fn the_error_of_pacing_is_said_once_and_what_was_not_kept_beside_it() {
     assert!(text.contains("p99 gap 1.08x; median gap not kept at 2 rates of udp from 256 k/s on\n"), "{text}");
 }
 
+/// The median of an exponential distribution is ln 2 of its mean.
+#[test]
+fn gaps_of_random_arrivals_are_held_against_their_own_median() {
+    let mut run = one_way::offered_load();
+    for row in &mut run.cases {
+        if let Load::Offered { arrivals, .. } = &mut row.case.flow_mut().load {
+            *arrivals = Arrivals::Poisson;
+        }
+        let pacing = row.flow_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();
+        pacing.gap_ns.p50 = Some(Figure::bare(pacing.nominal_ns * 0.7));
+    }
+    let text = render_brief(&run, &plain(120));
+    let said = "Pacing: sleep+spin, poisson: median gap 0.700x nominal (due: 0.69x), p99 gap 1.08x (due: 4.61x)\n";
+    assert!(text.contains(said), "{text}");
+}
+
+/// Of several flows the goodput is that of all together; what each has of its own is not shown as that of the case.
+#[test]
+fn flows_of_both_ways_have_one_goodput_and_pictures_of_their_own() {
+    let mut run = one_way::write_sizes();
+    for row in run.cases.iter_mut().take(5) {
+        let mut down = row.case.flow().clone();
+        (down.name, down.direction) = ("down".to_owned(), Direction::Down);
+        let summary = FlowSummary { flow: down.clone(), ..row.flow().clone() };
+        row.case.flows.push(down);
+        row.flows.push(summary);
+        row.flow_mut().ledger.received -= 100_000;
+        row.flow_mut().ledger = row.flow().ledger.clone().closed();
+        row.goodput_of_all_bytes_per_s = Some(Figure::new(3.21e9, 3e9, 3.5e9));
+        (row.id, row.label) = (row.case.id(), row.case.label());
+    }
+    let text = render_brief(&run, &plain(80));
+    let first = text.lines().find(|line| line.contains("both ways")).expect("its name");
+    let words: Vec<&str> = first.split_whitespace().collect();
+    assert_eq!(words[..3], ["unix-stream", "both", "ways"]);
+    assert!(!first.contains("both ways 64 B"), "the size has a column: {text}");
+    let lost = text.lines().find(|line| line.contains("3.21 GB/s")).expect("a row");
+    assert!(lost.contains("5.0 %") && lost.trim_end().ends_with('-'), "of all flows: {lost}");
+    let page = html::render(&run);
+    assert_well_formed(&page);
+    assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len() + 5);
+    assert_eq!(count(&page, "<rect class=\"received\""), 5, "one of both ways loses");
+    assert!(page.contains("unix-stream both ways 64 B, down, in each"));
+}
+
 #[test]
 fn a_row_of_the_csv_table_has_what_was_asked_and_what_was_measured() {
     let cells = |run: &Run, names: &[&str]| -> Vec<String> {
@@ -239,7 +286,7 @@ fn goodput_is_drawn_over_the_size_of_a_write_and_over_time() {
 fn a_picture_needs_two_points() {
     for mut run in [one_way::message_rate(), one_way::write_sizes(), one_way::offered_load()] {
         let load = run.cases[1].case.flow().load.size_bytes();
-        let first = hairpin_model::flow::Load::clone(&run.cases[1].case.flow().load);
+        let first = run.cases[1].case.flow().load.clone();
         run.cases.retain(|row| row.case.flow().load == first);
         run.cases.iter_mut().for_each(|row| row.flow_mut().over_time = None);
         run.cases.retain(|row| row.flow().ledger.lost.is_empty());

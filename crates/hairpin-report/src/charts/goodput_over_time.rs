@@ -3,15 +3,15 @@
 use hairpin_model::figure::Figure;
 use hairpin_model::one_way::{Moment, OverTime};
 use hairpin_model::quantities;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::FlowSummary;
 
 use super::axis::Axis;
 use super::over_time::{Span, legend};
 use super::quantity::Quantity;
 
-/// The two charts of a case, or null where its rounds have fewer than two moments.
-pub(crate) fn chart(row: &CaseSummary, name: &str) -> Option<String> {
-    let over_time = row.flow().over_time.as_ref()?;
+/// The two charts of a flow, or null where its rounds have fewer than two moments.
+pub(crate) fn chart(flow: &FlowSummary, name: &str) -> Option<String> {
+    let over_time = flow.over_time.as_ref()?;
     let span = Span::of_moments(&over_time.moments)?;
     Some(format!("{}{}", goodput(over_time, &span, name)?, cpu(over_time, &span, name).unwrap_or_default()))
 }

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use hairpin_model::ledger::{DEVICE, LINK, Ledger, QDISC, RECEIVE_BUFFER, SEND_BUFFER, in_words};
 use hairpin_model::quantities;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::FlowSummary;
 
 use super::over_time::legend;
 use super::svg::{escape, percent};
-use crate::one_way::Blocks;
+use crate::one_way::{Blocks, Stand};
 use crate::page_text::tied;
 
 /// Known causes and their colours; what is unknown has those that follow.
@@ -19,23 +19,31 @@ const UNEXPLAINED: &str = "unexplained";
 
 /// The chart, or null where fewer than two cases sent anything or none lost anything.
 pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
-    let sent: Vec<&CaseSummary> = blocks.rows().filter(|row| row.flow().ledger.sent > 0).collect();
-    let is_lossy = |row: &&&CaseSummary| !parts(&row.flow().ledger).is_empty();
-    let (lossy, all) = (sent.iter().filter(is_lossy).count(), sent.len());
+    let flows = |stand: &Stand<'_>| -> Vec<Lane> {
+        let rows = stand.series.iter().flat_map(|series| &series.rows);
+        let lanes = rows.flat_map(|row| {
+            let lane =
+                |(name, flow): (String, &FlowSummary)| Lane { name, ledger: flow.ledger.clone(), valid: row.valid };
+            blocks.shared.flows(row).into_iter().map(lane).collect::<Vec<_>>()
+        });
+        lanes.filter(|lane| lane.ledger.sent > 0).collect()
+    };
+    let is_lossy = |lane: &Lane| !parts(&lane.ledger).is_empty();
+    let sent: Vec<Lane> = blocks.all.iter().flat_map(flows).collect();
+    let (lossy, all) = (sent.iter().filter(|lane| is_lossy(lane)).count(), sent.len());
     if lossy == 0 || all < 2 {
         return None;
     }
     let mut html = String::from("<div class=\"losses\" role=\"list\">");
     let mut causes: Vec<String> = Vec::new();
     for stand in &blocks.all {
-        let rows = stand.series.iter().flat_map(|series| &series.rows).filter(|row| is_lossy(row)).copied();
-        let rows: Vec<&CaseSummary> = rows.collect();
-        if !rows.is_empty() {
+        let lanes: Vec<Lane> = flows(stand).into_iter().filter(is_lossy).collect();
+        if !lanes.is_empty() {
             let _ = write!(html, "<h3 class=\"lane-group\">{}</h3>", escape(&stand.title));
         }
-        for row in rows {
-            causes.extend(parts(&row.flow().ledger).into_iter().map(|(cause, _)| cause));
-            html.push_str(&lane(blocks, row));
+        for lane in lanes {
+            causes.extend(parts(&lane.ledger).into_iter().map(|(cause, _)| cause));
+            html.push_str(&lane.drawn());
         }
     }
     html.push_str("</div>");
@@ -87,39 +95,48 @@ fn words(cause: &str) -> String {
     }
 }
 
-fn lane(blocks: &Blocks<'_>, row: &CaseSummary) -> String {
-    let ledger = &row.flow().ledger;
-    let share = |count: u64| (count as f64 / ledger.sent as f64).clamp(0.0, 1.0);
-    let parts = parts(ledger);
-    let name = escape(&blocks.shared.row_words(row).join(" "));
-    let lost = parts.iter().map(|(_, count)| count).sum::<u64>();
-    let told: Vec<String> = parts
-        .iter()
-        .map(|(cause, count)| {
-            format!("{} {} ({})", words(cause), quantities::share(share(*count)), quantities::count(*count))
-        })
-        .collect();
-    let told = escape(&tied(&format!(
-        "{}: of {} sent {}",
-        blocks.shared.row_words(row).join(" "),
-        quantities::count(ledger.sent),
-        told.join(", ")
-    )));
-    let mut bar = String::from("<rect class=\"received\" x=\"0\" width=\"100%\" y=\"4\" height=\"15\"/>");
-    let mut from = 0.0;
-    for (cause, count) in &parts {
-        // A surplus of drops can exceed what was sent.
-        let width = share(*count).min(1.0 - from);
-        let (class, x, width_shown) = (class(cause), percent(from), percent(width));
-        let _ = write!(bar, "<rect class=\"part {class}\" x=\"{x}\" width=\"{width_shown}\" y=\"4\" height=\"15\"/>");
-        from += width;
-    }
-    let (invalid, bang) =
-        if row.valid { ("", "") } else { (" invalid", "<b class=\"bang\" title=\"invalid: do not use\">!</b> ") };
-    format!(
-        "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{bang}{name}</span><span \
+/// A flow of a case.
+struct Lane {
+    name: String,
+    ledger: Ledger,
+    valid: bool,
+}
+
+impl Lane {
+    fn drawn(&self) -> String {
+        let ledger = &self.ledger;
+        let share = |count: u64| (count as f64 / ledger.sent as f64).clamp(0.0, 1.0);
+        let parts = parts(ledger);
+        let name = escape(&self.name);
+        let lost = parts.iter().map(|(_, count)| count).sum::<u64>();
+        let told: Vec<String> = parts
+            .iter()
+            .map(|(cause, count)| {
+                format!("{} {} ({})", words(cause), quantities::share(share(*count)), quantities::count(*count))
+            })
+            .collect();
+        let told =
+            escape(&tied(&format!("{}: of {} sent {}", self.name, quantities::count(ledger.sent), told.join(", "))));
+        let mut bar = String::from("<rect class=\"received\" x=\"0\" width=\"100%\" y=\"4\" height=\"15\"/>");
+        let mut from = 0.0;
+        for (cause, count) in &parts {
+            // A surplus of drops can exceed what was sent.
+            let width = share(*count).min(1.0 - from);
+            let (class, x, width_shown) = (class(cause), percent(from), percent(width));
+            let _ =
+                write!(bar, "<rect class=\"part {class}\" x=\"{x}\" width=\"{width_shown}\" y=\"4\" height=\"15\"/>");
+            from += width;
+        }
+        let (invalid, bang) = if self.valid {
+            ("", "")
+        } else {
+            (" invalid", "<b class=\"bang\" title=\"invalid: do not use\">!</b> ")
+        };
+        format!(
+            "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{bang}{name}</span><span \
          class=\"lane-cell\"><svg class=\"lane\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{told}\">\
          <title>{told}</title>{bar}</svg></span><span class=\"lane-value\">{}</span></div>",
-        tied(&quantities::share(share(lost)))
-    )
+            tied(&quantities::share(share(lost)))
+        )
+    }
 }

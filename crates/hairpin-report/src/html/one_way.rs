@@ -4,7 +4,7 @@ use minijinja::{Value, context};
 
 use hairpin_model::ladder::{Group, Kind};
 use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::FlowSummary;
 
 use crate::charts::{goodput_by_write, goodput_over_time, latency_by_rate, load_curve, losses, plot, rate_by_batch};
 use crate::one_way::Blocks;
@@ -72,12 +72,12 @@ fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
 pub(super) fn over_time(groups: &[Group<'_>]) -> Value {
     let panel = |group: &Group<'_>| {
         let blocks = Blocks::of(group.kind, groups, false);
-        let chart = |row: &&CaseSummary| {
-            let name = blocks.shared.row_words(row).join(" ");
-            let html = goodput_over_time::chart(row, &name)?;
+        let chart = |(name, flow): (String, &FlowSummary)| {
+            let html = goodput_over_time::chart(flow, &name)?;
             Some(format!("<div class=\"of-case\">{html}</div>"))
         };
-        let charts: String = group.rows.iter().filter(|row| row.case.replicate == 0).filter_map(chart).collect();
+        let rows = group.rows.iter().filter(|row| row.case.replicate == 0);
+        let charts: String = rows.flat_map(|row| blocks.shared.flows(row)).filter_map(chart).collect();
         let chart_html = format!("{}<div class=\"link-charts\">{charts}</div>", goodput_over_time::key());
         (!charts.is_empty()).then(|| context! { group => &group.name, chart_html })
     };

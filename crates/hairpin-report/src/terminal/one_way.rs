@@ -304,7 +304,7 @@ impl<'r> Table<'r> {
 }
 
 /// Names of series have their details below where they are longer.
-const NAME: usize = 16;
+const NAME: usize = 18;
 /// How wide a rate, a latency and a share are, with the blanks before them.
 const FIGURES: [usize; 3] = [GAP + 8, GAP + 7, GAP + 4];
 
