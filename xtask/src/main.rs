@@ -27,6 +27,7 @@ mod overhead;
 mod picture;
 mod platforms;
 mod process;
+mod profiles;
 mod rates;
 mod readers;
 mod skips;
@@ -112,6 +113,12 @@ enum Chore {
         #[arg(long, hide = true)]
         inside_namespace: Option<PathBuf>,
     },
+    /// Message rates of an optimised and of an unoptimised build, in turn
+    Profiles {
+        /// Rounds of each
+        #[arg(long, default_value_t = 11)]
+        rounds: usize,
+    },
     /// Whether intervals hold from run to run, the same is called the same, and the slower slower
     Coverage {
         /// Repeats of the run
@@ -195,6 +202,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Rates { rounds, only, inside_namespace } => {
             rates::run(root, rounds, &only, inside_namespace.as_deref())
         }
+        Chore::Profiles { rounds } => profiles::run(root, rounds),
         Chore::Coverage { runs, injected, over, transports, out, record } => {
             coverage::run(root, &coverage::Asked { runs, injected, over, transports, out, record })
         }
