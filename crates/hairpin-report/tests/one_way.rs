@@ -300,10 +300,11 @@ fn a_picture_needs_two_points() {
 
 #[test]
 fn figures_that_are_missing_or_not_finite_are_not_drawn() {
-    let nan = Some(Figure::new(f64::NAN, f64::NEG_INFINITY, f64::INFINITY));
+    let no_number = Figure::new(f64::NAN, f64::NEG_INFINITY, f64::INFINITY);
+    let nan = Some(no_number);
     let both = BothEnds { client: nan, server: None };
     let moment =
-        |at_ns| Moment { at_ns, goodput_bytes_per_s: nan.unwrap(), client_cpu: Some(f64::NAN), server_cpu: None };
+        |at_ns| Moment { at_ns, goodput_bytes_per_s: no_number, client_cpu: Some(f64::NAN), server_cpu: None };
     let damaged = OneWayFigures {
         received_per_s: nan,
         goodput_bytes_per_s: nan,

@@ -66,8 +66,6 @@ fn view(run: &Run) -> Value {
     let has = |quantity: Quantity| groups.iter().any(|group| Quantity::of(group.kind) == quantity);
     let has_latency =
         groups.is_empty() || has(Quantity::Latency) || run.cases.iter().any(|row| row.p50_ns().is_some());
-    let judged = QUANTITIES.into_iter().filter(|quantity| has(*quantity)).map(Quantity::name);
-    let judged = if groups.is_empty() { "p50".to_owned() } else { judged.collect::<Vec<_>>().join(" or ") };
     let rankings: Value = QUANTITIES.into_iter().filter_map(|quantity| ranking_of(run, &looks, quantity)).collect();
     let (more, rest) = first_sentences(&run.answer.sentences);
     let (sequences, sequences_left_out) = time_sequence::of(run);
@@ -83,22 +81,14 @@ fn view(run: &Run) -> Value {
         lead => tied(&run.answer.headline),
         more,
         rest,
-        cautions => trust::quick(run)
-            .into_iter()
-            .chain(wording::cautions(run))
-            .chain(trust::machine_states(run))
-            .chain(wording::busy(run))
-            .chain(trust::until_missed(run))
-            .chain(trust::without_interval(run))
-            .map(|said| tied(&said))
-            .collect::<Value>(),
+        cautions => cautions(run),
         calibrations => wording::calibrations(run).into_iter().map(calibration).collect::<Value>(),
         by_bytes => groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
         rankings,
         shared_link => crate::links::shared(run),
         links => Serde(links::of(run)),
         has_latency,
-        judged,
+        judged => judged(&groups),
         pictures => one_way::pictures(run, &groups),
         shared => shared.in_words(),
         over_time => one_way::over_time(&groups),
@@ -128,6 +118,26 @@ fn view(run: &Run) -> Value {
         format => run.format,
         tool => wording::tool_line(run),
     }
+}
+
+/// What a reader must know before using the figures.
+fn cautions(run: &Run) -> Value {
+    trust::quick(run)
+        .into_iter()
+        .chain(wording::cautions(run))
+        .chain(trust::machine_states(run))
+        .chain(wording::busy(run))
+        .chain(trust::until_missed(run))
+        .chain(trust::without_interval(run))
+        .map(|said| tied(&said))
+        .collect()
+}
+
+/// What the rounds of these groups are judged by: `p50 or goodput`.
+fn judged(groups: &[ladder::Group<'_>]) -> String {
+    let has = |quantity: &Quantity| groups.iter().any(|group| Quantity::of(group.kind) == *quantity);
+    let names: Vec<&str> = QUANTITIES.into_iter().filter(has).map(Quantity::name).collect();
+    if names.is_empty() { Quantity::Latency.name().to_owned() } else { names.join(" or ") }
 }
 
 /// The most letters of the sentences after the headline that stand on the first screen of a phone.

@@ -8,7 +8,6 @@ use hairpin_model::quantities::DASH;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, LEAD, PLAIN, Page};
 use super::tables::{GAP, Shown, interval, name_lines, value};
 use crate::{links, wording};
@@ -54,8 +53,8 @@ struct Row<'r> {
     cases: Vec<Option<&'r CaseSummary>>,
 }
 
-/// One table for each kind of case.
-pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
+/// One table for each kind of case with answers.
+pub(super) fn tables(page: &mut Page, run: &Run) {
     if let Some(link) = links::shared(run) {
         page.gap();
         page.item("Link: ", PLAIN, &link);
@@ -67,7 +66,6 @@ pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
             show(page, kind, &groups);
         }
     }
-    one_way::tables(page, run, &groups, extent);
 }
 
 fn show(page: &mut Page, kind: Kind, groups: &[&Group<'_>]) {

@@ -1,7 +1,7 @@
 //! Tables of one-way loads: a row a case in the order of what is varied, below the name of its series. Where the cases of
 //! message rates are many, batches stand beside each other.
 
-use hairpin_model::ladder::{Group, Kind};
+use hairpin_model::ladder::{self, Group, Kind};
 use hairpin_model::quantities::DASH;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -191,9 +191,10 @@ const LEGEND: &[(&str, &str)] = &[
 const MANY: usize = 24;
 
 /// The tables of one-way loads.
-pub(super) fn tables(page: &mut Page, run: &Run, groups: &[Group<'_>], extent: Extent) {
+pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
+    let groups = ladder::groups(&run.cases);
     for sheet in SHEETS.iter().filter(|sheet| sheet.extents.contains(&extent)) {
-        let table = Table::of(sheet.kind, groups, extent);
+        let table = Table::of(sheet.kind, &groups, extent);
         if table.blocks.all.is_empty() {
             continue;
         }

@@ -10,7 +10,6 @@ use hairpin_model::quantities::{self, DASH};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, LEAD, PLAIN, Page, WARN, clean, wrapped};
 use crate::columns::{self, Unit, Value};
 use crate::{exchanges, links, wording};
@@ -144,7 +143,6 @@ pub(super) fn tables(page: &mut Page, run: &Run) {
             (sheet.below)(page, &groups, &shown);
         }
     }
-    one_way::tables(page, run, &groups, Extent::All);
 }
 
 impl Sheet {
