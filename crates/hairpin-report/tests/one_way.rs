@@ -235,9 +235,16 @@ fn losses_are_stacked_by_cause_and_add_up() {
     assert_eq!(count(&page, "<rect class=\"part "), 5 * lossy, "four causes, and what has none");
     let lane = &page[page.find("<rect class=\"part ").expect("a part")..];
     let lane = &lane[..lane.find("</svg>").expect("it ends")];
-    let width = |part: &str| part.split("width=\"").nth(1)?.split('%').next()?.parse::<f64>().ok();
-    let sum: f64 = lane.split("<rect").filter_map(width).sum();
-    assert!((sum - 62.0).abs() < 0.1, "{sum}: {lane}");
+    let number = |part: &str, name: &str| -> Option<f64> {
+        part.split(&format!("{name}=\"")).nth(1)?.split('%').next()?.parse().ok()
+    };
+    let places = lane.split("<rect").filter_map(|part| Some((number(part, " x")?, number(part, "width")?)));
+    let mut end = 0.0;
+    for (x, width) in places {
+        assert!((x - end).abs() < 0.1, "each begins where the last one ends: {lane}");
+        end = x + width;
+    }
+    assert!((end - 62.0).abs() < 0.1, "{end}: {lane}");
     for said in ["receive buffer full", "no cause found", "The other 18 cases lost nothing"] {
         assert!(page.contains(said), "{said}");
     }
