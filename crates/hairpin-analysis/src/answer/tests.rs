@@ -305,6 +305,7 @@ fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
         check: "change it".to_owned(),
         verdict: verdict.to_owned(),
         effect: hairpin_model::figure::Figure::bare(0.0),
+        unit: "ns".to_owned(),
     };
     run.findings[0].proved = Some(proved("confirmed"));
     assert!(answer(&run).sentences.contains(&quoted));

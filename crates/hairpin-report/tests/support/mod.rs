@@ -475,6 +475,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                 check: "keep the CPUs awake".to_owned(),
                 verdict: "confirmed".to_owned(),
                 effect: Figure::new(-58_800.0, -61_000.0, -56_100.0),
+                unit: "ns".to_owned(),
             }),
             share: 0.84,
         },

@@ -245,6 +245,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             check: "set TCP_NODELAY".to_owned(),
             verdict: "confirmed".to_owned(),
             effect: Figure::new(-43_460_000.0, -43_510_000.0, -43_400_000.0),
+            unit: "ns".to_owned(),
         }),
         share: 0.987,
     }]
