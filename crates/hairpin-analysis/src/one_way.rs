@@ -194,6 +194,8 @@ impl<'m> Line<'m> {
         let place = line.at_ns.partition_point(|end_ns| *end_ns <= at_ns);
         let (until_ns, cpu_ns) = (*line.at_ns.get(place)?, *line.cpu_ns.get(place)?);
         let from_ns = place.checked_sub(1).and_then(|before| line.at_ns.get(before)).copied().unwrap_or(0);
+        // After the last arrival an end waits for the other, which is no part of the course.
+        let until_ns = until_ns.min((self.lasts_ns + self.interval_ns).saturating_sub(self.measured_from_ns));
         (until_ns > from_ns).then(|| (cpu_ns as f64 / (until_ns - from_ns) as f64).min(1.0))
     }
 }
@@ -241,6 +243,11 @@ mod tests {
             let mut measured = Measured::default();
             measured.flows[0].received = Some(received);
             measured.ends[0].cpu_time_line = Some(line);
+            // It waits for the other after the last arrival.
+            let waiting = CpuTimeLine { at_ns: vec![2_000_000, 9_000_000], cpu_ns: vec![1_000_000, 1_000_000] };
+            measured.ends.retain(|end| end.role != End::Server);
+            let server = EndReport { role: End::Server, cpu_time_line: Some(waiting), ..EndReport::default() };
+            measured.ends.push(server);
             measured
         };
         let rounds = [round(1000), round(3000), round(2000)];
@@ -251,6 +258,7 @@ mod tests {
         assert_eq!(course.moments[0].goodput_bytes_per_s, Figure::new(2e6, 1e6, 3e6));
         assert_eq!((course.moments[0].client_cpu, course.moments[0].server_cpu), (None, None), "the warm-up");
         assert_eq!((course.moments[1].client_cpu, course.moments[3].client_cpu), (Some(0.5), Some(1.0)));
+        assert_eq!((course.moments[1].server_cpu, course.moments[3].server_cpu), (Some(0.5), Some(0.5)));
         assert_eq!(course.moments[3].at_ns, 4_000_000);
         assert_eq!(over_time(0, &Flow::ping_pong("tcp"), &rounds), None);
     }

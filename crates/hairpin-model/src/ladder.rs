@@ -129,7 +129,8 @@ pub struct Group<'r> {
     /// What its rows measure.
     pub kind: Kind,
     /// The fastest first: round trips by p50, exchanges by bytes a millisecond, messages by those received a second, streams by
-    /// goodput; offered loads in the order of the plan. Cases without the figure are last, in the order of the plan.
+    /// goodput; offered loads that differ in their rate alone by it, and these in the order of the plan. Cases without the figure
+    /// are last, in the order of the plan.
     pub rows: Vec<&'r CaseSummary>,
 }
 
@@ -175,7 +176,7 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
             Kind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
             Kind::Messages => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Rate)),
             Kind::Streams => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Goodput)),
-            Kind::Offered => {}
+            Kind::Offered => by_series(&mut group.rows),
         }
     }
     groups
@@ -190,6 +191,26 @@ fn by_p50(one: &CaseSummary, other: &CaseSummary) -> Ordering {
 fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     let place = |row: &CaseSummary| row.bytes_per_ms().and_then(Figure::finite).unwrap_or(f64::NEG_INFINITY);
     place(other).total_cmp(&place(one)).then_with(|| by_p50(one, other))
+}
+
+fn by_series(rows: &mut [&CaseSummary]) {
+    let of_series = |row: &CaseSummary| {
+        row.case.clone().with(|case| {
+            if let Load::Offered { offered_per_s, .. } = &mut case.flow_mut().load {
+                *offered_per_s = 0.0;
+            }
+        })
+    };
+    let mut series: Vec<Case> = Vec::new();
+    for row in rows.iter() {
+        let case = of_series(row);
+        if !series.contains(&case) {
+            series.push(case);
+        }
+    }
+    let place = |row: &CaseSummary| series.iter().position(|known| *known == of_series(row));
+    let rate = |row: &CaseSummary| row.case.flow().load.rate_per_s().unwrap_or(0.0);
+    rows.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| rate(a).total_cmp(&rate(b))));
 }
 
 fn by_most(one: &CaseSummary, other: &CaseSummary, figure: ComparedBy) -> Ordering {

@@ -221,3 +221,18 @@ pub struct OverTime {
     /// The moments, in order.
     pub moments: Vec<Moment>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_arrives_whole_is_at_least_99_percent_of_what_was_offered() {
+        let whole = |offered_per_s, delivered_per_s: Option<f64>| {
+            let delivered_per_s = delivered_per_s.map(Figure::bare);
+            OneWayFigures { offered_per_s, delivered_per_s, ..OneWayFigures::default() }.arrived_whole()
+        };
+        assert_eq!([whole(Some(1000.0), Some(990.0)), whole(Some(1000.0), Some(989.0))], [Some(true), Some(false)]);
+        assert_eq!([whole(None, Some(1.0)), whole(Some(1.0), None), whole(Some(1.0), Some(f64::NAN))], [None; 3]);
+    }
+}

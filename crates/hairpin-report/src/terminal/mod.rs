@@ -8,6 +8,7 @@ mod brief;
 mod changes;
 mod claims;
 mod look;
+mod one_way;
 mod page;
 mod tables;
 mod time_sequence;
@@ -24,6 +25,8 @@ use crate::{exchanges, findings, links, trust, wording};
 use hairpin_model::comparison::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
+use one_way::Extent;
+
 pub use brief::{render_brief, render_more};
 pub use look::Look;
 pub use time_sequence::render_time_sequences;
@@ -34,6 +37,7 @@ pub fn render(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
     tables::tables(&mut page, run);
+    one_way::tables(&mut page, run, Extent::All);
     below_the_ladder(&mut page, run);
     neighbours(&mut page, run);
     causes_and_run(&mut page, run);
