@@ -200,7 +200,7 @@ fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
 mod tests {
     use super::*;
     use crate::fixture::links::over;
-    use crate::fixture::{Fixture, granted, one_way};
+    use crate::fixture::{Fixture, granted, one_way_losses};
 
     fn case(size: u64, options: &str) -> Case {
         let options = Options::parse(options).unwrap();
@@ -234,20 +234,21 @@ mod tests {
     fn a_load_without_answers_is_judged_by_its_goodput_and_not_by_its_queue() {
         let stream = |options: &str| {
             let options = Options::parse(options).unwrap();
-            one_way::messages("tcp").with(|case| {
+            one_way_losses::messages("tcp").with(|case| {
                 case.flow_mut().load.set_sizes(65_536, 0);
                 case.flow_mut().options = options;
             })
         };
         let round = |control: &'static str, bytes: u64| {
             move |measured: &mut hairpin_model::round::Measured| {
-                one_way::counts(&[], 0.0)(measured);
+                one_way_losses::counts(&[], 0.0)(measured);
                 measured.flow_mut().received.as_mut().unwrap().bytes_after_first = bytes;
                 measured.ends[0].options = vec![granted(OptionName::Congestion, control)];
             }
         };
         let (bbr, cubic) = (stream(""), stream("congestion=cubic"));
-        let fixture = one_way::interleaved(&[(&bbr, &round("bbr", 1_000_000)), (&cubic, &round("cubic", 2_500_000))]);
+        let fixture =
+            one_way_losses::interleaved(&[(&bbr, &round("bbr", 1_000_000)), (&cubic, &round("cubic", 2_500_000))]);
         let found = fixture.findings("congestion-control");
         assert!(
             found[0].summary.contains("With cubic it is faster: 10^9 bytes take 0.40 times"),

@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::over;
-    use crate::fixture::{Fixture, at_rate, one_way, paced};
+    use crate::fixture::{Fixture, at_rate, one_way_losses, paced};
 
     /// 1 000 messages asked for at 10 000 a second, each one `behind_ns` later than the one before.
     fn found(behind_ns: u64, service_ns: impl Fn(u64) -> u64) -> (bool, Vec<Finding>) {
@@ -190,12 +190,12 @@ mod tests {
 
     #[test]
     fn messages_without_answers_arrive_behind_and_nobody_answers() {
-        let case = one_way::offered(Arrivals::Fixed, Pacing::SleepSpin);
+        let case = one_way_losses::offered(Arrivals::Fixed, Pacing::SleepSpin);
         // The queue of the receiver is 25 messages long at the median.
         let mut fixture = Fixture::new();
         let messages: Vec<(u64, u64)> = (0..1000).map(|k| (0, 20_000 + 50_000 * k)).collect();
         fixture.round_with(&case, 0, &paced(1_000_000, &messages), |measured| {
-            one_way::counts(&[], 0.0)(measured);
+            one_way_losses::counts(&[], 0.0)(measured);
             measured.flow_mut().figures.rate_per_s = 900.0;
         });
         let found = fixture.findings(CARD.code);
