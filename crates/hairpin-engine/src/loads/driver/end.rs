@@ -12,7 +12,9 @@ use super::{Counts, DriverError, Ended, LOOK_NS, Marks, Outcome, PROGRESS_NS, Ta
 use crate::clock::Clock;
 
 /// Calls on one wire before the clock is read and the others have their turn.
-pub(super) const CALLS_PER_TURN: usize = 16;
+const CALLS_PER_TURN: usize = 16;
+/// The same where there are no others.
+const CALLS_ALONE: usize = 64;
 
 /// How an end waits for its wires.
 enum Waits {
@@ -37,7 +39,18 @@ pub(super) struct End<'a, C> {
     pub(super) wires: Vec<Tally>,
     pub(super) total: Tally,
     pub(super) times: TimesOfMessages,
+    /// Calls of a turn.
+    pub(super) calls_per_turn: usize,
     time_line: TimeLine,
+    pending: Pending,
+}
+
+/// What calls did that is not counted yet: counting takes a tenth of a small message.
+#[derive(Default)]
+struct Pending {
+    wire: usize,
+    is_measured: bool,
+    counts: Counts,
 }
 
 /// What an end is told of itself.
@@ -82,7 +95,9 @@ impl<'a, C: Clock> End<'a, C> {
             wires: vec![Tally::default(); wires.len()],
             total: Tally::default(),
             times: TimesOfMessages::new(keep_times),
+            calls_per_turn: if wires.len() == 1 { CALLS_ALONE } else { CALLS_PER_TURN },
             time_line: TimeLine::default(),
+            pending: Pending::default(),
         })
     }
 
@@ -137,9 +152,27 @@ impl<'a, C: Clock> End<'a, C> {
         self.total.first_ns.get_or_insert(self.now_ns);
     }
 
-    /// Counts what calls on a wire did; their bytes moved by now.
+    /// Notes what a call on a wire did. It is counted at the end of the turn, whose time is the time of all its calls; the first
+    /// measured call is counted at once.
     #[inline]
     pub(super) fn count(&mut self, wire: usize, is_measured: bool, counts: Counts) {
+        if (self.pending.wire, self.pending.is_measured) != (wire, is_measured) {
+            self.settle();
+            (self.pending.wire, self.pending.is_measured) = (wire, is_measured);
+        }
+        self.pending.counts.add(counts);
+        if is_measured && self.total.first_ns.is_none() {
+            self.look();
+            self.settle();
+        }
+    }
+
+    /// Counts what was noted; it moved by now.
+    pub(super) fn settle(&mut self) {
+        let Pending { wire, is_measured, counts } = std::mem::take(&mut self.pending);
+        if counts == Counts::default() {
+            return;
+        }
         let bytes = counts.bytes_sent + counts.bytes_received;
         if let Waits::Together(set) = &mut self.waits {
             set.made_progress();
@@ -156,6 +189,13 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
+    /// Ends a turn.
+    #[inline]
+    pub(super) fn end_turn(&mut self) {
+        self.look();
+        self.settle();
+    }
+
     /// The wire is not waited for any longer.
     pub(super) fn leave(&mut self, wire: usize, opened: &dyn Wire) -> Result<(), DriverError> {
         match &mut self.waits {
@@ -165,7 +205,8 @@ impl<'a, C: Clock> End<'a, C> {
         Ok(())
     }
 
-    pub(super) fn outcome(self, ended: Ended) -> Outcome {
+    pub(super) fn outcome(mut self, ended: Ended) -> Outcome {
+        self.settle();
         let Self { wires, total, time_line, times, waits, .. } = self;
         let waits = if let Waits::Together(set) = waits { set.system_calls() } else { 0 };
         Outcome { wires, total, time_line, times, waits, pacing: None, ended }

@@ -9,11 +9,11 @@ use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, number, stamp};
 const BYTES_PER_STAMP: usize = 8192;
 
 /// Every how many messages of this size one carries its time on a byte stream, and one is recorded where boundaries are kept;
-/// `None` where a message has no room for it.
+/// a power of two. `None` where a message has no room for it.
 #[must_use]
 pub fn stamp_every(size_bytes: usize, boundaries: bool) -> Option<u64> {
     let least = if boundaries { HEADER_BYTES + STAMP_BYTES } else { STAMP_BYTES };
-    (size_bytes >= least).then(|| BYTES_PER_STAMP.div_ceil(size_bytes) as u64)
+    (size_bytes >= least).then(|| BYTES_PER_STAMP.div_ceil(size_bytes).next_power_of_two() as u64)
 }
 
 /// What is offered in a call.
@@ -50,8 +50,8 @@ pub(super) struct Messages {
     stamped_ns: u64,
 }
 
-/// So many messages are never sent.
-const NEVER: u64 = 1 << 60;
+/// So many messages are never sent; a power of two.
+pub(super) const NEVER: u64 = 1 << 60;
 
 impl Messages {
     /// Room for so many messages of this size.

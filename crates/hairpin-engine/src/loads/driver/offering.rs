@@ -203,8 +203,8 @@ impl<C: Clock> Run<'_, C> {
         }
         self.messages.unstamp();
         counts.bytes_sent = size as u64;
-        self.end.look();
         self.end.count(wire, self.phase == Phase::Measured, counts);
+        self.end.end_turn();
         Ok(None)
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 use hairpin_model::case::Waiting;
 use hairpin_transports::{Batch, Interest, Wire, WireError};
 
-use super::end::{About, CALLS_PER_TURN, End, room_for};
+use super::end::{About, End, room_for};
 use super::gaps::Gaps;
-use super::messages::stamp_every;
+use super::messages::{NEVER, stamp_every};
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, read, read_stamp, warm_up_bytes};
 use super::window::{Arrival, Window};
 use super::{Counts, DriverError, Ended, Marks, Outcome, Totals};
@@ -62,7 +62,7 @@ struct Run<'a, C> {
     end: End<'a, C>,
     lanes: Vec<Lane>,
     open: usize,
-    /// See [`stamp_every`]; `u64::MAX` for never.
+    /// See [`stamp_every`]; [`NEVER`] where no message carries its time.
     stamp_every: u64,
     gaps: Option<Gaps>,
     sent: Option<Totals>,
@@ -110,7 +110,7 @@ impl<C: Clock> Receiving<'_, C> {
             end,
             lanes: wires.iter().map(|_| lane()).collect(),
             open: wires.len(),
-            stamp_every: every.map_or(u64::MAX, |every| if self.every_time { 1 } else { every }),
+            stamp_every: every.map_or(NEVER, |every| if self.every_time { 1 } else { every }),
             gaps: self.gaps_of_ns.map(Gaps::new),
             sent: None,
             has_begun: false,
@@ -175,20 +175,22 @@ impl<C: Clock> Run<'_, C> {
         batch: &mut Batch,
         marks: &mut dyn Marks,
     ) -> Result<(), DriverError> {
-        for _ in 0..CALLS_PER_TURN {
-            if !self.lanes[wire].is_open {
-                return Ok(());
-            }
+        // A wire may be ready twice, and have been closed by the first turn.
+        if !self.lanes[wire].is_open {
+            return Ok(());
+        }
+        let mut came = false;
+        for _ in 0..self.end.calls_per_turn {
             let answer =
                 if self.end.blocks { opened.receive_batch_waiting(batch) } else { opened.receive_batch(batch) };
             match answer {
-                Ok(0) => return Ok(()),
+                Ok(0) => break,
                 Ok(_) => {
-                    self.end.look();
-                    self.last_news_ns = self.end.now_ns;
+                    came = true;
                     batch.pieces().try_for_each(|piece| self.take(wire, piece, marks))?;
                 }
                 Err(WireError::Closed) => {
+                    self.end.end_turn();
                     self.lanes[wire].is_open = false;
                     self.open -= 1;
                     self.closed.get_or_insert(wire);
@@ -197,6 +199,10 @@ impl<C: Clock> Run<'_, C> {
                 }
                 Err(source) => return Err(DriverError::Wire { wire, source }),
             }
+        }
+        if came {
+            self.end.end_turn();
+            self.last_news_ns = self.end.now_ns;
         }
         Ok(())
     }
@@ -217,7 +223,7 @@ impl<C: Clock> Run<'_, C> {
             if lane.phase == Phase::WarmUp {
                 (lane.phase, lane.bytes, lane.next_stamp) = (Phase::Measured, 0, 0);
             }
-            if self.stamp_every != u64::MAX {
+            if self.stamp_every != NEVER {
                 self.take_stamps(wire, &piece[warm_up..]);
             }
             self.take_bytes(wire, &piece[warm_up..])?;
@@ -230,6 +236,9 @@ impl<C: Clock> Run<'_, C> {
     fn take_stamps(&mut self, wire: usize, piece: &[u8]) {
         let lane = &mut self.lanes[wire];
         let end = lane.bytes + piece.len() as u64;
+        if lane.next_stamp < end {
+            self.end.look();
+        }
         while lane.next_stamp < end {
             // How much of it came before, and where the rest stands in the piece; both are less than a length.
             let have = lane.bytes.saturating_sub(lane.next_stamp) as usize;
@@ -262,6 +271,7 @@ impl<C: Clock> Run<'_, C> {
         let messages_received = lane.bytes / size - whole_before;
         let is_measured = lane.phase == Phase::Measured;
         if let Some(gaps) = self.gaps.as_mut().filter(|_| is_measured) {
+            self.end.look();
             (0..messages_received).for_each(|_| gaps.note(self.end.now_ns, gaps.nominal_ns()));
         }
         let counts = Counts { messages_received, bytes_received: bytes as u64, ..Counts::default() };
@@ -287,7 +297,10 @@ impl<C: Clock> Run<'_, C> {
             Arrival::Duplicate => Counts { duplicated: 1, ..Counts::default() },
             Arrival::TooOld => Counts { too_old: 1, ..Counts::default() },
         };
-        if is_measured && counts.messages_received > 0 && due_ns > 0 && sequence % self.stamp_every == 0 {
+        // A power of two, as a division takes long.
+        let is_recorded = sequence & (self.stamp_every - 1) == 0;
+        if is_measured && is_recorded && counts.messages_received > 0 && due_ns > 0 {
+            self.end.look();
             self.end.times.note(sequence, due_ns, self.end.now_ns);
         }
         self.end.count(wire, is_measured, counts);

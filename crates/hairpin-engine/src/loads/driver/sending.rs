@@ -7,7 +7,7 @@ use hairpin_model::case::Waiting;
 use hairpin_model::flow::Source;
 use hairpin_transports::{Interest, Wire, WireError};
 
-use super::end::{About, CALLS_PER_TURN, End, room_for};
+use super::end::{About, End, room_for};
 use super::messages::{Messages, Offer};
 use super::phase::Phase;
 use super::{Amount, Counts, DriverError, Ended, Marks, Outcome};
@@ -175,7 +175,7 @@ impl<C: Clock> Run<'_, C> {
     /// Sends until the wire has no room, or the others have their turn.
     fn turn(&mut self, wire: usize, opened: &mut dyn Wire, marks: &mut dyn Marks) -> Result<(), DriverError> {
         let mut so_far = Counts::default();
-        for _ in 0..CALLS_PER_TURN {
+        for _ in 0..self.end.calls_per_turn {
             if self.lanes[wire].is_done {
                 break;
             }
@@ -199,8 +199,8 @@ impl<C: Clock> Run<'_, C> {
     fn settle(&mut self, wire: usize, so_far: &mut Counts) {
         if *so_far != Counts::default() {
             self.end.look();
-            self.end.count(wire, self.lanes[wire].phase == Phase::Measured, *so_far);
-            *so_far = Counts::default();
+            self.end.count(wire, self.lanes[wire].phase == Phase::Measured, std::mem::take(so_far));
+            self.end.settle();
         }
     }
 
