@@ -92,6 +92,12 @@ impl Messages {
         self.batch
     }
 
+    /// Whether the bytes are those of a stream's phase, and messages need no number.
+    #[inline]
+    pub(super) fn are_filled(&self, phase: Phase) -> bool {
+        !self.boundaries && self.filled == phase
+    }
+
     /// Every how many messages of a byte stream one carries its time.
     #[inline]
     pub(super) fn stamp_every(&self) -> u64 {

@@ -154,21 +154,30 @@ impl<P: Port> DescriptorWire<P> {
     }
 
     /// What came of one attempt to send that does not wait.
+    #[inline]
     fn sent_now(&mut self, answer: Result<usize, Miss>) -> Result<usize, WireError> {
         match answer {
             Ok(bytes) => Ok(bytes),
+            Err(miss) => self.unsent(miss),
+        }
+    }
+
+    #[cold]
+    fn unsent(&mut self, miss: Miss) -> Result<usize, WireError> {
+        match miss {
             // After a signal there is room as before: the next attempt finds it.
-            Err(Miss::Nothing | Miss::Again) => Ok(0),
-            Err(Miss::Gone | Miss::Ended) => {
+            Miss::Nothing | Miss::Again => Ok(0),
+            Miss::Gone | Miss::Ended => {
                 self.gone = true;
                 Err(WireError::Closed)
             }
-            Err(Miss::Failed(source)) if source.raw_os_error() == Some(libc::ENOBUFS) => Err(WireError::Refused),
-            Err(Miss::Failed(source)) => Err(WireError::System { operation: "send", source }),
+            Miss::Failed(source) if source.raw_os_error() == Some(libc::ENOBUFS) => Err(WireError::Refused),
+            Miss::Failed(source) => Err(WireError::System { operation: "send", source }),
         }
     }
 
     /// Takes one piece of a one-way load; `None` when there is nothing.
+    #[inline]
     fn take_piece(&mut self, into: &mut [u8], may_block: bool) -> Result<Option<usize>, WireError> {
         if self.gone {
             return self.drain(into).map(Some);
@@ -187,6 +196,7 @@ impl<P: Port> DescriptorWire<P> {
     }
 
     /// Before a call of a one-way load that waits in the kernel: whether it does on this wire.
+    #[inline]
     fn may_wait(&mut self, operation: &'static str) -> Result<bool, WireError> {
         if self.waiting != Waiting::Block {
             return Ok(false);
@@ -197,6 +207,7 @@ impl<P: Port> DescriptorWire<P> {
     }
 
     /// Sends one message, or what one call takes of a stream.
+    #[inline]
     fn put_one(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, WireError> {
         if self.gone {
             return Err(WireError::Closed);
@@ -206,6 +217,7 @@ impl<P: Port> DescriptorWire<P> {
         self.sent_now(answer)
     }
 
+    #[inline]
     fn send_messages(&mut self, messages: &[u8], size: usize, may_block: bool) -> Result<usize, WireError> {
         if self.gone {
             return Err(WireError::Closed);
@@ -221,6 +233,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
+    #[inline]
     fn receive_messages(&mut self, into: &mut Batch, may_block: bool) -> Result<usize, WireError> {
         if self.port.has_kept() {
             return into.fill(|slot| Ok(self.port.kept(slot)));

@@ -246,6 +246,7 @@ impl Port for SocketPort {
         self.kind.sort == Type::STREAM
     }
 
+    #[inline]
     fn put_batch(&mut self, messages: &[u8], size: usize, may_block: bool) -> Option<Result<usize, Miss>> {
         if self.completions().is_some() {
             return Some(self.put_without_copy(messages, may_block));
@@ -278,6 +279,7 @@ impl Port for SocketPort {
         Ok(sent?)
     }
 
+    #[inline]
     fn take_batch(&mut self, into: &mut Batch, may_block: bool) -> Option<Result<Taken, Miss>> {
         if self.is_stream() || into.slots() == 1 && self.offload.is_none() {
             return None;
