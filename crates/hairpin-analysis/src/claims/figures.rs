@@ -131,4 +131,3 @@ pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure,
         without(Verdict::CannotTell, why)
     })
 }
-

@@ -94,7 +94,8 @@ fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
         Some(Err(why)) => Err(without(Verdict::CannotRun, why.clone())),
         None => Err(without(Verdict::CannotRun, format!("the run `{name}` was not made"))),
     };
-    let evidence = || Ok(Evidence { run: made(&test.run)?, other: made(test.rule.other_run().unwrap_or(&test.run))? });
+    let evidence =
+        || Ok(Evidence { run: made(&test.run)?, other: made(test.rule.other_run().unwrap_or(&test.run))? });
     match evidence() {
         Ok(evidence) => undecided(by_rule(&test.rule, row, evidence), test),
         Err(absent) => absent,

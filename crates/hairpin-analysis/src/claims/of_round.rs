@@ -74,8 +74,11 @@ fn received_share(round: &MeasuredRound) -> Option<f64> {
 /// for which they were due, in a closed loop over the time that they took.
 fn sent_bytes_per_s(case: &Case, round: &MeasuredRound) -> f64 {
     let of_others = || {
-        let by_length =
-            if round.duration_ns == 0 { 0.0 } else { round.flow().ledger.sent as f64 * 1e9 / round.duration_ns as f64 };
+        let by_length = if round.duration_ns == 0 {
+            0.0
+        } else {
+            round.flow().ledger.sent as f64 * 1e9 / round.duration_ns as f64
+        };
         asked_per_s(case).map_or(by_length, |asked| sent_per_s(asked, round))
     };
     one_way::sent_per_s(round.flow()).unwrap_or_else(of_others) * case.flow().load.size_bytes() as f64

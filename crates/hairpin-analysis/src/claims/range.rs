@@ -8,7 +8,12 @@ use super::figures::measure;
 use super::place::{Place, without};
 use super::words;
 
-pub(super) fn judge(of: &Measure, factor: f64, published: &Published, evidence: Evidence<'_>) -> Result<Judgement, Judgement> {
+pub(super) fn judge(
+    of: &Measure,
+    factor: f64,
+    published: &Published,
+    evidence: Evidence<'_>,
+) -> Result<Judgement, Judgement> {
     let Value::Range([from, to]) = published.value else {
         return Err(without(Verdict::CannotRun, "the published value is not a range"));
     };

@@ -25,7 +25,8 @@ pub(super) fn judge(
     let of_low = apart(low.logarithms, evidence.other, evidence.run);
     let wider = times(&of_low, &full.logarithms, low.step.max(full.step), low.second);
     let wider = wider.ok_or_else(|| without(Verdict::CannotTell, format!("the {} is 0", in_words(name))))?;
-    let verdict = if wider.excludes(1.0) { Place::of(&wider, 1.0, f64::INFINITY).verdict() } else { Verdict::CannotTell };
+    let verdict =
+        if wider.excludes(1.0) { Place::of(&wider, 1.0, f64::INFINITY).verdict() } else { Verdict::CannotTell };
     let gap = |gap: &Figure| words::figure(gap, TIMES);
     let labels = |[first, second]: [OfRun<'_>; 2]| format!("of {} against {}", second.0.label, first.0.label);
     let what = format!("{} {}", in_words(name), labels([full.first, full.second]));
