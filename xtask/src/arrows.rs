@@ -96,6 +96,7 @@ const FENCED: &[(&str, &str)] = &[
     ("crates/hairpin-transports/src/linux/system", "the system calls of the transports"),
     ("crates/hairpin-engine/src/linux/system", "the clock, pinning, processes, namespaces and packet sockets"),
     ("xtask/src/bin/bare-loop/", "the bare loop makes its system calls by hand"),
+    ("xtask/src/bin/bare-rates/", "the bare one-way loop makes its system calls by hand"),
     ("xtask/src/bin/link-traffic/", "datagrams with the kernel's stamps come by hand too"),
     ("crates/hairpin-transports/tests", "a counting allocator, and signals that interrupt a call"),
     ("crates/hairpin-engine/tests", "a counting allocator"),

@@ -27,6 +27,8 @@ mod overhead;
 mod picture;
 mod platforms;
 mod process;
+mod profiles;
+mod rates;
 mod readers;
 mod skips;
 mod smoke;
@@ -98,6 +100,24 @@ enum Chore {
         /// Another build of hairpin in place of the bare loop: this tree's must not be worse
         #[arg(long, value_name = "BINARY")]
         against: Option<PathBuf>,
+    },
+    /// Hairpin's one-way rates beside those of a bare loop, sockperf and iperf3
+    Rates {
+        /// Interleaved rounds of each case
+        #[arg(long, default_value_t = 21)]
+        rounds: usize,
+        /// Only these cases
+        #[arg(long, value_delimiter = ',', value_name = "CASE")]
+        only: Vec<String>,
+        /// Set by this program where it runs itself in a network namespace: the folder of the built programs
+        #[arg(long, hide = true)]
+        inside_namespace: Option<PathBuf>,
+    },
+    /// Message rates of an optimised and of an unoptimised build, in turn
+    Profiles {
+        /// Rounds of each
+        #[arg(long, default_value_t = 11)]
+        rounds: usize,
     },
     /// Whether intervals hold from run to run, the same is called the same, and the slower slower
     Coverage {
@@ -179,6 +199,10 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         }
         Chore::Dist => dist::run(root).map(says),
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
+        Chore::Rates { rounds, only, inside_namespace } => {
+            rates::run(root, rounds, &only, inside_namespace.as_deref())
+        }
+        Chore::Profiles { rounds } => profiles::run(root, rounds),
         Chore::Coverage { runs, injected, over, transports, out, record } => {
             coverage::run(root, &coverage::Asked { runs, injected, over, transports, out, record })
         }

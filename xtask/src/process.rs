@@ -148,6 +148,21 @@ pub(crate) fn build_release<const N: usize>(root: &Path, programs: [(&str, &str)
     Ok(programs.map(|(_, program)| target.join("release").join(program)))
 }
 
+/// Builds a program without optimisation, as `cargo build` does.
+///
+/// # Errors
+/// Where it cannot be built.
+pub(crate) fn build_debug(root: &Path, name: &str) -> Result<PathBuf> {
+    let target = target(root)?;
+    let mut command = cargo(root);
+    command.args(["build", "--locked", "--package", name, "--bin", name]);
+    let status = command.status().context("cannot start cargo")?;
+    if !status.success() {
+        bail!("cargo build failed");
+    }
+    Ok(target.join("debug").join(name))
+}
+
 /// A folder of its own below the system's folder for such things, empty; removed by whoever asked for it.
 ///
 /// # Errors

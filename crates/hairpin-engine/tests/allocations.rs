@@ -156,7 +156,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
                 waiting: Waiting::Poll,
                 write_size_bytes: 64,
                 batch: 8,
-                source: Source::Memory,
+                source: Source::Buffer,
                 unchanging: false,
                 warm_up,
                 amount,

@@ -5,10 +5,10 @@
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Load};
+use hairpin_model::flow::{Direction, Load, Pacing};
+use hairpin_model::options::OptionName;
 use hairpin_model::round::{Measured, RoundRecord};
 
-use crate::experiments::offered_load::at_rate;
 use crate::links;
 use crate::sequence::Planned;
 
@@ -44,6 +44,23 @@ pub fn first_rates(case: &Case, capabilities: &HostCapabilities) -> Vec<f64> {
 fn round(per_s: f64) -> f64 {
     let scale = 10_f64.powf((per_s.log10().floor() - 2.0).max(-3.0));
     (per_s / scale).round() * scale
+}
+
+/// The case at that rate; where the kernel is to pace, it is told the bytes that a connection may send a second.
+#[must_use]
+pub fn at_rate(case: &Case, per_s: f64) -> Case {
+    case.clone().with(|case| {
+        let flow = case.flow_mut();
+        let wires = flow.wires() as f64;
+        if let Load::Offered { offered_per_s, size_bytes, pacing, .. } = &mut flow.load {
+            *offered_per_s = per_s;
+            if *pacing == Pacing::Kernel {
+                // A rate below one byte a second would be no limit.
+                let bytes_per_s = (per_s * *size_bytes as f64 / wires).round().max(1.0) as u64;
+                flow.options = flow.options.clone().with(OptionName::PacingRate, &bytes_per_s.to_string());
+            }
+        }
+    })
 }
 
 /// More cases of a sweep, after those that were planned and done.

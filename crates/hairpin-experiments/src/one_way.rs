@@ -1,7 +1,6 @@
 //! What experiments on one-way loads share: their knobs, and how long their rounds last.
 
 use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::Card;
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::flow::{Direction, Flow, Ways};
 use hairpin_model::refused::Refused;
@@ -118,17 +117,4 @@ impl Lengths {
 pub fn connections(knobs: &Knobs, name: &str) -> Vec<u32> {
     let counts = knobs.values::<u64>(name);
     counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect()
-}
-
-/// How the ends of a case wait where nobody asked: one connection blocks, several are waited for at once, and what no descriptor
-/// tells of is tried again and again.
-#[must_use]
-pub fn waiting(case: &Case, card: &Card) -> Waiting {
-    if !card.waitings.contains(&Waiting::Poll) {
-        Waiting::Spin
-    } else if case.flow().wires() > 1 {
-        Waiting::Poll
-    } else {
-        Waiting::Block
-    }
 }

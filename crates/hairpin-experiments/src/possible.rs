@@ -117,7 +117,7 @@ fn from_a_file(card: &Card) -> Result<(), WhyNot> {
     if card.sends_files {
         return Ok(());
     }
-    Err(why("it cannot send from a file", "use tcp, unix-stream or pipe, or --source memory"))
+    Err(why("it cannot send from a file", "use tcp, unix-stream or pipe, or --source buffer"))
 }
 
 fn paced(case: &Case, pacing: Pacing, card: &Card) -> Result<(), WhyNot> {

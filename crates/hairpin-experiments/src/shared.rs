@@ -11,7 +11,6 @@ use hairpin_model::sysctls::Sysctls;
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
-use crate::one_way;
 use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS};
 use crate::selection;
 use crate::sequence::{Common, MOST_CASES};
@@ -211,7 +210,7 @@ impl Circumstances {
         let cases = if self.waitings_given {
             each(&cases, &self.waitings, |case, waiting| case.ends.waiting = waiting)
         } else {
-            cases.into_iter().map(|case| case.with(|case| case.ends.waiting = one_way::waiting(case, card))).collect()
+            cases.into_iter().map(|case| case.with(|case| case.ends.waiting = own_waiting(case, card))).collect()
         };
         let mut cases = each(&cases, &self.placements, |case, placement| case.ends.placement = placement);
         cases.retain(|case| self.placements_given || has_default_placement(case, card));
@@ -252,6 +251,18 @@ fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sys
         seen.push(name);
     }
     Ok(settings)
+}
+
+/// How the ends of a case wait where nobody asked: one connection blocks, several are waited for at once, and what no descriptor
+/// tells of is tried again and again.
+fn own_waiting(case: &Case, card: &Card) -> Waiting {
+    if !card.waitings.contains(&Waiting::Poll) {
+        Waiting::Spin
+    } else if case.flow().wires() > 1 {
+        Waiting::Poll
+    } else {
+        Waiting::Block
+    }
 }
 
 /// Whether a placement that nobody asked for suits the case: one that spins needs two CPUs, one that the kernel answers

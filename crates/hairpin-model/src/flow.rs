@@ -42,9 +42,9 @@ words! {
     /// Where the bytes of a stream come from.
     #[derive(Default)]
     pub enum Source: "source" {
-        /// The sender's memory: each write is a copy.
+        /// The sender's buffer: each write copies it.
         #[default]
-        Memory = "memory",
+        Buffer = "buffer",
         /// A file in the page cache, by sendfile(2): the kernel takes the pages themselves.
         File = "file",
     }
@@ -278,7 +278,7 @@ impl Flow {
     /// Writes of that size one way.
     #[must_use]
     pub fn stream(transport: &str, write_size_bytes: u64, direction: Direction) -> Self {
-        Self::one_way(transport, Load::Stream { write_size_bytes, source: Source::Memory }, direction)
+        Self::one_way(transport, Load::Stream { write_size_bytes, source: Source::Buffer }, direction)
     }
 
     /// What sets it apart from a ping-pong of 4 bytes, beyond the transport, a word or two each.

@@ -3,29 +3,35 @@
 use serde_json::Value;
 
 use crate::json_contract::assert_kept;
-use crate::support::{Place, list, rounds, signal, text};
+use crate::support::{PROGRAM, Place, Running, list, rounds, signal, text};
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
 }
 
+/// What is sent from a file carries no times.
 #[test]
-fn rounds_of_a_stream_have_no_latencies() {
+fn only_what_carries_its_time_has_a_latency() {
     let place = Place::new();
-    let plan = ["bulk", "--transport", "pipe", "--count", "20", "--rounds", "1", "--out", "run", "--quiet"];
-    place.hairpin(&plan).with_code(0);
-    for round in rounds(&place.path("run")) {
-        let figures = &round["outcome"]["flows"][0]["figures"];
-        assert_eq!((&figures["samples"], figures.get("latency_ns")), (&20.into(), None), "{round}");
+    for (source, stamped) in [("buffer", 20), ("file", 0)] {
+        let plan = format!(
+            "bulk --transport pipe --count 20 --rounds 1 --source {source} --placement same-cpu --out {source} --quiet"
+        );
+        place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0);
+        for round in rounds(&place.path(source)) {
+            let figures = &round["outcome"]["flows"][0]["figures"];
+            assert_eq!((&figures["samples"], &figures["stamped"]), (&20.into(), &stamped.into()), "{round}");
+            assert_eq!(figures.get("latency_ns").is_some(), stamped > 0, "{round}");
+        }
+        place.hairpin(&["analyse", source]).with_code(0);
     }
-    place.hairpin(&["analyse", "run"]).with_code(0);
 }
 
 #[test]
 fn every_message_is_accounted_for_by_the_end_that_saw_it() {
     let place = Place::new();
     let plan = "bulk --transport tcp,udp,unix-stream,unix-seqpacket,unix-datagram,pipe,fifo --placement same-cpu --direction all \
-                --write-size 1000 --count 300 --warmup 30 --rounds 2 --out run";
+                --write-size 1000 --count 300 --omit 30 --rounds 2 --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     assert_kept(&run);
     assert_eq!(list(&run["cases"]).len(), 14);
@@ -40,7 +46,6 @@ fn every_message_is_accounted_for_by_the_end_that_saw_it() {
         assert_eq!(number(&ledger["received"]) + lost, number(&ledger["sent"]), "{case}");
         assert!(may_lose || lost == 0 && case["valid"] == true, "{case}");
         assert_eq!(number(&flow["samples"]), number(&ledger["received"]), "{case}");
-        assert!(flow["latency_ns"]["p50"].is_null(), "a stream has no answers: {case}");
         assert!(list(&case["ends"]).iter().all(|end| end["cpu_seconds"].as_f64() > Some(0.0)), "{case}");
     }
     let answered = text(&run["answer"]["headline"]);
@@ -55,7 +60,7 @@ fn every_message_is_accounted_for_by_the_end_that_saw_it() {
 #[test]
 fn connections_share_the_load_and_each_carries_its_count() {
     let place = Place::new();
-    let plan = "bulk --transport tcp --placement same-cpu --connections 100 --write-size 100 --count 20 --warmup 2 --rounds 1 \
+    let plan = "bulk --transport tcp --placement same-cpu --streams 100 --write-size 100 --count 20 --omit 2 --rounds 1 \
                 --out run --json";
     let run = place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
     let flow = &run["cases"][0]["flows"][0];
@@ -64,7 +69,10 @@ fn connections_share_the_load_and_each_carries_its_count() {
     let received = &round["outcome"]["flows"][0]["received"];
     assert_eq!(number(&received["bytes"]), 200_000, "{received}");
     let timed: u64 = list(&received["interval_bytes"]).iter().map(number).sum();
-    assert!((200_000..=220_000).contains(&timed), "with the warm-up of connections that are behind: {received}");
+    assert_eq!(timed, 220_000, "with the warm-up: {received}");
+    let by_connection: Vec<u64> = list(&received["connection_bytes"]).iter().map(number).collect();
+    assert_eq!(by_connection, [2000; 100], "each carries its count");
+    assert_eq!(run["cases"][0]["fairness"]["value"], 1.0);
     // One connection sends 22 writes and its hello.
     let client = list(&round["outcome"]["ends"][0]["facts"]);
     let segments = client.iter().find(|fact| fact["name"] == "tcp_info.data_segments_out").expect("TCP counts them");
@@ -76,7 +84,7 @@ fn connections_share_the_load_and_each_carries_its_count() {
 #[test]
 fn what_the_warm_up_buffered_does_not_hide_how_fast_a_link_is() {
     let place = Place::new();
-    let plan = "bulk --transport tcp --placement same-cpu --connections 20 --rounds 1 --out run --json --link";
+    let plan = "bulk --transport tcp --placement same-cpu --streams 20 --rounds 1 --out run --json --link";
     let mut plan: Vec<&str> = plan.split_whitespace().collect();
     plan.push("rate=20mbit delay=5ms queue=1MiB");
     let run = place.hairpin(&plan).with_code(0).json();
@@ -132,12 +140,81 @@ fn a_stopped_server_times_out() {
 }
 
 #[test]
+fn both_directions_are_two_flows_whose_ledgers_close_apart() {
+    let place = Place::new();
+    let plan = "bulk --transport tcp,unix-stream --direction both --streams 3 --write-size 1000 --count 200 --omit 10 --rounds 2 \
+                --placement same-cpu --out run";
+    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    assert_kept(&run);
+    for case in list(&run["cases"]) {
+        let flows = list(&case["flows"]);
+        let ways: Vec<&str> = flows.iter().map(|flow| text(&flow["direction"])).collect();
+        assert_eq!(ways, ["up", "down"], "{case}");
+        for flow in flows {
+            let ledger = &flow["ledger"];
+            assert_eq!((number(&ledger["sent"]), number(&ledger["received"])), (1200, 1200), "{flow}");
+            assert!(flow["goodput_bytes_per_s"]["value"].as_f64() > Some(0.0), "{flow}");
+            assert!(flow["cpu_seconds_per_million"]["server"]["value"].as_f64() > Some(0.0), "{flow}");
+        }
+        let of = |flow: &Value| flow["goodput_bytes_per_s"]["value"].as_f64().expect("a figure");
+        let all = case["goodput_of_all_bytes_per_s"]["value"].as_f64().expect("a figure");
+        assert!(all > of(&flows[0]).max(of(&flows[1])), "{case}");
+    }
+    for round in rounds(&place.path("run")) {
+        let ends = list(&round["outcome"]["ends"]);
+        let whose: Vec<(u64, &str)> =
+            ends.iter().map(|end| (end["flow"].as_u64().unwrap_or(0), text(&end["role"]))).collect();
+        assert_eq!(whose, [(0, "client"), (0, "server"), (1, "client"), (1, "server")], "{round}");
+    }
+    place.assert_nothing_left();
+}
+
+/// The other flow waits for it, and is told.
+#[test]
+fn a_killed_flow_fails_its_round_only_and_leaves_nothing() {
+    let place = Place::new();
+    let plan = "bulk --transport unix-stream --direction both --placement same-cpu --rounds 2 --duration 2s --json";
+    let mut running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    signal("KILL", running.busy_server());
+    let run = running.end().with_code(3).json();
+    let case = &run["cases"][0];
+    assert_eq!((list(&case["failed_rounds"]).len(), number(&case["rounds"])), (1, 1), "{case}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_thousand_connections_are_opened_though_the_soft_limit_is_low_and_a_low_hard_limit_is_named() {
+    let place = Place::new();
+    let plan = "message-rate --transport tcp,udp,unix-stream --connections 1000 --batch 1 --count 2 --warmup 1 --rounds 1 \
+                --placement same-cpu --json";
+    let limited = |limit: &str| {
+        let script = format!("ulimit {limit} 256 && exec \"$0\" {plan}");
+        Running::start(place.command("sh").args(["-c", &script, PROGRAM])).end()
+    };
+    let run = limited("-S -n").with_code(0).json();
+    assert_eq!(list(&run["cases"]).len(), 3);
+    for case in list(&run["cases"]) {
+        let ledger = &case["ledger"];
+        let lost: u64 = ledger["lost"].as_object().expect("causes").values().map(number).sum();
+        assert_eq!(number(&ledger["received"]) + lost, number(&ledger["sent"]), "{case}");
+        assert!(number(&ledger["sent"]) >= 2000 && number(&case["rounds"]) == 1, "{case}");
+    }
+    let run = limited("-n").with_code(3).json();
+    for case in list(&run["cases"]) {
+        let told = text(&case["failed_rounds"][0]);
+        let expected = "cannot allow 1064 open descriptors: the soft limit is 256, the hard limit 256";
+        assert!(told.contains(expected), "{told}");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
 fn what_was_streamed_until_ctrl_c_is_reported() {
     for (direction, ends) in [("up", "processes"), ("down", "processes"), ("up", "threads"), ("down", "threads")] {
         let place = Place::new();
         let flow = ["bulk", "--transport", "tcp", "--direction", direction];
         let plan = [&flow[..], &["--ends", ends, "--placement", "same-cpu", "--rounds", "1"]].concat();
-        let mut running = place.start(&[&plan[..], &["--warmup", "1", "--duration", "3600s", "--json"]].concat());
+        let mut running = place.start(&[&plan[..], &["--omit", "1", "--duration", "3600s", "--json"]].concat());
         running.busy_client();
         signal("INT", running.id());
         let run = running.end().with_code(130).json();

@@ -29,7 +29,8 @@ use crate::usage::{CpuOverTime, Usage};
 
 /// After so long without a message what is missing is lost, in ns.
 const QUIET_NS: u64 = 100_000_000;
-/// The least and the most that one call reads of a byte stream, in bytes.
+/// What one call reads of a byte stream at most, in bytes: of messages as much as a program has room for that takes small ones;
+/// of bulk data more than a socket holds for long, so that a read takes all that is there.
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 /// The largest write of a stream, in bytes: an end has room for one.
 const LARGEST_WRITE_BYTES: u64 = 16 << 20;
@@ -231,7 +232,7 @@ impl OneWay<'_> {
             waiting: self.waiting(),
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
-            source: if let Load::Stream { source, .. } = order.case.flow().load { source } else { Source::Memory },
+            source: if let Load::Stream { source, .. } = order.case.flow().load { source } else { Source::Buffer },
             unchanging: order.case.flow().options.get(OptionName::Zerocopy) == Some("on"),
             warm_up,
             amount,
@@ -260,7 +261,7 @@ impl OneWay<'_> {
             reliable: self.card.reliable,
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
-            read_size_bytes: self.write_size_bytes().saturating_mul(self.batch()).clamp(READ_BYTES.0, READ_BYTES.1),
+            read_size_bytes: if matches!(load, Load::Stream { .. }) { READ_BYTES.1 } else { READ_BYTES.0 },
             every_time,
             gaps_of_ns,
             keep_times: self.keep_times(),

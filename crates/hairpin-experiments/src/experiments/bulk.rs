@@ -46,9 +46,9 @@ const KNOBS: &[Knob] = &[
         .help("Size of each write, 1 B to 16 MiB [default: 64KiB; 1400B where a write is a message]")
         .many(),
     Knob::new("source", "WHAT", KnobKind::Words(Source::WORDS))
-        .help("Where the bytes come from: memory, file (by sendfile), or all; --option zerocopy=on for MSG_ZEROCOPY")
+        .help("Where the bytes come from: buffer, file (by sendfile), or all; --option zerocopy=on for MSG_ZEROCOPY")
         .many()
-        .or(&["memory"]),
+        .or(&["buffer"]),
     Knob::new("streams", "NUMBER", one_way::CONNECTIONS.kind)
         .help("Streams side by side, each a connection of its own, up to 1000")
         .many()

@@ -13,16 +13,15 @@
 
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::Card;
+use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
 use hairpin_model::case::{Case, Placement};
 use hairpin_model::flow::{Direction, Flow, Load, Pacing};
-use hairpin_model::options::OptionName;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::RoundRecord;
 
 use crate::budget;
 use crate::experiment::{Experiment, Planning};
-use crate::knee;
+use crate::knee::{self, at_rate};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::one_way::{self, Lengths};
@@ -41,9 +40,8 @@ pub const OFFERED_LOAD: Experiment = Experiment {
 
 const KNOBS: &[Knob] = &[
     Knob::new("transport", "NAME", KnobKind::Transport)
-        .help("Transports, separated by commas, or all")
-        .many()
-        .or(&["tcp", "udp"]),
+        .help("Transports, separated by commas, or all [default: the reference transport and unreliable IPv4]")
+        .many(),
     one_way::DIRECTION,
     Knob::new("size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
         .help("Size of each message, 1 B to 16 MiB")
@@ -92,7 +90,10 @@ const MOST_PER_S: f64 = 1e8;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
-    let candidates = selection::candidates(knobs, capabilities)?;
+    let mut candidates = selection::candidates(knobs, capabilities)?;
+    if !knobs.is_given("transport") {
+        candidates.retain(|candidate| is_measured_by_default(&candidate.card));
+    }
     let rates = if asked.sweeps { knee::MOST_RATES } else { asked.rates.len() };
     let own = [
         candidates.len(),
@@ -108,6 +109,12 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         let cases = asked.cases(card, capabilities).into_iter();
         cases.map(|case| asked.lengths.planned(case, knobs, capabilities)).collect()
     })
+}
+
+/// The transport that others are put beside, and the one over IPv4 that loses what finds no room.
+fn is_measured_by_default(card: &Card) -> bool {
+    let loses = !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server;
+    card.is_reference || loses
 }
 
 /// The knobs, read.
@@ -172,22 +179,6 @@ impl Asked {
         rates.dedup();
         rates.into_iter().map(|rate| at_rate(case, rate)).collect()
     }
-}
-
-/// The case at that rate; where the kernel is to pace, it is told the bytes that a connection may send a second.
-pub(crate) fn at_rate(case: &Case, per_s: f64) -> Case {
-    case.clone().with(|case| {
-        let flow = case.flow_mut();
-        let wires = flow.wires() as f64;
-        if let Load::Offered { offered_per_s, size_bytes, pacing, .. } = &mut flow.load {
-            *offered_per_s = per_s;
-            if *pacing == Pacing::Kernel {
-                // A rate below one byte a second would be no limit.
-                let bytes_per_s = (per_s * *size_bytes as f64 / wires).round().max(1.0) as u64;
-                flow.options = flow.options.clone().with(OptionName::PacingRate, &bytes_per_s.to_string());
-            }
-        }
-    })
 }
 
 /// More rates between those measured, where the greatest that arrives whole lies; nothing once that is known well enough.

@@ -12,8 +12,13 @@ use hairpin_model::flow::{Direction, Flow};
 use hairpin_model::round::Extent;
 
 /// The experiment.
-pub const ONE_WAY: Experiment =
-    Experiment { name: "one-way", question: "Does all arrive that the server sends?", knobs: KNOBS, plan };
+pub const ONE_WAY: Experiment = Experiment {
+    name: "one-way",
+    question: "Does all arrive that the server sends?",
+    knobs: KNOBS,
+    plan,
+    refine: None,
+};
 
 const KNOBS: &[Knob] = &[
     Knob::new("transport", "NAME", KnobKind::Transport)

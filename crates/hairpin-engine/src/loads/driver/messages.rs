@@ -6,7 +6,7 @@ use super::DriverError;
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, number, stamp};
 
 /// On a byte stream a message carries its time every so many bytes: often enough for a distribution, and too seldom to cost.
-const BYTES_PER_STAMP: usize = 4096;
+const BYTES_PER_STAMP: usize = 8192;
 
 /// Every how many messages of this size one carries its time on a byte stream, and one is recorded where boundaries are kept;
 /// `None` where a message has no room for it.
@@ -16,6 +16,20 @@ pub fn stamp_every(size_bytes: usize, boundaries: bool) -> Option<u64> {
     (size_bytes >= least).then(|| BYTES_PER_STAMP.div_ceil(size_bytes) as u64)
 }
 
+/// What is offered in a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) phase: Phase,
+    /// The number of the first message in its phase.
+    pub(super) first: u64,
+    /// Messages.
+    pub(super) count: u64,
+    /// On a byte stream, the number of the next message that carries its time, from `first` on.
+    pub(super) next_stamp: u64,
+    /// On a byte stream, the time that the first message carries, where it has begun with one.
+    pub(super) begun_at_ns: Option<u64>,
+}
+
 /// Room for what one call sends.
 pub(super) struct Messages {
     bytes: Box<[u8]>,
@@ -23,14 +37,21 @@ pub(super) struct Messages {
     /// that none ever change. Such bytes carry no times.
     other: Option<Box<[u8]>>,
     size: usize,
+    /// Messages that there is room for.
+    batch: u64,
     boundaries: bool,
-    /// See [`stamp_every`]; `u64::MAX` for never.
+    /// See [`stamp_every`]; [`NEVER`] where no message carries its time.
     stamp_every: u64,
     /// On a byte stream, which phase the bytes say.
     filled: Phase,
-    /// On a byte stream, how many messages of this offer carry a time: the first of them, and every how many.
-    stamped: Option<usize>,
+    /// On a byte stream, the places of the messages of this offer that carry a time.
+    stamped: Vec<usize>,
+    /// The time that the last offer gave.
+    stamped_ns: u64,
 }
+
+/// So many messages are never sent.
+const NEVER: u64 = 1 << 60;
 
 impl Messages {
     /// Room for so many messages of this size.
@@ -39,32 +60,47 @@ impl Messages {
         if size < least {
             return Err(DriverError::TooShort { bytes: size, least });
         }
+        let batch = batch.clamp(1, Batch::MOST);
         Ok(Self {
-            bytes: vec![0; size * batch.clamp(1, Batch::MOST)].into(),
+            bytes: vec![0; size * batch].into(),
             other: None,
             size,
+            batch: batch as u64,
             boundaries,
-            stamp_every: stamp_every(size, boundaries).unwrap_or(u64::MAX),
+            stamp_every: stamp_every(size, boundaries).unwrap_or(NEVER),
             filled: Phase::WarmUp,
-            stamped: None,
+            stamped: Vec::with_capacity(batch + 1),
+            stamped_ns: 0,
         })
     }
 
     /// Every message carries its time where it has room.
     pub(super) fn all_stamped(self) -> Self {
-        let stamp_every = if self.stamp_every == u64::MAX { u64::MAX } else { 1 };
+        let stamp_every = if self.stamp_every == NEVER { NEVER } else { 1 };
         Self { stamp_every, ..self }
     }
 
     /// The bytes of a stream never change once they were offered.
     pub(super) fn unchanging(self) -> Self {
         let other = vec![Phase::Measured as u8; self.bytes.len()].into();
-        Self { other: Some(other), stamp_every: u64::MAX, ..self }
+        Self { other: Some(other), stamp_every: NEVER, ..self }
     }
 
-    /// Bytes that there is room for.
+    /// Messages that there is room for.
+    #[inline]
     pub(super) fn room(&self) -> u64 {
-        self.bytes.len() as u64
+        self.batch
+    }
+
+    /// Every how many messages of a byte stream one carries its time.
+    #[inline]
+    pub(super) fn stamp_every(&self) -> u64 {
+        self.stamp_every
+    }
+
+    /// The time that the last offer gave its messages.
+    pub(super) fn stamped_ns(&self) -> u64 {
+        self.stamped_ns
     }
 
     /// So many bytes, from that one of the first message on.
@@ -73,73 +109,63 @@ impl Messages {
         &self.bytes[begun..begun + offered]
     }
 
-    /// Prepares messages from number `first` of their phase on. A message that has begun keeps the time that it began with, others
-    /// get that of `now_ns`, which is asked at most once. Answers the time of the last of them that carries one, else 0.
+    /// Prepares messages. Those that carry a time get that of `now_ns`, which is asked at most once.
     #[inline]
-    pub(super) fn prepare(
-        &mut self,
-        phase: Phase,
-        first: u64,
-        count: u64,
-        began_with_ns: Option<u64>,
-        mut now_ns: impl FnMut() -> u64,
-    ) -> u64 {
+    pub(super) fn prepare(&mut self, offer: Offer, mut now_ns: impl FnMut() -> u64) {
         if self.boundaries {
-            let at_ns = now_ns();
+            self.stamped_ns = now_ns();
             let messages = self.bytes.chunks_exact_mut(self.size);
-            (first..first + count)
-                .zip(messages)
-                .for_each(|(sequence, message)| number(message, phase, sequence, at_ns));
-            return at_ns;
-        }
-        if self.filled != phase {
-            match &mut self.other {
-                Some(other) => std::mem::swap(&mut self.bytes, other),
-                None => self.bytes.fill(phase as u8),
+            for (sequence, message) in (offer.first..offer.first + offer.count).zip(messages) {
+                number(message, offer.phase, sequence, self.stamped_ns);
             }
-            self.filled = phase;
+            return;
         }
-        let before = first.next_multiple_of(self.stamp_every).wrapping_sub(first);
-        if self.stamp_every == u64::MAX || before >= count {
-            return 0;
+        if self.filled != offer.phase {
+            self.turn_to(offer.phase);
         }
-        self.stamp(phase, before, count, began_with_ns, now_ns)
+        if offer.next_stamp < offer.first + offer.count || offer.begun_at_ns.is_some() {
+            self.stamp(offer, now_ns);
+        }
     }
 
-    /// Writes times on a byte stream, from the message at that place on.
-    fn stamp(
-        &mut self,
-        phase: Phase,
-        before: u64,
-        count: u64,
-        began_with_ns: Option<u64>,
-        mut now_ns: impl FnMut() -> u64,
-    ) -> u64 {
-        let mut last_ns = 0;
-        let mut fresh_ns = None;
-        // Below the number of messages that there is room for.
-        let (before, every) = (before as usize, self.stamp_every as usize);
-        for place in (before..count as usize).step_by(every) {
-            last_ns = match began_with_ns {
-                Some(began_with_ns) if place == 0 => began_with_ns,
-                _ => *fresh_ns.get_or_insert_with(&mut now_ns),
-            };
-            let at = place * self.size;
-            self.bytes[at..at + STAMP_BYTES].copy_from_slice(&stamp(phase, last_ns));
+    #[cold]
+    fn turn_to(&mut self, phase: Phase) {
+        match &mut self.other {
+            Some(other) => std::mem::swap(&mut self.bytes, other),
+            None => self.bytes.fill(phase as u8),
         }
-        self.stamped = Some(before);
-        last_ns
+        self.filled = phase;
+    }
+
+    /// Writes times on a byte stream.
+    fn stamp(&mut self, offer: Offer, mut now_ns: impl FnMut() -> u64) {
+        // All are places of messages that there is room for.
+        let (mut place, count, every) =
+            ((offer.next_stamp - offer.first) as usize, offer.count as usize, self.stamp_every as usize);
+        if let Some(begun_at_ns) = offer.begun_at_ns {
+            self.put(0, offer.phase, begun_at_ns);
+        }
+        if place < count {
+            self.stamped_ns = now_ns();
+        }
+        while place < count {
+            self.put(place, offer.phase, self.stamped_ns);
+            place += every;
+        }
+    }
+
+    fn put(&mut self, place: usize, phase: Phase, at_ns: u64) {
+        let at = place * self.size;
+        self.bytes[at..at + STAMP_BYTES].copy_from_slice(&stamp(phase, at_ns));
+        self.stamped.push(place);
     }
 
     /// Takes the times of a byte stream out again: the next messages stand in the same place.
     #[inline]
     pub(super) fn unstamp(&mut self) {
-        let Some(before) = self.stamped.take() else { return };
-        let fill = self.filled as u8;
-        // It was below the number of messages that there is room for.
-        let every = self.stamp_every as usize;
-        for message in self.bytes.chunks_exact_mut(self.size).skip(before).step_by(every) {
-            message[..STAMP_BYTES].fill(fill);
+        for place in self.stamped.drain(..) {
+            let at = place * self.size;
+            self.bytes[at..at + STAMP_BYTES].fill(self.filled as u8);
         }
     }
 }

@@ -11,7 +11,7 @@ use hairpin_transports::{Interest, Ready, Wire, WireError};
 
 use super::end::{About, End, room_for};
 use super::gaps::Gaps;
-use super::messages::Messages;
+use super::messages::{Messages, Offer};
 use super::phase::Phase;
 use super::schedule::{Due, Schedule};
 use super::{Amount, Counts, DriverError, Ended, LOOK_NS, Marks, Outcome};
@@ -179,7 +179,9 @@ impl<C: Clock> Run<'_, C> {
         marks: &mut dyn Marks,
     ) -> Result<Option<Ended>, DriverError> {
         let size = self.order.size_bytes;
-        self.messages.prepare(self.phase, self.sequences[wire], 1, None, || due_ns);
+        let first = self.sequences[wire];
+        let offer = Offer { phase: self.phase, first, count: 1, next_stamp: first, begun_at_ns: None };
+        self.messages.prepare(offer, || due_ns);
         let (mut counts, mut sent) = (Counts { messages_sent: 1, ..Counts::default() }, 0);
         loop {
             match opened.try_send(self.messages.bytes(sent, size - sent)) {

@@ -8,7 +8,7 @@ use hairpin_model::flow::Source;
 use hairpin_transports::{Interest, Wire, WireError};
 
 use super::end::{About, CALLS_PER_TURN, End, room_for};
-use super::messages::Messages;
+use super::messages::{Messages, Offer};
 use super::phase::Phase;
 use super::{Amount, Counts, DriverError, Ended, Marks, Outcome};
 use crate::clock::Clock;
@@ -43,11 +43,21 @@ pub struct Sending<'a, C> {
 #[derive(Clone, Copy)]
 struct Lane {
     phase: Phase,
-    /// Bytes sent in this phase.
-    bytes: u64,
-    /// The time in the message that has begun, where it carries one.
-    stamp_ns: u64,
+    /// Messages sent whole in this phase. What is counted here is never divided: a division takes a tenth of a small send.
+    messages: u64,
+    /// Bytes sent of the next message.
+    begun: u64,
+    /// The time in that message, where it has begun and carries one.
+    begun_at_ns: Option<u64>,
+    /// The number of the next message that carries its time.
+    next_stamp: u64,
     is_done: bool,
+}
+
+impl Lane {
+    const fn of(phase: Phase) -> Self {
+        Self { phase, messages: 0, begun: 0, begun_at_ns: None, next_stamp: 0, is_done: false }
+    }
 }
 
 /// What is the same for all wires.
@@ -85,7 +95,7 @@ impl<C: Clock> Sending<'_, C> {
             order: self,
             size: self.write_size_bytes as u64,
             end,
-            lanes: vec![Lane { phase: Phase::WarmUp, bytes: 0, stamp_ns: 0, is_done: false }; wires.len()],
+            lanes: vec![Lane::of(Phase::WarmUp); wires.len()],
             left: wires.len(),
             messages,
             began_ns,
@@ -170,7 +180,7 @@ impl<C: Clock> Run<'_, C> {
                 break;
             }
             // Between two messages a wire may go on to its next phase, whose counts are others.
-            if self.is_between_messages(wire) && self.is_over(self.lanes[wire]) {
+            if self.lanes[wire].begun == 0 && self.is_over(self.lanes[wire]) {
                 self.settle(wire, &mut so_far);
                 if !self.has_more(wire, opened, marks)? {
                     return self.finish(wire, opened);
@@ -201,8 +211,8 @@ impl<C: Clock> Run<'_, C> {
         let (blocks, size) = (self.end.blocks, self.order.write_size_bytes);
         let answer = match self.order.source {
             Source::File => opened.send_file(begun, size, blocks),
-            Source::Memory if blocks => opened.send_batch_waiting(self.messages.bytes(begun, offered), size),
-            Source::Memory => opened.send_batch(self.messages.bytes(begun, offered), size),
+            Source::Buffer if blocks => opened.send_batch_waiting(self.messages.bytes(begun, offered), size),
+            Source::Buffer => opened.send_batch(self.messages.bytes(begun, offered), size),
         };
         self.messages.unstamp();
         let sent = match answer {
@@ -228,22 +238,17 @@ impl<C: Clock> Run<'_, C> {
         self.end.leave(wire, opened)
     }
 
-    #[inline]
-    fn is_between_messages(&self, wire: usize) -> bool {
-        self.size == 1 || self.lanes[wire].bytes.is_multiple_of(self.size)
-    }
-
     /// Whether the wire has more to send; between two messages it goes on to its next phase.
     fn has_more(&mut self, wire: usize, opened: &mut dyn Wire, marks: &mut dyn Marks) -> Result<bool, DriverError> {
         loop {
             let lane = self.lanes[wire];
-            if !self.is_between_messages(wire) || !self.is_over(lane) {
+            if lane.begun > 0 || !self.is_over(lane) {
                 return Ok(true);
             }
             if lane.phase == Phase::Measured {
                 return Ok(false);
             }
-            self.lanes[wire] = Lane { phase: Phase::Measured, bytes: 0, stamp_ns: 0, is_done: false };
+            self.lanes[wire] = Lane::of(Phase::Measured);
             if self.order.source == Source::File {
                 self.load_file(wire, opened)?;
             }
@@ -269,53 +274,70 @@ impl<C: Clock> Run<'_, C> {
             Phase::Measured => (self.order.amount, self.measured_ns.unwrap_or(self.end.now_ns)),
         };
         match amount {
-            Amount::Count(count) => lane.bytes / self.size >= count,
+            Amount::Count(count) => lane.messages >= count,
             Amount::DurationNs(duration_ns) => self.end.now_ns.saturating_sub(began_ns) >= duration_ns,
         }
     }
 
-    /// Prepares the next messages of a wire: up to which byte they go, and how many bytes of the first were sent before.
+    /// Prepares the next messages of a wire: how many bytes of them are offered, and how many of the first were sent before.
     #[inline]
     fn offer(&mut self, wire: usize) -> (usize, usize) {
         let lane = self.lanes[wire];
-        let begun = lane.bytes % self.size;
         let left = match (lane.phase, self.order.warm_up, self.order.amount) {
             (Phase::WarmUp, Amount::Count(count), _) | (Phase::Measured, _, Amount::Count(count)) => {
-                count.saturating_mul(self.size) - lane.bytes
+                count - lane.messages
             }
             // Its time may be over: then only the message that has begun is sent.
-            _ if begun > 0 && self.is_over(lane) => self.size - begun,
+            _ if lane.begun > 0 && self.is_over(lane) => 1,
             _ => u64::MAX,
         };
-        // A call from a file sends one write; else at most what there is room for.
-        let room = if self.order.source == Source::File { self.size } else { self.messages.room() };
-        let offered = left.min(room - begun);
-        if self.order.source == Source::Memory {
+        // A call from a file sends one write.
+        let count = if self.order.source == Source::File { 1 } else { left.min(self.messages.room()) };
+        if self.order.source == Source::Buffer {
             let end = &mut self.end;
-            let first = lane.bytes / self.size;
-            let began_with_ns = (begun > 0).then_some(lane.stamp_ns);
-            let last = self.messages.prepare(
-                lane.phase,
-                first,
-                (begun + offered).div_ceil(self.size),
-                began_with_ns,
-                || {
-                    end.look();
-                    end.now_ns
-                },
-            );
-            self.lanes[wire].stamp_ns = last;
+            let offer = Offer {
+                phase: lane.phase,
+                first: lane.messages,
+                count,
+                next_stamp: lane.next_stamp,
+                begun_at_ns: lane.begun_at_ns,
+            };
+            self.messages.prepare(offer, || {
+                end.look();
+                end.now_ns
+            });
         }
-        // Both are below the room, which is a length.
-        (offered as usize, begun as usize)
+        // Both are at most what there is room for, which is a length.
+        ((count * self.size - lane.begun) as usize, lane.begun as usize)
     }
 
     #[inline]
     fn has_sent(&mut self, wire: usize, bytes: u64, so_far: &mut Counts) {
         let lane = &mut self.lanes[wire];
-        let whole_before = lane.bytes / self.size;
-        lane.bytes += bytes;
-        so_far.messages_sent += lane.bytes / self.size - whole_before;
+        let gone = lane.begun + bytes;
         so_far.bytes_sent += bytes;
+        if gone == self.size {
+            // One whole message, as nearly always.
+            so_far.messages_sent += 1;
+            (lane.messages, lane.begun, lane.begun_at_ns) = (lane.messages + 1, 0, None);
+        } else {
+            self.has_sent_several(wire, gone, so_far);
+        }
+        let lane = &mut self.lanes[wire];
+        while lane.next_stamp < lane.messages + u64::from(lane.begun > 0) {
+            lane.next_stamp += self.messages.stamp_every();
+        }
+    }
+
+    /// Several messages, or a part of one.
+    fn has_sent_several(&mut self, wire: usize, gone: u64, so_far: &mut Counts) {
+        let lane = &mut self.lanes[wire];
+        let whole = gone / self.size;
+        so_far.messages_sent += whole;
+        lane.messages += whole;
+        let begun_before = lane.begun_at_ns.filter(|_| whole == 0);
+        lane.begun = gone % self.size;
+        let carries_time = lane.begun > 0 && lane.messages.is_multiple_of(self.messages.stamp_every());
+        lane.begun_at_ns = begun_before.or(carries_time.then(|| self.messages.stamped_ns()));
     }
 }

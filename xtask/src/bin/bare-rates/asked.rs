@@ -1,0 +1,178 @@
+//! What one run is asked to do, from its command line.
+
+use std::str::FromStr;
+
+/// How to use it, printed with every refusal.
+pub(crate) const USAGE: &str = "usage: bare-rates --transport tcp|udp|unix-stream|pipe --cpus SENDER,RECEIVER \
+[--size N] [--batch N] [--receive-batch N] [--waiting block|spin] [--gso on|off] [--nodelay on|off] [--congestion NAME] [--read-size N] [--receive-buffer N] \
+[--send-buffer N] [--pipe-size N] [--warmup-ms N] [--duration-ms N]";
+
+/// The most datagrams of one call, and the most segments of one UDP GSO send.
+const MAX_BATCH: usize = 1024;
+
+/// One measurement. A size of 0 leaves the kernel's default.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// `tcp`, `udp`, `unix-stream` or `pipe`.
+    pub(crate) transport: String,
+    /// The CPUs of sender and receiver.
+    pub(crate) cpus: (usize, usize),
+    /// Bytes of a message.
+    pub(crate) size: usize,
+    /// Messages of one send call: one buffer of them on a stream and with GSO, else one `sendmmsg`.
+    pub(crate) batch: usize,
+    /// Datagrams of one receive call; with 1 it is `recv`. Streams and GRO take what `read_size` holds.
+    pub(crate) receive_batch: usize,
+    /// The receiver repeats its call instead of sleeping in it; sockets only.
+    pub(crate) spin: bool,
+    /// UDP_SEGMENT at the sender, UDP_GRO at the receiver.
+    pub(crate) gso: bool,
+    /// TCP_NODELAY at the sender.
+    pub(crate) nodelay: bool,
+    /// TCP_CONGESTION of both ends; empty leaves the default.
+    pub(crate) congestion: String,
+    /// Bytes that one receive call of a stream may take; datagrams have room of their own.
+    pub(crate) read_size: usize,
+    /// SO_RCVBUF of the receiver.
+    pub(crate) receive_buffer: usize,
+    /// SO_SNDBUF of the sender.
+    pub(crate) send_buffer: usize,
+    /// F_SETPIPE_SZ of the pipe.
+    pub(crate) pipe_size: usize,
+    /// What is sent before what is measured.
+    pub(crate) warmup_ms: u64,
+    /// What is measured.
+    pub(crate) duration_ms: u64,
+}
+
+impl Asked {
+    /// Reads the command line after the program's name.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
+        let mut asked = Self {
+            transport: String::new(),
+            cpus: (0, 0),
+            size: 64,
+            batch: 1,
+            receive_batch: 0,
+            spin: false,
+            gso: false,
+            nodelay: false,
+            congestion: String::new(),
+            read_size: 0,
+            receive_buffer: 0,
+            send_buffer: 0,
+            pipe_size: 0,
+            warmup_ms: 200,
+            duration_ms: 1000,
+        };
+        for pair in arguments.chunks(2) {
+            let [name, value] = pair else { return Err(format!("`{}` has no value", pair[0])) };
+            match name.as_str() {
+                "--transport" => asked.transport.clone_from(value),
+                "--cpus" => asked.cpus = cpus(value)?,
+                "--size" => asked.size = number(name, value)?,
+                "--batch" => asked.batch = number(name, value)?,
+                "--receive-batch" => asked.receive_batch = number(name, value)?,
+                "--waiting" => asked.spin = one_of(name, value, "spin", "block")?,
+                "--gso" => asked.gso = one_of(name, value, "on", "off")?,
+                "--nodelay" => asked.nodelay = one_of(name, value, "on", "off")?,
+                "--congestion" => asked.congestion.clone_from(value),
+                "--read-size" => asked.read_size = number(name, value)?,
+                "--receive-buffer" => asked.receive_buffer = number(name, value)?,
+                "--send-buffer" => asked.send_buffer = number(name, value)?,
+                "--pipe-size" => asked.pipe_size = number(name, value)?,
+                "--warmup-ms" => asked.warmup_ms = number(name, value)?,
+                "--duration-ms" => asked.duration_ms = number(name, value)?,
+                _ => return Err(format!("unknown argument `{name}`")),
+            }
+        }
+        asked.checked()
+    }
+
+    fn checked(mut self) -> Result<Self, String> {
+        if !["tcp", "udp", "unix-stream", "pipe"].contains(&self.transport.as_str()) {
+            return Err(format!("unknown transport `{}`", self.transport));
+        }
+        if !(1..=1 << 20).contains(&self.size) {
+            return Err("--size must be from 1 to 1048576".to_owned());
+        }
+        if !(1..=MAX_BATCH).contains(&self.batch) || self.receive_batch > MAX_BATCH {
+            return Err(format!("--batch and --receive-batch must be from 1 to {MAX_BATCH}"));
+        }
+        if !(1..=60_000).contains(&self.duration_ms) || self.warmup_ms > 60_000 {
+            return Err("--duration-ms must be from 1 to 60000, --warmup-ms at most 60000".to_owned());
+        }
+        if self.read_size > 1 << 24 {
+            return Err("--read-size must be at most 16777216".to_owned());
+        }
+        if self.spin && self.transport == "pipe" {
+            return Err("--waiting spin is for sockets, not for pipe".to_owned());
+        }
+        if self.spin && self.cpus.0 == self.cpus.1 {
+            return Err("a spinning receiver on the sender's CPU only measures the scheduler's time slice".to_owned());
+        }
+        if self.gso && self.transport != "udp" {
+            return Err(format!("--gso is for udp, not for {}", self.transport));
+        }
+        if self.receive_batch == 0 {
+            self.receive_batch = self.batch;
+        }
+        if self.read_size == 0 {
+            self.read_size = DEFAULT_READ_SIZE.max(self.size);
+        }
+        Ok(self)
+    }
+}
+
+const DEFAULT_READ_SIZE: usize = 64 << 10;
+
+fn one_of(name: &str, value: &str, yes: &str, no: &str) -> Result<bool, String> {
+    match value {
+        _ if value == yes => Ok(true),
+        _ if value == no => Ok(false),
+        _ => Err(format!("{name} takes {yes} or {no}, not `{value}`")),
+    }
+}
+
+fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("{name} takes a whole number, not `{value}`"))
+}
+
+fn cpus(value: &str) -> Result<(usize, usize), String> {
+    let (sender, receiver) =
+        value.split_once(',').ok_or_else(|| format!("--cpus takes two numbers, not `{value}`"))?;
+    Ok((number("--cpus", sender)?, number("--cpus", receiver)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Asked, String> {
+        Asked::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_command_line_is_read() {
+        let asked = parse("--transport udp --cpus 0,1 --batch 32 --gso on --duration-ms 7").unwrap();
+        assert_eq!((asked.cpus, asked.size, asked.batch, asked.gso, asked.duration_ms), ((0, 1), 64, 32, true, 7));
+        let bulk = parse("--transport tcp --size 131072 --congestion cubic --nodelay on").unwrap();
+        assert_eq!((bulk.read_size, bulk.congestion.as_str(), bulk.nodelay), (131_072, "cubic", true));
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for (line, why) in [
+            ("--transport tpc", "unknown transport `tpc`"),
+            ("--transport tcp --cpus 1", "--cpus takes two numbers, not `1`"),
+            ("--transport tcp --size", "`--size` has no value"),
+            ("--transport tcp --nodelay yes", "--nodelay takes on or off, not `yes`"),
+            ("--transport tcp --gso on", "--gso is for udp, not for tcp"),
+            ("--transport tcp --batch 0", "--batch and --receive-batch must be from 1 to 1024"),
+            ("--transport tcp --size 0", "--size must be from 1 to 1048576"),
+        ] {
+            assert_eq!(parse(line).unwrap_err(), why);
+        }
+        assert!(parse("--transport tcp --duration-ms 0").unwrap_err().contains("from 1 to 60000"));
+    }
+}

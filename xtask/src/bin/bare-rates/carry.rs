@@ -1,0 +1,197 @@
+//! The calls that carry messages: each is one system call, and answers the bytes that it moved.
+
+use std::io::{self, Error};
+
+use libc::{c_int, c_void};
+
+use crate::asked::Asked;
+
+/// One send or receive call. Monomorphised, so that the loop has no call between it and the kernel.
+pub(crate) trait Call {
+    /// Makes the call; answers its bytes. A stream that ended answers 0.
+    fn call(&mut self) -> io::Result<u64>;
+}
+
+/// `send` of one buffer, without SIGPIPE.
+pub(crate) struct Send {
+    socket: c_int,
+    buffer: Vec<u8>,
+}
+
+/// `recv` into one buffer; with MSG_DONTWAIT where the receiver spins.
+pub(crate) struct Receive {
+    socket: c_int,
+    flags: c_int,
+    buffer: Vec<u8>,
+}
+
+/// `write` of one buffer into a pipe.
+pub(crate) struct Write {
+    pipe: c_int,
+    buffer: Vec<u8>,
+}
+
+/// `read` from a pipe into one buffer.
+pub(crate) struct Read {
+    pipe: c_int,
+    buffer: Vec<u8>,
+}
+
+/// `recvmsg` into one buffer with room for UDP_GRO's control message: the size of the datagrams in it.
+pub(crate) struct ReceiveWithControl {
+    socket: c_int,
+    flags: c_int,
+    buffer: Vec<u8>,
+    control: [u64; 8],
+}
+
+/// `sendmmsg` or `recvmmsg` of a batch of datagrams, each in a place of its own.
+pub(crate) struct Many {
+    socket: c_int,
+    send: bool,
+    flags: c_int,
+    /// The headers point into these two, whose memory does not move.
+    _buffer: Vec<u8>,
+    _places: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+}
+
+fn receive_flags(asked: &Asked) -> c_int {
+    if asked.spin { libc::MSG_DONTWAIT } else { 0 }
+}
+
+/// A buffer whose pages are touched.
+fn touched(bytes: usize) -> Vec<u8> {
+    vec![7; bytes]
+}
+
+impl Send {
+    /// Sends a batch of messages as one buffer.
+    pub(crate) fn new(socket: c_int, asked: &Asked) -> Self {
+        Self { socket, buffer: touched(asked.size * asked.batch) }
+    }
+}
+
+impl Receive {
+    /// Receives at most `bytes`.
+    pub(crate) fn new(socket: c_int, asked: &Asked, bytes: usize) -> Self {
+        Self { socket, flags: receive_flags(asked), buffer: touched(bytes) }
+    }
+}
+
+impl Write {
+    /// Writes a batch of messages as one buffer.
+    pub(crate) fn new(pipe: c_int, asked: &Asked) -> Self {
+        Self { pipe, buffer: touched(asked.size * asked.batch) }
+    }
+}
+
+impl Read {
+    /// Reads at most `bytes`.
+    pub(crate) fn new(pipe: c_int, bytes: usize) -> Self {
+        Self { pipe, buffer: touched(bytes) }
+    }
+}
+
+impl ReceiveWithControl {
+    /// Receives the largest that GRO makes.
+    pub(crate) fn new(socket: c_int, asked: &Asked) -> Self {
+        Self { socket, flags: receive_flags(asked), buffer: touched(1 << 16), control: [0; 8] }
+    }
+}
+
+impl Many {
+    /// A batch of datagrams a send call, or of those a receive call.
+    pub(crate) fn new(socket: c_int, asked: &Asked, send: bool) -> Self {
+        let mut buffer = touched(asked.size * if send { asked.batch } else { asked.receive_batch });
+        let mut places: Vec<libc::iovec> = buffer
+            .chunks_mut(asked.size)
+            .map(|chunk| libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: chunk.len() })
+            .collect();
+        let headers = places
+            .iter_mut()
+            .map(|place| {
+                // SAFETY: all zeroes is a valid header: no name, no buffers, no control.
+                let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                header.msg_hdr.msg_iov = place;
+                header.msg_hdr.msg_iovlen = 1;
+                header
+            })
+            .collect();
+        let flags = if send { libc::MSG_NOSIGNAL } else { libc::MSG_WAITFORONE | receive_flags(asked) };
+        Self { socket, send, flags, _buffer: buffer, _places: places, headers }
+    }
+}
+
+impl Call for Send {
+    #[inline(always)]
+    fn call(&mut self) -> io::Result<u64> {
+        let (start, length): (*const c_void, _) = (self.buffer.as_ptr().cast(), self.buffer.len());
+        // SAFETY: pointer and length are those of the live buffer.
+        moved(unsafe { libc::send(self.socket, start, length, libc::MSG_NOSIGNAL) })
+    }
+}
+
+impl Call for Receive {
+    #[inline(always)]
+    fn call(&mut self) -> io::Result<u64> {
+        let (start, length): (*mut c_void, _) = (self.buffer.as_mut_ptr().cast(), self.buffer.len());
+        // SAFETY: pointer and length are those of the live buffer.
+        moved(unsafe { libc::recv(self.socket, start, length, self.flags) })
+    }
+}
+
+impl Call for Write {
+    #[inline(always)]
+    fn call(&mut self) -> io::Result<u64> {
+        // SAFETY: pointer and length are those of the live buffer.
+        moved(unsafe { libc::write(self.pipe, self.buffer.as_ptr().cast(), self.buffer.len()) })
+    }
+}
+
+impl Call for Read {
+    #[inline(always)]
+    fn call(&mut self) -> io::Result<u64> {
+        // SAFETY: pointer and length are those of the live buffer.
+        moved(unsafe { libc::read(self.pipe, self.buffer.as_mut_ptr().cast(), self.buffer.len()) })
+    }
+}
+
+impl Call for ReceiveWithControl {
+    #[inline(always)]
+    fn call(&mut self) -> io::Result<u64> {
+        let mut place = libc::iovec { iov_base: self.buffer.as_mut_ptr().cast(), iov_len: self.buffer.len() };
+        // SAFETY: all zeroes is a valid header.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut place;
+        header.msg_iovlen = 1;
+        header.msg_control = self.control.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&self.control) as _;
+        // SAFETY: the header points to the live buffer and control, with their lengths.
+        moved(unsafe { libc::recvmsg(self.socket, &raw mut header, self.flags) })
+    }
+}
+
+impl Call for Many {
+    #[inline(always)]
+    fn call(&mut self) -> io::Result<u64> {
+        #[expect(clippy::cast_possible_truncation, reason = "at most 1024 datagrams")]
+        let count = self.headers.len() as libc::c_uint;
+        let headers = self.headers.as_mut_ptr();
+        // SAFETY: pointer and count are those of the live headers, which point to live buffers; no time-out is given.
+        let answer = unsafe {
+            if self.send {
+                libc::sendmmsg(self.socket, headers, count, self.flags as _)
+            } else {
+                libc::recvmmsg(self.socket, headers, count, self.flags as _, std::ptr::null_mut())
+            }
+        };
+        let messages = usize::try_from(answer).map_err(|_| Error::last_os_error())?;
+        Ok(self.headers[..messages].iter().map(|header| u64::from(header.msg_len)).sum())
+    }
+}
+
+#[inline(always)]
+fn moved(answer: isize) -> io::Result<u64> {
+    u64::try_from(answer).map_err(|_| Error::last_os_error())
+}

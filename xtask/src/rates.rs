@@ -1,0 +1,80 @@
+//! `cargo xtask rates`: Hairpin's one-way rates beside those of a bare loop, of sockperf and of iperf3, in one interleaved
+//! run.
+//!
+//! Every round of a case runs each contestant once, with new processes, in an order that turns from round to round. What
+//! is judged is the median over rounds of the ratio of Hairpin's rate to another's of the same round. All run on the same
+//! two CPUs in a network namespace of their own, whose counters tell what a peer's receiver has received.
+
+mod case;
+mod contestant;
+mod counters;
+mod judge;
+mod namespace;
+mod peer;
+mod place;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::process;
+use case::Case;
+use contestant::{Contestant, Program};
+use judge::Round;
+use place::Place;
+
+/// Measures and prints a table of each case; answers whether every bound holds. `inside` is the folder of the built
+/// programs where this program runs inside its namespace already.
+///
+/// # Errors
+/// Where something cannot be built or run.
+pub(crate) fn run(root: &Path, rounds: usize, only: &[String], inside: Option<&Path>) -> Result<bool> {
+    let cases = case::all(only)?;
+    let Some(programs) = inside else {
+        let [hairpin, _] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "bare-rates")])?;
+        return namespace::run_this_inside(hairpin.parent().context("it stands in no folder")?);
+    };
+    let scratch = process::scratch("rates")?;
+    let mut place = Place::new(programs, &scratch)?;
+    let outcome = cases.iter().map(|case| measure(&mut place, case, rounds)).collect::<Result<Vec<bool>>>();
+    process::remove(&scratch)?;
+    Ok(outcome?.into_iter().all(|holds| holds))
+}
+
+/// Measures one case and prints its table; answers whether its bounds hold.
+fn measure(place: &mut Place, case: &Case, rounds: usize) -> Result<bool> {
+    println!("\n{}: {}; {rounds} rounds, {}", case.name, case.question, case.unit.in_words());
+    let able = able(place, case);
+    let mut measured: Vec<Round> = Vec::new();
+    for number in 0..rounds {
+        let mut round = Round::new();
+        for turn in 0..able.len() {
+            let contestant = able[(turn + number) % able.len()];
+            let rate =
+                place.rate(case, contestant).with_context(|| format!("{} of {}", contestant.name, case.name))?;
+            round.insert(contestant.name, rate);
+        }
+        measured.push(round);
+    }
+    Ok(judge::print(case, &measured))
+}
+
+/// The contestants that can run here. Each runs once, which is no round: it brings the programs into memory, and Hairpin
+/// tells its CPUs.
+fn able<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a Contestant> {
+    let tried = case.contestants.iter().filter(|contestant| {
+        let missing = contestant.program.missing();
+        let tried = match missing {
+            Some(package) => Err(format!("not installed (hint: apt-get install {package})")),
+            None => place.rate(case, contestant).map_err(|why| format!("{why:#}")),
+        };
+        if let Err(why) = &tried {
+            println!("{} is left out: {}", contestant.name, why.lines().next().unwrap_or_default());
+        }
+        tried.is_ok()
+    });
+    let mut tried: Vec<_> = tried.collect();
+    // The CPUs are known only after Hairpin's first run, so it stands first in the table of cases.
+    tried.sort_by_key(|contestant| contestant.program != Program::Hairpin);
+    tried
+}

@@ -1,0 +1,43 @@
+//! Who is compared: a program and what it is asked for.
+
+/// A program and what it is asked for.
+#[derive(Debug)]
+pub(super) struct Contestant {
+    pub(super) name: &'static str,
+    pub(super) program: Program,
+    pub(super) arguments: &'static str,
+}
+
+/// What can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    Hairpin,
+    BareLoop,
+    Sockperf,
+    Iperf3,
+}
+
+impl Program {
+    /// The package of a peer that is not installed.
+    pub(super) fn missing(self) -> Option<&'static str> {
+        let name = match self {
+            Self::Hairpin | Self::BareLoop => return None,
+            Self::Sockperf => "sockperf",
+            Self::Iperf3 => "iperf3",
+        };
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let installed = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+        (!installed).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_the_project_needs_no_package() {
+        assert_eq!(Program::BareLoop.missing(), None);
+        assert_eq!(Program::Hairpin.missing(), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! A peer's server and client on their CPUs, and what the namespace's counters say of them while they run. Both are ended
+//! when it is known, or when this program ends for whatever reason.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::counters::Received;
+use super::namespace::CONGESTION;
+
+/// Ports of the namespace, in which nobody else has one.
+pub(super) const SOCKPERF_PORT: u16 = 11111;
+pub(super) const IPERF3_PORT: u16 = 5201;
+
+/// How long a server may take until it listens, and a client until it sends.
+const START: Duration = Duration::from_secs(5);
+
+/// How often it is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What must arrive between two looks for traffic to flow, and not only a greeting: 64 messages of 64 B.
+const FLOWS_PER_LOOK: f64 = 64.0;
+
+/// Traffic before what is measured.
+const WARM_UP: Duration = Duration::from_millis(200);
+
+/// The command lines of server and client.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Commands {
+    server: Vec<String>,
+    client: Vec<String>,
+}
+
+/// sockperf in throughput mode; `--tcp-avoid-nodelay` sets TCP_NODELAY in this mode.
+pub(super) fn sockperf<'a>(words: impl Iterator<Item = &'a str> + Clone) -> Commands {
+    let address = format!("-i 127.0.0.1 -p {SOCKPERF_PORT}");
+    let is_tcp = words.clone().any(|word| word == "--tcp");
+    let server = format!("sockperf server {address} {}", if is_tcp { "--tcp" } else { "" });
+    let client = format!("sockperf throughput {address} -m 64 -t 60");
+    Commands { server: split(&server), client: [split(&client), words.map(str::to_owned).collect()].concat() }
+}
+
+/// iperf3, whose server ends with its client. UDP connections have no congestion control.
+pub(super) fn iperf3<'a>(words: impl Iterator<Item = &'a str> + Clone) -> Commands {
+    let is_udp = words.clone().any(|word| word == "-u");
+    let congestion = if is_udp { String::new() } else { format!("-C {CONGESTION}") };
+    let client = format!("iperf3 -c 127.0.0.1 -p {IPERF3_PORT} -t 60 {congestion}");
+    let server = format!("iperf3 -s -1 -p {IPERF3_PORT}");
+    Commands { server: split(&server), client: [split(&client), words.map(str::to_owned).collect()].concat() }
+}
+
+fn split(words: &str) -> Vec<String> {
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Datagrams and bytes of streams a second that were received in `time`, after a warm-up.
+///
+/// # Errors
+/// Where server or client cannot be started, or no traffic flows.
+pub(super) fn rates(
+    commands: &Commands,
+    port: u16,
+    is_udp: bool,
+    cpus: (u64, u64),
+    time: Duration,
+) -> Result<(f64, f64)> {
+    let mut server = Process::start(&commands.server, cpus.1)?;
+    // iperf3 has a TCP connection besides its datagrams.
+    let listens_on_tcp = !is_udp || commands.server[0] == "iperf3";
+    server.wait_until(|| listens(port, listens_on_tcp), "listen")?;
+    let mut client = Process::start(&commands.client, cpus.0)?;
+    let mut before = Received::now()?;
+    let flows = || {
+        let now = Received::now()?;
+        let (datagrams, bytes) = now.per_s_since(&before);
+        before = now;
+        let messages_per_s = if is_udp { datagrams } else { bytes / 64.0 };
+        Ok(messages_per_s * LOOK.as_secs_f64() > FLOWS_PER_LOOK)
+    };
+    client.wait_until(flows, "send")?;
+    thread::sleep(WARM_UP);
+    let before = Received::now()?;
+    thread::sleep(time);
+    let after = Received::now()?;
+    client.lives().context("while it was measured")?;
+    Ok(after.per_s_since(&before))
+}
+
+/// Whether a socket of this namespace has the port: a listening one of TCP, or any of UDP.
+fn listens(port: u16, tcp: bool) -> Result<bool> {
+    let (names, state) = if tcp { (["tcp", "tcp6"], "0A") } else { (["udp", "udp6"], "07") };
+    for name in names {
+        // Without IPv6 there is no table of it.
+        let table = fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
+        if has_port(&table, port, state) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a table of sockets has a row with this local port in this state.
+fn has_port(table: &str, port: u16, state: &str) -> bool {
+    let ending = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let mut columns = line.split_whitespace().skip(1);
+        columns.next().is_some_and(|local| local.ends_with(&ending)) && columns.nth(1) == Some(state)
+    })
+}
+
+/// A process that ends with this value.
+struct Process {
+    name: String,
+    child: Child,
+}
+
+impl Process {
+    /// Starts it on one CPU. It is killed also where this program is.
+    fn start(words: &[String], cpu: u64) -> Result<Self> {
+        let name = words.join(" ");
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "taskset", "-c", &cpu.to_string()]).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().with_context(|| format!("cannot start setpriv for `{name}`"))?;
+        Ok(Self { name, child })
+    }
+
+    fn lives(&mut self) -> Result<()> {
+        match self.child.try_wait().with_context(|| format!("cannot wait for `{}`", self.name))? {
+            Some(status) => bail!("`{}` ended early: {status}", self.name),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until it does what it was started for.
+    fn wait_until(&mut self, mut is_so: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
+        let started = Instant::now();
+        while started.elapsed() < START {
+            self.lives()?;
+            thread::sleep(LOOK);
+            if is_so()? {
+                return Ok(());
+            }
+        }
+        bail!("`{}` did not {what} within {} s", self.name, START.as_secs())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; both errors mean that it is gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_asked_for_the_same() {
+        let tcp = sockperf("--tcp --tcp-avoid-nodelay".split(' '));
+        assert_eq!(tcp.server.join(" "), "sockperf server -i 127.0.0.1 -p 11111 --tcp");
+        let client = "sockperf throughput -i 127.0.0.1 -p 11111 -m 64 -t 60 --tcp --tcp-avoid-nodelay";
+        assert_eq!(tcp.client.join(" "), client);
+        assert_eq!(iperf3("-l 64".split(' ')).client.join(" "), "iperf3 -c 127.0.0.1 -p 5201 -t 60 -C cubic -l 64");
+        let udp = iperf3("-u -b 0".split(' '));
+        assert_eq!(udp.client.join(" "), "iperf3 -c 127.0.0.1 -p 5201 -t 60 -u -b 0");
+    }
+
+    #[test]
+    fn a_listening_port_is_found() {
+        let table = "  sl  local_address rem_address   st\n   0: 0100007F:1451 00000000:0000 0A 0:0\n   \
+                     1: 0100007F:0016 0100007F:1452 01 0:0\n";
+        assert!(has_port(table, 0x1451, "0A"));
+        assert!(!has_port(table, 0x16, "0A") && !has_port(table, 0x1452, "01") && !has_port(table, 0x451, "0A"));
+    }
+
+    #[test]
+    fn a_process_that_ends_early_is_named_and_one_that_lives_is_ended() {
+        let mut ended = Process::start(&split("false"), 0).unwrap();
+        let why = ended.wait_until(|| Ok(false), "listen").unwrap_err().to_string();
+        assert_eq!(why, "`false` ended early: exit status: 1");
+        let mut lives = Process::start(&split("sleep 600"), 0).unwrap();
+        lives.wait_until(|| Ok(true), "listen").unwrap();
+        let process = format!("/proc/{}", lives.child.id());
+        drop(lives);
+        assert!(!std::path::Path::new(&process).exists());
+    }
+}

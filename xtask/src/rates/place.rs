@@ -1,0 +1,170 @@
+//! One run of a contestant, and the rate that its receiver saw.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use hairpin_testing::contract;
+use serde_json::Value;
+
+use super::case::{Case, MESSAGE_BYTES, Unit};
+use super::contestant::{Contestant, Program};
+use super::namespace::CONGESTION;
+use super::peer;
+use crate::process;
+
+/// What is measured of a run, and its warm-up, in ms.
+const MEASURED_MS: u64 = 1000;
+const WARM_UP_MS: u64 = 200;
+
+/// No run of Hairpin or of the bare loop takes this long.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Where all contestants run.
+pub(super) struct Place {
+    hairpin: PathBuf,
+    bare_loop: PathBuf,
+    /// Where a run of Hairpin is saved.
+    out: PathBuf,
+    /// The CPUs of sender and receiver: those that Hairpin's last run used, before it the first two that are allowed.
+    cpus: (u64, u64),
+}
+
+impl Place {
+    /// The built programs are in `programs`; runs of Hairpin are saved below `scratch`.
+    ///
+    /// # Errors
+    /// Where there are no two CPUs.
+    pub(super) fn new(programs: &Path, scratch: &Path) -> Result<Self> {
+        let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
+        let cpus =
+            first_cpus(&status).context("needs two CPUs (hint: taskset or the container may allow one only)")?;
+        Ok(Self {
+            hairpin: programs.join("hairpin"),
+            bare_loop: programs.join("bare-rates"),
+            out: scratch.join("run"),
+            cpus,
+        })
+    }
+
+    /// Runs a contestant; messages or bytes a second, as its receiver counted them.
+    ///
+    /// # Errors
+    /// Where it fails or does not tell its rate.
+    pub(super) fn rate(&mut self, case: &Case, contestant: &Contestant) -> Result<f64> {
+        let words = contestant.arguments.split_whitespace();
+        let (commands, port) = match contestant.program {
+            Program::Hairpin => return self.hairpin_rate(case.unit, contestant.arguments),
+            Program::BareLoop => return self.bare_rate(case.unit, contestant.arguments),
+            Program::Sockperf => (peer::sockperf(words), peer::SOCKPERF_PORT),
+            Program::Iperf3 => (peer::iperf3(words), peer::IPERF3_PORT),
+        };
+        let is_udp = case.name.starts_with("udp");
+        let (datagrams, bytes) = peer::rates(&commands, port, is_udp, self.cpus, Duration::from_millis(MEASURED_MS))?;
+        Ok(match case.unit {
+            _ if is_udp => datagrams,
+            Unit::Messages => bytes / MESSAGE_BYTES,
+            Unit::Bytes => bytes,
+        })
+    }
+
+    fn hairpin_rate(&mut self, unit: Unit, arguments: &str) -> Result<f64> {
+        process::remove(&self.out)?;
+        let mut command = Command::new(&self.hairpin);
+        command.args(arguments.split_whitespace());
+        command.args(["--connections", "1", "--waiting", "block", "--placement", "cross-cpu", "--rounds", "1"]);
+        command.args(["--duration", &format!("{MEASURED_MS}ms"), "--warmup", &format!("{WARM_UP_MS}ms"), "--json"]);
+        let run = process::run(command.arg("--out").arg(&self.out), LIMIT)?.succeeded()?.json()?;
+        self.cpus = cpus_of(&run)?;
+        rate_of(&run, unit)
+    }
+
+    fn bare_rate(&self, unit: Unit, arguments: &str) -> Result<f64> {
+        let mut command = Command::new(&self.bare_loop);
+        command.args(arguments.split_whitespace());
+        command.args(["--cpus", &format!("{},{}", self.cpus.0, self.cpus.1), "--congestion", CONGESTION]);
+        command.args(["--duration-ms", &MEASURED_MS.to_string(), "--warmup-ms", &WARM_UP_MS.to_string()]);
+        let told = process::run(&mut command, LIMIT)?.succeeded()?.json()?;
+        let name = match unit {
+            Unit::Messages => "received_per_s",
+            Unit::Bytes => "bytes_per_s",
+        };
+        told[name].as_f64().with_context(|| format!("the bare loop told no {name}"))
+    }
+}
+
+/// The rate of the only case of a run of Hairpin.
+fn rate_of(run: &Value, unit: Unit) -> Result<f64> {
+    let cases = contract::list(run, "cases");
+    let [case] = cases else { bail!("{} cases instead of one; skipped: {}", cases.len(), run["skipped"]) };
+    let name = match unit {
+        Unit::Messages => "received_per_s",
+        Unit::Bytes => "goodput_bytes_per_s",
+    };
+    let rate = case[name]["value"].as_f64().with_context(|| format!("no {name} in it"))?;
+    if case["valid"] != true {
+        bail!("Hairpin marked the round as not valid: {}", case["why_invalid"]);
+    }
+    Ok(rate)
+}
+
+/// The CPUs of client and server, which are those of sender and receiver.
+fn cpus_of(run: &Value) -> Result<(u64, u64)> {
+    let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
+    let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
+    let [client, server] = used[..] else { bail!("cannot tell on which CPUs the ends ran: cpus_used is {used:?}") };
+    Ok((client, server))
+}
+
+/// The first two CPUs of `Cpus_allowed_list`, for instance `0-3,6`.
+fn first_cpus(status: &str) -> Option<(u64, u64)> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let mut cpus = list.trim().split(',').flat_map(|range| {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        low.parse().unwrap_or(1)..=high.parse().unwrap_or(0)
+    });
+    Some((cpus.next()?, cpus.next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hairpin_testing::contract::{example, with};
+    use serde_json::json;
+
+    /// A run as `message-rate` and `bulk` print it.
+    fn run() -> Value {
+        let mut run = example();
+        run["cases"][0]["received_per_s"] = json!({"value": 3.5e6, "low": 3.4e6, "high": null});
+        run["cases"][0]["goodput_bytes_per_s"] = json!({"value": 9e9, "low": null, "high": null});
+        run
+    }
+
+    #[test]
+    fn hairpin_s_rates_are_read() {
+        assert_eq!(rate_of(&run(), Unit::Messages).unwrap(), 3.5e6);
+        assert_eq!(rate_of(&run(), Unit::Bytes).unwrap(), 9e9);
+        assert_eq!(rate_of(&example(), Unit::Messages).unwrap_err().to_string(), "no received_per_s in it");
+        let none = with("/cases", json!([]));
+        assert!(rate_of(&none, Unit::Bytes).unwrap_err().to_string().starts_with("0 cases instead of one"));
+    }
+
+    #[test]
+    fn a_round_that_is_not_valid_is_no_rate() {
+        let mut run = run();
+        run["cases"][0]["valid"] = json!(false);
+        run["cases"][0]["why_invalid"] = json!(["a counter moved"]);
+        assert!(rate_of(&run, Unit::Bytes).unwrap_err().to_string().ends_with("not valid: [\"a counter moved\"]"));
+    }
+
+    #[test]
+    fn cpus_are_those_of_hairpin_or_the_first_that_are_allowed() {
+        assert_eq!(cpus_of(&example()).unwrap(), (0, 1));
+        assert!(cpus_of(&with("/hosts/0/environment/cpus_used", json!([3]))).is_err());
+        assert_eq!(first_cpus("Name:\tx\nCpus_allowed_list:\t2,5-7\n"), Some((2, 5)));
+        assert_eq!(first_cpus("Cpus_allowed_list:\t4-7\n"), Some((4, 5)));
+        assert_eq!(first_cpus("Cpus_allowed_list:\t3\n"), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! The bare one-way loop carries every transport: it ends, counts at the receiver, and prints what `rates` reads.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bare_rates(arguments: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_bare-rates");
+    Command::new(program).args(arguments.split_whitespace()).output().expect("it was built with this test")
+}
+
+/// The first CPU that this process may use.
+fn a_cpu() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let list =
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("Linux tells it").trim();
+    list.split([',', '-']).next().expect("at least one CPU").to_owned()
+}
+
+#[test]
+fn every_case_counts_what_its_calls_carry() {
+    let cpu = a_cpu();
+    // With the most that one receive call may take, in messages.
+    for (case, most) in [
+        ("--transport tcp --read-size 640", 10.0),
+        ("--transport tcp --nodelay on --batch 64 --congestion reno", 1024.0),
+        ("--transport udp", 1.0),
+        ("--transport udp --batch 64 --receive-batch 8", 8.0),
+        ("--transport udp --batch 64 --receive-batch 1", 1.0),
+        ("--transport udp --receive-batch 64", 64.0),
+        ("--transport udp --batch 64 --gso on", 1023.0),
+        ("--transport unix-stream --size 131072", 1.0),
+        ("--transport pipe --size 131072 --pipe-size 1048576", 1.0),
+    ] {
+        let output = bare_rates(&format!("{case} --cpus {cpu},{cpu} --warmup-ms 20 --duration-ms 60"));
+        assert!(output.status.success(), "{case}: {}", String::from_utf8_lossy(&output.stderr));
+        let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let figure = |name: &str| told[name].as_f64().expect(name);
+        assert!(figure("received") > 0.0 && figure("sent") > 0.0, "{case}: {told}");
+        assert!(figure("received") <= figure("receiver_calls") * most, "{case}: {told}");
+        let size = if case.contains("131072") { 131_072.0 } else { 64.0 };
+        let bytes_per_s = figure("received_per_s") * size;
+        assert!((figure("bytes_per_s") / bytes_per_s - 1.0).abs() < 1e-3, "{case}: {told}");
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    for (arguments, expected) in [
+        ("--transport tpc", "unknown transport `tpc`"),
+        ("--transport tcp --cpus 100000,100000", "cannot measure tcp"),
+        ("--transport tcp --congestion none-such", "cannot measure tcp"),
+        ("--transport pipe --cpus 0,1 --waiting spin", "--waiting spin is for sockets, not for pipe"),
+    ] {
+        let output = bare_rates(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(expected), "{output:?}");
+    }
+}
