@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(chosen(serde_json::json!({"batch": 8})), [true, false, false]);
         assert_eq!(chosen(serde_json::json!({"batch": 1})), [false, true, true], "one message a call");
         assert_eq!(chosen(serde_json::json!({"source": "file"})), [false, true, false]);
-        assert_eq!(chosen(serde_json::json!({"source": "memory"})), [false; 3], "only a stream has a source");
+        assert_eq!(chosen(serde_json::json!({"source": "buffer"})), [false; 3], "only a stream has a source");
         assert_eq!(chosen(serde_json::json!({"direction": "down"})), [false, true, false]);
         assert_eq!(chosen(serde_json::json!({"connections": 8})), [true, true, false]);
         assert_eq!(chosen(serde_json::json!({"size_bytes": 65_536})), [false, true, false], "of each write");
