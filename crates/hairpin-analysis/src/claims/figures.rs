@@ -121,9 +121,11 @@ pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure,
         FigureName::BytesPerMs => of_exchanges.and_then(|figures| figures.bytes_per_ms),
         FigureName::Segments => of_exchanges.and_then(|figures| figures.segments_per_exchange),
         FigureName::PureAcks => of_exchanges.and_then(|figures| figures.pure_acks_per_exchange),
-        FigureName::LostShare => {
-            over_rounds().map(|share| Figure { low: share.low.map(|low| low.max(0.0)), ..share })
-        }
+        FigureName::LostShare | FigureName::ReceivedShare => over_rounds().map(|share| Figure {
+            low: share.low.map(|low| low.max(0.0)),
+            high: share.high.map(|high| high.min(1.0)),
+            ..share
+        }),
         _ => over_rounds(),
     };
     found.filter(|figure| figure.value.is_finite()).ok_or_else(|| {

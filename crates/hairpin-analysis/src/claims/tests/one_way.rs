@@ -197,3 +197,16 @@ fn pictures_over_time_and_options_are_kept_or_not() {
     assert_eq!(without.verdict, Some(Verdict::DoesNotHold));
     assert!(without.why.contains("reports the goodput over time, drawn on its page, but not"), "{}", without.why);
 }
+
+#[test]
+fn a_share_of_the_messages_is_at_most_all_of_them() {
+    for (figure, received) in [("lost-share", [0, 400]), ("received-share", [1000, 600])] {
+        let mut fixture = Fixture::new();
+        one_way_rounds(&mut fixture, &messages_up("udp"), |measured, block| {
+            measured.flow_mut().ledger.received = received[block as usize % 2];
+        });
+        let rule = json!({"kind": "at-least", "of": {"figure": figure, "case": case("udp")}});
+        let found = judged(&fixture.run(), &json!({"value": 0, "unit": "share"}), &rule).judgement;
+        assert_eq!(found.measured.unwrap().high, Some(1.0), "{figure}: {found:?}");
+    }
+}
