@@ -202,12 +202,12 @@ pub enum Rule {
         /// The figure.
         figure: FigureName,
         /// The two cases at the low load.
-        low: [Selector; 2],
+        low: Box<[Selector; 2]>,
         /// The run that has them; without it the test's own.
         #[serde(default)]
         low_run: Option<String>,
         /// The two cases at full load, in the same order.
-        full: [Selector; 2],
+        full: Box<[Selector; 2]>,
     },
 }
 
