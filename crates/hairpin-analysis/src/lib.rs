@@ -19,6 +19,7 @@ pub mod digest;
 mod drops;
 mod exchanges;
 pub mod findings;
+mod knees;
 mod links;
 pub mod modes;
 pub mod one_way;

@@ -2,6 +2,7 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Flow, Load};
+use hairpin_model::knee;
 use hairpin_model::one_way::{BothEnds, GapPercentiles, Moment, OneWayFigures, OverTime, PacingError, PacingFigures};
 use hairpin_model::round::{EndReport, FlowRecord, Measured};
 use hairpin_model::trace::End;
@@ -16,7 +17,8 @@ const MOST_MOMENTS: usize = 100;
 /// latency is known are those of its histogram.
 pub fn one_way_figures(flow: &mut FlowRecord, load: &Load) {
     let Some(received) = &flow.received else { return };
-    flow.figures.stamped = Some(flow.figures.samples);
+    // Figures that were saved say it already.
+    flow.figures.stamped.get_or_insert(flow.figures.samples);
     flow.figures.samples = flow.ledger.received;
     flow.figures.rate_per_s = received.goodput_bytes_per_s().unwrap_or(0.0) / load.size_bytes().max(1) as f64;
     // What the first messages meet is the queue that they fill.
@@ -29,7 +31,7 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
     if !flow.load.is_one_way() {
         return None;
     }
-    let of = |of: fn(&FlowRecord) -> Option<f64>| rounds.median(|measured| of(measured.flows.get(place)?));
+    let of = |of: &dyn Fn(&FlowRecord) -> Option<f64>| rounds.median(|measured| of(measured.flows.get(place)?));
     let received_per_s = rounds.median(|measured| {
         let received = measured.flows.get(place)?.received.as_ref()?;
         Some(received.goodput_bytes_per_s()? / flow.load.size_bytes().max(1) as f64)
@@ -42,9 +44,9 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
     let offered_per_s = if let Load::Offered { offered_per_s, .. } = flow.load { Some(offered_per_s) } else { None };
     Some(OneWayFigures {
         received_per_s,
-        sent_per_s: of(sent_per_s),
-        goodput_bytes_per_s: of(|flow| flow.received.as_ref()?.goodput_bytes_per_s()),
-        warm_up_goodput_bytes_per_s: of(|flow| {
+        sent_per_s: of(&sent_per_s),
+        goodput_bytes_per_s: of(&|flow| flow.received.as_ref()?.goodput_bytes_per_s()),
+        warm_up_goodput_bytes_per_s: of(&|flow| {
             let received = flow.received.as_ref()?;
             let warm_up = received.interval_bytes.get(..usize::try_from(received.warm_up_intervals).ok()?)?;
             let over_ns = received.warm_up_intervals * received.interval_ns;
@@ -61,9 +63,10 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
         cpu_seconds_per_gb: by_end(&|measured, role| {
             Some(cpu_ns_per_message(place, flow, measured, role)? / size_bytes)
         }),
-        fairness: of(|flow| fairness(&flow.received.as_ref()?.connection_bytes)),
+        fairness: of(&|flow| fairness(&flow.received.as_ref()?.connection_bytes)),
         offered_per_s,
         delivered_per_s: received_per_s.filter(|_| offered_per_s.is_some()),
+        delivered_share: of(&|flow| knee::delivered_share(flow, offered_per_s?)),
         pacing: pacing(place, flow, rounds),
     })
 }
@@ -224,6 +227,8 @@ impl<'m> Line<'m> {
         let place = line.at_ns.partition_point(|end_ns| *end_ns <= at_ns);
         let (until_ns, cpu_ns) = (*line.at_ns.get(place)?, *line.cpu_ns.get(place)?);
         let from_ns = place.checked_sub(1).and_then(|before| line.at_ns.get(before)).copied().unwrap_or(0);
+        // After the last arrival an end waits for the other, which is no part of the course.
+        let until_ns = until_ns.min((self.lasts_ns + self.interval_ns).saturating_sub(self.measured_from_ns));
         (until_ns > from_ns).then(|| (cpu_ns as f64 / (until_ns - from_ns) as f64).min(1.0))
     }
 }
@@ -271,6 +276,11 @@ mod tests {
             let mut measured = Measured::default();
             measured.flows[0].received = Some(received);
             measured.ends[0].cpu_time_line = Some(line);
+            // It waits for the other after the last arrival.
+            let waiting = CpuTimeLine { at_ns: vec![2_000_000, 9_000_000], cpu_ns: vec![1_000_000, 1_000_000] };
+            measured.ends.retain(|end| end.role != End::Server);
+            let server = EndReport { role: End::Server, cpu_time_line: Some(waiting), ..EndReport::default() };
+            measured.ends.push(server);
             measured
         };
         let rounds = [round(1000), round(3000), round(2000)];
@@ -281,6 +291,7 @@ mod tests {
         assert_eq!(course.moments[0].goodput_bytes_per_s, Figure::new(2e6, 1e6, 3e6));
         assert_eq!((course.moments[0].client_cpu, course.moments[0].server_cpu), (None, None), "the warm-up");
         assert_eq!((course.moments[1].client_cpu, course.moments[3].client_cpu), (Some(0.5), Some(1.0)));
+        assert_eq!((course.moments[1].server_cpu, course.moments[3].server_cpu), (Some(0.5), Some(0.5)));
         assert_eq!(course.moments[3].at_ns, 4_000_000);
         assert_eq!(over_time(0, &Flow::ping_pong("tcp"), &rounds), None);
     }

@@ -69,12 +69,17 @@ pub fn asked_per_s(case: &Case) -> Option<f64> {
 /// Messages sent over the time for which they were due plus the generator's lag at the end. A saturated generator
 /// lags more and more, so that the lag at its end is about twice its median and never above its greatest lateness:
 /// the smaller of the two is taken, and one stall that was caught up with counts for nothing. Where the round was
-/// shorter than that (as it is counted to the last answer), the round's own length counts.
+/// shorter than that (as it is counted to the last answer), the round's own length counts. Of a load without answers the sender
+/// says how many it sent after the warm-up and for how long; that is shorter by one distance between messages.
 #[must_use]
 pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
-    let sent = measured.flow().ledger.sent as f64;
-    let by_length = if measured.duration_ns == 0 { 0.0 } else { sent * 1e9 / measured.duration_ns as f64 };
-    let by_lag = measured.flow().figures.lateness_ns.map_or(0.0, |lateness| {
+    let flow = measured.flow();
+    let (sent, over_ns) = match &flow.sent {
+        Some(sent) => (sent.messages as f64, sent.over_ns as f64 + 1e9 / asked_per_s),
+        None => (flow.ledger.sent as f64, measured.duration_ns as f64),
+    };
+    let by_length = if over_ns > 0.0 { sent * 1e9 / over_ns } else { 0.0 };
+    let by_lag = flow.figures.lateness_ns.map_or(0.0, |lateness| {
         let lag_ns = lateness.max.min(2.0 * lateness.p50);
         sent / (sent / asked_per_s + lag_ns / 1e9)
     });

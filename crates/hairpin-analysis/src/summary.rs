@@ -176,7 +176,8 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
         };
         reasons.push(reason);
     } else if measured.iter().all(|measured| measured.flow().figures.samples == 0) {
-        reasons.push("no message was answered".to_owned());
+        let what = if case.flow().load.is_one_way() { "no message arrived" } else { "no message was answered" };
+        reasons.push(what.to_owned());
     }
     if let (Some(asked), Some(reached)) = (open_loop::asked_per_s(case), open_loop::share_reached(case, measured))
         && reached < open_loop::SATURATED_BELOW

@@ -2,6 +2,7 @@
 
 mod coverage;
 mod end_to_end;
+mod one_way;
 mod oracle;
 mod recorded;
 mod support;

@@ -281,6 +281,8 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let link_lost = link.as_ref().map_or_else(LinkLosses::default, |link| LinkLosses {
         measured: link.lost_messages.values().sum(),
         in_warm_up: link.lost_in_warm_up,
+        // What its memory had no room for is among the losses of the link already.
+        not_carried: link.record.relay.map_or(0, |relay| relay.overrun.saturating_sub(relay.memory_overrun)),
     });
     let ledger = tally::one_way_ledger(card.reliable, sender, receiver, link_lost);
     let (from, to) = (sender.counted, receiver.counted);

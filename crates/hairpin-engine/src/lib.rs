@@ -28,5 +28,5 @@ pub use engine::Engine;
 #[cfg(target_os = "linux")]
 pub use linux::{capture, environment, keep_awake, links, noise, usage};
 #[cfg(target_os = "linux")]
-use linux::{child, netstat, sysctl, system};
+use linux::{child, drops, netstat, sysctl, system};
 pub use store::RunFolder;

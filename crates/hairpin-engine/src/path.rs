@@ -27,6 +27,10 @@ const LINK_LOGS: &str = "links";
 
 /// How long a farewell is held back at most on a path that reorders, in ns.
 const LONGEST_HOLD_NS: u64 = 2_000_000_000;
+/// The longest silence that is waited for on a path, in ns.
+const LONGEST_GAP_NS: u64 = 60_000_000_000;
+/// More than the headers of a packet.
+const HEADERS_BYTES: u64 = 100;
 /// Of a delay without a bound so many deviations count.
 const DEVIATIONS: u64 = 6;
 
@@ -134,6 +138,20 @@ impl Link {
     }
 }
 
+/// For how long nothing may come of a load that goes one way over the path of that case, though messages are still on their way,
+/// in ns: what the link's delays vary by and all, the time that it takes to send one, and the longest outage. 0 on the loopback,
+/// and at most [`LONGEST_GAP_NS`].
+pub(crate) fn longest_gap_ns(case: &Case) -> u64 {
+    let Some(profile) = case.path.link.parse::<Profile>().ok().filter(|_| case.is_emulated()) else { return 0 };
+    let path = if case.flow().direction == flow::Direction::Down { &profile.down } else { &profile.up };
+    let delay_ns = path.delay.base_ns.saturating_add(path.delay.spread_ns.saturating_mul(DEVIATIONS));
+    let held_ns = path.reorder.as_ref().map_or(0, |reorder| reorder.by_ns);
+    let bits = case.flow().load.size_bytes().saturating_add(HEADERS_BYTES).saturating_mul(8);
+    let send_ns = path.bottleneck.rate_bits_per_s.map_or(0, |rate| bits.saturating_mul(1_000_000_000) / rate.max(1));
+    let down_ns = path.outages.iter().map(|outage| outage.until_ns.saturating_sub(outage.from_ns)).max().unwrap_or(0);
+    [held_ns, send_ns, down_ns].into_iter().fold(delay_ns, u64::saturating_add).min(LONGEST_GAP_NS)
+}
+
 /// A network namespace for a round on the loopback whose case has kernel settings: what is written there changes nothing
 /// on the host, and ends with it.
 pub(crate) struct OwnNamespace(File);
@@ -177,4 +195,27 @@ fn numbered(flow: &Flow) -> Numbered {
         flow::Direction::Down => Some(hairpin_link::Direction::Down),
     };
     Numbered { message_bytes: bytes(size), answer_bytes: bytes(size.min(reply)), one_way }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::flow::Direction;
+
+    use super::*;
+
+    #[test]
+    fn nothing_may_come_for_as_long_as_the_path_holds_a_message() {
+        let gap_ms = |line: &str, way: Direction| {
+            let case = Case::of(Flow::stream("udp", 1_150, way)).with(|case| case.path.link = line.to_owned());
+            longest_gap_ns(&case) / 1_000_000
+        };
+        // 1 250 bytes at 100 kbit/s take 100 ms.
+        let line = "up=100kbit down=10mbit delay=20ms+-5ms up.reorder=1%/7ms up.outage=100ms-400ms";
+        assert_eq!(
+            (gap_ms(line, Direction::Up), gap_ms(line, Direction::Down)),
+            (20 + 30 + 100 + 7 + 300, 20 + 30 + 1)
+        );
+        assert_eq!(longest_gap_ns(&Case::of(Flow::stream("udp", 64, Direction::Up))), 0);
+        assert_eq!(gap_ms("delay=1h", Direction::Up).min(60_000), gap_ms("delay=1h", Direction::Up));
+    }
 }

@@ -6,8 +6,10 @@
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
 use hairpin_model::flow::{Direction, Load, Pacing};
+use hairpin_model::knee;
+use hairpin_model::one_way::WHOLE;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Measured, RoundRecord};
+use hairpin_model::round::RoundRecord;
 
 use crate::links;
 use crate::sequence::Planned;
@@ -20,8 +22,6 @@ const LOCAL_PER_S: [f64; 6] = [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3];
 const SHARES: [f64; 8] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0];
 /// Headers of a datagram, which the link carries too: IPv4 (RFC 791) and UDP (RFC 768), in bytes.
 const HEADER_BYTES: u64 = 28;
-/// What has arrived whole: at least this share of what was offered.
-pub const WHOLE: f64 = 0.99;
 /// The sweep ends where the rates around the knee are within this factor.
 const CLOSE: f64 = 1.2;
 
@@ -85,8 +85,7 @@ pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
 /// close, where all or none arrived whole, and where there are enough.
 fn next_rate(mut rates: Vec<(f64, bool)>) -> Option<f64> {
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let first_lost = rates.iter().position(|(_, whole)| !whole)?;
-    let (low, high) = (rates[first_lost.checked_sub(1)?].0, rates[first_lost].0);
+    let (Some(low), Some(high)) = knee::bracket(&rates) else { return None };
     let between = round((low * high).sqrt());
     (rates.len() < MOST_RATES && high / low > CLOSE && between > low && between < high).then_some(between)
 }
@@ -96,22 +95,12 @@ fn arrived_whole(case: &Case, done: &[RoundRecord]) -> Option<bool> {
     let id = case.id();
     let Load::Offered { offered_per_s, .. } = case.flow().load else { return None };
     let of_case = done.iter().filter(|round| round.case_id == id);
+    let measured = of_case.filter_map(RoundRecord::measured);
+    // What is not known to have been sent did not arrive.
     let mut shares: Vec<f64> =
-        of_case.filter_map(RoundRecord::measured).map(|measured| share(measured, offered_per_s)).collect();
+        measured.map(|measured| knee::delivered_share(measured.flow(), offered_per_s).unwrap_or(0.0)).collect();
     shares.sort_by(f64::total_cmp);
     shares.get(shares.len() / 2).map(|share| *share >= WHOLE)
-}
-
-/// The share of what was offered that arrived, and in time: what a saturated sender did not send did not arrive.
-fn share(measured: &Measured, offered_per_s: f64) -> f64 {
-    let flow = measured.flow();
-    let delivered = flow.ledger.received as f64 / flow.ledger.sent.max(1) as f64;
-    let kept_up = flow
-        .sent
-        .as_ref()
-        .filter(|sent| sent.over_ns > 0)
-        .map_or(1.0, |sent| sent.messages as f64 * 1e9 / sent.over_ns as f64 / offered_per_s);
-    delivered * kept_up.min(1.0)
 }
 
 #[cfg(test)]

@@ -94,10 +94,10 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if flow.connections > 1 && !card.many_connections {
         return Err(why("it carries one connection only", "use one connection"));
     }
-    if (flow.wires() > 1 || case.flows.len() > 1) && case.is_emulated() && !card.reliable {
+    if case.flows.len() > 1 && case.is_emulated() && !card.reliable {
         return Err(why(
-            "messages of several connections cannot be told apart on a link",
-            "use one connection in one direction, or omit --link",
+            "messages of several directions cannot be told apart on a link",
+            "use one direction, or omit --link",
         ));
     }
     if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {

@@ -4,6 +4,8 @@ mod budget;
 mod bulk;
 mod common;
 mod links;
+mod message_rate;
+mod offered_load;
 mod proof;
 mod properties;
 mod registry;

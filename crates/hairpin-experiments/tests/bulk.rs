@@ -2,7 +2,7 @@
 
 use hairpin_experiments::Refused;
 use hairpin_experiments::experiments::bulk::BULK;
-use hairpin_model::flow::{Direction, Load};
+use hairpin_model::flow::{Direction, Load, Source};
 use hairpin_model::round::{Extent, Purpose};
 
 use crate::common::{Plan, capabilities, plan_on};
@@ -16,15 +16,18 @@ fn a_stream_has_one_flow_that_goes_one_way_and_no_traced_rounds() {
     let plan =
         bulk(&[("transport", "tcp,unix-seqpacket"), ("placement", "same-cpu"), ("direction", "up,down")]).unwrap();
     let expected = [
-        "tcp poll same-cpu up 64 KiB",
-        "tcp poll same-cpu down 64 KiB",
-        "unix-seqpacket poll same-cpu up 1400 B",
-        "unix-seqpacket poll same-cpu down 1400 B",
+        "tcp block same-cpu up 64 KiB",
+        "tcp block same-cpu down 64 KiB",
+        "unix-seqpacket block same-cpu up 1400 B",
+        "unix-seqpacket block same-cpu down 1400 B",
     ];
     assert_eq!(plan.labels(), expected);
     for order in &plan.rounds {
         let flow = order.case.flow();
-        assert!(matches!(flow.load, Load::Stream { .. }) && flow.direction != Direction::RoundTrip);
+        assert!(
+            matches!(flow.load, Load::Stream { source: Source::Buffer, .. })
+                && flow.direction != Direction::RoundTrip
+        );
         assert_eq!((order.extent, order.warm_up), (Extent::DurationNs(200_000_000), Extent::DurationNs(100_000_000)));
         assert_eq!(order.purpose, Purpose::Timed);
     }
@@ -36,30 +39,49 @@ fn what_cannot_stream_is_skipped_or_refused_with_its_reason() {
     for (flags, expected) in [
         (&[("transport", "icmp")][..], "no program receives a stream"),
         (
-            &[("transport", "tcp"), ("waiting", "block")],
-            "a one-way load waits for all connections at once, so it \
-                                                         cannot block in one",
+            &[("transport", "tcp"), ("waiting", "block"), ("streams", "2")],
+            "an end that blocks waits for one connection only",
         ),
-        (&[("transport", "unix-seqpacket"), ("write-size", "8")], "it needs messages of at least 9 B to number them"),
-        (&[("transport", "udp"), ("connections", "2")], "it carries one connection only"),
-        (&[("transport", "udp"), ("link", "delay=2ms")], "cannot yet tell which of its messages a link lost"),
-        (&[("transport", "shm")], "it has no waiting mode `poll`"),
-        (&[("transport", "tcp"), ("waiting", "spin"), ("placement", "cross-cpu")], "it can only spin"),
-        (&[("transport", "tcp"), ("connections", "0")], "connections"),
+        (&[("transport", "unix-seqpacket"), ("write-size", "7")], "it needs messages of at least 8 B to number them"),
+        (&[("transport", "udp"), ("streams", "2")], "it carries one connection only"),
+        (&[("transport", "udp"), ("source", "file")], "it cannot send from a file"),
+        (&[("transport", "udp"), ("write-size", "64KiB")], "a message of 64 KiB does not fit"),
+        (&[("transport", "shm"), ("waiting", "poll")], "it has no waiting mode `poll`"),
+        (&[("transport", "tcp"), ("waiting", "spin")], "both ends share one CPU"),
+        (&[("transport", "tcp"), ("streams", "0")], "streams"),
+        (&[("transport", "tcp"), ("streams", "1001")], "streams"),
+        (&[("transport", "tcp"), ("write-size", "0")], "write-size"),
         (&[("transport", "tcp"), ("write-size", "17MiB")], "write-size"),
+        (&[("transport", "tcp"), ("bytes", "1MiB"), ("count", "2")], "each set the length of a round"),
+        (&[("transport", "tcp"), ("bytes", "1MiB"), ("duration", "1s")], "each set the length of a round"),
+        (&[("transport", "tcp"), ("connections", "2")], "unknown knob `connections`"),
     ] {
         let told = cause(flags);
         assert!(told.contains(expected), "{flags:?}: {told}");
     }
-    let spinning = bulk(&[("transport", "shm"), ("waiting", "spin"), ("placement", "cross-cpu")]).unwrap();
-    assert_eq!(spinning.cases.len(), 1, "what cannot be polled can spin");
+    let skipped = bulk(&[("transport", "tcp,icmp")]).unwrap().skipped;
+    assert_eq!(skipped.len(), 1);
+    assert!(skipped[0].reason.contains("no program receives a stream"), "{skipped:?}");
 }
 
 #[test]
-fn connections_share_one_case() {
-    let plan =
-        bulk(&[("transport", "tcp"), ("placement", "same-cpu"), ("connections", "1,64"), ("count", "10")]).unwrap();
+fn several_streams_are_polled_and_what_cannot_be_polled_spins() {
+    let plan = bulk(&[("transport", "tcp"), ("streams", "1,64"), ("count", "10")]).unwrap();
     assert_eq!(plan.cases.iter().map(|case| case.flow().wires()).collect::<Vec<_>>(), [1, 64]);
     assert!(plan.rounds.iter().all(|order| order.extent == Extent::Count(10)));
-    assert_eq!(plan.cases[1].label(), "tcp poll same-cpu up 64 KiB 64 connections");
+    assert_eq!(plan.labels(), ["tcp block same-cpu up 64 KiB", "tcp poll same-cpu up 64 KiB 64 connections"]);
+    let spinning = bulk(&[("transport", "shm"), ("placement", "cross-cpu")]).unwrap();
+    assert_eq!(spinning.labels(), ["shm spin cross-cpu up 1400 B"]);
+}
+
+#[test]
+fn bytes_are_as_many_writes_as_hold_them_and_a_file_is_a_case_of_its_own() {
+    let flags = [("transport", "tcp"), ("bytes", "100000"), ("write-size", "64KiB,1000"), ("omit", "0")];
+    let plan = bulk(&flags).unwrap();
+    let writes: Vec<Extent> =
+        plan.cases.iter().map(|case| plan.rounds.iter().find(|order| order.case == *case).unwrap().extent).collect();
+    assert_eq!(writes, [Extent::Count(2), Extent::Count(100)]);
+    assert!(plan.rounds.iter().all(|order| order.warm_up == Extent::Count(0)));
+    let sources = bulk(&[("transport", "tcp"), ("source", "all")]).unwrap();
+    assert_eq!(sources.labels(), ["tcp block same-cpu up 64 KiB", "tcp block same-cpu up 64 KiB from a file"]);
 }

@@ -11,7 +11,7 @@ use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::case::{CpuIdle, EndKind, LOOPBACK, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
-use hairpin_model::flow::{Direction, Load};
+use hairpin_model::flow::{Direction, Load, Pacing};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use proptest::prelude::*;
@@ -27,8 +27,9 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     assert!(candidate.can_run.is_ok(), "{label} cannot run");
     assert!(card.waitings.contains(&case.ends.waiting), "{label}");
     assert!(case.flow().options.iter().all(|(name, _)| card.options.contains(&name)), "{label}");
-    let is_stream = matches!(case.flow().load, Load::Stream { .. });
-    let reply = (!is_stream).then(|| case.flow().load.reply_size_bytes());
+    let load = &case.flow().load;
+    let is_one_way = matches!(load, Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. });
+    let reply = (!is_one_way).then(|| case.flow().load.reply_size_bytes());
     for size in [Some(case.flow().load.size_bytes()), reply].into_iter().flatten() {
         assert!(size >= card.min_message_bytes.max(1) && size <= card.max_message_bytes.min(1 << 30), "{label}");
     }
@@ -40,12 +41,18 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
         assert_eq!(card.reach, Reach::Network, "{label}");
         assert!((capabilities.links.relay)().is_ok(), "{label}");
     }
-    if is_stream {
-        let can_lose_on_a_link = case.path.link != LOOPBACK && !card.reliable;
-        assert!(card.answered_by == AnsweredBy::Server && !can_lose_on_a_link, "{label}");
-        assert!(case.ends.waiting != Waiting::Block && case.flow().direction != Direction::RoundTrip, "{label}");
-        assert!(!card.boundaries || case.flow().load.size_bytes() >= 9, "{label}");
+    if is_one_way {
+        let loses_by_connection = case.flow().wires() > 1 && case.path.link != LOOPBACK && !card.reliable;
+        assert!(card.answered_by == AnsweredBy::Server && !loses_by_connection, "{label}");
+        assert!(case.flow().direction != Direction::RoundTrip && case.injected_fault.is_none(), "{label}");
+        let blocks = case.ends.waiting == Waiting::Block;
+        assert!(!blocks || (case.flow().wires() == 1 && card.waitings.contains(&Waiting::Poll)), "{label}");
+        assert!(!card.boundaries || case.flow().load.size_bytes() >= 8, "{label}");
         assert!(case.flow().connections == 1 || card.many_connections, "{label}");
+        assert!((1..=1024).contains(&load.batch()), "{label}");
+        if let Load::Offered { pacing: Pacing::Kernel, .. } = load {
+            assert!(case.flow().options.get(OptionName::PacingRate).is_some(), "{label}");
+        }
     } else {
         assert_eq!((case.flow().direction, case.flow().wires()), (Direction::RoundTrip, 1), "{label}");
     }
@@ -61,7 +68,7 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
         assert!(card.reach != Reach::Process || case.ends.kind == EndKind::Threads, "{label}");
     }
     if let Some(rate_per_s) = case.flow().load.rate_per_s() {
-        assert!(rate_per_s > 0.0 && rate_per_s <= 1e7, "{label}");
+        assert!(rate_per_s > 0.0 && rate_per_s <= if is_one_way { 1e8 } else { 1e7 }, "{label}");
     }
     if let Some(exchange) = case.flow().load.exchange() {
         assert!(!card.boundaries && exchange.gap_ns < order.timeout_ns, "{label}");
@@ -124,6 +131,8 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
         KnobKind::Duration { .. } => vec!["40ms", "1s"],
         KnobKind::Share => vec!["2%", "0.1"],
         KnobKind::Rate { .. } => vec!["0.5", "100,1k", "2M"],
+        KnobKind::RateOr(word, _) => vec![word, "0.5", "100,1k", "2M"],
+        KnobKind::Arrivals => vec!["fixed", "poisson", "burst=8", "fixed,burst=2"],
         KnobKind::ExtentOr(word) => vec![word, "0", "500", "40ms"],
         KnobKind::InjectedFault => vec!["sleep=5ms/100", "busy=1300ns"],
         KnobKind::Writes => vec!["100x2", "4,3210", "200", "3x64KiB,1"],

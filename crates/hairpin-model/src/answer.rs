@@ -2,29 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::compared_by::ComparedBy;
 use crate::figure::Figure;
+use crate::knee::Knee;
 use crate::summary::Verdict;
-use crate::words;
 
-words! {
-    /// A figure by which two cases are ranked.
-    pub enum RankedBy: "figure" {
-        /// Median.
-        P50 = "p50",
-        /// 90th percentile.
-        P90 = "p90",
-        /// 99th percentile.
-        P99 = "p99",
-    }
-}
-
-/// Two cases that are neighbours by p50, ranked by one figure.
+/// Two cases that are neighbours by the figure that they are ranked by, compared by one figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pair {
     /// Which figure.
-    pub figure: RankedBy,
-    /// The identity of the case with the lower p50.
+    pub figure: ComparedBy,
+    /// The identity of the better case: with the lower p50, or the higher rate or goodput.
     pub a: String,
     /// The identity of the other.
     pub b: String,
@@ -55,11 +44,14 @@ pub struct Answer {
     /// The sentences after it, which put it in proportion.
     #[serde(default)]
     pub sentences: Vec<String>,
-    /// Which of two cases is faster, and where no difference was found. Pairs that share a case follow one another, from
-    /// the lowest p50 to the highest.
+    /// Which of two cases is better, and where no difference was found. Pairs that share a case follow one another, from
+    /// the best to the worst.
     #[serde(default)]
     pub pairs: Vec<Pair>,
     /// The best remedy, where the run has exchanges and one of them is proved to be faster than default options.
     #[serde(default)]
     pub best_remedy: Option<BestRemedy>,
+    /// The knee of each sweep, where loads were offered at several rates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub knees: Vec<Knee>,
 }

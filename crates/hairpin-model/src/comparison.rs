@@ -19,9 +19,6 @@ pub struct ComparisonReport {
     pub invalid: Vec<InvalidCase>,
     /// One row for each case and figure that both runs have.
     pub rows: Vec<ComparisonRow>,
-    /// Whether all cases of both runs are one-way: their goodput is not compared.
-    #[serde(skip)]
-    pub is_one_way: bool,
     /// What the two machines or plans do not have in common.
     pub unlike: Vec<Unlike>,
     /// Cases that only one of the runs has, with the run's name.
@@ -61,7 +58,7 @@ pub struct ComparisonRow {
     pub case: String,
     /// The figure, for instance `p50`.
     pub figure: String,
-    /// The unit of both values: `ns`, `per_s`, `share`, `count`, ...
+    /// The unit of both values: `ns`, `per_s` or `bytes_per_s`.
     pub unit: String,
     /// In the baseline.
     pub baseline: Figure,
@@ -98,7 +95,7 @@ pub struct BudgetResult {
     pub case: String,
     /// The figure that it limits.
     pub figure: String,
-    /// The greatest growth allowed: 0.05 for `+5%`.
+    /// The greatest growth allowed: 0.05 for `+5%`; of a rate and of goodput the greatest loss.
     pub allowed_share: f64,
     /// candidate / baseline; null where either has no such figure.
     pub ratio: Option<Figure>,

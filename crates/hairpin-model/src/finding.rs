@@ -67,8 +67,16 @@ pub struct Proved {
     pub check: String,
     /// `confirmed` or `refuted` or `cannot-tell`.
     pub verdict: String,
-    /// The effect of the change, in ns.
+    /// The effect of the change.
     pub effect: Figure,
+    /// The unit of the effect: `ns`, or `share` of the messages that were lost.
+    #[serde(default = "ns")]
+    pub unit: String,
+}
+
+/// The unit of effects in runs that were saved before others had one.
+fn ns() -> String {
+    "ns".to_owned()
 }
 
 /// A finding.

@@ -3,9 +3,11 @@
 use std::cmp::Ordering;
 
 use crate::case::{Case, Placement, Waiting};
+use crate::compared_by::ComparedBy;
 use crate::exchange::Exchange;
 use crate::figure::Figure;
 use crate::flow::Load;
+use crate::one_way::OneWayFigures;
 use crate::path;
 use crate::summary::CaseSummary;
 
@@ -74,6 +76,33 @@ impl Kind {
     }
 }
 
+/// The figures that these cases are compared by, the one that they are judged by first.
+///
+/// Round trips and exchanges: the median latency, and beside it p90 and p99. Messages as fast as they go: those received a second.
+/// Streams: goodput. Offered loads, which are compared at one rate only: where all of them were delivered the median of one-way
+/// latency, and its p90 and p99 too where nothing was lost, since a message that was lost has no latency and would be in the tail;
+/// else the rate that was delivered, since the latency is that of other messages.
+#[must_use]
+pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
+    const LATENCY: &[ComparedBy] = &[ComparedBy::P50, ComparedBy::P90, ComparedBy::P99];
+    let all = |is: fn(&CaseSummary) -> bool| rows.iter().all(|row| is(row));
+    let kind = rows.first().map_or(Kind::RoundTrips, |row| Kind::of(&row.case));
+    match kind {
+        Kind::RoundTrips | Kind::Exchanges => LATENCY,
+        Kind::Messages => &[ComparedBy::Rate],
+        Kind::Streams => &[ComparedBy::Goodput],
+        Kind::Offered if !all(is_delivered) => &[ComparedBy::Rate],
+        Kind::Offered if all(|row| row.flow().ledger.received == row.flow().ledger.sent) => LATENCY,
+        Kind::Offered => LATENCY.split_at(1).0,
+    }
+}
+
+/// Whether an offered load arrived whole; false of other loads.
+#[must_use]
+pub fn is_delivered(row: &CaseSummary) -> bool {
+    row.one_way().and_then(OneWayFigures::arrived_whole).unwrap_or(false)
+}
+
 /// What the cases with a latency measure: `a round trip`, or `a round trip or an exchange`.
 #[must_use]
 pub fn things_with_latency(cases: &[CaseSummary]) -> String {
@@ -99,8 +128,9 @@ pub struct Group<'r> {
     pub placement: Placement,
     /// What its rows measure.
     pub kind: Kind,
-    /// The fastest first: round trips by p50, exchanges by bytes a millisecond, one-way loads by goodput; offered loads in the
-    /// order of the plan. Cases without the figure are last, in the order of the plan.
+    /// The fastest first: round trips by p50, exchanges by bytes a millisecond, messages by those received a second, streams by
+    /// goodput; offered loads that differ in their rate alone by it, and these in the order of the plan. Cases without the figure
+    /// are last, in the order of the plan.
     pub rows: Vec<&'r CaseSummary>,
 }
 
@@ -144,8 +174,9 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
         match group.kind {
             Kind::RoundTrips => group.rows.sort_by(|a, b| by_p50(a, b)),
             Kind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
-            Kind::Messages | Kind::Streams => group.rows.sort_by(|a, b| by_goodput(a, b)),
-            Kind::Offered => {}
+            Kind::Messages => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Rate)),
+            Kind::Streams => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Goodput)),
+            Kind::Offered => by_series(&mut group.rows),
         }
     }
     groups
@@ -162,8 +193,28 @@ fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     place(other).total_cmp(&place(one)).then_with(|| by_p50(one, other))
 }
 
-fn by_goodput(one: &CaseSummary, other: &CaseSummary) -> Ordering {
-    let place = |row: &CaseSummary| row.goodput_bytes_per_s().unwrap_or(f64::NEG_INFINITY);
+fn by_series(rows: &mut [&CaseSummary]) {
+    let of_series = |row: &CaseSummary| {
+        row.case.clone().with(|case| {
+            if let Load::Offered { offered_per_s, .. } = &mut case.flow_mut().load {
+                *offered_per_s = 0.0;
+            }
+        })
+    };
+    let mut series: Vec<Case> = Vec::new();
+    for row in rows.iter() {
+        let case = of_series(row);
+        if !series.contains(&case) {
+            series.push(case);
+        }
+    }
+    let place = |row: &CaseSummary| series.iter().position(|known| *known == of_series(row));
+    let rate = |row: &CaseSummary| row.case.flow().load.rate_per_s().unwrap_or(0.0);
+    rows.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| rate(a).total_cmp(&rate(b))));
+}
+
+fn by_most(one: &CaseSummary, other: &CaseSummary, figure: ComparedBy) -> Ordering {
+    let place = |row: &CaseSummary| row.compared(figure).map_or(f64::NEG_INFINITY, |figure| figure.value);
     place(other).total_cmp(&place(one))
 }
 

@@ -19,6 +19,8 @@ pub const QDISC: &str = "qdisc";
 pub const DEVICE: &str = "device";
 /// The emulated link lost it, or still had it at the end.
 pub const LINK: &str = "link";
+/// The relay of the emulated link had no room for it before the link saw it; then the round does not count.
+pub const RELAY: &str = "relay";
 
 /// sent = received + lost (by cause) + late + unexplained. A duplicate is a second arrival and is counted apart.
 ///
@@ -50,6 +52,7 @@ pub fn in_words(cause: &str) -> String {
         QDISC => Some("dropped by the sender's queue discipline"),
         DEVICE => Some("dropped by the receiver's device"),
         LINK => Some("lost on the link"),
+        RELAY => Some("not carried by the relay of the link"),
         _ => None,
     };
     if let Some(words) = of_one_way {
@@ -62,6 +65,22 @@ pub fn in_words(cause: &str) -> String {
         (None, None) => cause.to_owned(),
     }
 }
+
+/// Whether a cause is read from counters of a whole network namespace, which other programs in it move too.
+#[must_use]
+pub fn is_of_the_namespace(cause: &str) -> bool {
+    [QDISC, DEVICE].contains(&cause)
+}
+
+/// Whether a cause is counted in packets. Where datagrams travel as segments of one packet (UDP GSO and GRO), each loss is up to
+/// [`MOST_SEGMENTS`] messages.
+#[must_use]
+pub fn counts_packets(cause: &str) -> bool {
+    cause.starts_with(OVERFLOW) || [RECEIVE_BUFFER, QDISC, DEVICE].contains(&cause)
+}
+
+/// The most datagrams of one packet (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
+pub const MOST_SEGMENTS: u64 = 128;
 
 impl Ledger {
     /// Closes the ledger: computes what is unexplained.
@@ -77,8 +96,16 @@ impl Ledger {
     /// the ends has copied or damaged `not_messages` of them. No counter tells which of these a buffer threw away.
     #[must_use]
     pub fn may_count_copies(&self, not_messages: u64) -> bool {
-        let overflows = self.lost.iter().filter(|(cause, _)| cause.starts_with(OVERFLOW)).map(|(_, count)| *count);
+        let is_overflow = |cause: &str| cause.starts_with(OVERFLOW) || cause == RECEIVE_BUFFER;
+        let overflows = self.lost.iter().filter(|(cause, _)| is_overflow(cause)).map(|(_, count)| *count);
         self.unexplained < 0 && self.unexplained.unsigned_abs() <= overflows.sum::<u64>().min(not_messages)
+    }
+
+    /// Whether what is missing may be segments of packets that a counter counts once each ([`counts_packets`]).
+    #[must_use]
+    pub fn may_be_segments(&self) -> bool {
+        let packets: u64 = self.lost.iter().filter(|(cause, _)| counts_packets(cause)).map(|(_, count)| *count).sum();
+        self.unexplained > 0 && self.unexplained.unsigned_abs() <= packets.saturating_mul(MOST_SEGMENTS - 1)
     }
 
     /// The two ledgers as one.
@@ -127,6 +154,18 @@ mod tests {
         assert!(!ledger(2, 19).may_count_copies(9), "the buffers threw fewer away");
         assert!(!ledger(6, 12).may_count_copies(9), "nothing is too many");
         assert!(!ledger(1, 12).may_count_copies(9), "some are missing");
+    }
+
+    #[test]
+    fn what_is_missing_may_be_the_segments_of_dropped_packets() {
+        let ledger = |received, cause: &str| {
+            let lost = BTreeMap::from([(cause.to_owned(), 2)]);
+            Ledger { sent: 1000, received, lost, ..Ledger::default() }.closed()
+        };
+        assert!(ledger(1000 - 256, RECEIVE_BUFFER).may_be_segments(), "two packets of 128");
+        assert!(!ledger(1000 - 257, RECEIVE_BUFFER).may_be_segments());
+        assert!(!ledger(998, QDISC).may_be_segments(), "nothing is missing");
+        assert!(!ledger(900, LINK).may_be_segments(), "a link counts messages");
     }
 
     proptest! {

@@ -195,8 +195,21 @@ pub struct OneWayFigures {
     pub offered_per_s: Option<f64>,
     /// Messages a second that arrived in an open loop; null elsewhere.
     pub delivered_per_s: Option<Figure>,
+    /// The share of the offered load that arrived, 0 to 1 ([`crate::knee::delivered_share`]); null elsewhere.
+    pub delivered_share: Option<Figure>,
     /// How well an open loop kept to its times; null elsewhere.
     pub pacing: Option<PacingFigures>,
+}
+
+/// What has arrived whole: at least this share of what was offered.
+pub const WHOLE: f64 = 0.99;
+
+impl OneWayFigures {
+    /// Whether what was offered arrived, and in time; null where nothing was offered or measured.
+    #[must_use]
+    pub fn arrived_whole(&self) -> Option<bool> {
+        self.delivered_share.map(|share| share.value >= WHOLE)
+    }
 }
 
 /// Goodput and CPU time over the time of a round.
@@ -207,4 +220,19 @@ pub struct OverTime {
     pub measured_from_ns: u64,
     /// The moments, in order.
     pub moments: Vec<Moment>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_arrives_whole_is_at_least_99_percent_of_what_was_offered() {
+        let whole = |offered_per_s, delivered_per_s: Option<f64>| {
+            let delivered_per_s = delivered_per_s.map(Figure::bare);
+            OneWayFigures { offered_per_s, delivered_per_s, ..OneWayFigures::default() }.arrived_whole()
+        };
+        assert_eq!([whole(Some(1000.0), Some(990.0)), whole(Some(1000.0), Some(989.0))], [Some(true), Some(false)]);
+        assert_eq!([whole(None, Some(1.0)), whole(Some(1.0), None), whole(Some(1.0), Some(f64::NAN))], [None; 3]);
+    }
 }

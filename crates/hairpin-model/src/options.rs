@@ -167,6 +167,13 @@ impl Options {
         self
     }
 
+    /// The same options without that one.
+    #[must_use]
+    pub fn without(mut self, name: OptionName) -> Self {
+        self.0.remove(&name);
+        self
+    }
+
     /// Nothing is asked for.
     #[must_use]
     pub fn is_empty(&self) -> bool {

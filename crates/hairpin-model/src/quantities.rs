@@ -112,6 +112,22 @@ pub fn rate(per_s: f64) -> String {
     format!("{} {unit}", significant(per_s / size))
 }
 
+/// Messages a second in words: `980 messages/s`, `74.6 k messages/s`.
+#[must_use]
+pub fn message_rate(per_s: f64) -> String {
+    message_unit(&rate(per_s))
+}
+
+/// An interval of messages a second: `1.30-1.41 M messages/s`.
+#[must_use]
+pub fn message_rate_bounds(low_per_s: f64, high_per_s: f64) -> String {
+    message_unit(&rate_bounds(low_per_s, high_per_s))
+}
+
+fn message_unit(rate: &str) -> String {
+    rate.replace(" /s", "/s").replace("/s", " messages/s").replace("  ", " ")
+}
+
 /// Bytes a second, in powers of 1000: `980 B/s`, `74.6 kB/s`, `1.34 GB/s`.
 #[must_use]
 pub fn byte_rate(bytes_per_s: f64) -> String {
@@ -287,6 +303,7 @@ pub fn in_unit(value: f64, unit: &str) -> String {
         "share" => share(value),
         "bytes" => bytes(value),
         "per_s" | "1/s" => rate(value),
+        "bytes_per_s" => byte_rate(value),
         "ratio" => format!("{} x", significant(value)),
         "count" | "" => plain(value),
         other => format!("{} {other}", plain(value)),

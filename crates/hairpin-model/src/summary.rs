@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::case::{Case, Path, Placement, Waiting};
+use crate::compared_by::ComparedBy;
 use crate::fact::Fact;
 use crate::fields::{at_least_one, is_default};
 use crate::figure::Figure;
@@ -85,6 +86,21 @@ pub struct Distribution<T> {
     pub max: T,
     /// Arithmetic mean.
     pub mean: T,
+}
+
+impl<T: Copy> Distribution<T> {
+    /// What it has of that figure; `None` where that is no latency.
+    #[must_use]
+    pub fn of(&self, figure: ComparedBy) -> Option<T> {
+        match figure {
+            ComparedBy::P50 => Some(self.p50),
+            ComparedBy::P90 => Some(self.p90),
+            ComparedBy::P99 => Some(self.p99),
+            ComparedBy::P999 => Some(self.p999),
+            ComparedBy::Mean => Some(self.mean),
+            ComparedBy::Rate | ComparedBy::Goodput => None,
+        }
+    }
 }
 
 /// Percentiles of one round, in ns.
@@ -179,6 +195,22 @@ pub struct RoundPoint {
     pub goodput_bytes_per_s: Option<f64>,
 }
 
+impl RoundPoint {
+    /// What it has of that figure. `None` of a round without one: nothing arrived, or nothing was stamped.
+    #[must_use]
+    pub fn compared(&self, figure: ComparedBy) -> Option<f64> {
+        let value = match figure {
+            ComparedBy::P50 => Some(self.p50_ns),
+            ComparedBy::P90 => self.p90_ns,
+            ComparedBy::P99 => Some(self.p99_ns),
+            ComparedBy::P999 | ComparedBy::Mean => None,
+            ComparedBy::Rate => Some(self.rate_per_s),
+            ComparedBy::Goodput => self.goodput_bytes_per_s,
+        };
+        value.filter(|value| *value > 0.0)
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
@@ -259,7 +291,8 @@ pub struct PathSummary {
 
 /// One case over its rounds.
 ///
-/// Where it has one flow, the `latency_ns`, `rate_per_s` and `ledger` of the flow are also saved with the case.
+/// Where it has one flow, the `latency_ns`, `rate_per_s` and `ledger` of the flow and its figures of a one-way load are also saved
+/// with the case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = of_the_only_flow))]
 #[serde(remote = "Self")]
@@ -339,7 +372,10 @@ impl Serialize for CaseSummary {
 #[cfg(feature = "schema")]
 fn of_the_only_flow(schema: &mut schemars::Schema) {
     let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
-    for name in ["latency_ns", "rate_per_s", "ledger"] {
+    let one_way = schemars::schema_for!(OneWayFigures);
+    let one_way: Vec<&String> =
+        one_way.get("properties").and_then(|all| all.as_object()).into_iter().flat_map(|all| all.keys()).collect();
+    for name in ["latency_ns", "rate_per_s", "ledger"].into_iter().chain(one_way.into_iter().map(String::as_str)) {
         let reference = format!("#/$defs/FlowSummary/properties/{name}");
         properties[name] =
             serde_json::json!({"description": "That of the flow, where the case has one.", "$ref": reference});
@@ -380,6 +416,17 @@ impl CaseSummary {
     #[must_use]
     pub fn p50_ns(&self) -> Option<f64> {
         self.flow().latency_ns.p50.and_then(Figure::finite)
+    }
+
+    /// A figure that it is compared by, in [`ComparedBy::unit`].
+    #[must_use]
+    pub fn compared(&self, figure: ComparedBy) -> Option<Figure> {
+        let found = match figure {
+            ComparedBy::Rate => self.one_way().map_or(self.flow().rate_per_s, |one_way| one_way.received_per_s),
+            ComparedBy::Goodput => self.goodput(),
+            latency => self.flow().latency_ns.of(latency).flatten(),
+        };
+        found.filter(|figure| figure.value.is_finite())
     }
 
     /// Bytes that the receiver of a one-way load received a second; of several flows those of all together.
@@ -448,9 +495,9 @@ words! {
     /// The verdict of a comparison.
     #[derive(Default)]
     pub enum Verdict: "verdict" {
-        /// The candidate is faster.
+        /// The candidate is faster: its latency is lower, or its rate higher.
         Faster = "faster",
-        /// The candidate is slower.
+        /// The candidate is slower: its latency is higher, or its rate lower.
         Slower = "slower",
         /// No difference was found.
         #[default]
@@ -472,22 +519,24 @@ words! {
     }
 }
 
-words! {
-    /// A percentile beside the median that two cases are compared by.
-    pub enum Tail: "percentile" {
-        /// 90th percentile.
-        P90 = "p90",
-        /// 99th percentile.
-        P99 = "p99",
+impl Verdict {
+    /// The verdict in a word; by figures of which more is better, the candidate has more or less.
+    #[must_use]
+    pub fn in_words(self, figure: ComparedBy) -> &'static str {
+        match (self, figure.more_is_better()) {
+            (Self::Faster, true) => "more",
+            (Self::Slower, true) => "less",
+            (verdict, _) => verdict.word(),
+        }
     }
 }
 
-/// Two cases compared by a percentile beside the median.
+/// Two cases compared by one more percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TailComparison {
     /// Which.
-    pub figure: Tail,
+    pub figure: ComparedBy,
     /// candidate / baseline, with its interval over paired rounds.
     pub ratio: Figure,
     /// The verdict, corrected as that of the median.
@@ -496,7 +545,12 @@ pub struct TailComparison {
     pub pointwise: Verdict,
 }
 
-/// Two cases compared by their p50, block by block.
+/// Earlier versions compared by no other.
+fn p50() -> ComparedBy {
+    ComparedBy::P50
+}
+
+/// Two cases compared block by block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
@@ -506,10 +560,13 @@ pub struct Comparison {
     pub baseline: String,
     /// The case compared with it.
     pub candidate: String,
+    /// The figure that they are compared by ([`crate::ladder::compared_by`]).
+    #[serde(default = "p50")]
+    pub figure: ComparedBy,
     /// candidate / baseline, with its interval over paired rounds.
     pub ratio: Figure,
-    /// candidate - baseline, in ns, with its interval.
-    pub difference_ns: Figure,
+    /// candidate - baseline, in ns, with its interval; null where the figure is no latency.
+    pub difference_ns: Option<Figure>,
     /// The verdict. Those of neighbours are corrected for how many there are (Holm), p90 and p99 among them.
     pub verdict: Verdict,
     /// The verdict by the interval alone.

@@ -1,8 +1,8 @@
-//! Who is faster: the pairs of the answer, strung together from the lowest p50 to the highest and told as places.
+//! The ranking: the pairs of the answer, strung together from the best to the worst and told as places.
 
 use std::collections::BTreeMap;
 
-use hairpin_model::answer::RankedBy;
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::ladder::{self, row_name, row_words};
 use hairpin_model::names::joined;
 use hairpin_model::run::Run;
@@ -12,7 +12,9 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 pub(crate) struct Chain<'r> {
     /// The group they stand in.
     pub(crate) group: String,
-    /// The case with the lowest p50.
+    /// The figure that they are ranked by.
+    pub(crate) figure: ComparedBy,
+    /// The best case.
     pub(crate) first: &'r CaseSummary,
     /// The others.
     pub(crate) steps: Vec<Step<'r>>,
@@ -52,17 +54,30 @@ pub(crate) fn chains(run: &Run) -> Vec<Chain<'_>> {
     });
     let places: BTreeMap<&str, ((usize, usize), &CaseSummary)> = places.collect();
     let mut chains: Vec<((usize, usize), Chain<'_>)> = Vec::new();
-    for pair in run.answer.pairs.iter().filter(|pair| pair.figure == RankedBy::P50) {
+    let tails = [ComparedBy::P90, ComparedBy::P99];
+    for pair in run.answer.pairs.iter().filter(|pair| !tails.contains(&pair.figure)) {
         let of = |id: &String| places.get(id.as_str()).copied();
         let (Some((at, a)), Some((_, b))) = (of(&pair.a), of(&pair.b)) else { continue };
         let step = Step { verdict: pair.verdict, row: b };
         match chains.last_mut() {
-            Some((_, chain)) if chain.last().id == a.id => chain.steps.push(step),
-            _ => chains.push((at, Chain { group: groups[at.0].name.clone(), first: a, steps: vec![step] })),
+            Some((_, chain)) if (chain.figure, &chain.last().id) == (pair.figure, &a.id) => chain.steps.push(step),
+            _ => chains.push((
+                at,
+                Chain { figure: pair.figure, group: groups[at.0].name.clone(), first: a, steps: vec![step] },
+            )),
         }
     }
     chains.sort_by_key(|(place, _)| *place);
     chains.into_iter().map(|(_, chain)| chain).collect()
+}
+
+/// What all chains of a run are about: its cases have loads of one kind.
+pub(crate) fn heading(chains: &[Chain<'_>]) -> &'static str {
+    match chains.first().map(|chain| chain.figure) {
+        Some(ComparedBy::Rate) => "Which is the highest message rate",
+        Some(ComparedBy::Goodput) => "Which is the highest goodput",
+        _ => "Who is faster at p50",
+    }
 }
 
 impl<'r> Chain<'r> {
@@ -86,7 +101,15 @@ impl<'r> Chain<'r> {
         std::iter::once(self.group.clone()).chain(self.shared()).collect::<Vec<_>>().join(", ")
     }
 
-    /// The places from the lowest p50 to the highest.
+    fn meaning_of_first(&self) -> &'static str {
+        match self.figure {
+            ComparedBy::Rate => "the highest rate",
+            ComparedBy::Goodput => "the highest goodput",
+            _ => "the lowest p50",
+        }
+    }
+
+    /// The places from the best to the worst.
     pub(crate) fn places(&self) -> Vec<Place> {
         let shared = self.shared();
         let name = |row: &CaseSummary| {
@@ -95,19 +118,24 @@ impl<'r> Chain<'r> {
             kept.map(|(_, word)| word.as_str()).collect::<Vec<_>>().join(" ")
         };
         let mut places =
-            vec![Place { mark: "1.".to_owned(), meaning: "the lowest p50", names: vec![name(self.first)] }];
-        let mut number = 1;
+            vec![Place { mark: "1.".to_owned(), meaning: self.meaning_of_first(), names: vec![name(self.first)] }];
+        let (mut number, more_is_better) = (1, self.figure.more_is_better());
         for step in &self.steps {
             let mut add = |mark: String, meaning, name| places.push(Place { mark, meaning, names: vec![name] });
             match step.verdict {
                 Verdict::Slower => {
                     number += 1;
-                    add(format!("{number}."), "slower", name(step.row));
+                    add(format!("{number}."), if more_is_better { "less" } else { "slower" }, name(step.row));
                 }
                 Verdict::Faster => {
                     number += 1;
-                    let name = format!("{} (faster, round by round, than the case before it)", name(step.row));
-                    add(format!("{number}."), "a higher p50 over rounds", name);
+                    let (better, meaning) = if more_is_better {
+                        ("more", "less over all rounds")
+                    } else {
+                        ("faster", "a higher p50 over rounds")
+                    };
+                    let name = format!("{} ({better}, round by round, than the case before it)", name(step.row));
+                    add(format!("{number}."), meaning, name);
                 }
                 Verdict::Unlike => add("|".to_owned(), "measured in another state of the machine", name(step.row)),
                 Verdict::CannotTell => places.last_mut().into_iter().for_each(|last| last.names.push(name(step.row))),

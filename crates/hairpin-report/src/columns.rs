@@ -2,8 +2,11 @@
 
 use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
+use hairpin_model::flow::Load;
 use hairpin_model::ladder::Kind;
+use hairpin_model::ledger::Ledger;
 use hairpin_model::link::{LatenessNs, LinkSummary};
+use hairpin_model::one_way::OneWayFigures;
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures};
 use hairpin_model::time_sequence::TraceSummary;
@@ -43,6 +46,8 @@ pub(crate) enum Unit {
     Times,
     /// A part of a whole, 0 to 1.
     Share,
+    /// Bytes of a message or a write.
+    Bytes,
     /// None, or one that its name says.
     Plain,
 }
@@ -56,6 +61,8 @@ impl Unit {
             Self::ByteRate => quantities::byte_rate(value),
             Self::Times => quantities::factor(value),
             Self::Share => quantities::share(value),
+            // A size is a whole number of bytes.
+            Self::Bytes => quantities::exact_bytes(value as u64),
             Self::Plain => quantities::number(value),
         };
         value.map_or_else(|| DASH.to_owned(), shown)
@@ -65,12 +72,20 @@ impl Unit {
     pub(crate) fn bounds(self, figure: Option<Figure>) -> Option<String> {
         let value = figure.and_then(Figure::finite)?;
         let (low, high) = figure.and_then(Figure::interval)?;
+        // Of bounds below what is told of a number nothing is left.
+        if matches!(self, Self::Plain) && (0.0..0.0005).contains(&low) && (0.0..0.0005).contains(&high) {
+            return None;
+        }
         Some(match self {
             Self::Time => quantities::bounds(value, low, high),
             Self::Rate => quantities::rate_bounds(low, high),
             Self::ByteRate => quantities::byte_rate_bounds(low, high),
-            Self::Share => quantities::number_bounds(100.0 * value, 100.0 * low, 100.0 * high),
-            Self::Times | Self::Plain => quantities::number_bounds(value, low, high),
+            // No share lies beyond these, whatever an estimate of its interval says.
+            Self::Share => {
+                let percent = |share: f64| quantities::share(share.clamp(0.0, 1.0)).trim_end_matches(" %").to_owned();
+                format!("{}-{}", percent(low), percent(high))
+            }
+            Self::Times | Self::Bytes | Self::Plain => quantities::number_bounds(value, low, high),
         })
     }
 }
@@ -153,6 +168,12 @@ const ALL: &[&[Column]] = &[
     &LATENESS,
     RATE,
     ONE_WAY,
+    &SYSTEM_CALLS,
+    &CONTEXT_SWITCHES,
+    &CPU_PER_MILLION,
+    &CPU_PER_GB,
+    PACING,
+    ONE_WAY_LOAD,
     LEDGER,
     CPU,
     EXCHANGE,
@@ -221,84 +242,103 @@ const RATE: &[Column] = &[
         .titled("first message", "first"),
 ];
 
+/// A figure of each end: its name with the end, and its titles.
+macro_rules! both_ends {
+    ($name:literal, $title:literal, $short:literal, $of:ident) => {
+        [
+            Column::of(
+                concat!($name, "_client"),
+                concat!($title, ", client"),
+                Value::Figure(Unit::Plain, |row| of_one(row)?.$of.client),
+            )
+            .titled(concat!($title, ", client"), concat!($short, " c")),
+            Column::of(
+                concat!($name, "_server"),
+                concat!($title, ", server"),
+                Value::Figure(Unit::Plain, |row| of_one(row)?.$of.server),
+            )
+            .titled(concat!($title, ", server"), concat!($short, " s")),
+        ]
+    };
+}
+
 /// Empty for a case with answers.
 const ONE_WAY: &[Column] = &[
-    Column::of(
-        "received_per_s",
-        "messages received per second",
-        Value::Figure(Unit::Rate, |row| row.one_way()?.received_per_s),
-    )
-    .titled("messages received per second", "msg/s"),
-    Column::of("sent_per_s", "messages sent per second", Value::Figure(Unit::Rate, |row| row.one_way()?.sent_per_s))
-        .titled("messages sent per second", "sent/s"),
-    Column::number("offered_per_s", Unit::Rate, |row| row.one_way()?.offered_per_s).titled("offered", "offered"),
-    Column::of("delivered_per_s", "delivered", Value::Figure(Unit::Rate, |row| row.one_way()?.delivered_per_s)),
+    Column::of("received_per_s", "received per second", Value::Figure(Unit::Rate, |row| of_one(row)?.received_per_s))
+        .titled("received per second", "msg/s"),
+    Column::of("sent_per_s", "sent per second", Value::Figure(Unit::Rate, |row| of_one(row)?.sent_per_s))
+        .titled("sent per second", "sent/s"),
+    Column::number("offered_per_s", Unit::Rate, |row| of_one(row)?.offered_per_s).titled("offered", "offered/s"),
+    Column::of("delivered_per_s", "delivered", Value::Figure(Unit::Rate, |row| of_one(row)?.delivered_per_s))
+        .titled("delivered", "delivered/s"),
     Column::number("lost_share", Unit::Share, lost_share).titled("lost", "lost"),
-    Column::of("fairness", "fairness", Value::Figure(Unit::Plain, |row| row.one_way()?.fairness)),
-    Column::of(
-        "system_calls_per_message_client",
-        "system calls per message, client",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.system_calls_per_message.client),
-    )
-    .titled("system calls per message, client", "calls c"),
-    Column::of(
-        "system_calls_per_message_server",
-        "system calls per message, server",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.system_calls_per_message.server),
-    )
-    .titled("system calls per message, server", "calls s"),
-    Column::of(
-        "context_switches_per_message_client",
-        "context switches per message, client",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.context_switches_per_message.client),
-    )
-    .titled("context switches per message, client", "switches c"),
-    Column::of(
-        "context_switches_per_message_server",
-        "context switches per message, server",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.context_switches_per_message.server),
-    )
-    .titled("context switches per message, server", "switches s"),
-    Column::of(
-        "cpu_seconds_per_million_client",
-        "CPU seconds per million messages, client",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_million.client),
-    )
-    .titled("CPU seconds per million messages, client", "CPU c"),
-    Column::of(
-        "cpu_seconds_per_million_server",
-        "CPU seconds per million messages, server",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_million.server),
-    )
-    .titled("CPU seconds per million messages, server", "CPU s"),
-    Column::of(
-        "cpu_seconds_per_gb_client",
-        "CPU seconds per GB, client",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_gb.client),
-    )
-    .titled("CPU seconds per GB, client", "CPU c"),
-    Column::of(
-        "cpu_seconds_per_gb_server",
-        "CPU seconds per GB, server",
-        Value::Figure(Unit::Plain, |row| row.one_way()?.cpu_seconds_per_gb.server),
-    )
-    .titled("CPU seconds per GB, server", "CPU s"),
-    Column::time("gap_p50_ns", "gap p50", |row| row.one_way()?.pacing?.gap_ns.p50),
-    Column::time("gap_p99_ns", "gap p99", |row| row.one_way()?.pacing?.gap_ns.p99),
-    Column::time("gap_p999_ns", "gap p99.9", |row| row.one_way()?.pacing?.gap_ns.p999),
+    Column::of("fairness", "fairness", Value::Figure(Unit::Plain, |row| of_one(row)?.fairness)),
+];
+
+const SYSTEM_CALLS: [Column; 2] =
+    both_ends!("system_calls_per_message", "calls per message", "calls", system_calls_per_message);
+const CONTEXT_SWITCHES: [Column; 2] =
+    both_ends!("context_switches_per_message", "switches per message", "switches", context_switches_per_message);
+const CPU_PER_MILLION: [Column; 2] =
+    both_ends!("cpu_seconds_per_million", "CPU s per million", "CPU", cpu_seconds_per_million);
+const CPU_PER_GB: [Column; 2] = both_ends!("cpu_seconds_per_gb", "CPU s per GB", "CPU", cpu_seconds_per_gb);
+
+const PACING: &[Column] = &[
+    Column::time("gap_p50_ns", "gap p50", |row| of_one(row)?.pacing?.gap_ns.p50),
+    Column::time("gap_p99_ns", "gap p99", |row| of_one(row)?.pacing?.gap_ns.p99),
+    Column::time("gap_p999_ns", "gap p99.9", |row| of_one(row)?.pacing?.gap_ns.p999),
     Column::of(
         "gaps_below_half_share",
         "gaps below half",
-        Value::Figure(Unit::Share, |row| row.one_way()?.pacing?.share_below_half),
+        Value::Figure(Unit::Share, |row| of_one(row)?.pacing?.share_below_half),
     )
-    .titled("gaps below half", "< half"),
+    .titled("gaps below half", "gaps < half"),
+    Column::number("nominal_gap_ns", Unit::Time, |row| Some(of_one(row)?.pacing?.nominal_ns))
+        .titled("nominal gap", "nominal"),
+];
+
+/// What was asked of a one-way load, and the beginning of a round, which other figures leave out.
+const ONE_WAY_LOAD: &[Column] = &[
+    Column::number("batch", Unit::Plain, |row| match row.case.flow().load {
+        Load::Messages { batch, .. } => Some(batch as f64),
+        _ => None,
+    }),
+    Column::number("write_size_bytes", Unit::Bytes, |row| match row.case.flow().load {
+        Load::Stream { write_size_bytes, .. } => Some(write_size_bytes as f64),
+        _ => None,
+    })
+    .titled("write", "write"),
+    Column::words("source", |row| match row.case.flow().load {
+        Load::Stream { source, .. } => source.to_string(),
+        _ => String::new(),
+    }),
+    Column::words("arrivals", |row| match row.case.flow().load {
+        Load::Offered { arrivals, .. } => arrivals.to_string(),
+        _ => String::new(),
+    }),
+    Column::words("pacing", |row| match row.case.flow().load {
+        Load::Offered { pacing, .. } => pacing.to_string(),
+        _ => String::new(),
+    }),
+    Column::of(
+        "warm_up_goodput_bytes_per_s",
+        "goodput of the omitted beginning",
+        Value::Figure(Unit::ByteRate, |row| of_one(row)?.warm_up_goodput_bytes_per_s),
+    )
+    .titled("goodput of the omitted beginning", "omitted"),
 ];
 
 /// The share of what was sent that did not arrive; null of a case with answers.
 fn lost_share(row: &CaseSummary) -> Option<f64> {
-    let ledger = &row.flow().ledger;
     row.one_way()?;
-    (ledger.sent > 0).then(|| ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64)
+    let sum = |of: fn(&Ledger) -> u64| row.flows.iter().map(|flow| of(&flow.ledger)).sum::<u64>();
+    let (sent, received) = (sum(|ledger| ledger.sent), sum(|ledger| ledger.received));
+    (sent > 0).then(|| sent.saturating_sub(received) as f64 / sent as f64)
+}
+
+/// What only a one-way load has; null of several flows, each of which has its own.
+fn of_one(row: &CaseSummary) -> Option<&OneWayFigures> {
+    row.one_way().filter(|_| row.flows.len() == 1)
 }
 
 const LEDGER: &[Column] = &[

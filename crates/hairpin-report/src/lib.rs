@@ -19,6 +19,7 @@ mod columns;
 mod exchanges;
 mod findings;
 mod links;
+mod one_way;
 mod page_text;
 mod trust;
 mod wording;

@@ -1,11 +1,12 @@
 //! What the reader must know before trusting figures: a quick run, the machine's states, missing intervals, tails that tell
 //! another winner.
 
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::parse;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Comparison, Role, Tail, Verdict};
+use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 /// That the run is a quick one.
 pub(crate) fn quick(run: &Run) -> Option<String> {
@@ -97,7 +98,7 @@ fn why_no_interval(reason: NoInterval) -> &'static str {
 /// Neighbours of which one is faster at p50 and the other at p99.
 pub(crate) fn split_winners(run: &Run) -> Vec<String> {
     let told = |comparison: &Comparison| {
-        let p99 = comparison.tails.iter().find(|tail| tail.figure == Tail::P99)?;
+        let p99 = comparison.tails.iter().find(|tail| tail.figure == ComparedBy::P99)?;
         let [slower, faster] = [Verdict::Slower, Verdict::Faster];
         let (at_p50, at_p99) = match (comparison.verdict, p99.verdict) {
             pair if pair == (slower, faster) => (&comparison.baseline, &comparison.candidate),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::environment::Environment;
 use hairpin_model::finding::{Finding, Severity};
-use hairpin_model::ledger::in_words;
+use hairpin_model::ledger::{in_words, is_of_the_namespace};
 use hairpin_model::names::grouped;
 use hairpin_model::options::Effective;
 use hairpin_model::quantities::{self, counted};
@@ -127,7 +127,9 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
             format!(": {difference}; {rounds} are too few for an interval")
         }
         Verdict::CannotTell => format!(": no difference found ({difference})"),
-        verdict => format!(": {verdict} ({difference}). Ignore smaller differences in this run"),
+        verdict => {
+            format!(": {} ({difference}). Ignore smaller differences in this run", verdict.in_words(pair.figure))
+        }
     };
     format!("A/A: {name} measured twice{found}")
 }
@@ -205,7 +207,11 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
         let mut parts: Vec<String> = ledger
             .lost
             .iter()
-            .map(|(cause, lost)| format!("{} lost ({})", quantities::count(*lost), in_words(cause)))
+            .map(|(cause, lost)| {
+                let of_all = is_of_the_namespace(cause) && !row.case.is_emulated();
+                let whose = if of_all { "; counter of the whole network namespace" } else { "" };
+                format!("{} lost ({}{whose})", quantities::count(*lost), in_words(cause))
+            })
             .collect();
         if ledger.late > 0 {
             parts.push(format!("{} late", quantities::count(ledger.late)));

@@ -7,6 +7,7 @@ mod csv;
 mod html;
 mod json_contract;
 mod links;
+mod one_way;
 mod page_layout;
 mod support;
 mod terminal;

@@ -259,12 +259,15 @@ fn told(browser: &Path, dark: bool, frames: &[(String, usize, String)]) -> serde
 }
 
 /// The kinds of run that a page is made of.
-fn runs() -> [(&'static str, hairpin_model::run::Run); 5] {
+fn runs() -> [(&'static str, hairpin_model::run::Run); 8] {
     [
         ("survey", support::survey(1)),
         ("slowed", support::slowed_survey()),
         ("small-writes", support::small_writes::run(true)),
         ("bulk", support::bulk::run()),
+        ("message-rate", support::one_way::message_rate()),
+        ("write-sizes", support::one_way::write_sizes()),
+        ("offered-load", support::one_way::offered_load()),
         ("links", support::links::run()),
     ]
 }

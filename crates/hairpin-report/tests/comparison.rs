@@ -32,7 +32,6 @@ fn comparison() -> ComparisonReport {
             row("tcp block same-cpu", "p99", 15_000.0, 16_900.0, Verdict::Slower),
             row("udp block same-cpu", "p50", 10_200.0, 9480.0, Verdict::Faster),
         ],
-        is_one_way: false,
         unlike: vec![Unlike {
             what: "environment.kernel".to_owned(),
             baseline: "Linux 6.18.0".to_owned(),
@@ -132,9 +131,22 @@ fn what_differs_is_told_first() {
 fn two_runs_with_nothing_in_common() {
     let text = render_comparison(&ComparisonReport::default(), &plain(80));
     assert!(text.starts_with("The two runs have no figure in common."), "{text}");
-    let bulk = ComparisonReport { is_one_way: true, ..ComparisonReport::default() };
-    let text = render_comparison(&bulk, &plain(80));
-    assert!(text.starts_with("Nothing compared: both runs are one-way, and goodput is not compared yet."), "{text}");
+}
+
+#[test]
+fn goodput_and_rates_are_shown_in_their_units_and_are_more_or_less() {
+    let mut report = comparison();
+    report.rows.truncate(2);
+    for (row, (figure, unit, verdict)) in
+        report.rows.iter_mut().zip([("goodput", "bytes_per_s", Verdict::Slower), ("rate", "per_s", Verdict::Faster)])
+    {
+        (row.figure, row.unit, row.verdict) = (figure.to_owned(), unit.to_owned(), verdict);
+    }
+    let text = render_comparison(&report, &plain(120));
+    assert!(text.starts_with("2 figures compared: 1 worse, 1 better, 0 without a difference found."), "{text}");
+    let line = |figure: &str| text.lines().find(|line| line.trim_start().starts_with(figure)).unwrap().to_owned();
+    assert!(line("goodput").contains("13.4 kB/s") && line("goodput").ends_with("less"), "{text}");
+    assert!(line("rate").contains("15.0 k/s") && line("rate").ends_with("more"), "{text}");
 }
 
 #[test]

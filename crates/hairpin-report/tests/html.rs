@@ -55,7 +55,7 @@ fn tags(page: &str) -> Vec<Tag> {
 }
 
 /// Every element is closed by its own end tag, in order.
-fn assert_well_formed(page: &str) {
+pub(crate) fn assert_well_formed(page: &str) {
     let mut open: Vec<String> = Vec::new();
     for tag in tags(page) {
         let quotes = tag.attributes.matches('"').count();
@@ -75,7 +75,7 @@ fn attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
     tag.attributes[start..].split('"').next()
 }
 
-fn assert_finite(page: &str) {
+pub(crate) fn assert_finite(page: &str) {
     let words = page.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
     let bad: Vec<&str> = words.filter(|word| ["NaN", "inf", "-inf", "Infinity"].contains(word)).collect();
     assert!(bad.is_empty(), "{bad:?}");

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use hairpin_model::ladder::Kind;
 use hairpin_model::quantities;
-use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::round::{Failure, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::{Plan, Skipped};
 use hairpin_report::announcement;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -18,8 +19,8 @@ pub struct Progress {
     bar: ProgressBar,
     failed: u64,
     quiet: bool,
-    /// The p50 of each round so far, in ns, by case.
-    p50_ns: BTreeMap<String, Vec<f64>>,
+    /// The figure of each round so far, by case.
+    figures: BTreeMap<String, Vec<f64>>,
 }
 
 impl Progress {
@@ -36,7 +37,7 @@ impl Progress {
                 let _ = write!(out, ", {} left", HumanDuration(state.eta()));
             }
         }));
-        Self { bar, failed: 0, quiet, p50_ns: BTreeMap::new() }
+        Self { bar, failed: 0, quiet, figures: BTreeMap::new() }
     }
 
     /// Takes the bar away.
@@ -58,15 +59,16 @@ impl Watch for Progress {
 
     fn next(&mut self, order: &RoundOrder) {
         let failed = if self.failed > 0 { format!(" ({} failed)", self.failed) } else { String::new() };
-        let so_far = self.p50_ns.get(&order.case.id()).map_or_else(String::new, |rounds| so_far(rounds));
+        let kind = Kind::of(&order.case);
+        let so_far = self.figures.get(&order.case.id()).map_or_else(String::new, |rounds| so_far(kind, rounds));
         self.bar.set_message(format!("{}{so_far}{failed}", order.case.label()));
     }
 
     fn done(&mut self, record: &RoundRecord) {
         self.failed += u64::from(matches!(record.outcome, Outcome::Failed(_)));
-        let p50_ns = record.measured().map(|measured| measured.flow().figures.latency_ns.p50);
-        if let Some(p50_ns) = p50_ns.filter(|p50_ns| *p50_ns > 0.0) {
-            self.p50_ns.entry(record.case_id.clone()).or_default().push(p50_ns);
+        let figure = record.measured().and_then(|measured| figure(Kind::of(&record.order.case), measured));
+        if let Some(figure) = figure.filter(|figure| *figure > 0.0) {
+            self.figures.entry(record.case_id.clone()).or_default().push(figure);
         }
         self.bar.inc(1);
     }
@@ -83,13 +85,45 @@ impl Watch for Progress {
     }
 }
 
+/// What a round is judged by: its p50 in ns, of one-way loads messages or bytes received a second.
+fn figure(kind: Kind, measured: &Measured) -> Option<f64> {
+    let flow = measured.flow();
+    match kind {
+        Kind::RoundTrips | Kind::Exchanges => Some(flow.figures.latency_ns.p50),
+        Kind::Messages | Kind::Offered => Some(flow.figures.rate_per_s),
+        Kind::Streams => flow.received.as_ref()?.goodput_bytes_per_s(),
+    }
+}
+
 /// `: p50 4.77 us, 4.60-5.12 over 3 rounds`: the median of the rounds, and their range, which is no interval of it.
-fn so_far(rounds_ns: &[f64]) -> String {
-    let mut sorted = rounds_ns.to_vec();
+fn so_far(kind: Kind, rounds: &[f64]) -> String {
+    let mut sorted = rounds.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let (median, last) = (sorted[sorted.len() / 2], sorted.len() - 1);
-    let range =
-        if last == 0 { String::new() } else { format!(", {}", quantities::bounds(median, sorted[0], sorted[last])) };
+    let (median, low, high) = (sorted[sorted.len() / 2], sorted[0], sorted[sorted.len() - 1]);
+    let (told, range) = match kind {
+        Kind::RoundTrips | Kind::Exchanges => {
+            (format!("p50 {}", quantities::duration(median)), quantities::bounds(median, low, high))
+        }
+        Kind::Messages => (format!("received {}", quantities::rate(median)), quantities::rate_bounds(low, high)),
+        Kind::Offered => (format!("delivered {}", quantities::rate(median)), quantities::rate_bounds(low, high)),
+        Kind::Streams => {
+            (format!("goodput {}", quantities::byte_rate(median)), quantities::byte_rate_bounds(low, high))
+        }
+    };
+    let range = if sorted.len() == 1 { String::new() } else { format!(", {range}") };
     let rounds = quantities::counted(sorted.len() as u64, "round");
-    format!(": p50 {}{range} over {rounds}", quantities::duration(median))
+    format!(": {told}{range} over {rounds}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figure_so_far_is_that_of_the_kind() {
+        assert_eq!(so_far(Kind::RoundTrips, &[4770.0, 5120.0, 4600.0]), ": p50 4.77 us, 4.60-5.12 over 3 rounds");
+        assert_eq!(so_far(Kind::Messages, &[1.2e6]), ": received 1.20 M/s over 1 round");
+        assert_eq!(so_far(Kind::Offered, &[9.98e3, 1e4]), ": delivered 10.0 k/s, 9.98-10.0 k/s over 2 rounds");
+        assert_eq!(so_far(Kind::Streams, &[2e9, 1e9]), ": goodput 2.00 GB/s, 1.00-2.00 GB/s over 2 rounds");
+    }
 }

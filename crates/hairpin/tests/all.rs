@@ -21,6 +21,8 @@ mod link_run;
 mod links;
 mod links_rounds;
 mod lists;
+mod one_way_contract;
+mod one_way_loss;
 mod runs;
 mod samples;
 mod saved;

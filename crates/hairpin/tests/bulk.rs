@@ -30,7 +30,7 @@ fn only_what_carries_its_time_has_a_latency() {
 #[test]
 fn every_message_is_accounted_for_by_the_end_that_saw_it() {
     let place = Place::new();
-    let plan = "bulk --transport tcp,udp,unix-stream,unix-seqpacket,unix-datagram,pipe,fifo --placement same-cpu --direction all \
+    let plan = "bulk --transport tcp,udp,unix-stream,unix-seqpacket,unix-datagram,pipe,fifo --placement same-cpu --direction up,down \
                 --write-size 1000 --count 300 --omit 30 --rounds 2 --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     assert_kept(&run);
@@ -225,12 +225,23 @@ fn what_was_streamed_until_ctrl_c_is_reported() {
 }
 
 #[test]
-fn compared_with_another_it_says_that_goodput_is_not() {
+fn compared_with_another_its_goodput_is_and_a_budget_names_it() {
     let place = Place::new();
     for run in ["one", "other"] {
-        let plan = ["bulk", "--transport", "pipe", "--count", "20", "--rounds", "1", "--out", run, "--quiet"];
-        place.hairpin(&plan).with_code(0);
+        let plan = ["bulk", "--transport", "pipe", "--placement", "same-cpu", "--count", "200", "--rounds", "6"];
+        place.hairpin(&[&plan[..], &["--out", run, "--quiet"]].concat()).with_code(0);
     }
-    let ran = place.hairpin(&["compare", "one", "other"]).with_code(0);
-    assert!(ran.stdout.contains("goodput is not compared yet"), "{ran:#?}");
+    let compare = ["compare", "one", "other", "--allow-unlike", "--json"];
+    let compared = place.hairpin(&compare).with_code(0).json();
+    let rows: Vec<_> = list(&compared["rows"]).iter().map(|row| (text(&row["figure"]), text(&row["unit"]))).collect();
+    assert_eq!(rows, [("goodput", "bytes_per_s")], "{compared}");
+    let exit = |budget: &str| place.hairpin(&[&compare[..], &["--budget", budget]].concat());
+    let kept = exit("goodput=-99%").with_code(0).json();
+    assert_eq!(
+        (&kept["budgets"][0]["figure"], &kept["budgets"][0]["kept"]),
+        (&"goodput".into(), &true.into()),
+        "{kept}"
+    );
+    let refused = exit("speed=-5%").with_code(2);
+    assert!(refused.stderr.contains("unknown figure `speed`"), "{refused:#?}");
 }

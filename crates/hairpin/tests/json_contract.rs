@@ -11,8 +11,8 @@ use crate::support::{Place, list, rounds, text};
 pub(crate) fn assert_kept(run: &Value) {
     assert_eq!(contract::faults(run), [""; 0]);
     assert_eq!(schema::run_faults(run), [""; 0]);
-    for case in list(&run["cases"]) {
-        let ledger = &case["ledger"];
+    for flow in list(&run["cases"]).iter().flat_map(|case| list(&case["flows"])) {
+        let ledger = &flow["ledger"];
         assert_eq!((&ledger["unexplained"], &ledger["duplicated"]), (&json!(0), &json!(0)), "{ledger}");
     }
 }

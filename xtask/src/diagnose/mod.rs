@@ -64,7 +64,10 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>) -> Result<bool> 
 /// The cause that a run of the trial names first.
 fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial) -> Result<Option<String>> {
     let out = scratch.join("run");
-    let mut command = Command::new(hairpin);
+    let mut command = match trial.queue {
+        None => Command::new(hairpin),
+        Some(queue) => behind(queue, hairpin),
+    };
     command.args(trial.words()).args(["--json", "--quiet", "--out"]).arg(&out);
     let about = || format!("hairpin {}", trial.arguments);
     let ran = process::run(&mut command, LIMIT).with_context(about)?;
@@ -73,6 +76,14 @@ fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial) -> Result<Option<S
     let first = told.as_ref().map(named_first).map(|first| first.map(str::to_owned));
     process::remove(&out)?;
     first.map_err(|why| anyhow::anyhow!("{why:#}")).with_context(about)
+}
+
+/// The program in a network namespace of its own whose loopback has that queue discipline.
+fn behind(queue: &str, hairpin: &Path) -> Command {
+    let script = format!("ip link set lo up && tc qdisc add dev lo root {queue} && exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", &script, "sh"]).arg(hairpin);
+    command
 }
 
 fn named_first(told: &Value) -> Option<&str> {
@@ -176,7 +187,7 @@ mod tests {
 
     #[test]
     fn one_injection_too_few_or_one_decoy_too_many_is_missed() {
-        let trial = |kind| Trial { cause: "echo-stalled", kind, arguments: "round-trip" };
+        let trial = |kind| Trial { cause: "echo-stalled", kind, arguments: "round-trip", queue: None };
         let (injected, decoy) = (trial(Kind::Injection), trial(Kind::Decoy));
         let named =
             |right: usize| Named::from([("echo-stalled".to_owned(), right), (NOTHING.to_owned(), 20 - right)]);
@@ -198,14 +209,18 @@ mod tests {
 
     #[test]
     fn a_word_in_quotes_keeps_its_blanks() {
-        let trial =
-            Trial { cause: "a", kind: Kind::Decoy, arguments: "round-trip --link 'delay=2ms loss=3%' --count 9" };
+        let trial = Trial {
+            cause: "a",
+            kind: Kind::Decoy,
+            arguments: "round-trip --link 'delay=2ms loss=3%' --count 9",
+            queue: None,
+        };
         assert_eq!(trial.words().collect::<Vec<_>>(), ["round-trip", "--link", "delay=2ms loss=3%", "--count", "9"]);
     }
 
     #[test]
     fn the_table_has_a_row_for_each_trial_with_its_counts() {
-        let trial = Trial { cause: "cold-start", kind: Kind::Injection, arguments: "round-trip" };
+        let trial = Trial { cause: "cold-start", kind: Kind::Injection, arguments: "round-trip", queue: None };
         let named = Named::from([("cold-start".to_owned(), 18), (NOTHING.to_owned(), 2)]);
         let text = table(&[(&trial, named)]);
         let row = text.lines().nth(1).unwrap();

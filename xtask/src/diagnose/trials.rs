@@ -7,6 +7,8 @@ pub(crate) struct Trial {
     pub(crate) kind: Kind,
     /// Of `hairpin`, without where the run is saved. A word with blanks stands in single quotes.
     pub(crate) arguments: &'static str,
+    /// The queue discipline of the loopback (tc(8)), in a network namespace of the trial's own; `None` changes nothing.
+    pub(crate) queue: Option<&'static str>,
 }
 
 impl Trial {
@@ -29,11 +31,16 @@ pub(crate) enum Kind {
 }
 
 const fn injection(cause: &'static str, arguments: &'static str) -> Trial {
-    Trial { cause, kind: Kind::Injection, arguments }
+    Trial { cause, kind: Kind::Injection, arguments, queue: None }
+}
+
+/// The same behind that queue discipline.
+const fn queued(cause: &'static str, queue: &'static str, arguments: &'static str) -> Trial {
+    Trial { cause, kind: Kind::Injection, arguments, queue: Some(queue) }
 }
 
 const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
-    Trial { cause, kind: Kind::Decoy, arguments }
+    Trial { cause, kind: Kind::Decoy, arguments, queue: None }
 }
 
 /// Every trial, decoys behind the injections of their cause.
@@ -48,6 +55,9 @@ pub(crate) const ALL: &[Trial] = &[
     injection("echo-stalled", "round-trip --placement same-cpu --transport tcp --count 200 --rounds 3 --injected-fault sleep=5ms/20"),
     injection("echo-stalled", "round-trip --placement same-cpu --transport udp --count 40 --rounds 3 --injected-fault busy=2ms/1"),
     decoy("echo-stalled", "round-trip --placement same-cpu --transport tcp --link delay=2.5ms --count 20 --rounds 3"),
+    injection("link-drops", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --rate 500 --count 200 --rounds 3"),
+    injection("link-drops", "offered-load --placement same-cpu --transport udp --link 'delay=2ms rate=1mbit queue=16KiB' --rate 200 --size 1000 --count 200 --rounds 3"),
+    decoy("link-drops", "offered-load --placement same-cpu --transport udp --link delay=2ms --option rcvbuf=2304 --arrivals burst=100 --rate 2000 --count 400 --rounds 3"),
     injection("link-saturated", "round-trip --placement same-cpu --transport udp --link 'delay=2ms rate=1mbit' --rate 200 --size 1000 --count 60 --rounds 3"),
     decoy("link-saturated", "round-trip --placement same-cpu --transport udp --link delay=50ms --rate 200 --size 1000 --count 60 --rounds 3"),
     injection("many-small-segments", "small-writes --placement same-cpu --transport tcp --remedy nodelay,one-write --exchanges 40 --rounds 6"),
@@ -66,6 +76,12 @@ pub(crate) const ALL: &[Trial] = &[
     decoy("rate-not-reached", "round-trip --placement same-cpu --transport udp --rate 100 --count 20 --rounds 3 --injected-fault sleep=5ms/1"),
     injection("retransmission", "round-trip --placement same-cpu --transport tcp --link 'delay=2ms loss=3%' --count 60 --rounds 3"),
     decoy("retransmission", "round-trip --placement same-cpu --transport tcp --link delay=10ms+-8ms --count 30 --rounds 3"),
+    injection("sender-bursts", "offered-load --placement same-cpu --transport udp --option rcvbuf=4096 --arrivals burst=100 --rate 2000 --count 400 --rounds 6"),
+    decoy("sender-bursts", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --arrivals burst=10 --rate 500 --count 200 --rounds 3"),
+    injection("udp-receive-overrun", "message-rate --placement same-cpu --transport udp --option rcvbuf=4096 --rounds 3"),
+    decoy("udp-receive-overrun", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --option rcvbuf=4096 --rate 500 --count 200 --rounds 3"),
+    queued("udp-send-overrun", "tbf rate 8mbit burst 4kb limit 8kb", "message-rate --placement same-cpu --transport udp --rounds 3"),
+    decoy("udp-send-overrun", "message-rate --placement same-cpu --transport udp --option rcvbuf=4096 --rounds 3"),
     injection("wake-up-dominated", "round-trip --transport tcp --placement cross-cpu --waiting block,spin --count 400 --rounds 6"),
     injection("wake-up-dominated", "round-trip --transport pipe --placement cross-cpu --waiting block,spin --count 400 --rounds 6"),
     decoy("wake-up-dominated", "round-trip --transport tcp --placement cross-cpu --waiting block,spin --warmup 10 --count 40 --rounds 6 --injected-fault busy=1500us/1"),

@@ -4,6 +4,9 @@
 //! A winner is named only where a difference was found from every other case that the headline is about.
 
 mod exchanges;
+mod messages;
+mod offered;
+mod one_way;
 mod ranking;
 mod round_trips;
 mod streams;
@@ -24,22 +27,21 @@ use hairpin_model::summary::CaseSummary;
 pub fn answer(run: &Run) -> Answer {
     let pairs = ranking::pairs(&run.comparisons);
     let found = match run.cases.as_slice() {
-        [only] => Some(words::headline(single(only))),
+        [only] if only.one_way().is_none() => Some(words::headline(single(only))),
         _ => round_trips::answer(run, &pairs),
     };
     let found =
         found.map(|found| Answer { sentences: found.sentences.into_iter().chain(wake_up(run)).collect(), ..found });
     let found = found
         .or_else(|| exchanges::answer(run))
-        .or_else(|| streams::answer(run))
+        .or_else(|| messages::answer(run, &pairs))
+        .or_else(|| streams::answer(run, &pairs))
+        .or_else(|| offered::answer(run, &pairs))
         .unwrap_or_else(|| words::headline(nothing(run)));
     Answer { pairs, ..found }
 }
 
 fn single(row: &CaseSummary) -> String {
-    if row.one_way().is_some() && row.goodput_bytes_per_s().is_some() {
-        return streams::single(row);
-    }
     if row.p50_ns().is_none() {
         return format!("{}: nothing was measured.", row.label);
     }
@@ -52,6 +54,9 @@ fn single(row: &CaseSummary) -> String {
 }
 
 fn nothing(run: &Run) -> String {
+    if let [only] = run.cases.as_slice() {
+        return single(only);
+    }
     match (run.cases.len(), run.failed_rounds()) {
         (0, _) => "Nothing was measured: no case could be run.".to_owned(),
         _ if run.cases.iter().any(|row| row.valid) => words::speaks_for_nothing(run),

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::answer::{Pair, RankedBy};
+use hairpin_model::answer::Pair;
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::Figure;
-use hairpin_model::summary::{CaseSummary, Comparison, Role, Tail, Verdict};
+use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::compare::cases::pointwise;
 
@@ -12,26 +13,22 @@ use crate::compare::cases::pointwise;
 pub(super) fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     let neighbours = comparisons.iter().filter(|comparison| comparison.role == Role::Neighbours);
     let of = |comparison: &Comparison| {
-        let pair = |figure: RankedBy, verdict: Verdict, ratio: Figure| Pair {
+        let pair = |figure: ComparedBy, verdict: Verdict, ratio: Figure| Pair {
             figure,
             a: comparison.baseline.clone(),
             b: comparison.candidate.clone(),
             verdict,
             ratio,
         };
-        let tails = comparison.tails.iter().map(|tail| {
-            let figure = match tail.figure {
-                Tail::P90 => RankedBy::P90,
-                Tail::P99 => RankedBy::P99,
-            };
-            pair(figure, tail.verdict, tail.ratio)
-        });
-        std::iter::once(pair(RankedBy::P50, comparison.verdict, comparison.ratio)).chain(tails).collect::<Vec<_>>()
+        let tails = comparison.tails.iter().map(|tail| pair(tail.figure, tail.verdict, tail.ratio));
+        std::iter::once(pair(comparison.figure, comparison.verdict, comparison.ratio))
+            .chain(tails)
+            .collect::<Vec<_>>()
     };
     neighbours.flat_map(of).collect()
 }
 
-/// The cases among `rows` that may be as fast as `first` by their p50, as no difference was found. A case is slower only
+/// The cases among `rows` that may be as good as `first` by the figure that they are judged by, as no difference was found. A case is slower only
 /// where a comparison of the two says so: on a ladder a difference between two others says nothing of the first, whose
 /// interval may be wide. All differences must hold at once, so that none of them needs a correction. The ranking of the
 /// ladder must agree, so that headline and ranking do not contradict each other.
@@ -50,8 +47,9 @@ pub(super) fn as_fast<'r>(
 
 /// The cases after `first` on its ladder, each with whether one of the steps down to it is a difference.
 fn ranked_below<'p>(first: &'p str, pairs: &'p [Pair]) -> BTreeMap<&'p str, bool> {
-    let by_p50 = pairs.iter().filter(|pair| pair.figure == RankedBy::P50);
-    let after: BTreeMap<&str, &Pair> = by_p50.map(|pair| (pair.a.as_str(), pair)).collect();
+    let tails = [ComparedBy::P90, ComparedBy::P99];
+    let judged = pairs.iter().filter(|pair| !tails.contains(&pair.figure));
+    let after: BTreeMap<&str, &Pair> = judged.map(|pair| (pair.a.as_str(), pair)).collect();
     let (mut at, mut slower, mut below) = (first, false, BTreeMap::new());
     while let Some(pair) = after.get(at) {
         slower |= pair.verdict == Verdict::Slower;

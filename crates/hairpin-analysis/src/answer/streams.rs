@@ -1,87 +1,180 @@
-//! The answer to one-way loads: what goes through fastest, and what was lost.
+//! The answer to streams: the highest goodput, what it costs, how fairly it is shared, and what limits it.
 
-use hairpin_model::answer::Answer;
+use hairpin_model::answer::{Answer, Pair};
+use hairpin_model::case::{Placement, Waiting};
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::Figure;
-use hairpin_model::ledger::in_words;
-use hairpin_model::names::{grouped, joined};
-use hairpin_model::path;
-use hairpin_model::quantities::{self, byte_rate, byte_rate_bounds, counted, share};
+use hairpin_model::flow::Direction;
+use hairpin_model::ladder::Kind;
+use hairpin_model::one_way::Moment;
+use hairpin_model::options::OptionName;
+use hairpin_model::quantities::{byte_rate, byte_rate_bounds, number};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
+use hairpin_model::trace::End;
 
+use super::one_way::{Gain, best, by_path, gain, loss, single, spoken, with_interval};
 use super::words;
+use crate::statistics::location::median;
 
-/// So many cases are named between which no difference was found.
-const MOST_NAMED: usize = 3;
+/// Below it one connection got visibly less than another.
+const FAIR: f64 = 0.95;
+/// An end that used so much of its CPU had none left.
+const BUSY: f64 = 0.98;
 
 /// The answer; null where no stream speaks.
-pub(super) fn answer(run: &Run) -> Option<Answer> {
-    let speaks = |row: &&CaseSummary| {
-        row.valid && row.case.replicate == 0 && row.one_way().is_some() && row.goodput_bytes_per_s().is_some()
-    };
-    let rows = run.cases.iter().filter(speaks);
-    let by_path = grouped(rows.map(|row| (&row.case.path.link, row)));
-    let mut sentences = by_path.iter().map(|(_, rows)| highest(rows, by_path.len() > 1));
-    let headline = sentences.next()?;
-    let losses = by_path.iter().flat_map(|(_, rows)| rows).filter_map(|row| loss(row));
-    Some(Answer { headline, sentences: sentences.chain(losses).collect(), ..Answer::default() })
-}
-
-/// One case alone: `tcp poll same-cpu up 65536 B: goodput 5.21 GB/s (95 % interval 5.10-5.32 GB/s), 12 rounds.`
-pub(super) fn single(row: &CaseSummary) -> String {
-    let invalid = if row.valid { "" } else { " Do not use these figures: see below." };
-    format!("{}: goodput {}, {}.{invalid}", row.label, goodput(row), counted(row.rounds, "round"))
-}
-
-fn goodput(row: &CaseSummary) -> String {
-    let figure = row.goodput();
-    let value = byte_rate(row.goodput_bytes_per_s().unwrap_or(f64::NAN));
-    match figure.and_then(Figure::interval) {
-        Some((low, high)) => format!("{value} (95 % interval {})", byte_rate_bounds(low, high)),
-        None => value,
+pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
+    if let [row] = run.cases.as_slice() {
+        return (Kind::of(&row.case) == Kind::Streams && row.goodput().is_some()).then(|| of_one(run, row));
     }
-}
-
-/// What goes through fastest over one path. A winner is named only where its interval is above that of every other.
-fn highest(rows: &[&CaseSummary], says_the_path: bool) -> String {
-    let place = |row: &CaseSummary| row.goodput_bytes_per_s().unwrap_or(f64::NEG_INFINITY);
-    let mut rows = rows.to_vec();
-    rows.sort_by(|a, b| place(b).total_cmp(&place(a)));
-    let first = rows[0];
-    let interval = |row: &CaseSummary| row.goodput().and_then(Figure::interval);
-    let is_below = |row: &CaseSummary| interval(first).zip(interval(row)).is_some_and(|(first, row)| row.1 < first.0);
-    let told = |row: &&CaseSummary| format!("{} at {}", words::name(row), goodput(row));
-    let tied: Vec<String> = rows.iter().filter(|row| row.id == first.id || !is_below(row)).map(told).collect();
-    if interval(first).is_none() && rows.len() > 1 {
-        return format!("Highest goodput: {}. It has no interval, so no winner is named.", told(&first));
-    }
-    let over = path::over(&first.case).filter(|_| says_the_path || first.case.is_emulated());
-    let over = over.map(|over| format!(" {over}")).unwrap_or_default();
-    match tied.as_slice() {
-        [only] => format!("Highest goodput{over}: {only}."),
-        several => {
-            let more = several.len().saturating_sub(MOST_NAMED);
-            let named = several.iter().take(MOST_NAMED).cloned();
-            let named: Vec<String> = named.chain((more > 0).then(|| format!("{more} more"))).collect();
-            format!("Highest goodput{over}, no difference found: {}.", joined(&named))
+    let paths = by_path(&spoken(run, Kind::Streams));
+    let mut headlines = Vec::new();
+    let mut details = Vec::new();
+    for rows in &paths {
+        let mut rows: Vec<&CaseSummary> = rows.iter().copied().filter(|row| row.goodput().is_some()).collect();
+        rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
+        let told = |row: &CaseSummary| (row.goodput(), in_words(row));
+        headlines.extend(best("Highest goodput", &rows, (pairs, run.plan.alpha), paths.len() > 1, told));
+        if let Some(first) = rows.first() {
+            details
+                .extend([cpu(first).map(|cpu| format!("It takes {cpu}.")), limit(run, first)].into_iter().flatten());
         }
+        details.extend(rows.iter().filter_map(|row| unfair(row)));
+        details.extend(rows.iter().filter_map(|row| loss(row)));
     }
+    let mut headlines = headlines.into_iter();
+    let headline = headlines.next()?;
+    Some(Answer { headline, sentences: headlines.chain(details).collect(), ..Answer::default() })
 }
 
-/// What of a case was lost, and where.
-fn loss(row: &CaseSummary) -> Option<String> {
-    let ledger = &row.flow().ledger;
-    let missing = ledger.sent.saturating_sub(ledger.received);
-    if missing == 0 || ledger.sent == 0 {
+/// `tcp block same-cpu up 64 KiB: goodput 5.21 GB/s (95 % interval 5.10-5.32 GB/s), ..., 12 rounds.`
+fn of_one(run: &Run, row: &CaseSummary) -> Answer {
+    let cpu = cpu(row).map(|cpu| format!(", {cpu}")).unwrap_or_default();
+    let headline = single(row, &format!("goodput {}{cpu}", in_words(row)));
+    let sentences = [limit(run, row), unfair(row), loss(row)];
+    Answer { headline, sentences: sentences.into_iter().flatten().collect(), ..Answer::default() }
+}
+
+fn value(row: &CaseSummary) -> f64 {
+    row.goodput_bytes_per_s().unwrap_or(f64::NEG_INFINITY)
+}
+
+fn in_words(row: &CaseSummary) -> String {
+    with_interval(row.compared(ComparedBy::Goodput), byte_rate, byte_rate_bounds)
+}
+
+/// `CPU time 0.12 s/GB at the client and 0.21 s/GB at the server`; null where neither is known.
+fn cpu(row: &CaseSummary) -> Option<String> {
+    let per_gb = row.one_way()?.cpu_seconds_per_gb;
+    let told = |figure: Option<Figure>, end: &str| Some(format!("{} s/GB at the {end}", number(figure?.value)));
+    let both: Vec<String> =
+        [told(per_gb.client, "client"), told(per_gb.server, "server")].into_iter().flatten().collect();
+    (!both.is_empty()).then(|| format!("CPU time {}", both.join(" and ")))
+}
+
+fn unfair(row: &CaseSummary) -> Option<String> {
+    let fairness = row.one_way()?.fairness.filter(|fairness| fairness.value < FAIR)?;
+    Some(format!(
+        "{}: the {} streams share unevenly, fairness index {} of 1 (Jain).",
+        words::name(row),
+        row.case.flow().wires(),
+        number(fairness.value)
+    ))
+}
+
+/// What limits the goodput of a case, where that is known: a busy CPU, the link, a congestion control that paces.
+fn limit(run: &Run, row: &CaseSummary) -> Option<String> {
+    busy(row).or_else(|| link(run, row)).or_else(|| congestion(run, row))
+}
+
+/// Of ends that spin the CPU is always busy, which says nothing.
+fn busy(row: &CaseSummary) -> Option<String> {
+    if row.case.ends.waiting == Waiting::Spin {
         return None;
     }
-    let causes: Vec<String> = ledger
-        .lost
-        .iter()
-        .map(|(cause, lost)| format!("{} ({})", quantities::count(*lost), in_words(cause)))
-        .collect();
-    let unexplained = (ledger.unexplained != 0).then(|| format!("{} (unexplained)", ledger.unexplained));
-    let causes: Vec<String> = causes.into_iter().chain(unexplained).collect();
-    let of_sent = share(missing as f64 / ledger.sent as f64);
-    Some(format!("{}: {of_sent} of {} lost: {}.", words::name(row), counted(ledger.sent, "message"), joined(&causes)))
+    let over_time = row.flow().over_time.as_ref()?;
+    let moments = || over_time.moments.iter().filter(|moment| moment.at_ns > over_time.measured_from_ns);
+    let used = |of: fn(&Moment) -> Option<f64>| median(&moments().filter_map(of).collect::<Vec<_>>());
+    let (client, server) = (used(|moment| moment.client_cpu), used(|moment| moment.server_cpu));
+    let sender = if row.case.flow().direction == Direction::Up { End::Client } else { End::Server };
+    let (sends, receives) = if sender == End::Client { (client, server) } else { (server, client) };
+    let is_busy = |used: &f64| *used >= BUSY;
+    let whose = match (row.case.ends.placement, sends.zip(receives)) {
+        (Placement::SameCpu, Some((sends, receives))) if is_busy(&(sends + receives)) => "The CPU of both ends",
+        (Placement::SameCpu, _) => return None,
+        _ if receives.as_ref().is_some_and(is_busy) => "The receiver's CPU",
+        _ if sends.as_ref().is_some_and(is_busy) => "The sender's CPU",
+        _ => return None,
+    };
+    Some(format!("{whose} was busy throughout: it limits the goodput."))
+}
+
+/// The code of the finding that the answer quotes.
+const LINK_SATURATED: &str = "link-saturated";
+
+fn link(run: &Run, row: &CaseSummary) -> Option<String> {
+    let found =
+        |code: &str| run.findings.iter().any(|finding| finding.code == code && finding.cases.contains(&row.id));
+    found(LINK_SATURATED).then(|| format!("The link's rate limits it (finding {LINK_SATURATED})."))
+}
+
+/// Congestion controls that pace what they send.
+const PACING: &[&str] = &["bbr"];
+
+fn congestion(run: &Run, row: &CaseSummary) -> Option<String> {
+    let granted = |row: &CaseSummary| {
+        let mut options = row.ends.iter().flat_map(|end| &end.effective_options);
+        options.find(|option| option.name == OptionName::Congestion).map(|option| option.before.clone())
+    };
+    let own = granted(row)?;
+    let others = run.cases.iter().filter(|other| other.valid && other.id != row.id);
+    let measured = others.filter_map(|other| {
+        let name = granted(other).filter(|name| *name != own)?;
+        match gain(run, other, row) {
+            Some(Gain::Times(times)) => Some(format!("With {own} it is {times} the goodput of {name}.")),
+            _ => None,
+        }
+    });
+    let paces = PACING.contains(&own.as_str());
+    let untested =
+        paces.then(|| format!("{own} paces it: --option congestion=cubic shows whether that is the limit."));
+    let is_loopback = !row.case.is_emulated();
+    measured.into_iter().next().or(untested.filter(|_| is_loopback))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+    use hairpin_model::flow::Flow;
+    use hairpin_model::one_way::OverTime;
+
+    use super::*;
+    use crate::fixture::Fixture;
+
+    fn row(placement: Placement, waiting: Waiting, cpu: [f64; 2]) -> CaseSummary {
+        let case = Case::of(Flow::stream("tcp", 65_536, Direction::Up)).with(|case| {
+            (case.ends.placement, case.ends.waiting) = (placement, waiting);
+        });
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&case, &[1000; 6]);
+        let mut row = fixture.run().cases.remove(0);
+        let moment =
+            |at_ns| Moment { at_ns, client_cpu: Some(cpu[0]), server_cpu: Some(cpu[1]), ..Moment::default() };
+        let over_time = OverTime { measured_from_ns: 1, moments: vec![moment(2), moment(3)] };
+        row.flow_mut().over_time = Some(over_time);
+        row
+    }
+
+    #[test]
+    fn a_busy_cpu_is_the_limit_unless_it_is_busy_by_looking() {
+        let limit = |placement, waiting, cpu| busy(&row(placement, waiting, cpu));
+        let says = |whose: &str| Some(format!("{whose} was busy throughout: it limits the goodput."));
+        let (apart, block) = (Placement::CrossCpu, Waiting::Block);
+        assert_eq!(limit(apart, block, [0.6, 0.99]), says("The receiver's CPU"));
+        assert_eq!(limit(apart, block, [0.99, 0.6]), says("The sender's CPU"));
+        assert_eq!(limit(apart, block, [0.6, 0.9]), None);
+        assert_eq!(limit(Placement::SameCpu, block, [0.4, 0.59]), says("The CPU of both ends"));
+        assert_eq!(limit(Placement::SameCpu, block, [0.4, 0.5]), None);
+        assert_eq!(limit(apart, Waiting::Spin, [1.0, 1.0]), None);
+    }
 }

@@ -1,7 +1,8 @@
 //! Answers to runs whose figures are known.
 
-use hairpin_model::answer::{Answer, RankedBy};
+use hairpin_model::answer::Answer;
 use hairpin_model::case::{Case, InjectedFault, Placement, Waiting};
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, Proved, Severity};
 use hairpin_model::run::Run;
@@ -64,7 +65,7 @@ fn a_case_with_a_wide_interval_is_not_slower_because_one_before_it_is() {
     let scattered = [4_100, 7_300, 5_400, 4_300, 7_900, 5_500, 4_200, 7_500, 5_600, 4_400, 7_700, 5_300];
     fixture.rounds_of(&Case::ping_pong("tcp"), &scattered);
     let found = answer(&fixture.run());
-    let by_p50: Vec<_> = found.pairs.iter().filter(|pair| pair.figure == RankedBy::P50).collect();
+    let by_p50: Vec<_> = found.pairs.iter().filter(|pair| pair.figure == ComparedBy::P50).collect();
     assert_eq!(by_p50.iter().map(|pair| pair.verdict).collect::<Vec<_>>(), [Verdict::Slower, Verdict::CannotTell]);
     assert!(found.headline.contains("no difference found"), "{found:?}");
     assert!(found.headline.contains("pipe (") && found.headline.contains("tcp ("), "{found:?}");
@@ -106,7 +107,7 @@ fn neighbours_are_ranked_by_every_figure_that_both_have() {
     let told: Vec<_> =
         pairs.iter().map(|pair| (pair.figure, transport(&pair.a), transport(&pair.b), pair.verdict)).collect();
     let pair = |figure, a: &str, b: &str, verdict| (figure, a.to_owned(), b.to_owned(), verdict);
-    let figures = RankedBy::ALL.iter().copied();
+    let figures = [ComparedBy::P50, ComparedBy::P90, ComparedBy::P99].into_iter();
     let expected: Vec<_> = figures
         .clone()
         .map(|figure| pair(figure, "pipe", "tcp", Verdict::Slower))
@@ -305,6 +306,7 @@ fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
         check: "change it".to_owned(),
         verdict: verdict.to_owned(),
         effect: hairpin_model::figure::Figure::bare(0.0),
+        unit: "ns".to_owned(),
     };
     run.findings[0].proved = Some(proved("confirmed"));
     assert!(answer(&run).sentences.contains(&quoted));

@@ -2,43 +2,44 @@
 
 use std::str::FromStr;
 
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::comparison::BudgetResult;
 use hairpin_model::names::UnknownName;
 use hairpin_model::parse;
 use hairpin_model::refused::Refused;
 use hairpin_model::summary::Verdict;
 
-use super::runs::{Change, Compared, FigureComparison, RunComparison};
+use super::runs::{Change, FigureComparison, RunComparison};
 
 /// How much worse one figure may become, from a text such as `p99=+5%`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// The figure.
-    pub figure: Compared,
-    /// By how much a latency may rise, as a share of the baseline; a rate may fall by as much. Below 0 it must
-    /// become better by that much.
+    pub figure: ComparedBy,
+    /// By how much a latency may rise, as a share of the baseline; a rate and goodput may fall by as much. Below 0 a latency must
+    /// fall by that much.
     pub share: f64,
 }
 
 impl FromStr for Budget {
     type Err = Refused;
 
-    /// Reads `p99=+5%`, `rate=-5%` (for a rate the sign is free: it may fall by so much).
+    /// Reads `p99=+5%`, `goodput=-5%` (where more is better the sign is free: it may fall by so much).
     fn from_str(text: &str) -> Result<Self, Refused> {
         let bad = |what: &str, hint: &str| Refused::new(format!("budget `{text}` {what}"), hint);
         let (figure, share) =
             text.split_once('=').ok_or_else(|| bad("has no share", "write figure=share, for instance p99=+5%"))?;
         let of_budget = |refused: Refused| refused.while_reading("budget");
-        let figure: Compared = figure.trim().parse().map_err(|unknown: UnknownName| of_budget(unknown.into()))?;
+        let figure: ComparedBy = figure.trim().parse().map_err(|unknown: UnknownName| of_budget(unknown.into()))?;
         let in_percent = share.trim().ends_with('%');
         let share = parse::share(share.trim()).map_err(of_budget)?;
         // 5 would be 500 %.
         if !in_percent {
             return Err(bad("has no unit", "write the share in percent, for instance p99=+5%"));
         }
-        let share = if figure == Compared::Rate { share.abs() } else { share };
+        let share = if figure.more_is_better() { share.abs() } else { share };
         // A rate may fall by less than all of it, a latency must stay above nothing and may at most double.
-        let possible = if figure == Compared::Rate { share < 1.0 } else { share > -1.0 && share <= 1.0 };
+        let possible = if figure.more_is_better() { share < 1.0 } else { share > -1.0 && share <= 1.0 };
         if !possible {
             return Err(bad("cannot be checked", "give a share from -100% to +100%"));
         }
@@ -80,9 +81,10 @@ impl Budget {
     fn kept(&self, change: Option<&Change>) -> Option<bool> {
         let (low, high) = change.and_then(Change::bounds)?;
         // Above 0: worse than the budget allows.
-        let (best, worst) = match self.figure {
-            Compared::Rate => ((-self.share).ln_1p() - high, (-self.share).ln_1p() - low),
-            _ => (low - self.share.ln_1p(), high - self.share.ln_1p()),
+        let (best, worst) = if self.figure.more_is_better() {
+            ((-self.share).ln_1p() - high, (-self.share).ln_1p() - low)
+        } else {
+            (low - self.share.ln_1p(), high - self.share.ln_1p())
         };
         match (best > 0.0, worst > 0.0) {
             (true, _) => Some(false),
@@ -145,7 +147,7 @@ mod tests {
         let mut compared = compare_runs(&[&before], &[&after]);
         let kept = |compared: &RunComparison, budget: &str| budget.parse::<Budget>().unwrap().check(compared)[0].kept;
         assert_eq!(kept(&compared, "p50=+5%"), Some(false));
-        let p50 = compared.cases[0].figures.iter_mut().find(|figure| figure.figure == Compared::P50).unwrap();
+        let p50 = compared.cases[0].figures.iter_mut().find(|figure| figure.figure == ComparedBy::P50).unwrap();
         (p50.pointwise, p50.verdict) = (Verdict::Slower, Verdict::CannotTell);
         assert_eq!(kept(&compared, "p50=+5%"), None);
         assert_eq!(kept(&compared, "p50=-5%"), Some(false), "it had to become faster, and did not");
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn budgets_are_read_and_nonsense_is_refused_with_a_hint() {
         let budget: Budget = "p99=+5%".parse().unwrap();
-        assert_eq!(budget.figure, Compared::P99);
+        assert_eq!(budget.figure, ComparedBy::P99);
         assert!((budget.share - 0.05).abs() < 1e-12);
         assert!(("rate=-5%".parse::<Budget>().unwrap().share - 0.05).abs() < 1e-12);
         let refusal = |text: &str| text.parse::<Budget>().unwrap_err().to_string();

@@ -1,22 +1,24 @@
-//! Cases of one run compared by their p50, p90 and p99, block by block where they share blocks.
+//! Cases of one run compared by the figures of their kind, block by block where they share blocks.
 
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::Figure;
-use hairpin_model::summary::{CaseSummary, Comparison, Role, RoundPoint, Tail, TailComparison, Verdict};
+use hairpin_model::ladder;
+use hairpin_model::summary::{CaseSummary, Comparison, Role, RoundPoint, TailComparison, Verdict};
 
 use super::pairs::{Pair, pairs};
 use super::{
-    as_ratio, by_block, difference_by_block, logarithms_by_block, over_points, step_share, verdict, widened,
+    as_ratio, by_block, difference_by_block, logarithms_by_block, over_points, resolution_share, verdict, widened,
 };
 use crate::statistics::interval::{Estimate, holm};
 
 /// Every comparison that a run calls for: A/A pairs, neighbours on each ladder (same choice of all but the transport),
-/// and pairs that differ in one thing, as a counter-experiment does.
+/// and pairs that differ in one thing, as a counter-experiment does. Which figures count says [`ladder::compared_by`].
 ///
 /// The ratio is exp of the median over blocks of log(candidate / baseline): rounds of one block are neighbours in time and
 /// in one state of the machine, so what changes with it cancels. Where under three quarters of the rounds have a partner,
-/// the medians of all are compared and `blocks` is 0. No difference below one step of the histogram counts.
+/// the medians of all are compared and `blocks` is 0. No difference of latencies below one step of the histogram counts.
 ///
-/// The verdicts on neighbours, by p50, p90 and p99, are one family and are corrected by Holm's method; those on the other
+/// The verdicts on neighbours, by every figure of theirs, are one family and are corrected by Holm's method; those on the other
 /// pairs are not, as each tests one hypothesis of its own.
 ///
 /// `difference_ns` is that of the p50s, paired in the same way. It has an interval of its own: where most is gone, the
@@ -38,7 +40,7 @@ pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
     compared.iter().filter_map(|compared| compared.comparison(alpha)).collect()
 }
 
-/// A pair of cases, by each figure that both have, the p50 first.
+/// A pair of cases, by each figure that both have, the one that they are judged by first.
 struct Compared<'c> {
     pair: Pair<'c>,
     changes: Vec<Changed>,
@@ -47,8 +49,7 @@ struct Compared<'c> {
 
 /// One figure of a pair.
 struct Changed {
-    /// Which, but for the p50.
-    tail: Option<Tail>,
+    figure: ComparedBy,
     /// The logarithm of candidate / baseline.
     logarithm: Estimate,
     step: f64,
@@ -63,74 +64,76 @@ impl Changed {
     }
 
     fn verdict(&self) -> Verdict {
-        verdict(self.logarithm.value, self.stands)
+        verdict(self.figure, self.logarithm.value, self.stands)
     }
 
     fn pointwise(&self) -> Verdict {
-        verdict(self.logarithm.value, self.stands_alone)
+        verdict(self.figure, self.logarithm.value, self.stands_alone)
     }
 }
 
 impl<'c> Compared<'c> {
     fn new(pair: Pair<'c>, alpha: f64) -> Option<Self> {
-        let (p50, blocks) = changed(&pair, None, alpha)?;
-        let tails = Tail::ALL.iter().filter_map(|tail| Some(changed(&pair, Some(*tail), alpha)?.0));
-        Some(Self { changes: std::iter::once(p50).chain(tails).collect(), blocks, pair })
+        let (judged_by, tails) = ladder::compared_by(&[pair.1, pair.2]).split_first()?;
+        let (judged, blocks) = changed(&pair, *judged_by, alpha)?;
+        let tails = tails.iter().filter_map(|tail| Some(changed(&pair, *tail, alpha)?.0));
+        Some(Self { changes: std::iter::once(judged).chain(tails).collect(), blocks, pair })
     }
 
     fn comparison(&self, alpha: f64) -> Option<Comparison> {
         let (role, baseline, candidate) = self.pair;
-        let (p50, tails) = self.changes.split_first()?;
-        let tail = |changed: &Changed| {
-            let (figure, ratio) = (changed.tail?, changed.ratio(alpha));
-            Some(TailComparison { figure, ratio, verdict: changed.verdict(), pointwise: changed.pointwise() })
+        let (judged, tails) = self.changes.split_first()?;
+        let tail = |changed: &Changed| TailComparison {
+            figure: changed.figure,
+            ratio: changed.ratio(alpha),
+            verdict: changed.verdict(),
+            pointwise: changed.pointwise(),
+        };
+        let difference_ns = match judged.figure {
+            ComparedBy::P50 => Some(agreeing(difference_of_p50(baseline, candidate, alpha)?, judged.verdict())),
+            _ => None,
         };
         Some(Comparison {
             role,
             baseline: baseline.id.clone(),
             candidate: candidate.id.clone(),
-            ratio: p50.ratio(alpha),
-            difference_ns: agreeing(difference_of_p50(baseline, candidate, alpha)?, p50.verdict()),
-            verdict: p50.verdict(),
-            pointwise: p50.pointwise(),
-            tails: tails.iter().filter_map(tail).collect(),
+            figure: judged.figure,
+            ratio: judged.ratio(alpha),
+            difference_ns,
+            verdict: judged.verdict(),
+            pointwise: judged.pointwise(),
+            tails: tails.iter().map(tail).collect(),
             blocks: self.blocks,
         })
     }
 }
 
-/// The verdict on two cases of one run by their p50, by the interval of their ratio alone.
+/// The verdict on two cases of one run by the figure that they are judged by, by the interval of their ratio alone.
 pub(crate) fn pointwise(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64) -> Verdict {
     let pair = (Role::CounterExperiment, baseline, candidate);
-    changed(&pair, None, alpha).map_or(Verdict::CannotTell, |(changed, _)| changed.pointwise())
+    let judged = ladder::compared_by(&[baseline, candidate]).first();
+    let found = judged.and_then(|figure| changed(&pair, *figure, alpha));
+    found.map_or(Verdict::CannotTell, |(changed, _)| changed.pointwise())
 }
 
 /// One figure of a pair, and how many blocks it rests on; `None` where one of them lacks it.
-fn changed((_, baseline, candidate): &Pair<'_>, tail: Option<Tail>, alpha: f64) -> Option<(Changed, u64)> {
-    let figure = |case: &CaseSummary| match tail {
-        None => case.flow().latency_ns.p50,
-        Some(Tail::P90) => case.flow().latency_ns.p90,
-        Some(Tail::P99) => case.flow().latency_ns.p99,
-    };
-    let of_round = |point: &RoundPoint| match tail {
-        None => Some(point.p50_ns),
-        Some(Tail::P90) => point.p90_ns,
-        Some(Tail::P99) => Some(point.p99_ns),
-    };
-    let step = step_share(figure(baseline)?.value.min(figure(candidate)?.value));
+fn changed((_, baseline, candidate): &Pair<'_>, figure: ComparedBy, alpha: f64) -> Option<(Changed, u64)> {
+    let (one, other) = (baseline.compared(figure)?, candidate.compared(figure)?);
+    let step = resolution_share(figure, one.value.min(other.value));
     let by_block = |case: &CaseSummary| {
-        let of_rounds = case.round_points.iter().filter_map(|point| Some((point.block, of_round(point)?.max(1.0))));
+        let of_rounds = case.round_points.iter().filter_map(|point| Some((point.block, point.compared(figure)?)));
         logarithms_by_block(of_rounds)
     };
     let over = over_points(baseline, alpha);
     let (logarithm, blocks) = difference_by_block(&by_block(baseline), &by_block(candidate), over)?;
     let p_value = logarithm.p_value(step);
     let stands = p_value <= alpha;
-    Some((Changed { tail, logarithm, step, p_value, stands, stands_alone: stands }, blocks))
+    Some((Changed { figure, logarithm, step, p_value, stands, stands_alone: stands }, blocks))
 }
 
 fn difference_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64) -> Option<Figure> {
-    let p50s = |case: &CaseSummary| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns)));
+    let p50 = |point: &RoundPoint| Some((point.block, point.compared(ComparedBy::P50)?));
+    let p50s = |case: &CaseSummary| by_block(case.round_points.iter().filter_map(p50));
     let (difference, _) = difference_by_block(&p50s(baseline), &p50s(candidate), over_points(baseline, alpha))?;
     Some(difference.figure(alpha))
 }
@@ -194,7 +197,7 @@ mod tests {
         let comparison = compared(&[1_000; 3], &[100_000, 900, 10]);
         assert_eq!((comparison.verdict, comparison.ratio.low), (Verdict::CannotTell, None));
         let two = compared(&[1_000; 2], &[3_000; 2]);
-        assert_eq!((two.verdict, two.ratio.low, two.difference_ns.high), (Verdict::CannotTell, None, None));
+        assert_eq!((two.verdict, two.ratio.low, two.difference_ns.unwrap().high), (Verdict::CannotTell, None, None));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::case::Case;
 use hairpin_model::comparison::Unlike;
+use hairpin_model::flow::Load;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -27,7 +28,11 @@ impl Keys {
         }
         let sides = [baselines, candidates].map(cases);
         let abouts: BTreeSet<About> = sides.iter().flatten().flat_map(|case| choices(case).into_keys()).collect();
-        let changed = abouts.into_iter().find_map(|about| Self::ignoring(about, &sides));
+        // Latencies at different offered loads are no two values of one figure.
+        let is_offered = |case: &&Case| matches!(case.flow().load, Load::Offered { .. });
+        let offered = sides.iter().flatten().any(is_offered);
+        let mut ignorable = abouts.into_iter().filter(|about| !(offered && *about == About::Rate));
+        let changed = ignorable.find_map(|about| Self::ignoring(about, &sides));
         changed.filter(|keys| keys.pair_some([baselines, candidates])).unwrap_or(exact)
     }
 

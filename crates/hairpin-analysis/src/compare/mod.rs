@@ -10,6 +10,7 @@ pub mod unlike;
 
 use std::collections::BTreeMap;
 
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::summary::{CaseSummary, Verdict};
 
@@ -77,11 +78,16 @@ pub(crate) fn widened(figure: Figure, by: f64) -> Figure {
     Figure { low: figure.low.map(|low| low - by), high: figure.high.map(|high| high + by), ..figure }
 }
 
-/// The verdict where `value` is below 0 if the candidate is faster, and whether that stands.
-fn verdict(value: f64, stands: bool) -> Verdict {
-    match (stands, value < 0.0) {
+/// The verdict by that figure on a change of its logarithm, and whether that stands.
+fn verdict(figure: ComparedBy, logarithm: f64, stands: bool) -> Verdict {
+    match (stands, (logarithm < 0.0) != figure.more_is_better()) {
         (false, _) => Verdict::CannotTell,
         (true, true) => Verdict::Faster,
         (true, false) => Verdict::Slower,
     }
+}
+
+/// Twice half a step of that figure's resolution at this value, as a share; rates are counted over a time and have none.
+fn resolution_share(figure: ComparedBy, value: f64) -> f64 {
+    if figure.more_is_better() { 0.0 } else { step_share(value) }
 }

@@ -1,9 +1,14 @@
 //! Which cases of a run are worth comparing, and which of the two is the baseline.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
 use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::flow::{Direction, Flow, Load, Pacing, Source};
+use hairpin_model::ladder::{self, Kind};
+use hairpin_model::options::{OptionName, Options};
 use hairpin_model::summary::{CaseSummary, Role};
 
 use crate::links::is_without_a_stage;
@@ -15,8 +20,8 @@ pub(super) type Pair<'c> = (Role, &'c CaseSummary, &'c CaseSummary);
 /// All pairs: A/A, neighbours on each ladder, and cases that differ in one thing. Cases whose figures must not be
 /// used are in none.
 pub(super) fn pairs(cases: &[CaseSummary]) -> Vec<Pair<'_>> {
-    let usable: Vec<&CaseSummary> =
-        cases.iter().filter(|case| case.valid && case.flow().latency_ns.p50.is_some()).collect();
+    let is_measured = |case: &CaseSummary| judged(case).is_some();
+    let usable: Vec<&CaseSummary> = cases.iter().filter(|case| case.valid && is_measured(case)).collect();
     let mut pairs = against_themselves(&usable);
     pairs.extend(neighbours(&usable));
     pairs.extend(counter_experiments(&usable));
@@ -39,28 +44,48 @@ fn without_fault(case: &Case) -> Case {
     case.without_replicate().with(|changed| changed.injected_fault = None)
 }
 
-/// Transports in all else alike, and of exchanges remedies in all else alike; the faster of two neighbours first. A case
-/// whose generator was late for a good part of its latency is in no ranking.
+/// The figure that a case is judged by.
+fn judged(case: &CaseSummary) -> Option<f64> {
+    case.compared(*ladder::compared_by(&[case]).first()?).map(|figure| figure.value)
+}
+
+/// Transports in all else alike, of streams also with writes of other sizes, as goodput counts bytes, and of exchanges remedies in
+/// all else alike; the better of two neighbours first. A case whose generator was late for a good part of its latency is in no
+/// ranking, and no offered load that was not delivered.
 fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
+    let is_ranked = |case: &CaseSummary| {
+        let stands_for_its_load = Kind::of(&case.case) != Kind::Offered || ladder::is_delivered(case);
+        case.case.replicate == 0 && !is_too_late_to_rank(case) && stands_for_its_load
+    };
     let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();
-    for case in cases.iter().filter(|case| case.case.replicate == 0 && !is_too_late_to_rank(case)) {
+    for case in cases.iter().filter(|case| is_ranked(case)) {
         let mut ladder = case.case.clone();
-        match ladder.flow_mut().load.exchange_mut() {
-            Some(exchange) => exchange.remedy = Remedy::Default,
-            None => ladder.flow_mut().transport.clear(),
+        for flow in &mut ladder.flows {
+            match &mut flow.load {
+                Load::Exchange { exchange, .. } => exchange.remedy = Remedy::Default,
+                Load::Stream { write_size_bytes, .. } => {
+                    *write_size_bytes = 0;
+                    flow.transport.clear();
+                }
+                _ => flow.transport.clear(),
+            }
         }
         ladders.entry(ladder.id()).or_default().push(case);
     }
     let mut pairs = Vec::new();
     for mut ladder in ladders.into_values() {
-        ladder.sort_by(|a, b| p50(a).total_cmp(&p50(b)).then_with(|| a.label.cmp(&b.label)));
+        ladder.sort_by(|a, b| by_rank(a, b).then_with(|| a.label.cmp(&b.label)));
         pairs.extend(ladder.windows(2).map(|pair| (Role::Neighbours, pair[0], pair[1])));
     }
     pairs
 }
 
-fn p50(case: &CaseSummary) -> f64 {
-    case.flow().latency_ns.p50.map_or(f64::INFINITY, |p50| p50.value)
+/// The better case first, by the figure that both are judged by.
+fn by_rank(one: &CaseSummary, other: &CaseSummary) -> Ordering {
+    let Some(figure) = ladder::compared_by(&[one, other]).first() else { return Ordering::Equal };
+    let value = |case: &CaseSummary| case.compared(*figure).map_or(f64::NAN, |figure| figure.value);
+    let rising = value(one).total_cmp(&value(other));
+    if figure.more_is_better() { rising.reverse() } else { rising }
 }
 
 fn counter_experiments<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
@@ -99,38 +124,129 @@ fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline>
     }
 }
 
-/// Whether two cases differ in exactly one of CPU idle state, one option, waiting (block against spin), placement,
-/// remedy or an injected fault; and if so, which is the baseline: the one as the machine is configured, that blocks, that
-/// has both ends on one CPU (then two CPUs, then unpinned), that asks for less, that has no fault injected. Of two values of one option it
-/// is the one measured first; of remedies see [`refutes`].
+/// One choice of a case, whose values are in order.
+struct Choice {
+    /// Gives it one value.
+    equalise: fn(&mut Case),
+    /// The place of its value; of two cases that with the lower is the baseline.
+    place: fn(&Case) -> u64,
+}
+
+/// Choices that are compared of any load: CPU idle state (the baseline as the machine is configured), placement (same CPU, two
+/// CPUs, unpinned), an injected fault (none).
+const OF_ANY_LOAD: &[Choice] = &[
+    Choice { equalise: |case| case.ends.cpu_idle = CpuIdle::Deep, place: |case| case.ends.cpu_idle as u64 },
+    Choice { equalise: |case| case.ends.placement = Placement::Unpinned, place: |case| case.ends.placement as u64 },
+    Choice { equalise: |case| case.injected_fault = None, place: |case| u64::from(case.injected_fault.is_some()) },
+];
+
+/// Blocking against busy-polling, and of one-way loads polling too.
+const WAITING: Choice =
+    Choice { equalise: |case| case.ends.waiting = Waiting::Block, place: |case| case.ends.waiting as u64 };
+
+/// Choices that only one-way loads have: direction, connections, messages of a call, bytes of a write, where they come from, when
+/// messages are due and how the sender keeps to it.
+const OF_ONE_WAY_LOADS: &[Choice] = &[
+    // A case both ways has another flow, and stays unlike.
+    Choice {
+        equalise: |case| each(case, |flow| flow.direction = Direction::Up),
+        place: |case| case.flow().direction as u64,
+    },
+    Choice {
+        equalise: |case| each(case, |flow| flow.connections = 1),
+        place: |case| u64::from(case.flow().connections),
+    },
+    Choice {
+        equalise: |case| {
+            each(case, |flow| {
+                if let Load::Messages { batch, .. } = &mut flow.load {
+                    *batch = 1;
+                }
+            });
+        },
+        place: |case| case.flow().load.batch(),
+    },
+    Choice {
+        equalise: |case| {
+            each(case, |flow| {
+                if let Load::Stream { write_size_bytes, .. } = &mut flow.load {
+                    *write_size_bytes = 1;
+                }
+            });
+        },
+        place: |case| case.flow().load.size_bytes(),
+    },
+    Choice {
+        equalise: |case| {
+            each(case, |flow| {
+                if let Load::Stream { source, .. } = &mut flow.load {
+                    *source = Source::Buffer;
+                }
+            });
+        },
+        place: |case| match case.flow().load {
+            Load::Stream { source, .. } => source as u64,
+            _ => 0,
+        },
+    },
+    Choice {
+        equalise: |case| {
+            each(case, |flow| {
+                if let Load::Offered { arrivals, .. } = &mut flow.load {
+                    *arrivals = Arrivals::Fixed;
+                }
+            });
+        },
+        place: |case| match case.flow().load {
+            Load::Offered { arrivals: Arrivals::Fixed, .. } => 0,
+            Load::Offered { arrivals: Arrivals::Burst(count), .. } => 2 + u64::from(count),
+            _ => 1,
+        },
+    },
+    Choice {
+        equalise: |case| {
+            each(case, |flow| {
+                if let Load::Offered { pacing, .. } = &mut flow.load {
+                    if *pacing == Pacing::Kernel {
+                        // The option is how the kernel is asked to pace, and no choice of its own.
+                        flow.options = flow.options.clone().without(OptionName::PacingRate);
+                    }
+                    *pacing = Pacing::SleepSpin;
+                }
+            });
+        },
+        place: |case| match case.flow().load {
+            Load::Offered { pacing, .. } => pacing as u64,
+            _ => 0,
+        },
+    },
+];
+
+/// Whether two cases of one transport differ in exactly one choice, one option or the remedy; and if so, which is the baseline: see
+/// [`Choice::place`] and [`refutes`]. Of two sets of options it is the one that asks for less, of two values of one option the one
+/// measured first.
 fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     if first.flow().transport != second.flow().transport || first.replicate != 0 || second.replicate != 0 {
         return None;
     }
-    let alike = |change: &dyn Fn(&mut Case)| {
+    if first == second {
+        return None;
+    }
+    let alike = |change: fn(&mut Case)| {
         let (mut a, mut b) = (first.clone(), second.clone());
         change(&mut a);
         change(&mut b);
         a == b
     };
-    let order = |first_rank: usize, second_rank: usize| {
-        Some(if second_rank < first_rank { Baseline::Second } else { Baseline::First })
-    };
-    if first.ends.cpu_idle != second.ends.cpu_idle && alike(&|case| case.ends.cpu_idle = CpuIdle::Deep) {
-        return order(first.ends.cpu_idle as usize, second.ends.cpu_idle as usize);
-    }
-    let block_and_spin = [first.ends.waiting, second.ends.waiting].iter().all(|waiting| *waiting != Waiting::Poll);
-    if first.ends.waiting != second.ends.waiting
-        && block_and_spin
-        && alike(&|case| case.ends.waiting = Waiting::Block)
-    {
-        return order(first.ends.waiting as usize, second.ends.waiting as usize);
-    }
-    if first.ends.placement != second.ends.placement && alike(&|case| case.ends.placement = Placement::Unpinned) {
-        return order(first.ends.placement as usize, second.ends.placement as usize);
+    let is_one_way = first.flow().load.is_one_way() && second.flow().load.is_one_way();
+    let polls = [first, second].iter().any(|case| case.ends.waiting == Waiting::Poll);
+    let choices = OF_ANY_LOAD.iter().chain((is_one_way || !polls).then_some(&WAITING));
+    let mut choices = choices.chain(if is_one_way { OF_ONE_WAY_LOADS } else { &[] });
+    if let Some(choice) = choices.find(|choice| alike(choice.equalise)) {
+        return Some(order((choice.place)(first), (choice.place)(second)));
     }
     if let (Some(one), Some(other)) = (first.flow().load.exchange(), second.flow().load.exchange())
-        && alike(&|case| {
+        && alike(|case| {
             case.flow_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.remedy = Remedy::Default)
         })
     {
@@ -140,15 +256,20 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
             _ => None,
         };
     }
-    if first.injected_fault != second.injected_fault && alike(&|case| case.injected_fault = None) {
-        return order(usize::from(first.injected_fault.is_some()), usize::from(second.injected_fault.is_some()));
-    }
-    if differing_options(first, second) == 1
-        && alike(&|case| case.flow_mut().options = hairpin_model::options::Options::default())
-    {
-        return order(first.flow().options.iter().count(), second.flow().options.iter().count());
+    if differing_options(first, second) == 1 && alike(|case| each(case, |flow| flow.options = Options::default())) {
+        let asked = |case: &Case| case.flow().options.iter().count() as u64;
+        return Some(order(asked(first), asked(second)));
     }
     None
+}
+
+/// Flows of one case have the same choices, but for their directions where it goes both ways.
+fn each(case: &mut Case, change: impl FnMut(&mut Flow)) {
+    case.flows.iter_mut().for_each(change);
+}
+
+fn order(first: u64, second: u64) -> Baseline {
+    if second < first { Baseline::Second } else { Baseline::First }
 }
 
 /// Whether the candidate is worth comparing with the baseline: every remedy with none at all, and the pairs that are
@@ -169,14 +290,12 @@ fn refutes(baseline: &Exchange, candidate: Remedy) -> bool {
 }
 
 fn differing_options(first: &Case, second: &Case) -> usize {
-    let names = hairpin_model::options::OptionName::ALL.iter();
+    let names = OptionName::ALL.iter();
     names.filter(|name| first.flow().options.get(**name) != second.flow().options.get(**name)).count()
 }
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::options::Options;
-
     use super::*;
     use crate::fixture::links::{dropping, over};
     use crate::fixture::{Fixture, at_rate, in_flight, paced, small_writes};

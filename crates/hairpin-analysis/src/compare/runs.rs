@@ -3,57 +3,20 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::case::{Placement, Waiting};
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::comparison::Unlike;
 use hairpin_model::figure::Figure;
+use hairpin_model::ladder;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Distribution, Verdict};
-use hairpin_model::words;
+use hairpin_model::summary::{CaseSummary, RoundPoint, Verdict};
 
 use super::keys::{Key, Keys};
-use super::{as_ratio, step_share, verdict, widened};
+use super::{as_ratio, resolution_share, verdict, widened};
 use crate::counted;
 use crate::states::APART;
 use crate::statistics::interval::{ALPHA, Estimate, FEWEST, Over, holm, span_s};
 use crate::statistics::location::mean;
-
-words! {
-    /// A figure that runs are compared by.
-    pub enum Compared: "figure" {
-        /// Median latency.
-        P50 = "p50",
-        /// 90th percentile.
-        P90 = "p90",
-        /// 99th percentile.
-        P99 = "p99",
-        /// 99.9th percentile.
-        P999 = "p999",
-        /// Mean latency.
-        Mean = "mean",
-        /// Answers a second: more is better.
-        Rate = "rate",
-    }
-}
-
-impl Compared {
-    /// Whether it has a verdict of its own. The mean and the rate of a closed loop say what the median says, and a p99.9
-    /// rests on few messages of each round.
-    #[must_use]
-    pub fn has_verdict(self) -> bool {
-        matches!(self, Self::P50 | Self::P90 | Self::P99)
-    }
-
-    fn of<T: Copy>(self, latency: &Distribution<T>, rate: T) -> T {
-        match self {
-            Self::P50 => latency.p50,
-            Self::P90 => latency.p90,
-            Self::P99 => latency.p99,
-            Self::P999 => latency.p999,
-            Self::Mean => latency.mean,
-            Self::Rate => rate,
-        }
-    }
-}
 
 /// From so many runs a side on, the runs themselves are the sample.
 const RUNS_FOR_WELCH: usize = 3;
@@ -85,7 +48,7 @@ pub struct CaseComparison {
     pub candidate_why_invalid: Vec<String>,
     /// Whether all runs have rounds of it in one state of the machine.
     pub is_alike: bool,
-    /// Its figures, in the order of [`Compared::ALL`].
+    /// Its figures, in the order of [`ComparedBy::ALL`].
     pub figures: Vec<FigureComparison>,
 }
 
@@ -101,7 +64,10 @@ impl CaseComparison {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureComparison {
     /// Which figure.
-    pub figure: Compared,
+    pub figure: ComparedBy,
+    /// Whether the case is compared by it and it has a verdict of its own ([`ladder::compared_by`]). The mean, and the rate of a
+    /// closed loop, say what the median says, and a p99.9 rests on few messages of each round.
+    pub has_verdict: bool,
     /// In the baseline: of one run the median over its rounds, of several the geometric mean of these; null where the
     /// samples do not suffice.
     pub baseline: Option<Figure>,
@@ -191,18 +157,18 @@ pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
 
 /// Gives the verdicts of all cases and figures, which are one family.
 fn correct(cases: &mut [CaseComparison]) {
-    let mut family: Vec<(&Change, &mut Verdict, &mut Option<f64>)> = Vec::new();
+    let mut family: Vec<(ComparedBy, &Change, &mut Verdict, &mut Option<f64>)> = Vec::new();
     for case in cases.iter_mut().filter(|case| case.is_valid() && case.is_alike) {
-        for figure in case.figures.iter_mut().filter(|figure| figure.figure.has_verdict()) {
+        for figure in case.figures.iter_mut().filter(|figure| figure.has_verdict) {
             if let Some(change) = &figure.change {
-                family.push((change, &mut figure.verdict, &mut figure.smallest_detectable));
+                family.push((figure.figure, change, &mut figure.verdict, &mut figure.smallest_detectable));
             }
         }
     }
-    let p_values: Vec<f64> = family.iter().map(|(change, ..)| change.logarithm.p_value(change.step)).collect();
+    let p_values: Vec<f64> = family.iter().map(|(_, change, ..)| change.logarithm.p_value(change.step)).collect();
     let each = ALPHA / family.len().max(1) as f64;
-    for ((change, verdict, smallest), stands) in family.into_iter().zip(holm(&p_values, ALPHA)) {
-        *verdict = super::verdict(change.logarithm.value, stands);
+    for ((figure, change, verdict, smallest), stands) in family.into_iter().zip(holm(&p_values, ALPHA)) {
+        *verdict = super::verdict(figure, change.logarithm.value, stands);
         // At the level of the hardest step of the correction.
         *smallest = change.logarithm.smallest_detectable(each).map(|least| (least + change.step).exp_m1());
     }
@@ -237,10 +203,6 @@ struct Side<'r> {
 }
 
 impl Side<'_> {
-    fn figure(&self, which: Compared) -> Option<Figure> {
-        which.of(&self.summary.flow().latency_ns, self.summary.flow().rate_per_s)
-    }
-
     fn why_invalid(&self) -> Vec<String> {
         match (self.summary.valid, self.summary.why_invalid.as_slice()) {
             (true, _) => Vec::new(),
@@ -280,29 +242,24 @@ impl Side<'_> {
     }
 
     /// The logarithm of the figure over the rounds of a state.
-    fn estimate(&self, which: Compared, state: usize) -> Option<Estimate> {
-        self.figure(which)?;
+    fn estimate(&self, which: ComparedBy, state: usize) -> Option<Estimate> {
+        self.summary.compared(which)?;
         let points = &self.summary.round_points;
         let span = span_s(points.iter().map(|point| point.started_ns));
         let within: Vec<_> = points.iter().filter(|point| point.state == state).collect();
-        let values: Vec<f64> = within
-            .iter()
-            .filter_map(|point| match (which, self.measured.get(&point.number)) {
-                // A round without an answer has percentiles of nothing.
-                (_, Some(measured)) if which != Compared::Rate && measured.flow().figures.samples == 0 => None,
-                (_, Some(measured)) => {
-                    let figures = &measured.flow().figures;
-                    Some(which.of(&figures.latency_ns, figures.rate_per_s))
-                }
-                (Compared::P50, None) => Some(point.p50_ns),
-                (Compared::P90, None) => point.p90_ns,
-                (Compared::P99, None) => Some(point.p99_ns),
-                (Compared::Rate, None) => Some(point.rate_per_s),
-                (Compared::P999 | Compared::Mean, None) => None,
-            })
-            .filter(|value| *value > 0.0)
-            .collect();
+        let values: Vec<f64> = within.iter().filter_map(|point| self.of_round(which, point)).collect();
         Estimate::of_logarithms(&values, Over::seconds(span * within.len() as f64 / points.len() as f64))
+    }
+
+    /// The figure in one round, above 0: from its record, else as far as its point has it.
+    fn of_round(&self, which: ComparedBy, point: &RoundPoint) -> Option<f64> {
+        let figures = self.measured.get(&point.number).map(|measured| &measured.flow().figures);
+        let recorded = figures.and_then(|figures| match which {
+            ComparedBy::Rate => Some(figures.rate_per_s),
+            latency => figures.latency_ns.of(latency),
+        });
+        // A round without an answer has percentiles of nothing, which are 0.
+        recorded.filter(|value| *value > 0.0).or_else(|| point.compared(which))
     }
 }
 
@@ -322,15 +279,17 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
     let why = |sides: &[&Side<'_>]| sides.iter().flat_map(|side| side.why_invalid()).collect::<Vec<_>>();
     let (baseline_why_invalid, candidate_why_invalid) = (why(baselines), why(candidates));
     let may_be_told = baseline_why_invalid.is_empty() && candidate_why_invalid.is_empty() && is_alike;
-    let compared = |figure: &Compared| {
+    let judged_by = ladder::compared_by(&all().map(|side| side.summary).collect::<Vec<_>>());
+    let compared = |figure: &ComparedBy| {
         let estimates = |sides: &[&Side<'_>], states: &[usize]| -> Option<Vec<Estimate>> {
             sides.iter().zip(states).map(|(side, state)| side.estimate(*figure, *state)).collect()
         };
         let (one, other) = (estimates(baselines, of_baselines), estimates(candidates, of_candidates));
         let change = one.as_ref().zip(other.as_ref()).and_then(|(one, other)| change(*figure, one, other, machine));
+        let has_verdict = judged_by.contains(figure);
         let stands = change.as_ref().is_some_and(|change| change.logarithm.p_value(change.step) <= ALPHA);
         let pointwise = match &change {
-            Some(change) if may_be_told && figure.has_verdict() => verdict(change.logarithm.value, stands),
+            Some(change) if may_be_told && has_verdict => verdict(*figure, change.logarithm.value, stands),
             _ => Verdict::CannotTell,
         };
         let unlike = if is_alike { Verdict::CannotTell } else { Verdict::Unlike };
@@ -339,6 +298,7 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
         };
         FigureComparison {
             figure: *figure,
+            has_verdict,
             baseline: shown(one),
             candidate: shown(other),
             change,
@@ -351,7 +311,7 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
         id: first.summary.id.clone(),
         label: first.summary.label.clone(),
         is_alike,
-        figures: Compared::ALL.iter().map(compared).collect(),
+        figures: ComparedBy::ALL.iter().map(compared).collect(),
         baseline_why_invalid,
         candidate_why_invalid,
     }
@@ -373,9 +333,9 @@ fn machine_change(sides: [(&[&Side<'_>], &[usize]); 2]) -> f64 {
 }
 
 /// The change from some runs to others, between which the machine changed by so much.
-fn change(figure: Compared, baselines: &[Estimate], candidates: &[Estimate], machine: f64) -> Option<Change> {
+fn change(figure: ComparedBy, baselines: &[Estimate], candidates: &[Estimate], machine: f64) -> Option<Change> {
     let (one, other) = (Estimate::mean(baselines)?, Estimate::mean(candidates)?);
-    let step = if figure == Compared::Rate { 0.0 } else { step_share(one.value.min(other.value).exp()) };
+    let step = resolution_share(figure, one.value.min(other.value).exp());
     let values = |runs: &[Estimate]| runs.iter().map(|run| run.value).collect::<Vec<_>>();
     let logarithm = if baselines.len().min(candidates.len()) < RUNS_FOR_WELCH {
         other.less(&one)
@@ -413,8 +373,15 @@ mod tests {
         let verdicts: Vec<_> = figures.iter().map(|figure| (figure.figure.word(), figure.verdict)).collect();
         let (slower, dash) = (Verdict::Slower, Verdict::CannotTell);
         // 10 rounds of 100 messages are 1 000 samples: enough for a p99, not for a p99.9.
-        let expected =
-            [("p50", slower), ("p90", slower), ("p99", slower), ("p999", dash), ("mean", dash), ("rate", dash)];
+        let expected = [
+            ("p50", slower),
+            ("p90", slower),
+            ("p99", slower),
+            ("p999", dash),
+            ("mean", dash),
+            ("rate", dash),
+            ("goodput", dash),
+        ];
         assert_eq!(verdicts, expected, "the mean and the rate say what the median says");
         assert!(figures[4].ratio().unwrap().excludes(1.0) && figures[5].ratio().unwrap().excludes(1.0));
         assert!((figures[0].ratio().unwrap().value - 1.2).abs() < 0.003);
@@ -477,7 +444,7 @@ mod tests {
         one.rounds.clear();
         let compared = compare_runs(&[&one], &[&one.clone()]);
         let told: Vec<bool> = compared.cases[0].figures.iter().map(|figure| figure.ratio().is_some()).collect();
-        assert_eq!(told, [true, true, false, false, false, true], "600 samples have no p99");
+        assert_eq!(told, [true, true, false, false, false, true, false], "600 samples have no p99");
         assert_eq!(compared.cases[0].figures[0].verdict, Verdict::CannotTell);
     }
 }

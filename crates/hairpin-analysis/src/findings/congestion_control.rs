@@ -13,7 +13,9 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use super::support::{Change, Detector, Hits, blank, change, counter_experiment, evidence, options, paired};
+use super::support::{
+    Change, Detector, Hits, blank, change, change_of_goodput, counter_experiment, evidence, options, paired,
+};
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -82,13 +84,18 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
         );
     };
     let (name, change) = (&other.name, &other.change);
+    let figure = if goes_one_way(case) { "goodput" } else { "p50" };
     match change.verdict {
         Verdict::CannotTell => {
             format!(
-                "{} ran with {pacing}, which paces. With {name} no difference in p50 was found.{more}",
+                "{} ran with {pacing}, which paces. With {name} no difference in {figure} was found.{more}",
                 case.label
             )
         }
+        verdict if goes_one_way(case) => format!(
+            "{} ran with {pacing}, which paces. With {name} it is {verdict}: 10^9 bytes take {:.2} times as long.{more}",
+            case.label, change.ratio.value
+        ),
         verdict => format!(
             "{} ran with {pacing}, which paces. With {name} it is {verdict} by {} (ratio {:.2}).{more}",
             case.label,
@@ -98,7 +105,25 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
     }
 }
 
+/// Whether the case is judged by the bytes that it carries: its latency is that of the queue which it fills.
+fn goes_one_way(case: &CaseSummary) -> bool {
+    let load = &case.case.flow().load;
+    load.is_one_way() && load.rate_per_s().is_none()
+}
+
 fn all_evidence(case: &CaseSummary, pacing: &str, other: &Other<'_>) -> Vec<Evidence> {
+    if goes_one_way(case) {
+        let goodput = |name: &str, of: &CaseSummary| {
+            let goodput = of.flow().one_way.as_ref()?.goodput_bytes_per_s?;
+            Some(evidence(format!("goodput with {name}"), goodput, "bytes/s"))
+        };
+        let what = format!("time of 10^9 bytes, {} over {pacing}, {}", other.name, case.label);
+        let ratio = evidence(what, other.change.ratio, "ratio");
+        return [Some(ratio), goodput(pacing, case), goodput(&other.name, other.case)]
+            .into_iter()
+            .flatten()
+            .collect();
+    }
     let p50 = |name: &str, of: &CaseSummary| {
         of.flow().latency_ns.p50.map(|p50| evidence(format!("p50 with {name}"), p50, "ns"))
     };
@@ -113,7 +138,9 @@ fn proved(other: &Other<'_>) -> Proved {
         Verdict::Slower => "refuted",
         Verdict::CannotTell | Verdict::Unlike => "cannot-tell",
     };
-    Proved { check: format!("use {}", other.name), verdict: verdict.to_owned(), effect: other.change.difference_ns }
+    let effect = other.change.difference_ns;
+    let what = if goes_one_way(other.case) { ", by the time of 10^9 bytes" } else { "" };
+    Proved { check: format!("use {}{what}", other.name), verdict: verdict.to_owned(), effect, unit: "ns".to_owned() }
 }
 
 fn concerns(run: &Run, case: &CaseSummary) -> bool {
@@ -146,7 +173,9 @@ fn other<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<Other<'r>> {
     others
         .filter_map(|other| {
             let name = effective(other).filter(|name| !PACING.contains(name))?;
-            Some(Other { name: name.to_owned(), case: other, change: change(run, case, other)? })
+            let change =
+                if goes_one_way(case) { change_of_goodput(run, case, other) } else { change(run, case, other) };
+            Some(Other { name: name.to_owned(), case: other, change: change? })
         })
         .max_by(|a, b| a.change.saved_share().value.total_cmp(&b.change.saved_share().value))
 }
@@ -171,7 +200,7 @@ fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
 mod tests {
     use super::*;
     use crate::fixture::links::over;
-    use crate::fixture::{Fixture, granted};
+    use crate::fixture::{Fixture, granted, one_way_losses};
 
     fn case(size: u64, options: &str) -> Case {
         let options = Options::parse(options).unwrap();
@@ -199,6 +228,36 @@ mod tests {
             "hairpin round-trip --transport tcp --waiting block --placement same-cpu --size 65536 --reply-size 4 \
              --option nodelay=on,congestion=bbr --option nodelay=on,congestion=cubic"
         );
+    }
+
+    #[test]
+    fn a_load_without_answers_is_judged_by_its_goodput_and_not_by_its_queue() {
+        let stream = |options: &str| {
+            let options = Options::parse(options).unwrap();
+            one_way_losses::messages("tcp").with(|case| {
+                case.flow_mut().load.set_sizes(65_536, 0);
+                case.flow_mut().options = options;
+            })
+        };
+        let round = |control: &'static str, bytes: u64| {
+            move |measured: &mut hairpin_model::round::Measured| {
+                one_way_losses::counts(&[], 0.0)(measured);
+                measured.flow_mut().received.as_mut().unwrap().bytes_after_first = bytes;
+                measured.ends[0].options = vec![granted(OptionName::Congestion, control)];
+            }
+        };
+        let (bbr, cubic) = (stream(""), stream("congestion=cubic"));
+        let fixture =
+            one_way_losses::interleaved(&[(&bbr, &round("bbr", 1_000_000)), (&cubic, &round("cubic", 2_500_000))]);
+        let found = fixture.findings("congestion-control");
+        assert!(
+            found[0].summary.contains("With cubic it is faster: 10^9 bytes take 0.40 times"),
+            "{}",
+            found[0].summary
+        );
+        let proved = found[0].proved.as_ref().unwrap();
+        assert_eq!((proved.verdict.as_str(), proved.effect.value), ("confirmed", -6e11));
+        assert!((found[0].share - 0.6).abs() < 1e-9, "{}", found[0].share);
     }
 
     #[test]

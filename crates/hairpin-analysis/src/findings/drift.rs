@@ -2,7 +2,8 @@
 //!
 //! Why: a figure of something that moves is true of one moment only, and cases measured one after the other would be
 //! compared at different moments (Hairpin interleaves them and pairs neighbours, so its comparisons hold).
-//! Evidence, over rounds: Theil-Sen slope of the logarithm of the rounds' p50 and the Mann-Kendall test, at 5 % over
+//! Evidence, over rounds: Theil-Sen slope of the logarithm of the rounds' p50 (of loads as fast as they go one way: of the time
+//! that a byte takes) and the Mann-Kendall test, at 5 % over
 //! all cases together (Bonferroni). Within rounds: the last three tenths against the second to fourth (the first is
 //! `cold-start`'s), median over rounds with its interval. Either must be at least 5 %. Exchanges are not looked at within
 //! rounds: TCP acknowledges the first of a connection quickly and later ones late, which is no change of the machine.
@@ -13,9 +14,9 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::{CaseSummary, RoundPoint};
 
-use super::support::{Detector, Hits, blank, evidence, for_longer, rounds_of};
+use super::support::{Detector, Hits, blank, evidence, for_longer, ns_per_gb, rounds_of};
 use crate::compare::over_points;
 use crate::statistics::interval::{Estimate, FEWEST};
 use crate::statistics::location::mean;
@@ -81,18 +82,23 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
     }
 }
 
-/// The change of the p50 over the run as a share, and the p value.
+/// The change of the p50, or of the time for a byte, over the run as a share, and the p value.
 fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
     if case.round_points.len() < FEWEST {
         return None;
     }
     let points: Vec<(f64, f64)> =
-        case.round_points.iter().map(|point| (point.started_ns as f64, point.p50_ns.max(1.0).ln())).collect();
+        case.round_points.iter().map(|point| (point.started_ns as f64, slowness_ns(case, point).ln())).collect();
     let trend = trend(&points)?;
     let times = || points.iter().map(|point| point.0);
     let span = times().fold(0.0, f64::max) - times().fold(f64::INFINITY, f64::min);
     let change = (trend.slope * span).exp_m1();
     (trend.p < least_p && change.abs() >= LEAST).then_some((change.abs(), (change, trend.p)))
+}
+
+/// What grows where a case becomes slower: the p50, or of a load that goes one way as fast as it can the time that bytes take.
+fn slowness_ns(case: &CaseSummary, point: &RoundPoint) -> f64 {
+    ns_per_gb(case, point).unwrap_or_else(|| point.p50_ns.max(1.0))
 }
 
 fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
@@ -115,6 +121,7 @@ fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
 mod tests {
     use super::*;
     use crate::fixture::links::over;
+    use crate::fixture::one_way_losses::{counts, messages};
     use crate::fixture::{Fixture, back_to_back};
 
     #[test]
@@ -129,6 +136,25 @@ mod tests {
         );
         // 10 rounds all in order: 2 / 10!.
         assert!((found[0].evidence[1].value.value - 2.0 / 3_628_800.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_load_as_fast_as_it_goes_drifts_by_its_goodput_and_not_by_its_queue() {
+        let found = |goodput: fn(u64) -> u64, p50_ns: fn(u64) -> u64| {
+            let case = messages("tcp");
+            let mut fixture = Fixture::new();
+            for block in 0..10_u32 {
+                let samples = back_to_back(&[], &[p50_ns(block.into()); 100]);
+                fixture.round_with(&case, block, &samples, |measured| {
+                    counts(&[], 0.0)(measured);
+                    measured.flow_mut().received.as_mut().unwrap().bytes_after_first = goodput(block.into());
+                });
+            }
+            fixture.findings("drift")
+        };
+        assert_eq!(found(|_| 1_000_000, |block| 10_000 + 3_000 * block), []);
+        let slower = found(|block| 1_000_000 - 30_000 * block, |_| 10_000);
+        assert!(slower[0].summary.contains("became slower by 37 %"), "{}", slower[0].summary);
     }
 
     #[test]

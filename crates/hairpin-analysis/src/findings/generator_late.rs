@@ -10,6 +10,7 @@
 use hairpin_model::case::{CpuIdle, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::flow::{Load, Pacing};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -67,7 +68,10 @@ fn detect(run: &Run) -> Vec<Finding> {
             hits.others()
         ),
         evidence: facts,
-        advice: format!("For the time after the send, see the service time. {}", cause.remedy()),
+        advice: format!(
+            "For the time after the send, see the service time. {}",
+            cause.remedy(&first.case.case.flow().load)
+        ),
         counter_experiment: Some(cause.counter_experiment(first.case)),
         share: first.share,
         ..blank(&CARD, Severity::Warning)
@@ -86,20 +90,31 @@ enum Cause {
 }
 
 impl Cause {
-    /// A generator has time to spare where half of its messages are answered within half the time between two of them.
+    /// A generator has time to spare where half of its messages are answered within half the time between two of them; one that
+    /// waits for no answers where half of them leave within that time after they were due.
     fn of(case: &CaseSummary) -> Self {
         let period_ns = open_loop::asked_per_s(&case.case).map_or(0.0, |asked_per_s| 1e9 / asked_per_s);
-        let has_time = case.flow().latency_ns.p50.is_some_and(|latency| latency.value < period_ns / 2.0);
-        match (has_time, case.case.ends.waiting) {
+        let (p50, spins) = match case.case.flow().load {
+            Load::Offered { pacing, .. } => {
+                (case.flow().lateness_ns.and_then(|lateness| lateness.p50), pacing == Pacing::Spin)
+            }
+            _ => (case.flow().latency_ns.p50, case.case.ends.waiting == Waiting::Spin),
+        };
+        let has_time = p50.is_some_and(|p50| p50.value < period_ns / 2.0);
+        match (has_time, spins) {
             (false, _) => Self::Busy,
-            (true, Waiting::Spin) => Self::Displaced,
-            (true, Waiting::Block | Waiting::Poll) => Self::Woken,
+            (true, true) => Self::Displaced,
+            (true, false) => Self::Woken,
         }
     }
 
-    fn remedy(self) -> &'static str {
+    fn remedy(self, load: &Load) -> &'static str {
         match self {
             Self::Busy => "The generator is still busy with one message when the next is due: lower the rate.",
+            Self::Woken if load.is_one_way() => {
+                "The generator sleeps between messages and wakes late, and a lower rate does not help. Let it spin on a CPU of \
+                 its own (--pacing spin --placement cross-cpu), or keep the CPUs awake (--cpu-idle shallow)."
+            }
             Self::Woken => {
                 "The generator sleeps between messages and wakes late, and a lower rate does not help. Busy-poll \
                  on a CPU of its own (--waiting spin --placement cross-cpu), or keep the CPUs awake (--cpu-idle \
@@ -207,6 +222,22 @@ mod tests {
             assert!(told.0.contains(advice) && told.1.contains(command), "{rate_per_s}: {told:?}");
             assert_eq!(told.0.contains("lower the rate"), rate_per_s > 1000.0, "{told:?}");
         }
+    }
+
+    /// The latency of a message that waits in the receiver's queue says nothing of its sender.
+    #[test]
+    fn of_a_load_without_answers_the_lateness_says_whether_it_has_time() {
+        let found = |pacing, lateness_ns: u64| {
+            let case = crate::fixture::one_way_losses::offered(hairpin_model::arrivals::Arrivals::Fixed, pacing);
+            let mut fixture = Fixture::new();
+            for block in 0..6 {
+                fixture.round(&case, block, &paced(1_000_000, &[(lateness_ns, 1_100_000); 200]));
+            }
+            fixture.findings("generator-late")[0].advice.clone()
+        };
+        assert!(found(Pacing::SleepSpin, 300_000).contains("--pacing spin"));
+        assert!(found(Pacing::Spin, 300_000).contains("an idle machine"));
+        assert!(found(Pacing::SleepSpin, 700_000).contains("lower the rate"));
     }
 
     #[test]

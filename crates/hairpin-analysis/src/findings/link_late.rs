@@ -119,10 +119,11 @@ fn left_out(hits: &Hits<'_, Late>) -> String {
 
 fn all_evidence(first: &Hit<'_, Late>) -> Vec<Evidence> {
     let (late, label) = (&first.with, &first.case.label);
+    let times = if first.case.case.flow().load.is_one_way() { "once" } else { "twice" };
     let mut all = vec![
         evidence(format!("lateness of the relay, median packet, {label}"), late.p50_ns, "ns"),
         evidence(format!("lateness of the relay, p99, {label}"), late.p99_ns, "ns"),
-        evidence(format!("twice the median lateness over the p50, {label}"), Figure::bare(late.share), "share"),
+        evidence(format!("{times} the median lateness over the p50, {label}"), Figure::bare(late.share), "share"),
         evidence(format!("p99 lateness over the p99, {label}"), Figure::bare(late.share_of_tail), "share"),
         evidence(format!("rounds left out, {label}"), Figure::bare(late.left_out as f64), "count"),
     ];
@@ -155,10 +156,15 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let (p50_ns, p99_ns) = (median_over(&p50s, over)?, median_over(&p99s, over)?);
     let part =
         |ns: f64, of: Option<Figure>| of.filter(|of| of.value > 0.0).map_or(0.0, |of| (ns / of.value).min(1.0));
-    let share = part(2.0 * p50_ns.value, case.flow().latency_ns.p50);
+    let share = part(ways(case) * p50_ns.value, case.flow().latency_ns.p50);
     let share_of_tail = part(p99_ns.value, case.flow().latency_ns.p99);
     let worth_a_word = left_out > 0 || share >= LEAST || share_of_tail >= LEAST_OF_TAIL;
     worth_a_word.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds, was_overfull }))
+}
+
+/// How often a message and its answer cross the link.
+fn ways(case: &CaseSummary) -> f64 {
+    if case.case.flow().load.is_one_way() { 1.0 } else { 2.0 }
 }
 
 /// The counter-experiment's case; null where the CPUs were awake already.
@@ -207,6 +213,17 @@ mod tests {
         let mut fixture = Fixture::new();
         rounds(&mut fixture, &case(), late_ns);
         fixture.findings(CODE)
+    }
+
+    #[test]
+    fn a_message_without_an_answer_crosses_the_link_once() {
+        let share = |case: Case| {
+            let mut fixture = Fixture::new();
+            rounds(&mut fixture, &over("delay=500us", case), &[60_000; 3]);
+            fixture.findings(CODE)[0].share
+        };
+        assert!((share(Case::ping_pong("udp")) - 0.12).abs() < 0.001);
+        assert!((share(crate::fixture::one_way_losses::messages("udp")) - 0.06).abs() < 0.001);
     }
 
     #[test]

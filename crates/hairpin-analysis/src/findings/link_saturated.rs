@@ -3,16 +3,18 @@
 //! Why: the latency is then that of a queue, which the sender filled, and the losses are its own. Evidence, from the
 //! link's own log: how long packets were in the stage `queue` (waiting, and being sent at the rate), counted exactly for
 //! each; how many it dropped; how much it held at most. Its share is that time, both ways, of the mean latency, or the
-//! share of packets dropped where that is greater. The counter-experiment is the same link without that stage. Advice:
+//! share of packets dropped where that is greater; a load without answers has one way only. The counter-experiment is the same link without that stage. Advice:
 //! send less at once, pace, or shorten the queue.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::flow;
 use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
+use super::link_drops::by_queue;
 use super::support::{Detector, Hit, Hits, blank, evidence, rounds_of, without_stage};
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
@@ -106,8 +108,9 @@ fn summary(first: &Hit<'_, Saturated>) -> String {
             quantities::share(worst.share_dropped())
         ),
     };
+    let ways = if first.case.case.flow().load.is_one_way() { "" } else { " with both directions" };
     let of_latency = share_of_latency
-        .map(|part| format!(", {} of the mean latency with both directions", quantities::share(part)))
+        .map(|part| format!(", {} of the mean latency{ways}", quantities::share(part)))
         .unwrap_or_default();
     format!(
         "{}: the rate of the link is the limit. On the way {way} a packet spends {} in the queue \
@@ -131,14 +134,16 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
         of("packets that entered the queue", worst.entered as f64, "count"),
         of("packets that the queue dropped", worst.dropped as f64, "count"),
     ];
-    let of_latency = format!("time in both queues over the mean latency, {label}");
+    let queues = if first.case.case.flow().load.is_one_way() { "the queue" } else { "both queues" };
+    let of_latency = format!("time in {queues} over the mean latency, {label}");
     all.extend(share_of_latency.map(|part| evidence(of_latency, Figure::bare(part), "share")));
     all.extend(first.case.flow().latency_ns.mean.map(|mean| evidence(format!("mean latency, {label}"), mean, "ns")));
     all
 }
 
 fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
-    if case.case.replicate != 0 {
+    // What the queue dropped of a load without answers is told by `link-drops`.
+    if case.case.replicate != 0 || by_queue(run, case) {
         return None;
     }
     case.path.relay.as_ref()?;
@@ -152,7 +157,12 @@ fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
             }
         }
     }
-    let waited_ns: f64 = queues.iter().map(Queue::wait_ns).sum();
+    let crossed = |queue: &&Queue| match case.case.flow().direction {
+        flow::Direction::RoundTrip => true,
+        flow::Direction::Up => queue.direction == Some(Direction::Up),
+        flow::Direction::Down => queue.direction == Some(Direction::Down),
+    };
+    let waited_ns: f64 = queues.iter().filter(crossed).map(Queue::wait_ns).sum();
     let mean_ns = case.flow().latency_ns.mean.map(|mean| mean.value).filter(|mean_ns| *mean_ns > 0.0);
     let share_of_latency = mean_ns.map(|mean_ns| (waited_ns / mean_ns).min(1.0));
     let part_of_latency = |queue: &Queue| mean_ns.map_or(0.0, |mean_ns| queue.wait_ns() / mean_ns);

@@ -22,6 +22,7 @@ mod delayed_ack;
 mod drift;
 mod echo_stalled;
 mod generator_late;
+mod link_drops;
 mod link_late;
 mod link_saturated;
 mod machine_states;
@@ -32,6 +33,9 @@ mod noisy_machine;
 mod placement_lottery;
 mod rate_not_reached;
 mod retransmission;
+mod sender_bursts;
+mod udp_receive_overrun;
+mod udp_send_overrun;
 mod unexplained_loss;
 mod wake_up_dominated;
 
@@ -46,6 +50,7 @@ pub const ALL: &[Detector] = &[
     drift::DETECTOR,
     echo_stalled::DETECTOR,
     generator_late::DETECTOR,
+    link_drops::DETECTOR,
     link_late::DETECTOR,
     link_saturated::DETECTOR,
     machine_states::DETECTOR,
@@ -56,6 +61,9 @@ pub const ALL: &[Detector] = &[
     placement_lottery::DETECTOR,
     rate_not_reached::DETECTOR,
     retransmission::DETECTOR,
+    sender_bursts::DETECTOR,
+    udp_receive_overrun::DETECTOR,
+    udp_send_overrun::DETECTOR,
     unexplained_loss::DETECTOR,
     wake_up_dominated::DETECTOR,
 ];
@@ -234,6 +242,7 @@ mod tests {
                 check: "change it".to_owned(),
                 verdict: verdict.to_owned(),
                 effect: hairpin_model::figure::Figure::bare(0.0),
+                unit: "ns".to_owned(),
             };
             let mut finding = Finding { share: 0.9, ..support::blank(&card, Severity::Warning) };
             (finding.cases, finding.proved) = (vec![run.cases[0].id.clone()], Some(proved));

@@ -91,7 +91,9 @@ fn detect(run: &Run) -> Vec<Finding> {
 }
 
 fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
-    if case.case.ends.placement != Placement::Unpinned {
+    let load = &case.case.flow().load;
+    // The latency of a load that fills its queue is that of the queue.
+    if case.case.ends.placement != Placement::Unpinned || load.is_one_way() && load.rate_per_s().is_none() {
         return None;
     }
     let rounds = rounds_of(run, &case.id);

@@ -42,7 +42,12 @@ fn detect(run: &Run) -> Vec<Finding> {
         answers_behind(case).filter(|_| !is_saturated)
     });
     let generator = "the generator sent";
-    let queue = "all were sent on time, but answers arrived at";
+    let one_way = behind.first().is_some_and(|hit| hit.case.case.flow().load.is_one_way());
+    let queue = if one_way {
+        "all were sent on time, but arrived at"
+    } else {
+        "all were sent on time, but answers arrived at"
+    };
     let findings = [finding(&saturated, generator, Severity::Problem), finding(&behind, queue, Severity::Warning)];
     findings.into_iter().flatten().collect()
 }
@@ -58,7 +63,9 @@ fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
     let on_its_way_ns = case.flow().curve.first().map_or(0.0, |fastest| fastest.latency_ns);
     let queued = (p50 - on_its_way_ns) * asked / 1e9;
     let each_round = case.flow().ledger.sent as f64 / case.rounds.max(1) as f64;
-    let lost = case.flow().ledger.lost.values().sum::<u64>() as f64 / case.flow().ledger.sent.max(1) as f64;
+    let ledger = &case.flow().ledger;
+    let missing = ledger.lost.values().sum::<u64>() + u64::try_from(ledger.unexplained).unwrap_or(0);
+    let lost = missing as f64 / ledger.sent.max(1) as f64;
     let possible = asked * (1.0 - lost) * each_round / (each_round + asked * on_its_way_ns / 1e9);
     let behind = rate < open_loop::SATURATED_BELOW * possible && queued >= QUEUE;
     behind.then_some((1.0 - rate / asked, (asked, rate, None)))
@@ -89,9 +96,13 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
             evidence("messages/s reached", Figure::bare(reached), "per s"),
         ],
         advice: format!(
-            "{helps}Request at most {} messages/s here, or busy-poll at both ends on CPUs of their own (--waiting \
-             spin --placement cross-cpu).",
-            quantities::rounded(reached * 0.8)
+            "{helps}Request at most {} messages/s here, or {}.",
+            quantities::rounded(reached * 0.8),
+            if first.case.case.flow().load.is_one_way() {
+                "give each end a CPU of its own and let the sender spin (--placement cross-cpu --pacing spin)"
+            } else {
+                "busy-poll at both ends on CPUs of their own (--waiting spin --placement cross-cpu)"
+            }
         ),
         counter_experiment: Some(counter_experiment(
             "request 80 % of the rate that was reached",
@@ -106,13 +117,15 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::arrivals::Arrivals;
     use hairpin_model::case::Case;
     use hairpin_model::fact::Fact;
     use hairpin_model::fact_names;
+    use hairpin_model::flow::Pacing;
 
     use super::*;
     use crate::fixture::links::over;
-    use crate::fixture::{Fixture, at_rate, paced};
+    use crate::fixture::{Fixture, at_rate, one_way_losses, paced};
 
     /// 1 000 messages asked for at 10 000 a second, each one `behind_ns` later than the one before.
     fn found(behind_ns: u64, service_ns: impl Fn(u64) -> u64) -> (bool, Vec<Finding>) {
@@ -173,6 +186,25 @@ mod tests {
             "{}",
             found[0].summary
         );
+    }
+
+    #[test]
+    fn messages_without_answers_arrive_behind_and_nobody_answers() {
+        let case = one_way_losses::offered(Arrivals::Fixed, Pacing::SleepSpin);
+        // The queue of the receiver is 25 messages long at the median.
+        let mut fixture = Fixture::new();
+        let messages: Vec<(u64, u64)> = (0..1000).map(|k| (0, 20_000 + 50_000 * k)).collect();
+        fixture.round_with(&case, 0, &paced(1_000_000, &messages), |measured| {
+            one_way_losses::counts(&[], 0.0)(measured);
+            measured.flow_mut().figures.rate_per_s = 900.0;
+        });
+        let found = fixture.findings(CARD.code);
+        assert!(
+            found[0].summary.contains("all were sent on time, but arrived at 900 messages/s"),
+            "{}",
+            found[0].summary
+        );
+        assert!(found[0].advice.contains("--pacing spin"), "{}", found[0].advice);
     }
 
     /// Ten times as many are on their way as a queue would be long; a fifth is lost.

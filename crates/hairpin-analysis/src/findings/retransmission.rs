@@ -126,7 +126,8 @@ fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
         return None;
     }
     let counted = counted(case).filter(|counted| counted.segments > 0.0)?;
-    let hurt = case.path.relay.as_ref().map(|_| hurt(run, case));
+    // Which messages of a load without answers were on their way at a time is not laid over the link's log.
+    let hurt = case.path.relay.as_ref().filter(|_| !case.case.flow().load.is_one_way()).map(|_| hurt(run, case));
     let often = counted.segments >= FEWEST && counted.segments >= LEAST_OFTEN * case.flow().samples as f64;
     let worth_a_word = often || hurt.as_ref().is_some_and(Hurt::shapes);
     let share = hurt.as_ref().map_or(0.0, Hurt::explains);

@@ -3,15 +3,20 @@
 //! Why: a ledger that does not close means that Hairpin does not know what became of messages, so this is a finding
 //! against ourselves. Not so where more is accounted for than was sent because a full receive buffer counts packets and the
 //! link made copies: that is known ([`Ledger::may_count_copies`](hairpin_model::ledger::Ledger::may_count_copies)). On a transport that promises every message, a loss with a known cause is one too: a round that
-//! lost there should have failed. Evidence: the ledger. Advice: report it, with the run folder.
+//! lost there should have failed. Where datagrams travel as segments of one packet (the option `gso`) the kernel counts a dropped
+//! packet once, so that what is missing may be its other segments: that is a note. Evidence: the ledger. Advice: report it, with
+//! the run folder.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::ledger::MOST_SEGMENTS;
+use hairpin_model::options::OptionName;
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{Detector, Hits, blank, evidence, for_longer};
+use crate::trace::switch;
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -28,15 +33,60 @@ struct Missing {
 }
 
 fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| missing(run, case));
-    let Some(first) = hits.first() else { return Vec::new() };
+    let is_known = |case: &CaseSummary| has_segments(case) && case.flow().ledger.may_be_segments();
+    let known = Hits::among(run, |case| missing(run, case).filter(|_| is_known(case)));
+    let hits = Hits::among(run, |case| missing(run, case).filter(|_| !is_known(case)));
+    [segments(&known), defect(&hits)].into_iter().flatten().collect()
+}
+
+/// Datagrams that were dropped with others of one packet.
+fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
+    let first = hits.first()?;
+    let ledger = &first.case.flow().ledger;
+    Some(Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{}: of {} messages sent, {} are missing without a cause ({}). With gso a dropped packet is up to {MOST_SEGMENTS} \
+             messages and the kernel counts it once, so these may have been in the packets that it dropped.{}",
+            first.case.label,
+            quantities::count(ledger.sent),
+            quantities::count(ledger.unexplained.unsigned_abs()),
+            quantities::share(first.share),
+            hits.others()
+        ),
+        evidence: all_evidence(first.case, &first.with),
+        advice: "Take the loss from the messages sent and received, and its cause from the counters. Without gso each message is \
+                 counted."
+            .to_owned(),
+        share: first.share,
+        ..blank(&CARD, Severity::Note)
+    })
+}
+
+/// Whether messages travel as segments of one packet.
+fn has_segments(case: &CaseSummary) -> bool {
+    case.ends.iter().any(|end| switch(&end.effective_options, OptionName::Gso) == Some(true))
+}
+
+fn all_evidence(case: &CaseSummary, missing: &Missing) -> Vec<Evidence> {
+    let ledger = &case.flow().ledger;
+    let received = if case.case.flow().load.is_one_way() { "messages received" } else { "answers received" };
+    vec![
+        evidence("messages sent", Figure::bare(ledger.sent as f64), "count"),
+        evidence(received, Figure::bare(ledger.received as f64), "count"),
+        evidence("without a cause", Figure::bare(missing.unexplained as f64), "count"),
+    ]
+}
+
+fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
+    let first = hits.first()?;
     let (missing, case) = (&first.with, first.case);
     let what = match missing.unexplained {
         0 => format!("{} were lost, though {} is reliable", missing.lost, case.case.flow().transport),
         many if many > 0 => format!("{many} are missing without a cause"),
         many => format!("{} too many are accounted for", -many),
     };
-    vec![Finding {
+    Some(Finding {
         cases: hits.ids(),
         summary: format!(
             "{}: of {} messages sent, {what} ({}).{}",
@@ -45,11 +95,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             quantities::share(first.share),
             hits.others()
         ),
-        evidence: vec![
-            evidence("messages sent", Figure::bare(case.flow().ledger.sent as f64), "count"),
-            evidence("answers received", Figure::bare(case.flow().ledger.received as f64), "count"),
-            evidence("without a cause", Figure::bare(missing.unexplained as f64), "count"),
-        ],
+        evidence: all_evidence(case, missing),
         advice:
             "Do not use the loss figures of these cases. Please report this with the run folder: a counter is not \
              read, or Hairpin miscounts."
@@ -57,7 +103,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         counter_experiment: Some(for_longer("measure for longer; a miscount comes back", &[&case.case])),
         share: first.share,
         ..blank(&CARD, Severity::Problem)
-    }]
+    })
 }
 
 fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
@@ -79,8 +125,11 @@ mod tests {
     use hairpin_model::link::{LinkRecord, PacketCounts};
 
     use super::*;
-    use crate::fixture::Fixture;
+    use hairpin_model::round::Measured;
+
     use crate::fixture::links::over;
+    use crate::fixture::one_way_losses::{counts, interleaved, messages};
+    use crate::fixture::{Fixture, granted};
 
     fn found(transport: &str, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {
         found_in(&Case::ping_pong(transport), sent, lost)
@@ -117,6 +166,26 @@ mod tests {
         let (valid, found) = found("tcp", 103, &[("receive-buffer-overflow", 3)]);
         assert!(!valid);
         assert!(found[0].summary.contains("6 were lost, though tcp is reliable"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn segments_of_dropped_packets_are_a_note_where_gso_is_on_and_a_problem_where_it_is_off() {
+        let found = |gso: &str, received: u64| {
+            let case = messages("udp");
+            let change = |measured: &mut Measured| {
+                counts(&[("receive_buffer", 4)], 0.0)(measured);
+                measured.flow_mut().ledger.received = received;
+                measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
+                measured.ends[1].options = vec![granted(OptionName::Gso, gso)];
+            };
+            let found = interleaved(&[(&case, &change)]).findings(CARD.code);
+            assert_eq!(found.len(), 1);
+            (found[0].severity, found[0].summary.contains("a dropped packet is up to 128 messages"))
+        };
+        // Four packets of 64.
+        assert_eq!(found("on", 1000 - 4 * 64), (Severity::Note, true));
+        assert_eq!(found("off", 1000 - 4 * 64), (Severity::Problem, false));
+        assert_eq!(found("on", 1000 - 4 * 129), (Severity::Problem, false), "no packet has so many");
     }
 
     #[test]

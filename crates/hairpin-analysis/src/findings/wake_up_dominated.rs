@@ -169,7 +169,12 @@ fn awake(case: &Case) -> Case {
 
 fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
     let own = &case.case;
-    if own.ends.waiting == Waiting::Spin || own.ends.cpu_idle == CpuIdle::Shallow || own.replicate != 0 {
+    // A message that goes one way waits for what was sent before it, and no round trip is made of it.
+    if own.flow().load.is_one_way()
+        || own.ends.waiting == Waiting::Spin
+        || own.ends.cpu_idle == CpuIdle::Shallow
+        || own.replicate != 0
+    {
         return None;
     }
     let together = own.clone().with(|changed| changed.ends.placement = Placement::SameCpu);
@@ -203,6 +208,15 @@ mod tests {
 
     fn around(latency: u64) -> Vec<u64> {
         (0..8).map(|k| latency + latency / 200 * (k % 4)).collect()
+    }
+
+    #[test]
+    fn a_message_without_an_answer_is_no_round_trip() {
+        let mut fixture = Fixture::new();
+        let tcp = apart(crate::fixture::one_way_losses::messages("tcp"));
+        fixture.rounds_of(&tcp, &around(66_000));
+        fixture.rounds_of(&spinning(&tcp), &around(8_000));
+        assert_eq!(fixture.findings("wake-up-dominated"), []);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its own part of this")]
 
 pub mod links;
+pub mod one_way;
+pub mod one_way_losses;
 pub mod traces;
 
 use hairpin_analysis::statistics::interval::ALPHA;

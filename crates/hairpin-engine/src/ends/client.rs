@@ -24,6 +24,7 @@ use super::start::Server;
 use super::{Host, is_woken};
 use crate::clock::{Clock, RealClock};
 use crate::control::Message;
+use crate::drops::Drops;
 use crate::joins::Joins;
 use crate::links::LinkEnd;
 use crate::links::addresses::FAR;
@@ -105,6 +106,7 @@ impl Client<'_> {
         let Opened { before, begin_ns, pinned, probing, setup_ns, mut wires, options, waking_ns, .. } =
             self.open()?;
         let Some(server) = self.server else { return Err(no_server(card)) };
+        let drops = Drops::now(&order.case);
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let Ran { streamed, usage, interrupted, .. } = load.run(&mut wires, &mut ServerOfRound(server), pinned)?;
         // A server that receives ends by itself, when all has come; one that sends keeps its wires open until it is told.
@@ -113,7 +115,8 @@ impl Client<'_> {
         }
         let mut server = server.report()?;
         let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
-        let facts = one_way::facts_of_all(order, card, &wires);
+        let mut facts = one_way::facts_of_all(order, card, &wires);
+        facts.extend(drops.since());
         drop(wires);
         let link = self.link.take().map(Link::finish).transpose()?;
         let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);

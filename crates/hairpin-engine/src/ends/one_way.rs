@@ -25,9 +25,10 @@ use crate::control::{ControlError, Message, Progress};
 use crate::loads::driver::time_line::MOST as MOST_INTERVALS;
 use crate::loads::driver::times::MOST_ROWS;
 use crate::loads::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Tally, Totals};
+use crate::path::longest_gap_ns;
 use crate::usage::{CpuOverTime, Usage};
 
-/// After so long without a message what is missing is lost, in ns.
+/// After so long without a message what is missing is lost, in ns; over a link later, by what messages are on their way there.
 const QUIET_NS: u64 = 100_000_000;
 /// What one call reads of a byte stream at most, in bytes: of messages as much as a program has room for that takes small ones;
 /// of bulk data more than a socket holds for long, so that a read takes all that is there.
@@ -265,7 +266,7 @@ impl OneWay<'_> {
             every_time,
             gaps_of_ns,
             keep_times: self.keep_times(),
-            quiet_ns: QUIET_NS,
+            quiet_ns: QUIET_NS.saturating_add(longest_gap_ns(&self.order.case)),
             // The sender's deadline passes first, and says more.
             within_ns: self.order.deadline_ns.saturating_add(self.order.timeout_ns),
             stop,

@@ -16,6 +16,7 @@ use super::opening::{self, allow_descriptors, check_options, counters, effective
 use super::{EndOrder, Host, PINGS, is_woken};
 use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, agree, receive_past};
+use crate::drops::Drops;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::undamaged::{Undamaged, may_be_damaged};
@@ -157,6 +158,7 @@ fn one_way(
     }
     // A server has no user: it stops when it is told.
     let stop = AtomicBool::new(false);
+    let drops = Drops::now(&round.case);
     let load = OneWay { clock: &host.clock, order: round, card, end: End::Server, stop: &stop };
     let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
     if round.case.flow().direction == Direction::Down {
@@ -164,7 +166,8 @@ fn one_way(
         let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
         wait_for_the_client(control, within).map_err(|error| error.failure("the client"))?;
     }
-    let facts = one_way::facts_of_all(round, card, &wires);
+    let mut facts = one_way::facts_of_all(round, card, &wires);
+    facts.extend(drops.since());
     Ok(EndReport {
         probe_ns: probing.end(&host.clock),
         options: effective(card, &opening::asked(&round.case, End::Server), &before, &facts),

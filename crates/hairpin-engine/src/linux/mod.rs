@@ -3,6 +3,7 @@
 pub mod capture;
 pub mod channel;
 pub(crate) mod child;
+pub(crate) mod drops;
 pub mod environment;
 pub(crate) mod folder;
 pub mod keep_awake;

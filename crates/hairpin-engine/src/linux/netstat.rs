@@ -62,6 +62,18 @@ pub(crate) fn dropped(interface: &str) -> BTreeMap<String, u64> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
+/// The packets that interfaces of the network namespace of the calling thread received and dropped: that one, or all.
+pub(crate) fn received_and_dropped(interface: Option<&str>) -> Option<u64> {
+    let text = file("dev")?;
+    match interface {
+        Some(interface) => dropped_by(&text, interface),
+        None => {
+            let names = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim_start()));
+            names.map(|name| dropped_by(&text, name)).sum()
+        }
+    }
+}
+
 /// The packets that an interface received and dropped: the fourth of its counters (`/proc/net/dev`).
 fn dropped_by(text: &str, interface: &str) -> Option<u64> {
     let counters = text.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;

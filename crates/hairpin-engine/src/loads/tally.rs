@@ -106,6 +106,7 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
             (ledger::QDISC, counted(sender.facts, fact_names::QDISC_DROPS)),
             (ledger::DEVICE, counted(receiver.facts, fact_names::DEVICE_DROPS)),
             (ledger::LINK, with(link.measured, link.in_warm_up)),
+            (ledger::RELAY, link.not_carried),
         ];
         lost.extend(
             causes.into_iter().filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.to_owned(), count)),
@@ -138,6 +139,8 @@ pub struct LinkLosses {
     pub measured: u64,
     /// Those of the warm-up.
     pub in_warm_up: u64,
+    /// Packets of the whole load that the relay's own sockets had no room for.
+    pub not_carried: u64,
 }
 
 fn counted(facts: &[Fact], name: &str) -> u64 {
@@ -157,7 +160,45 @@ fn overflown(facts: &[Fact]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::one_way::Sent;
+
     use super::*;
+
+    /// Of 20 messages after a warm-up of 10 so many arrived of each.
+    fn one_way(received: u64, warm_up: u64, link: LinkLosses, facts: [&[Fact]; 2]) -> Ledger {
+        let refused = Sent { messages: 20, refused: 1, ..Sent::default() };
+        let sender = Streamed { sent: 20, warm_up_sent: 10, departures: Some(refused), ..Streamed::default() };
+        let receiver = Streamed { received, warm_up_received: warm_up, ..Streamed::default() };
+        let [from, to] = facts;
+        let (from, to) = (OneWayEnd { counted: &sender, facts: from }, OneWayEnd { counted: &receiver, facts: to });
+        one_way_ledger(false, from, to, link)
+    }
+
+    #[test]
+    fn a_one_way_ledger_has_each_cause_from_its_own_counter() {
+        let from = [Fact::number(fact_names::QDISC_DROPS, 2.0), Fact::number(fact_names::DEVICE_DROPS, 50.0)];
+        let to = [
+            Fact::number(fact_names::SOCKET_DROPS, 3.0),
+            Fact::number(fact_names::DEVICE_DROPS, 4.0),
+            Fact::number(fact_names::QDISC_DROPS, 60.0),
+        ];
+        let link = LinkLosses { measured: 5, in_warm_up: 0, not_carried: 1 };
+        let ledger = one_way(4, 10, link, [&from, &to]);
+        let lost =
+            [("device", 4), ("link", 5), ("qdisc", 2), ("receive_buffer", 3), ("relay", 1), ("send_buffer", 1)];
+        assert!(ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).eq(lost), "{ledger:?}");
+        assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (20, 4, 0));
+    }
+
+    #[test]
+    fn a_one_way_ledger_covers_a_warm_up_that_lost_anything_but_on_the_link() {
+        let none: [&[Fact]; 2] = [&[], &[]];
+        let link = LinkLosses { measured: 2, in_warm_up: 3, not_carried: 0 };
+        let apart = one_way(17, 7, link, none);
+        assert_eq!((apart.sent, apart.received, apart.lost["link"], apart.unexplained), (20, 17, 2, 0));
+        let covered = one_way(17, 6, link, [&[], &[Fact::number(fact_names::SOCKET_DROPS, 1.0)]]);
+        assert_eq!((covered.sent, covered.received, covered.lost["link"], covered.unexplained), (30, 23, 5, 0));
+    }
 
     #[test]
     fn a_clean_warm_up_stays_out_of_the_ledger() {

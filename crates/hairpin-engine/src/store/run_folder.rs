@@ -218,8 +218,11 @@ impl RunFolder {
         let log = histograms::read(&self.files)?;
         let mut kept = KeptSamples::of(&self.files);
         Ok(move |record: &RoundRecord| {
-            // A stream has no answers, and so no latencies.
-            let is_timed = |measured: &&Measured| measured.flow().received.is_none();
+            // Of a one-way load some messages are stamped, or none.
+            let is_timed = |measured: &&Measured| {
+                let flow = measured.flow();
+                flow.received.is_none() || flow.figures.stamped.is_some_and(|stamped| stamped > 0)
+            };
             let Some(measured) = record.measured().filter(is_timed) else { return Ok(None) };
             let histograms = log.round(record)?;
             let columns = kept.columns(record.number, measured)?;

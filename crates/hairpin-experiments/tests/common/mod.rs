@@ -5,7 +5,9 @@ mod one_way;
 
 use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, experiments};
 use hairpin_model::capabilities::{Candidate, HostCapabilities, KnownLink, LinkCapabilities};
-use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
+use hairpin_model::card::{
+    AnsweredBy, Card, IPV4_MTU_BYTES, IPV6_MTU_BYTES, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot,
+};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
@@ -83,6 +85,8 @@ fn udp() -> Card {
         max_message_bytes: 65_507,
         reliable: false,
         many_connections: false,
+        sends_files: false,
+        min_mtu_bytes: IPV4_MTU_BYTES,
         reach: Reach::Network,
         protocol: Protocol::Udp,
         rough_round_trip: rough(10_200, 6_100),

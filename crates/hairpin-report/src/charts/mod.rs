@@ -11,14 +11,21 @@
 pub mod axis;
 
 pub(crate) mod exchange_bar;
+pub(crate) mod goodput_by_write;
+pub(crate) mod goodput_over_time;
+pub(crate) mod latency_by_rate;
 pub(crate) mod link_path;
+pub(crate) mod load_curve;
+pub(crate) mod losses;
 pub(crate) mod over_time;
 pub(crate) mod packet_fates;
 pub(crate) mod packet_rates;
 pub(crate) mod percentiles;
+pub(crate) mod plot;
 pub(crate) mod quantity;
 pub(crate) mod queue_depth;
 pub(crate) mod ranking;
+pub(crate) mod rate_by_batch;
 pub(crate) mod rounds;
 pub(crate) mod series;
 pub(crate) mod svg;

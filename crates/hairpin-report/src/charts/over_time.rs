@@ -1,9 +1,10 @@
-//! What the charts of a link's direction share: one axis of time since the link started, and values of equal intervals
-//! drawn as steps.
+//! What the charts over time share: one axis of time since the link or the round started, and values of equal intervals drawn as
+//! steps.
 
 use std::fmt::Write as _;
 
 use hairpin_model::link::DirectionRecord;
+use hairpin_model::one_way::Moment;
 use hairpin_model::quantities;
 
 use super::axis::{Axis, Tick};
@@ -56,6 +57,13 @@ impl Span {
         Some(Self { time, interval_ns })
     }
 
+    /// That of the moments of a one-way load; null of fewer than two.
+    pub(crate) fn of_moments(moments: &[Moment]) -> Option<Self> {
+        let [first, .., last] = moments else { return None };
+        let time = Axis::between(0.0, last.at_ns as f64)?;
+        (first.at_ns > 0).then_some(Self { time, interval_ns: first.at_ns as f64 })
+    }
+
     /// Where a time stands, 0 to 1.
     pub(super) fn place(&self, ns: u64) -> f64 {
         self.time.place(ns as f64)
@@ -83,8 +91,13 @@ impl Span {
 
     /// Values as steps: the corners of a line, each value as wide as its interval.
     pub(super) fn steps(&self, values: &[f64], axis: &Axis) -> String {
+        self.steps_from(0, values, axis)
+    }
+
+    /// The same of values whose first has that place.
+    fn steps_from(&self, first: usize, values: &[f64], axis: &Axis) -> String {
         let mut corners = String::new();
-        let x = |place: usize| trimmed(self.time.place(place as f64 * self.interval_ns) * PLACES);
+        let x = |place: usize| trimmed(self.time.place((first + place) as f64 * self.interval_ns) * PLACES);
         let y = |value: f64| trimmed((1.0 - axis.place(value)) * PLACES);
         for (place, value) in values.iter().enumerate() {
             let same = |other: Option<&f64>| other == Some(value);
@@ -102,6 +115,27 @@ impl Span {
     pub(super) fn surface(&self, values: &[f64], axis: &Axis) -> String {
         let end = trimmed(self.time.place(values.len() as f64 * self.interval_ns) * PLACES);
         format!("0,{PLACES} {} {end},{PLACES}", self.steps(values, axis))
+    }
+
+    /// The surface between two lines of steps.
+    pub(super) fn band(&self, low: &[f64], high: &[f64], axis: &Axis) -> String {
+        let back = self.steps(low, axis);
+        let back: Vec<&str> = back.split(' ').rev().collect();
+        format!("{} {}", self.steps(high, axis), back.join(" "))
+    }
+
+    /// The corners of a line of steps for each stretch of values that are known.
+    pub(super) fn pieces(&self, values: &[Option<f64>], axis: &Axis) -> Vec<String> {
+        let mut pieces = Vec::new();
+        let mut place = 0;
+        for stretch in values.chunk_by(|one, other| one.is_some() == other.is_some()) {
+            let known: Vec<f64> = stretch.iter().flatten().copied().collect();
+            if !known.is_empty() {
+                pieces.push(self.steps_from(place, &known, axis));
+            }
+            place += stretch.len();
+        }
+        pieces
     }
 
     pub(super) fn frame(&self, title: String, described: String) -> Frame<'_> {

@@ -11,6 +11,7 @@ use hairpin_model::summary::{CaseSummary, CurvePoint};
 use super::axis::{Axis, Nines, Tick};
 use super::series::Looks;
 use super::svg::{down, escape, percent, trimmed};
+use crate::one_way::Shared;
 use crate::page_text::tied;
 
 /// Height of the plot, in pixels.
@@ -30,9 +31,12 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
     let axis = Axis::log(rows.iter().flat_map(|row| points(row).map(|point| point.latency_ns)))?;
     let nines = Nines::of(rows.iter().map(|row| row.flow().samples).max()?);
     let title = escape(&format!("Percentile curves, {}: latency by percentile, both axes logarithmic", group.name));
+    let one_way = if group.rows.iter().any(|row| row.case.flow().load.is_one_way()) { "one-way " } else { "" };
     let thing = group.kind.a_thing();
+    let shared = Shared::of(run.cases.iter());
+    let name = |row: &CaseSummary| shared.row_words(row).join(" ");
     let mut html = format!(
-        "<div class=\"plot\"><span class=\"axis-title y\">latency of {thing} (log scale)</span>\
+        "<div class=\"plot\"><span class=\"axis-title y\">{one_way}latency of {thing} (log scale)</span>\
          <svg class=\"chart percentiles\" width=\"100%\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
     );
     html.push_str(&grid(&axis, &nines));
@@ -42,8 +46,8 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
     for (row, shown) in rows.iter().zip(&shown) {
         let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
         let gone = if *shown { "" } else { " gone" };
-        curves.push_str(&curve(row, &axis, &nines, looks, gone));
-        marks.push_str(&labelled_points(row, &axis, &nines, looks, gone));
+        curves.push_str(&curve(row, &name(row), &axis, &nines, looks, gone));
+        marks.push_str(&labelled_points(row, &name(row), &axis, &nines, looks, gone));
     }
     let _ = write!(
         html,
@@ -51,9 +55,9 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
          preserveAspectRatio=\"none\">{curves}</svg>{marks}</svg>\
          <span class=\"axis-title x\">percentile (log scale of what lies beyond)</span></div>"
     );
-    html.push_str(&legend(&rows, &shown, looks));
+    html.push_str(&legend(&rows, &shown, looks, &shared));
     if !invalid.is_empty() {
-        let names: Vec<String> = invalid.iter().map(|row| escape(&ladder::row_name(row))).collect();
+        let names: Vec<String> = invalid.iter().map(|row| escape(&name(row))).collect();
         let _ = write!(html, "<p class=\"caption left-out\">Invalid, not drawn: {}.</p>", names.join("; "));
     }
     Some(html)
@@ -105,7 +109,7 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
 }
 
 /// The curve in two parts: where fewer than ten samples lie beyond a point it is guesswork, and drawn faintly.
-fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks, gone: &str) -> String {
+fn curve(row: &CaseSummary, name: &str, axis: &Axis, nines: &Nines, looks: Looks, gone: &str) -> String {
     let sure_to = 1.0 - 10.0 / row.flow().samples.max(10) as f64;
     let (mut body, mut tail) = (Vec::new(), Vec::new());
     let mut last: Option<(f64, f64)> = None;
@@ -135,7 +139,7 @@ fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks, gone: &str
         0 | 1 => String::new(),
         _ => format!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")),
     };
-    let name = escape(&ladder::row_name(row));
+    let name = escape(name);
     format!(
         "<g class=\"curve {series}{gone}\" data-series=\"{name}\">{}{}</g>",
         line("body", &body),
@@ -144,9 +148,8 @@ fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks, gone: &str
 }
 
 /// A mark at each labelled percentile, and at the maximum.
-fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks, gone: &str) -> String {
-    let name = ladder::row_name(row);
-    let mut html = format!("<g class=\"marks {}{gone}\" data-series=\"{}\">", looks.classes(), escape(&name));
+fn labelled_points(row: &CaseSummary, name: &str, axis: &Axis, nines: &Nines, looks: Looks, gone: &str) -> String {
+    let mut html = format!("<g class=\"marks {}{gone}\" data-series=\"{}\">", looks.classes(), escape(name));
     let place = |quantile: f64| nines.place(quantile, row.flow().samples);
     let mut wanted: Vec<(f64, String)> =
         nines.ticks().into_iter().skip(1).map(|(quantile, _, label)| (quantile, label)).collect();
@@ -181,12 +184,17 @@ fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks, 
 }
 
 /// The legend, the slowest last as in the ranking. With the page's script an entry hides or shows its curve.
-pub(crate) fn legend(rows: &[&CaseSummary], shown: &[bool], looks: &BTreeMap<String, Looks>) -> String {
+pub(crate) fn legend(
+    rows: &[&CaseSummary],
+    shown: &[bool],
+    looks: &BTreeMap<String, Looks>,
+    names: &Shared,
+) -> String {
     let mut html = String::from("<ul class=\"legend\">");
     for (row, pressed) in rows.iter().zip(shown) {
         let name = ladder::row_name(row);
         let looks = looks.get(&name).copied().unwrap_or(Looks { colour: 0, dash: 0 });
-        let shown = escape(&name);
+        let shown = escape(&names.row_words(row).join(" "));
         let _ = write!(
             html,
             "<li><button type=\"button\" aria-pressed=\"{pressed}\" data-series=\"{shown}\" class=\"{}\">{}{shown}\

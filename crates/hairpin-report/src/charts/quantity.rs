@@ -1,4 +1,4 @@
-//! What a case is ranked by: latency, or of a stream its goodput.
+//! What a case is ranked by: latency, of message rates messages a second, of a stream its goodput.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
@@ -12,6 +12,8 @@ use crate::page_text::tied;
 pub(crate) enum Quantity {
     /// Nanoseconds, from due to received; the lower the better.
     Latency,
+    /// Messages a second that the receiver received; the higher the better.
+    Rate,
     /// Bytes a second that the receiver received; the higher the better.
     Goodput,
 }
@@ -20,8 +22,10 @@ impl Quantity {
     /// That of a kind of case.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
-            Kind::RoundTrips | Kind::Exchanges => Self::Latency,
-            Kind::Messages | Kind::Streams | Kind::Offered => Self::Goodput,
+            // What is offered is given; what it takes to arrive is not.
+            Kind::RoundTrips | Kind::Exchanges | Kind::Offered => Self::Latency,
+            Kind::Messages => Self::Rate,
+            Kind::Streams => Self::Goodput,
         }
     }
 
@@ -29,6 +33,7 @@ impl Quantity {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Latency => "p50",
+            Self::Rate => "messages/s",
             Self::Goodput => "goodput",
         }
     }
@@ -37,6 +42,7 @@ impl Quantity {
     pub(crate) fn figure(self, row: &CaseSummary) -> Option<Figure> {
         match self {
             Self::Latency => row.flow().latency_ns.p50,
+            Self::Rate => row.one_way()?.received_per_s,
             Self::Goodput => row.goodput(),
         }
     }
@@ -53,6 +59,7 @@ impl Quantity {
     pub(crate) fn of_round(self, point: &RoundPoint) -> Option<f64> {
         let value = match self {
             Self::Latency => Some(point.p50_ns),
+            Self::Rate => Some(point.rate_per_s),
             Self::Goodput => point.goodput_bytes_per_s,
         };
         value.filter(|value| value.is_finite() && *value > 0.0)
@@ -65,6 +72,7 @@ impl Quantity {
             Self::Latency => {
                 format!("p50 {}, p99 {}, max {}", time(point.p50_ns), time(point.p99_ns), time(point.max_ns))
             }
+            Self::Rate => format!("{} received", self.text(point.rate_per_s)),
             Self::Goodput => {
                 point.goodput_bytes_per_s.map_or_else(String::new, |value| format!("goodput {}", self.text(value)))
             }
@@ -75,16 +83,24 @@ impl Quantity {
     pub(crate) fn text(self, value: f64) -> String {
         tied(&match self {
             Self::Latency => quantities::duration(value),
+            Self::Rate => quantities::rate(value),
             Self::Goodput => quantities::byte_rate(value),
         })
+    }
+
+    /// A figure with its interval: `1.34 M/s (95 % interval 1.30-1.38 M/s)`.
+    pub(crate) fn with_bounds(self, figure: Figure) -> String {
+        let bounds =
+            figure.interval().map(|bounds| format!(" (95 % interval {})", self.bounds(figure.value, bounds)));
+        self.text(figure.value) + &bounds.unwrap_or_default()
     }
 
     /// The same on an axis.
     pub(crate) fn tick(self, value: f64) -> String {
         tied(&match self {
             Self::Latency => quantities::round_duration(value),
-            Self::Goodput => {
-                let text = quantities::byte_rate(value);
+            Self::Rate | Self::Goodput => {
+                let text = if self == Self::Rate { quantities::rate(value) } else { quantities::byte_rate(value) };
                 match text.split_once(' ') {
                     Some((number, unit)) if number.contains('.') => {
                         format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
@@ -99,7 +115,7 @@ impl Quantity {
     pub(crate) fn most_ticks(self) -> usize {
         match self {
             Self::Latency => 9,
-            Self::Goodput => 6,
+            Self::Rate | Self::Goodput => 6,
         }
     }
 
@@ -107,6 +123,7 @@ impl Quantity {
     pub(crate) fn bounds(self, value: f64, (low, high): (f64, f64)) -> String {
         let bounds = match self {
             Self::Latency => quantities::bounds(value, low, high),
+            Self::Rate => quantities::rate_bounds(low, high),
             Self::Goodput => quantities::byte_rate_bounds(low, high),
         };
         tied(&bounds).replace('-', "\u{2013}")

@@ -1,4 +1,4 @@
-//! The ranking: a lane a case on one logarithmic axis. A dot is the p50 (of a stream its goodput), the box behind it its
+//! The ranking: a lane a case on one logarithmic axis. A dot is the p50 (of one-way loads messages a second or goodput), the box behind it its
 //! interval; of a latency the thick line runs to the p99, the thin one to the maximum.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use super::axis::{Axis, Tick};
 use super::quantity::Quantity;
 use super::series::Looks;
 use super::svg::{escape, percent};
+use crate::one_way::Shared;
 
 /// The chart of all groups of that quantity, or null where no case has a figure of it.
 pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) -> Option<String> {
@@ -21,7 +22,8 @@ pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quanti
     let rows = groups().flat_map(|group| &group.rows).filter(|row| value_of(quantity, row).is_some());
     let axis = Axis::log(rows.flat_map(|row| marks(quantity, row)))?;
     let ticks = axis.ticks(quantity.most_ticks(), |value| quantity.tick(value));
-    let lanes = Lanes { quantity, axis, grid: grid(&ticks), looks };
+    let shared = Shared::of(run.cases.iter());
+    let lanes = Lanes { quantity, axis, grid: grid(&ticks), looks, shared };
     let mut html = String::from("<div class=\"ranking\" role=\"list\">");
     html.push_str(&scale(&ticks, "top", quantity.name()));
     groups().for_each(|group| lanes.group(&mut html, group));
@@ -48,6 +50,7 @@ struct Lanes<'l> {
     axis: Axis,
     grid: String,
     looks: &'l BTreeMap<String, Looks>,
+    shared: Shared,
 }
 
 impl Lanes<'_> {
@@ -56,12 +59,16 @@ impl Lanes<'_> {
         for row in &group.rows {
             let name = ladder::row_name(row);
             let Some(value) = value_of(self.quantity, row) else {
-                let _ = write!(html, "<p class=\"lane-empty\" role=\"listitem\">{}: no figures</p>", escape(&name));
+                let _ = write!(
+                    html,
+                    "<p class=\"lane-empty\" role=\"listitem\">{}: no figures</p>",
+                    escape(&self.shared.row_words(row).join(" "))
+                );
                 continue;
             };
             let classes = self.looks.get(&name).map(|looks| looks.classes()).unwrap_or_default();
             let invalid = if row.valid { "" } else { " invalid" };
-            let words = ladder::row_words(row);
+            let words = self.shared.row_words(row);
             let (head, details) = (escape(&words[0]), escape(&words[1..].join(" ")));
             let details = if details.is_empty() { String::new() } else { format!(" <small>{details}</small>") };
             let warning = if row.valid { "" } else { "<b class=\"bang\" title=\"invalid: do not use\">!</b> " };

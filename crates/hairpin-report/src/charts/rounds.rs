@@ -1,4 +1,4 @@
-//! The p50 of each round over the run (of a stream its goodput): a small panel a case, so that drift and blocks show and
+//! The p50 of each round over the run (of one-way loads messages a second or goodput): a small panel a case, so that drift and blocks show and
 //! nothing overlaps. Rounds with losses, failed rounds and rounds of a slowed machine have marks of their own.
 
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use super::percentiles::swatch;
 use super::quantity::Quantity;
 use super::series::Looks;
 use super::svg::{down, escape, percent, trimmed};
+use crate::one_way::Shared;
 use crate::page_text::tied;
 
 /// Height of a panel's plot, in pixels.
@@ -35,12 +36,12 @@ struct Course {
 }
 
 /// The panels of one group and their legend, or null where no case of it has a round.
-pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
+pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, shared: &Shared) -> Option<String> {
     let course = Course::of(group)?;
     let mut html = String::from("<div class=\"panels\">");
     for row in &group.rows {
         let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
-        html.push_str(&course.panel(row, looks).unwrap_or_default());
+        html.push_str(&course.panel(row, &shared.row_words(row).join(" "), looks).unwrap_or_default());
     }
     html.push_str("</div>");
     html.push_str(&course.legend(group));
@@ -63,7 +64,7 @@ impl Course {
         Some(Self { quantity, bands: bands(&begins, &time), time })
     }
 
-    fn panel(&self, row: &CaseSummary, looks: Looks) -> Option<String> {
+    fn panel(&self, row: &CaseSummary, name: &str, looks: Looks) -> Option<String> {
         let value = |point: &RoundPoint| self.quantity.of_round(point);
         let centre = self
             .quantity
@@ -71,7 +72,7 @@ impl Course {
             .and_then(Figure::finite)
             .or_else(|| points(row, self.quantity).next().and_then(value))?;
         let axis = Axis::log_around(centre, AT_LEAST, points(row, self.quantity).filter_map(value))?;
-        let name = escape(&ladder::row_name(row));
+        let name = escape(name);
         let label = escape(&self.in_words(row));
         let bang = if row.valid { "" } else { "<i class=\"bang\" title=\"invalid: do not use\">!</i> " };
         let mut html = format!(

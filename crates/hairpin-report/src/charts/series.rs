@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use hairpin_model::ladder;
 use hairpin_model::run::Run;
 
+use crate::one_way::Shared;
+
 /// How many colours there are; style.css has one variable for each.
 pub(crate) const COLOURS: usize = 8;
 /// How many dashes there are; style.css has one class for each.
@@ -20,6 +22,11 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
+    /// Those of the series of that number: colours first, then dashes.
+    pub(crate) fn numbered(number: usize) -> Self {
+        Self { colour: number % COLOURS, dash: number / COLOURS % DASHES }
+    }
+
     /// The classes that style.css knows.
     pub(crate) fn classes(self) -> String {
         format!("s{} d{}", self.colour, self.dash)
@@ -27,13 +34,17 @@ impl Looks {
 }
 
 /// Looks by [`ladder::row_name`]. Up to eight names get a colour each. Beyond that kin share a colour and differ by
-/// dash: `unix-stream` and `unix-datagram`, `tcp` and `tcp6`; and where kin are too many, colours simply go round.
+/// dash: `unix-stream` and `unix-datagram`, `tcp` and `tcp6`; and where kin are too many, colours simply go round. Cases of one
+/// series of one-way loads share the colour that the series has on its own charts, whatever their number.
 pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
+    let shared = Shared::of(run.cases.iter());
+    let is_one_way = run.cases.iter().any(|row| row.case.flow().load.is_one_way());
     let mut names: Vec<(String, String)> = Vec::new();
     for row in &run.cases {
         let name = ladder::row_name(row);
         if !names.iter().any(|(known, _)| *known == name) {
-            names.push((name, kin(&row.case.flow().transport)));
+            let of_series = row.case.flow().load.is_one_way().then(|| shared.series(row).join(" "));
+            names.push((name, of_series.unwrap_or_else(|| kin(&row.case.flow().transport))));
         }
     }
     let mut members: Vec<(String, usize)> = Vec::new();
@@ -48,7 +59,11 @@ pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
     }
     let kin_suffice = members.len() <= COLOURS && members.iter().all(|(_, count)| *count <= DASHES);
     let looks = |(place, (name, _)): (usize, (String, String))| {
-        let each = Looks { colour: place % COLOURS, dash: place / COLOURS % DASHES };
+        if is_one_way {
+            let Looks { colour, dash } = by_kin[place];
+            return (name, Looks { colour: colour % COLOURS, dash: dash % DASHES });
+        }
+        let each = Looks::numbered(place);
         (name, if by_kin.len() > COLOURS && kin_suffice { by_kin[place] } else { each })
     };
     names.into_iter().enumerate().map(looks).collect()

@@ -6,6 +6,7 @@
 mod claims;
 mod facts;
 mod links;
+mod one_way;
 mod table;
 mod template;
 mod time_sequence;
@@ -21,10 +22,11 @@ use hairpin_model::ladder;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 
-use crate::chains::chains;
+use crate::chains::{self, chains};
 use crate::charts::quantity::Quantity;
 use crate::charts::series::Looks;
 use crate::charts::{percentiles, ranking, rounds, series, svg};
+use crate::one_way::Shared;
 use crate::page_text::{tied, words};
 use crate::{exchanges, findings, trust, wording};
 use template::{SCRIPT, STYLE, rendered};
@@ -53,17 +55,18 @@ pub fn render_claims(report: &ClaimsReport) -> String {
 fn view(run: &Run) -> Value {
     let looks = series::assign(run);
     let groups = ladder::groups(&run.cases);
+    let shared = Shared::of(run.cases.iter());
     let panel = |group: &ladder::Group<'_>, chart: Option<String>| {
         chart.map(|chart_html| context! { group => &group.name, chart_html })
     };
     let curves: Value =
         groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks, run))).collect();
-    let courses: Value = groups.iter().filter_map(|group| panel(group, rounds::chart(group, &looks))).collect();
+    let courses: Value =
+        groups.iter().filter_map(|group| panel(group, rounds::chart(group, &looks, &shared))).collect();
     let has = |quantity: Quantity| groups.iter().any(|group| Quantity::of(group.kind) == quantity);
-    let rankings: Value = [Quantity::Latency, Quantity::Goodput]
-        .into_iter()
-        .filter_map(|quantity| ranking_of(run, &looks, quantity))
-        .collect();
+    let has_latency =
+        groups.is_empty() || has(Quantity::Latency) || run.cases.iter().any(|row| row.p50_ns().is_some());
+    let rankings: Value = QUANTITIES.into_iter().filter_map(|quantity| ranking_of(run, &looks, quantity)).collect();
     let (more, rest) = first_sentences(&run.answer.sentences);
     let (sequences, sequences_left_out) = time_sequence::of(run);
     let calibration = |(good, text): (bool, String)| context! { good, text => tied(&text) };
@@ -78,33 +81,29 @@ fn view(run: &Run) -> Value {
         lead => tied(&run.answer.headline),
         more,
         rest,
-        cautions => trust::quick(run)
-            .into_iter()
-            .chain(wording::cautions(run))
-            .chain(trust::machine_states(run))
-            .chain(wording::busy(run))
-            .chain(trust::until_missed(run))
-            .chain(trust::without_interval(run))
-            .map(|said| tied(&said))
-            .collect::<Value>(),
+        cautions => cautions(run),
         calibrations => wording::calibrations(run).into_iter().map(calibration).collect::<Value>(),
         by_bytes => groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
         rankings,
         shared_link => crate::links::shared(run),
         links => Serde(links::of(run)),
-        has_latency => groups.is_empty() || has(Quantity::Latency),
-        has_goodput => has(Quantity::Goodput),
+        has_latency,
+        judged => judged(&groups),
+        pictures => one_way::pictures(run, &groups),
+        shared => shared.in_words(),
+        over_time => one_way::over_time(&groups),
         curves,
         no_curve => tied(&wording::no_curve(run)),
         courses,
+        chains_heading => chains::heading(&chains(run)),
         chains => chains(run).iter().map(chain).collect::<Value>(),
         findings => run.findings.iter().map(|finding| card(run, finding)).collect::<Value>(),
-        tables => Serde(table::of(&groups)),
+        tables => Serde(table::of(&groups, &shared)),
         gap_note => exchanges::gap_note(&groups.iter().collect::<Vec<_>>()).map(|note| tied(&note)),
-        first_exchanges => Serde(table::first_exchanges(&groups)),
+        first_exchanges => Serde(table::first_exchanges(&groups, &shared)),
         why_first => exchanges::WHY_FIRST,
         first_left_out => first_left_out(&groups),
-        other_states => Serde(table::other_states(&groups)),
+        other_states => Serde(table::other_states(&groups, &shared)),
         sequences,
         sequences_left_out,
         evidence => evidence(run),
@@ -120,6 +119,26 @@ fn view(run: &Run) -> Value {
         format => run.format,
         tool => wording::tool_line(run),
     }
+}
+
+/// What a reader must know before using the figures.
+fn cautions(run: &Run) -> Value {
+    trust::quick(run)
+        .into_iter()
+        .chain(wording::cautions(run))
+        .chain(trust::machine_states(run))
+        .chain(wording::busy(run))
+        .chain(trust::until_missed(run))
+        .chain(trust::without_interval(run))
+        .map(|said| tied(&said))
+        .collect()
+}
+
+/// What the rounds of these groups are judged by: `p50 or goodput`.
+fn judged(groups: &[ladder::Group<'_>]) -> String {
+    let has = |quantity: &Quantity| groups.iter().any(|group| Quantity::of(group.kind) == *quantity);
+    let names: Vec<&str> = QUANTITIES.into_iter().filter(has).map(Quantity::name).collect();
+    if names.is_empty() { Quantity::Latency.name().to_owned() } else { names.join(" or ") }
 }
 
 /// The most letters of the sentences after the headline that stand on the first screen of a phone.
@@ -138,11 +157,22 @@ fn first_sentences(sentences: &[String]) -> (Vec<String>, Vec<String>) {
     (sentences, rest)
 }
 
+/// What cases are ranked by.
+const QUANTITIES: [Quantity; 3] = [Quantity::Latency, Quantity::Rate, Quantity::Goodput];
+
 /// The ranking by a quantity; null where no case has a figure of it.
 fn ranking_of(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) -> Option<Value> {
-    let is_latency = quantity == Quantity::Latency;
     let chart_html = ranking::chart(run, looks, quantity)?;
-    Some(context! { is_latency, chart_html, things => ladder::things_with_latency(&run.cases) })
+    let is_latency = quantity == Quantity::Latency;
+    let things = ladder::things_with_latency(&run.cases);
+    let of = match quantity {
+        Quantity::Latency if things.is_empty() => "One-way latency of messages, from due to received,".to_owned(),
+        Quantity::Latency => format!("Latency of {things}"),
+        Quantity::Rate => "Messages received per second, one way,".to_owned(),
+        Quantity::Goodput => "Goodput of one-way streams (bytes of messages received per second)".to_owned(),
+    };
+    let shared = Shared::of(run.cases.iter()).in_words();
+    Some(context! { is_latency, chart_html, of, shared })
 }
 
 /// Which panel is shown and which label is marked while a tab is chosen, for so many tabs.

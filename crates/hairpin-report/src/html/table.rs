@@ -9,6 +9,7 @@ use hairpin_model::summary::{CaseSummary, OtherState};
 
 use crate::columns::{self, Column, Unit};
 use crate::exchanges;
+use crate::one_way::Shared;
 use crate::page_text::tied;
 
 /// A table of the cases that measure the same kind of thing.
@@ -74,10 +75,12 @@ const EXCHANGES: &[&str] = &[
 ];
 
 const MESSAGES: &[&str] = &[
+    "batch",
     "received_per_s",
     "sent_per_s",
     "latency_p50_ns",
     "latency_p99_ns",
+    "latency_max_ns",
     "lost_share",
     "system_calls_per_message_client",
     "system_calls_per_message_server",
@@ -95,6 +98,9 @@ const OFFERED: &[&str] = &[
     "lost_share",
     "latency_p50_ns",
     "latency_p99_ns",
+    "latency_p999_ns",
+    "latency_max_ns",
+    "nominal_gap_ns",
     "gap_p50_ns",
     "gap_p99_ns",
     "gap_p999_ns",
@@ -103,11 +109,13 @@ const OFFERED: &[&str] = &[
 ];
 
 const STREAMS: &[&str] = &[
+    "write_size_bytes",
     "goodput_bytes_per_s",
-    "rate_per_s",
-    "sent",
-    "received",
-    "lost_with_unexplained",
+    "warm_up_goodput_bytes_per_s",
+    "received_per_s",
+    "lost_share",
+    "system_calls_per_message_client",
+    "system_calls_per_message_server",
     "cpu_seconds_per_gb_client",
     "cpu_seconds_per_gb_server",
     "fairness",
@@ -116,7 +124,7 @@ const STREAMS: &[&str] = &[
 ];
 
 /// A table for each kind that the run has, its rows in the order of the ladder.
-pub(super) fn of(groups: &[Group<'_>]) -> Vec<SummaryTable> {
+pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
     let of_kind = |kind: Kind| {
         let names = match kind {
             Kind::RoundTrips => ROUND_TRIPS,
@@ -125,12 +133,17 @@ pub(super) fn of(groups: &[Group<'_>]) -> Vec<SummaryTable> {
             Kind::Streams => STREAMS,
             Kind::Offered => OFFERED,
         };
-        let columns: Vec<&Column> = names.iter().map(|name| columns::named(name)).collect();
+        let cases = || groups.iter().filter(|group| group.kind == kind).flat_map(|group| &group.rows);
+        let is_optional = !matches!(kind, Kind::RoundTrips | Kind::Exchanges);
+        let is_shown = |column: &&Column| !is_optional || cases().any(|row| column.number_of(row).is_some());
+        let columns: Vec<&Column> = names.iter().map(|name| columns::named(name)).filter(is_shown).collect();
         let rows: Vec<Row> = groups
             .iter()
             .filter(|group| group.kind == kind)
             .flat_map(|group| group.rows.iter().map(move |row| (group, *row)))
-            .map(|(group, row)| table_row(group, row, columns.iter().map(|column| Cell::of(column, row)).collect()))
+            .map(|(group, row)| {
+                table_row(shared, group, row, columns.iter().map(|column| Cell::of(column, row)).collect())
+            })
             .collect();
         let titles = columns.iter().map(|column| column.title.to_owned()).collect();
         SummaryTable { title: kind.title(), titles, rows }
@@ -139,28 +152,28 @@ pub(super) fn of(groups: &[Group<'_>]) -> Vec<SummaryTable> {
 }
 
 /// The first exchanges of a connection, where one of them differs from the steady state; null where none does.
-pub(super) fn first_exchanges(groups: &[Group<'_>]) -> Option<SummaryTable> {
+pub(super) fn first_exchanges(groups: &[Group<'_>], shared: &Shared) -> Option<SummaryTable> {
     let all = || groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
     let rows = || all().filter(|(_, row)| exchanges::first_differ(row));
     let most = rows().map(|(_, row)| exchanges::early(row).len()).max()?;
     let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
         let early = exchanges::early(row);
         let times = (0..most).map(|place| early.get(place).copied()).chain([row.flow().latency_ns.p50]);
-        table_row(group, row, times.map(Cell::time).collect())
+        table_row(shared, group, row, times.map(Cell::time).collect())
     };
     let titles = (1..=most).map(|number| number.to_string()).chain(["p50".to_owned()]).collect();
     Some(SummaryTable { title: "First exchanges of a connection", titles, rows: rows().map(table_row).collect() })
 }
 
 /// The figures of rounds in the state of the machine that a case's figures do not stand for; null where no case has any.
-pub(super) fn other_states(groups: &[Group<'_>]) -> Option<SummaryTable> {
+pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<SummaryTable> {
     let all = groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
     let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
         let of_state = |other: &OtherState| {
             let share = Cell::new(&quantities::share(other.share), None, Some(other.share));
             let latency = &other.latency_ns;
             let figures = [latency.p50, latency.p90, latency.p99, row.flow().latency_ns.p50].map(Cell::time);
-            table_row(group, row, [share].into_iter().chain(figures).collect())
+            table_row(shared, group, row, [share].into_iter().chain(figures).collect())
         };
         row.other_states.iter().map(of_state).collect::<Vec<_>>()
     };
@@ -169,9 +182,11 @@ pub(super) fn other_states(groups: &[Group<'_>]) -> Option<SummaryTable> {
     (!rows.is_empty()).then_some(SummaryTable { title: "Rounds in the other state of the machine", titles, rows })
 }
 
-fn table_row(group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
+fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     let case = &row.case;
-    let mut words = ladder::row_words(row);
+    let is_one_way = case.flow().load.is_one_way();
+    // What is varied has a column.
+    let mut words = if is_one_way { shared.series(row) } else { ladder::row_words(row) };
     let name = words.remove(0);
     if let Some(exchange) = case.flow().load.exchange() {
         words.insert(0, format!("{} {}", case.flow().transport, ladder::request(case, exchange)));

@@ -6,6 +6,7 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
+use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
 use super::{Look, answer, below_the_table, beside};
 use crate::{exchanges, findings, links, trust, wording};
@@ -19,6 +20,7 @@ pub fn render_brief(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
     beside::tables(&mut page, run);
+    one_way::tables(&mut page, run, Extent::Brief);
     page.gap();
     top_finding(&mut page, run);
     limits(&mut page, run);
@@ -31,6 +33,7 @@ pub fn render_more(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
     beside::tables(&mut page, run);
+    one_way::tables(&mut page, run, Extent::More);
     below_the_table(&mut page, run);
     page.finish()
 }

@@ -7,6 +7,7 @@ use hairpin_model::summary::Verdict;
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
 use crate::trust;
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::comparison::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 
 /// A smallest detectable change above this says only that there were too few rounds.
@@ -48,9 +49,6 @@ fn answer(report: &ComparisonReport) -> String {
         }
         (_, broken, _) => format!(" {} NOT kept.", counted(broken, "budget")),
     };
-    if report.rows.is_empty() && report.is_one_way {
-        return format!("Nothing compared: both runs are one-way, and goodput is not compared yet.{budget}");
-    }
     if report.rows.is_empty() {
         return format!("The two runs have no figure in common.{budget}");
     }
@@ -60,8 +58,11 @@ fn answer(report: &ComparisonReport) -> String {
     if slower + faster == 0 && unlike.is_empty() {
         return format!("{compared} compared: no difference found.{budget}");
     }
+    // Of latencies and rates in one table neither pair of words fits all.
+    let rates = usable().any(|row| row.figure.parse().is_ok_and(ComparedBy::more_is_better));
+    let [worse, better] = if rates { ["worse", "better"] } else { ["slower", "faster"] };
     format!(
-        "{compared} compared: {slower} slower, {faster} faster, {same} without a difference found{unlike}.{budget}"
+        "{compared} compared: {slower} {worse}, {faster} {better}, {same} without a difference found{unlike}.{budget}"
     )
 }
 
@@ -149,7 +150,7 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
         _ if !row.valid => "invalid".to_owned(),
         Verdict::CannotTell => "no difference".to_owned(),
         Verdict::Unlike => "unlike states".to_owned(),
-        verdict => verdict.to_string(),
+        verdict => verdict.in_words(row.figure.parse().unwrap_or(ComparedBy::P50)).to_owned(),
     };
     let smallest = row.smallest_detectable.filter(|share| *share <= MOST_DETECTABLE);
     let smallest = smallest.map_or_else(|| DASH.to_owned(), |share| quantities::change(1.0 + share));

@@ -8,6 +8,7 @@ mod brief;
 mod changes;
 mod claims;
 mod look;
+mod one_way;
 mod page;
 mod tables;
 mod time_sequence;
@@ -24,6 +25,8 @@ use crate::{exchanges, findings, links, trust, wording};
 use hairpin_model::comparison::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
+use one_way::Extent;
+
 pub use brief::{render_brief, render_more};
 pub use look::Look;
 pub use time_sequence::render_time_sequences;
@@ -34,6 +37,7 @@ pub fn render(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
     tables::tables(&mut page, run);
+    one_way::tables(&mut page, run, Extent::All);
     below_the_ladder(&mut page, run);
     neighbours(&mut page, run);
     causes_and_run(&mut page, run);
@@ -146,12 +150,15 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     if comparisons.is_empty() {
         return;
     }
-    page.heading("One thing changed", "p50 of the second against the first, with its 95 % interval");
+    page.heading(
+        "One thing changed",
+        "the second against the first, with its 95 % interval: p50, or rate or goodput",
+    );
     for comparison in comparisons {
         let label = |id: &str| run.case(id).map_or_else(|| id.to_owned(), |case| case.label.clone());
         let verdict = match comparison.verdict {
-            Verdict::CannotTell => "no difference found".to_owned(),
-            verdict => verdict.to_string(),
+            Verdict::CannotTell => "no difference found",
+            verdict => verdict.in_words(comparison.figure),
         };
         let (one, other) = (label(&comparison.baseline), label(&comparison.candidate));
         let text = format!("{one} -> {other}: {verdict}, {}", quantities::change_figure(comparison.ratio));
@@ -167,7 +174,7 @@ fn neighbours(page: &mut Page, run: &Run) {
     if chains.is_empty() {
         return;
     }
-    page.heading("Who is faster at p50", chains::LEGEND);
+    page.heading(chains::heading(&chains), chains::LEGEND);
     let titles: Vec<String> = chains.iter().map(chains::Chain::title).collect();
     let widest = titles.iter().map(|title| title.chars().count()).max().unwrap_or(0);
     let beside = LABEL * (widest + 2) <= page.width();

@@ -27,7 +27,7 @@ struct Sheet {
 /// A column of a table.
 pub(super) struct Shown {
     /// Its name in the list of columns.
-    name: &'static str,
+    pub(super) name: &'static str,
     /// Whether its interval is shown, not its value.
     interval: bool,
     /// The greatest is left out first where the width does not suffice; 0 never.
@@ -49,11 +49,14 @@ impl Shown {
 
     pub(super) fn text(&self, row: &CaseSummary) -> String {
         let column = columns::named(self.name);
-        match column.value {
+        let text = match column.value {
             _ if self.interval => column.bounds(row).unwrap_or_else(|| DASH.to_owned()),
             Value::Count(of) => quantities::short_count(of(row)),
             _ => column.text(row),
-        }
+        };
+        // A title that ends in "/s" says it for all of its column.
+        let per_s = column.short.ends_with("/s").then(|| text.strip_suffix("/s")).flatten();
+        per_s.map_or(text.clone(), |number| number.trim_end().to_owned())
     }
 }
 
@@ -113,22 +116,6 @@ const SHEETS: &[Sheet] = &[
         ],
         below: set_up,
     },
-    Sheet {
-        of: Kind::Streams,
-        title: "Streams",
-        remark: "goodput: bytes received per second; 95 %: its interval over rounds; rate, sent, lost: messages, \
-                 or writes of a byte stream; CPU: seconds of each end, all rounds",
-        columns: &[
-            value("goodput_bytes_per_s", 0),
-            interval("goodput_bytes_per_s", 1),
-            value("rate_per_s", 2),
-            value("sent", 3),
-            value("lost_with_unexplained", 0),
-            value("cpu_client_s", 4),
-            value("cpu_server_s", 4),
-        ],
-        below: |_, _, _| {},
-    },
 ];
 
 fn time(figure: Option<Figure>) -> String {
@@ -163,15 +150,15 @@ impl Sheet {
     fn show(&self, page: &mut Page, groups: &[&Group<'_>]) -> Vec<&'static str> {
         page.heading(self.title, self.remark);
         let texts = |row: &&CaseSummary| self.columns.iter().map(|column| column.text(row)).collect();
-        let cells: Vec<Vec<Vec<String>>> =
-            groups.iter().map(|group| group.rows.iter().map(texts).collect()).collect();
-        let chosen = self.fitting(&cells, page.width().saturating_sub(least_name(groups)));
-        let shown: usize = chosen.iter().map(|column| GAP + self.width_of(&cells, *column)).sum();
+        let cells: Vec<Vec<String>> = groups.iter().flat_map(|group| group.rows.iter().map(texts)).collect();
+        let chosen = fitting(self.columns, &cells, page.width().saturating_sub(least_name(groups)));
+        let shown: usize = chosen.iter().map(|column| GAP + width_of(self.columns, &cells, *column)).sum();
         let mut block = Block::new(chosen.iter().map(|column| self.columns[*column].title().to_owned()));
         let room = page.width().saturating_sub(shown).max(NAME);
-        for (group, rows) in groups.iter().zip(&cells) {
+        let mut cells = cells.iter();
+        for group in groups {
             block.title(&group.name);
-            for (row, texts) in group.rows.iter().zip(rows) {
+            for (row, texts) in group.rows.iter().zip(&mut cells) {
                 let figures = chosen.iter().map(|column| texts[*column].clone());
                 block.row(if row.valid { PLAIN } else { BAD }, &name_lines(row, room), figures);
             }
@@ -179,29 +166,29 @@ impl Sheet {
         block.show(page);
         chosen.into_iter().map(|column| self.columns[column].title()).collect()
     }
+}
 
-    /// The columns with a value that fit into `room`, in their order; those that are equally spare go together.
-    fn fitting(&self, cells: &[Vec<Vec<String>>], room: usize) -> Vec<usize> {
-        let has_values = |column: &usize| {
-            self.columns[*column].name == "latency_p50_ns" || cells.iter().flatten().any(|row| row[*column] != DASH)
-        };
-        let mut chosen: Vec<usize> = (0..self.columns.len()).filter(has_values).collect();
-        let needed =
-            |chosen: &[usize]| chosen.iter().map(|column| GAP + self.width_of(cells, *column)).sum::<usize>();
-        while needed(&chosen) > room {
-            let least = chosen.iter().map(|column| self.columns[*column].spare).max().unwrap_or(0);
-            if least == 0 {
-                break;
-            }
-            chosen.retain(|column| self.columns[*column].spare != least);
+/// The columns with a value that fit into `room`, in their order; those that are equally spare go together.
+pub(super) fn fitting(columns: &[Shown], cells: &[Vec<String>], room: usize) -> Vec<usize> {
+    let has_values =
+        |column: &usize| columns[*column].name == "latency_p50_ns" || cells.iter().any(|row| row[*column] != DASH);
+    let mut chosen: Vec<usize> = (0..columns.len()).filter(has_values).collect();
+    let needed =
+        |chosen: &[usize]| chosen.iter().map(|column| GAP + width_of(columns, cells, *column)).sum::<usize>();
+    while needed(&chosen) > room {
+        let least = chosen.iter().map(|column| columns[*column].spare).max().unwrap_or(0);
+        if least == 0 {
+            break;
         }
-        chosen
+        chosen.retain(|column| columns[*column].spare != least);
     }
+    chosen
+}
 
-    fn width_of(&self, cells: &[Vec<Vec<String>>], column: usize) -> usize {
-        let texts = cells.iter().flatten().map(|row| row[column].chars().count());
-        texts.max().unwrap_or(0).max(self.columns[column].title().chars().count())
-    }
+/// How wide a column is.
+pub(super) fn width_of(columns: &[Shown], cells: &[Vec<String>], column: usize) -> usize {
+    let texts = cells.iter().map(|row| row[column].chars().count());
+    texts.max().unwrap_or(0).max(columns[column].title().chars().count())
 }
 
 /// The width that the names need where their details stand on lines of their own.
@@ -216,8 +203,13 @@ const DETAIL: usize = 4;
 /// The case's name in lines of at most `room`, but for single words that are longer: its first word, and its details
 /// beside or below it.
 pub(super) fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
+    lines_of(row, &ladder::row_words(row), room)
+}
+
+/// The same of other words for it.
+pub(super) fn lines_of(row: &CaseSummary, words: &[String], room: usize) -> Vec<String> {
     let mark = if row.valid || wording::never_measured(row) { "  " } else { "! " };
-    let mut words = ladder::row_words(row).into_iter().map(|word| clean(&word));
+    let mut words = words.iter().map(|word| clean(word));
     let mut lines = vec![format!("{mark}{}", words.next().unwrap_or_default())];
     for detail in words {
         let last = lines.last_mut().expect("it has the first word");

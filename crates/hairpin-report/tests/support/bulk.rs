@@ -3,8 +3,9 @@
 use hairpin_model::answer::Answer;
 use hairpin_model::case::{Case, Placement, Waiting};
 use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Direction, Load};
-use hairpin_model::ledger::Ledger;
+use hairpin_model::flow::{Direction, Load, Source};
+use hairpin_model::ledger::{Ledger, RECEIVE_BUFFER};
+use hairpin_model::one_way::{BothEnds, OneWayFigures};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, LatencyFigures};
 
@@ -51,6 +52,7 @@ pub fn run() -> Run {
             .to_vec(),
         pairs: Vec::new(),
         best_remedy: None,
+        knees: Vec::new(),
     };
     run
 }
@@ -65,7 +67,7 @@ fn summary(
     let case = Case::ping_pong(transport).with(|case| {
         case.ends.waiting = Waiting::Poll;
         case.ends.placement = placement;
-        case.flow_mut().load = Load::Stream { write_size_bytes: bytes };
+        case.flow_mut().load = Load::Stream { write_size_bytes: bytes, source: Source::Buffer };
         case.flow_mut().direction = Direction::Up;
     });
     let mut row = super::summary(case, 1000.0, generator);
@@ -79,10 +81,19 @@ fn summary(
     flow.latency_ns = LatencyFigures::default();
     flow.first_message_ns = None;
     flow.curve.clear();
-    flow.goodput_bytes_per_s = Some(Figure::new(goodput, goodput * 0.8, goodput * 1.3));
+    let figure = |value: f64| Some(Figure::new(value, value * 0.8, value * 1.3));
+    flow.one_way = Some(OneWayFigures {
+        received_per_s: figure(goodput / bytes as f64),
+        goodput_bytes_per_s: figure(goodput),
+        warm_up_goodput_bytes_per_s: figure(goodput * 0.6),
+        cpu_seconds_per_gb: BothEnds { client: figure(0.4e9 / goodput), server: figure(0.5e9 / goodput) },
+        ..OneWayFigures::default()
+    });
+    flow.over_time = Some(super::one_way::over_time(goodput));
     flow.ledger = Ledger { sent: 40_000, received: 40_000 - 10 * lost, ..Ledger::default() };
+    flow.samples = flow.ledger.received;
     if lost > 0 {
-        flow.ledger.lost.insert("receive-buffer-overflow-server".to_owned(), 10 * lost);
+        flow.ledger.lost.insert(RECEIVE_BUFFER.to_owned(), 10 * lost);
     }
     row
 }

@@ -5,12 +5,14 @@
 
 pub mod bulk;
 pub mod links;
+pub mod one_way;
 pub mod small_writes;
 
 use std::collections::BTreeMap;
 
-use hairpin_model::answer::{Answer, Pair, RankedBy};
+use hairpin_model::answer::{Answer, Pair};
 use hairpin_model::case::{Case, EndKind, Placement, Waiting};
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::environment::{ClockFacts, Environment};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
@@ -103,6 +105,7 @@ pub fn survey(seed: u64) -> Run {
         ],
         pairs: pairs(&comparisons),
         best_remedy: None,
+        knees: Vec::new(),
     };
     Run {
         format: FORMAT,
@@ -204,13 +207,14 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         service_ns: None,
         lateness_ns: None,
         rate_per_s: Some(around(1e9 / (p50 * 1.06), 0.02)),
-        goodput_bytes_per_s: None,
         setup_ns: Some(around(21_000.0 + p50 * 2.3 * generator.near_one(0.2), 0.08)),
         first_message_ns: Some(around(p50 * 3.1 * generator.near_one(0.3) + 9000.0, 0.11)),
         ledger: Ledger { sent: samples, received: samples, ..Ledger::default() },
         curve,
         modes: Vec::new(),
         exchanges: None,
+        one_way: None,
+        over_time: None,
     };
     let spins = case.ends.waiting == Waiting::Spin;
     let end = |role: End, cpu_seconds: f64| EndSummary {
@@ -234,6 +238,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         state: None,
         other_states: Vec::new(),
         flows: vec![flow],
+        goodput_of_all_bytes_per_s: None,
         ends: [Some(client), server].into_iter().flatten().collect(),
         path: PathSummary { path: case.path.clone(), relay: None },
         valid: true,
@@ -377,8 +382,9 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
         role: Role::AgainstItself,
         baseline: tcp.id.clone(),
         candidate: replicate.id.clone(),
+        figure: ComparedBy::P50,
         ratio: Figure::new(0.998, 0.988, 1.008),
-        difference_ns: Figure::new(-26.0, -161.0, 107.0),
+        difference_ns: Some(Figure::new(-26.0, -161.0, 107.0)),
         verdict: Verdict::CannotTell,
         pointwise: Verdict::CannotTell,
         tails: Vec::new(),
@@ -401,8 +407,9 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
                 role: Role::Neighbours,
                 baseline: pair[0].id.clone(),
                 candidate: pair[1].id.clone(),
+                figure: ComparedBy::P50,
                 ratio: Figure::new(ratio, ratio - 0.025, ratio + 0.025),
-                difference_ns: around(p50(pair[1]) - p50(pair[0]), 0.3),
+                difference_ns: Some(around(p50(pair[1]) - p50(pair[0]), 0.3)),
                 verdict: if apart { Verdict::Slower } else { Verdict::CannotTell },
                 pointwise: Verdict::CannotTell,
                 tails: Vec::new(),
@@ -417,7 +424,7 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
 pub fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     let neighbours = comparisons.iter().filter(|comparison| comparison.role == Role::Neighbours);
     let pair = |comparison: &Comparison| Pair {
-        figure: RankedBy::P50,
+        figure: ComparedBy::P50,
         a: comparison.baseline.clone(),
         b: comparison.candidate.clone(),
         verdict: comparison.verdict,
@@ -472,6 +479,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                 check: "keep the CPUs awake".to_owned(),
                 verdict: "confirmed".to_owned(),
                 effect: Figure::new(-58_800.0, -61_000.0, -56_100.0),
+                unit: "ns".to_owned(),
             }),
             share: 0.84,
         },

@@ -2,6 +2,7 @@
 
 use hairpin_model::answer::{Answer, BestRemedy};
 use hairpin_model::case::Case;
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
@@ -211,8 +212,9 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
             role: Role::Neighbours,
             baseline: pair[0].id.clone(),
             candidate: pair[1].id.clone(),
+            figure: ComparedBy::P50,
             ratio: Figure::new(ratio, ratio - 0.02, ratio + 0.02),
-            difference_ns: around(p50(pair[1]) - p50(pair[0]), 0.3),
+            difference_ns: Some(around(p50(pair[1]) - p50(pair[0]), 0.3)),
             verdict: if apart { Verdict::Slower } else { Verdict::CannotTell },
             pointwise: Verdict::CannotTell,
             tails: Vec::new(),
@@ -245,6 +247,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             check: "set TCP_NODELAY".to_owned(),
             verdict: "confirmed".to_owned(),
             effect: Figure::new(-43_460_000.0, -43_510_000.0, -43_400_000.0),
+            unit: "ns".to_owned(),
         }),
         share: 0.987,
     }]

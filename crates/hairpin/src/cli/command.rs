@@ -173,7 +173,7 @@ fn compare() -> Command {
                 .value_name("FIGURE=+SHARE")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("Exit with 1 if a figure got worse by more than this, for instance p99=+5%; may be repeated"),
+                .help("Exit with 1 if a figure got worse by more than this, for instance p99=+5% or goodput=-5%; may be repeated"),
         )
         .arg(switch("allow-unlike", "Compare even if machine, settings, tool, plan or link differ"))
         .arg(switch("json", "Print the comparison as one JSON object"))

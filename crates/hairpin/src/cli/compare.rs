@@ -9,7 +9,6 @@ use hairpin_analysis::{Budget, RunComparison, choices_that_differ, compare_runs,
 use hairpin_engine::store::Memory;
 use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_model::finding::Finding;
-use hairpin_model::flow::Direction;
 use hairpin_model::names::distinct;
 use hairpin_model::printable;
 use hairpin_model::quantities::counted;
@@ -56,9 +55,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         summary: OWN_NAMESPACES.to_owned(),
     });
     let cautions = cautions.chain(own_namespaces).collect();
-    let mut rows = baselines.iter().chain(&candidates).flat_map(|run| &run.cases);
-    let is_one_way = rows.all(|row| Direction::ONE_WAY.contains(&row.case.flow().direction));
-    let report = ComparisonReport { cautions, is_one_way, ..report(names, &compared, unlike, budgets) };
+    let report = ComparisonReport { cautions, ..report(names, &compared, unlike, budgets) };
     if matches.get_flag("json") {
         output::json(&format!("{}\n", json::render_comparison(&report)));
     } else {
@@ -176,7 +173,7 @@ fn report(
 ) -> ComparisonReport {
     let mut rows = Vec::new();
     for case in &compared.cases {
-        for figure in case.figures.iter().filter(|figure| figure.figure.has_verdict()) {
+        for figure in case.figures.iter().filter(|figure| figure.has_verdict) {
             let ratio = figure.ratio();
             let (Some(one), Some(other), Some(ratio)) = (figure.baseline, figure.candidate, ratio) else {
                 continue;
@@ -184,7 +181,7 @@ fn report(
             rows.push(ComparisonRow {
                 case: case.label.clone(),
                 figure: figure.figure.to_string(),
-                unit: "ns".to_owned(),
+                unit: figure.figure.unit().to_owned(),
                 baseline: one,
                 candidate: other,
                 ratio,
@@ -205,7 +202,6 @@ fn report(
         differs: compared.differs.clone(),
         invalid: invalid(compared),
         rows,
-        is_one_way: false,
         unlike,
         cautions: Vec::new(),
         budgets,

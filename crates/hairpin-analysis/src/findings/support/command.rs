@@ -186,7 +186,7 @@ mod tests {
     fn a_stream_is_repeated_by_bulk() {
         let case = Case::of(Flow::stream("tcp", 65_536, hairpin_model::flow::Direction::Down));
         let told = "hairpin bulk --transport tcp --waiting block --placement same-cpu --direction down --write-size 65536 \
-                    --connections 1 --over 40s";
+                    --streams 1 --over 40s";
         assert_eq!(command(&[&case], "over", &["40s".to_owned()]), told);
     }
 

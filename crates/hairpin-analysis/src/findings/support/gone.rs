@@ -8,8 +8,7 @@ use super::{CANNOT_TELL, CONFIRMED, REFUTED};
 /// A change takes away what it is expected to where no more than this part of it is left.
 const GONE: f64 = 0.5;
 
-/// What became of a counter-experiment that is expected to take `expected_ns` away, of which it
-/// changed `effect` in ns
+/// What became of a counter-experiment that is expected to take `expected_ns` away, of which it changed `effect` in ns
 /// (below zero: shorter). Confirmed where that excludes zero and half of it or more is gone, refuted where the whole
 /// interval says that less is gone.
 pub(in crate::findings) fn gone(check: &str, expected_ns: f64, effect: Figure) -> Proved {
@@ -19,7 +18,7 @@ pub(in crate::findings) fn gone(check: &str, expected_ns: f64, effect: Figure) -
         (_, Some(high)) if high < 0.0 && effect.value <= gone_at => CONFIRMED,
         _ => CANNOT_TELL,
     };
-    Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect }
+    Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect, unit: "ns".to_owned() }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod alternative;
 mod command;
 mod gone;
+mod loss;
 mod stall;
 mod traced;
 
@@ -12,13 +13,15 @@ use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::quantities;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
+use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint, Verdict};
 
 pub(super) use self::alternative::{other_remedy, sibling_of, without_nagle, without_stage};
 pub(super) use self::command::{counter_experiment, for_longer, link_word, options, paired, sysctls};
 pub(super) use self::gone::gone;
+pub(super) use self::loss::{Lost, lost_to, slower};
 pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
+use crate::compare::{as_ratio, by_block, difference_by_block, over_points};
 use crate::counted;
 
 /// Looks for one cause in a run.
@@ -156,7 +159,9 @@ const FEWEST_BLOCKS: u64 = 3;
 /// The change from one case to another, where the run compares them: by an interval, or by a factor that needs none.
 pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
     run.comparisons.iter().find_map(|comparison| {
-        let &Comparison { ratio, difference_ns, .. } = comparison;
+        let ratio = comparison.ratio;
+        // What is saved is told as a time.
+        let difference_ns = comparison.difference_ns?;
         let verdict = verdict(comparison)?;
         if comparison.baseline == from.id && comparison.candidate == to.id {
             return Some(Change { ratio, difference_ns, verdict });
@@ -173,6 +178,31 @@ pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<
         };
         Some(Change { ratio, difference_ns, verdict })
     })
+}
+
+/// The time that 10^9 bytes take in a round of a load that goes one way as fast as it can, in ns; null of other loads. Its latency is
+/// that of the queue which it fills.
+pub(super) fn ns_per_gb(case: &CaseSummary, point: &RoundPoint) -> Option<f64> {
+    let load = &case.case.flow().load;
+    let goodput = point.goodput_bytes_per_s.filter(|goodput| *goodput > 0.0)?;
+    (load.is_one_way() && load.rate_per_s().is_none()).then(|| 1e18 / goodput)
+}
+
+/// What changes from one such case to another: in the time that 10^9 bytes take.
+pub(super) fn change_of_goodput(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
+    let by_block = |case: &CaseSummary, of: fn(f64) -> f64| {
+        by_block(case.round_points.iter().filter_map(|point| Some((point.block, of(ns_per_gb(case, point)?)))))
+    };
+    let over = over_points(from, run.plan.alpha);
+    let difference =
+        |of| Some(difference_by_block(&by_block(from, of), &by_block(to, of), over)?.0.figure(over.alpha));
+    let (logarithm, difference_ns) = (difference(f64::ln)?, difference(|ns| ns)?);
+    let verdict = match logarithm.excludes(0.0) {
+        false => Verdict::CannotTell,
+        true if logarithm.value < 0.0 => Verdict::Faster,
+        true => Verdict::Slower,
+    };
+    Some(Change { ratio: as_ratio(logarithm), difference_ns, verdict })
 }
 
 /// Of a comparison with an interval its own; else by the factor, and null where that is not clear.
@@ -202,7 +232,12 @@ pub(super) fn proved(check: &str, change: &Change) -> Proved {
         Verdict::Slower => REFUTED,
         Verdict::CannotTell | Verdict::Unlike => CANNOT_TELL,
     };
-    Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect: change.difference_ns }
+    Proved {
+        check: check.to_owned(),
+        verdict: verdict.to_owned(),
+        effect: change.difference_ns,
+        unit: "ns".to_owned(),
+    }
 }
 
 /// The check with the case on which it was made, where the finding's text is about another.

@@ -10,7 +10,7 @@ mod forward;
 pub mod guest;
 pub mod known;
 pub mod namespace;
-mod netlink;
+pub(crate) mod netlink;
 pub mod process;
 mod sweep;
 pub mod tcp;

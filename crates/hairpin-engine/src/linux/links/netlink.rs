@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
@@ -15,11 +15,15 @@ use netlink_packet_route::link::{
 use netlink_packet_route::route::{
     RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 /// The loopback interface is the first of every network namespace.
-pub(super) const LOOPBACK_INDEX: u32 = 1;
+pub(crate) const LOOPBACK_INDEX: u32 = 1;
+
+/// The most datagrams that the kernel answers a question with.
+const MOST_DATAGRAMS: usize = 10_000;
 
 /// A hardware address.
 pub(super) type Mac = [u8; 6];
@@ -40,14 +44,14 @@ pub(super) struct VethEnd<'a> {
 }
 
 /// A socket to the kernel.
-pub(super) struct Netlink {
+pub(crate) struct Netlink {
     socket: Socket,
     sequence: u32,
 }
 
 impl Netlink {
     /// Opens one in the calling thread's network namespace.
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let socket = Socket::new(NETLINK_ROUTE)?;
         socket.connect(&SocketAddr::new(0, 0))?;
         Ok(Self { socket, sequence: 0 })
@@ -139,15 +143,36 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_REPLACE)
     }
 
+    /// The packets that queue disciplines have dropped: of that interface, or of all. A discipline counts what those below it
+    /// drop, so the root of each interface counts.
+    pub(crate) fn qdisc_drops(&mut self, interface: Option<u32>) -> io::Result<u64> {
+        self.send(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()), NLM_F_DUMP)?;
+        let mut drops = 0;
+        // The kernel ends a dump after as many datagrams as there are interfaces at the most.
+        for _ in 0..MOST_DATAGRAMS {
+            let (datagram, _) = self.socket.recv_from_full()?;
+            let mut rest = datagram.as_slice();
+            while !rest.is_empty() {
+                let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
+                match &message.payload {
+                    NetlinkPayload::Done(_) => return Ok(drops),
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewQueueDiscipline(qdisc))
+                        if is_root_of(qdisc, interface) =>
+                    {
+                        drops += dropped(qdisc);
+                    }
+                    _ => {}
+                }
+                let length = usize::try_from(message.header.length).unwrap_or(usize::MAX);
+                rest = rest.get(length.next_multiple_of(4).max(4)..).unwrap_or_default();
+            }
+        }
+        Err(io::Error::other("the kernel's list of queue disciplines does not end"))
+    }
+
     fn ask(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.sequence += 1;
-        let mut message = NetlinkMessage::from(request);
-        message.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        message.header.sequence_number = self.sequence;
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
+        self.send(request, NLM_F_ACK | flags)?;
         let (answer, _) = self.socket.recv_from_full()?;
         let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer).map_err(io::Error::other)?;
         match answer.payload {
@@ -156,6 +181,35 @@ impl Netlink {
             other => Err(io::Error::other(format!("the kernel answered {other:?}"))),
         }
     }
+
+    fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence += 1;
+        let mut message = NetlinkMessage::from(request);
+        message.header.flags = NLM_F_REQUEST | flags;
+        message.header.sequence_number = self.sequence;
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map(|_| ())
+    }
+}
+
+fn is_root_of(qdisc: &TcMessage, interface: Option<u32>) -> bool {
+    let index = u32::try_from(qdisc.header.index).ok();
+    qdisc.header.parent == TcHandle::ROOT && interface.is_none_or(|interface| index == Some(interface))
+}
+
+/// The drops of a queue discipline (`TCA_STATS2`, `TCA_STATS_QUEUE`).
+fn dropped(qdisc: &TcMessage) -> u64 {
+    let stats = qdisc.attributes.iter().filter_map(|attribute| match attribute {
+        TcAttribute::Stats2(stats) => Some(stats),
+        _ => None,
+    });
+    let drops = stats.flatten().find_map(|stats| match stats {
+        TcStats2::Queue(queue) => Some(u64::from(queue.drops)),
+        _ => None,
+    });
+    drops.unwrap_or(0)
 }
 
 fn end(end: VethEnd<'_>) -> LinkMessage {

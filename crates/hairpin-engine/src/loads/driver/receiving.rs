@@ -52,8 +52,8 @@ struct Lane {
     next_stamp: u64,
     /// What of it has come.
     stamp: [u8; STAMP_BYTES],
-    /// Where messages are numbered.
-    window: Option<Window>,
+    /// Where messages are numbered: of the warm-up, and of what is measured.
+    windows: Option<[Window; 2]>,
     is_open: bool,
 }
 
@@ -98,7 +98,7 @@ impl<C: Clock> Receiving<'_, C> {
             bytes: 0,
             next_stamp: 0,
             stamp: [0; STAMP_BYTES],
-            window: self.boundaries.then(Window::default),
+            windows: self.boundaries.then(Default::default),
             is_open: true,
         };
         // One byte more, so that a message that is too long shows.
@@ -275,21 +275,22 @@ impl<C: Clock> Run<'_, C> {
             return self.end.count(wire, true, Counts { unreadable: 1, ..Counts::default() });
         };
         let one = Counts { messages_received: 1, bytes_received: message.len() as u64, ..Counts::default() };
-        if phase == Phase::WarmUp {
-            return self.end.count(wire, false, one);
+        let is_measured = phase == Phase::Measured;
+        if is_measured {
+            self.begin(marks);
         }
-        self.begin(marks);
-        let arrival = self.lanes[wire].window.as_mut().map_or(Arrival::InOrder, |window| window.note(sequence));
+        let windows = self.lanes[wire].windows.as_mut();
+        let arrival = windows.map_or(Arrival::InOrder, |windows| windows[phase as usize].note(sequence));
         let counts = match arrival {
             Arrival::InOrder => one,
             Arrival::Reordered => Counts { reordered: 1, ..one },
             Arrival::Duplicate => Counts { duplicated: 1, ..Counts::default() },
             Arrival::TooOld => Counts { too_old: 1, ..Counts::default() },
         };
-        if counts.messages_received > 0 && due_ns > 0 && sequence % self.stamp_every == 0 {
+        if is_measured && counts.messages_received > 0 && due_ns > 0 && sequence % self.stamp_every == 0 {
             self.end.times.note(sequence, due_ns, self.end.now_ns);
         }
-        self.end.count(wire, true, counts);
+        self.end.count(wire, is_measured, counts);
     }
 
     fn begin(&mut self, marks: &mut dyn Marks) {

@@ -5,10 +5,11 @@
 //! down. A packet is lost when neither it nor its copy arrives whole. Where the far end answers a message twice,
 //! because a copy reached it too, both answers must be lost.
 //!
-//! The messages of a one-way load have no answers: one is lost when one of its packets is. Their number has the phase of the load
-//! in its lowest bit.
+//! The messages of a one-way load have no answers: one is lost when one of its packets is. So nothing is remembered of them but
+//! those that came in parts and were lost, which count once. Their number has the phase of the load in its lowest bit, and several
+//! connections count for themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use hairpin_link::{Direction, stages};
 use hairpin_transports::is_hello;
@@ -33,13 +34,20 @@ const FRAGMENTED: usize = 64;
 
 /// What a packet is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    message: usize,
-    of: Of,
+pub(super) enum Part {
+    /// Of a message with an answer, or of that.
+    Answered(usize, Of),
+    /// Of a message without one.
+    OneWay {
+        /// Its number, the phase included.
+        number: u64,
+        /// The ports of its connection, where it has further parts; they tell connections apart.
+        of_several: Option<u32>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
+pub(super) enum Of {
     Message,
     Answer,
     /// The answer to the copy.
@@ -58,14 +66,18 @@ pub(super) struct Messages {
     numbered: Numbered,
     /// The highest number seen on its way up.
     newest: Option<u64>,
-    /// A byte for each message.
+    /// A byte for each message that has an answer.
     states: Vec<u8>,
     causes: Vec<&'static str>,
     fragmented: [Fragmented; 2],
+    /// The messages of a one-way load.
+    one_way: Lost,
+    /// Those of them that were lost and came in parts, by their ports and numbers.
+    lost_in_parts: HashSet<(u32, u64)>,
 }
 
 /// The messages that the link kept from being answered or, of a one-way load, from arriving.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     /// By cause.
     pub(super) measured: BTreeMap<String, u64>,
@@ -101,7 +113,16 @@ impl Messages {
         let causes: Vec<_> = stages::ALL.iter().map(|stage| stage.name).chain(own).collect();
         assert!(causes.len() <= usize::from(CAUSE), "every cause has its number");
         let fragmented = || Fragmented { latest: [None; FRAGMENTED], next: 0 };
-        Self { numbered, newest: None, states: vec![0; FOLLOWED], causes, fragmented: [fragmented(), fragmented()] }
+        let followed = if numbered.one_way.is_some() { 0 } else { FOLLOWED };
+        Self {
+            numbered,
+            newest: None,
+            states: vec![0; followed],
+            causes,
+            fragmented: [fragmented(), fragmented()],
+            one_way: Lost::default(),
+            lost_in_parts: HashSet::new(),
+        }
     }
 
     /// A packet has come: says what it is a part of, if it is part of a message or an answer.
@@ -110,18 +131,23 @@ impl Messages {
         if let Some(later) = packet.fragment.filter(|fragment| !fragment.is_first) {
             return fragmented.part(later);
         }
-        let payload = frame.get(packet.payload.clone()?)?;
+        let range = packet.payload.clone()?;
+        let payload = frame.get(range.clone())?;
         if is_hello(payload) || self.numbered.one_way.is_some_and(|way| way != direction) {
             return None;
         }
-        let has_answers = self.numbered.one_way.is_none();
-        let message = match direction {
-            Direction::Down if has_answers => self.answered(payload)?,
-            Direction::Up | Direction::Down => self.message(payload)?,
+        let part = if self.numbered.one_way.is_some() {
+            let (number, _) = number(payload, self.numbered.message_bytes)?;
+            let of_several = packet.fragment.and_then(|_| ports(frame, range.start));
+            Part::OneWay { number, of_several }
+        } else {
+            let message = match direction {
+                Direction::Down => self.answered(payload)?,
+                Direction::Up => self.message(payload)?,
+            };
+            let message = usize::try_from(message).ok().filter(|message| *message < FOLLOWED)?;
+            Part::Answered(message, self.begin(direction, message))
         };
-        let message = usize::try_from(message).ok().filter(|message| *message < FOLLOWED)?;
-        let of = if has_answers { self.begin(direction, message) } else { Of::Message };
-        let part = Part { message, of };
         if let Some(first) = packet.fragment {
             self.fragmented[direction as usize].remember(first, part);
         }
@@ -131,33 +157,54 @@ impl Messages {
     /// The part's packet is lost. A message that did not arrive whole has no answer, whatever comes back: damaged parts
     /// may get past the checksum.
     pub(super) fn lost(&mut self, part: Part, cause: &str) {
+        let (message, of) = match part {
+            Part::Answered(message, of) => (message, of),
+            Part::OneWay { number, of_several } => return self.lost_one_way(number, of_several, cause),
+        };
         let place = self.causes.iter().position(|known| *known == cause).map_or(0, |place| place + 1);
-        let state = &mut self.states[part.message];
+        let state = &mut self.states[message];
         *state = *state & !CAUSE | u8::try_from(place).unwrap_or(0);
         for ((answer, begun), lost) in ANSWERS.into_iter().zip(BEGUN).zip(LOST) {
-            if part.of == answer {
+            if of == answer {
                 *state |= lost;
-            } else if part.of == Of::Message {
+            } else if of == Of::Message {
                 *state |= begun | lost;
             }
         }
     }
 
+    fn lost_one_way(&mut self, number: u64, of_several: Option<u32>, cause: &str) {
+        if let Some(ports) = of_several {
+            // Beyond what is followed each part counts, which shows as messages that are too many.
+            let is_new = self.lost_in_parts.len() >= FOLLOWED || self.lost_in_parts.insert((ports, number));
+            if !is_new {
+                return;
+            }
+        }
+        if number.is_multiple_of(2) {
+            self.one_way.in_warm_up += 1;
+        } else if let Some(count) = self.one_way.measured.get_mut(cause) {
+            *count += 1;
+        } else {
+            self.one_way.measured.insert(cause.to_owned(), 1);
+        }
+    }
+
     /// The messages that the link kept from being answered, by cause; those of a one-way load's warm-up are counted apart.
     pub(super) fn lost_by_cause(&self) -> Lost {
+        if self.numbered.one_way.is_some() {
+            let named = self.one_way.measured.iter().map(|(cause, count)| (format!("link-{cause}"), *count));
+            return Lost { measured: named.collect(), ..self.one_way };
+        }
         let seen = self.newest.map_or(0, |newest| usize::try_from(newest + 1).unwrap_or(FOLLOWED).min(FOLLOWED));
-        let (mut measured, mut in_warm_up) = (BTreeMap::new(), 0);
-        for (number, state) in self.states[..seen].iter().enumerate() {
+        let mut measured = BTreeMap::new();
+        for state in &self.states[..seen] {
             let is_lost = |answer: usize| state & BEGUN[answer] == 0 || state & LOST[answer] != 0;
             let cause = usize::from(state & CAUSE).checked_sub(1).and_then(|place| self.causes.get(place));
             let Some(cause) = cause.filter(|_| is_lost(0) && is_lost(1)) else { continue };
-            if self.numbered.one_way.is_some() && number % 2 == 0 {
-                in_warm_up += 1;
-            } else {
-                *measured.entry(format!("link-{cause}")).or_default() += 1;
-            }
+            *measured.entry(format!("link-{cause}")).or_default() += 1;
         }
-        Lost { measured, in_warm_up }
+        Lost { measured, in_warm_up: 0 }
     }
 
     /// The number of a message on its way up: of all that are cut to those bytes, the one nearest to the newest.
@@ -209,4 +256,10 @@ fn number(payload: &[u8], bytes: usize) -> Option<(u64, Option<u64>)> {
     let mut low = [0; 8];
     low[..bytes].copy_from_slice(payload.get(..bytes)?);
     Some((u64::from_le_bytes(low), (bytes < 8).then(|| 1 << (8 * bytes))))
+}
+
+/// The ports of the UDP datagram (RFC 768) whose payload begins there.
+fn ports(frame: &[u8], payload: usize) -> Option<u32> {
+    let bytes = frame.get(payload.checked_sub(8)?..)?.first_chunk()?;
+    Some(u32::from_be_bytes(*bytes))
 }

@@ -232,3 +232,48 @@ fn numbers_beyond_what_is_followed_are_nobodys_message() {
     let packets = [u64::MAX, 1 << 24, (1 << 24) - 1, 5].map(|number| coming(0, Up, frame(number)));
     assert_eq!(lost("loss=100%", WIDE, packets.to_vec()), causes([("link-loss", 2)]));
 }
+
+/// A message of a one-way load on its way up: its number, the phase included.
+fn one_way(at_ns: u64, number: u64) -> Coming {
+    coming(at_ns, Up, udp(&number.to_le_bytes()))
+}
+
+#[test]
+fn messages_without_answers_are_lost_by_phase_and_cause() {
+    let numbered = Numbered { one_way: Some(Up), ..WIDE };
+    // Five of the warm-up, then five measured.
+    let numbers = (0..5).map(|one| one << 1).chain((0..5).map(|one| one << 1 | 1));
+    let packets: Vec<_> = (0..).zip(numbers).map(|(at, number)| one_way(at * MS, number)).collect();
+    let left = carried("up.drop=1,6,7 up.duplicate=100%", Some(numbered), Fixture::new(packets.clone(), END)).1;
+    assert_eq!((left.lost_messages.measured, left.lost_messages.in_warm_up), (causes([("link-loss", 2)]), 1));
+    // What goes the other way is none of the load.
+    let back: Vec<_> = packets.into_iter().map(|one| Coming { direction: Down, ..one }).collect();
+    let left = carried("loss=100%", Some(numbered), Fixture::new(back, END)).1;
+    assert_eq!((left.lost_messages.measured, left.lost_messages.in_warm_up), (causes([]), 0));
+}
+
+#[test]
+fn messages_without_answers_are_counted_however_high_their_number() {
+    let numbered = Numbered { one_way: Some(Up), ..WIDE };
+    let packets = [u64::MAX, 1 << 40 | 1, 1].map(|number| one_way(0, number)).to_vec();
+    assert_eq!(lost("loss=100%", numbered, packets), causes([("link-loss", 3)]));
+}
+
+#[test]
+fn a_message_without_an_answer_in_parts_is_lost_once_and_so_is_that_of_another_connection() {
+    let numbered = Numbered { one_way: Some(Up), ..WIDE };
+    let parts = |identification: u16, port: u8| {
+        let mut payload = vec![3; 3_000];
+        payload[..8].copy_from_slice(&1_u64.to_le_bytes());
+        udp_in_parts(identification, &payload, 1_480).into_iter().map(move |mut part| {
+            // The lower byte of the source port, which only the first part has.
+            if part[14 + 6] & 0x1f == 0 && part[14 + 7] == 0 {
+                part[14 + 20 + 1] = port;
+            }
+            coming(0, Up, part)
+        })
+    };
+    assert_eq!(lost("loss=100%", numbered, parts(1, 7).collect()), causes([("link-loss", 1)]));
+    let both = parts(1, 7).chain(parts(2, 8)).collect();
+    assert_eq!(lost("loss=100%", numbered, both), causes([("link-loss", 2)]));
+}

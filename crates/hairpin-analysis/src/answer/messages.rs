@@ -1,0 +1,91 @@
+//! The answer to messages as fast as they go: the highest rate, what batches gain, the latency at that rate, what was lost.
+
+use hairpin_model::answer::{Answer, Pair};
+use hairpin_model::compared_by::ComparedBy;
+use hairpin_model::figure::Figure;
+use hairpin_model::flow::Load;
+use hairpin_model::ladder::{Kind, row_name};
+use hairpin_model::quantities::{message_rate, message_rate_bounds};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::one_way::{Gain, best, by_path, gain, loss, single, spoken, with_interval};
+use super::words;
+
+/// The answer; null where no such case speaks.
+pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
+    if let [row] = run.cases.as_slice() {
+        return (Kind::of(&row.case) == Kind::Messages && rate(row).is_some()).then(|| of_one(row));
+    }
+    let paths = by_path(&spoken(run, Kind::Messages));
+    let mut headlines = Vec::new();
+    let mut details = Vec::new();
+    for rows in &paths {
+        let mut rows: Vec<&CaseSummary> = rows.iter().copied().filter(|row| rate(row).is_some()).collect();
+        rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
+        let told = |row: &CaseSummary| (rate(row), in_words(row));
+        headlines.extend(best("Highest message rate", &rows, (pairs, run.plan.alpha), paths.len() > 1, told));
+        if let Some(first) = rows.first() {
+            details.extend(batches(run, first, &rows));
+            details.extend(latency(first, &rows));
+        }
+        details.extend(rows.iter().filter_map(|row| loss(row)));
+    }
+    let mut headlines = headlines.into_iter();
+    let headline = headlines.next()?;
+    Some(Answer { headline, sentences: headlines.chain(details).collect(), ..Answer::default() })
+}
+
+fn of_one(row: &CaseSummary) -> Answer {
+    let p50 = row.p50_ns().map(|_| format!(", one-way latency at p50 {}", words::p50(row))).unwrap_or_default();
+    let headline = single(row, &format!("{}{p50}", in_words(row)));
+    Answer { headline, sentences: loss(row).into_iter().collect(), ..Answer::default() }
+}
+
+fn rate(row: &CaseSummary) -> Option<Figure> {
+    row.compared(ComparedBy::Rate)
+}
+
+fn value(row: &CaseSummary) -> f64 {
+    rate(row).map_or(f64::NEG_INFINITY, |rate| rate.value)
+}
+
+fn in_words(row: &CaseSummary) -> String {
+    with_interval(rate(row), message_rate, message_rate_bounds)
+}
+
+/// The case with that batch and all else as `row` has it.
+fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
+    let other = row.case.clone().with(|case| {
+        if let Load::Messages { batch, .. } = &mut case.flow_mut().load {
+            *batch = messages;
+        }
+    });
+    rows.iter().copied().find(|row| row.case == other)
+}
+
+/// What the largest batch gains against one message a call, of the case with the highest rate.
+fn batches(run: &Run, first: &CaseSummary, rows: &[&CaseSummary]) -> Option<String> {
+    let batch = |row: &CaseSummary| row.case.flow().load.batch();
+    let largest =
+        rows.iter().filter(|row| with_batch(row, batch(first), rows).is_some_and(|same| same.id == first.id));
+    let largest = largest.max_by_key(|row| batch(row))?;
+    let one = with_batch(largest, 1, rows)?;
+    let (transport, messages) = (&first.case.flow().transport, batch(largest));
+    Some(match gain(run, one, largest)? {
+        Gain::Times(times) => {
+            format!("With {messages} messages a call {transport} moves {times} as many as with one message a call.")
+        }
+        Gain::NoDifference => {
+            format!("No difference found between {messages} messages a call and one over {transport}.")
+        }
+    })
+}
+
+/// The latency that the highest rate costs, beside that of one message a call.
+fn latency(first: &CaseSummary, rows: &[&CaseSummary]) -> Option<String> {
+    first.p50_ns()?;
+    let one = with_batch(first, 1, rows).filter(|one| one.id != first.id && one.p50_ns().is_some());
+    let beside = one.map(|one| format!(", and {} with one message a call", words::p50(one))).unwrap_or_default();
+    Some(format!("One-way latency at p50: {} of {}{beside}.", words::p50(first), row_name(first)))
+}

@@ -1,0 +1,129 @@
+//! What the answers to one-way loads share: the best of some cases, and what was lost.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder::Kind;
+use hairpin_model::ledger::in_words;
+use hairpin_model::names::{grouped, joined};
+use hairpin_model::quantities::{self, counted, factor, number_bounds, share};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
+use hairpin_model::{answer::Pair, path};
+
+use super::ranking::as_fast;
+use super::words;
+
+/// So many cases are named between which no difference was found.
+const MOST_NAMED: usize = 3;
+
+/// The cases of that kind that the answer may speak of: valid, nothing injected, no second of a pair.
+pub(super) fn spoken(run: &Run, kind: Kind) -> Vec<&CaseSummary> {
+    let speaks = |row: &&CaseSummary| {
+        let case = &row.case;
+        Kind::of(case) == kind && row.valid && case.replicate == 0 && case.injected_fault.is_none()
+    };
+    run.cases.iter().filter(speaks).collect()
+}
+
+/// The cases over each path, in the order of the plan.
+pub(super) fn by_path<'r>(rows: &[&'r CaseSummary]) -> Vec<Vec<&'r CaseSummary>> {
+    grouped(rows.iter().map(|row| (&row.case.path.link, *row))).into_iter().map(|(_, rows)| rows).collect()
+}
+
+/// `Highest goodput over home-uplink: tcp (blocking, same CPU) at ...`: the best of `rows`, which is the first of `ranked`. A winner
+/// is named only where a difference was found from every other.
+pub(super) fn best(
+    what: &str,
+    ranked: &[&CaseSummary],
+    (pairs, alpha): (&[Pair], f64),
+    says_the_path: bool,
+    figure: impl Fn(&CaseSummary) -> (Option<Figure>, String),
+) -> Option<String> {
+    let first = *ranked.first()?;
+    let told = |row: &CaseSummary| format!("{} at {}", words::name(row), figure(row).1);
+    let over = path::over(&first.case).filter(|_| says_the_path || first.case.is_emulated());
+    let over = over.map(|over| format!(" {over}")).unwrap_or_default();
+    if figure(first).0.and_then(Figure::interval).is_none() && ranked.len() > 1 {
+        return Some(format!("{what}{over}: {}. It has no interval, so no winner is named.", told(first)));
+    }
+    let ties = as_fast(first, ranked, pairs, alpha);
+    let named: Vec<String> = std::iter::once(first).chain(ties).map(told).collect();
+    let more = named.len().saturating_sub(MOST_NAMED);
+    Some(if named.len() == 1 {
+        format!("{what}{over}: {}.", named[0])
+    } else {
+        let shown = named.into_iter().take(MOST_NAMED).chain((more > 0).then(|| format!("{more} more")));
+        format!("{what}{over}, no difference found: {}.", joined(&shown.collect::<Vec<_>>()))
+    })
+}
+
+/// The figure in words, with its interval in the same words.
+pub(super) fn with_interval(
+    figure: Option<Figure>,
+    value: fn(f64) -> String,
+    bounds: fn(f64, f64) -> String,
+) -> String {
+    let Some(figure) = figure else { return quantities::DASH.to_owned() };
+    match figure.interval() {
+        Some((low, high)) => format!("{} (95 % interval {})", value(figure.value), bounds(low, high)),
+        None => value(figure.value),
+    }
+}
+
+/// The comparison of two cases that differ in one thing, where a difference was found: how many times the figure of `baseline` that
+/// of `candidate` is.
+pub(super) fn gain(run: &Run, baseline: &CaseSummary, candidate: &CaseSummary) -> Option<Gain> {
+    let is_pair = |one: &&Comparison| {
+        one.role == Role::CounterExperiment && one.baseline == baseline.id && one.candidate == candidate.id
+    };
+    let found = run.comparisons.iter().find(is_pair)?;
+    Some(match found.verdict {
+        Verdict::Faster | Verdict::Slower => Gain::Times(in_times(found.ratio)),
+        Verdict::CannotTell | Verdict::Unlike => Gain::NoDifference,
+    })
+}
+
+/// What a comparison found.
+pub(super) enum Gain {
+    /// `8.20x (95 % interval 8.01-8.40)`.
+    Times(String),
+    /// No difference.
+    NoDifference,
+}
+
+fn in_times(ratio: Figure) -> String {
+    let interval = ratio.interval().map_or_else(String::new, |(low, high)| {
+        format!(" (95 % interval {})", number_bounds(ratio.value, low, high))
+    });
+    format!("{}{interval}", factor(ratio.value))
+}
+
+/// What of a case was lost, by cause.
+pub(super) fn loss(row: &CaseSummary) -> Option<String> {
+    let ledger = &row.flow().ledger;
+    let of_sent = share(ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64);
+    let causes = causes(row)?;
+    Some(format!("{}: {of_sent} of {} lost: {causes}.", words::name(row), counted(ledger.sent, "message")))
+}
+
+/// `1200 (receive buffer full) and 3 (unexplained)`; null where nothing was lost.
+pub(super) fn causes(row: &CaseSummary) -> Option<String> {
+    let ledger = &row.flow().ledger;
+    if ledger.sent <= ledger.received {
+        return None;
+    }
+    let lost = ledger.lost.iter().filter(|(_, lost)| **lost > 0);
+    let lost = lost.map(|(cause, lost)| format!("{} ({})", quantities::count(*lost), in_words(cause)));
+    let late = (ledger.late > 0).then(|| format!("{} (late)", quantities::count(ledger.late)));
+    let unexplained = (ledger.unexplained != 0).then(|| format!("{} (unexplained)", ledger.unexplained));
+    Some(joined(&lost.chain(late).chain(unexplained).collect::<Vec<_>>()))
+}
+
+/// What is said after the figures of a case that must not be used.
+pub(super) fn if_invalid(row: &CaseSummary) -> &'static str {
+    if row.valid { "" } else { " Do not use these figures: see below." }
+}
+
+/// The figures of one case alone.
+pub(super) fn single(row: &CaseSummary, figures: &str) -> String {
+    format!("{}: {figures}, {}.{}", row.label, counted(row.rounds, "round"), if_invalid(row))
+}

@@ -1,0 +1,226 @@
+//! `link-drops`: the link between the ends dropped messages, and one of its stages most of them.
+//!
+//! Why: a loss in the queue is the sender's own, which sent faster than the bottleneck; a random loss is the path's, and no lower
+//! rate helps. The two look alike at the receiver. Evidence: the messages that the relay counted as lost, and what each stage
+//! dropped in the direction of the load. The counter-experiment offers 95 % of the rate that arrived where the queue dropped most,
+//! which is the rate of the link then, and else leaves the stage out. Advice by stage. Where the queue is the cause of most, this
+//! tells of the saturated link and `link-saturated` says nothing.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::flow;
+use hairpin_model::ledger::LINK;
+use hairpin_model::quantities;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::support::{Detector, Hits, Lost, blank, evidence, link_word, lost_to, rounds_of, slower, without_stage};
+
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
+
+const CARD: FindingCard = FindingCard {
+    code: "link-drops",
+    about: About::Cause,
+    what: "the link between the ends dropped messages",
+    why: "a full queue drops what the sender sends too fast, and a lossy path drops at every rate",
+};
+
+const CAUSES: &[&str] = &[LINK];
+/// The stages that have a remedy of their own.
+const QUEUE: &str = "queue";
+const CORRUPT: &str = "corrupt";
+
+/// What dropped most of the packets that went the way of the load.
+struct Stage {
+    name: String,
+    packets: u64,
+    entered: u64,
+}
+
+struct Dropped {
+    lost: Lost,
+    stage: Option<Stage>,
+}
+
+/// Whether the queue of the link dropped most of what the link dropped of a case without answers.
+pub(super) fn by_queue(run: &Run, case: &CaseSummary) -> bool {
+    dropped(run, case).is_some_and(|dropped| dropped.stage.is_some_and(|stage| stage.name == QUEUE))
+}
+
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| {
+        let dropped = dropped(run, case)?;
+        Some((dropped.lost.share(), dropped))
+    });
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (Dropped { lost, stage }, case) = (&first.with, first.case);
+    let (experiment, check) = experiment(run, case, stage.as_ref()).unzip();
+    let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
+    let mut all_evidence = lost.evidence("messages that the link lost", case);
+    let told = stage.as_ref().map(|stage| {
+        let what = format!("packets dropped by the stage {}, {}", stage.name, case.label);
+        all_evidence.push(evidence(what, Figure::bare(stage.packets as f64), "count"));
+        format!(
+            ", most of them in its stage {} ({} of {} packets)",
+            stage.name,
+            quantities::count(stage.packets),
+            quantities::count(stage.entered)
+        )
+    });
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{}: the link {} lost {} of {} messages ({}){}.{}",
+            case.label,
+            link_word(&case.case),
+            quantities::count(lost.count),
+            quantities::count(lost.sent),
+            quantities::share(first.share),
+            told.as_deref().unwrap_or(""),
+            hits.others()
+        ),
+        evidence: all_evidence,
+        advice: advice(stage.as_ref().map(|stage| stage.name.as_str())),
+        proved: pair.zip(check).and_then(|(pair, check)| lost.gone(run, case, &pair[1], &check)),
+        counter_experiment: experiment,
+        share: first.share,
+        ..blank(&CARD, Severity::Warning)
+    }]
+}
+
+fn advice(stage: Option<&str>) -> String {
+    match stage {
+        Some(QUEUE) => {
+            "Send below the rate of the link (hairpin offered-load --rate), and spread what is sent: UDP does not slow down, so \
+             the program must limit itself. A longer queue only delays the loss."
+        }
+        Some(CORRUPT) => {
+            "The path damages packets and the receiver's kernel drops them for their checksum: look for a bad cable or a bad \
+             radio link. Send what matters again, or add redundancy."
+        }
+        _ => {
+            "The path loses these at every rate. Send what matters again (TCP, QUIC), add redundancy (FEC), or let losses be \
+             where only the newest value counts."
+        }
+    }
+    .to_owned()
+}
+
+/// The counter-experiment, and what it does in a word or two.
+fn experiment(run: &Run, case: &CaseSummary, stage: Option<&Stage>) -> Option<(CounterExperiment, String)> {
+    let stage = stage?;
+    if stage.name == QUEUE {
+        let words = "offer 95 % of the rate that arrived; if as much is lost, the rate is not the cause";
+        return Some((slower(case, 0.95, words)?, "offer 95 % of the rate that arrived".to_owned()));
+    }
+    let words = format!("remove the stage {} from the link; if as much is lost, it is not the cause", stage.name);
+    let check = format!("remove the stage {}", stage.name);
+    let other = without_stage(run, case, &stage.name, &words, &check)?;
+    Some((other.experiment, check))
+}
+
+fn dropped(run: &Run, case: &CaseSummary) -> Option<Dropped> {
+    let lost = lost_to(case, CAUSES)?;
+    case.path.relay.as_ref()?;
+    Some(Dropped { stage: strongest_stage(run, case), lost })
+}
+
+/// Of the stages in the direction of the load the one that dropped most; a damaged packet is dropped behind the link.
+fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
+    let mut stages: Vec<Stage> = Vec::new();
+    for (_, measured) in rounds_of(run, &case.id) {
+        let Some(link) = &measured.link else { continue };
+        let way = if case.case.flow().direction == flow::Direction::Down { &link.down } else { &link.up };
+        for stage in &way.stages {
+            let dropped: u64 = stage.packets.dropped.values().sum();
+            let packets = dropped + if stage.stage == CORRUPT { stage.packets.corrupted } else { 0 };
+            match stages.iter_mut().find(|one| one.name == stage.stage) {
+                Some(one) => {
+                    (one.packets, one.entered) = (one.packets + packets, one.entered + stage.packets.entered)
+                }
+                None => stages.push(Stage { name: stage.stage.clone(), packets, entered: stage.packets.entered }),
+            }
+        }
+    }
+    stages.into_iter().filter(|stage| stage.packets > 0).max_by_key(|stage| stage.packets)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+    use hairpin_model::flow::Load;
+    use hairpin_model::link::{LinkRecord, PacketCounts, StageRecord};
+    use hairpin_model::round::Measured;
+
+    use super::*;
+    use crate::fixture::links::{link, over};
+    use crate::fixture::one_way_losses::{counts, interleaved, messages};
+
+    /// A link whose stages dropped so many packets upwards, and damaged others.
+    fn dropping(stages: &[(&str, u64, u64)]) -> LinkRecord {
+        let mut link = link();
+        for (stage, count, corrupted) in stages {
+            let dropped =
+                if *count > 0 { [("some".to_owned(), *count)].into() } else { std::collections::BTreeMap::new() };
+            link.up.stages.push(StageRecord {
+                stage: (*stage).to_owned(),
+                packets: PacketCounts { entered: 1000, dropped, corrupted: *corrupted, ..PacketCounts::default() },
+                line_without: Some("delay=10ms".to_owned()),
+                ..StageRecord::default()
+            });
+        }
+        link
+    }
+
+    fn case() -> Case {
+        over("rate=1mbit loss=1% delay=10ms", messages("udp"))
+    }
+
+    fn found_among(code: &str, stages: &[(&str, u64, u64)], lost: &[(&str, u64)]) -> Vec<Finding> {
+        let change = |measured: &mut Measured| {
+            counts(lost, 0.0)(measured);
+            measured.link = Some(dropping(stages));
+        };
+        interleaved(&[(&case(), &change)]).findings(code)
+    }
+
+    fn found(stages: &[(&str, u64, u64)], lost: &[(&str, u64)]) -> Vec<Finding> {
+        found_among(CARD.code, stages, lost)
+    }
+
+    #[test]
+    fn the_stage_that_dropped_most_is_named_and_left_out_in_the_check() {
+        let found = found(&[("queue", 30, 0), ("loss", 170, 0)], &[(LINK, 200)]);
+        assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Warning, 0.2));
+        let summary = &found[0].summary;
+        assert!(summary.contains("lost 1 600 of 8 000 messages (20 %)"), "{summary}");
+        assert!(summary.contains("most of them in its stage loss (1 360 of 8 000 packets)"), "{summary}");
+        let experiment = found[0].counter_experiment.as_ref().unwrap();
+        assert!(experiment.command.contains(" --link delay=10ms"), "{}", experiment.command);
+        assert_eq!(experiment.pair.as_ref().unwrap()[1].path.link, "delay=10ms");
+    }
+
+    #[test]
+    fn a_full_queue_is_checked_by_a_lower_rate_and_told_once() {
+        let of = |code| found_among(code, &[("queue", 400, 0), ("loss", 9, 0)], &[(LINK, 409)]);
+        let found = of(CARD.code);
+        assert!(found[0].summary.contains("in its stage queue"), "{}", found[0].summary);
+        assert!(found[0].advice.contains("below the rate of the link"), "{}", found[0].advice);
+        let pair = found[0].counter_experiment.as_ref().unwrap().pair.as_ref().unwrap();
+        // 95 % of the 591 that arrived.
+        assert!(matches!(pair[1].flow().load, Load::Offered { offered_per_s: 561.0, .. }), "{:?}", pair[1]);
+        assert_eq!(of("link-saturated"), []);
+    }
+
+    #[test]
+    fn what_was_damaged_counts_for_the_stage_that_did() {
+        let found = found(&[("loss", 20, 0), ("corrupt", 0, 80)], &[(LINK, 100)]);
+        assert!(found[0].summary.contains("in its stage corrupt (640 of 8 000 packets)"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn a_link_that_lost_no_message_is_none() {
+        assert_eq!(found(&[("loss", 2, 0)], &[]), [], "two hellos");
+        assert_eq!(found(&[("loss", 2, 0)], &[("receive_buffer", 400)]), []);
+    }
+}

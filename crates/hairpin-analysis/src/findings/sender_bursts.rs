@@ -1,0 +1,195 @@
+//! `sender-bursts`: the sender's messages came in bursts that overran a buffer or a queue.
+//!
+//! Why: the same rate in even distances may lose nothing. Bursts are asked for (`--arrivals burst=N`), or the sender makes them
+//! where it does not keep its times: a generator that sleeps too long catches up by sending at once what is due, and a tool that
+//! does so reports its own bursts as losses of the path. Evidence: the share of the distances between messages that were less
+//! than half of what they were to be, which every open loop measures; and messages lost where bursts are lost: in the receive
+//! buffer, in the sender's queue, or in the queue of a link. The counter-experiment keeps the rate and spaces the messages evenly
+//! (arrivals fixed, or a sender that spins). A generator that did not reach its rate is `rate-not-reached`'s. Advice: pace.
+
+use hairpin_model::arrivals::Arrivals;
+use hairpin_model::case::{Case, Placement};
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::flow::{Load, Pacing};
+use hairpin_model::ledger::{LINK, QDISC, RECEIVE_BUFFER, SEND_BUFFER};
+use hairpin_model::quantities;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::link_drops::by_queue;
+use super::support::{Detector, Hits, Lost, blank, counter_experiment, evidence, lost_to, paired, rounds_of};
+use crate::open_loop;
+
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
+
+const CARD: FindingCard = FindingCard {
+    code: "sender-bursts",
+    about: About::Cause,
+    what: "the sender sent in bursts, which overran a buffer or a queue",
+    why: "the same rate in even distances may lose nothing",
+};
+
+/// Where bursts are lost: on a link only in its queue, and only those that were requested.
+const BUFFERS: &[&str] = &[RECEIVE_BUFFER, QDISC, SEND_BUFFER];
+const BUFFERS_AND_QUEUE: &[&str] = &[RECEIVE_BUFFER, QDISC, SEND_BUFFER, LINK];
+/// From this share of distances below half on a sender is uneven.
+const UNEVEN: f64 = 0.1;
+
+struct Bursts {
+    lost: Lost,
+    /// Messages of a burst that was asked for; null where the sender made the bursts itself.
+    asked: Option<u32>,
+    below_half: Option<Figure>,
+}
+
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| {
+        let bursts = bursts(run, case)?;
+        Some((bursts.lost.share(), bursts))
+    });
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (Bursts { lost, asked, below_half }, case) = (&first.with, first.case);
+    let experiment = even(&case.case);
+    let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
+    let how = match (asked, below_half) {
+        (Some(count), _) => format!("messages came in bursts of {count}, as requested"),
+        (None, Some(share)) => format!(
+            "{} of the distances between messages were less than half of what was requested",
+            quantities::share_figure(*share)
+        ),
+        (None, None) => "messages came in bursts".to_owned(),
+    };
+    let mut all_evidence = lost.evidence("messages lost in buffers and queues", case);
+    let below = format!("share of distances below half, {}", case.label);
+    all_evidence.extend(below_half.map(|share| evidence(below, share, "share")));
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{}: {how}, and {} of {} were lost in buffers and queues ({}).{}",
+            case.label,
+            quantities::count(lost.count),
+            quantities::count(lost.sent),
+            quantities::share(first.share),
+            hits.others()
+        ),
+        evidence: all_evidence,
+        advice: "Space messages evenly: pace with a timer that spins at the end (--pacing spin on a CPU of its own), and do not \
+                 catch up by sending at once what is late. Else the buffers must hold a whole burst."
+            .to_owned(),
+        proved: pair.and_then(|pair| lost.gone(run, case, &pair[1], "space the messages evenly")),
+        counter_experiment: experiment,
+        share: first.share,
+        ..blank(&CARD, Severity::Warning)
+    }]
+}
+
+fn bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
+    let Load::Offered { arrivals, .. } = case.case.flow().load else { return None };
+    let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
+    if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW {
+        return None;
+    }
+    let asked = match arrivals {
+        Arrivals::Burst(count) => Some(count).filter(|count| *count > 1),
+        Arrivals::Fixed | Arrivals::Poisson => None,
+    };
+    // What a sender is uneven by is nothing to the queue of a link, which the mean rate fills.
+    let causes = if asked.is_some() && by_queue(run, case) { BUFFERS_AND_QUEUE } else { BUFFERS };
+    let lost = lost_to(case, causes)?;
+    let below_half = case.flow().one_way.as_ref()?.pacing.as_ref().and_then(|pacing| pacing.share_below_half);
+    let is_uneven = below_half.is_some_and(|share| share.value >= UNEVEN);
+    (asked.is_some() || is_uneven).then_some(Bursts { lost, asked, below_half })
+}
+
+/// The same rate in even distances: as it is asked for, or as the sender keeps to it. Null where there is no more even way here.
+fn even(case: &Case) -> Option<CounterExperiment> {
+    let Load::Offered { offered_per_s, size_bytes, arrivals, pacing } = case.flow().load else { return None };
+    let with = |arrivals, pacing| {
+        let load = Load::Offered { offered_per_s, size_bytes, arrivals, pacing };
+        case.clone().with(|changed| changed.flow_mut().load = load)
+    };
+    let words = "space the messages evenly at the same rate; if as much is lost, the bursts are not the cause";
+    let (knob, values, changed) = if arrivals != Arrivals::Fixed {
+        let values = [arrivals, Arrivals::Fixed].map(|arrivals| arrivals.to_string());
+        ("arrivals", values, with(Arrivals::Fixed, pacing))
+    } else if pacing == Pacing::SleepSpin && case.ends.placement == Placement::CrossCpu {
+        let values = [pacing, Pacing::Spin].map(|pacing| pacing.to_string());
+        ("pacing", values, with(arrivals, Pacing::Spin))
+    } else {
+        return None;
+    };
+    Some(paired(counter_experiment(words, &[case], knob, &values), [case.clone(), changed]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::apart;
+    use crate::fixture::one_way_losses::{counts, interleaved, messages, offered};
+
+    fn found(case: &Case, lost: &[(&str, u64)], below_half: f64) -> Vec<Finding> {
+        interleaved(&[(case, &counts(lost, below_half))]).findings(CARD.code)
+    }
+
+    #[test]
+    fn bursts_that_were_requested_are_checked_by_even_distances() {
+        let burst = offered(Arrivals::Burst(50), Pacing::SleepSpin);
+        let even = offered(Arrivals::Fixed, Pacing::SleepSpin);
+        let verdict = |lost: u64| {
+            let evenly = |measured: &mut _| counts(&[(RECEIVE_BUFFER, lost)], 0.0)(measured);
+            let found = interleaved(&[(&burst, &counts(&[(RECEIVE_BUFFER, 400)], 0.0)), (&even, &evenly)])
+                .findings(CARD.code);
+            assert_eq!(found.len(), 1);
+            (found[0].proved.as_ref().unwrap().verdict.clone(), found[0].severity, found[0].summary.clone())
+        };
+        let (confirmed, severity, summary) = verdict(0);
+        assert_eq!((confirmed.as_str(), severity), ("confirmed", Severity::Warning));
+        assert!(summary.contains("in bursts of 50, as requested, and 3 200 of 8 000 were lost"), "{summary}");
+        let (refuted, severity, _) = verdict(400);
+        assert_eq!((refuted.as_str(), severity), ("refuted", Severity::Note));
+        let command =
+            &found(&burst, &[(RECEIVE_BUFFER, 400)], 0.0)[0].counter_experiment.as_ref().unwrap().command.clone();
+        assert!(command.contains("--arrivals burst=50,fixed"), "{command}");
+    }
+
+    #[test]
+    fn bursts_of_the_sender_are_told_by_the_distances_and_checked_by_spinning() {
+        let case = offered(Arrivals::Fixed, Pacing::SleepSpin);
+        let lost = &[(RECEIVE_BUFFER, 100), ("link", 7)];
+        let together = found(&case, lost, 0.3);
+        assert!(
+            together[0].summary.contains("30 % (30-30) of the distances between messages"),
+            "{}",
+            together[0].summary
+        );
+        assert_eq!(
+            (together[0].share, &together[0].counter_experiment),
+            (0.1, &None),
+            "a sender that spins needs a CPU"
+        );
+        let apart = found(&apart(case), lost, 0.3);
+        let command = &apart[0].counter_experiment.as_ref().unwrap().command;
+        assert!(command.contains("--pacing sleep+spin,spin"), "{command}");
+    }
+
+    #[test]
+    fn an_even_sender_one_that_loses_nothing_and_a_loss_on_the_way_are_none() {
+        let case = offered(Arrivals::Fixed, Pacing::SleepSpin);
+        assert_eq!(found(&case, &[(RECEIVE_BUFFER, 400)], 0.09), []);
+        assert_eq!(found(&case, &[], 0.5), []);
+        assert_eq!(found(&offered(Arrivals::Burst(50), Pacing::SleepSpin), &[("link", 400)], 0.5), []);
+        assert_eq!(found(&messages("udp"), &[(RECEIVE_BUFFER, 400)], 0.5), []);
+    }
+
+    #[test]
+    fn a_sender_that_did_not_reach_its_rate_is_another_finding() {
+        let case = offered(Arrivals::Fixed, Pacing::SleepSpin);
+        let slow = |measured: &mut hairpin_model::round::Measured| {
+            counts(&[(RECEIVE_BUFFER, 400)], 0.5)(measured);
+            measured.flow_mut().sent.as_mut().unwrap().over_ns = 2_000_000_000;
+        };
+        assert_eq!(interleaved(&[(&case, &slow)]).findings(CARD.code), []);
+        assert_eq!(interleaved(&[(&case, &slow)]).findings("rate-not-reached").len(), 1);
+    }
+}

@@ -1,0 +1,125 @@
+//! Messages of one-way loads that were lost to a cause, and whether they still are after a change.
+
+use hairpin_model::arrivals::Arrivals;
+use hairpin_model::case::Case;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{CounterExperiment, Evidence, Proved};
+use hairpin_model::flow::{Load, Pacing};
+use hairpin_model::ledger::Ledger;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::{CONFIRMED, FEWEST_BLOCKS, REFUTED, counter_experiment, evidence, gone, paired, rounds_of, sibling_of};
+use crate::compare::{by_block, difference_by_block, over_points};
+
+/// Without an interval a loss is gone where no more than this part of it is left over so many blocks, and is still there where as
+/// much as all but this part is.
+const CLEAR: f64 = 0.1;
+
+/// What a case lost to some causes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::findings) struct Lost {
+    pub(in crate::findings) count: u64,
+    pub(in crate::findings) sent: u64,
+    causes: &'static [&'static str],
+}
+
+/// What a one-way load lost to these causes of its ledger; null where it lost nothing to them.
+pub(in crate::findings) fn lost_to(case: &CaseSummary, causes: &'static [&'static str]) -> Option<Lost> {
+    if case.case.replicate != 0 || !case.case.flow().load.is_one_way() {
+        return None;
+    }
+    let ledger = &case.flow().ledger;
+    let count = count(ledger, causes);
+    (count > 0).then_some(Lost { count, sent: ledger.sent, causes })
+}
+
+fn count(ledger: &Ledger, causes: &[&str]) -> u64 {
+    causes.iter().filter_map(|cause| ledger.lost.get(*cause)).sum()
+}
+
+fn share(ledger: &Ledger, causes: &[&str]) -> f64 {
+    (count(ledger, causes) as f64 / ledger.sent.max(1) as f64).min(1.0)
+}
+
+impl Lost {
+    /// Of the messages sent.
+    pub(in crate::findings) fn share(&self) -> f64 {
+        (self.count as f64 / self.sent.max(1) as f64).min(1.0)
+    }
+
+    /// What was sent and lost, as evidence; `what` was lost.
+    pub(in crate::findings) fn evidence(&self, what: &str, case: &CaseSummary) -> Vec<Evidence> {
+        let label = &case.label;
+        let of = |what: &str, value: f64, unit: &str| evidence(format!("{what}, {label}"), Figure::bare(value), unit);
+        vec![
+            of("messages sent", self.sent as f64, "count"),
+            of(what, self.count as f64, "count"),
+            of("share of the messages sent", self.share(), "share"),
+        ]
+    }
+
+    /// Whether that loss went away with a change, where the run has the changed case: by the shares lost in each round.
+    pub(in crate::findings) fn gone(
+        &self,
+        run: &Run,
+        case: &CaseSummary,
+        changed: &Case,
+        check: &str,
+    ) -> Option<Proved> {
+        let changed = sibling_of(run, changed)?;
+        let [own, other] = [case, changed].map(|case| {
+            let rounds = rounds_of(run, &case.id).into_iter();
+            by_block(rounds.map(|(round, measured)| (round.order.block, share(&measured.flow().ledger, self.causes))))
+        });
+        let over = over_points(case, run.plan.alpha);
+        let (effect, blocks) = difference_by_block(&own, &other, over)?;
+        let effect = effect.figure(over.alpha);
+        let proved = gone(check, self.share(), effect);
+        // Counts that are all gone, or all still there, need no interval.
+        let left = 1.0 + effect.value / self.share();
+        let verdict = match left {
+            _ if effect.low.is_some() || blocks < FEWEST_BLOCKS => proved.verdict,
+            little if little <= CLEAR => CONFIRMED.to_owned(),
+            much if much >= 1.0 - CLEAR => REFUTED.to_owned(),
+            _ => proved.verdict,
+        };
+        Some(Proved { unit: "share".to_owned(), verdict, ..proved })
+    }
+}
+
+/// The case with its messages offered at a rate, in messages a second; null where it is offered no faster already.
+pub(in crate::findings) fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
+    let per_s = per_s.floor().max(1.0);
+    let load = match case.flow().load {
+        Load::Offered { offered_per_s, .. } if offered_per_s <= per_s => return None,
+        Load::Offered { size_bytes, arrivals, pacing, .. } => {
+            Load::Offered { offered_per_s: per_s, size_bytes, arrivals, pacing }
+        }
+        Load::Messages { .. } | Load::Stream { .. } => Load::Offered {
+            offered_per_s: per_s,
+            size_bytes: case.flow().load.size_bytes(),
+            arrivals: Arrivals::Fixed,
+            pacing: Pacing::SleepSpin,
+        },
+        Load::PingPong { .. } | Load::Paced { .. } | Load::Exchange { .. } => return None,
+    };
+    Some(case.clone().with(|changed| changed.flow_mut().load = load))
+}
+
+/// Messages that arrived a second, at the median.
+pub(in crate::findings) fn arrived_per_s(case: &CaseSummary) -> Option<f64> {
+    Some(case.flow().one_way.as_ref()?.received_per_s?.value)
+}
+
+/// The counter-experiment that offers a share of the rate that arrived, with its pair; `words` say what to expect.
+pub(in crate::findings) fn slower(case: &CaseSummary, share: f64, words: &str) -> Option<CounterExperiment> {
+    let changed = offered_at(&case.case, share * arrived_per_s(case)?)?;
+    let rates: Vec<String> = [&case.case, &changed]
+        .into_iter()
+        .filter_map(|case| case.flow().load.rate_per_s())
+        .map(|rate| rate.to_string())
+        .collect();
+    let experiment = counter_experiment(words, &[&changed], "rate", &rates);
+    Some(paired(experiment, [case.case.clone(), changed]))
+}

@@ -1,0 +1,191 @@
+//! `udp-receive-overrun`: the receiver's socket buffer was full, so that its kernel dropped datagrams.
+//!
+//! Why: no network lost these. A receiver that does not run for a moment (it waits for its CPU, or does something else) must find
+//! all that came meanwhile in its buffer, and what does not fit is dropped without a word to either program; tools that count at
+//! the sender call that packet loss. Evidence: the receiver's own counter of drops (`SK_MEMINFO_DROPS`; over a link
+//! `Udp: RcvbufErrors` of its network namespace), as a share of the messages sent. The counter-experiment is a receive buffer of
+//! 4 MiB. Where that loses as much the receiver is slower than the sender on average and no buffer helps: the drops stay as they
+//! were counted, and the finding says so. Advice: a larger buffer, several datagrams a call, a CPU of its own.
+
+use hairpin_model::card::Protocol;
+use hairpin_model::case::{Case, Placement};
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::ledger::RECEIVE_BUFFER;
+use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::support::{
+    Detector, Hits, REFUTED, blank, counter_experiment, evidence, evidence_of, lost_to, options, paired, sibling_of,
+};
+
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
+
+const CARD: FindingCard = FindingCard {
+    code: "udp-receive-overrun",
+    about: About::Cause,
+    what: "the receive buffer of a UDP socket was full, so the receiver's kernel dropped datagrams",
+    why: "the receiver lost them, not the network: it must read faster or have a larger buffer",
+};
+
+const CAUSES: &[&str] = &[RECEIVE_BUFFER];
+/// What is asked for with `SO_RCVBUF`, in bytes.
+const LARGE_BYTES: u64 = 4 << 20;
+const CHECK: &str = "use a receive buffer of 4 MiB";
+
+fn detect(run: &Run) -> Vec<Finding> {
+    let is_udp = |case: &CaseSummary| {
+        run.cards.get(&case.case.flow().transport).is_some_and(|card| card.protocol == Protocol::Udp)
+    };
+    let hits = Hits::among(run, |case| {
+        let lost = lost_to(case, CAUSES).filter(|_| is_udp(case))?;
+        Some((lost.share(), lost))
+    });
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (lost, case) = (&first.with, first.case);
+    let experiment = larger_buffer(&case.case);
+    let changed = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref()).map(|pair| &pair[1]);
+    let proved = changed.and_then(|changed| lost.gone(run, case, changed, CHECK));
+    // What was counted stands: that a larger buffer loses as much says of what kind the overrun is.
+    let no_buffer_helps = proved.as_ref().filter(|proved| proved.verdict == REFUTED).and(changed);
+    let mut all_evidence = lost.evidence("messages that the receive buffer had no room for", case);
+    all_evidence.extend(granted(case));
+    all_evidence.extend(evidence_of(case, "messages received a second", received_per_s(case), "per s"));
+    let too_slow = no_buffer_helps.and_then(|changed| sibling_of(run, changed)).map(|changed| {
+        let share = lost_to(changed, CAUSES).map_or(0.0, |lost| lost.share());
+        all_evidence.push(evidence("share lost with 4 MiB", Figure::bare(share), "share"));
+        format!(
+            " With a buffer of 4 MiB the loss is {}: the receiver is slower than the sender, and no buffer helps.",
+            quantities::share(share)
+        )
+    });
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{}: the receive buffer was full for {} of {} messages ({}). The receiver's kernel dropped them; the network \
+             lost none of these.{}{}",
+            case.label,
+            quantities::count(lost.count),
+            quantities::count(lost.sent),
+            quantities::share(first.share),
+            too_slow.as_deref().unwrap_or(""),
+            hits.others()
+        ),
+        evidence: all_evidence,
+        advice: advice(&case.case, too_slow.is_some()),
+        proved: proved.filter(|_| too_slow.is_none()),
+        counter_experiment: experiment.filter(|_| too_slow.is_none()),
+        share: first.share,
+        ..blank(&CARD, Severity::Warning)
+    }]
+}
+
+fn advice(case: &Case, no_buffer_helps: bool) -> String {
+    let buffer = if no_buffer_helps {
+        ""
+    } else {
+        "Use a larger receive buffer (SO_RCVBUF, --option rcvbuf=4194304; net.core.rmem_max limits it). "
+    };
+    let cpu = if case.ends.placement == Placement::SameCpu {
+        ", give the receiver a CPU of its own (--placement cross-cpu)"
+    } else {
+        ""
+    };
+    format!(
+        "{buffer}Receive several datagrams per call (recvmmsg, UDP_GRO; hairpin message-rate --batch 64){cpu}, or send more \
+         slowly (hairpin offered-load --rate). The sender does not learn of these losses, so the program must limit itself."
+    )
+}
+
+/// The buffer that the receiver was granted; the first end that reports one is as good, as both are asked alike.
+fn granted(case: &CaseSummary) -> Option<hairpin_model::finding::Evidence> {
+    let mut options = case.ends.iter().flat_map(|end| &end.effective_options);
+    let bytes = options.find(|option| option.name == OptionName::Rcvbuf)?.before.parse().ok()?;
+    evidence_of(case, "receive buffer granted", Some(Figure::bare(bytes)), "bytes")
+}
+
+fn received_per_s(case: &CaseSummary) -> Option<Figure> {
+    case.flow().one_way.as_ref()?.received_per_s
+}
+
+/// The same with a large buffer; null where the case has one.
+fn larger_buffer(case: &Case) -> Option<CounterExperiment> {
+    let asked = case.flow().options.get(OptionName::Rcvbuf).and_then(|asked| asked.parse::<u64>().ok());
+    if asked.is_some_and(|asked| asked >= LARGE_BYTES) {
+        return None;
+    }
+    let own = &case.flow().options;
+    let large = own.clone().with(OptionName::Rcvbuf, &LARGE_BYTES.to_string());
+    let changed = case.clone().with(|changed| changed.flow_mut().options = large);
+    let values = [case, &changed].map(|case| options(case).unwrap_or_else(|| "none".to_owned()));
+    let words = "use a receive buffer of 4 MiB; if as much is lost, the receiver is too slow for any buffer";
+    Some(paired(counter_experiment(words, &[case], "option", &values), [case.clone(), changed]))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::options::Options;
+
+    use super::*;
+    use crate::fixture::one_way_losses::{counts, interleaved, messages};
+
+    fn with(options: &str) -> Case {
+        messages("udp").with(|case| case.flow_mut().options = Options::parse(options).unwrap())
+    }
+
+    fn found(case: &Case, lost: &[(&str, u64)]) -> Vec<Finding> {
+        interleaved(&[(case, &counts(lost, 0.0))]).findings(CARD.code)
+    }
+
+    #[test]
+    fn a_full_buffer_is_the_receivers_loss_and_a_larger_one_is_the_check() {
+        let found = found(&with("rcvbuf=4096"), &[(RECEIVE_BUFFER, 400)]);
+        assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Warning, 0.4));
+        assert!(found[0].summary.contains("full for 3 200 of 8 000 messages (40 %)"), "{}", found[0].summary);
+        assert!(found[0].advice.contains("--option rcvbuf=4194304"), "{}", found[0].advice);
+        let experiment = found[0].counter_experiment.as_ref().unwrap();
+        assert!(experiment.command.starts_with("hairpin message-rate --transport udp "), "{}", experiment.command);
+        assert!(
+            experiment.command.contains("--option rcvbuf=4096 --option rcvbuf=4194304"),
+            "{}",
+            experiment.command
+        );
+        assert_eq!(experiment.pair.as_ref().unwrap()[1], with("rcvbuf=4194304"));
+    }
+
+    #[test]
+    fn a_larger_buffer_that_loses_nothing_confirms_it() {
+        let (own, large) = (messages("udp"), with("rcvbuf=4194304"));
+        let fixture = interleaved(&[(&own, &counts(&[(RECEIVE_BUFFER, 400)], 0.0)), (&large, &counts(&[], 0.0))]);
+        let found = fixture.findings(CARD.code);
+        let proved = found[0].proved.as_ref().unwrap();
+        assert_eq!((proved.verdict.as_str(), proved.unit.as_str()), ("confirmed", "share"));
+        assert!((proved.effect.value + 0.4).abs() < 1e-12, "{proved:?}");
+    }
+
+    #[test]
+    fn where_a_larger_buffer_loses_as_much_the_receiver_is_too_slow_and_the_loss_stays() {
+        let (own, large) = (messages("udp"), with("rcvbuf=4194304"));
+        let counted = |lost: u64| move |measured: &mut _| counts(&[(RECEIVE_BUFFER, lost)], 0.0)(measured);
+        let found = interleaved(&[(&own, &counted(400)), (&large, &counted(390))]).findings(CARD.code);
+        assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Warning, 0.4));
+        assert!(
+            found[0]
+                .summary
+                .contains("With a buffer of 4 MiB the loss is 39 %: the receiver is slower than the sender"),
+            "{}",
+            found[0].summary
+        );
+        assert!(!found[0].advice.contains("larger receive buffer"), "{}", found[0].advice);
+        assert_eq!((&found[0].proved, &found[0].counter_experiment), (&None, &None));
+    }
+
+    #[test]
+    fn nothing_lost_other_causes_and_round_trips_are_none() {
+        assert_eq!(found(&messages("udp"), &[]), []);
+        assert_eq!(found(&messages("udp"), &[("link", 400), ("qdisc", 9)]), []);
+        assert_eq!(found(&Case::ping_pong("udp"), &[("receive-buffer-overflow-server", 400)]), []);
+    }
+}

@@ -1,0 +1,50 @@
+//! Made-up rounds of loads without answers: what both ends counted is given.
+
+use hairpin_model::arrivals::Arrivals;
+use hairpin_model::case::Case;
+use hairpin_model::flow::{Direction, Flow, Load, Pacing};
+use hairpin_model::ledger::Ledger;
+use hairpin_model::one_way::{PacingError, Received, Sent};
+use hairpin_model::round::Measured;
+
+use super::{Fixture, back_to_back};
+
+/// Messages of 100 B upwards as fast as they go.
+pub fn messages(transport: &str) -> Case {
+    Case::of(Flow::one_way(transport, Load::Messages { size_bytes: 100, batch: 1 }, Direction::Up))
+}
+
+/// 1 000 messages of 100 B a second upwards.
+pub fn offered(arrivals: Arrivals, pacing: Pacing) -> Case {
+    let load = Load::Offered { offered_per_s: 1000.0, size_bytes: 100, arrivals, pacing };
+    Case::of(Flow::one_way("udp", load, Direction::Up))
+}
+
+/// What both ends counted of a second in which a thousand messages were sent: so many lost by cause, the rest received, and of
+/// the distances between messages that share below half.
+pub fn counts(lost: &[(&str, u64)], below_half: f64) -> impl Fn(&mut Measured) {
+    let lost: Vec<(String, u64)> = lost.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect();
+    move |measured| {
+        let received = 1000 - lost.iter().map(|(_, count)| count).sum::<u64>();
+        let ledger = Ledger { sent: 1000, received, lost: lost.iter().cloned().collect(), ..Ledger::default() };
+        let bytes = 100 * received;
+        let flow = measured.flow_mut();
+        flow.ledger = ledger.closed();
+        flow.received =
+            Some(Received { bytes, bytes_after_first: bytes, over_ns: 1_000_000_000, ..Received::default() });
+        let pacing =
+            PacingError { gaps: 999, nominal_ns: 1e6, share_below_half: below_half, ..PacingError::default() };
+        flow.sent = Some(Sent { messages: 1000, over_ns: 999_000_000, pacing: Some(pacing), ..Sent::default() });
+    }
+}
+
+/// Eight blocks of rounds of each case, interleaved, as `counts` says of each and `change` of all.
+pub fn interleaved(cases: &[(&Case, &dyn Fn(&mut Measured))]) -> Fixture {
+    let mut fixture = Fixture::new();
+    for block in 0..8 {
+        for (case, counts) in cases {
+            fixture.round_with(case, block, &back_to_back(&[], &[50_000; 100]), |measured| counts(measured));
+        }
+    }
+    fixture
+}

@@ -1,0 +1,119 @@
+//! The plans of `offered-load`, and the rates that its sweep adds.
+
+use hairpin_experiments::experiments::offered_load::OFFERED_LOAD;
+use hairpin_experiments::{Refused, Step};
+use hairpin_model::flow::Load;
+use hairpin_model::one_way::Sent;
+use hairpin_model::options::OptionName;
+use hairpin_model::round::{Extent, Outcome, RoundRecord};
+
+use crate::common::{Plan, after, capabilities, measured, plan_on, running, turned};
+
+fn offered_load(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
+    let has_placement = flags.iter().any(|(name, _)| *name == "placement");
+    let two_cpus = (!has_placement).then_some(("placement", "cross-cpu"));
+    plan_on(&capabilities(), &OFFERED_LOAD, &flags.iter().copied().chain(two_cpus).collect::<Vec<_>>())
+}
+
+fn rates(plan: &Plan) -> Vec<f64> {
+    plan.cases.iter().filter_map(|case| case.flow().load.rate_per_s()).collect()
+}
+
+#[test]
+fn without_rates_tcp_and_udp_are_swept() {
+    let plan = offered_load(&[]).unwrap();
+    let transports: std::collections::BTreeSet<&str> =
+        plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
+    assert_eq!(transports.into_iter().collect::<Vec<_>>(), ["tcp", "udp"]);
+    assert_eq!(rates(&plan)[..6], [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3]);
+    assert_eq!(plan.cases[0].label(), "udp block cross-cpu up 64 B 1000/s");
+    assert!(plan.rounds.iter().all(|order| order.extent == Extent::DurationNs(200_000_000)));
+}
+
+#[test]
+fn over_a_link_of_known_rate_the_sweep_is_around_it() {
+    let plan = offered_load(&[("transport", "udp"), ("size", "1222"), ("link", "satellite")]).unwrap();
+    // 10 Mbit/s are 1000 packets a second of 1250 B, headers included.
+    assert_eq!(rates(&plan), [250.0, 500.0, 750.0, 900.0, 1000.0, 1100.0, 1500.0, 2000.0]);
+    let down = offered_load(&[("transport", "udp"), ("size", "1222"), ("link", "satellite"), ("direction", "down")]);
+    assert_eq!(rates(&down.unwrap())[4], 1e4, "100 Mbit/s");
+}
+
+#[test]
+fn the_kernel_is_told_the_bytes_of_each_rate() {
+    let plan = offered_load(&[("transport", "tcp"), ("pacing", "kernel"), ("rate", "1000,0.001")]).unwrap();
+    let asked = |place: usize| plan.cases[place].flow().options.get(OptionName::PacingRate).map(str::to_owned);
+    assert_eq!(rates(&plan), [0.001, 1000.0], "they rise");
+    assert_eq!((asked(0), asked(1)), (Some("1".to_owned()), Some("64000".to_owned())));
+    let shared =
+        offered_load(&[("transport", "tcp"), ("pacing", "kernel"), ("rate", "1000"), ("connections", "8")]).unwrap();
+    assert_eq!(shared.cases[0].flow().options.get(OptionName::PacingRate), Some("8000"), "of each connection");
+}
+
+#[test]
+fn bad_input_is_refused_with_its_reason() {
+    let cause =
+        |flags: &[(&str, &str)]| offered_load(flags).map(|plan| plan.labels()).expect_err("refused").to_string();
+    for rate in ["0", "-1", "NaN", "inf", "1e400", "1e19", "100000001", "0.000001", "fast", ""] {
+        let told = cause(&[("rate", rate)]);
+        assert!(told.contains("rate") && told.contains("hint"), "{rate}: {told}");
+    }
+    for (flags, expected) in [
+        (&[("arrivals", "burst=0")][..], "burst"),
+        (&[("arrivals", "burst=1000001")], "burst"),
+        (&[("pacing", "soon")], "pacing"),
+        (&[("transport", "udp"), ("pacing", "kernel")], "the kernel paces TCP only"),
+        (&[("transport", "icmp")], "no program receives"),
+        (&[("pacing", "spin"), ("placement", "same-cpu")], "both ends share one CPU"),
+        (&[("size", "0")], "size"),
+        (&[("transport", "udp"), ("size", "7")], "at least 8 B"),
+    ] {
+        let told = cause(flags);
+        assert!(told.contains(expected), "{flags:?}: {told}");
+    }
+    assert_eq!(rates(&offered_load(&[("transport", "tcp"), ("rate", "1e8")]).unwrap()), [1e8]);
+}
+
+/// The rounds of a plan, of each of which all arrived up to that rate, and half above it.
+fn delivered_up_to(plan: &Plan, knee_per_s: f64) -> Vec<RoundRecord> {
+    let mut rounds = measured(&plan.rounds);
+    for round in &mut rounds {
+        let Load::Offered { offered_per_s, .. } = round.order.case.flow().load else { panic!("{round:?}") };
+        let Outcome::Measured(measured) = &mut round.outcome else { panic!("{round:?}") };
+        let flow = measured.flow_mut();
+        flow.ledger.sent = 1000;
+        flow.ledger.received = if offered_per_s <= knee_per_s { 1000 } else { 500 };
+        let over_ns = 1e12 / offered_per_s;
+        flow.sent = Some(Sent { messages: 1000, over_ns: over_ns as u64, ..Sent::default() });
+    }
+    rounds
+}
+
+#[test]
+fn a_sweep_is_refined_between_what_arrived_and_what_did_not() {
+    let flags = [("transport", "udp"), ("placement", "cross-cpu"), ("rounds", "3")];
+    let plan = offered_load(&flags).unwrap();
+    let knobs = turned(&OFFERED_LOAD, &flags).unwrap();
+    let mut done = delivered_up_to(&plan, 50e3);
+    let mut added = Vec::new();
+    while let Some(more) = running(OFFERED_LOAD.next(&knobs, &capabilities(), &after(&done)).unwrap()) {
+        assert_eq!((more.cases.len(), more.rounds.len()), (1, 3), "as many rounds as those before");
+        added.extend(rates(&more));
+        done.extend(delivered_up_to(&more, 50e3));
+        assert!(added.len() < 20, "it ends");
+    }
+    assert_eq!(added[..2], [32e3, 45.3e3], "the geometric mean of 16 000 and 64 000, and then above it");
+    let measured: Vec<f64> = [rates(&plan), added].concat();
+    let low = measured.iter().copied().filter(|rate| *rate <= 50e3).fold(0.0, f64::max);
+    let high = measured.iter().copied().filter(|rate| *rate > 50e3).fold(f64::INFINITY, f64::min);
+    assert!(high / low <= 1.2, "{low} to {high}");
+}
+
+#[test]
+fn rates_that_were_given_are_not_refined() {
+    let flags = [("transport", "udp"), ("placement", "cross-cpu"), ("rounds", "3"), ("rate", "16k,64k")];
+    let plan = offered_load(&flags).unwrap();
+    let knobs = turned(&OFFERED_LOAD, &flags).unwrap();
+    let done = delivered_up_to(&plan, 50e3);
+    assert_eq!(OFFERED_LOAD.next(&knobs, &capabilities(), &after(&done)).unwrap(), Step::Done);
+}

@@ -1,0 +1,41 @@
+//! The figures that cases and runs are compared by.
+
+use crate::words;
+
+words! {
+    /// A figure that cases and runs are compared by.
+    pub enum ComparedBy: "figure" {
+        /// Median latency.
+        P50 = "p50",
+        /// 90th percentile.
+        P90 = "p90",
+        /// 99th percentile.
+        P99 = "p99",
+        /// 99.9th percentile.
+        P999 = "p999",
+        /// Mean latency.
+        Mean = "mean",
+        /// Answers a second; of a one-way load messages received a second.
+        Rate = "rate",
+        /// Bytes that the receiver of a one-way load received a second.
+        Goodput = "goodput",
+    }
+}
+
+impl ComparedBy {
+    /// Whether more is better. Of a latency less is.
+    #[must_use]
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Self::Rate | Self::Goodput)
+    }
+
+    /// The unit of its values.
+    #[must_use]
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::P50 | Self::P90 | Self::P99 | Self::P999 | Self::Mean => "ns",
+            Self::Rate => "per_s",
+            Self::Goodput => "bytes_per_s",
+        }
+    }
+}

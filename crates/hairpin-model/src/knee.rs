@@ -1,0 +1,114 @@
+//! The knee of a sweep of offered rates: the greatest load that a transport delivers whole.
+
+use serde::{Deserialize, Serialize};
+
+use crate::round::FlowRecord;
+use crate::words;
+
+words! {
+    /// Why an offered rate was not delivered.
+    pub enum NotDelivered: "reason" {
+        /// Messages were lost.
+        Lost = "lost",
+        /// The sender did not keep up with the rate.
+        SenderBehind = "sender-behind",
+        /// The receiver did not keep up with the sender: messages waited in buffers.
+        ReceiverBehind = "receiver-behind",
+    }
+}
+
+/// The share of a round's offered load that was delivered, 0 to 1; `None` where nothing was sent.
+///
+/// It is the share of the messages sent that arrived, times two shares of 1 at most: how far the sender kept up with the rate, by
+/// its lag behind the times at which messages were due, and how far the receiver kept up with the sender, by the time from the first
+/// arrival to the last against that of the sends. Rates counted in the round would not do: those of random arrivals differ from the
+/// rate asked for by chance.
+#[must_use]
+pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
+    let sent = flow.sent.as_ref().filter(|sent| sent.messages > 0)?;
+    let arrived = flow.ledger.received as f64 / flow.ledger.sent.max(1) as f64;
+    let messages = sent.messages as f64;
+    let sender = match &flow.figures.lateness_ns {
+        // A sender that falls behind is at the end about twice as late as in the middle.
+        Some(lateness) => messages / (messages + offered_per_s * lateness.max.min(2.0 * lateness.p50) / 1e9),
+        None if sent.over_ns > 0 => messages * 1e9 / sent.over_ns as f64 / offered_per_s,
+        None => 1.0,
+    };
+    let receiver = match &flow.received {
+        Some(received) if received.over_ns > 0 => sent.over_ns as f64 / received.over_ns as f64,
+        _ => 1.0,
+    };
+    Some(arrived * sender.min(1.0) * receiver.min(1.0))
+}
+
+/// The greatest rate that was delivered and below which every other was, and the next one measured above it. `rates` rise, each
+/// with whether it was delivered.
+#[must_use]
+pub fn bracket(rates: &[(f64, bool)]) -> (Option<f64>, Option<f64>) {
+    let first_failed = rates.iter().position(|(_, delivered)| !delivered);
+    let below = first_failed.unwrap_or(rates.len()).checked_sub(1);
+    (below.map(|place| rates[place].0), first_failed.map(|place| rates[place].0))
+}
+
+/// The knee of one sweep: cases that differ in the offered rate alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Knee {
+    /// The identities of its cases, the rates rising.
+    pub cases: Vec<String>,
+    /// The greatest rate, in messages a second, of which at least 99 % arrived, as of every lower one measured; null where not
+    /// even the lowest was delivered.
+    pub delivered_per_s: Option<f64>,
+    /// The next rate measured above it, which was not delivered; null where all were.
+    pub not_delivered_per_s: Option<f64>,
+    /// Why that one was not; null where all were delivered.
+    pub why_not: Option<NotDelivered>,
+    /// The offered rate of the highest power: messages delivered a second over their mean latency (L. Kleinrock, ICC 1979). Null
+    /// of fewer than two rates with a latency.
+    pub highest_power_per_s: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::one_way::{Received, Sent};
+    use crate::summary::Percentiles;
+
+    #[test]
+    fn a_bracket_ends_at_the_first_rate_that_failed() {
+        let rates = [(1e3, true), (4e3, true), (16e3, false), (64e3, true)];
+        assert_eq!(bracket(&rates), (Some(4e3), Some(16e3)), "what follows a failure by luck is no knee");
+        assert_eq!(bracket(&rates[..2]), (Some(4e3), None));
+        assert_eq!(bracket(&rates[2..]), (None, Some(16e3)));
+        assert_eq!(bracket(&[]), (None, None));
+    }
+
+    fn round(received: u64, lateness_ns: f64, arrivals_over_ns: u64) -> FlowRecord {
+        let mut flow = FlowRecord::default();
+        (flow.ledger.sent, flow.ledger.received) = (1000, received);
+        flow.sent = Some(Sent { messages: 1000, over_ns: 1_000_000_000, ..Sent::default() });
+        flow.received = Some(Received { over_ns: arrivals_over_ns, ..Received::default() });
+        let late = Percentiles { p50: lateness_ns, max: 3.0 * lateness_ns, ..Percentiles::default() };
+        flow.figures.lateness_ns = Some(late);
+        flow
+    }
+
+    #[test]
+    fn what_was_lost_sent_late_or_received_late_was_not_delivered() {
+        let share = |received, lateness_ns, over_ns| delivered_share(&round(received, lateness_ns, over_ns), 1000.0);
+        assert_eq!(share(1000, 0.0, 1_000_000_000), Some(1.0));
+        assert_eq!(share(1000, 0.0, 900_000_000), Some(1.0));
+        assert_eq!(share(900, 0.0, 1_000_000_000), Some(0.9));
+        assert_eq!(share(1000, 500e6, 1_000_000_000), Some(0.5), "a second behind at its end");
+        assert_eq!(share(1000, 0.0, 2_000_000_000), Some(0.5), "the receiver took twice the time");
+        assert_eq!(delivered_share(&FlowRecord::default(), 1000.0), None);
+    }
+
+    #[test]
+    fn without_lateness_the_rate_of_the_sends_tells_whether_the_sender_kept_up() {
+        let mut flow = round(1000, 0.0, 1_000_000_000);
+        flow.figures.lateness_ns = None;
+        assert_eq!(delivered_share(&flow, 1000.0), Some(1.0));
+        assert_eq!(delivered_share(&flow, 4000.0), Some(0.25));
+    }
+}

@@ -1,0 +1,53 @@
+//! One-way latency over the rate of messages: what a larger batch gains and what it costs.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::summary::CaseSummary;
+
+use super::plot::{Curve, Place, Plot, Point, Scale, legend, log_scale, looks_in, side_by_side};
+use super::quantity::Quantity;
+use super::series::Looks;
+use crate::one_way::{Blocks, Stand};
+
+/// More points than these in a plot have no labels beside them.
+const MOST_LABELS: usize = 12;
+
+/// The chart, or null where no series has two batches with a latency.
+pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
+    let both: Vec<(Place, Place)> = blocks.rows().filter_map(places).collect();
+    let rate_title = "messages received per second (log scale)";
+    let rates = both.iter().flat_map(|(x, _)| x.values());
+    let x = log_scale(rates, rate_title, 6, |value| Quantity::Rate.tick(value))?;
+    let latencies = both.iter().flat_map(|(_, y)| y.values());
+    let y = log_scale(latencies, "one-way latency, p50 (log scale)", 8, |value| Quantity::Latency.tick(value))?;
+    let plots: Vec<(String, String)> = blocks.all.iter().filter_map(|stand| plot(stand, &x, &y, looks)).collect();
+    (!plots.is_empty()).then(|| side_by_side(&plots, &legend(blocks, looks, &[])))
+}
+
+fn places(row: &CaseSummary) -> Option<(Place, Place)> {
+    let rate = Place::of(row.one_way()?.received_per_s).filter(|_| row.valid)?;
+    Some((rate, Place::of(row.flow().latency_ns.p50)?))
+}
+
+fn plot(stand: &Stand<'_>, x: &Scale, y: &Scale, looks: &BTreeMap<String, Looks>) -> Option<(String, String)> {
+    let has_labels = stand.series.iter().map(|series| series.rows.len()).sum::<usize>() <= MOST_LABELS;
+    let curves = stand.series.iter().map(|series| {
+        let point = |row: &&CaseSummary| {
+            let (x, y) = places(row)?;
+            let batch = row.case.flow().load.batch();
+            let words = format!(
+                "{}, batch {batch}: {}, one-way p50 {}",
+                series.words.join(" "),
+                Quantity::Rate.with_bounds(row.one_way()?.received_per_s?),
+                Quantity::Latency.with_bounds(row.flow().latency_ns.p50?)
+            );
+            let label = if has_labels { batch.to_string() } else { String::new() };
+            Some(Point { x, y, words, label, ring: false })
+        };
+        Curve { looks: looks_in(looks, series), points: series.rows.iter().filter_map(point).collect() }
+    });
+    let curves: Vec<Curve> = curves.collect();
+    let described = format!("One-way latency by messages received per second, {}", stand.title);
+    let plot = Plot { described, x, y, curves, behind: Vec::new() };
+    plot.has_lines().then(|| (stand.title.clone(), plot.finish()))
+}

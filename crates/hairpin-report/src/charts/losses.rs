@@ -1,0 +1,142 @@
+//! Where messages were lost: a bar a case, the causes stacked along what was sent.
+
+use std::fmt::Write as _;
+
+use hairpin_model::ledger::{DEVICE, LINK, Ledger, QDISC, RECEIVE_BUFFER, SEND_BUFFER, in_words};
+use hairpin_model::quantities;
+use hairpin_model::summary::FlowSummary;
+
+use super::over_time::legend;
+use super::svg::{escape, percent};
+use crate::one_way::{Blocks, Stand};
+use crate::page_text::tied;
+
+/// Known causes and their colours; what is unknown has those that follow.
+const CAUSES: [(&str, usize); 5] = [(RECEIVE_BUFFER, 1), (SEND_BUFFER, 3), (QDISC, 4), (DEVICE, 6), (LINK, 0)];
+const OTHERS: usize = 2;
+const LATE: &str = "late";
+const UNEXPLAINED: &str = "unexplained";
+
+/// The chart, or null where fewer than two cases sent anything or none lost anything.
+pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
+    let flows = |stand: &Stand<'_>| -> Vec<Lane> {
+        let rows = stand.series.iter().flat_map(|series| &series.rows);
+        let lanes = rows.flat_map(|row| {
+            let lane =
+                |(name, flow): (String, &FlowSummary)| Lane { name, ledger: flow.ledger.clone(), valid: row.valid };
+            blocks.shared.flows(row).into_iter().map(lane).collect::<Vec<_>>()
+        });
+        lanes.filter(|lane| lane.ledger.sent > 0).collect()
+    };
+    let is_lossy = |lane: &Lane| !parts(&lane.ledger).is_empty();
+    let sent: Vec<Lane> = blocks.all.iter().flat_map(flows).collect();
+    let (lossy, all) = (sent.iter().filter(|lane| is_lossy(lane)).count(), sent.len());
+    if lossy == 0 || all < 2 {
+        return None;
+    }
+    let mut html = String::from("<div class=\"losses\" role=\"list\">");
+    let mut causes: Vec<String> = Vec::new();
+    for stand in &blocks.all {
+        let lanes: Vec<Lane> = flows(stand).into_iter().filter(is_lossy).collect();
+        if !lanes.is_empty() {
+            let _ = write!(html, "<h3 class=\"lane-group\">{}</h3>", escape(&stand.title));
+        }
+        for lane in lanes {
+            causes.extend(parts(&lane.ledger).into_iter().map(|(cause, _)| cause));
+            html.push_str(&lane.drawn());
+        }
+    }
+    html.push_str("</div>");
+    causes.sort_by(|a, b| look(a).cmp(&look(b)));
+    causes.dedup();
+    let mut entries: Vec<(String, String)> =
+        causes.iter().map(|cause| (format!("key-part {}", class(cause)), words(cause))).collect();
+    entries.push(("key-part received".to_owned(), "received".to_owned()));
+    html.push_str(&legend(&entries));
+    if lossy < all {
+        let _ = write!(html, "<p class=\"caption\">The other {} lost nothing.</p>", cases(all - lossy));
+    }
+    Some(html)
+}
+
+fn cases(count: usize) -> String {
+    tied(&quantities::counted(count as u64, "case"))
+}
+
+/// What was lost by cause, in the order of the colours; nothing that is 0.
+fn parts(ledger: &Ledger) -> Vec<(String, u64)> {
+    let late = (LATE.to_owned(), ledger.late);
+    let unexplained = (UNEXPLAINED.to_owned(), u64::try_from(ledger.unexplained).unwrap_or(0));
+    let lost = ledger.lost.iter().map(|(cause, count)| (cause.clone(), *count));
+    let mut parts: Vec<(String, u64)> =
+        lost.chain([late, unexplained]).filter(|(_, count)| *count > 0 && ledger.sent > 0).collect();
+    parts.sort_by(|(a, _), (b, _)| look(a).cmp(&look(b)));
+    parts
+}
+
+fn look(cause: &str) -> (usize, &str) {
+    let known = CAUSES.iter().position(|(known, _)| *known == cause);
+    (known.unwrap_or(if cause == UNEXPLAINED { CAUSES.len() + 1 } else { CAUSES.len() }), cause)
+}
+
+fn class(cause: &str) -> String {
+    if cause == UNEXPLAINED {
+        return "unexplained".to_owned();
+    }
+    let colour = CAUSES.iter().find(|(known, _)| *known == cause).map_or(OTHERS, |(_, colour)| *colour);
+    format!("s{colour}")
+}
+
+fn words(cause: &str) -> String {
+    match cause {
+        UNEXPLAINED => "no cause found".to_owned(),
+        LATE => "late".to_owned(),
+        cause => in_words(cause),
+    }
+}
+
+/// A flow of a case.
+struct Lane {
+    name: String,
+    ledger: Ledger,
+    valid: bool,
+}
+
+impl Lane {
+    fn drawn(&self) -> String {
+        let ledger = &self.ledger;
+        let share = |count: u64| (count as f64 / ledger.sent as f64).clamp(0.0, 1.0);
+        let parts = parts(ledger);
+        let name = escape(&self.name);
+        let lost = parts.iter().map(|(_, count)| count).sum::<u64>();
+        let told: Vec<String> = parts
+            .iter()
+            .map(|(cause, count)| {
+                format!("{} {} ({})", words(cause), quantities::share(share(*count)), quantities::count(*count))
+            })
+            .collect();
+        let told =
+            escape(&tied(&format!("{}: of {} sent {}", self.name, quantities::count(ledger.sent), told.join(", "))));
+        let mut bar = String::from("<rect class=\"received\" x=\"0\" width=\"100%\" y=\"4\" height=\"15\"/>");
+        let mut from = 0.0;
+        for (cause, count) in &parts {
+            // A surplus of drops can exceed what was sent.
+            let width = share(*count).min(1.0 - from);
+            let (class, x, width_shown) = (class(cause), percent(from), percent(width));
+            let _ =
+                write!(bar, "<rect class=\"part {class}\" x=\"{x}\" width=\"{width_shown}\" y=\"4\" height=\"15\"/>");
+            from += width;
+        }
+        let (invalid, bang) = if self.valid {
+            ("", "")
+        } else {
+            (" invalid", "<b class=\"bang\" title=\"invalid: do not use\">!</b> ")
+        };
+        format!(
+            "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{bang}{name}</span><span \
+         class=\"lane-cell\"><svg class=\"lane\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{told}\">\
+         <title>{told}</title>{bar}</svg></span><span class=\"lane-value\">{}</span></div>",
+            tied(&quantities::share(share(lost)))
+        )
+    }
+}

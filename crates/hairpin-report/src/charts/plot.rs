@@ -1,0 +1,259 @@
+//! A plot of points over two scales, joined by a line a series, with their intervals: what charts of one-way loads share.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder::Kind;
+use hairpin_model::run::Run;
+
+use super::axis::{Axis, Tick};
+use super::percentiles::swatch;
+use super::series::Looks;
+use super::svg::{down, escape, percent, trimmed};
+use crate::one_way::{Blocks, Series};
+
+/// Height of a plot, in pixels.
+const HEIGHT: f64 = 260.0;
+/// Lines are drawn on a grid of so many steps in both directions and then stretched to the plot.
+const STEPS: f64 = 1000.0;
+
+/// An axis with its title and its labelled places.
+#[derive(Clone)]
+pub(super) struct Scale {
+    pub(super) axis: Axis,
+    pub(super) title: String,
+    pub(super) ticks: Vec<Tick>,
+}
+
+/// A place along a scale, with its interval.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    value: f64,
+    interval: Option<(f64, f64)>,
+}
+
+/// A point.
+pub(super) struct Point {
+    pub(super) x: Place,
+    pub(super) y: Place,
+    /// What it says, with its figures.
+    pub(super) words: String,
+    /// What stands beside it, if anything.
+    pub(super) label: String,
+    /// Whether it has a ring.
+    pub(super) ring: bool,
+}
+
+/// Points of a series, in order.
+pub(super) struct Curve {
+    pub(super) looks: Looks,
+    pub(super) points: Vec<Point>,
+}
+
+/// A plot.
+pub(super) struct Plot<'p> {
+    /// What it shows: for those who cannot see it.
+    pub(super) described: String,
+    pub(super) x: &'p Scale,
+    pub(super) y: &'p Scale,
+    pub(super) curves: Vec<Curve>,
+    /// A line behind the curves, as places on both scales.
+    pub(super) behind: Vec<(f64, f64)>,
+}
+
+impl Place {
+    /// Without an interval.
+    pub(super) fn bare(value: f64) -> Self {
+        Self { value, interval: None }
+    }
+
+    /// Null where the figure cannot be drawn on a logarithmic scale.
+    pub(super) fn of(figure: Option<Figure>) -> Option<Self> {
+        let figure = figure?;
+        let value = figure.finite().filter(|value| *value > 0.0)?;
+        Some(Self { value, interval: figure.interval() })
+    }
+
+    /// The value and the bounds of its interval.
+    pub(super) fn values(self) -> impl Iterator<Item = f64> {
+        let bounds = self.interval.into_iter().flat_map(|(low, high)| [low, high]);
+        [self.value].into_iter().chain(bounds)
+    }
+}
+
+impl Plot<'_> {
+    /// Whether there is a line to draw.
+    pub(super) fn has_lines(&self) -> bool {
+        self.curves.iter().any(|curve| curve.points.len() > 1)
+    }
+
+    /// The plot.
+    pub(super) fn finish(&self) -> String {
+        let mut marks = String::new();
+        let mut lines = String::new();
+        if !self.behind.is_empty() {
+            let corners: Vec<String> = self.behind.iter().map(|(x, y)| self.corner(*x, *y)).collect();
+            let _ = write!(lines, "<polyline class=\"behind\" points=\"{}\"/>", corners.join(" "));
+        }
+        let mut labelled: Vec<(f64, f64)> = Vec::new();
+        for curve in &self.curves {
+            let classes = curve.looks.classes();
+            let corners: Vec<String> =
+                curve.points.iter().map(|point| self.corner(point.x.value, point.y.value)).collect();
+            let _ = write!(lines, "<g class=\"{classes}\"><polyline points=\"{}\"/></g>", corners.join(" "));
+            let _ = write!(marks, "<g class=\"{classes}\">");
+            for point in &curve.points {
+                self.point(&mut marks, point, curve.looks);
+                self.label(&mut marks, point, &mut labelled);
+            }
+            marks.push_str("</g>");
+        }
+        format!(
+            "<div class=\"plot xy\"><span class=\"axis-title y\">{}</span><svg class=\"chart xy\" width=\"100%\" \
+             height=\"{HEIGHT}\" role=\"img\" aria-label=\"{}\">{}<svg class=\"curves\" width=\"100%\" \
+             height=\"{HEIGHT}\" viewBox=\"0 0 {STEPS} {STEPS}\" preserveAspectRatio=\"none\">{lines}</svg>{marks}</svg>\
+             <span class=\"axis-title x\">{}</span></div>",
+            escape(&self.y.title),
+            escape(&self.described),
+            self.grid(),
+            escape(&self.x.title)
+        )
+    }
+
+    fn corner(&self, x: f64, y: f64) -> String {
+        format!("{},{}", trimmed(self.x.axis.place(x) * STEPS), trimmed((1.0 - self.y.axis.place(y)) * STEPS))
+    }
+
+    fn point(&self, html: &mut String, point: &Point, looks: Looks) {
+        let across = |value: f64| percent(self.x.axis.place(value));
+        let up = |value: f64| down(self.y.axis.place(value), HEIGHT);
+        let (x, y) = (across(point.x.value), up(point.y.value));
+        if let Some((low, high)) = point.x.interval {
+            let (from, to) = (across(low), across(high));
+            let _ = write!(html, "<line class=\"bar-of\" x1=\"{from}\" x2=\"{to}\" y1=\"{y}\" y2=\"{y}\"/>");
+        }
+        if let Some((low, high)) = point.y.interval {
+            let (from, to) = (up(low), up(high));
+            let _ = write!(html, "<line class=\"bar-of\" x1=\"{x}\" x2=\"{x}\" y1=\"{from}\" y2=\"{to}\"/>");
+        }
+        if point.ring {
+            let _ = write!(html, "<circle class=\"knee\" cx=\"{x}\" cy=\"{y}\" r=\"9\"/>");
+        }
+        let _ = write!(
+            html,
+            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{x}\" y=\"{y}\"/></g>",
+            escape(&point.words),
+            looks.colour
+        );
+    }
+
+    /// What stands beside a point, unless it would cover another such text.
+    fn label(&self, html: &mut String, point: &Point, labelled: &mut Vec<(f64, f64)>) {
+        /// Texts nearer than these parts of the plot in both directions would touch.
+        const APART: (f64, f64) = (0.07, 0.07);
+        let (x, y) = (self.x.axis.place(point.x.value), self.y.axis.place(point.y.value));
+        let touches =
+            |(other_x, other_y): &(f64, f64)| (x - other_x).abs() < APART.0 && (y - other_y).abs() < APART.1;
+        if point.label.is_empty() || labelled.iter().any(touches) {
+            return;
+        }
+        labelled.push((x, y));
+        let (x, y, label) = (percent(x), down(y, HEIGHT), escape(&point.label));
+        let _ = write!(html, "<text class=\"beside\" x=\"{x}\" y=\"{y}\" dx=\"8\" dy=\"-7\">{label}</text>");
+    }
+
+    fn grid(&self) -> String {
+        let class = |tick: &Tick| if tick.major { "" } else { " minor" };
+        let mut html = String::new();
+        for tick in &self.y.ticks {
+            let (y, class, label) = (down(tick.place, HEIGHT), class(tick), escape(&tick.label));
+            let _ = write!(
+                html,
+                "<line class=\"grid{class}\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>\
+                 <text class=\"tick y\" x=\"-8\" y=\"{y}\">{label}</text>"
+            );
+        }
+        for tick in &self.x.ticks {
+            let (x, class, label) = (percent(tick.place), class(tick), escape(&tick.label));
+            let _ = write!(
+                html,
+                "<line class=\"grid{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"{HEIGHT}\"/>\
+                 <text class=\"tick{class}\" x=\"{x}\" y=\"{}\">{label}</text>",
+                HEIGHT + 18.0
+            );
+        }
+        html
+    }
+}
+
+/// A logarithmic scale with labels at these values alone; of labels that would stand close every second is a minor one.
+pub(super) fn measured_scale(values: &[f64], title: &str, label: impl Fn(f64) -> String) -> Option<Scale> {
+    const APART: f64 = 0.12;
+    let axis = Axis::log(values.iter().copied())?;
+    let close = values.windows(2).any(|pair| axis.place(pair[1]) - axis.place(pair[0]) < APART);
+    let tick = |(number, value): (usize, &f64)| Tick {
+        value: *value,
+        place: axis.place(*value),
+        label: label(*value),
+        major: !close || number % 2 == 0,
+    };
+    Some(Scale { axis, title: title.to_owned(), ticks: values.iter().enumerate().map(tick).collect() })
+}
+
+/// A logarithmic scale that holds these values.
+pub(super) fn log_scale(
+    values: impl Iterator<Item = f64>,
+    title: &str,
+    most_ticks: usize,
+    label: impl Fn(f64) -> String,
+) -> Option<Scale> {
+    let axis = Axis::log(values)?;
+    Some(Scale { axis, title: title.to_owned(), ticks: axis.ticks(most_ticks, label) })
+}
+
+/// The looks of each series of the blocks, by its words, in the order of the plan as on the other charts.
+pub(crate) fn looks_of(run: &Run, blocks: &Blocks<'_>) -> BTreeMap<String, Looks> {
+    let mut looks = BTreeMap::new();
+    for row in run.cases.iter().filter(|row| Kind::of(&row.case) == blocks.kind && row.case.replicate == 0) {
+        let next = looks.len();
+        looks.entry(blocks.shared.series(row).join(" ")).or_insert_with(|| Looks::numbered(next));
+    }
+    looks
+}
+
+/// The looks of one of them.
+pub(super) fn looks_in(looks: &BTreeMap<String, Looks>, series: &Series<'_>) -> Looks {
+    looks.get(&series.words.join(" ")).copied().unwrap_or(Looks::numbered(0))
+}
+
+/// What stands for which series.
+pub(super) fn legend(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>, more: &[(String, String)]) -> String {
+    let mut names: Vec<(&String, &Looks)> = looks.iter().collect();
+    names.sort_by_key(|(_, looks)| (looks.dash, looks.colour));
+    let is_drawn = |name: &str| {
+        let mut all = blocks.all.iter().flat_map(|stand| &stand.series);
+        all.any(|series| series.words.join(" ") == name && series.rows.iter().any(|row| row.valid))
+    };
+    let mut html = String::from("<ul class=\"sequence-legend\">");
+    for (name, looks) in names.into_iter().filter(|(name, _)| is_drawn(name)) {
+        let _ = write!(html, "<li class=\"{}\">{}{}</li>", looks.classes(), swatch(*looks), escape(name));
+    }
+    for (sample_html, text) in more {
+        let _ = write!(html, "<li>{sample_html}{}</li>", escape(text));
+    }
+    html.push_str("</ul>");
+    html
+}
+
+/// Plots side by side, each with the title of its stand, and the legend below them.
+pub(super) fn side_by_side(plots: &[(String, String)], legend_html: &str) -> String {
+    let mut html = String::from("<div class=\"xy-charts\">");
+    for (title, plot_html) in plots {
+        let title = escape(title);
+        let _ = write!(html, "<figure class=\"xy\"><figcaption>{title}</figcaption>{plot_html}</figure>");
+    }
+    html.push_str("</div>");
+    html.push_str(legend_html);
+    html
+}

@@ -1,0 +1,85 @@
+//! The pictures of one-way loads, each where the run has at least two points for it.
+
+use minijinja::{Value, context};
+
+use hairpin_model::ladder::{Group, Kind};
+use hairpin_model::run::Run;
+use hairpin_model::summary::FlowSummary;
+
+use crate::charts::{goodput_by_write, goodput_over_time, latency_by_rate, load_curve, losses, plot, rate_by_batch};
+use crate::one_way::Blocks;
+
+const INTERVALS: &str = "Bars: 95\u{a0}% intervals over rounds, where there are any. Invalid cases are not drawn.";
+
+/// The pictures of all kinds.
+pub(super) fn pictures(run: &Run, groups: &[Group<'_>]) -> Value {
+    [Kind::Messages, Kind::Streams, Kind::Offered].into_iter().flat_map(|kind| of_kind(run, kind, groups)).collect()
+}
+
+fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
+    let blocks = Blocks::of(kind, groups, false);
+    if blocks.all.is_empty() {
+        return Vec::new();
+    }
+    let looks = plot::looks_of(run, &blocks);
+    let picture = |title: &str, caption: String, chart_html: Option<String>| {
+        chart_html.map(|chart_html| context! { title, caption, chart_html })
+    };
+    let mut pictures = Vec::new();
+    match kind {
+        Kind::Messages => {
+            pictures.push(picture(
+                "Message rate by batch",
+                format!("A batch is the number of messages that one call sends. {INTERVALS}"),
+                rate_by_batch::chart(&blocks, &looks),
+            ));
+            pictures.push(picture(
+                "Latency against message rate",
+                format!(
+                    "The same cases: what a larger batch gains in rate and costs in latency; right and down is better. \
+                     Numbers: messages per call. {INTERVALS}"
+                ),
+                latency_by_rate::chart(&blocks, &looks),
+            ));
+        }
+        Kind::Streams => pictures.push(picture(
+            "Goodput by write size",
+            INTERVALS.to_owned(),
+            goodput_by_write::chart(&blocks, &looks),
+        )),
+        Kind::Offered => {
+            let (delivered, latency) =
+                load_curve::charts(&blocks, &looks).map_or((None, None), |(above, below)| (Some(above), below));
+            pictures.push(picture(
+                "Delivered against offered load",
+                format!("On the dashed line all messages that were offered arrived in time. {INTERVALS}"),
+                delivered,
+            ));
+            pictures.push(picture("Latency against offered load", INTERVALS.to_owned(), latency));
+        }
+        Kind::RoundTrips | Kind::Exchanges => {}
+    }
+    pictures.push(picture(
+        "Losses by cause",
+        "Shares of the messages sent, over all rounds. Causes are read from counters; none is computed by subtraction."
+            .to_owned(),
+        losses::chart(&blocks),
+    ));
+    pictures.into_iter().flatten().collect()
+}
+
+/// Goodput and CPU time over the time of a round, a panel a group.
+pub(super) fn over_time(groups: &[Group<'_>]) -> Value {
+    let panel = |group: &Group<'_>| {
+        let blocks = Blocks::of(group.kind, groups, false);
+        let chart = |(name, flow): (String, &FlowSummary)| {
+            let html = goodput_over_time::chart(flow, &name)?;
+            Some(format!("<div class=\"of-case\">{html}</div>"))
+        };
+        let rows = group.rows.iter().filter(|row| row.case.replicate == 0);
+        let charts: String = rows.flat_map(|row| blocks.shared.flows(row)).filter_map(chart).collect();
+        let chart_html = format!("{}<div class=\"link-charts\">{charts}</div>", goodput_over_time::key());
+        (!charts.is_empty()).then(|| context! { group => &group.name, chart_html })
+    };
+    groups.iter().filter_map(panel).collect()
+}

@@ -1,0 +1,283 @@
+//! One-way loads as tables and pictures show them: cases of one series differ in one quantity only, which has a column or an
+//! axis; what all cases share stands above them.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::arrivals::Arrivals;
+use hairpin_model::figure::Figure;
+use hairpin_model::flow::{Direction, Flow, Load};
+use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::names::distinct;
+use hairpin_model::one_way::PacingFigures;
+use hairpin_model::quantities::{self, exact_bytes};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, FlowSummary};
+
+/// What all cases of a table share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    way: Option<&'static str>,
+    size_bytes: Option<u64>,
+    /// Further words of their names.
+    words: Vec<String>,
+}
+
+impl Shared {
+    /// That of some cases; nothing of cases with answers.
+    pub(crate) fn of<'r>(rows: impl Iterator<Item = &'r CaseSummary>) -> Self {
+        let rows: Vec<&CaseSummary> = rows.filter(|row| row.case.flow().load.is_one_way()).collect();
+        let Some(first) = rows.first() else { return Self::default() };
+        let flow = first.case.flow();
+        let size_bytes = flow.load.size_bytes();
+        let mut words = further_words(first);
+        words.retain(|word| rows.iter().all(|row| further_words(row).contains(word)));
+        Self {
+            way: Some(way(first)).filter(|known| rows.iter().all(|row| way(row) == *known)),
+            size_bytes: Some(size_bytes)
+                .filter(|size| rows.iter().all(|row| row.case.flow().load.size_bytes() == *size)),
+            words,
+        }
+    }
+
+    /// `64 B, client to server, 8 connections`; empty where they share nothing.
+    pub(crate) fn in_words(&self) -> String {
+        let size = self.size_bytes.map(exact_bytes);
+        let way = self.way.map(str::to_owned);
+        size.into_iter().chain(way).chain(self.words.iter().cloned()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether sizes differ.
+    pub(crate) fn sizes_differ(&self) -> bool {
+        self.size_bytes.is_none()
+    }
+
+    /// The words of the series that a case belongs to, the transport first: those that are neither shared nor those of the
+    /// quantity that is varied.
+    pub(crate) fn series(&self, row: &CaseSummary) -> Vec<String> {
+        let flow = row.case.flow();
+        let mut words = vec![flow.transport.clone()];
+        if self.way.is_none() {
+            words.push(way(row).to_owned());
+        }
+        if self.sizes_differ() && Kind::of(&row.case) != Kind::Streams {
+            words.push(exact_bytes(flow.load.size_bytes()));
+        }
+        words.extend(further_words(row).into_iter().filter(|word| !self.words.contains(word)));
+        words
+    }
+
+    /// The flows of a case, each with its name: of several with the way that it goes.
+    pub(crate) fn flows<'r>(&self, row: &'r CaseSummary) -> Vec<(String, &'r FlowSummary)> {
+        let name = self.row_words(row).join(" ");
+        let named = |flow: &'r FlowSummary| match row.flows.len() {
+            1 => (name.clone(), flow),
+            _ => (format!("{name}, {}", flow.flow.direction), flow),
+        };
+        row.flows.iter().map(named).collect()
+    }
+
+    /// The words of a case in a list: those of its series, and what is varied.
+    pub(crate) fn row_words(&self, row: &CaseSummary) -> Vec<String> {
+        if !row.case.flow().load.is_one_way() {
+            return ladder::row_words(row);
+        }
+        let mut words = self.series(row);
+        words.extend(match &row.case.flow().load {
+            Load::Messages { batch, .. } => Some(format!("batch {batch}")),
+            Load::Stream { .. } if self.sizes_differ() => Some(exact_bytes(row.case.flow().load.size_bytes())),
+            Load::Offered { offered_per_s, .. } => Some(quantities::rate(*offered_per_s)),
+            _ => None,
+        });
+        words
+    }
+}
+
+/// The way of messages as people say it.
+fn way(row: &CaseSummary) -> &'static str {
+    match (row.case.flows.len(), row.case.flow().direction) {
+        (1, Direction::Up) => "client to server",
+        (1, Direction::Down) => "server to client",
+        _ => "both ways",
+    }
+}
+
+/// The words of a case beyond its transport, its ways, its size and what is varied.
+fn further_words(row: &CaseSummary) -> Vec<String> {
+    let own = |flow: &Flow| {
+        [
+            format!("{} {}", flow.direction, exact_bytes(flow.load.size_bytes())),
+            format!("both ways {}", exact_bytes(flow.load.size_bytes())),
+            format!("batch {}", flow.load.batch()),
+            flow.load.rate_per_s().map_or_else(String::new, |per_s| format!("{per_s}/s")),
+        ]
+    };
+    let own: Vec<String> = row.case.flows.iter().flat_map(own).collect();
+    let mut words = distinct(row.case.without_link().details());
+    words.retain(|word| !own.contains(word));
+    words
+}
+
+/// The quantity that is varied in a series: messages of a call, messages offered a second, else bytes of a write.
+pub(crate) fn varied(row: &CaseSummary) -> f64 {
+    match &row.case.flow().load {
+        Load::Messages { batch, .. } => *batch as f64,
+        Load::Offered { offered_per_s, .. } => *offered_per_s,
+        load => load.size_bytes() as f64,
+    }
+}
+
+/// Cases of a series, in the order of what is varied.
+pub(crate) struct Series<'r> {
+    /// Its words, the transport first.
+    pub(crate) words: Vec<String>,
+    /// Its cases.
+    pub(crate) rows: Vec<&'r CaseSummary>,
+}
+
+/// The series of some cases, in the order of their first ones.
+pub(crate) fn series<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>, shared: &Shared) -> Vec<Series<'r>> {
+    let mut all: Vec<Series<'r>> = Vec::new();
+    for row in rows {
+        let words = shared.series(row);
+        match all.iter_mut().find(|series| series.words == words) {
+            Some(series) => series.rows.push(row),
+            None => all.push(Series { words, rows: vec![row] }),
+        }
+    }
+    for series in &mut all {
+        series.rows.sort_by(|a, b| varied(a).total_cmp(&varied(b)));
+    }
+    all
+}
+
+/// The cases of a kind, by how the ends wait, where they are and what is between them.
+pub(crate) struct Blocks<'r> {
+    pub(crate) kind: Kind,
+    /// What all share.
+    pub(crate) shared: Shared,
+    pub(crate) all: Vec<Stand<'r>>,
+}
+
+/// The series of one way of waiting, one placement and one path.
+pub(crate) struct Stand<'r> {
+    /// `two CPUs, blocking`.
+    pub(crate) title: String,
+    pub(crate) series: Vec<Series<'r>>,
+}
+
+impl<'r> Blocks<'r> {
+    /// Those of the groups of that kind.
+    pub(crate) fn of(kind: Kind, groups: &[Group<'r>], with_replicates: bool) -> Self {
+        let groups: Vec<&Group<'r>> = groups.iter().filter(|group| group.kind == kind).collect();
+        let is_shown = |row: &&CaseSummary| with_replicates || row.case.replicate == 0;
+        let rows = |group: &Group<'r>| group.rows.iter().copied().filter(is_shown).collect::<Vec<_>>();
+        let shared = Shared::of(groups.iter().flat_map(|group| rows(group)));
+        let stand = |group: &&Group<'r>| {
+            let ends = format!("{}, {}", group.placement.in_words(), group.waiting.in_words());
+            let title = [Some(ends), group.path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+            Stand { title, series: series(rows(group), &shared) }
+        };
+        let all = groups.iter().map(stand).filter(|stand| !stand.series.is_empty()).collect();
+        Self { kind, shared, all }
+    }
+
+    /// All cases, in the order of the series.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &'r CaseSummary> {
+        self.all.iter().flat_map(|stand| &stand.series).flat_map(|series| &series.rows).copied()
+    }
+
+    /// The values of what is varied, rising.
+    pub(crate) fn varied(&self) -> Vec<f64> {
+        let mut values = distinct(self.rows().map(|row| varied(row).to_bits()));
+        values.sort_by(|a, b| f64::from_bits(*a).total_cmp(&f64::from_bits(*b)));
+        values.into_iter().map(f64::from_bits).collect()
+    }
+}
+
+/// The case of a series with the greatest offered load that arrived whole, below any that did not; null where none or all did.
+pub(crate) fn knee<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
+    let whole = |row: &CaseSummary| row.one_way()?.arrived_whole();
+    let lost = rows.iter().position(|row| whole(row) == Some(false))?;
+    rows[..lost].iter().rev().find(|row| whole(row) == Some(true)).copied()
+}
+
+/// How the senders of offered loads kept to their times, a line for each method and each sort of arrivals; for each series with
+/// rates whose median gap was not kept how many these are:
+/// `sleep+spin: median gap 0.998-1.00x nominal, p99 gap 1.02-1.38x; not kept at 2 rates of udp from 256 k/s on`.
+pub(crate) fn pacing(run: &Run) -> Vec<String> {
+    let mut methods: BTreeMap<(String, String), Vec<Paced<'_>>> = BTreeMap::new();
+    for row in &run.cases {
+        let Load::Offered { arrivals, .. } = row.case.flow().load else { continue };
+        if let Some(pacing) = row.one_way().and_then(|figures| figures.pacing) {
+            let key = (pacing.method.to_string(), arrivals.to_string());
+            methods.entry(key).or_default().push(Paced { row, pacing, arrivals });
+        }
+    }
+    let shared = Shared::of(run.cases.iter());
+    let line = |((method, arrivals), all): ((String, String), Vec<Paced<'_>>)| {
+        let is_fixed = all.iter().all(|paced| paced.arrivals == Arrivals::Fixed);
+        let arrivals = if is_fixed { String::new() } else { format!(", {arrivals}") };
+        Some(format!("{method}{arrivals}: {}", kept(all, &shared)?))
+    };
+    methods.into_iter().filter_map(line).collect()
+}
+
+/// A case of an offered load and how its times were kept.
+struct Paced<'r> {
+    row: &'r CaseSummary,
+    pacing: PacingFigures,
+    arrivals: Arrivals,
+}
+
+impl Paced<'_> {
+    /// A gap over the nominal one.
+    fn ratio(&self, gap_ns: Option<Figure>) -> Option<f64> {
+        let ratio = gap_ns?.finite()? / self.pacing.nominal_ns;
+        ratio.is_finite().then_some(ratio)
+    }
+
+    fn median(&self) -> Option<f64> {
+        self.ratio(self.pacing.gap_ns.p50)
+    }
+
+    /// Whether the median gap is what it is to be: of an exponential distribution ln 2 of its mean.
+    fn is_kept(&self) -> bool {
+        /// A median further off was not kept.
+        const KEPT: f64 = 0.1;
+        let wanted = if self.arrivals == Arrivals::Poisson { std::f64::consts::LN_2 } else { 1.0 };
+        self.median().is_none_or(|ratio| (ratio / wanted - 1.0).abs() <= KEPT)
+    }
+}
+
+fn kept(all: Vec<Paced<'_>>, shared: &Shared) -> Option<String> {
+    let poisson = all.iter().any(|paced| paced.arrivals == Arrivals::Poisson);
+    let (kept, missed): (Vec<_>, Vec<_>) = all.into_iter().partition(Paced::is_kept);
+    let wanted = |text: &str| if poisson { format!(" (due: {text})") } else { String::new() };
+    let p99 = kept.iter().filter_map(|paced| paced.ratio(paced.pacing.gap_ns.p99));
+    let gaps = [
+        range(kept.iter().filter_map(Paced::median))
+            .map(|range| format!("median gap {range} nominal{}", wanted("0.69x"))),
+        range(p99).map(|range| format!("p99 gap {range}{}", wanted("4.61x"))),
+    ];
+    let gaps = gaps.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let missed = series(missed.iter().map(|paced| paced.row), shared).into_iter().map(|series| {
+        let from = series.rows.first().map_or(0.0, |row| varied(row));
+        let rates = quantities::counted(series.rows.len() as u64, "rate");
+        format!("{rates} of {} from {} on", series.words.join(" "), quantities::rate(from))
+    });
+    let missed: Vec<String> = missed.collect();
+    let missed =
+        if missed.is_empty() { String::new() } else { format!("median gap not kept at {}", missed.join(" and ")) };
+    let parts: Vec<String> = [gaps, missed].into_iter().filter(|part| !part.is_empty()).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// `1.00-1.38x`, or `1.00x` where all are alike.
+fn range(values: impl Iterator<Item = f64>) -> Option<String> {
+    let (low, high) = values.fold(None, |so_far: Option<(f64, f64)>, value| {
+        let (low, high) = so_far.unwrap_or((value, value));
+        Some((low.min(value), high.max(value)))
+    })?;
+    let (low, high) = (quantities::factor(low), quantities::factor(high));
+    Some(if low == high { high } else { format!("{}-{high}", low.trim_end_matches('x')) })
+}

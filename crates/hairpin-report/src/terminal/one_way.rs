@@ -1,0 +1,321 @@
+//! Tables of one-way loads: a row a case in the order of what is varied, below the name of its series. Where the cases of
+//! message rates are many, batches stand beside each other.
+
+use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::quantities::DASH;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::page::{BAD, DIM, PLAIN, Page};
+use super::tables::{Block, GAP, Shown, fitting, interval, lines_of, value, width_of};
+use crate::one_way::{self, Blocks, Stand, varied};
+
+/// How much is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// What a first screen has room for.
+    Brief,
+    /// The same, and what was omitted.
+    More,
+    /// Everything.
+    All,
+}
+
+/// A table of a kind of case.
+struct Sheet {
+    kind: Kind,
+    /// What follows the title of the kind.
+    title: &'static str,
+    extents: &'static [Extent],
+    columns: &'static [Shown],
+}
+
+const FIRST: &[Extent] = &[Extent::Brief, Extent::More];
+
+const SHEETS: &[Sheet] = &[
+    Sheet {
+        kind: Kind::Messages,
+        title: "",
+        extents: FIRST,
+        columns: &[
+            value("batch", 0),
+            value("received_per_s", 0),
+            interval("received_per_s", 2),
+            value("latency_p50_ns", 0),
+            value("latency_p99_ns", 4),
+            value("lost_share", 1),
+            value("cpu_seconds_per_million_client", 3),
+            value("cpu_seconds_per_million_server", 3),
+            value("system_calls_per_message_client", 5),
+            value("system_calls_per_message_server", 5),
+        ],
+    },
+    Sheet {
+        kind: Kind::Messages,
+        title: "",
+        extents: &[Extent::All],
+        columns: &[
+            value("batch", 0),
+            value("received_per_s", 0),
+            interval("received_per_s", 2),
+            value("latency_p50_ns", 0),
+            value("latency_p90_ns", 5),
+            value("latency_p99_ns", 0),
+            value("latency_p999_ns", 4),
+            value("latency_max_ns", 3),
+            value("lost_share", 1),
+            value("sent_per_s", 6),
+        ],
+    },
+    Sheet {
+        kind: Kind::Messages,
+        title: ", what a message takes",
+        extents: &[Extent::All],
+        columns: &[
+            value("batch", 0),
+            value("system_calls_per_message_client", 0),
+            value("system_calls_per_message_server", 0),
+            value("context_switches_per_message_client", 1),
+            value("context_switches_per_message_server", 1),
+            value("cpu_seconds_per_million_client", 0),
+            value("cpu_seconds_per_million_server", 0),
+            value("fairness", 2),
+            value("setup_ns", 3),
+        ],
+    },
+    Sheet {
+        kind: Kind::Streams,
+        title: "",
+        extents: &[Extent::Brief],
+        columns: &[
+            value("write_size_bytes", 0),
+            value("goodput_bytes_per_s", 0),
+            interval("goodput_bytes_per_s", 1),
+            value("lost_share", 2),
+            value("cpu_seconds_per_gb_client", 3),
+            value("cpu_seconds_per_gb_server", 3),
+            value("fairness", 1),
+        ],
+    },
+    Sheet {
+        kind: Kind::Streams,
+        title: "",
+        extents: &[Extent::More, Extent::All],
+        columns: &[
+            value("write_size_bytes", 0),
+            value("goodput_bytes_per_s", 0),
+            interval("goodput_bytes_per_s", 2),
+            value("warm_up_goodput_bytes_per_s", 1),
+            value("lost_share", 3),
+            value("cpu_seconds_per_gb_client", 4),
+            value("cpu_seconds_per_gb_server", 4),
+            value("fairness", 2),
+        ],
+    },
+    Sheet {
+        kind: Kind::Streams,
+        title: ", what a write takes",
+        extents: &[Extent::All],
+        columns: &[
+            value("write_size_bytes", 0),
+            value("received_per_s", 0),
+            value("system_calls_per_message_client", 1),
+            value("system_calls_per_message_server", 1),
+            value("context_switches_per_message_client", 2),
+            value("context_switches_per_message_server", 2),
+            value("setup_ns", 3),
+        ],
+    },
+    Sheet {
+        kind: Kind::Offered,
+        title: "",
+        extents: FIRST,
+        columns: &[
+            value("offered_per_s", 0),
+            value("delivered_per_s", 0),
+            interval("delivered_per_s", 3),
+            value("lost_share", 0),
+            value("latency_p50_ns", 0),
+            value("latency_p99_ns", 1),
+            value("gaps_below_half_share", 2),
+        ],
+    },
+    Sheet {
+        kind: Kind::Offered,
+        title: "",
+        extents: &[Extent::All],
+        columns: &[
+            value("offered_per_s", 0),
+            value("delivered_per_s", 0),
+            interval("delivered_per_s", 2),
+            value("lost_share", 0),
+            value("latency_p50_ns", 0),
+            interval("latency_p50_ns", 4),
+            value("latency_p99_ns", 1),
+            value("latency_p999_ns", 3),
+            value("latency_max_ns", 3),
+        ],
+    },
+    Sheet {
+        kind: Kind::Offered,
+        title: ", pacing",
+        extents: &[Extent::All],
+        columns: &[
+            value("offered_per_s", 0),
+            value("sent_per_s", 2),
+            value("nominal_gap_ns", 0),
+            value("gap_p50_ns", 0),
+            value("gap_p99_ns", 0),
+            value("gap_p999_ns", 1),
+            value("gaps_below_half_share", 0),
+            value("lateness_p50_ns", 3),
+            value("lateness_p99_ns", 3),
+        ],
+    },
+];
+
+/// What columns mean that their titles do not say in full, in the order of the tables.
+const LEGEND: &[(&str, &str)] = &[
+    ("latency_p50_ns", "p50: one-way latency, due to received"),
+    ("lateness_p50_ns", "p50, p99 at the right: lateness, due to sent"),
+    ("warm_up_goodput_bytes_per_s", "omitted: goodput of the omitted beginning"),
+    ("cpu_seconds_per_million_client", "CPU: s per million messages"),
+    ("cpu_seconds_per_gb_client", "CPU: s per GB"),
+    ("system_calls_per_message_client", "calls: system calls per message"),
+    ("context_switches_per_message_client", "switches: context switches per message"),
+    ("gaps_below_half_share", "gaps < half: sent sooner than half the nominal gap"),
+    ("fairness", "goodput: sum of all streams; fairness: Jain's index"),
+];
+
+/// More cases of message rates than these stand on a first screen with their batches beside each other.
+const MANY: usize = 24;
+
+/// The tables of one-way loads.
+pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
+    let groups = ladder::groups(&run.cases);
+    for sheet in SHEETS.iter().filter(|sheet| sheet.extents.contains(&extent)) {
+        let table = Table::of(sheet.kind, &groups, extent);
+        if table.blocks.all.is_empty() {
+            continue;
+        }
+        if extent != Extent::All && sheet.kind == Kind::Messages && table.blocks.rows().count() > MANY {
+            let batches = table.blocks.varied();
+            if batches.len() > 1 {
+                table.beside(page, &batches);
+                continue;
+            }
+        }
+        table.show(page, sheet);
+    }
+    let pacing = one_way::pacing(run);
+    for line in &pacing {
+        page.item("Pacing: ", PLAIN, line);
+    }
+}
+
+/// The cases of a kind and what all of them share, in words.
+struct Table<'r> {
+    blocks: Blocks<'r>,
+    shared: String,
+}
+
+impl<'r> Table<'r> {
+    fn of(kind: Kind, groups: &[Group<'r>], extent: Extent) -> Self {
+        let mut blocks = Blocks::of(kind, groups, extent == Extent::All);
+        let mut words = vec![blocks.shared.in_words()];
+        if let [block] = blocks.all.as_mut_slice() {
+            words.push(std::mem::take(&mut block.title));
+        }
+        words.retain(|word| !word.is_empty());
+        Self { blocks, shared: words.join(", ") }
+    }
+
+    /// A row a case.
+    fn show(&self, page: &mut Page, sheet: &Sheet) {
+        let texts = |row: &CaseSummary| sheet.columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();
+        let cells: Vec<Vec<String>> = self.blocks.rows().map(texts).collect();
+        let rooms: Vec<usize> = [NAME, usize::MAX].map(|room| self.widest_name(room)).to_vec();
+        let mut chosen = fitting(sheet.columns, &cells, page.width().saturating_sub(rooms[0]));
+        // What is the same everywhere stands above.
+        chosen.retain(|column| sheet.columns[*column].name != "write_size_bytes" || self.blocks.varied().len() > 1);
+        chosen.retain(|column| sheet.columns[*column].name != "batch" || self.blocks.varied() != [1.0]);
+        let taken: usize = chosen.iter().map(|column| GAP + width_of(sheet.columns, &cells, *column)).sum();
+        let room = page.width().saturating_sub(taken).max(NAME);
+        page.heading(&format!("{}{}", self.blocks.kind.title(), sheet.title), &self.shared);
+        page.paragraph(0, DIM, &legend(sheet.columns, &chosen));
+        let mut block = Block::new(chosen.iter().map(|column| sheet.columns[*column].title().to_owned()));
+        let mut cells = cells.iter();
+        for Stand { title, series } in &self.blocks.all {
+            block.title(title);
+            for series in series {
+                for (place, row) in series.rows.iter().enumerate() {
+                    let words: &[String] = if place == 0 { &series.words } else { &[] };
+                    let texts = cells.next().into_iter();
+                    let figures = texts.flat_map(|texts| chosen.iter().map(|column| texts[*column].clone()));
+                    block.row(if row.valid { PLAIN } else { BAD }, &lines_of(row, words, room), figures);
+                }
+            }
+        }
+        block.show(page);
+    }
+
+    /// A row a series; beside each other for each batch the rate, the latency and, where there is room, what was lost.
+    fn beside(&self, page: &mut Page, batches: &[f64]) {
+        const COLUMNS: [Shown; 3] = [value("received_per_s", 0), value("latency_p50_ns", 0), value("lost_share", 1)];
+        page.heading(self.blocks.kind.title(), &self.shared);
+        page.paragraph(0, DIM, "messages/s by messages per call (batch); p50: one-way latency");
+        let name = self.widest_name(NAME);
+        let room = page.width().saturating_sub(name);
+        let (wide, narrow) = (FIGURES.iter().sum::<usize>(), FIGURES[..2].iter().sum::<usize>());
+        let has_losses = self.blocks.rows().any(|row| COLUMNS[2].text(row) != DASH);
+        let columns = if has_losses && batches.len() * wide <= room { 3 } else { 2 };
+        let at_once = (room / if columns == 3 { wide } else { narrow }).max(1);
+        for some in batches.chunks(at_once) {
+            let titles = some.iter().flat_map(|batch| {
+                let titles = [format!("batch {batch}"), COLUMNS[1].title().to_owned(), COLUMNS[2].title().to_owned()];
+                titles.into_iter().take(columns)
+            });
+            let mut block = Block::new(titles);
+            for Stand { title, series } in &self.blocks.all {
+                block.title(title);
+                for series in series {
+                    let of = |batch: &f64| series.rows.iter().find(|row| varied(row) == *batch).copied();
+                    let cases: Vec<Option<&CaseSummary>> = some.iter().map(of).collect();
+                    let Some(any) = cases.iter().flatten().find(|row| !row.valid).or(cases.iter().flatten().next())
+                    else {
+                        continue;
+                    };
+                    let figures = cases.iter().flat_map(|case| {
+                        let text = |column: &Shown| case.map_or_else(|| DASH.to_owned(), |case| column.text(case));
+                        COLUMNS.iter().take(columns).map(text).collect::<Vec<_>>()
+                    });
+                    let style = if any.valid { PLAIN } else { BAD };
+                    block.row(style, &lines_of(any, &series.words, name), figures);
+                }
+            }
+            block.show(page);
+        }
+    }
+
+    fn widest_name(&self, room: usize) -> usize {
+        let all = self.blocks.all.iter().flat_map(|stand| &stand.series);
+        let lines = all.flat_map(|series| series.rows.first().map(|row| lines_of(row, &series.words, room)));
+        lines.flatten().map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+}
+
+/// Names of series have their details below where they are longer.
+const NAME: usize = 18;
+/// How wide a rate, a latency and a share are, with the blanks before them.
+const FIGURES: [usize; 3] = [GAP + 8, GAP + 7, GAP + 4];
+
+/// What the chosen columns mean.
+fn legend(columns: &[Shown], chosen: &[usize]) -> String {
+    let is_shown = |name: &str| chosen.iter().any(|column| columns[*column].name == name);
+    let mut parts: Vec<&str> =
+        LEGEND.iter().filter(|(name, _)| is_shown(name)).map(|(_, meaning)| *meaning).collect();
+    if chosen.iter().any(|column| columns[*column].title().ends_with(" c")) {
+        parts.push("c client, s server");
+    }
+    parts.join("; ")
+}

@@ -1,0 +1,372 @@
+//! One-way loads in the terminal, in the CSV table, in the JSON and on the page.
+
+use hairpin_model::arrivals::Arrivals;
+use hairpin_model::figure::Figure;
+use hairpin_model::flow::{Direction, Load};
+use hairpin_model::one_way::{BothEnds, Moment, OneWayFigures, OverTime};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{FlowSummary, LatencyFigures};
+use hairpin_report::html;
+use hairpin_report::terminal::{Look, render, render_brief, render_more};
+use hairpin_report::{csv_table, json};
+use hairpin_testing::contract;
+
+use crate::html::{assert_finite, assert_well_formed};
+use crate::support::{bulk, one_way};
+
+fn plain(width: usize) -> Look {
+    Look { width, colour: false }
+}
+
+fn runs() -> [Run; 4] {
+    [one_way::message_rate(), one_way::write_sizes(), one_way::offered_load(), bulk::run()]
+}
+
+#[test]
+fn message_rates_at_80_columns() {
+    insta::assert_snapshot!(render_brief(&one_way::message_rate(), &plain(80)));
+}
+
+#[test]
+fn message_rates_at_100_columns() {
+    insta::assert_snapshot!(render_brief(&one_way::message_rate(), &plain(100)));
+}
+
+#[test]
+fn all_of_message_rates_at_100_columns() {
+    insta::assert_snapshot!(render(&one_way::message_rate(), &plain(100)));
+}
+
+#[test]
+fn streams_at_80_columns() {
+    insta::assert_snapshot!(render_brief(&bulk::run(), &plain(80)));
+}
+
+#[test]
+fn more_of_write_sizes_at_80_columns() {
+    insta::assert_snapshot!(render_more(&one_way::write_sizes(), &plain(80)));
+}
+
+#[test]
+fn offered_loads_at_80_columns() {
+    insta::assert_snapshot!(render_brief(&one_way::offered_load(), &plain(80)));
+}
+
+#[test]
+fn all_of_offered_loads_at_100_columns() {
+    insta::assert_snapshot!(render(&one_way::offered_load(), &plain(100)));
+}
+
+#[test]
+fn a_first_screen_has_at_most_45_lines_and_none_is_wider_than_asked() {
+    for run in runs() {
+        for width in [60, 72, 80, 100, 120] {
+            let texts = [render_brief, render_more, render].map(|render| render(&run, &plain(width)));
+            for text in &texts {
+                let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
+                assert!(wide.is_empty(), "wider than {width}: {wide:#?}");
+            }
+            assert!(width < 80 || texts[0].lines().count() <= 45, "at {width} columns: {}", texts[0]);
+        }
+    }
+}
+
+/// Twelve transports with three batches: a row a transport, batches beside each other, every rate is there.
+#[test]
+fn of_many_cases_batches_stand_beside_each_other() {
+    let mut run = one_way::message_rate();
+    for number in 0..8 {
+        for row in one_way::message_rate().cases.into_iter().take(6) {
+            let mut row = row;
+            let name = format!("{}-{number}", row.case.flow().transport);
+            row.case.flow_mut().transport.clone_from(&name);
+            row.id = row.case.id();
+            run.cases.push(row);
+        }
+    }
+    let text = render_brief(&run, &plain(80));
+    assert!(
+        text.lines()
+            .any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")
+                == "batch 1 p50 batch 8 p50 batch 64 p50"),
+        "{text}"
+    );
+    assert!(text.lines().count() <= 45, "{text}");
+    for row in &run.cases {
+        let rate = row.one_way().unwrap().received_per_s.unwrap().value;
+        let rate = hairpin_model::quantities::rate(rate).replace("/s", "");
+        let transport = &row.case.flow().transport;
+        let has = |line: &str| line.split_whitespace().next() == Some(transport) && line.contains(&rate);
+        assert!(text.lines().any(has), "{transport} {rate}: {text}");
+    }
+}
+
+#[test]
+fn what_all_cases_share_is_said_once() {
+    let table = |run: &Run| {
+        let text = render_brief(run, &plain(100));
+        let start = text.find("client to server").expect("the heading");
+        let from = text[..start].rfind('\n').unwrap();
+        text[from..].split("\n\n").next().unwrap().to_owned()
+    };
+    let rates = table(&one_way::message_rate());
+    assert!(rates.lines().count() > 24, "{rates}");
+    assert_eq!((rates.matches("64 B").count(), rates.matches("client to server").count()), (1, 1), "{rates}");
+    assert_eq!(rates.matches("pipe").count(), 2, "{rates}");
+    assert_eq!(table(&one_way::write_sizes()).matches("two CPUs, blocking").count(), 1);
+}
+
+#[test]
+fn the_error_of_pacing_is_said_once_and_what_was_not_kept_beside_it() {
+    let mut run = one_way::offered_load();
+    let text = render_brief(&run, &plain(100));
+    assert_eq!(text.matches("Pacing: sleep+spin: median gap 1.00x nominal, p99 gap 1.08x\n").count(), 1, "{text}");
+    for row in run.cases.iter_mut().filter(|row| row.case.flow().transport == "udp").skip(5) {
+        let pacing = row.flow_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();
+        pacing.gap_ns.p50 = Some(Figure::bare(pacing.nominal_ns * 1.5));
+    }
+    let text = render_brief(&run, &plain(120));
+    assert!(text.contains("p99 gap 1.08x; median gap not kept at 2 rates of udp from 256 k/s on\n"), "{text}");
+}
+
+/// The median of an exponential distribution is ln 2 of its mean.
+#[test]
+fn gaps_of_random_arrivals_are_held_against_their_own_median() {
+    let mut run = one_way::offered_load();
+    for row in &mut run.cases {
+        if let Load::Offered { arrivals, .. } = &mut row.case.flow_mut().load {
+            *arrivals = Arrivals::Poisson;
+        }
+        let pacing = row.flow_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();
+        pacing.gap_ns.p50 = Some(Figure::bare(pacing.nominal_ns * 0.7));
+    }
+    let text = render_brief(&run, &plain(120));
+    let said = "Pacing: sleep+spin, poisson: median gap 0.700x nominal (due: 0.69x), p99 gap 1.08x (due: 4.61x)\n";
+    assert!(text.contains(said), "{text}");
+}
+
+/// Of several flows the goodput is that of all together; what each has of its own is not shown as that of the case.
+#[test]
+fn flows_of_both_ways_have_one_goodput_and_pictures_of_their_own() {
+    let mut run = one_way::write_sizes();
+    for row in run.cases.iter_mut().take(5) {
+        let mut down = row.case.flow().clone();
+        (down.name, down.direction) = ("down".to_owned(), Direction::Down);
+        let summary = FlowSummary { flow: down.clone(), ..row.flow().clone() };
+        row.case.flows.push(down);
+        row.flows.push(summary);
+        row.flow_mut().ledger.received -= 100_000;
+        row.flow_mut().ledger = row.flow().ledger.clone().closed();
+        row.goodput_of_all_bytes_per_s = Some(Figure::new(3.21e9, 3e9, 3.5e9));
+        (row.id, row.label) = (row.case.id(), row.case.label());
+    }
+    let text = render_brief(&run, &plain(80));
+    let first = text.lines().find(|line| line.contains("both ways")).expect("its name");
+    let words: Vec<&str> = first.split_whitespace().collect();
+    assert_eq!(words[..3], ["unix-stream", "both", "ways"]);
+    assert!(!first.contains("both ways 64 B"), "the size has a column: {text}");
+    let lost = text.lines().find(|line| line.contains("3.21 GB/s")).expect("a row");
+    assert!(lost.contains("5.0 %") && lost.trim_end().ends_with('-'), "of all flows: {lost}");
+    let page = html::render(&run);
+    assert_well_formed(&page);
+    assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len() + 5);
+    assert_eq!(count(&page, "<rect class=\"received\""), 5, "one of both ways loses");
+    assert!(page.contains("unix-stream both ways 64 B, down, in each"));
+}
+
+#[test]
+fn a_row_of_the_csv_table_has_what_was_asked_and_what_was_measured() {
+    let cells = |run: &Run, names: &[&str]| -> Vec<String> {
+        let text = csv_table::summary(run);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let titles = reader.headers().unwrap().clone();
+        let row = reader.records().next().unwrap().unwrap();
+        let place = |name: &&str| titles.iter().position(|title| title == *name).unwrap_or_else(|| panic!("{name}"));
+        names.iter().map(|name| row[place(name)].to_owned()).collect()
+    };
+    let run = one_way::message_rate();
+    assert_eq!(csv_table::summary(&run).lines().count(), run.cases.len() + 1);
+    let names = ["batch", "size_bytes", "received_per_s", "cpu_seconds_per_million_server", "lost_share"];
+    assert_eq!(cells(&run, &names), ["1", "64", "2100000", "0.26", "0"]);
+    let names = ["write_size_bytes", "source", "goodput_bytes_per_s", "warm_up_goodput_bytes_per_s_low"];
+    assert_eq!(cells(&bulk::run(), &names), ["65536", "buffer", "8250000000", "3960000000"]);
+    let names = ["offered_per_s", "arrivals", "pacing", "delivered_per_s", "nominal_gap_ns", "gaps_below_half_share"];
+    assert_eq!(cells(&one_way::offered_load(), &names), ["1000", "fixed", "sleep+spin", "1000", "1000000", "0.004"]);
+}
+
+#[test]
+fn the_json_keeps_its_contract() {
+    for run in runs() {
+        let json = serde_json::from_str(&json::render(&run)).expect("it is JSON");
+        assert_eq!(contract::faults(&json), [""; 0], "{}", run.plan.experiment);
+    }
+}
+
+fn count(page: &str, text: &str) -> usize {
+    page.matches(text).count()
+}
+
+#[test]
+fn message_rates_are_ranked_by_messages_and_drawn_over_batch_and_latency() {
+    let run = one_way::message_rate();
+    let page = html::render(&run);
+    assert_well_formed(&page);
+    assert_finite(&page);
+    assert_eq!(count(&page, "<circle class=\"p50\""), run.cases.len(), "a lane each");
+    assert!(page.contains(": messages/s 16.8\u{a0}M/s (95 % interval "), "{}", page.len());
+    assert_eq!(count(&page, " per call: "), run.cases.len(), "a mark each by batch");
+    assert_eq!(count(&page, ", one-way p50 "), run.cases.len(), "and by rate");
+    let bars = run.cases.len() * 3;
+    assert_eq!(count(&page, "<line class=\"bar-of\""), bars, "an interval of the rate twice, of the latency once");
+    assert_eq!(count(&page, "<figure class=\"xy\">"), 4, "two pictures on one CPU and on two");
+    assert!(page.contains("one-way latency of a message (log scale)"));
+    for not_said in ["round trip", "atency of a message</", "No case has a figure"] {
+        let text = &page[page.find("<main>").unwrap()..page.find("<script>").unwrap()];
+        assert!(!text.contains(not_said), "{not_said}");
+    }
+}
+
+#[test]
+fn losses_are_stacked_by_cause_and_add_up() {
+    let run = one_way::message_rate();
+    let page = html::render(&run);
+    let lossy = run.cases.iter().filter(|row| row.flow().ledger.sent > row.flow().ledger.received).count();
+    assert_eq!(count(&page, "<rect class=\"received\""), lossy);
+    assert_eq!(count(&page, "<rect class=\"part "), 5 * lossy, "four causes, and what has none");
+    let lane = &page[page.find("<rect class=\"part ").expect("a part")..];
+    let lane = &lane[..lane.find("</svg>").expect("it ends")];
+    let number = |part: &str, name: &str| -> Option<f64> {
+        part.split(&format!("{name}=\"")).nth(1)?.split('%').next()?.parse().ok()
+    };
+    let places = lane.split("<rect").filter_map(|part| Some((number(part, " x")?, number(part, "width")?)));
+    let mut end = 0.0;
+    for (x, width) in places {
+        assert!((x - end).abs() < 0.1, "each begins where the last one ends: {lane}");
+        end = x + width;
+    }
+    assert!((end - 62.0).abs() < 0.1, "{end}: {lane}");
+    for said in ["receive buffer full", "no cause found", "The other 18 cases lost nothing"] {
+        assert!(page.contains(said), "{said}");
+    }
+}
+
+#[test]
+fn the_load_curve_has_every_valid_rate_and_marks_the_knee() {
+    let run = one_way::offered_load();
+    let page = html::render(&run);
+    assert_well_formed(&page);
+    let valid = run.cases.iter().filter(|row| row.valid).count();
+    assert_eq!(count(&page, ": delivered "), valid);
+    let with_p99 = run.cases.iter().filter(|row| row.valid && row.flow().latency_ns.p99.is_some()).count();
+    assert_eq!((count(&page, ": one-way p50 "), count(&page, ": one-way p99 ")), (valid, with_p99));
+    assert_eq!(count(&page, "; the knee</title>"), 2);
+    let delivered = |text: &str| assert!(page.contains(text), "{text}");
+    delivered("tcp, offered 256\u{a0}k/s: delivered 256\u{a0}k/s (95 % interval 230\u{2013}294\u{a0}k/s); the knee");
+    delivered(
+        "udp, offered 64.0\u{a0}k/s: delivered 64.0\u{a0}k/s (95 % interval 57.6\u{2013}73.6\u{a0}k/s); the knee",
+    );
+    assert!(page.contains("<polyline class=\"behind\""), "all delivered");
+    // A rate that was planned last stands where it belongs.
+    let mut run = run;
+    let first = run.cases.remove(0);
+    run.cases.push(first);
+    let page = html::render(&run);
+    let lanes =
+        page.find("tcp <small>1.00 k/s").expect("a lane").cmp(&page.find("tcp <small>4.00 k/s").expect("a lane"));
+    assert_eq!(lanes, std::cmp::Ordering::Less);
+}
+
+#[test]
+fn goodput_is_drawn_over_the_size_of_a_write_and_over_time() {
+    let run = one_way::write_sizes();
+    let page = html::render(&run);
+    assert_well_formed(&page);
+    assert_eq!(count(&page, ", writes of "), run.cases.len());
+    assert_eq!(count(&page, "<line class=\"bar-of\""), run.cases.len());
+    assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len());
+    assert_eq!(count(&page, "aria-label=\"CPU time used by each end over the time of a round, "), run.cases.len());
+    assert_eq!(count(&page, "<rect class=\"warm-up\" x=\"0\" y=\"0\" width=\"250.0\""), 2 * run.cases.len());
+    assert!(page.contains("tcp 64 KiB, in each 10\u{a0}ms"));
+}
+
+#[test]
+fn a_picture_needs_two_points() {
+    for mut run in [one_way::message_rate(), one_way::write_sizes(), one_way::offered_load()] {
+        let load = run.cases[1].case.flow().load.size_bytes();
+        let first = run.cases[1].case.flow().load.clone();
+        run.cases.retain(|row| row.case.flow().load == first);
+        run.cases.iter_mut().for_each(|row| row.flow_mut().over_time = None);
+        run.cases.retain(|row| row.flow().ledger.lost.is_empty());
+        assert!(!run.cases.is_empty(), "of {load} bytes");
+        let page = html::render(&run);
+        for none in ["id=\"throughput\"", "id=\"over-time\"", "class=\"plot xy\""] {
+            assert!(!page.contains(none), "{none}: {}", run.plan.experiment);
+        }
+    }
+}
+
+#[test]
+fn figures_that_are_missing_or_not_finite_are_not_drawn() {
+    let no_number = Figure::new(f64::NAN, f64::NEG_INFINITY, f64::INFINITY);
+    let nan = Some(no_number);
+    let both = BothEnds { client: nan, server: None };
+    let moment =
+        |at_ns| Moment { at_ns, goodput_bytes_per_s: no_number, client_cpu: Some(f64::NAN), server_cpu: None };
+    let damaged = OneWayFigures {
+        received_per_s: nan,
+        goodput_bytes_per_s: nan,
+        warm_up_goodput_bytes_per_s: nan,
+        system_calls_per_message: both,
+        cpu_seconds_per_million: both,
+        fairness: nan,
+        offered_per_s: Some(f64::NAN),
+        delivered_per_s: nan,
+        ..OneWayFigures::default()
+    };
+    let over_time = OverTime { measured_from_ns: u64::MAX, moments: vec![moment(0), moment(u64::MAX), moment(3)] };
+    for run in runs() {
+        for (figures, over_time) in
+            [(OneWayFigures::default(), OverTime::default()), (damaged.clone(), over_time.clone())]
+        {
+            let mut run = run.clone();
+            for row in run.cases.iter_mut().step_by(2) {
+                row.flow_mut().one_way = Some(figures.clone());
+                row.flow_mut().latency_ns = LatencyFigures::default();
+                row.flow_mut().over_time = Some(over_time.clone());
+                row.flow_mut().ledger.unexplained = i64::MIN;
+            }
+            let mut none = run.clone();
+            none.cases.iter_mut().for_each(|row| row.flow_mut().one_way = None);
+            for run in [run, none] {
+                let page = html::render(&run);
+                assert_well_formed(&page);
+                assert_finite(&page);
+                for width in [40, 80] {
+                    let text = render(&run, &plain(width)) + &render_brief(&run, &plain(width));
+                    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+                }
+                assert!(!csv_table::summary(&run).contains("NaN"));
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_no_markup_and_do_not_steer_the_terminal() {
+    for mut run in runs() {
+        for row in &mut run.cases {
+            let flow = row.case.flow_mut();
+            flow.transport = format!("<b onclick=\"x\">\u{1b}[2J'{}", flow.transport);
+            flow.connections = 8;
+            row.label = row.case.label();
+            let cause = "<i>\u{1b}[1m".to_owned();
+            row.flow_mut().ledger.lost.insert(cause, 7);
+            row.flow_mut().ledger.sent += 7;
+        }
+        let page = html::render(&run);
+        assert_well_formed(&page);
+        assert!(!page.contains("<b onclick") && !page.contains("<i>\u{1b}") && !page.contains('\u{1b}'));
+        let text = render(&run, &plain(100)) + &render_brief(&run, &plain(100));
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+}

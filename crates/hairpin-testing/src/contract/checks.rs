@@ -1,0 +1,96 @@
+//! Faults against the contract, and the checks that all parts of it share.
+
+use serde_json::Value;
+
+/// The ends.
+pub(super) const ROLES: &[&str] = &["client", "server"];
+
+/// Collects faults, each with the place in the object.
+#[derive(Default)]
+pub(super) struct Faults(pub(super) Vec<String>);
+
+impl Faults {
+    pub(super) fn unless(&mut self, fine: bool, place: &str, what: &str) {
+        if !fine {
+            self.0.push(format!("{place}: {what}"));
+        }
+    }
+
+    /// One of these words.
+    pub(super) fn word(&mut self, parent: &Value, place: &str, name: &str, words: &[&str]) {
+        let word = self.need(parent, place, name, Kind::Text).as_str().unwrap_or_default();
+        self.unless(words.contains(&word), &join(place, name), &format!("`{word}` is not one of the words"));
+    }
+
+    /// The value at a place, checked to be of a kind; Null where it is not.
+    pub(super) fn need<'v>(&mut self, parent: &'v Value, place: &str, name: &str, kind: Kind) -> &'v Value {
+        let value = &parent[name];
+        self.unless(kind.holds(value), &join(place, name), &format!("is not {}", kind.in_words()));
+        value
+    }
+}
+
+/// What a value is.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Text,
+    Count,
+    Number,
+    Switch,
+    List,
+    Object,
+}
+
+impl Kind {
+    fn holds(self, value: &Value) -> bool {
+        match self {
+            Self::Text => value.as_str().is_some_and(|text| !text.is_empty()),
+            Self::Count => value.is_u64(),
+            Self::Number => value.as_f64().is_some_and(f64::is_finite),
+            Self::Switch => value.is_boolean(),
+            Self::List => value.is_array(),
+            Self::Object => value.is_object(),
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Text => "a text",
+            Self::Count => "a count",
+            Self::Number => "a number",
+            Self::Switch => "true or false",
+            Self::List => "a list",
+            Self::Object => "an object",
+        }
+    }
+}
+
+/// The place of a field.
+pub(super) fn join(place: &str, name: &str) -> String {
+    if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") }
+}
+
+/// `{value, low, high}`, with `why` where there is no interval; or null where it may be missing.
+pub(super) fn figure_faults(faults: &mut Faults, place: &str, figure: Option<&Value>, needed: bool) {
+    match figure {
+        Some(Value::Null) => faults.unless(!needed, place, "is null although there are samples enough"),
+        Some(figure @ Value::Object(fields)) => {
+            let known = |name: &String| ["value", "low", "high", "why"].contains(&name.as_str());
+            faults.unless(fields.keys().all(known), place, "has a field that no figure has");
+            let has_reason = figure["why"].is_null() || figure["low"].is_null();
+            faults.unless(has_reason, place, "has an interval, and a reason why it has none");
+            let value = faults.need(figure, place, "value", Kind::Number).as_f64().unwrap_or(0.0);
+            let bound = |name: &str, none: f64| match figure.get(name) {
+                Some(Value::Null) => Some(none),
+                bound => bound.and_then(Value::as_f64),
+            };
+            match (bound("low", f64::NEG_INFINITY), bound("high", f64::INFINITY)) {
+                (Some(low), Some(high)) => {
+                    faults.unless(low <= value && value <= high, place, "its interval does not hold its value");
+                }
+                _ => faults.unless(false, place, "has no `low` or no `high`"),
+            }
+        }
+        _ => faults.unless(false, place, "is neither {value, low, high} nor null"),
+    }
+}

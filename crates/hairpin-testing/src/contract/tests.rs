@@ -1,0 +1,206 @@
+//! Every break of the contract is named with its place.
+
+use serde_json::{Value, json};
+
+use super::one_way::OF_BOTH_ENDS;
+use super::{changed, example, faults, not_as_asked, with};
+
+#[test]
+fn a_run_that_keeps_the_contract_has_no_fault() {
+    assert_eq!(faults(&example()), [""; 0]);
+    assert_eq!(not_as_asked(&example(), 200, 2), [""; 0]);
+}
+
+#[test]
+fn every_break_of_the_contract_of_a_knee_and_of_a_comparison_is_named() {
+    let mut run = example();
+    run["answer"]["knees"] = json!([{"cases": ["1", "1"], "delivered_per_s": 10.0, "not_delivered_per_s": 20.0,
+        "why_not": "lost", "highest_power_per_s": null}]);
+    assert_eq!(faults(&run), [""; 0]);
+    for (pointer, value, expected) in [
+        ("/answer/knees/0/cases", json!(["1"]), "answer.knees[0].cases: are not cases of the run"),
+        ("/answer/knees/0/cases/1", json!("7"), "answer.knees[0].cases: are not cases of the run"),
+        ("/answer/knees/0/not_delivered_per_s", json!(5.0), "answer.knees[0].not_delivered_per_s: is not above"),
+        ("/answer/knees/0/delivered_per_s", json!("10"), "answer.knees[0].delivered_per_s: is not a number"),
+        ("/answer/knees/0/why_not", json!(null), "answer.knees[0].why_not: does not fit"),
+        ("/comparisons/0/figure", json!("speed"), "comparisons[0].figure: `speed` is not one of the words"),
+        ("/comparisons/0/figure", json!("rate"), "comparisons[0].difference_ns: does not fit the figure"),
+    ] {
+        let found = faults(&changed(run.clone(), pointer, value));
+        assert!(found.iter().any(|fault| fault.starts_with(expected)), "{expected}: {found:?}");
+    }
+}
+
+/// Each change breaks the contract at that place.
+fn assert_breaks(changes: impl IntoIterator<Item = (&'static str, Value, &'static str)>) {
+    for (pointer, value, expected) in changes {
+        let found = faults(&with(pointer, value));
+        assert!(found.iter().any(|fault| fault.starts_with(expected)), "{expected}: {found:?}");
+    }
+}
+
+#[test]
+fn every_break_of_the_contract_of_a_run_is_named_with_its_place() {
+    assert_breaks([
+        ("/seed", json!(null), "seed: is not a count"),
+        ("/answer/headline", json!(""), "answer.headline: is not a text"),
+        ("/answer/pairs/0/b", json!("2"), "answer.pairs[0]: names a case that is not there"),
+        ("/cases", json!([]), "cases: is empty"),
+        ("/tool/version", json!(1), "tool.version: is not a text"),
+        ("/findings/0/advice", json!(""), "findings[0].advice: is not a text"),
+        ("/findings/0/evidence/0/value", json!(null), "findings[0].evidence[0].value: is null although"),
+        ("/skipped/0/reason", json!(null), "skipped[0].reason: is not a text"),
+        ("/hosts", json!([]), "hosts: is empty"),
+    ]);
+}
+
+#[test]
+fn every_break_of_the_contract_of_a_case_is_named_with_its_place() {
+    let figure = |value: f64| json!({"value": value, "low": null, "high": null});
+    assert_breaks([
+        ("/findings/0/cases/0", json!("2"), "findings[0].cases: names a case that the run does not have"),
+        (
+            "/cases/0/flows/0/ledger/lost/link",
+            json!(-1),
+            "cases[0].flows[0].ledger.lost: has a cause without a count",
+        ),
+        ("/cases/0/path/relay/lateness_ns/max", json!(null), "cases[0].path.relay.lateness_ns.max: is not a count"),
+        (
+            "/cases/0/flows/0/rate_per_s/low",
+            json!({"low": 1}),
+            "cases[0].flows[0].rate_per_s: has no `low` or no `high`",
+        ),
+        ("/cases/0/case/ends/waiting", json!("sleep"), "cases[0].case.ends.waiting: `sleep` is not one of the words"),
+        (
+            "/cases/0/flows/0/latency_ns/p50",
+            json!(null),
+            "cases[0].flows[0].latency_ns.p50: is null although there are samples",
+        ),
+        (
+            "/cases/0/flows/0/latency_ns/p90",
+            json!(3),
+            "cases[0].flows[0].latency_ns.p90: is neither {value, low, high} nor null",
+        ),
+        (
+            "/cases/0/flows/0/latency_ns/p99",
+            figure(30.0),
+            "cases[0].flows[0].latency_ns.p99: is shown, but 398 samples",
+        ),
+        (
+            "/cases/0/flows/0/latency_ns/mean/low",
+            json!(13.0),
+            "cases[0].flows[0].latency_ns.mean: its interval does not hold",
+        ),
+        (
+            "/cases/0/flows/0/rate_per_s",
+            json!({"value": 1.0}),
+            "cases[0].flows[0].rate_per_s: has no `low` or no `high`",
+        ),
+        ("/cases/0/flows/0/ledger/sent", json!(401), "cases[0].flows[0].ledger: does not close: 1 are left, not 0"),
+        ("/cases/0/why_invalid", json!([1]), "cases[0].why_invalid: has a reason that is no text"),
+        ("/cases/0/path/relay/packets/out", json!(8), "cases[0].path.relay.packets: does not close: 1 are left"),
+        ("/cases/0/case/flows/0/options", json!([]), "cases[0].case.flows[0].options: is not an object"),
+        ("/cases/0/flows/0/samples", json!(-1), "cases[0].flows[0].samples: is not a count"),
+        ("/cases/0/valid", json!(false), "cases[0].why_invalid: does not agree with `valid`"),
+        ("/cases/0/flows/0/latency_ns/p90", figure(9.0), "cases[0].flows[0].latency_ns.p90: is less than p50"),
+        ("/cases/0/ends/1/cpu_seconds", json!("0"), "cases[0].ends[1].cpu_seconds: is not a number"),
+        ("/cases/0/ends/1/host", json!(1), "cases[0].ends[1].host: is no place in `hosts`"),
+        ("/cases/0/ends/0/role", json!("near"), "cases[0].ends[0].role: `near` is not one of the words"),
+        ("/cases/0/flows", json!([]), "cases[0].flows: are not the flows of the case"),
+        ("/cases/0/flows/0/load/kind", json!("flood"), "cases[0].flows[0].load.kind: `flood` is not one"),
+        ("/cases/0/ledger/sent", json!(7), "cases[0].ledger: is not that of the only flow"),
+        ("/cases/0/flows/0/samples", json!(450), "cases[0].flows[0].ledger: 450 samples, but 398 received"),
+    ]);
+}
+
+#[test]
+fn a_run_that_did_something_else_is_found() {
+    assert!(not_as_asked(&example(), 200, 3)[0].contains("3 rounds were asked, not Some(2)"));
+    assert!(not_as_asked(&example(), 100, 2)[0].contains("200 messages were asked, not Some(400)"));
+    let invalid = with("/cases/0/valid", json!(false));
+    assert!(not_as_asked(&invalid, 200, 2)[0].contains("not valid"));
+}
+
+/// The example with such a one-way load instead.
+fn example_of(load: &Value) -> Value {
+    let figure = |value: f64| json!({"value": value, "low": value, "high": null});
+    let both = json!({"client": figure(0.5), "server": null});
+    let mut figures = json!({"received_per_s": figure(100.0), "sent_per_s": figure(101.0),
+        "goodput_bytes_per_s": figure(6400.0), "warm_up_goodput_bytes_per_s": null, "fairness": figure(0.98),
+        "offered_per_s": null, "delivered_per_s": null, "delivered_share": null, "pacing": null});
+    for name in OF_BOTH_ENDS {
+        figures[*name] = both.clone();
+    }
+    if load["kind"] == "offered" {
+        figures["offered_per_s"] = load["offered_per_s"].clone();
+        figures["delivered_per_s"] = figure(100.0);
+        figures["delivered_share"] = figure(0.99);
+        figures["pacing"] = json!({"method": load["pacing"], "nominal_ns": 1e7,
+            "gap_ns": {"p50": figure(1e7), "p99": figure(2e7), "p999": null}, "share_below_half": figure(0.01)});
+    }
+    let mut run = example();
+    let case = &mut run["cases"][0];
+    for pointer in ["/case/flows/0", "/flows/0"] {
+        let flow = case.pointer_mut(pointer).expect("the example has it");
+        (flow["load"], flow["direction"]) = (load.clone(), json!("up"));
+    }
+    for (name, value) in figures.as_object().into_iter().flatten() {
+        case["flows"][0][name] = value.clone();
+        case[name] = value.clone();
+    }
+    run
+}
+
+fn loads() -> [Value; 3] {
+    [
+        json!({"kind": "messages", "size_bytes": 64, "batch": 8}),
+        json!({"kind": "stream", "write_size_bytes": 65_536}),
+        json!({"kind": "offered", "size_bytes": 64, "offered_per_s": 101.0, "arrivals": "fixed", "pacing": "spin"}),
+    ]
+}
+
+#[test]
+fn one_way_loads_that_keep_the_contract_have_no_fault() {
+    for load in loads() {
+        assert_eq!(faults(&example_of(&load)), [""; 0], "{load}");
+    }
+}
+
+#[test]
+fn every_break_of_the_contract_of_a_one_way_load_is_named_with_its_place() {
+    let figure = |value: f64| json!({"value": value, "low": null, "high": null});
+    let flow = "/cases/0/flows/0";
+    let breaks = [
+        (0, "load/batch", json!(null), "load.batch: is not a count"),
+        (0, "received_per_s", json!(5), "received_per_s: is neither {value, low, high} nor null"),
+        (0, "sent_per_s", json!({"value": 1.0}), "sent_per_s: has no `low` or no `high`"),
+        (0, "system_calls_per_message", figure(1.0), "system_calls_per_message.client: is neither"),
+        (0, "cpu_seconds_per_million", json!({"client": null}), "cpu_seconds_per_million.server: is neither"),
+        (0, "offered_per_s", json!(5.0), "offered_per_s: is there although nothing was offered"),
+        (0, "delivered_per_s", figure(5.0), "delivered_per_s: is there although nothing was offered"),
+        (1, "load/write_size_bytes", json!("64 KiB"), "load.write_size_bytes: is not a count"),
+        (1, "goodput_bytes_per_s", json!("fast"), "goodput_bytes_per_s: is neither"),
+        (1, "fairness", figure(1.5), "fairness: is not above 0 and at most 1"),
+        (2, "offered_per_s", json!(5.0), "offered_per_s: is not that of the load"),
+        (2, "delivered_share", figure(1.5), "delivered_share: is no share"),
+        (2, "pacing/method", json!("soon"), "pacing.method: `soon` is not one of the words"),
+        (2, "pacing/gap_ns/p99", json!(7), "pacing.gap_ns.p99: is neither"),
+        (2, "pacing/share_below_half", figure(-0.1), "pacing.share_below_half: is no share"),
+        (2, "ledger/lost", json!({"link": 5}), "ledger: does not close"),
+    ];
+    for (which, name, value, expected) in breaks {
+        let run = changed(example_of(&loads()[which]), &format!("{flow}/{name}"), value);
+        let (found, expected) = (faults(&run), format!("cases[0].flows[0].{expected}"));
+        assert!(found.iter().any(|fault| fault.starts_with(&expected)), "{expected}: {found:?}");
+    }
+    let copy = changed(example_of(&loads()[0]), "/cases/0/received_per_s", figure(7.0));
+    assert_eq!(faults(&copy), ["cases[0].received_per_s: is not that of the only flow"]);
+}
+
+#[test]
+fn a_flow_with_answers_has_no_figures_of_a_one_way_load() {
+    let mut run = example();
+    run["cases"][0]["flows"][0]["goodput_bytes_per_s"] = json!({"value": 1.0, "low": null, "high": null});
+    let expected = "cases[0].flows[0].goodput_bytes_per_s: is there although the flow has answers";
+    assert_eq!(faults(&run), [expected]);
+}

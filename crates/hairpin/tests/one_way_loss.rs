@@ -1,0 +1,115 @@
+//! Losses of loads without answers: the ledger closes by the kernel's own counters, and the cause is named.
+
+use hairpin_testing::{or_skip, works};
+use serde_json::Value;
+
+use crate::support::{PROGRAM, Place, Running, list, text};
+
+/// Many more datagrams than fit the smallest buffer are sent before the receiver has its turn on their one CPU.
+const OVERRUN: &[&str] = &[
+    "message-rate",
+    "--placement",
+    "same-cpu",
+    "--transport",
+    "udp,udp6",
+    "--direction",
+    "up,down",
+    "--batch",
+    "64",
+    "--option",
+    "rcvbuf=4096",
+    "--count",
+    "5000",
+    "--warmup",
+    "500",
+    "--rounds",
+    "1",
+];
+
+fn codes(run: &Value) -> Vec<&str> {
+    list(&run["findings"]).iter().map(|finding| text(&finding["code"])).collect()
+}
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_else(|| panic!("no whole number: {value}"))
+}
+
+/// The ledgers, which close.
+fn ledgers(run: &Value) -> Vec<&Value> {
+    let ledgers: Vec<&Value> = list(&run["cases"]).iter().map(|case| &case["ledger"]).collect();
+    for ledger in &ledgers {
+        assert_eq!(ledger["unexplained"], 0, "{ledger}");
+        let lost: i64 = ledger["lost"].as_object().expect("causes").values().map(number).sum();
+        assert_eq!(number(&ledger["sent"]), number(&ledger["received"]) + lost, "{ledger}");
+    }
+    ledgers
+}
+
+#[test]
+fn a_receive_buffer_that_overran_is_in_the_ledger_and_named() {
+    let run = Place::new().json(OVERRUN);
+    let ledgers = ledgers(&run);
+    assert_eq!(ledgers.len(), 4);
+    for ledger in ledgers {
+        assert_eq!(ledger["lost"].as_object().map(serde_json::Map::len), Some(1), "{ledger}");
+        assert!(number(&ledger["lost"]["receive_buffer"]) > 1000, "{ledger}");
+        assert_eq!(number(&ledger["sent"]), 5500, "the warm-up lost some too: {ledger}");
+    }
+    assert!(codes(&run).contains(&"udp-receive-overrun"), "{:?}", codes(&run));
+    assert!(!codes(&run).contains(&"unexplained-loss"), "{:?}", codes(&run));
+}
+
+#[test]
+fn a_loss_on_the_link_is_the_links_and_its_stage_is_named() {
+    let arguments = [
+        "offered-load",
+        "--placement",
+        "same-cpu",
+        "--transport",
+        "udp",
+        "--direction",
+        "up,down",
+        "--link",
+        "delay=1ms drop=50-99 duplicate=30%",
+        "--rate",
+        "1000",
+        "--count",
+        "200",
+        "--warmup",
+        "20",
+        "--rounds",
+        "1",
+    ];
+    let run = Place::new().json(&arguments);
+    for ledger in ledgers(&run) {
+        assert_eq!((number(&ledger["sent"]), number(&ledger["lost"]["link"])), (200, 50), "{ledger}");
+    }
+    let finding = list(&run["findings"]).iter().find(|finding| finding["code"] == "link-drops").expect("it lost");
+    assert!(text(&finding["summary"]).contains("in its stage loss"), "{finding}");
+    assert!(!codes(&run).contains(&"udp-receive-overrun"), "{:?}", codes(&run));
+}
+
+#[test]
+fn a_queue_discipline_that_dropped_is_in_the_ledger_and_named() {
+    const QUEUE: &str = "ip link set lo up && tc qdisc add dev lo root tbf rate 8mbit burst 4kb limit 8kb";
+    or_skip!(works(&["unshare", "--net", "sh", "-c", QUEUE]));
+    let place = Place::new();
+    let mut command = place.command("unshare");
+    command.args(["--net", "sh", "-c", &format!("{QUEUE} && exec \"$@\""), "sh", PROGRAM]);
+    command.args([
+        "message-rate",
+        "--placement",
+        "same-cpu",
+        "--transport",
+        "udp",
+        "--count",
+        "5000",
+        "--rounds",
+        "1",
+    ]);
+    let run = Running::start(command.args(["--json"])).end().with_code(0).json();
+    for ledger in ledgers(&run) {
+        assert!(number(&ledger["lost"]["qdisc"]) > 1000, "{ledger}");
+    }
+    assert_eq!(codes(&run).first(), Some(&"udp-send-overrun"), "{:?}", codes(&run));
+}
