@@ -8,7 +8,7 @@ use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::Evidence;
+use super::evidence::Evidence;
 use super::of_round::by_block;
 use super::place::without;
 use super::selection::select;

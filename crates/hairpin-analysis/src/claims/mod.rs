@@ -5,6 +5,7 @@
 //! else: the published value is compared with it and never becomes it.
 
 mod bound;
+mod evidence;
 mod figures;
 mod kept;
 mod of_round;
@@ -28,6 +29,7 @@ use hairpin_model::judged_claim::{JudgedClaim, JudgedRow, Judgement, Verdict};
 use hairpin_model::names::distinct;
 use hairpin_model::run::Run;
 
+use evidence::Evidence;
 use place::without;
 
 pub use units::fits_unit;
@@ -100,15 +102,6 @@ fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
         Ok(evidence) => undecided(by_rule(&test.rule, row, evidence), test),
         Err(absent) => absent,
     }
-}
-
-/// What a rule is judged by.
-#[derive(Clone, Copy)]
-struct Evidence<'r> {
-    /// The run of the test.
-    run: &'r Run,
-    /// The run of the case that a figure is divided by: the same, unless the rule names another.
-    other: &'r Run,
 }
 
 fn by_rule(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {

@@ -3,7 +3,7 @@
 use hairpin_model::claim::{Measure, Published, Value};
 use hairpin_model::judged_claim::{Judgement, Verdict};
 
-use super::Evidence;
+use super::evidence::Evidence;
 use super::figures::measure;
 use super::place::{Place, without};
 use super::words;

@@ -7,7 +7,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::Run;
 
-use super::Evidence;
+use super::evidence::Evidence;
 use super::figures::{Measured, OfRun, apart, figure, logarithms, ratio, times};
 use super::place::{Place, without};
 use super::selection::select;
