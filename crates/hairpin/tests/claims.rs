@@ -166,6 +166,6 @@ fn an_interrupted_test_of_claims_judges_what_there_is() {
     let whys: Vec<&str> = list(&claim(&report, "A11")["rows"]).iter().map(|row| text(&row["why"])).collect();
     assert_eq!(whys[0], "the user ended the command before this run");
     assert_eq!(claim(&report, "A11")["verdict"], "cannot-run");
-    assert!(place.path("tested/claims.json").exists() && place.path("tested/A-buffers/run.json").exists());
+    assert!(place.path("tested/claims.json").exists() && place.path("tested/A-buffers-offered/run.json").exists());
     place.assert_nothing_left();
 }
