@@ -208,7 +208,7 @@ impl OneWayFigures {
     /// Whether what was offered arrived, and in time; null where nothing was offered or measured.
     #[must_use]
     pub fn arrived_whole(&self) -> Option<bool> {
-        self.delivered_share.map(|share| share.value >= WHOLE)
+        self.delivered_share.and_then(Figure::finite).map(|share| share >= WHOLE)
     }
 }
 
@@ -228,11 +228,11 @@ mod tests {
 
     #[test]
     fn what_arrives_whole_is_at_least_99_percent_of_what_was_offered() {
-        let whole = |offered_per_s, delivered_per_s: Option<f64>| {
-            let delivered_per_s = delivered_per_s.map(Figure::bare);
-            OneWayFigures { offered_per_s, delivered_per_s, ..OneWayFigures::default() }.arrived_whole()
+        let whole = |share: Option<f64>| {
+            let delivered_share = share.map(Figure::bare);
+            OneWayFigures { delivered_share, ..OneWayFigures::default() }.arrived_whole()
         };
-        assert_eq!([whole(Some(1000.0), Some(990.0)), whole(Some(1000.0), Some(989.0))], [Some(true), Some(false)]);
-        assert_eq!([whole(None, Some(1.0)), whole(Some(1.0), None), whole(Some(1.0), Some(f64::NAN))], [None; 3]);
+        let whole = [Some(0.99), Some(0.989), Some(f64::NAN), None].map(whole);
+        assert_eq!(whole, [Some(true), Some(false), None, None]);
     }
 }

@@ -148,7 +148,10 @@ fn case(
         fairness: None,
         offered_per_s: load.rate_per_s(),
         delivered_per_s: is_offered.then(|| near(per_s)).flatten(),
-        delivered_share: if is_offered { near(1.0 - lost) } else { None },
+        delivered_share: load
+            .rate_per_s()
+            .filter(|_| is_offered)
+            .map(|offered_per_s| Figure::bare(per_s / offered_per_s)),
         pacing: is_offered.then(|| PacingFigures {
             method: Pacing::SleepSpin,
             nominal_ns,
