@@ -37,23 +37,14 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
         Some(received.goodput_bytes_per_s()? / flow.load.size_bytes().max(1) as f64)
     });
     let size_bytes = flow.load.size_bytes() as f64;
-    let by_end = |per: &dyn Fn(&EndReport, f64) -> Option<f64>| {
-        let figure = |role| {
-            rounds.median(|measured| {
-                let end = end(measured, place, role)?;
-                let messages = messages(measured.flows.get(place)?, flow, role) as f64;
-                if messages > 0.0 { per(end, messages) } else { None }
-            })
-        };
+    let by_end = |of: &dyn Fn(&Measured, End) -> Option<f64>| {
+        let figure = |role| rounds.median(|measured| of(measured, role));
         BothEnds { client: figure(End::Client), server: figure(End::Server) }
     };
     let offered_per_s = if let Load::Offered { offered_per_s, .. } = flow.load { Some(offered_per_s) } else { None };
     Some(OneWayFigures {
         received_per_s,
-        sent_per_s: of(&|flow| {
-            let sent = flow.sent.as_ref().filter(|sent| sent.over_ns > 0)?;
-            Some(sent.messages as f64 * 1e9 / sent.over_ns as f64)
-        }),
+        sent_per_s: of(&sent_per_s),
         goodput_bytes_per_s: of(&|flow| flow.received.as_ref()?.goodput_bytes_per_s()),
         warm_up_goodput_bytes_per_s: of(&|flow| {
             let received = flow.received.as_ref()?;
@@ -61,12 +52,17 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
             let over_ns = received.warm_up_intervals * received.interval_ns;
             (over_ns > 0).then(|| warm_up.iter().sum::<u64>() as f64 * 1e9 / over_ns as f64)
         }),
-        system_calls_per_message: system_calls(place, flow, rounds),
-        context_switches_per_message: by_end(&|end, messages| {
+        system_calls_per_message: by_end(&|measured, role| system_calls_per_message(place, flow, measured, role)),
+        context_switches_per_message: by_end(&|measured, role| {
+            let (end, messages) = end_and_messages(place, flow, measured, role)?;
             Some((end.voluntary_switches + end.involuntary_switches) as f64 / messages)
         }),
-        cpu_seconds_per_million: by_end(&|end, messages| Some(end.cpu_ns as f64 / 1e9 / messages * 1e6)),
-        cpu_seconds_per_gb: by_end(&|end, messages| Some(end.cpu_ns as f64 / (messages * size_bytes))),
+        cpu_seconds_per_million: by_end(&|measured, role| {
+            Some(cpu_ns_per_message(place, flow, measured, role)? / 1e9 * 1e6)
+        }),
+        cpu_seconds_per_gb: by_end(&|measured, role| {
+            Some(cpu_ns_per_message(place, flow, measured, role)? / size_bytes)
+        }),
         fairness: of(&|flow| fairness(&flow.received.as_ref()?.connection_bytes)),
         offered_per_s,
         delivered_per_s: received_per_s.filter(|_| offered_per_s.is_some()),
@@ -95,17 +91,54 @@ fn messages(record: &FlowRecord, flow: &Flow, role: End) -> u64 {
     }
 }
 
-/// The calls are those of the whole load, and so are the messages.
-fn system_calls(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> BothEnds {
-    let figure = |role| {
-        rounds.median(|measured: &Measured| {
-            let end = end(measured, place, role)?;
-            let measured = messages(measured.flows.get(place)?, flow, role);
-            let messages = measured + end.warm_up_messages?;
-            (messages > 0).then_some(end.system_calls? as f64 / messages as f64)
-        })
+/// Messages sent a second, from the first send to the last.
+pub(crate) fn sent_per_s(flow: &FlowRecord) -> Option<f64> {
+    let sent = flow.sent.as_ref().filter(|sent| sent.over_ns > 0)?;
+    Some(sent.messages as f64 * 1e9 / sent.over_ns as f64)
+}
+
+/// An end and the messages that it sent or received after the warm-up; `None` where there were none.
+fn end_and_messages<'m>(
+    place: usize,
+    flow: &Flow,
+    measured: &'m Measured,
+    role: End,
+) -> Option<(&'m EndReport, f64)> {
+    let messages = messages(measured.flows.get(place)?, flow, role);
+    Some((end(measured, place, role)?, messages as f64)).filter(|_| messages > 0)
+}
+
+/// CPU time of an end for each message, in ns.
+pub(crate) fn cpu_ns_per_message(place: usize, flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
+    let (end, messages) = end_and_messages(place, flow, measured, role)?;
+    Some(end.cpu_ns as f64 / messages)
+}
+
+/// System calls of an end for each message: the calls are those of the whole load, and so are the messages.
+pub(crate) fn system_calls_per_message(place: usize, flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
+    let calls = end(measured, place, role)?.system_calls?;
+    let messages = messages_of_load(place, flow, measured, role)?;
+    (messages > 0).then_some(calls as f64 / messages as f64)
+}
+
+/// Messages that an end sent or received, those of the warm-up among them.
+fn messages_of_load(place: usize, flow: &Flow, measured: &Measured, role: End) -> Option<u64> {
+    let warm_up = end(measured, place, role)?.warm_up_messages?;
+    Some(messages(measured.flows.get(place)?, flow, role) + warm_up)
+}
+
+/// Bytes that the link carried against the direction of the case's flow, for each byte of messages that its receiver got.
+/// Both are those of the whole load, the warm-up and the opening of the connection among them. `None` on the loopback.
+pub(crate) fn reverse_share(flow: &Flow, measured: &Measured) -> Option<f64> {
+    let link = measured.link.as_ref()?;
+    let (against, receiver) = match flow.direction {
+        Direction::Up => (&link.down, End::Server),
+        Direction::Down => (&link.up, End::Client),
+        Direction::RoundTrip => return None,
     };
-    BothEnds { client: figure(End::Client), server: figure(End::Server) }
+    let messages = messages_of_load(0, flow, measured, receiver)?;
+    let bytes = messages as f64 * flow.load.size_bytes() as f64;
+    (bytes > 0.0 && against.in_bytes > 0).then(|| against.in_bytes as f64 / bytes)
 }
 
 fn pacing(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Option<PacingFigures> {

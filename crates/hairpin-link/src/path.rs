@@ -60,6 +60,7 @@ struct StageCounts {
 #[derive(Debug, Default)]
 struct PathCounts {
     entered: u64,
+    entered_bytes: u64,
     out: u64,
     reordered: u64,
     highest_number_out: u64,
@@ -108,6 +109,7 @@ impl Path {
         self.run(now_ns);
         self.data_packets += u64::from(packet.carries_data);
         self.counts.entered += 1;
+        self.counts.entered_bytes += u64::from(packet.size_bytes);
         self.timeline.entered(self.now_ns);
         self.moving.push(InFlight {
             packet,
@@ -178,6 +180,7 @@ impl Path {
     pub fn record(&self) -> DirectionRecord {
         DirectionRecord {
             packets: self.packets(),
+            in_bytes: self.counts.entered_bytes,
             stages: self.stations.iter().map(Station::record).collect(),
             timeline: Some(self.timeline.record(self.stages())),
             drops: self.drops.iter().filter_map(listed).collect(),

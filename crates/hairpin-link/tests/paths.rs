@@ -71,6 +71,10 @@ proptest! {
         assert_closed(&record);
         prop_assert_eq!(record.packets.inside, 0);
         prop_assert_eq!(link.next_event_ns(), None);
+        for (direction, record) in [(Direction::Up, &record.up), (Direction::Down, &record.down)] {
+            let came = arrivals.iter().filter(|arrival| arrival.direction == direction);
+            prop_assert_eq!(record.in_bytes, came.map(|arrival| u64::from(arrival.packet.size_bytes)).sum::<u64>());
+        }
     }
 
     #[test]

@@ -197,6 +197,36 @@ pub enum Rule {
         /// The writes.
         writes: Writes,
     },
+    /// The second case's figure is more times the first's at full load than it is at a low one.
+    Widens {
+        /// The figure.
+        figure: FigureName,
+        /// The two cases at the low load.
+        low: Box<[Selector; 2]>,
+        /// The run that has them; without it the test's own.
+        #[serde(default)]
+        low_run: Option<String>,
+        /// The two cases at full load, in the same order.
+        full: Box<[Selector; 2]>,
+    },
+}
+
+impl Rule {
+    /// The run that it needs beside the test's own.
+    #[must_use]
+    pub fn other_run(&self) -> Option<&str> {
+        match self {
+            Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
+                of.against_run.as_deref()
+            }
+            Self::Widens { low_run, .. } => low_run.as_deref(),
+            Self::Share { .. }
+            | Self::Order { .. }
+            | Self::Kept { .. }
+            | Self::Packets { .. }
+            | Self::Pattern { .. } => None,
+        }
+    }
 }
 
 fn one() -> f64 {
@@ -214,6 +244,9 @@ pub struct Measure {
     /// The case that it is divided by.
     #[serde(default)]
     pub against: Option<Selector>,
+    /// The run that has that case; without it the test's own.
+    #[serde(default)]
+    pub against_run: Option<String>,
 }
 
 words! {
@@ -246,10 +279,36 @@ words! {
         PureAcks = "pure-acks",
         /// Share of the messages that were never answered, 0 to 1.
         LostShare = "lost-share",
+        /// Share of the messages of a one-way load that were received, or of others that were answered, 0 to 1.
+        ReceivedShare = "received-share",
         /// Bytes of messages sent a second, over the time for which they were due.
         SentBytes = "sent-bytes-per-s",
-        /// Bytes of messages answered a second, over that same time.
+        /// Bytes of messages received or answered a second, over that same time.
         ReceivedBytes = "received-bytes-per-s",
+        /// Messages of a one-way load that were received a second, from the first arrival to the last.
+        ReceivedPerS = "received-per-s",
+        /// Messages of a one-way load that were sent a second, from the first send to the last.
+        SentPerS = "sent-per-s",
+        /// Bytes of a one-way load that were received a second, from the first arrival to the last.
+        Goodput = "goodput-bytes-per-s",
+        /// System calls of the client for each message of a one-way load.
+        ClientSystemCalls = "client-system-calls-per-message",
+        /// Those of the server.
+        ServerSystemCalls = "server-system-calls-per-message",
+        /// CPU time of the client for a million messages of a one-way load.
+        ClientCpuPerMillion = "client-cpu-seconds-per-million",
+        /// That of the server.
+        ServerCpuPerMillion = "server-cpu-seconds-per-million",
+        /// CPU time of the client for 10^9 bytes of a one-way load.
+        ClientCpuPerGb = "client-cpu-seconds-per-gb",
+        /// That of the server.
+        ServerCpuPerGb = "server-cpu-seconds-per-gb",
+        /// Jain's fairness index of the connections' bytes.
+        Fairness = "fairness",
+        /// Bytes of packets that a link carried against the direction of a one-way load, for each byte of its messages.
+        ReverseShare = "reverse-share",
+        /// Bytes of such packets a second: that share of the goodput.
+        ReverseBytes = "reverse-bytes-per-s",
         /// Requests that are sent and not yet answered, on average over the round: rate times mean latency (Little 1961).
         /// It is 1 at most where each answer is read before the next request is sent.
         InFlight = "in-flight",
@@ -267,6 +326,12 @@ words! {
         Curve = "curve",
         /// Every sample of every round, which `hairpin report RUN --csv=samples` prints.
         Samples = "samples",
+        /// The goodput over the time of a round, which the page draws.
+        RateOverTime = "rate-over-time",
+        /// The CPU use of both ends over that time.
+        CpuOverTime = "cpu-over-time",
+        /// What was asked of the sockets' options and what was granted.
+        Options = "options",
     }
 }
 
@@ -400,6 +465,12 @@ impl Claim {
             Means::Test(test) => Some(&**test),
             Means::Missing(_) => None,
         })
+    }
+
+    /// The names of the runs that its tests need, each once.
+    #[must_use]
+    pub fn runs(&self) -> Vec<&str> {
+        distinct(self.tests().flat_map(|test| std::iter::once(test.run.as_str()).chain(test.rule.other_run())))
     }
 
     /// The parts that are missing, each once.

@@ -148,6 +148,12 @@ impl Load {
         if let Self::Messages { batch, .. } = self { *batch } else { 1 }
     }
 
+    /// Where the bytes of a stream come from.
+    #[must_use]
+    pub fn source(&self) -> Option<Source> {
+        if let Self::Stream { source, .. } = self { Some(*source) } else { None }
+    }
+
     /// The ping-pong of 4 bytes.
     pub const PLAIN: Self = Self::PingPong { size_bytes: 4, reply_size_bytes: 4 };
 

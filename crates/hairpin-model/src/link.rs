@@ -284,6 +284,9 @@ impl PacketCounts {
 pub struct DirectionRecord {
     /// The direction's ledger.
     pub packets: PacketCounts,
+    /// Bytes of the packets that came in, IP headers included; 0 in runs of earlier versions.
+    #[serde(default)]
+    pub in_bytes: u64,
     /// Its stages in the order in which a packet passes them.
     pub stages: Vec<StageRecord>,
     /// What happened when; null where nobody sees it.

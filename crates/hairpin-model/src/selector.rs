@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::case::{Case, CpuIdle, EndKind, Placement, Waiting};
 use crate::exchange::{Remedy, Writes};
+use crate::flow::{Direction, Source};
 use crate::options::Options;
 
 /// Chooses a case of a run: what it names must be so, and exactly one case must be left.
@@ -22,8 +23,16 @@ pub struct Selector {
     pub link: Option<String>,
     /// Messages a second that are due.
     pub rate_per_s: Option<f64>,
-    /// Bytes of each message, or of all writes of a request.
+    /// Bytes of each message or write, or of all writes of a request.
     pub size_bytes: Option<u64>,
+    /// Messages that one call sends.
+    pub batch: Option<u64>,
+    /// Where the bytes of a stream come from.
+    pub source: Option<Source>,
+    /// Which way the messages go.
+    pub direction: Option<Direction>,
+    /// Connections.
+    pub connections: Option<u32>,
     /// All options that are asked for, and no others.
     pub options: Option<Options>,
     /// How deep the CPUs may sleep.
@@ -50,6 +59,10 @@ impl Selector {
             && self.link.as_ref().is_none_or(|link| *link == case.path.link || case.path.name.as_ref() == Some(link))
             && fits(self.rate_per_s.as_ref(), case.flow().load.rate_per_s().as_ref())
             && fits(self.size_bytes.as_ref(), Some(&case.flow().load.size_bytes()))
+            && fits(self.batch.as_ref(), Some(&case.flow().load.batch()))
+            && fits(self.source.as_ref(), case.flow().load.source().as_ref())
+            && fits(self.direction.as_ref(), Some(&case.flow().direction))
+            && fits(self.connections.as_ref(), Some(&case.flow().connections))
             && fits(self.options.as_ref(), Some(&case.flow().options))
             && fits(self.cpu_idle.as_ref(), Some(&case.ends.cpu_idle))
             && fits(self.remedy.as_ref(), exchange.map(|exchange| &exchange.remedy))
@@ -66,6 +79,7 @@ fn fits<T: PartialEq>(asked: Option<&T>, is: Option<&T>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::{Flow, Load};
 
     #[test]
     fn a_selector_looks_at_what_it_names_and_at_nothing_else() {
@@ -101,5 +115,28 @@ mod tests {
         let rate = |rate: f64| choose(serde_json::json!({"rate_per_s": rate}));
         assert!(rate(467.0).chooses(&link) && !rate(608.0).chooses(&link));
         assert!(!rate(467.0).chooses(&Case::ping_pong("udp")), "a closed loop has no rate");
+    }
+
+    #[test]
+    fn a_one_way_load_is_meant_by_batch_source_direction_and_connections() {
+        let choose = |written: serde_json::Value| -> Selector { serde_json::from_value(written).unwrap() };
+        let of = |load: Load, direction: Direction| {
+            Case::ping_pong("tcp").with(|changed| {
+                *changed.flow_mut() = Flow { connections: 8, ..Flow::one_way("tcp", load.clone(), direction) };
+            })
+        };
+        let messages = of(Load::Messages { size_bytes: 64, batch: 8 }, Direction::Up);
+        let file = of(Load::Stream { write_size_bytes: 65_536, source: Source::File }, Direction::Down);
+        let chosen = |written: serde_json::Value| {
+            let selector = choose(written);
+            [&messages, &file, &Case::ping_pong("tcp")].map(|case| selector.chooses(case))
+        };
+        assert_eq!(chosen(serde_json::json!({"batch": 8})), [true, false, false]);
+        assert_eq!(chosen(serde_json::json!({"batch": 1})), [false, true, true], "one message a call");
+        assert_eq!(chosen(serde_json::json!({"source": "file"})), [false, true, false]);
+        assert_eq!(chosen(serde_json::json!({"source": "buffer"})), [false; 3], "only a stream has a source");
+        assert_eq!(chosen(serde_json::json!({"direction": "down"})), [false, true, false]);
+        assert_eq!(chosen(serde_json::json!({"connections": 8})), [true, true, false]);
+        assert_eq!(chosen(serde_json::json!({"size_bytes": 65_536})), [false, true, false], "of each write");
     }
 }

@@ -63,7 +63,7 @@ impl Chosen {
     /// The names of the runs that test these claims, each once, in the order in which they are first needed.
     #[must_use]
     pub fn runs(&self) -> Vec<&'static str> {
-        names::distinct(self.claims.iter().flat_map(|claim| claim.tests()).map(|test| test.run.as_str()))
+        names::distinct(self.claims.iter().flat_map(|claim| claim.runs()))
     }
 
     /// What is told of the text.

@@ -69,12 +69,12 @@ fn claims_are_listed_with_what_is_covered_and_nothing_is_measured() {
 #[test]
 fn claims_are_tested_each_run_once_and_all_is_saved() {
     let place = Place::new();
-    let ids = ["D1", "e24", "B5", "A20"];
+    let ids = ["D1", "e24", "B6", "A11"];
     let flags = ["--rounds", "3", "--seed", "5", "--out", "tested", "--json"];
     let ran = place.hairpin(&[&["claims", "run"], &ids[..], &flags[..]].concat()).with_code(0);
     let report = ran.json();
     let shown: Vec<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
-    assert_eq!(shown, ["A20", "B5", "D1", "E24"], "in the order of the ledger");
+    assert_eq!(shown, ["A11", "B6", "D1", "E24"], "in the order of the ledger");
     for claim in list(&report["claims"]) {
         assert_contract(claim);
         assert!(!claim["verdict"].is_null() && !text(&claim["why"]).is_empty(), "{claim}");
@@ -82,15 +82,15 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
             assert_eq!((&row["measured"], &row["verdict"]), (&Value::Null, &"cannot-run".into()), "{row}");
         }
     }
-    let missing = claim(&report, "B5");
+    let missing = claim(&report, "B6");
     assert_eq!((&missing["measured"], &missing["ratio"]), (&Value::Null, &Value::Null));
-    assert_eq!(missing["why"], "missing: sending from a file");
+    assert_eq!(missing["why"], "missing: a server in a terminal of its own");
     assert_eq!(claim(&report, "D1")["verdict"], "cannot-tell", "the 4 ms were set");
     // What was measured is there whatever the verdict on it. Over a link a round may not count, and two give no
     // interval.
     assert!(claim(&report, "E24")["measured"]["value"].is_number(), "that of its first row: {report}");
     let runs: Vec<&str> = list(&report["runs"]).iter().map(|run| text(&run["name"])).collect();
-    assert_eq!(runs, ["A-copies", "D-ping", "E-mechanisms"]);
+    assert_eq!(runs, ["A-waiting", "D-ping", "E-mechanisms", "E-streams-within"]);
     for run in list(&report["runs"]) {
         let command = text(&run["command"]);
         assert!(command.ends_with("--rounds 3 --seed 5") && command.matches("--rounds").count() == 1, "{command}");
@@ -112,8 +112,8 @@ fn what_cannot_be_tested_is_refused_and_nothing_is_made() {
     for (arguments, reason) in [
         (&["B11"][..], "unknown claim `B11` (hint: text B has B1 to B7)"),
         (&["b9"], "unknown claim `B9` (hint: text B has B1 to B7)"),
-        (&["B5"], "nothing can be tested, and nothing was run: B5 is missing sending from a file (hint: "),
-        (&["B5", "B6"], "B5 is missing sending from a file; B6 is missing a server in a terminal of its own"),
+        (&["E27"], "nothing can be tested, and nothing was run: E27 is missing hardware clocks (hint: "),
+        (&["B6", "E27"], "B6 is missing a server in a terminal of its own; E27 is missing hardware clocks"),
         (&["B1", "--csv"], "tip: claims are printed by --json; `hairpin report RUN --csv` prints each of their runs"),
     ] {
         let ran = place.hairpin(&[&["claims", "run"], arguments].concat()).refused();
@@ -166,6 +166,6 @@ fn an_interrupted_test_of_claims_judges_what_there_is() {
     let whys: Vec<&str> = list(&claim(&report, "A11")["rows"]).iter().map(|row| text(&row["why"])).collect();
     assert_eq!(whys[0], "the user ended the command before this run");
     assert_eq!(claim(&report, "A11")["verdict"], "cannot-run");
-    assert!(place.path("tested/claims.json").exists() && place.path("tested/A-buffers/run.json").exists());
+    assert!(place.path("tested/claims.json").exists() && place.path("tested/A-buffers-offered/run.json").exists());
     place.assert_nothing_left();
 }

@@ -87,6 +87,10 @@ fn every_rule_fits_what_is_published() {
             Rule::Kept { kept, .. } => assert!(!kept.is_empty(), "{place}"),
             Rule::Packets { events, .. } => assert!(!events.is_empty(), "{place}"),
             Rule::Pattern { .. } => {}
+            Rule::Widens { low, low_run, full, .. } => {
+                let names = matches!(value, Value::Order(names) if names.len() == 2);
+                assert!(names && (low != full || low_run.is_some()), "{place}: two gaps");
+            }
         }
     }
 }
@@ -131,8 +135,9 @@ fn a_claim_that_rests_on_an_emulated_link_says_so_and_what_was_set_is_not_called
         }
     }
     // What the link, the rate or the number in flight were chosen by cannot be confirmed by them.
-    let expected = ["A12 LAN", "A12 PLC", "A19 LAN", "D1 ", "D5 ", "E1 ICMP", "E8 sent", "E9 sent", "E10 sent"];
-    assert_eq!(set, expected);
+    let of_delays = ["A12 LAN", "A12 PLC", "A19 LAN", "D1 ", "D5 ", "E1 ICMP"];
+    let of_rates = ["E6 deep queue", "E7 sent", "E7 lost", "E7 received", "E8 sent", "E9 sent", "E10 sent"];
+    assert_eq!(set, [&of_delays[..], &of_rates[..]].concat());
 }
 
 #[test]
@@ -179,7 +184,7 @@ fn capabilities() -> HostCapabilities {
         candidates: cards.map(|card| Candidate { card, can_run: can_run.clone() }).collect(),
         cpus: vec![0, 1],
         may_keep_cpus_awake: Ok(()),
-        congestion_controls: vec!["cubic".to_owned()],
+        congestion_controls: ["reno", "cubic", "bbr"].map(str::to_owned).to_vec(),
         default_congestion_control: "cubic".to_owned(),
         waking_round_trip_ns: || 54_000,
         links: LinkCapabilities { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },
@@ -211,14 +216,20 @@ fn planned(command: &str) -> Vec<Case> {
     }
 }
 
-fn selectors(rule: &Rule) -> Vec<&Selector> {
-    match rule {
+/// The cases that a test speaks of, each with the name of its run.
+fn selectors(test: &Test) -> Vec<(&str, &Selector)> {
+    let own = test.run.as_str();
+    let other = test.rule.other_run().unwrap_or(own);
+    match &test.rule {
         Rule::Within { of, .. } | Rule::Range { of, .. } | Rule::AtLeast { of, .. } | Rule::AtMost { of, .. } => {
-            std::iter::once(&of.case).chain(&of.against).collect()
+            std::iter::once((own, &of.case)).chain(of.against.iter().map(|against| (other, against))).collect()
         }
-        Rule::Share { whole, rest, .. } => vec![whole, rest],
-        Rule::Order { cases, .. } => cases.iter().collect(),
-        Rule::Kept { case, .. } | Rule::Packets { case, .. } | Rule::Pattern { case, .. } => vec![case],
+        Rule::Share { whole, rest, .. } => vec![(own, whole), (own, rest)],
+        Rule::Order { cases, .. } => cases.iter().map(|case| (own, case)).collect(),
+        Rule::Kept { case, .. } | Rule::Packets { case, .. } | Rule::Pattern { case, .. } => vec![(own, case)],
+        Rule::Widens { low, full, .. } => {
+            low.iter().map(|case| (other, case)).chain(full.iter().map(|case| (own, case))).collect()
+        }
     }
 }
 
@@ -234,10 +245,10 @@ fn every_test_names_a_run_of_its_text_and_exactly_one_case_of_it() {
     let mut used = BTreeSet::new();
     for (text, claim, row, test) in tests() {
         let place = format!("{} {}", claim.id, row.name);
-        let run = (text.letter.as_str(), test.run.as_str());
-        let cases = plans.get(&run).unwrap_or_else(|| panic!("{place}: there is no run `{}`", test.run));
-        used.insert(run);
-        for selector in selectors(&test.rule) {
+        for (run, selector) in selectors(test) {
+            let run = (text.letter.as_str(), run);
+            let cases = plans.get(&run).unwrap_or_else(|| panic!("{place}: there is no run `{}`", run.1));
+            used.insert(run);
             let chosen: Vec<String> = cases.iter().filter(|case| selector.chooses(case)).map(Case::label).collect();
             assert_eq!(chosen.len(), 1, "{place}: {selector:?} means {chosen:?}");
         }

@@ -3,8 +3,8 @@
 use hairpin_model::claim::{FigureName, Measure, Published, Value};
 use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{Judgement, Verdict};
-use hairpin_model::run::Run;
 
+use super::evidence::Evidence;
 use super::figures::measure;
 use super::place::{Place, without};
 use super::words;
@@ -21,7 +21,7 @@ pub(super) fn judge(
     of: &Measure,
     bound: Option<f64>,
     published: &Published,
-    run: &Run,
+    evidence: Evidence<'_>,
 ) -> Result<Judgement, Judgement> {
     let number = match published.value {
         Value::Number(number) => Some(number),
@@ -30,7 +30,7 @@ pub(super) fn judge(
     let Some(bound) = bound.or(number) else {
         return Err(without(Verdict::CannotRun, "neither the rule nor the text gives a number"));
     };
-    let measured = measure(of, &published.unit, run)?;
+    let measured = measure(of, &published.unit, evidence)?;
     let (words, from, to) = match side {
         Side::AtLeast => ("at least", bound, f64::INFINITY),
         Side::AtMost => ("at most", f64::NEG_INFINITY, bound),

@@ -3,6 +3,8 @@
 use hairpin_model::claim::{Kept, Selector};
 use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::names::joined;
+use hairpin_model::one_way::Moment;
+use hairpin_model::options::Effective;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -20,10 +22,21 @@ pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgeme
         (held, absent) => format!("reports {}, but not {}", told(held), told(absent)),
     };
     let verdict = if absent.is_empty() { Verdict::Holds } else { Verdict::DoesNotHold };
+    let options = if held.contains(&Kept::Options) { asked_and_granted(case) } else { Vec::new() };
+    let granted = if options.is_empty() { String::new() } else { format!(" At the client: {}.", joined(&options)) };
     Ok(without(
         verdict,
-        format!("This tests that a figure is reported, not its value. The run of {} {what}.", case.label),
+        format!("This tests that a figure is reported, not its value. The run of {} {what}.{granted}", case.label),
     ))
+}
+
+/// `sndbuf 4096 asked, 4608 granted`: of each option that was asked of the client.
+fn asked_and_granted(case: &CaseSummary) -> Vec<String> {
+    let told = |option: &Effective| {
+        let asked = option.asked.as_ref()?;
+        Some(format!("{} {asked} asked, {} granted", option.name, option.before))
+    };
+    case.client().effective_options.iter().filter_map(told).collect()
 }
 
 fn in_words(kind: Kept) -> &'static str {
@@ -32,6 +45,9 @@ fn in_words(kind: Kept) -> &'static str {
         Kept::Extremes => "the minimum and the maximum",
         Kept::Curve => "a percentile curve, drawn on its page",
         Kept::Samples => "every sample, as CSV",
+        Kept::RateOverTime => "the goodput over time, drawn on its page",
+        Kept::CpuOverTime => "the CPU use of both ends over time",
+        Kept::Options => "the options of its sockets as asked and as granted",
     }
 }
 
@@ -46,6 +62,12 @@ fn holds(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
                 && case.flow().curve.first().is_some_and(|point| point.quantile == 0.0)
         }
         Kept::Curve => case.flow().curve.len() > 2,
+        Kept::RateOverTime => case.flow().over_time.is_some(),
+        Kept::CpuOverTime => case.flow().over_time.as_ref().is_some_and(|course| {
+            let has = |cpu: fn(&Moment) -> Option<f64>| course.moments.iter().any(|moment| cpu(moment).is_some());
+            has(|moment| moment.client_cpu) && has(|moment| moment.server_cpu)
+        }),
+        Kept::Options => !asked_and_granted(case).is_empty(),
         Kept::Samples => {
             let of_case = run.rounds.iter().filter(|round| round.case_id == case.id);
             let counted = counted::timed(of_case);

@@ -5,8 +5,10 @@
 //! else: the published value is compared with it and never becomes it.
 
 mod bound;
+mod evidence;
 mod figures;
 mod kept;
+mod of_round;
 mod order;
 mod packets;
 mod pattern;
@@ -15,6 +17,8 @@ mod range;
 mod selection;
 mod share;
 mod table;
+mod units;
+mod widens;
 mod within;
 mod words;
 
@@ -25,9 +29,10 @@ use hairpin_model::judged_claim::{JudgedClaim, JudgedRow, Judgement, Verdict};
 use hairpin_model::names::distinct;
 use hairpin_model::run::Run;
 
+use evidence::Evidence;
 use place::without;
 
-pub use figures::fits_unit;
+pub use units::fits_unit;
 
 /// The runs that test the claims of one text, by name; or why one could not run.
 pub type Runs<'r> = BTreeMap<String, Result<&'r Run, String>>;
@@ -86,21 +91,27 @@ fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
         Means::Missing(part) => return without(Verdict::CannotRun, format!("missing: {part}")),
         Means::Test(test) => test,
     };
-    let run = match runs.get(&test.run) {
-        Some(Ok(run)) => run,
-        Some(Err(why)) => return without(Verdict::CannotRun, why.clone()),
-        None => return without(Verdict::CannotRun, format!("the run `{}` was not made", test.run)),
+    let made = |name: &str| match runs.get(name) {
+        Some(Ok(run)) => Ok(*run),
+        Some(Err(why)) => Err(without(Verdict::CannotRun, why.clone())),
+        None => Err(without(Verdict::CannotRun, format!("the run `{name}` was not made"))),
     };
-    undecided(by_rule(&test.rule, row, run), test)
+    let evidence =
+        || Ok(Evidence { run: made(&test.run)?, other: made(test.rule.other_run().unwrap_or(&test.run))? });
+    match evidence() {
+        Ok(evidence) => undecided(by_rule(&test.rule, row, evidence), test),
+        Err(absent) => absent,
+    }
 }
 
-fn by_rule(rule: &Rule, row: &Row, run: &Run) -> Judgement {
+fn by_rule(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
     let published = &row.published;
+    let run = evidence.run;
     let judged = match rule {
-        Rule::Within { of, factor } => within::judge(of, *factor, published, run),
-        Rule::Range { of, factor } => range::judge(of, *factor, published, run),
-        Rule::AtLeast { of, bound } => bound::judge(bound::Side::AtLeast, of, *bound, published, run),
-        Rule::AtMost { of, bound } => bound::judge(bound::Side::AtMost, of, *bound, published, run),
+        Rule::Within { of, factor } => within::judge(of, *factor, published, evidence),
+        Rule::Range { of, factor } => range::judge(of, *factor, published, evidence),
+        Rule::AtLeast { of, bound } => bound::judge(bound::Side::AtLeast, of, *bound, published, evidence),
+        Rule::AtMost { of, bound } => bound::judge(bound::Side::AtMost, of, *bound, published, evidence),
         Rule::Share { figure, whole, rest, at_least } => {
             share::judge(*figure, [whole, rest], *at_least, published, run)
         }
@@ -108,6 +119,7 @@ fn by_rule(rule: &Rule, row: &Row, run: &Run) -> Judgement {
         Rule::Kept { case, kept } => kept::judge(case, kept, run),
         Rule::Packets { case, events } => packets::judge(case, events, run),
         Rule::Pattern { case, writes } => pattern::judge(case, writes, run),
+        Rule::Widens { figure, low, full, .. } => widens::judge(*figure, low, full, evidence),
     };
     judged.unwrap_or_else(|absent| absent)
 }

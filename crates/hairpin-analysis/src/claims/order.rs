@@ -5,9 +5,10 @@ use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::Run;
 
-use super::figures::{Measured, TIMES, in_words, ratio};
+use super::figures::{Measured, ratio};
 use super::place::{Place, without};
 use super::selection::select;
+use super::units::{TIMES, in_words};
 use super::words;
 
 pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published, run: &Run) -> Judgement {
@@ -41,7 +42,7 @@ struct Step<'n> {
 }
 
 fn step(name: FigureName, [first, second]: [&Selector; 2], run: &Run) -> Result<Figure, Judgement> {
-    ratio(name, select(run, first)?, select(run, second)?, run)
+    ratio(name, (select(run, first)?, run), (select(run, second)?, run))
 }
 
 impl Step<'_> {

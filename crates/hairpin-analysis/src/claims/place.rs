@@ -45,7 +45,7 @@ impl Place {
             Self::Below => format!("{what} is not {bounds}: it is less."),
             Self::Above => format!("{what} is not {bounds}: it is more."),
             Self::Across => format!("{what} is {bounds} in a part of its interval only."),
-            Self::Unknown => format!("{what} has no interval: that needs three rounds that do not differ too much."),
+            Self::Unknown => format!("{what} has no interval: that needs five rounds that do not differ too much."),
         }
     }
 }

@@ -2,17 +2,22 @@
 
 use hairpin_model::claim::{Measure, Published, Value};
 use hairpin_model::judged_claim::{Judgement, Verdict};
-use hairpin_model::run::Run;
 
+use super::evidence::Evidence;
 use super::figures::measure;
 use super::place::{Place, without};
 use super::words;
 
-pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run) -> Result<Judgement, Judgement> {
+pub(super) fn judge(
+    of: &Measure,
+    factor: f64,
+    published: &Published,
+    evidence: Evidence<'_>,
+) -> Result<Judgement, Judgement> {
     let Value::Range([from, to]) = published.value else {
         return Err(without(Verdict::CannotRun, "the published value is not a range"));
     };
-    let measured = measure(of, &published.unit, run)?;
+    let measured = measure(of, &published.unit, evidence)?;
     let place = Place::of(&measured.figure, from / factor, to * factor);
     let what = format!("The {}, {},", measured.what, words::figure(&measured.figure, &measured.unit));
     let range = format!("between {from} and {}", words::exactly(to, &published.unit));

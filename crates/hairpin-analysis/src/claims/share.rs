@@ -4,9 +4,10 @@ use hairpin_model::claim::{FigureName, Published, Selector, Value};
 use hairpin_model::judged_claim::Judgement;
 use hairpin_model::run::Run;
 
-use super::figures::{Measured, in_words, ratio};
+use super::figures::{Measured, ratio};
 use super::place::Place;
 use super::selection::select;
+use super::units::in_words;
 use super::words;
 
 /// The unit of shares.
@@ -20,7 +21,7 @@ pub(super) fn judge(
     run: &Run,
 ) -> Result<Judgement, Judgement> {
     let (whole, rest) = (select(run, whole)?, select(run, rest)?);
-    let gone = ratio(name, whole, rest, run)?.falling(|left| 1.0 - left);
+    let gone = ratio(name, (whole, run), (rest, run))?.falling(|left| 1.0 - left);
     let what = format!("The share of the {} of {} that {} saves", in_words(name), whole.label, rest.label);
     let measured = Measured { figure: gone, unit: SHARE.to_owned(), what };
     let place = Place::of(&measured.figure, at_least, f64::INFINITY);

@@ -1,5 +1,7 @@
 //! Every verdict of every rule, on fixture results.
 
+mod one_way;
+
 use std::collections::BTreeMap;
 
 use hairpin_model::case::{Case, Waiting};

@@ -168,6 +168,7 @@ fn quiet() -> ShownLink {
         };
         DirectionRecord {
             packets: packets(&stages),
+            in_bytes: 0,
             stages,
             timeline: Some(timeline),
             drops: Vec::new(),
@@ -260,6 +261,7 @@ fn uplink(more: u64) -> ShownLink {
     ];
     let up = DirectionRecord {
         packets: packets(&stages),
+        in_bytes: 0,
         stages,
         timeline: Some(crossed.timeline),
         drops_unlisted: 40,
@@ -273,6 +275,7 @@ fn uplink(more: u64) -> ShownLink {
     ];
     let down = DirectionRecord {
         packets: packets(&stages),
+        in_bytes: 0,
         stages,
         timeline: Some(back.timeline),
         drops: Vec::new(),
@@ -300,6 +303,7 @@ fn typed() -> ShownLink {
     ];
     let up = DirectionRecord {
         packets: packets(&stages),
+        in_bytes: 0,
         stages,
         timeline: Some(crossed.timeline),
         drops: crossed.drops,

@@ -1,0 +1,85 @@
+//! Figures of one round, in their base units.
+
+use hairpin_model::case::Case;
+use hairpin_model::claim::FigureName;
+use hairpin_model::round::{ExchangeCounts, Measured as MeasuredRound};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::trace::End;
+
+use crate::open_loop::{asked_per_s, sent_per_s};
+use crate::{counted, one_way};
+
+/// The figure of every measured round that has it, in its base unit, with the round's block.
+pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
+    let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
+    let counted = counted::timed(rounds).into_iter();
+    counted.filter_map(|(round, measured)| Some((round.order.block, of_round(name, case, measured)?))).collect()
+}
+
+fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Option<f64> {
+    let flow = case.case.flow();
+    let figures = &round.flow().figures;
+    let latency = &figures.latency_ns;
+    let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
+        let counts = round.flow().exchange_counts.filter(|counts| counts.exchanges > 0)?;
+        Some(of(&counts)? as f64 / counts.exchanges as f64)
+    };
+    let received = round.flow().received.as_ref();
+    let goodput = || received?.goodput_bytes_per_s();
+    let calls = |role: End| one_way::system_calls_per_message(0, flow, round, role);
+    let cpu_ns = |role: End| one_way::cpu_ns_per_message(0, flow, round, role);
+    let size_bytes = flow.load.size_bytes() as f64;
+    match name {
+        FigureName::P50 => Some(latency.p50),
+        FigureName::P99 => Some(latency.p99),
+        FigureName::P999 => Some(latency.p999),
+        FigureName::Max => Some(latency.max),
+        FigureName::Mean => Some(latency.mean),
+        FigureName::ServiceP50 => figures.service_ns.map(|service| service.p50),
+        FigureName::ServiceMean => figures.service_ns.map(|service| service.mean),
+        FigureName::First if case.flow().exchanges.is_some() => figures.early_exchanges_ns.first().copied(),
+        FigureName::First => Some(round.flow().first_message_ns as f64),
+        FigureName::Rate => Some(figures.rate_per_s),
+        FigureName::BytesPerMs => Some(figures.rate_per_s * size_bytes / 1e3),
+        FigureName::Segments => each(|counts| counts.segments),
+        FigureName::PureAcks => each(|counts| counts.pure_acks),
+        FigureName::LostShare => received_share(round).map(|share| 1.0 - share),
+        FigureName::ReceivedShare => received_share(round),
+        FigureName::SentBytes => Some(sent_bytes_per_s(&case.case, round)),
+        FigureName::ReceivedBytes => Some(sent_bytes_per_s(&case.case, round) * received_share(round)?),
+        FigureName::InFlight => Some(figures.rate_per_s * latency.mean / 1e9),
+        FigureName::ReceivedPerS => Some(goodput()? / size_bytes.max(1.0)),
+        FigureName::SentPerS => one_way::sent_per_s(round.flow()),
+        FigureName::Goodput => goodput(),
+        FigureName::ClientSystemCalls => calls(End::Client),
+        FigureName::ServerSystemCalls => calls(End::Server),
+        FigureName::ClientCpuPerMillion => Some(cpu_ns(End::Client)? / 1e9 * 1e6),
+        FigureName::ServerCpuPerMillion => Some(cpu_ns(End::Server)? / 1e9 * 1e6),
+        FigureName::ClientCpuPerGb => Some(cpu_ns(End::Client)? / size_bytes),
+        FigureName::ServerCpuPerGb => Some(cpu_ns(End::Server)? / size_bytes),
+        FigureName::Fairness => one_way::fairness(&received?.connection_bytes),
+        FigureName::ReverseShare => one_way::reverse_share(flow, round),
+        FigureName::ReverseBytes => Some(one_way::reverse_share(flow, round)? * goodput()?),
+    }
+}
+
+/// Of the messages sent, the share that was received or answered, in time or late.
+fn received_share(round: &MeasuredRound) -> Option<f64> {
+    let ledger = &round.flow().ledger;
+    (ledger.sent > 0).then(|| (ledger.received + ledger.late) as f64 / ledger.sent as f64)
+}
+
+/// Bytes of messages sent a second. Of a one-way load over the time from the first send to the last; of others over the time
+/// for which they were due, in a closed loop over the time that they took.
+fn sent_bytes_per_s(case: &Case, round: &MeasuredRound) -> f64 {
+    let of_others = || {
+        let by_length = if round.duration_ns == 0 {
+            0.0
+        } else {
+            round.flow().ledger.sent as f64 * 1e9 / round.duration_ns as f64
+        };
+        asked_per_s(case).map_or(by_length, |asked| sent_per_s(asked, round))
+    };
+    one_way::sent_per_s(round.flow()).unwrap_or_else(of_others) * case.flow().load.size_bytes() as f64
+}

@@ -1,0 +1,212 @@
+//! Figures of one-way loads, ratios across runs, and gaps.
+
+use hairpin_model::flow::{Direction, Flow, Load};
+use hairpin_model::one_way::{CpuTimeLine, Received, Sent};
+use hairpin_model::options::{Effective, OptionName, Options};
+use hairpin_model::round::{EndReport, Measured};
+
+use super::*;
+use crate::fixture::links::{late_by, over};
+
+/// Eight rounds of messages of 1000 bytes up, of which each end counted half as warm-up: 900 of 1000 received in 9 ms, sent
+/// in 5 ms.
+fn one_way_rounds(fixture: &mut Fixture, case: &Case, change: impl Fn(&mut Measured, u32)) {
+    for block in 0..8 {
+        fixture.round_with(case, block, &back_to_back(&[], &[100 * US; 900]), |measured| {
+            let flow = measured.flow_mut();
+            (flow.ledger.sent, flow.ledger.received, flow.figures.samples) = (1000, 900, 900);
+            flow.received = Some(Received {
+                bytes: 900_000,
+                bytes_after_first: 900_000,
+                over_ns: 9 * MS,
+                connection_bytes: vec![600_000, 300_000],
+                ..Received::default()
+            });
+            flow.sent = Some(Sent { messages: 1000, over_ns: 5 * MS, ..Sent::default() });
+            let end = |role: End, warm_up: u64, calls: u64, cpu_ns: u64| EndReport {
+                role,
+                warm_up_messages: Some(warm_up),
+                system_calls: Some(calls),
+                cpu_ns,
+                ..EndReport::default()
+            };
+            measured.ends = vec![end(End::Client, 1000, 500, 2 * MS), end(End::Server, 100, 4000, 9 * MS)];
+            change(measured, block);
+        });
+    }
+}
+
+fn messages_up(transport: &str) -> Case {
+    let load = Load::Messages { size_bytes: 1000, batch: 1 };
+    Case::ping_pong(transport).with(|changed| *changed.flow_mut() = Flow::one_way(transport, load, Direction::Up))
+}
+
+/// The figure of that case, in that unit.
+fn measured(run: &Run, figure: &str, unit: &str, case: &Json) -> f64 {
+    let of = json!({"figure": figure, "case": case});
+    let judgement =
+        judged(run, &json!({"value": 1, "unit": unit}), &json!({"kind": "within", "factor": 2, "of": of})).judgement;
+    judgement.measured.unwrap_or_else(|| panic!("{figure}: {judgement:?}")).value
+}
+
+#[test]
+fn figures_of_a_one_way_load_are_those_of_the_end_that_counted() {
+    let mut fixture = Fixture::new();
+    one_way_rounds(&mut fixture, &messages_up("udp"), |_, _| {});
+    let run = fixture.run();
+    let expected = [
+        ("received-per-s", "msg/s", 100_000.0),
+        ("rate", "msg/s", run.cases[0].flow().rate_per_s.unwrap().value),
+        ("sent-per-s", "1/s", 200_000.0),
+        ("goodput-bytes-per-s", "bytes/s", 1e8),
+        ("goodput-bytes-per-s", "MiB/s", 1e8 / 1_048_576.0),
+        ("sent-bytes-per-s", "bytes/s", 2e8),
+        ("received-bytes-per-s", "bytes/s", 1.8e8),
+        ("lost-share", "share", 0.1),
+        ("received-share", "share", 0.9),
+        ("client-system-calls-per-message", "calls", 0.25),
+        ("server-system-calls-per-message", "calls", 4.0),
+        ("client-cpu-seconds-per-million", "s", 2.0),
+        ("server-cpu-seconds-per-million", "s", 10.0),
+        ("client-cpu-seconds-per-gb", "s", 2.0),
+        ("server-cpu-seconds-per-gb", "ms", 10_000.0),
+        ("fairness", "index", 0.9),
+    ];
+    for (figure, unit, value) in expected {
+        let is = measured(&run, figure, unit, &case("udp"));
+        assert!((is / value - 1.0).abs() < 1e-9, "{figure} in {unit}: {is}, not {value}");
+    }
+    let one_way = run.cases[0].one_way().unwrap();
+    let summary = |figure: Option<Figure>| figure.unwrap().value;
+    assert_eq!(summary(one_way.received_per_s), measured(&run, "received-per-s", "msg/s", &case("udp")));
+    let calls = measured(&run, "server-system-calls-per-message", "calls", &case("udp"));
+    assert_eq!(summary(one_way.system_calls_per_message.server), calls);
+    let of_no_link = json!({"kind": "at-least", "of": {"figure": "reverse-share", "case": case("udp")}});
+    assert_eq!(verdict(&run, &json!({"value": 0, "unit": "share"}), &of_no_link), Verdict::CannotTell, "loopback");
+}
+
+#[test]
+fn the_reverse_direction_is_what_the_link_carried_against_the_load_for_each_byte_that_came() {
+    let mut fixture = Fixture::new();
+    let down = messages_up("udp").with(|changed| changed.flow_mut().direction = Direction::Down);
+    for (case, up_bytes, down_bytes) in [(messages_up("udp6"), 1_100_000, 20_000), (down, 40_000, 2_200_000)] {
+        one_way_rounds(&mut fixture, &over("delay=2ms", case), |measured, _| {
+            late_by(0)(measured);
+            let link = measured.link.as_mut().unwrap();
+            (link.up.in_bytes, link.down.in_bytes) = (up_bytes, down_bytes);
+        });
+    }
+    let run = fixture.run();
+    // The receiver got 900 measured messages of 1000 bytes, the server 100 and the client 1000 in the warm-up.
+    let near = |figure: &str, unit: &str, transport: &str, value: f64| {
+        let is = measured(&run, figure, unit, &case(transport));
+        assert!((is / value - 1.0).abs() < 1e-9, "{figure} of {transport}: {is}, not {value}");
+    };
+    near("reverse-share", "share", "udp6", 20_000.0 / 1_000_000.0);
+    near("reverse-bytes-per-s", "KiB/s", "udp6", 0.02 * 1e8 / 1024.0);
+    near("reverse-share", "share", "udp", 40_000.0 / 1_900_000.0);
+}
+
+#[test]
+fn the_case_that_a_figure_is_divided_by_may_be_of_another_run() {
+    let run_of = |latency: u64, failed: bool| {
+        let mut fixture = Fixture::new();
+        // What the blocks of one run share is nothing to those of another.
+        let spread: Vec<u64> = (0..8).map(|k| latency + k * latency / 100).collect();
+        fixture.rounds_of(&Case::ping_pong("tcp"), if failed { &[] } else { &spread });
+        fixture.run()
+    };
+    let (slow, fast) = (run_of(100 * US, false), run_of(25 * US, false));
+    let rule = json!({"kind": "within", "factor": 1.2,
+        "of": {"figure": "p50", "case": case("tcp"), "against": case("tcp"), "against_run": "other"}});
+    let claim = claim(&json!({"value": 4, "unit": "x"}), &rule);
+    assert_eq!(claim.runs(), ["r", "other"], "both are made");
+    let judged = |other: Result<&Run, String>| {
+        judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&slow)), ("other".to_owned(), other)])).judgement
+    };
+    let found = judged(Ok(&fast));
+    let ratio = found.measured.unwrap();
+    assert!((ratio.value - 4.0).abs() < 0.1 && ratio.low.unwrap() < ratio.high.unwrap() - 0.05, "{found:?}");
+    assert_eq!(found.verdict, Some(Verdict::Holds));
+    let absent = judged(Err("no permission".to_owned()));
+    assert_eq!((absent.verdict, absent.why.as_str()), (Some(Verdict::CannotRun), "no permission"));
+}
+
+#[test]
+fn a_gap_widens_where_the_ratio_at_full_load_is_greater_by_its_whole_interval() {
+    let run_of = |tcp: u64| {
+        let mut fixture = Fixture::new();
+        for (transport, latency) in [("udp", 100 * US), ("tcp", tcp)] {
+            let spread: Vec<u64> = (0..8).map(|k| latency + k * latency / 200).collect();
+            fixture.rounds_of(&Case::ping_pong(transport), &spread);
+        }
+        fixture.run()
+    };
+    let rule = json!({"kind": "widens", "figure": "p50", "low_run": "low",
+        "low": [case("udp"), case("tcp")], "full": [case("udp"), case("tcp")]});
+    let claim = claim(&json!({"value": ["low load", "full load"], "unit": "order of gaps"}), &rule);
+    assert_eq!(claim.runs(), ["r", "low"]);
+    let low = run_of(200 * US);
+    for (full, expected, wider) in [
+        (600 * US, Verdict::Holds, 3.0),
+        (200 * US, Verdict::CannotTell, 1.0),
+        (150 * US, Verdict::DoesNotHold, 0.75),
+    ] {
+        let full = run_of(full);
+        let runs = BTreeMap::from([("r".to_owned(), Ok(&full)), ("low".to_owned(), Ok(&low))]);
+        let found = judge(&claim, "X", &runs).judgement;
+        assert_eq!(found.verdict, Some(expected), "{found:?}");
+        assert!((found.measured.unwrap().value / wider - 1.0).abs() < 0.02, "{found:?}");
+        assert!(found.why.contains("against udp block"), "{}", found.why);
+    }
+}
+
+#[test]
+fn pictures_over_time_and_options_are_kept_or_not() {
+    let mut fixture = Fixture::new();
+    let options = Options::parse("sndbuf=4096").unwrap();
+    let asked = messages_up("udp6").with(|changed| changed.flow_mut().options = options);
+    one_way_rounds(&mut fixture, &asked, |measured, _| {
+        let received = measured.flow_mut().received.as_mut().unwrap();
+        (received.interval_ns, received.interval_bytes) = (MS, vec![100_000; 9]);
+        for end in &mut measured.ends {
+            end.cpu_time_line = Some(CpuTimeLine { at_ns: vec![4 * MS, 9 * MS], cpu_ns: vec![MS, MS] });
+        }
+        let granted = Effective {
+            name: OptionName::Sndbuf,
+            asked: Some("4096".to_owned()),
+            before: "4608".to_owned(),
+            after: "4608".to_owned(),
+            met: true,
+        };
+        measured.ends[0].options = vec![granted];
+    });
+    one_way_rounds(&mut fixture, &messages_up("udp"), |measured, _| {
+        let received = measured.flow_mut().received.as_mut().unwrap();
+        (received.interval_ns, received.interval_bytes) = (MS, vec![100_000; 9]);
+    });
+    let run = fixture.run();
+    let kept = |transport: &str, outputs: Json| {
+        let rule = json!({"kind": "kept", "case": case(transport), "kept": outputs});
+        judged(&run, &json!({"value": ["a"], "unit": "outputs"}), &rule).judgement
+    };
+    let all = kept("udp6", json!(["rate-over-time", "cpu-over-time", "options"]));
+    assert_eq!(all.verdict, Some(Verdict::Holds), "{}", all.why);
+    assert!(all.why.ends_with("At the client: sndbuf 4096 asked, 4608 granted."), "{}", all.why);
+    let without = kept("udp", json!(["rate-over-time", "cpu-over-time", "options"]));
+    assert_eq!(without.verdict, Some(Verdict::DoesNotHold));
+    assert!(without.why.contains("reports the goodput over time, drawn on its page, but not"), "{}", without.why);
+}
+
+#[test]
+fn a_share_of_the_messages_is_at_most_all_of_them() {
+    for (figure, received) in [("lost-share", [0, 400]), ("received-share", [1000, 600])] {
+        let mut fixture = Fixture::new();
+        one_way_rounds(&mut fixture, &messages_up("udp"), |measured, block| {
+            measured.flow_mut().ledger.received = received[block as usize % 2];
+        });
+        let rule = json!({"kind": "at-least", "of": {"figure": figure, "case": case("udp")}});
+        let found = judged(&fixture.run(), &json!({"value": 0, "unit": "share"}), &rule).judgement;
+        assert_eq!(found.measured.unwrap().high, Some(1.0), "{figure}: {found:?}");
+    }
+}

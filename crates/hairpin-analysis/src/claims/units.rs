@@ -1,0 +1,82 @@
+//! The names of figures for people, and the units that they can have.
+
+use hairpin_model::claim::{FigureName, Measure};
+
+/// The unit of ratios: how many times.
+pub(super) const TIMES: &str = "x";
+
+/// The figure for people.
+pub(super) fn in_words(name: FigureName) -> &'static str {
+    match name {
+        FigureName::P50 => "p50",
+        FigureName::P99 => "p99",
+        FigureName::P999 => "p99.9",
+        FigureName::Max => "maximum",
+        FigureName::Mean => "mean",
+        FigureName::ServiceP50 => "p50 from the actual send",
+        FigureName::ServiceMean => "mean from the actual send",
+        FigureName::First => "first exchange",
+        FigureName::Rate => "rate",
+        FigureName::BytesPerMs => "bytes/ms",
+        FigureName::Segments => "segments per exchange",
+        FigureName::PureAcks => "pure ACKs per exchange",
+        FigureName::LostShare => "share of lost messages",
+        FigureName::ReceivedShare => "share of received messages",
+        FigureName::SentBytes => "rate sent",
+        FigureName::ReceivedBytes => "rate received",
+        FigureName::InFlight => "number of requests in flight",
+        FigureName::ReceivedPerS => "messages received a second",
+        FigureName::SentPerS => "messages sent a second",
+        FigureName::Goodput => "goodput",
+        FigureName::ClientSystemCalls => "system calls of the client per message",
+        FigureName::ServerSystemCalls => "system calls of the server per message",
+        FigureName::ClientCpuPerMillion => "CPU time of the client per million messages",
+        FigureName::ServerCpuPerMillion => "CPU time of the server per million messages",
+        FigureName::ClientCpuPerGb => "CPU time of the client per GB",
+        FigureName::ServerCpuPerGb => "CPU time of the server per GB",
+        FigureName::Fairness => "fairness index of the connections",
+        FigureName::ReverseShare => "bytes of the reverse direction per byte of messages",
+        FigureName::ReverseBytes => "rate of the reverse direction",
+    }
+}
+
+/// What one base unit of the figure is in `unit`; `None` where it has no such unit.
+pub(super) fn scale(name: FigureName, unit: &str) -> Option<f64> {
+    let units: &[(&str, f64)] = match name {
+        FigureName::P50
+        | FigureName::P99
+        | FigureName::P999
+        | FigureName::Max
+        | FigureName::Mean
+        | FigureName::ServiceP50
+        | FigureName::ServiceMean
+        | FigureName::First => &[("ns", 1.0), ("us", 1e-3), ("ms", 1e-6), ("s", 1e-9)],
+        FigureName::Rate | FigureName::ReceivedPerS | FigureName::SentPerS => &[("1/s", 1.0), ("msg/s", 1.0)],
+        FigureName::BytesPerMs => &[("bytes/ms", 1.0)],
+        FigureName::Segments => &[("segments", 1.0)],
+        FigureName::PureAcks => &[("ACKs", 1.0)],
+        FigureName::LostShare | FigureName::ReceivedShare | FigureName::ReverseShare => &[("share", 1.0)],
+        FigureName::SentBytes | FigureName::ReceivedBytes | FigureName::Goodput | FigureName::ReverseBytes => {
+            &[("bytes/s", 1.0), ("KiB/s", 1.0 / 1024.0), ("MiB/s", 1.0 / 1_048_576.0)]
+        }
+        FigureName::InFlight => &[("requests", 1.0)],
+        FigureName::ClientSystemCalls | FigureName::ServerSystemCalls => &[("calls", 1.0)],
+        FigureName::ClientCpuPerMillion
+        | FigureName::ServerCpuPerMillion
+        | FigureName::ClientCpuPerGb
+        | FigureName::ServerCpuPerGb => &[("s", 1.0), ("ms", 1e3)],
+        FigureName::Fairness => &[("index", 1.0)],
+    };
+    units.iter().find(|(known, _)| *known == unit).map(|(_, scale)| *scale)
+}
+
+/// Whether the figure is a time that was read from a histogram.
+pub(super) fn is_latency(name: FigureName) -> bool {
+    scale(name, "ns").is_some()
+}
+
+/// Whether what the measure asks for can be told in that unit.
+#[must_use]
+pub fn fits_unit(of: &Measure, unit: &str) -> bool {
+    if of.against.is_some() { unit == TIMES } else { scale(of.figure, unit).is_some() }
+}
