@@ -21,8 +21,8 @@ use linux::system;
 pub use linux::wire_set;
 pub use transports::{ALL, find};
 pub use wire::{
-    Connection, Cookie, KernelStamps, Listener, RawStamp, Segments, ServerAddresses, Setup, Stream, Transport,
-    TransportError, Unsupported, Wire, WireError,
+    Connection, Cookie, KernelStamps, Listener, RawStamp, Repeated, Segments, ServerAddresses, Setup, Stream,
+    Transport, TransportError, Unsupported, Wire, WireError,
 };
 #[cfg(target_os = "linux")]
 pub use wire::{Descriptors, Handed};

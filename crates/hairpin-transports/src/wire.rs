@@ -165,6 +165,26 @@ pub trait Wire: Send {
         self.send_batch(messages, size)
     }
 
+    /// Sends the same bytes so many times, one call each, until one is not taken whole: as [`Wire::send_batch_waiting`] where it
+    /// `waits`, else as [`Wire::send_batch`]. One call of this instead of many is worth several percent of a small send.
+    ///
+    /// # Errors
+    /// As [`Wire::try_send`]. An error after the first call is told by the next.
+    fn send_repeatedly(&mut self, bytes: &[u8], times: u64, waits: bool) -> Result<Repeated, WireError> {
+        let mut done = Repeated::default();
+        while done.whole < times {
+            let sent =
+                if waits { self.send_batch_waiting(bytes, bytes.len()) } else { self.send_batch(bytes, bytes.len()) };
+            match sent {
+                Ok(sent) if sent == bytes.len() => done.whole += 1,
+                Ok(rest) => return Ok(Repeated { rest, ..done }),
+                Err(error) if done.whole == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
+
     /// As [`Wire::receive_batch`], but a wire that was opened with [`Waiting::Block`] waits in the system call until
     /// something has come, and then takes all that is there; after 50 ms at most the answer is 0. Other wires do not wait. A
     /// transport that has no call for several messages takes one.
@@ -251,6 +271,15 @@ pub trait Wire: Send {
 
 fn no_files(operation: &'static str) -> WireError {
     WireError::System { operation, source: std::io::ErrorKind::Unsupported.into() }
+}
+
+/// What [`Wire::send_repeatedly`] has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repeated {
+    /// Calls that took all bytes.
+    pub whole: u64,
+    /// Bytes that the call after them took, where it took less.
+    pub rest: usize,
 }
 
 /// What small writes need of a byte stream over a socket or a pipe.

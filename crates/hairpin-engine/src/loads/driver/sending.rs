@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hairpin_model::case::Waiting;
 use hairpin_model::flow::Source;
-use hairpin_transports::{Interest, Wire, WireError};
+use hairpin_transports::{Interest, Repeated, Wire, WireError};
 
 use super::end::{About, End, room_for};
 use super::messages::{Messages, Offer};
@@ -225,27 +225,19 @@ impl<C: Clock> Run<'_, C> {
         calls: usize,
         so_far: &mut Counts,
     ) -> Result<bool, DriverError> {
-        let (blocks, size) = (self.end.blocks, self.order.write_size_bytes);
-        let bytes = self.messages.bytes(0, size * self.messages.room() as usize);
-        let (mut whole, mut rest) = (0_u64, Ok(bytes.len()));
-        while whole < calls as u64 {
-            rest = if blocks { opened.send_batch_waiting(bytes, size) } else { opened.send_batch(bytes, size) };
-            if !matches!(rest, Ok(sent) if sent == bytes.len()) {
-                break;
-            }
-            whole += 1;
-        }
-        let offered = bytes.len();
+        // The room is a length.
+        let offered = self.order.write_size_bytes * self.messages.room() as usize;
+        let done = opened.send_repeatedly(self.messages.bytes(0, offered), calls as u64, self.end.blocks);
+        let Repeated { whole, rest } = done.map_err(|source| DriverError::Wire { wire, source })?;
         let messages = whole * self.messages.room();
         self.lanes[wire].messages += messages;
         so_far.messages_sent += messages;
         so_far.bytes_sent += messages * self.size;
-        match rest.map_err(|source| DriverError::Wire { wire, source })? {
-            sent if sent == offered => return Ok(true),
-            0 => so_far.full += 1,
-            sent => self.has_sent(wire, sent as u64, so_far),
+        if rest > 0 {
+            self.has_sent(wire, rest as u64, so_far);
         }
-        Ok(false)
+        so_far.full += u64::from(rest == 0 && whole < calls as u64);
+        Ok(whole == calls as u64)
     }
 
     /// Counts what was sent since the clock was last read.

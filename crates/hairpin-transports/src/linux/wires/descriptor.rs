@@ -15,7 +15,7 @@ use crate::batch::{Batch, send_each};
 use crate::system::alarm::Alarm;
 use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events, set_nonblocking};
 use crate::system::pipe::memory_file_of;
-use crate::wire::{Descriptors, KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
+use crate::wire::{Descriptors, KernelStamps, RawStamp, Repeated, Segments, Stream, Wire, WireError};
 use crate::wires::{Deadline, LOOK, slice};
 
 /// How often a spinning wire tries before it looks at the clock: tens of microseconds apart, and the 20 ns of a clock
@@ -154,7 +154,7 @@ impl<P: Port> DescriptorWire<P> {
     }
 
     /// What came of one attempt to send that does not wait.
-    #[inline]
+    #[inline(always)]
     fn sent_now(&mut self, answer: Result<usize, Miss>) -> Result<usize, WireError> {
         match answer {
             Ok(bytes) => Ok(bytes),
@@ -177,7 +177,7 @@ impl<P: Port> DescriptorWire<P> {
     }
 
     /// Takes one piece of a one-way load; `None` when there is nothing.
-    #[inline]
+    #[inline(always)]
     fn take_piece(&mut self, into: &mut [u8], may_block: bool) -> Result<Option<usize>, WireError> {
         if self.gone {
             return self.drain(into).map(Some);
@@ -196,7 +196,7 @@ impl<P: Port> DescriptorWire<P> {
     }
 
     /// Before a call of a one-way load that waits in the kernel: whether it does on this wire.
-    #[inline]
+    #[inline(always)]
     fn may_wait(&mut self, operation: &'static str) -> Result<bool, WireError> {
         if self.waiting != Waiting::Block {
             return Ok(false);
@@ -207,7 +207,7 @@ impl<P: Port> DescriptorWire<P> {
     }
 
     /// Sends one message, or what one call takes of a stream.
-    #[inline]
+    #[inline(always)]
     fn put_one(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, WireError> {
         if self.gone {
             return Err(WireError::Closed);
@@ -217,7 +217,7 @@ impl<P: Port> DescriptorWire<P> {
         self.sent_now(answer)
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_messages(&mut self, messages: &[u8], size: usize, may_block: bool) -> Result<usize, WireError> {
         if self.gone {
             return Err(WireError::Closed);
@@ -233,7 +233,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive_messages(&mut self, into: &mut Batch, may_block: bool) -> Result<usize, WireError> {
         if self.port.has_kept() {
             return into.fill(|slot| Ok(self.port.kept(slot)));
@@ -397,6 +397,20 @@ impl<P: Port> Wire for DescriptorWire<P> {
     fn send_batch_waiting(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
         let may_block = self.may_wait("send")?;
         self.send_messages(messages, size, may_block)
+    }
+
+    fn send_repeatedly(&mut self, bytes: &[u8], times: u64, waits: bool) -> Result<Repeated, WireError> {
+        let may_block = waits && self.may_wait("send")?;
+        let mut done = Repeated::default();
+        while done.whole < times {
+            match self.send_messages(bytes, bytes.len(), may_block) {
+                Ok(sent) if sent == bytes.len() => done.whole += 1,
+                Ok(rest) => return Ok(Repeated { rest, ..done }),
+                Err(error) if done.whole == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
     }
 
     fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {
