@@ -147,7 +147,7 @@ const CASES: &[Case] = &[
             BARE_ONE_CALL,
             Contestant { name: ONE_CALL, program: Program::Hairpin, arguments: UDP_ONE_CALL },
         ],
-        bounds: &[TO_BARE, Bound { to: ONE_CALL, rule: Rule::Median(10.0) }],
+        bounds: &[Bound { to: ONE_CALL, rule: Rule::Median(10.0) }],
     },
     Case {
         name: "tcp-bulk",
