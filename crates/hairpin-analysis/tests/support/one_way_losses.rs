@@ -38,8 +38,11 @@ pub fn counts(lost: &[(&str, u64)], below_half: f64) -> impl Fn(&mut Measured) {
     }
 }
 
+/// A case, and what its rounds count.
+type Counted<'a> = (&'a Case, &'a dyn Fn(&mut Measured));
+
 /// Eight blocks of rounds of each case, interleaved, as `counts` says of each and `change` of all.
-pub fn interleaved(cases: &[(&Case, &dyn Fn(&mut Measured))]) -> Fixture {
+pub fn interleaved(cases: &[Counted<'_>]) -> Fixture {
     let mut fixture = Fixture::new();
     for block in 0..8 {
         for (case, counts) in cases {

@@ -253,7 +253,7 @@ fn a_time_is_that_of_the_call_that_sent_its_first_byte() {
     // So large that every message carries its time; the second is cut in its time.
     let sends = VecDeque::from([vec![(8192, 10); 11], vec![(3, 10), (8189, 70)]].concat());
     let bytes = streamed(8192, 1, sends);
-    let rows = received(8192, &bytes, std::iter::repeat(1000).take(bytes.len())).rows;
+    let rows = received(8192, &bytes, std::iter::repeat_n(1000, bytes.len())).rows;
     let due: Vec<u64> = rows.iter().take(4).map(|row| row[1]).collect();
     // The warm-up ends at 1 000 100; one call takes 10 ns, the cut one 10 + 70 ns, and then 100 ns each.
     assert_eq!(due, [1_000_100, 1_000_110, 1_000_190, 1_000_290]);

@@ -19,13 +19,6 @@ pub(crate) fn receive(
     counted(unsafe { libc::recv(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
 }
 
-/// `recv(2)` of a datagram that stays in the queue (`MSG_PEEK`), never waiting; the answer is its whole length.
-pub(crate) fn peek(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
-    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-    // SAFETY: the pointer and the length are those of a live, exclusively borrowed slice.
-    counted(unsafe { libc::recv(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
-}
-
 /// The flags of everything that is sent: a peer that is gone is an error, never SIGPIPE.
 #[inline]
 pub(super) fn send_flags(may_block: bool) -> i32 {
