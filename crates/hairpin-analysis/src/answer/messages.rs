@@ -9,7 +9,7 @@ use hairpin_model::quantities::{message_rate, message_rate_bounds};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::one_way::{Gain, best, by_path, gain, loss, single, spoken, with_interval};
+use super::one_way::{Gain, best, by_path, gain, loss, losses, single, spoken, with_interval};
 use super::words;
 
 /// The answer; null where no such case speaks.
@@ -29,7 +29,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
             details.extend(batches(run, first, &rows));
             details.extend(latency(first, &rows));
         }
-        details.extend(rows.iter().filter_map(|row| loss(row)));
+        details.extend(losses(&rows));
     }
     let mut headlines = headlines.into_iter();
     let headline = headlines.next()?;

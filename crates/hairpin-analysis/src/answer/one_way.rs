@@ -3,7 +3,7 @@
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
 use hairpin_model::ledger::in_words;
-use hairpin_model::names::{grouped, joined};
+use hairpin_model::names::{distinct, grouped, joined};
 use hairpin_model::quantities::{self, counted, factor, number_bounds, share};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
@@ -95,6 +95,35 @@ fn in_times(ratio: Figure) -> String {
         format!(" (95 % interval {})", number_bounds(ratio.value, low, high))
     });
     format!("{}{interval}", factor(ratio.value))
+}
+
+/// What was lost, a sentence for each transport: the table has the share of each case.
+pub(super) fn losses(rows: &[&CaseSummary]) -> Vec<String> {
+    let lossy = rows.iter().copied().filter(|row| causes(row).is_some());
+    let of_transport = |(_, rows): (_, Vec<&CaseSummary>)| match rows.as_slice() {
+        [only] => loss(only),
+        several => several_losses(several),
+    };
+    grouped(lossy.map(|row| (row.case.flow().transport.as_str(), row))).into_iter().filter_map(of_transport).collect()
+}
+
+/// `udp lost 0.90 % to 66 % of its messages in 6 cases: receive buffer full.`
+fn several_losses(rows: &[&CaseSummary]) -> Option<String> {
+    let shares = rows.iter().map(|row| {
+        let ledger = &row.flow().ledger;
+        ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64
+    });
+    let (least, most) = shares.fold((1.0, 0.0), |(least, most): (f64, f64), share| (least.min(share), most.max(share)));
+    let of_case = |row: &&CaseSummary| {
+        let ledger = &row.flow().ledger;
+        let lost = ledger.lost.iter().filter(|(_, lost)| **lost > 0).map(|(cause, _)| in_words(cause));
+        let unexplained = (ledger.unexplained != 0).then(|| "unexplained".to_owned());
+        lost.chain(unexplained).collect::<Vec<_>>()
+    };
+    let causes = distinct(rows.iter().flat_map(of_case));
+    let transport = &rows.first()?.case.flow().transport;
+    let range = if share(least) == share(most) { share(most) } else { format!("{} to {}", share(least), share(most)) };
+    Some(format!("{transport} lost {range} of its messages in {} cases: {}.", rows.len(), joined(&causes)))
 }
 
 /// What of a case was lost, by cause.

@@ -13,7 +13,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::End;
 
-use super::one_way::{Gain, best, by_path, gain, loss, single, spoken, with_interval};
+use super::one_way::{Gain, best, by_path, gain, loss, losses, single, spoken, with_interval};
 use super::words;
 use crate::statistics::location::median;
 
@@ -40,7 +40,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
                 .extend([cpu(first).map(|cpu| format!("It takes {cpu}.")), limit(run, first)].into_iter().flatten());
         }
         details.extend(rows.iter().filter_map(|row| unfair(row)));
-        details.extend(rows.iter().filter_map(|row| loss(row)));
+        details.extend(losses(&rows));
     }
     let mut headlines = headlines.into_iter();
     let headline = headlines.next()?;
