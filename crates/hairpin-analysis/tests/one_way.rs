@@ -261,11 +261,8 @@ fn uneven_sends_are_told_where_they_were_to_be_even() {
 #[test]
 fn losses_of_several_cases_of_a_transport_are_one_sentence() {
     let lossy = |arrived: f64| Counted { arrived, ..at(1e6) };
-    let run = run_of(&[
-        (messages("udp", 1), lossy(0.75)),
-        (messages("udp", 8), lossy(0.5)),
-        (messages("tcp", 1), at(1e6)),
-    ]);
+    let run =
+        run_of(&[(messages("udp", 1), lossy(0.75)), (messages("udp", 8), lossy(0.5)), (messages("tcp", 1), at(1e6))]);
     let told: Vec<&String> = run.answer.sentences.iter().filter(|sentence| sentence.contains("lost")).collect();
     assert_eq!(told, ["udp lost 25 % to 50 % of its messages in 2 cases: receive buffer full."]);
 }

@@ -70,6 +70,9 @@ fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
 /// The header of a numbered message: [`number`](../../hairpin-engine/src/loads/driver/phase.rs).
 const NUMBERED_BYTES: u64 = 8;
 
+/// The most bytes that one call sends, which both ends have room for.
+const MOST_BATCH_BYTES: u64 = 64 << 20;
+
 /// What a load without answers needs.
 fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let flow = case.flow();
@@ -90,6 +93,13 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if card.boundaries && flow.load.size_bytes() < NUMBERED_BYTES {
         let reason = format!("it needs messages of at least {NUMBERED_BYTES} B to number them");
         return Err(why(reason, "use larger messages"));
+    }
+    let bytes_at_once = flow.load.size_bytes().saturating_mul(flow.load.batch());
+    if bytes_at_once > MOST_BATCH_BYTES {
+        let (batch, size) = (flow.load.batch(), exact_bytes(flow.load.size_bytes()));
+        let reason =
+            format!("one call cannot send {batch} messages of {size}: {} at most", exact_bytes(MOST_BATCH_BYTES));
+        return Err(why(reason, "use a smaller --batch or --size"));
     }
     if flow.connections > 1 && !card.many_connections {
         return Err(why("it carries one connection only", "use one connection"));

@@ -61,6 +61,10 @@ fn bad_input_is_refused_with_its_reason() {
         (&[("transport", "udp"), ("size", "7")], "it needs messages of at least 8 B to number them"),
         (&[("transport", "udp"), ("size", "65508")], "does not fit"),
         (&[("transport", "udp"), ("connections", "2")], "it carries one connection only"),
+        (
+            &[("transport", "tcp"), ("size", "128KiB"), ("batch", "1024")],
+            "one call cannot send 1024 messages of 128 KiB: 64 MiB at most",
+        ),
         (&[("count", "5"), ("duration", "1s")], "count"),
         (&[("direction", "round-trip")], "direction"),
         (&[("rate", "5")], "unknown knob `rate`"),

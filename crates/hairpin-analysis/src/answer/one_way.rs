@@ -113,7 +113,8 @@ fn several_losses(rows: &[&CaseSummary]) -> Option<String> {
         let ledger = &row.flow().ledger;
         ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64
     });
-    let (least, most) = shares.fold((1.0, 0.0), |(least, most): (f64, f64), share| (least.min(share), most.max(share)));
+    let (least, most) =
+        shares.fold((1.0, 0.0), |(least, most): (f64, f64), share| (least.min(share), most.max(share)));
     let of_case = |row: &&CaseSummary| {
         let ledger = &row.flow().ledger;
         let lost = ledger.lost.iter().filter(|(_, lost)| **lost > 0).map(|(cause, _)| in_words(cause));
@@ -122,7 +123,8 @@ fn several_losses(rows: &[&CaseSummary]) -> Option<String> {
     };
     let causes = distinct(rows.iter().flat_map(of_case));
     let transport = &rows.first()?.case.flow().transport;
-    let range = if share(least) == share(most) { share(most) } else { format!("{} to {}", share(least), share(most)) };
+    let range =
+        if share(least) == share(most) { share(most) } else { format!("{} to {}", share(least), share(most)) };
     Some(format!("{transport} lost {range} of its messages in {} cases: {}.", rows.len(), joined(&causes)))
 }
 
