@@ -74,7 +74,10 @@ impl Place {
         process::remove(&self.out)?;
         let mut command = Command::new(&self.hairpin);
         command.args(arguments.split_whitespace());
-        command.args(["--waiting", "block", "--placement", "cross-cpu", "--rounds", "1", "--json"]);
+        if !arguments.contains("--waiting") {
+            command.args(["--waiting", "block"]);
+        }
+        command.args(["--placement", "cross-cpu", "--rounds", "1", "--json"]);
         let omitted = if arguments.starts_with("bulk") { "--omit" } else { "--warmup" };
         command.args(["--duration", &format!("{MEASURED_MS}ms"), omitted, &format!("{WARM_UP_MS}ms")]);
         let run = process::run(command.arg("--out").arg(&self.out), LIMIT)?.succeeded()?.json()?;
