@@ -107,34 +107,48 @@ fn a_round_trip_may_be_larger_than_a_write_of_a_stream() {
     place.assert_nothing_left();
 }
 
+/// Loads at full speed, whose server receives (`up`) or sends (`down`).
+const FULL_SPEED: &[&str] = &[
+    "bulk --transport tcp --direction up",
+    "bulk --transport unix-stream --direction down",
+    "bulk --transport unix-seqpacket --direction up",
+    "message-rate --transport udp --batch 64 --direction up",
+    "message-rate --transport tcp --batch 1 --direction down",
+    "message-rate --transport tcp --batch 8 --connections 8 --direction up",
+    "offered-load --transport udp --rate 200000 --direction up",
+    "offered-load --transport tcp --rate 200000 --direction down",
+];
+
+fn begun(place: &Place, load: &str, rest: &str) -> Running {
+    let plan = format!("{load} --placement same-cpu --json {rest}");
+    place.start(&plan.split_whitespace().collect::<Vec<_>>())
+}
+
 #[test]
 fn a_killed_server_fails_its_round_only() {
-    for (transport, direction) in [("tcp", "up"), ("unix-stream", "down"), ("unix-seqpacket", "up")] {
+    for load in FULL_SPEED {
         let place = Place::new();
-        let plan = ["bulk", "--transport", transport, "--direction", direction, "--placement", "same-cpu"];
-        let rest = ["--rounds", "2", "--duration", "2s", "--json"];
-        let mut running = place.start(&[&plan[..], &rest].concat());
+        let mut running = begun(&place, load, "--rounds 2 --duration 2s");
         signal("KILL", running.busy_server());
         let run = running.end().with_code(3).json();
         let case = &run["cases"][0];
         let failed = list(&case["failed_rounds"]);
-        assert_eq!((failed.len(), number(&case["rounds"])), (1, 1), "{case}");
-        assert!(text(&failed[0]).contains("the server ended early (signal: 9 (SIGKILL))"), "{failed:?}");
+        assert_eq!((failed.len(), number(&case["rounds"])), (1, 1), "{load}: {case}");
+        assert!(text(&failed[0]).contains("the server ended early (signal: 9 (SIGKILL))"), "{load}: {failed:?}");
+        assert!(number(&case["ledger"]["received"]) > 0 && case["ledger"]["unexplained"] == 0, "{load}: {case}");
         place.assert_nothing_left();
     }
 }
 
 #[test]
 fn a_stopped_server_times_out() {
-    for (transport, direction) in [("tcp", "up"), ("unix-stream", "down")] {
+    for load in FULL_SPEED {
         let place = Place::new();
-        let plan = ["bulk", "--transport", transport, "--direction", direction, "--placement", "same-cpu"];
-        let rest = ["--rounds", "1", "--duration", "3600s", "--timeout", "400ms", "--json"];
-        let mut running = place.start(&[&plan[..], &rest].concat());
+        let mut running = begun(&place, load, "--rounds 1 --duration 3600s --timeout 400ms");
         signal("STOP", running.busy_server());
         let run = running.end().with_code(3).json();
         let failed = list(&run["cases"][0]["failed_rounds"]);
-        assert!(text(&failed[0]).contains("the load made no progress for 400 ms"), "{failed:?}");
+        assert!(text(&failed[0]).contains("made no progress for 400 ms"), "{load}: {failed:?}");
         place.assert_nothing_left();
     }
 }

@@ -115,7 +115,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Its server, once so many messages have made it sleep and wake that it must be in the middle of a round.
+    /// Its server, once it has slept and woken so often, or used so much of a CPU, that it must be in the middle of a round.
     pub(crate) fn busy_server(&mut self) -> u32 {
         self.busy_server_after(0)
     }
@@ -132,6 +132,8 @@ impl Running {
 
     fn busy_after(&mut self, command: &str, last: u32) -> u32 {
         const IN_THE_MIDDLE: u64 = 300;
+        // Of 10 ms: starting takes a few.
+        const BUSY_TICKS: u64 = 20;
         let mut found = None;
         until("an end is busy", || {
             assert!(
@@ -141,7 +143,7 @@ impl Running {
             let mut ends = descendants(self.id()).into_iter().filter(|id| *id != last && is_a(command, *id));
             found = ends.find(|id| {
                 let times = ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"].map(|name| status(*id, name));
-                times.into_iter().flatten().sum::<u64>() > IN_THE_MIDDLE
+                times.into_iter().flatten().sum::<u64>() > IN_THE_MIDDLE || cpu_ticks(*id) >= BUSY_TICKS
             });
             found.is_some()
         });
@@ -271,6 +273,14 @@ fn status(id: u32, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_whitespace().next()?.parse().ok()
+}
+
+/// The CPU time of a process, in ticks of 10 ms (proc(5): `utime` and `stime`); none where it has gone.
+fn cpu_ticks(id: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // The program's name, in brackets, may hold blanks.
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).flat_map(str::parse::<u64>).sum()
 }
 
 /// What is in a folder.

@@ -24,7 +24,9 @@ use crate::clock::{Clock, RealClock};
 use crate::control::{ControlError, Message, Progress};
 use crate::loads::driver::time_line::MOST as MOST_INTERVALS;
 use crate::loads::driver::times::MOST_ROWS;
-use crate::loads::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Tally, Totals};
+use crate::loads::driver::{
+    Amount, Counts, Ended, Marks, Offering, Outcome, PROGRESS_NS, Receiving, Sending, Tally, Totals,
+};
 use crate::path::longest_gap_ns;
 use crate::usage::{CpuOverTime, Usage};
 
@@ -184,6 +186,7 @@ impl OneWay<'_> {
                 timeout_ns: self.order.timeout_ns,
                 moved_bytes: 0,
                 since_ns: self.clock.now_ns(),
+                heard_ns: self.clock.now_ns(),
             },
         };
         let outcome =
@@ -390,12 +393,14 @@ struct Told<'a> {
     stalled: Stalled<'a>,
 }
 
-/// Since when nothing has moved.
+/// Since when nothing has moved, and since when the other end has reported nothing: who sends datagrams moves some whether or
+/// not anybody receives them.
 struct Stalled<'a> {
     clock: &'a RealClock,
     timeout_ns: u64,
     moved_bytes: u64,
     since_ns: u64,
+    heard_ns: u64,
 }
 
 impl Stalled<'_> {
@@ -407,10 +412,20 @@ impl Stalled<'_> {
         if moved_bytes != self.moved_bytes {
             (self.moved_bytes, self.since_ns) = (moved_bytes, now_ns);
         }
-        (now_ns.saturating_sub(self.since_ns) >= self.timeout_ns).then(|| Failure {
-            cause: format!("timed out: the load made no progress for {} ms", self.timeout_ns / 1_000_000),
+        (now_ns.saturating_sub(self.since_ns) >= self.timeout_ns).then(|| self.failure("the load"))
+    }
+
+    /// A failure where the other end has reported nothing for the time-out, and for longer than it takes to report.
+    fn look_at_peer(&self, peer: &str) -> Option<Failure> {
+        let silent_ns = self.clock.now_ns().saturating_sub(self.heard_ns);
+        (silent_ns >= self.timeout_ns.saturating_add(2 * PROGRESS_NS)).then(|| self.failure(peer))
+    }
+
+    fn failure(&self, what: &str) -> Failure {
+        Failure {
+            cause: format!("timed out: {what} made no progress for {} ms", self.timeout_ns / 1_000_000),
             hint: "is the other end stopped? a longer --timeout allows a slower path".to_owned(),
-        })
+        }
     }
 }
 
@@ -437,6 +452,7 @@ impl Told<'_> {
         // A peer that says more is heard at the next look.
         for _ in 0..MOST_HEARD {
             let Some(message) = self.peer.heard()? else { return Ok(()) };
+            self.stalled.heard_ns = self.stalled.clock.now_ns();
             match message {
                 Message::Progress(_) => {}
                 Message::Measuring => self.sender_measures = true,
@@ -478,6 +494,12 @@ impl Marks for Told<'_> {
             self.fail(failure);
         }
         self.attend();
+        // Who has sent all reports no more.
+        if self.sent.is_none()
+            && let Some(failure) = self.stalled.look_at_peer(self.peer.name())
+        {
+            self.fail(failure);
+        }
     }
 
     fn sent(&mut self) -> Option<Totals> {
