@@ -31,6 +31,13 @@ impl Arrivals {
     pub fn at_once(self) -> u32 {
         if let Self::Burst(count) = self { count } else { 1 }
     }
+
+    /// The longest time between two messages at a rate, in s. That of Poisson arrivals is longer once in 5 × 10⁸.
+    #[must_use]
+    pub fn longest_gap_s(self, offered_per_s: f64) -> f64 {
+        let mean_gaps = if self == Self::Poisson { 20.0 } else { f64::from(self.at_once()) };
+        mean_gaps / offered_per_s
+    }
 }
 
 impl fmt::Display for Arrivals {

@@ -113,3 +113,13 @@ fn a_queue_discipline_that_dropped_is_in_the_ledger_and_named() {
     }
     assert_eq!(codes(&run).first(), Some(&"udp-send-overrun"), "{:?}", codes(&run));
 }
+
+/// Between two messages nothing moves for longer than the time-out.
+#[test]
+fn a_slow_offered_load_is_not_taken_for_a_stalled_one() {
+    let plan = "offered-load --transport udp,tcp --rate 2 --timeout 150ms --count 2 --warmup 0 --rounds 1 --placement same-cpu";
+    let run = Place::new().json(&plan.split_whitespace().collect::<Vec<_>>());
+    for ledger in ledgers(&run) {
+        assert_eq!((number(&ledger["sent"]), number(&ledger["received"])), (2, 2), "{run}");
+    }
+}

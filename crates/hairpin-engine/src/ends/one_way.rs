@@ -184,6 +184,8 @@ impl OneWay<'_> {
             stalled: Stalled {
                 clock: self.clock,
                 timeout_ns: self.order.timeout_ns,
+                gap_ns: longest_gap_ns(&self.order.case)
+                    .saturating_add(longest_idle_ns(&self.order.case.flow().load)),
                 moved_bytes: 0,
                 since_ns: self.clock.now_ns(),
                 heard_ns: self.clock.now_ns(),
@@ -398,13 +400,24 @@ struct Told<'a> {
 struct Stalled<'a> {
     clock: &'a RealClock,
     timeout_ns: u64,
+    /// How long nothing may come though nothing is wrong.
+    gap_ns: u64,
     moved_bytes: u64,
     since_ns: u64,
     heard_ns: u64,
 }
 
+/// How long nothing of a load may be due, in ns.
+fn longest_idle_ns(load: &Load) -> u64 {
+    match load {
+        // The plan keeps it below a year, even in bursts.
+        Load::Offered { offered_per_s, arrivals, .. } => (arrivals.longest_gap_s(*offered_per_s) * 1e9) as u64,
+        _ => 0,
+    }
+}
+
 impl Stalled<'_> {
-    /// A failure where nothing has moved for the time-out.
+    /// A failure where nothing has moved for the time-out, though something was due.
     fn look(&mut self, so_far: &Tally) -> Option<Failure> {
         let bytes = |counts: &Counts| counts.bytes_sent + counts.bytes_received;
         let moved_bytes = bytes(&so_far.measured) + bytes(&so_far.warm_up);
@@ -412,7 +425,8 @@ impl Stalled<'_> {
         if moved_bytes != self.moved_bytes {
             (self.moved_bytes, self.since_ns) = (moved_bytes, now_ns);
         }
-        (now_ns.saturating_sub(self.since_ns) >= self.timeout_ns).then(|| self.failure("the load"))
+        let within_ns = self.timeout_ns.saturating_add(self.gap_ns);
+        (now_ns.saturating_sub(self.since_ns) >= within_ns).then(|| self.failure("the load"))
     }
 
     /// A failure where the other end has reported nothing for the time-out, and for longer than it takes to report.
