@@ -115,7 +115,7 @@ impl KnobKind {
             Self::Rate { max_per_s } => Value::Real(quantity::rate_per_s(text, max_per_s)?),
             Self::RateOr(word, _) | Self::ExtentOr(word) if text == word => Value::Chosen,
             Self::RateOr(_, max_per_s) => Value::Real(quantity::rate_per_s(text, max_per_s)?),
-            Self::Arrivals => Value::Arrivals(text.parse().map_err(quantity::not_arrivals)?),
+            Self::Arrivals => Value::Arrivals(text.parse()?),
             Self::ExtentOr(_) => Value::Extent(quantity::extent(text)?),
             Self::InjectedFault => Value::InjectedFault(quantity::injected_fault(text)?),
             Self::Writes => Value::Writes(text.parse()?),

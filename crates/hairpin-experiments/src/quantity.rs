@@ -1,6 +1,5 @@
 //! What knobs say, read and held to their bounds.
 
-use hairpin_model::arrivals::BadArrivals;
 use hairpin_model::case::InjectedFault;
 use hairpin_model::names;
 use hairpin_model::parse;
@@ -147,13 +146,6 @@ pub fn sysctl(text: &str) -> Result<Vec<Sysctls>, Refused> {
     let Some((name, values)) = text.split_once('=') else { return text.parse().map(|one| vec![one]) };
     let each = values.split(',').map(|value| Sysctls::default().with(name.trim(), value));
     Ok(names::distinct(each.collect::<Result<Vec<_>, _>>()?))
-}
-
-/// A text that says no arrivals, as the answer to a flag.
-#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
-#[must_use]
-pub fn not_arrivals(error: BadArrivals) -> Refused {
-    Refused::new(error.to_string(), "")
 }
 
 #[cfg(test)]

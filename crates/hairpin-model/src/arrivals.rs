@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::names;
+use crate::refused::Refused;
 
 /// When messages are due that are offered at a rate, on average.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,39 +51,34 @@ impl fmt::Display for Arrivals {
     }
 }
 
-/// Why a text is no [`Arrivals`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadArrivals {
-    /// No such word.
-    #[error(transparent)]
-    Unknown(#[from] names::UnknownName),
-    /// Not a size of a burst.
-    #[error(
-        "`{0}` is not the size of a burst (hint: give a whole number from 2 to {MOST_IN_A_BURST}, such as burst=10)"
-    )]
-    Burst(String),
+/// A text that gives no size of a burst.
+fn bad_burst(text: &str) -> Refused {
+    Refused::new(
+        format!("`{text}` is not the size of a burst"),
+        format!("give a whole number from 2 to {MOST_IN_A_BURST}, such as burst=10"),
+    )
 }
 
 impl FromStr for Arrivals {
-    type Err = BadArrivals;
+    type Err = Refused;
 
-    fn from_str(text: &str) -> Result<Self, BadArrivals> {
+    fn from_str(text: &str) -> Result<Self, Refused> {
         let Some(count) = text.strip_prefix("burst=") else {
             return match names::place("arrivals", text, WORDS)? {
                 0 => Ok(Self::Fixed),
                 1 => Ok(Self::Poisson),
-                _ => Err(BadArrivals::Burst(text.to_owned())),
+                _ => Err(bad_burst(text)),
             };
         };
         let count = count.parse().ok().filter(|count| (2..=MOST_IN_A_BURST).contains(count));
-        count.map(Self::Burst).ok_or_else(|| BadArrivals::Burst(text.to_owned()))
+        count.map(Self::Burst).ok_or_else(|| bad_burst(text))
     }
 }
 
 impl TryFrom<String> for Arrivals {
-    type Error = BadArrivals;
+    type Error = Refused;
 
-    fn try_from(text: String) -> Result<Self, BadArrivals> {
+    fn try_from(text: String) -> Result<Self, Refused> {
         text.parse()
     }
 }

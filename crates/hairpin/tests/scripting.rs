@@ -45,7 +45,10 @@ fn the_commands_for_jq_print_what_the_run_says() {
     let place = with_run();
     let run = place.hairpin(&["report", "RUN", "--json"]).with_code(0).json();
     let said = printed(&place, "jq");
-    let [p50s, fastest, valid, findings, rounds, answer] = &said[..] else { panic!("six commands: {said:?}") };
+    let [p50s, fastest, valid, findings, rounds, rates, knees, answer] = &said[..] else {
+        panic!("eight commands: {said:?}")
+    };
+    assert_eq!((rates.as_str(), knees.as_str()), ("", ""), "of one-way loads only");
     let p50_ns =
         |case: &serde_json::Value| case["latency_ns"]["p50"]["value"].as_f64().expect("600 messages have one");
     let lines: Vec<Vec<&str>> = p50s.lines().map(|line| line.split('\t').collect()).collect();
@@ -63,6 +66,35 @@ fn the_commands_for_jq_print_what_the_run_says() {
     assert_eq!(numbers, [0, 1, 2, 3, 4, 5], "two cases, three rounds: {rounds}");
     assert!(rounds.lines().all(|line| line.split('\t').nth(2).is_some_and(|p50| p50.parse::<f64>().is_ok())));
     assert!(answer.contains("pipe"), "{answer}");
+}
+
+#[test]
+#[ignore = "needs jq"]
+fn the_commands_for_jq_print_the_figures_of_one_way_loads() {
+    or_skip!(program("jq"));
+    let place = Place::new();
+    // The second rate is more than any machine sends.
+    let plans = [
+        "message-rate --transport unix-stream --batch 1,8 --count 20k --rounds 3 --placement same-cpu --out RUN",
+        "offered-load --transport unix-stream --rate 500,20M --duration 10ms --rounds 5 --placement same-cpu --out RUN",
+    ];
+    let said = plans.map(|plan| {
+        place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0);
+        let run = place.hairpin(&["report", "RUN", "--json"]).with_code(0).json();
+        let said = [5, 6].map(|which| shell(&place, commands("jq")[which]).stdout);
+        std::fs::remove_dir_all(place.path("RUN")).expect("it was made just now");
+        (run, said)
+    });
+    let [(rates, said_rates), (knees, said_knees)] = said;
+    for (line, case) in said_rates[0].lines().zip(list(&rates["cases"])) {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let figure = &case["received_per_s"]["value"];
+        let batch = &case["case"]["flows"][0]["load"]["batch"];
+        assert_eq!((columns[0], columns[1]), (text(&case["label"]), batch.to_string().as_str()), "{line}");
+        assert_eq!(columns[2].parse::<f64>().ok(), figure.as_f64(), "{line}");
+    }
+    assert_eq!((said_rates[0].lines().count(), said_rates[1].as_str()), (2, ""), "{said_rates:?}");
+    assert_eq!(said_knees[1], "500\t20000000\n", "{}", knees["answer"]);
 }
 
 #[test]

@@ -15,6 +15,9 @@ use crate::clock::Clock;
 const CALLS_PER_TURN: usize = 16;
 /// The same where there are no others.
 const CALLS_ALONE: usize = 64;
+/// Where calls wait, a turn has so few of them that it does not take longer, in ns: what came in a turn whose last call waits in
+/// vain is counted when the turn began.
+const WAITING_TURN_NS: u64 = 200_000;
 
 /// How an end waits for its wires.
 enum Waits {
@@ -41,6 +44,7 @@ pub(super) struct End<'a, C> {
     pub(super) times: TimesOfMessages,
     /// Calls of a turn.
     pub(super) calls_per_turn: usize,
+    turn_began_ns: u64,
     time_line: TimeLine,
     pending: Pending,
 }
@@ -95,7 +99,12 @@ impl<'a, C: Clock> End<'a, C> {
             wires: vec![Tally::default(); wires.len()],
             total: Tally::default(),
             times: TimesOfMessages::new(keep_times),
-            calls_per_turn: if wires.len() == 1 { CALLS_ALONE } else { CALLS_PER_TURN },
+            calls_per_turn: match wires.len() {
+                1 if blocks && interest == Interest::Read => 1,
+                1 => CALLS_ALONE,
+                _ => CALLS_PER_TURN,
+            },
+            turn_began_ns: now_ns,
             time_line: TimeLine::default(),
             pending: Pending::default(),
         })
@@ -119,6 +128,7 @@ impl<'a, C: Clock> End<'a, C> {
                 let of_one = |wire: &usize| Ready { token: *wire, readable: true, writable: true };
                 ready.extend(open.iter().map(of_one));
                 self.look();
+                self.turn_began_ns = self.now_ns;
             }
         }
         Ok(self.attend(marks))
@@ -189,11 +199,18 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
-    /// Ends a turn.
+    /// Ends a turn in which something came; whether its last call waited in vain.
     #[inline]
-    pub(super) fn end_turn(&mut self) {
-        self.look();
+    pub(super) fn end_turn(&mut self, waited_in_vain: bool) {
+        if !(self.blocks && waited_in_vain) {
+            self.look();
+        }
         self.settle();
+        if self.blocks {
+            let is_long = self.now_ns.saturating_sub(self.turn_began_ns) > WAITING_TURN_NS;
+            let calls = if is_long { self.calls_per_turn / 2 } else { 2 * self.calls_per_turn };
+            self.calls_per_turn = calls.clamp(1, CALLS_ALONE);
+        }
     }
 
     /// The wire is not waited for any longer.

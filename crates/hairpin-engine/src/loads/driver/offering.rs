@@ -204,7 +204,7 @@ impl<C: Clock> Run<'_, C> {
         self.messages.unstamp();
         counts.bytes_sent = size as u64;
         self.end.count(wire, self.phase == Phase::Measured, counts);
-        self.end.end_turn();
+        self.end.end_turn(false);
         Ok(None)
     }
 }

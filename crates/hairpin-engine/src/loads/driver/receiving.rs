@@ -179,18 +179,21 @@ impl<C: Clock> Run<'_, C> {
         if !self.lanes[wire].is_open {
             return Ok(());
         }
-        let mut came = false;
+        let (mut came, mut is_empty) = (false, false);
         for _ in 0..self.end.calls_per_turn {
             let answer =
                 if self.end.blocks { opened.receive_batch_waiting(batch) } else { opened.receive_batch(batch) };
             match answer {
-                Ok(0) => break,
+                Ok(0) => {
+                    is_empty = true;
+                    break;
+                }
                 Ok(_) => {
                     came = true;
                     batch.pieces().try_for_each(|piece| self.take(wire, piece, marks))?;
                 }
                 Err(WireError::Closed) => {
-                    self.end.end_turn();
+                    self.end.end_turn(true);
                     self.lanes[wire].is_open = false;
                     self.open -= 1;
                     self.closed.get_or_insert(wire);
@@ -201,7 +204,7 @@ impl<C: Clock> Run<'_, C> {
             }
         }
         if came {
-            self.end.end_turn();
+            self.end.end_turn(is_empty);
             self.last_news_ns = self.end.now_ns;
         }
         Ok(())

@@ -26,8 +26,11 @@ struct Scripted {
     sends: VecDeque<(usize, u64)>,
     then_ns: u64,
     taken: Arc<Mutex<Vec<u8>>>,
-    /// What the next calls to receive give, each 10 ns after the one before.
+    /// What the next calls to receive give, each after 10 ns and so many more.
     gives: VecDeque<Vec<u8>>,
+    gives_after_ns: u64,
+    /// How long a call waits in vain where there is no more; the wire is closed where it does not.
+    waits_ns: Option<u64>,
     refuses: VecDeque<bool>,
 }
 
@@ -41,8 +44,11 @@ impl Wire for Scripted {
     }
 
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
-        let Some(piece) = self.gives.pop_front() else { return Err(WireError::Closed) };
-        self.clock.advance(10);
+        let Some(piece) = self.gives.pop_front() else {
+            self.clock.advance(self.waits_ns.ok_or(WireError::Closed)?);
+            return Ok(None);
+        };
+        self.clock.advance(10 + self.gives_after_ns);
         into[..piece.len()].copy_from_slice(&piece);
         Ok(Some(piece.len()))
     }
@@ -196,6 +202,40 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>) -> Vec<u8>
     let bytes = taken.lock().unwrap().clone();
     assert_eq!(bytes.len(), 210 * size);
     bytes
+}
+
+/// When the last of 200 messages had come, of which each came so long after the one before, in ns; the wire stays open.
+fn last_came_ns(gives_after_ns: u64) -> u64 {
+    let clock = ManualClock::default();
+    let gives = (0_u64..200).map(|sequence| (sequence << 1 | 1).to_le_bytes().to_vec()).collect();
+    let wire =
+        Scripted { clock: clock.clone(), gives, gives_after_ns, waits_ns: Some(LOOK_NS), ..Scripted::default() };
+    let receiving = Receiving {
+        clock: &clock,
+        boundaries: true,
+        waiting: Waiting::Block,
+        reliable: true,
+        write_size_bytes: 8,
+        batch: 1,
+        read_size_bytes: 0,
+        every_time: false,
+        gaps_of_ns: None,
+        keep_times: 0,
+        quiet_ns: FOREVER,
+        within_ns: FOREVER,
+        stop: &AtomicBool::new(false),
+    };
+    let totals = Totals { messages: 200, bytes: 1600 };
+    let outcome = receiving.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
+    assert_eq!(outcome.total.measured.messages_received, 200, "{:?}", outcome.ended);
+    outcome.total.last_ns.unwrap()
+}
+
+#[test]
+fn a_call_that_waits_in_vain_for_more_does_not_make_the_last_messages_late() {
+    let fast_ns = last_came_ns(0);
+    assert!((2000 - 64 * 10..=2000).contains(&fast_ns), "within a turn of the last call: {fast_ns}");
+    assert_eq!(last_came_ns(1_000_000), 200 * 1_000_010, "messages that are waited for are counted one by one");
 }
 
 /// The times that a receiver finds in these bytes, given to it in pieces of these lengths.
