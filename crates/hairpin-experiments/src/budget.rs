@@ -14,6 +14,7 @@ use crate::experiment::{Done, Experiment, Forecast, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::quantity::SECOND_NS;
+use crate::sends;
 use crate::sequence::{self, Blocks, Planned};
 use crate::shared::{self, LASTS};
 
@@ -127,7 +128,7 @@ impl Budget {
         let over_ns = self.until.map_or(self.over_ns, |(_, at_most_ns)| Some(at_most_ns));
         let count = u64::from(self.spread(Blocks::default(), over_ns, block_ns).count);
         let lasts_ns = count.saturating_mul(block_ns).max(over_ns.unwrap_or(0));
-        Forecast { rounds: count.saturating_mul(cases as u64), lasts_ns }
+        Forecast { rounds: count.saturating_mul(cases as u64), lasts_ns, ..Forecast::default() }
     }
 
     fn spread(&self, from: Blocks, over_ns: Option<u64>, block_ns: u64) -> Blocks {
@@ -170,6 +171,8 @@ impl Experiment {
             return Ok(Step::Run { cases: Vec::new(), rounds, skipped: Vec::new(), forecast: Forecast::default() });
         }
         let mut forecast = budget.forecast(planned.len(), block_ns);
+        let blocks = forecast.rounds / planned.len().max(1) as u64;
+        forecast.sends = sends::forecast(&planned, blocks, capabilities);
         if traces {
             forecast.lasts_ns =
                 forecast.lasts_ns.saturating_add(evidence::expected_ns(&planned, common, capabilities));

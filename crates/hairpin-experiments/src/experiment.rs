@@ -4,7 +4,7 @@ use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::{RoundOrder, RoundRecord};
-use hairpin_model::run::Skipped;
+use hairpin_model::run::{Sends, Skipped};
 
 use crate::knob::Knob;
 use crate::knobs::Knobs;
@@ -47,6 +47,8 @@ pub struct Forecast {
     pub rounds: u64,
     /// How long they take, in ns, evidence included.
     pub lasts_ns: u64,
+    /// What their one-way loads send.
+    pub sends: Sends,
 }
 
 /// What to do next.

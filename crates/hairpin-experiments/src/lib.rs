@@ -19,6 +19,7 @@ pub mod possible;
 pub mod proof;
 pub mod quantity;
 pub mod selection;
+mod sends;
 pub mod sequence;
 pub mod shared;
 pub mod value;

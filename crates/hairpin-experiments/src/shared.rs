@@ -212,9 +212,21 @@ impl Circumstances {
         } else {
             cases.into_iter().map(|case| case.with(|case| case.ends.waiting = own_waiting(case, card))).collect()
         };
-        let mut cases = each(&cases, &self.placements, |case, placement| case.ends.placement = placement);
-        cases.retain(|case| self.placements_given || has_default_placement(case, card));
+        let cases: Vec<Case> = cases.into_iter().flat_map(|case| self.placed(case, card)).collect();
         each(&cases, &self.ends, |case, ends| case.ends.kind = selection::ends(card, ends, self.ends_given))
+    }
+
+    /// The case with every placement. Where nobody asked for one and the default does not suit it, both ends share a CPU.
+    fn placed(&self, case: Case, card: &Card) -> Vec<Case> {
+        let mut placed =
+            each(std::slice::from_ref(&case), &self.placements, |case, placement| case.ends.placement = placement);
+        if !self.placements_given {
+            placed.retain(|case| has_default_placement(case, card));
+            if placed.is_empty() {
+                placed.push(case.with(|case| case.ends.placement = Placement::SameCpu));
+            }
+        }
+        placed
     }
 
     /// Every case with every depth of CPU sleep, and its replicate after it where there are replicates.

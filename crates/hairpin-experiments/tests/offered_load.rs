@@ -1,7 +1,8 @@
 //! The plans of `offered-load`, and the rates that its sweep adds.
 
 use hairpin_experiments::experiments::offered_load::OFFERED_LOAD;
-use hairpin_experiments::{Refused, Step};
+use hairpin_experiments::{Done, Knobs, Refused, Step};
+use hairpin_model::case::Placement;
 use hairpin_model::flow::Load;
 use hairpin_model::one_way::Sent;
 use hairpin_model::options::OptionName;
@@ -10,9 +11,7 @@ use hairpin_model::round::{Extent, Outcome, RoundRecord};
 use crate::common::{Plan, after, capabilities, measured, plan_on, running, turned};
 
 fn offered_load(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
-    let has_placement = flags.iter().any(|(name, _)| *name == "placement");
-    let two_cpus = (!has_placement).then_some(("placement", "cross-cpu"));
-    plan_on(&capabilities(), &OFFERED_LOAD, &flags.iter().copied().chain(two_cpus).collect::<Vec<_>>())
+    plan_on(&capabilities(), &OFFERED_LOAD, flags)
 }
 
 fn rates(plan: &Plan) -> Vec<f64> {
@@ -26,7 +25,7 @@ fn without_rates_tcp_and_udp_are_swept() {
         plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
     assert_eq!(transports.into_iter().collect::<Vec<_>>(), ["tcp", "udp"]);
     assert_eq!(rates(&plan)[..6], [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3]);
-    assert_eq!(plan.cases[0].label(), "udp block cross-cpu up 64 B 1000/s");
+    assert_eq!(plan.cases[0].label(), "udp block same-cpu up 64 B 1000/s");
     assert!(plan.rounds.iter().all(|order| order.extent == Extent::DurationNs(200_000_000)));
 }
 
@@ -116,4 +115,18 @@ fn rates_that_were_given_are_not_refined() {
     let knobs = turned(&OFFERED_LOAD, &flags).unwrap();
     let done = delivered_up_to(&plan, 50e3);
     assert_eq!(OFFERED_LOAD.next(&knobs, &capabilities(), &after(&done)).unwrap(), Step::Done);
+}
+
+/// The relay of a link uses a CPU of its own.
+#[test]
+fn over_a_link_both_ends_share_a_cpu_unless_asked_otherwise() {
+    let placements = |flags: &[(&str, &str)]| -> Vec<Placement> {
+        let given = [flags, &[("transport", "udp"), ("rate", "100")]].concat();
+        let given = given.into_iter().map(|(name, text)| (name.to_owned(), vec![text.to_owned()]));
+        let knobs = Knobs::from_given(OFFERED_LOAD.knobs, given.collect::<Vec<_>>()).unwrap();
+        let plan = running(OFFERED_LOAD.next(&knobs, &capabilities(), &Done::default()).unwrap()).unwrap();
+        plan.cases.iter().map(|case| case.ends.placement).collect()
+    };
+    assert_eq!(placements(&[]), [Placement::CrossCpu]);
+    assert_eq!(placements(&[("link", "satellite")]), [Placement::SameCpu]);
 }

@@ -14,6 +14,7 @@ use hairpin_model::case::{CpuIdle, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
+use hairpin_model::run::Sends;
 
 fn small_writes(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
     plan_on(&capabilities(), &SMALL_WRITES, flags)
@@ -110,7 +111,7 @@ fn it_is_announced_as_long_as_its_rounds_take() {
     let both = [("placement", "same-cpu,cross-cpu")];
     let (timed, evidence) = (small_writes(&both).unwrap(), evidence_of(&both).unwrap());
     let sum_ns = orders_ns(&timed.rounds, &capabilities()) + orders_ns(&evidence.rounds, &capabilities());
-    assert_eq!(timed.forecast, Forecast { rounds: 26 * FEWEST_BLOCKS, lasts_ns: sum_ns });
+    assert_eq!(timed.forecast, Forecast { rounds: 26 * FEWEST_BLOCKS, lasts_ns: sum_ns, sends: Sends::default() });
     let methodology = include_str!("../../../METHODOLOGY.md");
     let seconds = (sum_ns + 500_000_000) / 1_000_000_000;
     let line = format!(

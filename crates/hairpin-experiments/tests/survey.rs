@@ -8,6 +8,7 @@ use hairpin_experiments::experiments::survey::{LINES, Line, Over, SURVEY};
 use hairpin_experiments::sequence::Planned;
 use hairpin_model::case::{EndKind, Placement, Waiting};
 use hairpin_model::round::Extent;
+use hairpin_model::run::Sends;
 
 fn survey(flags: &[(&str, &str)]) -> Plan {
     plan_on(&capabilities(), &SURVEY, flags).unwrap()
@@ -92,7 +93,10 @@ fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
 fn it_is_announced_as_long_as_its_rounds_take_by_the_arithmetic() {
     let plan = survey(&[]);
     let sum_ns = orders_ns(&plan.rounds, &capabilities());
-    assert_eq!(plan.forecast, Forecast { rounds: plan.rounds.len() as u64, lasts_ns: sum_ns.max(ORDINARY_NS) });
+    assert_eq!(
+        plan.forecast,
+        Forecast { rounds: plan.rounds.len() as u64, lasts_ns: sum_ns.max(ORDINARY_NS), sends: Sends::default() }
+    );
 }
 
 #[test]

@@ -59,6 +59,9 @@ pub struct Plan {
     /// How long they were announced to take, in seconds.
     #[serde(default)]
     pub seconds: f64,
+    /// What their one-way loads were announced to send.
+    #[serde(default)]
+    pub sends: Sends,
     /// Fewer rounds than an ordinary run has.
     #[serde(default)]
     pub quick: bool,
@@ -73,6 +76,16 @@ pub struct Plan {
     pub cases: Vec<Case>,
 }
 
+/// What one-way loads are going to send, warm-up included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Sends {
+    /// Bytes of messages where the plan or the rate of a link says how many.
+    pub bytes: u64,
+    /// For how long messages are sent as fast as a path takes them whose rate is not known, in seconds.
+    pub at_full_speed_s: f64,
+}
+
 fn five_percent() -> f64 {
     0.05
 }
@@ -85,6 +98,7 @@ impl Default for Plan {
             knobs: Vec::new(),
             rounds: 0,
             seconds: 0.0,
+            sends: Sends::default(),
             quick: false,
             alpha: five_percent(),
             rounds_ordered: 0,

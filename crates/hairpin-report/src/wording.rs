@@ -9,7 +9,7 @@ use hairpin_model::names::grouped;
 use hairpin_model::options::Effective;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::round::Purpose;
-use hairpin_model::run::{Plan, Run, Skipped, State, Tool};
+use hairpin_model::run::{Plan, Run, Sends, Skipped, State, Tool};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::links;
@@ -324,13 +324,21 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
     hairpin_model::shell::command(&words)
 }
 
-/// What is going to be measured: `26 cases, 208 rounds, about 19 s`.
+/// What is going to be measured: `26 cases, 208 rounds, about 19 s`; of one-way loads also what they send: `sends about 32 MiB`.
 #[must_use]
 pub fn announcement(plan: &Plan, cases: usize) -> String {
     let quick = if plan.quick { "quick run: " } else { "" };
     let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };
     let (cases, rounds) = (counted(cases as u64, "case"), counted(plan.rounds, "round"));
-    format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s", plan.seconds.ceil())
+    let sends = match plan.sends {
+        Sends { bytes: 0, at_full_speed_s: 0.0 } => String::new(),
+        Sends { bytes, at_full_speed_s: 0.0 } => format!("; sends about {}", quantities::bytes(bytes as f64)),
+        Sends { bytes, at_full_speed_s } => {
+            let bytes = if bytes == 0 { String::new() } else { format!("{}, and ", quantities::bytes(bytes as f64)) };
+            format!("; sends {bytes}at full speed for {:.0} s", at_full_speed_s.ceil())
+        }
+    };
+    format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}", plan.seconds.ceil())
 }
 
 /// The machine in a line.

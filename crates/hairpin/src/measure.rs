@@ -65,6 +65,7 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
         if run.rounds.is_empty() {
             run.plan.rounds = forecast.rounds;
             run.plan.seconds = forecast.lasts_ns as f64 / 1e9;
+            run.plan.sends = forecast.sends;
             watch.announced(&run.plan, cases.len());
         }
         run.plan.cases.extend(cases);

@@ -38,6 +38,9 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
         if let Some(first) = rows.first() {
             details
                 .extend([cpu(first).map(|cpu| format!("It takes {cpu}.")), limit(run, first)].into_iter().flatten());
+            details.extend(
+                rows[1..].iter().find_map(|row| paced(run, row)).filter(|_| congestion(run, first).is_none()),
+            );
         }
         details.extend(rows.iter().filter_map(|row| unfair(row)));
         details.extend(losses(&rows));
@@ -120,6 +123,11 @@ fn link(run: &Run, row: &CaseSummary) -> Option<String> {
 
 /// Congestion controls that pace what they send.
 const PACING: &[&str] = &["bbr"];
+
+/// What the congestion control of a case does to it, where that is not the case that the answer is about.
+pub(super) fn paced(run: &Run, row: &CaseSummary) -> Option<String> {
+    Some(format!("{}: {}", words::name(row), congestion(run, row)?))
+}
 
 fn congestion(run: &Run, row: &CaseSummary) -> Option<String> {
     let granted = |row: &CaseSummary| {

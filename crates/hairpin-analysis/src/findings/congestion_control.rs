@@ -30,6 +30,8 @@ const CARD: FindingCard = FindingCard {
 const PACING: &[&str] = &["bbr", "bbr1", "bbr2", "bbr3"];
 /// Below this many bytes either way a message leaves in one burst of segments.
 const FEWEST_BYTES: u64 = 16 * 1024;
+/// The same of one call of a load without answers, which never lets the connection rest.
+const FEWEST_OF_A_STREAM: u64 = 4 * 1024;
 
 /// The same case under another congestion control.
 struct Other<'r> {
@@ -145,8 +147,13 @@ fn proved(other: &Other<'_>) -> Proved {
 
 fn concerns(run: &Run, case: &CaseSummary) -> bool {
     let of_tcp = run.cards.get(&case.case.flow().transport).is_some_and(|card| card.protocol == Protocol::Tcp);
-    let largest = case.case.flow().load.size_bytes().max(case.case.flow().load.reply_size_bytes());
-    case.valid && of_tcp && largest >= FEWEST_BYTES && case.case.replicate == 0
+    let load = &case.case.flow().load;
+    let is_large = if goes_one_way(case) {
+        load.size_bytes().saturating_mul(load.batch()) >= FEWEST_OF_A_STREAM
+    } else {
+        load.size_bytes().max(load.reply_size_bytes()) >= FEWEST_BYTES
+    };
+    case.valid && of_tcp && is_large && case.case.replicate == 0
 }
 
 /// The congestion control that the kernel granted the client (or, if it sends nothing large, the server: both

@@ -62,7 +62,7 @@ const KNOBS: &[Knob] = &[
     one_way::CONNECTIONS,
     one_way::WAITING,
     Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
-        .help("Where both ends run: same-cpu, cross-cpu, unpinned, or all")
+        .help("Where both ends run: same-cpu, cross-cpu, unpinned, or all; over a link the default is same-cpu")
         .many()
         .or(&["cross-cpu"]),
     shared::ENDS,

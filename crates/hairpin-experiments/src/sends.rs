@@ -1,0 +1,82 @@
+//! What rounds are going to send, which is announced: a load without answers may fill a path.
+
+use hairpin_model::capabilities::HostCapabilities;
+use hairpin_model::flow::{Direction, Flow, Load};
+use hairpin_model::round::Extent;
+use hairpin_model::run::Sends;
+
+use crate::links;
+use crate::quantity::SECOND_NS;
+use crate::sequence::Planned;
+
+/// What the one-way loads of so many blocks of these cases send, warm-up included.
+#[must_use]
+pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapabilities) -> Sends {
+    let mut sends = Sends::default();
+    for one in planned {
+        let mut at_full_speed_s: f64 = 0.0;
+        let link = links::between(&one.case, capabilities);
+        for flow in one.case.flows.iter().filter(|flow| flow.load.is_one_way()) {
+            let way = usize::from(flow.direction == Direction::Down);
+            let bits_per_s = link.as_ref().and_then(|link| link.bits_per_s[way]);
+            let mut of_flow = Sends::default();
+            [one.warm_up, one.extent].into_iter().for_each(|extent| add(&mut of_flow, flow, extent, bits_per_s));
+            sends.bytes = sends.bytes.saturating_add(of_flow.bytes);
+            // Flows of a case run at once.
+            at_full_speed_s = at_full_speed_s.max(of_flow.at_full_speed_s);
+        }
+        sends.at_full_speed_s += at_full_speed_s;
+    }
+    Sends { bytes: sends.bytes.saturating_mul(blocks), at_full_speed_s: sends.at_full_speed_s * blocks as f64 }
+}
+
+/// Adds what a flow sends in a part of a round. What a link does not carry in its time is not sent over a stream, and lost of
+/// datagrams, which count here as what arrives.
+fn add(sends: &mut Sends, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) {
+    let size_bytes = flow.load.size_bytes() as f64;
+    let seconds = |duration_ns: u64| duration_ns as f64 / SECOND_NS as f64;
+    let bytes = match (&flow.load, extent) {
+        (Load::Offered { .. }, Extent::Count(count)) => count as f64 * size_bytes,
+        (Load::Offered { offered_per_s, .. }, Extent::DurationNs(duration_ns)) => {
+            offered_per_s * seconds(duration_ns) * size_bytes
+        }
+        (_, Extent::Count(count)) => count as f64 * flow.wires() as f64 * size_bytes,
+        (_, Extent::DurationNs(duration_ns)) => {
+            let Some(bits_per_s) = bits_per_s else {
+                sends.at_full_speed_s += seconds(duration_ns);
+                return;
+            };
+            bits_per_s as f64 / 8.0 * seconds(duration_ns)
+        }
+    };
+    // Saturates, and so large a number need not be exact.
+    sends.bytes = sends.bytes.saturating_add(bytes as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::arrivals::Arrivals;
+    use hairpin_model::flow::Pacing;
+
+    use super::*;
+
+    fn sent(flow: Flow, extent: Extent, bits_per_s: Option<u64>) -> Sends {
+        let mut sends = Sends::default();
+        add(&mut sends, &flow, extent, bits_per_s);
+        sends
+    }
+
+    #[test]
+    fn a_count_a_rate_and_a_link_say_how_many_bytes_and_else_the_time_is_known() {
+        let stream = || Flow { connections: 3, ..Flow::stream("tcp", 1000, Direction::Up) };
+        let second = Extent::DurationNs(SECOND_NS);
+        assert_eq!(sent(stream(), Extent::Count(7), Some(1)), Sends { bytes: 21_000, at_full_speed_s: 0.0 });
+        assert_eq!(sent(stream(), second, Some(8_000_000)), Sends { bytes: 1_000_000, at_full_speed_s: 0.0 });
+        assert_eq!(sent(stream(), second, None), Sends { bytes: 0, at_full_speed_s: 1.0 });
+        let load =
+            Load::Offered { offered_per_s: 50.0, size_bytes: 10, arrivals: Arrivals::Fixed, pacing: Pacing::Spin };
+        let offered = || Flow { load: load.clone(), ..stream() };
+        assert_eq!(sent(offered(), Extent::DurationNs(3 * SECOND_NS), Some(1)).bytes, 1500);
+        assert_eq!(sent(offered(), Extent::Count(7), None).bytes, 70);
+    }
+}
