@@ -37,10 +37,8 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
         Some(received.goodput_bytes_per_s()? / flow.load.size_bytes().max(1) as f64)
     });
     let size_bytes = flow.load.size_bytes() as f64;
-    let by_end = |of: &dyn Fn(&Measured, End) -> Option<f64>| {
-        let figure = |role| rounds.median(|measured| of(measured, role));
-        BothEnds { client: figure(End::Client), server: figure(End::Server) }
-    };
+    let by_end =
+        |of: &dyn Fn(&Measured, End) -> Option<f64>| by_end(|role| rounds.median(|measured| of(measured, role)));
     let offered_per_s = if let Load::Offered { offered_per_s, .. } = flow.load { Some(offered_per_s) } else { None };
     Some(OneWayFigures {
         received_per_s,
@@ -79,6 +77,18 @@ fn end(measured: &Measured, place: usize, role: End) -> Option<&EndReport> {
 /// Bytes received a second of all flows of a round together; `None` where one received nothing that can be timed.
 pub(crate) fn goodput(measured: &Measured) -> Option<f64> {
     measured.flows.iter().map(|flow| flow.received.as_ref()?.goodput_bytes_per_s()).sum()
+}
+
+/// A figure of each end.
+pub(crate) fn by_end(figure: impl Fn(End) -> Option<Figure>) -> BothEnds {
+    BothEnds { client: figure(End::Client), server: figure(End::Server) }
+}
+
+/// CPU time of an end of all flows of a round for 10⁹ bytes that were received of them, in seconds.
+pub(crate) fn cpu_seconds_per_gb(measured: &Measured, role: End) -> Option<f64> {
+    let received: Option<u64> = measured.flows.iter().map(|flow| Some(flow.received.as_ref()?.bytes)).sum();
+    let cpu_ns: u64 = measured.ends.iter().filter(|end| end.role == role).map(|end| end.cpu_ns).sum();
+    received.filter(|bytes| *bytes > 0).map(|bytes| cpu_ns as f64 / bytes as f64)
 }
 
 /// Messages that an end sent or received after the warm-up.

@@ -59,6 +59,9 @@ pub(crate) fn summary(
         other_states: others.collect(),
         flows: flows.collect(),
         goodput_of_all_bytes_per_s: over_rounds.median(one_way::goodput).filter(|_| case.flows.len() > 1),
+        cpu_seconds_per_gb_of_all: (case.flows.len() > 1 && case.flow().load.is_one_way()).then(|| {
+            one_way::by_end(|role| over_rounds.median(|measured| one_way::cpu_seconds_per_gb(measured, role)))
+        }),
         ends: ends(case, &measured),
         valid: why_invalid.is_empty(),
         why_invalid,

@@ -10,7 +10,7 @@ use crate::figure::Figure;
 use crate::flow::Flow;
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
-use crate::one_way::{OneWayFigures, OverTime};
+use crate::one_way::{BothEnds, OneWayFigures, OverTime};
 use crate::options::Effective;
 use crate::time_sequence::TraceSummary;
 use crate::trace::End;
@@ -322,6 +322,9 @@ pub struct CaseSummary {
     /// Bytes that the receivers of several one-way flows received a second, all together; null of one flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_of_all_bytes_per_s: Option<Figure>,
+    /// CPU time of each end for 10⁹ bytes that these receivers received, in seconds; null of one flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds_per_gb_of_all: Option<BothEnds>,
     /// Its ends, the client first; without a server where the kernel answered or nothing was measured.
     #[serde(deserialize_with = "at_least_one")]
     pub ends: Vec<EndSummary>,
@@ -439,6 +442,12 @@ impl CaseSummary {
     #[must_use]
     pub fn goodput(&self) -> Option<Figure> {
         self.goodput_of_all_bytes_per_s.or(self.one_way()?.goodput_bytes_per_s)
+    }
+
+    /// CPU time of each end for 10⁹ bytes of a one-way load, in seconds; of several flows that of all together.
+    #[must_use]
+    pub fn cpu_seconds_per_gb(&self) -> Option<BothEnds> {
+        self.cpu_seconds_per_gb_of_all.or(Some(self.one_way()?.cpu_seconds_per_gb))
     }
 
     /// What only a one-way load has.

@@ -244,18 +244,18 @@ const RATE: &[Column] = &[
 
 /// A figure of each end: its name with the end, and its titles.
 macro_rules! both_ends {
-    ($name:literal, $title:literal, $short:literal, $of:ident) => {
+    ($name:literal, $title:literal, $short:literal, $row:ident => $of:expr) => {
         [
             Column::of(
                 concat!($name, "_client"),
                 concat!($title, ", client"),
-                Value::Figure(Unit::Plain, |row| of_one(row)?.$of.client),
+                Value::Figure(Unit::Plain, |$row| $of?.client),
             )
             .titled(concat!($title, ", client"), concat!($short, " c")),
             Column::of(
                 concat!($name, "_server"),
                 concat!($title, ", server"),
-                Value::Figure(Unit::Plain, |row| of_one(row)?.$of.server),
+                Value::Figure(Unit::Plain, |$row| $of?.server),
             )
             .titled(concat!($title, ", server"), concat!($short, " s")),
         ]
@@ -275,13 +275,11 @@ const ONE_WAY: &[Column] = &[
     Column::of("fairness", "fairness", Value::Figure(Unit::Plain, |row| of_one(row)?.fairness)),
 ];
 
-const SYSTEM_CALLS: [Column; 2] =
-    both_ends!("system_calls_per_message", "calls per message", "calls", system_calls_per_message);
-const CONTEXT_SWITCHES: [Column; 2] =
-    both_ends!("context_switches_per_message", "switches per message", "switches", context_switches_per_message);
-const CPU_PER_MILLION: [Column; 2] =
-    both_ends!("cpu_seconds_per_million", "CPU s per million", "CPU", cpu_seconds_per_million);
-const CPU_PER_GB: [Column; 2] = both_ends!("cpu_seconds_per_gb", "CPU s per GB", "CPU", cpu_seconds_per_gb);
+const SYSTEM_CALLS: [Column; 2] = both_ends!("system_calls_per_message", "calls per message", "calls", row => Some(of_one(row)?.system_calls_per_message));
+const CONTEXT_SWITCHES: [Column; 2] = both_ends!("context_switches_per_message", "switches per message", "switches", row => Some(of_one(row)?.context_switches_per_message));
+const CPU_PER_MILLION: [Column; 2] = both_ends!("cpu_seconds_per_million", "CPU s per million", "CPU", row => Some(of_one(row)?.cpu_seconds_per_million));
+const CPU_PER_GB: [Column; 2] =
+    both_ends!("cpu_seconds_per_gb", "CPU s per GB", "CPU", row => row.cpu_seconds_per_gb());
 
 const PACING: &[Column] = &[
     Column::time("gap_p50_ns", "gap p50", |row| of_one(row)?.pacing?.gap_ns.p50),

@@ -4,10 +4,10 @@ use hairpin_model::arrivals::Arrivals;
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Load};
 use hairpin_model::one_way::{BothEnds, Moment, OneWayFigures, OverTime};
-use hairpin_model::run::Run;
+use hairpin_model::run::{Plan, Run, Sends};
 use hairpin_model::summary::{FlowSummary, LatencyFigures};
-use hairpin_report::html;
 use hairpin_report::terminal::{Look, render, render_brief, render_more};
+use hairpin_report::{announcement, html};
 use hairpin_report::{csv_table, json};
 use hairpin_testing::contract;
 
@@ -20,6 +20,18 @@ fn plain(width: usize) -> Look {
 
 fn runs() -> [Run; 4] {
     [one_way::message_rate(), one_way::write_sizes(), one_way::offered_load(), bulk::run()]
+}
+
+#[test]
+fn what_is_going_to_be_sent_is_announced() {
+    let said = |bytes: u64, at_full_speed_s: f64| {
+        let sends = Sends { bytes, at_full_speed_s };
+        announcement(&Plan { rounds: 8, seconds: 2.5, sends, ..Plan::default() }, 2)
+    };
+    assert_eq!(said(0, 0.0), "2 cases, 8 rounds, about 3 s");
+    assert_eq!(said(3 << 20, 0.0), "2 cases, 8 rounds, about 3 s; sends about 3 MiB");
+    assert_eq!(said(0, 1.2), "2 cases, 8 rounds, about 3 s; sends at full speed for 2 s");
+    assert_eq!(said(3 << 20, 1.2), "2 cases, 8 rounds, about 3 s; sends 3 MiB, and at full speed for 2 s");
 }
 
 #[test]
@@ -158,6 +170,8 @@ fn flows_of_both_ways_have_one_goodput_and_pictures_of_their_own() {
         row.flow_mut().ledger.received -= 100_000;
         row.flow_mut().ledger = row.flow().ledger.clone().closed();
         row.goodput_of_all_bytes_per_s = Some(Figure::new(3.21e9, 3e9, 3.5e9));
+        row.cpu_seconds_per_gb_of_all =
+            Some(BothEnds { client: Some(Figure::bare(0.512)), server: Some(Figure::bare(0.634)) });
         (row.id, row.label) = (row.case.id(), row.case.label());
     }
     let text = render_brief(&run, &plain(80));
@@ -166,7 +180,7 @@ fn flows_of_both_ways_have_one_goodput_and_pictures_of_their_own() {
     assert_eq!(words[..3], ["unix-stream", "both", "ways"]);
     assert!(!first.contains("both ways 64 B"), "the size has a column: {text}");
     let lost = text.lines().find(|line| line.contains("3.21 GB/s")).expect("a row");
-    assert!(lost.contains("5.0 %") && lost.trim_end().ends_with('-'), "of all flows: {lost}");
+    assert!(lost.contains("5.0 %") && lost.contains("0.512") && lost.contains("0.634"), "of all flows: {lost}");
     let page = html::render(&run);
     assert_well_formed(&page);
     assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len() + 5);

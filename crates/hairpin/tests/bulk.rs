@@ -173,6 +173,12 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
         let of = |flow: &Value| flow["goodput_bytes_per_s"]["value"].as_f64().expect("a figure");
         let all = case["goodput_of_all_bytes_per_s"]["value"].as_f64().expect("a figure");
         assert!(all > of(&flows[0]).max(of(&flows[1])), "{case}");
+        for end in ["client", "server"] {
+            let of = |figures: &Value| figures[end]["value"].as_f64().expect("a figure");
+            let each = [0, 1].map(|flow| of(&flows[flow]["cpu_seconds_per_gb"]));
+            let both = of(&case["cpu_seconds_per_gb_of_all"]);
+            assert!(both > 0.0 && both < 2.0 * each[0].max(each[1]), "a mean of its flows, not a sum: {case}");
+        }
     }
     for round in rounds(&place.path("run")) {
         let ends = list(&round["outcome"]["ends"]);

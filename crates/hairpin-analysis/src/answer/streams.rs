@@ -68,7 +68,7 @@ fn in_words(row: &CaseSummary) -> String {
 
 /// `CPU time 0.12 s/GB at the client and 0.21 s/GB at the server`; null where neither is known.
 fn cpu(row: &CaseSummary) -> Option<String> {
-    let per_gb = row.one_way()?.cpu_seconds_per_gb;
+    let per_gb = row.cpu_seconds_per_gb()?;
     let told = |figure: Option<Figure>, end: &str| Some(format!("{} s/GB at the {end}", number(figure?.value)));
     let both: Vec<String> =
         [told(per_gb.client, "client"), told(per_gb.server, "server")].into_iter().flatten().collect();
