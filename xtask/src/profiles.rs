@@ -1,7 +1,7 @@
 //! `cargo xtask profiles`: what the compiler's optimisation is worth to a message rate.
 //!
 //! The same experiment is run by an optimised and by an unoptimised build, round by round in turn; which of the two comes first
-//! turns too. A ratio is that of one round. Nothing is judged: the claims C3 and C4 speak of such builds of another program.
+//! turns too. A ratio is that of one round. Nothing is judged.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,13 +33,13 @@ pub(crate) fn run(root: &Path, rounds: usize) -> Result<bool> {
     let unoptimised = process::build_debug(root, "hairpin")?;
     let scratch = process::scratch("profiles")?;
     println!("{rounds} rounds each, in turn; the interval is one of at least 95 % of a median");
-    for (name, arguments) in CASES {
+    for (place, (name, arguments)) in CASES.into_iter().enumerate() {
         let mut values = vec![[Vec::new(), Vec::new()]; FIGURES.len()];
         for round in 0..rounds {
             for turn in 0..2 {
                 let which = (round + turn) % 2;
                 let program = [&unoptimised, &optimised][which];
-                let told = measured(program, arguments, &scratch.join(format!("{round}-{which}")))
+                let told = measured(program, arguments, &scratch.join(format!("{place}-{round}-{which}")))
                     .with_context(|| format!("{name}: {}", program.display()))?;
                 for ((figure, ..), values) in FIGURES.iter().zip(&mut values) {
                     values[which].push(figure_of(&told, figure)?);

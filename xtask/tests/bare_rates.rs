@@ -25,12 +25,9 @@ fn every_case_counts_what_its_calls_carry() {
         ("--transport tcp --read-size 640", 10.0),
         ("--transport tcp --nodelay on --batch 64 --congestion reno", 1024.0),
         ("--transport udp", 1.0),
-        ("--transport udp --batch 64 --receive-batch 8", 8.0),
-        ("--transport udp --batch 64 --receive-batch 1", 1.0),
-        ("--transport udp --receive-batch 64", 64.0),
         ("--transport udp --batch 64 --gso on", 1023.0),
         ("--transport unix-stream --size 131072", 1.0),
-        ("--transport pipe --size 131072 --pipe-size 1048576", 1.0),
+        ("--transport pipe --size 131072", 1.0),
     ] {
         let output = bare_rates(&format!("{case} --cpus {cpu},{cpu} --warmup-ms 20 --duration-ms 60"));
         assert!(output.status.success(), "{case}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,11 +1,10 @@
 //! The knee of each sweep of offered rates.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::{Load, Pacing};
+use hairpin_model::flow::Load;
 use hairpin_model::knee::{Knee, NotDelivered, bracket};
 use hairpin_model::names::grouped;
 use hairpin_model::one_way::WHOLE;
-use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -19,16 +18,8 @@ pub(crate) fn knees(run: &Run) -> Vec<Knee> {
 
 /// The case without its rate; null of one that is in no sweep.
 fn sweep(case: &Case) -> Option<Case> {
-    let plain = case.replicate == 0 && case.injected_fault.is_none();
-    let mut sweep = case.clone();
-    let flow = sweep.flow_mut();
-    let Load::Offered { offered_per_s, pacing, .. } = &mut flow.load else { return None };
-    *offered_per_s = 1.0;
-    if *pacing == Pacing::Kernel {
-        // It follows the rate.
-        flow.options = flow.options.clone().without(OptionName::PacingRate);
-    }
-    plain.then_some(sweep)
+    let is_plain = case.replicate == 0 && case.injected_fault.is_none();
+    (is_plain && matches!(case.flow().load, Load::Offered { .. })).then(|| case.without_rate())
 }
 
 /// Whether the case says something of its rate: its figures may be used, or its sender did not reach it.

@@ -10,7 +10,7 @@ use hairpin_model::trace::End;
 use crate::over_rounds::OverRounds;
 use crate::statistics::location::median;
 
-/// The most moments of a case's course: a picture has no room for more.
+/// The most moments of a case: a picture has no room for more.
 const MOST_MOMENTS: usize = 100;
 
 /// Fills in the figures of a round's one-way load from what its ends counted; other flows stay as they are. The messages whose
@@ -47,8 +47,8 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
         warm_up_goodput_bytes_per_s: of(&|flow| {
             let received = flow.received.as_ref()?;
             let warm_up = received.interval_bytes.get(..usize::try_from(received.warm_up_intervals).ok()?)?;
-            let over_ns = received.warm_up_intervals * received.interval_ns;
-            (over_ns > 0).then(|| warm_up.iter().sum::<u64>() as f64 * 1e9 / over_ns as f64)
+            let over_ns = received.warm_up_intervals.checked_mul(received.interval_ns)?;
+            (over_ns > 0).then(|| sum(warm_up) * 1e9 / over_ns as f64)
         }),
         system_calls_per_message: by_end(&|measured, role| system_calls_per_message(place, flow, measured, role)),
         context_switches_per_message: by_end(&|measured, role| {
@@ -134,7 +134,7 @@ pub(crate) fn system_calls_per_message(place: usize, flow: &Flow, measured: &Mea
 /// Messages that an end sent or received, those of the warm-up among them.
 fn messages_of_load(place: usize, flow: &Flow, measured: &Measured, role: End) -> Option<u64> {
     let warm_up = end(measured, place, role)?.warm_up_messages?;
-    Some(messages(measured.flows.get(place)?, flow, role) + warm_up)
+    Some(messages(measured.flows.get(place)?, flow, role).saturating_add(warm_up))
 }
 
 /// Bytes that the link carried against the direction of the case's flow, for each byte of messages that its receiver got.
@@ -180,7 +180,7 @@ pub fn fairness(bytes: &[u64]) -> Option<f64> {
     (bytes.len() > 1 && squares > 0.0).then(|| sum * sum / (bytes.len() as f64 * squares))
 }
 
-/// The course of a round, over all of them: goodput by its receiver's time line, CPU time by the ends' own. `None` where a round is
+/// A round over time, over all rounds: goodput by its receiver's time line, CPU time by the ends' own. `None` where a round is
 /// too short for two moments.
 pub(crate) fn over_time(place: usize, flow: &Flow, measured: &[&Measured]) -> Option<OverTime> {
     if !flow.load.is_one_way() {
@@ -200,6 +200,11 @@ pub(crate) fn over_time(place: usize, flow: &Flow, measured: &[&Measured]) -> Op
     Some(OverTime { measured_from_ns: from as u64, moments: moments.collect() })
 }
 
+/// Their sum, which what a file says may make larger than a u64 holds.
+fn sum(bytes: &[u64]) -> f64 {
+    bytes.iter().map(|bytes| *bytes as f64).sum()
+}
+
 /// A round over time, from its first arrival on.
 struct Line<'m> {
     interval_ns: u64,
@@ -212,8 +217,8 @@ struct Line<'m> {
 impl<'m> Line<'m> {
     fn of(measured: &'m Measured, place: usize) -> Option<Self> {
         let received = measured.flows.get(place)?.received.as_ref()?;
-        // The last interval is not over.
-        let whole = received.interval_bytes.len().checked_sub(1)?;
+        // The last interval is not over. A damaged file may say that they have no width.
+        let whole = received.interval_bytes.len().checked_sub(1).filter(|_| received.interval_ns > 0)?;
         let end = |role| end(measured, place, role);
         Some(Self {
             interval_ns: received.interval_ns,
@@ -227,7 +232,7 @@ impl<'m> Line<'m> {
     fn bytes_per_s(&self, from_ns: u64, width_ns: u64) -> Option<f64> {
         let place = |ns: u64| usize::try_from(ns / self.interval_ns).ok();
         let within = self.bytes.get(place(from_ns)?..place(from_ns + width_ns)?)?;
-        Some(within.iter().sum::<u64>() as f64 * 1e9 / width_ns as f64)
+        Some(sum(within) * 1e9 / width_ns as f64)
     }
 
     /// The share of the time in which an end used its CPU, by the interval of its own time line that this moment is in.
@@ -237,8 +242,9 @@ impl<'m> Line<'m> {
         let place = line.at_ns.partition_point(|end_ns| *end_ns <= at_ns);
         let (until_ns, cpu_ns) = (*line.at_ns.get(place)?, *line.cpu_ns.get(place)?);
         let from_ns = place.checked_sub(1).and_then(|before| line.at_ns.get(before)).copied().unwrap_or(0);
-        // After the last arrival an end waits for the other, which is no part of the course.
-        let until_ns = until_ns.min((self.lasts_ns + self.interval_ns).saturating_sub(self.measured_from_ns));
+        // After the last arrival an end waits for the other, which is no part of the load.
+        let lasts_ns = self.lasts_ns.saturating_add(self.interval_ns);
+        let until_ns = until_ns.min(lasts_ns.saturating_sub(self.measured_from_ns));
         (until_ns > from_ns).then(|| (cpu_ns as f64 / (until_ns - from_ns) as f64).min(1.0))
     }
 }

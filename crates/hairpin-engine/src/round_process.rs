@@ -150,6 +150,7 @@ impl<'e> RoundProcess<'e> {
             is_prepared: false,
             is_asked: false,
             deadline: deadline_of(&job.order),
+            given_up_at: None,
         });
         let input = child.stdin.take();
         let mut this = Self { child, input, answer };
@@ -192,6 +193,17 @@ impl<'e> RoundProcess<'e> {
     /// Its process is gone.
     pub(crate) fn let_go(&mut self) -> Result<(), Failure> {
         self.write(&[GO]).map_err(|error| self.failed(&error))
+    }
+
+    /// Waits a moment for what came of the round; whether it is there.
+    ///
+    /// # Errors
+    /// Its process does not end.
+    pub(crate) fn has_finished(&mut self) -> Result<bool, Failure> {
+        if !self.answer.buffer().is_empty() {
+            return Ok(true);
+        }
+        self.answer.get_mut().look().map_err(|error| self.failed(&error))
     }
 
     /// What came of the round.
@@ -246,6 +258,8 @@ struct Answer<'e> {
     is_asked: bool,
     /// When the round's own deadline has passed for long; none for one without a deadline.
     deadline: Option<Instant>,
+    /// When the user was first seen to have given up.
+    given_up_at: Option<Instant>,
 }
 
 /// A round ends by its own deadline; one that is stopped (SIGSTOP) cannot, and is ended after this time.
@@ -255,26 +269,30 @@ fn deadline_of(order: &RoundOrder) -> Option<Instant> {
     Instant::now().checked_add(longest.saturating_add(Duration::from_secs(60)))
 }
 
+impl Answer<'_> {
+    /// Waits a moment for something to read; whether there is something.
+    fn look(&mut self) -> io::Result<bool> {
+        let look_ms = if self.stop.load(Ordering::Relaxed) { LOOK_MS / 10 } else { LOOK_MS };
+        if process::readable(&self.output, look_ms)? {
+            self.is_prepared = true;
+            return Ok(true);
+        }
+        if self.is_prepared && !self.is_asked && self.stop.load(Ordering::Relaxed) {
+            self.process.ask_to_end()?;
+            self.is_asked = true;
+        }
+        let is_over = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if is_over || has_given_up() && self.given_up_at.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(false)
+    }
+}
+
 impl Read for Answer<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut given_up_at = None;
-        loop {
-            let look_ms = if self.stop.load(Ordering::Relaxed) { LOOK_MS / 10 } else { LOOK_MS };
-            if process::readable(&self.output, look_ms)? {
-                self.is_prepared = true;
-                return self.output.read(into);
-            }
-            if self.is_prepared && !self.is_asked && self.stop.load(Ordering::Relaxed) {
-                self.process.ask_to_end()?;
-                self.is_asked = true;
-            }
-            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            if has_given_up() && given_up_at.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-        }
+        while !self.look()? {}
+        self.output.read(into)
     }
 }
 

@@ -19,6 +19,26 @@ pub(crate) fn run(engine: &Engine, number: u32, order: &RoundOrder) -> Finished 
     engine.record(number, order, || attempt(engine, number, order))
 }
 
+/// What came of all flows, in their order.
+///
+/// # Errors
+/// One has failed: the others, which are not waited for, end when they are dropped.
+fn all_finished(flows: &mut [RoundProcess<'_>]) -> Result<Vec<Finished>, Failure> {
+    let mut finished: Vec<Option<Finished>> = flows.iter().map(|_| None).collect();
+    while finished.iter().any(Option::is_none) {
+        for (flow, finished) in flows.iter_mut().zip(&mut finished).filter(|(_, finished)| finished.is_none()) {
+            if flow.has_finished()? {
+                let one = flow.finished()?;
+                if let Outcome::Failed(failure) = one.record.outcome {
+                    return Err(failure);
+                }
+                *finished = Some(one);
+            }
+        }
+    }
+    Ok(finished.into_iter().flatten().collect())
+}
+
 fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Failure> {
     let mut path = Prepared::open(engine, number, order)?;
     let [client, server] = &path.namespaces;
@@ -32,17 +52,14 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     // A flow that is dropped here, as another failed, finds its input closed.
     flows.iter_mut().try_for_each(RoundProcess::connected)?;
     flows.iter_mut().try_for_each(RoundProcess::let_go)?;
-    let finished = flows.iter_mut().map(RoundProcess::finished).collect::<Result<Vec<Finished>, Failure>>()?;
+    let finished = all_finished(&mut flows)?;
     drop(flows);
     let noise = before.until(&Reading::now(), engine.clock.now_ns() - begin_ns);
     let link = path.link.take().map(Link::finish).transpose()?;
     let mut samples = None;
     let mut together = Measured { flows: Vec::new(), ends: Vec::new(), noise, ..Measured::default() };
     for (place, finished) in finished.into_iter().enumerate() {
-        let Outcome::Measured(measured) = finished.record.outcome else {
-            let Outcome::Failed(failure) = finished.record.outcome else { continue };
-            return Err(failure);
-        };
+        let Outcome::Measured(measured) = finished.record.outcome else { continue };
         if place == 0 {
             samples = finished.samples;
         }

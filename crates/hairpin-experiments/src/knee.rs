@@ -72,7 +72,7 @@ pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
     for case in cases.filter(|case| case.replicate == 0 && seen.insert(case.id())) {
         let Some(per_s) = case.flow().load.rate_per_s() else { continue };
         let Some(whole) = arrived_whole(case, done) else { continue };
-        let apart = at_rate(case, 1.0);
+        let apart = case.without_rate();
         match sweeps.iter_mut().find(|(sweep, _)| *sweep == apart) {
             Some((_, rates)) => rates.push((per_s, whole)),
             None => sweeps.push((apart, vec![(per_s, whole)])),

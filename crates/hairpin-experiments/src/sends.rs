@@ -36,7 +36,6 @@ fn add(sends: &mut Sends, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) 
     let size_bytes = flow.load.size_bytes() as f64;
     let seconds = |duration_ns: u64| duration_ns as f64 / SECOND_NS as f64;
     let bytes = match (&flow.load, extent) {
-        (Load::Offered { .. }, Extent::Count(count)) => count as f64 * size_bytes,
         (Load::Offered { offered_per_s, .. }, Extent::DurationNs(duration_ns)) => {
             offered_per_s * seconds(duration_ns) * size_bytes
         }
@@ -77,6 +76,6 @@ mod tests {
             Load::Offered { offered_per_s: 50.0, size_bytes: 10, arrivals: Arrivals::Fixed, pacing: Pacing::Spin };
         let offered = || Flow { load: load.clone(), ..stream() };
         assert_eq!(sent(offered(), Extent::DurationNs(3 * SECOND_NS), Some(1)).bytes, 1500);
-        assert_eq!(sent(offered(), Extent::Count(7), None).bytes, 70);
+        assert_eq!(sent(offered(), Extent::Count(7), None).bytes, 210);
     }
 }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::digest::digest;
 use crate::exchange::Exchange;
 use crate::fields::{at_least_one, is_default};
-use crate::flow::{Direction, Flow};
+use crate::flow::{Direction, Flow, Load, Pacing};
 use crate::names::distinct;
+use crate::options::OptionName;
 use crate::quantities::{duration_argument, exact_duration};
 use crate::sysctls::Sysctls;
 use crate::words;
@@ -288,6 +289,22 @@ impl Case {
     #[must_use]
     pub fn without_link(&self) -> Self {
         Self { path: Path::loopback(), ..self.clone() }
+    }
+
+    /// The same case at a rate of 1 where its load is offered at one, and without the option that tells the kernel the rate: cases
+    /// of one sweep are equal so.
+    #[must_use]
+    pub fn without_rate(&self) -> Self {
+        let mut case = self.clone();
+        for flow in &mut case.flows {
+            if let Load::Offered { offered_per_s, pacing, .. } = &mut flow.load {
+                *offered_per_s = 1.0;
+                if *pacing == Pacing::Kernel {
+                    flow.options = flow.options.clone().without(OptionName::PacingRate);
+                }
+            }
+        }
+        case
     }
 
     /// The same case but for its place in an A/A pair.

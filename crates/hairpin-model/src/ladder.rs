@@ -194,21 +194,14 @@ fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
 }
 
 fn by_series(rows: &mut [&CaseSummary]) {
-    let of_series = |row: &CaseSummary| {
-        row.case.clone().with(|case| {
-            if let Load::Offered { offered_per_s, .. } = &mut case.flow_mut().load {
-                *offered_per_s = 0.0;
-            }
-        })
-    };
     let mut series: Vec<Case> = Vec::new();
     for row in rows.iter() {
-        let case = of_series(row);
+        let case = row.case.without_rate();
         if !series.contains(&case) {
             series.push(case);
         }
     }
-    let place = |row: &CaseSummary| series.iter().position(|known| *known == of_series(row));
+    let place = |row: &CaseSummary| series.iter().position(|known| *known == row.case.without_rate());
     let rate = |row: &CaseSummary| row.case.flow().load.rate_per_s().unwrap_or(0.0);
     rows.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| rate(a).total_cmp(&rate(b))));
 }

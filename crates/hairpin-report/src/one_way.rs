@@ -111,8 +111,9 @@ fn further_words(row: &CaseSummary) -> Vec<String> {
             flow.load.rate_per_s().map_or_else(String::new, |per_s| format!("{per_s}/s")),
         ]
     };
-    let own: Vec<String> = row.case.flows.iter().flat_map(own).collect();
-    let mut words = distinct(row.case.without_link().details());
+    let case = row.case.without_rate().without_link();
+    let own: Vec<String> = case.flows.iter().flat_map(own).collect();
+    let mut words = distinct(case.details());
     words.retain(|word| !own.contains(word));
     words
 }
@@ -192,13 +193,6 @@ impl<'r> Blocks<'r> {
         values.sort_by(|a, b| f64::from_bits(*a).total_cmp(&f64::from_bits(*b)));
         values.into_iter().map(f64::from_bits).collect()
     }
-}
-
-/// The case of a series with the greatest offered load that arrived whole, below any that did not; null where none or all did.
-pub(crate) fn knee<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
-    let whole = |row: &CaseSummary| row.one_way()?.arrived_whole();
-    let lost = rows.iter().position(|row| whole(row) == Some(false))?;
-    rows[..lost].iter().rev().find(|row| whole(row) == Some(true)).copied()
 }
 
 /// How the senders of offered loads kept to their times, a line for each method and each sort of arrivals; for each series with

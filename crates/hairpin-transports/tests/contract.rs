@@ -54,6 +54,7 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("bytes of a file arrive as they were sent", false, files::sent),
     ("bytes of a file to a receiver that does not read", false, files::full),
     ("sends that do not wait fill a wire and lose nothing", false, batches::full),
+    ("sends that are repeated arrive as often as is counted", false, batches::repeated),
     ("batches before a close", false, batches::closed),
     ("a set tells which wires can be received from", false, sets::tell),
     ("a set tells which wires have room", false, sets::room),

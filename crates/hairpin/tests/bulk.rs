@@ -193,12 +193,13 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
 #[test]
 fn a_killed_flow_fails_its_round_only_and_leaves_nothing() {
     let place = Place::new();
-    let plan = "bulk --transport unix-stream --direction both --placement same-cpu --rounds 2 --duration 2s --json";
+    // The other flow would go on for an hour.
+    let plan =
+        "bulk --transport unix-stream --direction both --placement same-cpu --rounds 1 --duration 3600s --json";
     let mut running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
     signal("KILL", running.busy_server());
     let run = running.end().with_code(3).json();
-    let case = &run["cases"][0];
-    assert_eq!((list(&case["failed_rounds"]).len(), number(&case["rounds"])), (1, 1), "{case}");
+    assert_eq!(list(&run["cases"][0]["failed_rounds"]).len(), 1, "{run}");
     place.assert_nothing_left();
 }
 

@@ -180,7 +180,7 @@ const CASES: &[Case] = &[
         unit: Unit::Bytes,
         contestants: &[
             hairpin("bulk --transport unix-stream --write-size 128KiB"),
-            bare("--transport unix-stream --size 131072"),
+            bare("--transport unix-stream --size 131072 --read-size 1048576"),
         ],
         bounds: &[TO_BARE],
     },
@@ -188,7 +188,10 @@ const CASES: &[Case] = &[
         name: "pipe-bulk",
         question: "pipe, writes of 128 KiB",
         unit: Unit::Bytes,
-        contestants: &[hairpin("bulk --transport pipe --write-size 128KiB"), bare("--transport pipe --size 131072")],
+        contestants: &[
+            hairpin("bulk --transport pipe --write-size 128KiB"),
+            bare("--transport pipe --size 131072 --read-size 1048576"),
+        ],
         bounds: &[TO_BARE],
     },
 ];

@@ -9,12 +9,8 @@ use hairpin_model::quantities::{message_rate, message_rate_bounds};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::one_way::{Gain, best, by_path, gain, loss, losses, single, spoken, with_interval};
-use super::streams::paced;
+use super::one_way::{Gain, best, by_path, gain, loss, losses, paced, single, spoken, with_interval};
 use super::words;
-
-/// Bytes of a call that pacing holds up.
-const MUCH_BYTES: u64 = 4 * 1024;
 
 /// The answer; null where no such case speaks.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
@@ -33,7 +29,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
             details.extend(batches(run, first, &rows));
             details.extend(latency(first, &rows));
         }
-        details.extend(rows.iter().filter(|row| sends_much(row)).find_map(|row| paced(run, row)));
+        details.extend(paced(run, &rows));
         details.extend(losses(&rows));
     }
     let mut headlines = headlines.into_iter();
@@ -45,12 +41,6 @@ fn of_one(row: &CaseSummary) -> Answer {
     let p50 = row.p50_ns().map(|_| format!(", one-way latency at p50 {}", words::p50(row))).unwrap_or_default();
     let headline = single(row, &format!("{}{p50}", in_words(row)));
     Answer { headline, sentences: loss(row).into_iter().collect(), ..Answer::default() }
-}
-
-/// Whether a call sends so much that pacing shows.
-fn sends_much(row: &CaseSummary) -> bool {
-    let load = &row.case.flow().load;
-    load.size_bytes().saturating_mul(load.batch()) >= MUCH_BYTES
 }
 
 fn rate(row: &CaseSummary) -> Option<Figure> {

@@ -1,6 +1,7 @@
 //! What the answers to one-way loads share: the best of some cases, and what was lost.
 
 use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::ladder::Kind;
 use hairpin_model::ledger::in_words;
 use hairpin_model::names::{distinct, grouped, joined};
@@ -95,6 +96,20 @@ fn in_times(ratio: Figure) -> String {
         format!(" (95 % interval {})", number_bounds(ratio.value, low, high))
     });
     format!("{}{interval}", factor(ratio.value))
+}
+
+/// The finding that the answer quotes where it is a mere note, which the first screen does not show.
+const CONGESTION_CONTROL: &str = "congestion-control";
+
+/// That a congestion control paces some of the cases, where nobody has tried another.
+pub(super) fn paced(run: &Run, rows: &[&CaseSummary]) -> Option<String> {
+    let concerns = |finding: &&Finding| {
+        finding.code == CONGESTION_CONTROL
+            && finding.severity == Severity::Note
+            && rows.iter().any(|row| finding.cases.contains(&row.id))
+    };
+    let found = run.findings.iter().find(concerns)?;
+    Some(format!("{} (finding {CONGESTION_CONTROL}).", found.summary.trim_end_matches('.')))
 }
 
 /// What was lost, a sentence for each transport: the table has the share of each case.

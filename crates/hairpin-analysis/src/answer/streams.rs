@@ -7,13 +7,12 @@ use hairpin_model::figure::Figure;
 use hairpin_model::flow::Direction;
 use hairpin_model::ladder::Kind;
 use hairpin_model::one_way::Moment;
-use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{byte_rate, byte_rate_bounds, number};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::End;
 
-use super::one_way::{Gain, best, by_path, gain, loss, losses, single, spoken, with_interval};
+use super::one_way::{best, by_path, loss, losses, paced, single, spoken, with_interval};
 use super::words;
 use crate::statistics::location::median;
 
@@ -43,6 +42,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
             );
         }
         details.extend(rows.iter().filter_map(|row| unfair(row)));
+        details.extend(paced(run, &rows));
         details.extend(losses(&rows));
     }
     let mut headlines = headlines.into_iter();
@@ -54,7 +54,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
 fn of_one(run: &Run, row: &CaseSummary) -> Answer {
     let cpu = cpu(row).map(|cpu| format!(", {cpu}")).unwrap_or_default();
     let headline = single(row, &format!("goodput {}{cpu}", in_words(row)));
-    let sentences = [limit(run, row), unfair(row), loss(row)];
+    let sentences = [limit(run, row), unfair(row), paced(run, &[row]), loss(row)];
     Answer { headline, sentences: sentences.into_iter().flatten().collect(), ..Answer::default() }
 }
 
@@ -85,9 +85,9 @@ fn unfair(row: &CaseSummary) -> Option<String> {
     ))
 }
 
-/// What limits the goodput of a case, where that is known: a busy CPU, the link, a congestion control that paces.
+/// What limits the goodput of a case, where that is known: a busy CPU, or the link.
 fn limit(run: &Run, row: &CaseSummary) -> Option<String> {
-    busy(row).or_else(|| link(run, row)).or_else(|| congestion(run, row))
+    busy(row).or_else(|| link(run, row))
 }
 
 /// Of ends that spin the CPU is always busy, which says nothing.
@@ -119,35 +119,6 @@ fn link(run: &Run, row: &CaseSummary) -> Option<String> {
     let found =
         |code: &str| run.findings.iter().any(|finding| finding.code == code && finding.cases.contains(&row.id));
     found(LINK_SATURATED).then(|| format!("The link's rate limits it (finding {LINK_SATURATED})."))
-}
-
-/// Congestion controls that pace what they send.
-const PACING: &[&str] = &["bbr"];
-
-/// What the congestion control of a case does to it, where that is not the case that the answer is about.
-pub(super) fn paced(run: &Run, row: &CaseSummary) -> Option<String> {
-    Some(format!("{}: {}", words::name(row), congestion(run, row)?))
-}
-
-fn congestion(run: &Run, row: &CaseSummary) -> Option<String> {
-    let granted = |row: &CaseSummary| {
-        let mut options = row.ends.iter().flat_map(|end| &end.effective_options);
-        options.find(|option| option.name == OptionName::Congestion).map(|option| option.before.clone())
-    };
-    let own = granted(row)?;
-    let others = run.cases.iter().filter(|other| other.valid && other.id != row.id);
-    let measured = others.filter_map(|other| {
-        let name = granted(other).filter(|name| *name != own)?;
-        match gain(run, other, row) {
-            Some(Gain::Times(times)) => Some(format!("With {own} it is {times} the goodput of {name}.")),
-            _ => None,
-        }
-    });
-    let paces = PACING.contains(&own.as_str());
-    let untested =
-        paces.then(|| format!("{own} paces it: --option congestion=cubic shows whether that is the limit."));
-    let is_loopback = !row.case.is_emulated();
-    measured.into_iter().next().or(untested.filter(|_| is_loopback))
 }
 
 #[cfg(test)]

@@ -89,18 +89,18 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
     let noise = &measured.noise;
     let cpus = cpus.max(1) as f64;
     let capacity_ns = noise.wall_ns as f64 * cpus;
-    let server = measured.server();
     // The ends' own time is known of the measured part only; they were as busy while they warmed up.
-    let own = (measured.client().cpu_ns + server.map_or(0, |end| end.cpu_ns)) as f64;
+    let own = measured.ends.iter().map(|end| end.cpu_ns).sum::<u64>() as f64;
     let own = own * (noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0);
     // A link's relay is ours too: its time, its place among what is ready to run, and whom it pushes off a CPU.
     let relay = measured.link.as_ref().and_then(|link| link.relay);
     let own = own + relay.map_or(0.0, |relay| relay.cpu_ns as f64);
-    let ends = [Some(measured.client()), server];
-    let apart = relay.is_none_or(|relay| {
-        relay.pinned_cpu.is_some() && ends.iter().flatten().all(|end| end.pinned_cpu != relay.pinned_cpu)
-    });
-    let pushes = measured.client().involuntary_switches + server.map_or(0, |end| end.involuntary_switches);
+    // Flows at once share the CPUs of their ends.
+    let apart = measured.flows.len() == 1
+        && relay.is_none_or(|relay| {
+            relay.pinned_cpu.is_some() && measured.ends.iter().all(|end| end.pinned_cpu != relay.pinned_cpu)
+        });
+    let pushes: u64 = measured.ends.iter().map(|end| end.involuntary_switches).sum();
     Signs {
         steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= STEAL * capacity_ns,
         others: noise.busy_ns as f64 - own > OTHERS * capacity_ns + RESOLUTION_NS * cpus,
@@ -180,6 +180,7 @@ fn all_evidence(
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
+    use hairpin_model::round::EndReport;
 
     use super::*;
     use crate::fixture::links::{link, over};
@@ -278,6 +279,26 @@ mod tests {
         assert_eq!(over_a_link(|measured| pushed_off(measured, Some(1))), [], "the relay shares a CPU with an end");
         assert_eq!(over_a_link(|measured| pushed_off(measured, None)), []);
         assert_eq!(over_a_link(|measured| pushed_off(measured, Some(2))).len(), 1);
+    }
+
+    #[test]
+    fn the_ends_of_a_second_flow_are_no_other_programs() {
+        let found = |second_cpu_ns: u64| {
+            run(
+                |measured| {
+                    measured.noise.busy_ns += measured.noise.wall_ns;
+                    let second: Vec<_> =
+                        measured.ends.iter().map(|end| EndReport { flow: 1, ..end.clone() }).collect();
+                    measured.ends.extend(second);
+                    measured.ends[3].cpu_ns = second_cpu_ns.min(measured.duration_ns);
+                    measured.ends[3].involuntary_switches = 50;
+                    measured.flows.push(measured.flows[0].clone());
+                },
+                &[2, 5, 7],
+            )
+        };
+        assert_eq!(found(u64::MAX), []);
+        assert!(found(0)[0].summary.contains("3 by other programs"));
     }
 
     #[test]

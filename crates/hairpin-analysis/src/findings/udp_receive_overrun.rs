@@ -33,6 +33,8 @@ const CARD: FindingCard = FindingCard {
 const CAUSES: &[&str] = &[RECEIVE_BUFFER];
 /// What is asked for with `SO_RCVBUF`, in bytes.
 const LARGE_BYTES: u64 = 4 << 20;
+/// A larger buffer that leaves this share of the losses does not help.
+const AS_MUCH: f64 = 0.9;
 const CHECK: &str = "use a receive buffer of 4 MiB";
 
 fn detect(run: &Run) -> Vec<Finding> {
@@ -49,12 +51,13 @@ fn detect(run: &Run) -> Vec<Finding> {
     let changed = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref()).map(|pair| &pair[1]);
     let proved = changed.and_then(|changed| lost.gone(run, case, changed, CHECK));
     // What was counted stands: that a larger buffer loses as much says of what kind the overrun is.
-    let no_buffer_helps = proved.as_ref().filter(|proved| proved.verdict == REFUTED).and(changed);
+    let is_refuted = proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED);
+    let still_lost = changed.filter(|_| is_refuted).and_then(|changed| sibling_of(run, changed));
+    let still_lost = still_lost.map(|changed| lost_to(changed, CAUSES).map_or(0.0, |lost| lost.share()));
     let mut all_evidence = lost.evidence("messages that the receive buffer had no room for", case);
     all_evidence.extend(granted(case));
     all_evidence.extend(evidence_of(case, "messages received a second", received_per_s(case), "per s"));
-    let too_slow = no_buffer_helps.and_then(|changed| sibling_of(run, changed)).map(|changed| {
-        let share = lost_to(changed, CAUSES).map_or(0.0, |lost| lost.share());
+    let too_slow = still_lost.filter(|share| *share >= AS_MUCH * first.share).map(|share| {
         all_evidence.push(evidence("share lost with 4 MiB", Figure::bare(share), "share"));
         format!(
             " With a buffer of 4 MiB the loss is {}: the receiver is slower than the sender, and no buffer helps.",

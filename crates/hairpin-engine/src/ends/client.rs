@@ -122,7 +122,7 @@ impl Client<'_> {
         let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
         let probe_ns = probing.end(clock);
         let report = EndReport { options, facts: counters(facts), probe_ns, waking_ns, ..usage };
-        let of_server = one_way::of_server(&mut server, order)?;
+        let of_server = one_way::of_server(&mut server, order.case.flow())?;
         Ok(OneWayEnd { setup_ns, report, noise, server, streamed: [streamed, of_server], interrupted, link })
     }
 

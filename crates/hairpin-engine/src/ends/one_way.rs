@@ -43,6 +43,8 @@ const MOST_BATCH_BYTES: u64 = 64 << 20;
 const MOST_PER_S: f64 = 1e9;
 /// More than any round counts, so that sums of counts do not overflow.
 const MOST_COUNTED: u64 = 1 << 50;
+/// The most bytes, and the longest time in ns, that an end can report.
+const MOST_BYTES: u64 = 1 << 62;
 /// The most messages that one look takes.
 const MOST_HEARD: usize = 64;
 /// The most wires of a flow.
@@ -110,20 +112,18 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
 ///
 /// # Errors
 /// It is something else.
-pub(super) fn of_server(report: &mut EndReport, order: &RoundOrder) -> Result<Streamed, Failure> {
-    let receives = order.case.flow().direction == Direction::Up;
+pub(super) fn of_server(report: &mut EndReport, flow: &Flow) -> Result<Streamed, Failure> {
+    let receives = flow.direction == Direction::Up;
     let mut streamed = std::mem::take(&mut report.streamed);
     let is_sound = |one: &Streamed| {
         let counts = [one.sent, one.received, one.duplicated, one.unreadable, one.warm_up_sent, one.warm_up_received];
         one.arrivals.is_some() == receives
             && one.departures.is_some() != receives
-            && one.arrivals.as_ref().is_none_or(|arrivals| {
-                arrivals.interval_bytes.len() <= MOST_INTERVALS
-                    && arrivals.connection_bytes.len() as u64 <= order.case.flow().wires()
-            })
+            && one.arrivals.as_ref().is_none_or(|arrivals| can_arrive(arrivals, flow.wires()))
+            && one.departures.as_ref().is_none_or(can_depart)
             && counts.iter().all(|count| *count <= MOST_COUNTED)
             && one.times.rows.len() <= MOST_ROWS
-            && one.times.counts.iter().map(|(_, count)| *count).fold(0, u64::saturating_add) <= MOST_COUNTED
+            && sum(one.times.counts.iter().map(|(_, count)| *count)) <= MOST_COUNTED
     };
     match (streamed.pop().filter(is_sound), streamed.is_empty()) {
         (Some(one), true) => Ok(one),
@@ -132,6 +132,26 @@ pub(super) fn of_server(report: &mut EndReport, order: &RoundOrder) -> Result<St
             hint: "use the same version of Hairpin at both ends".to_owned(),
         }),
     }
+}
+
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
+/// Whether a receiver of so many wires can have counted this.
+fn can_arrive(arrivals: &Received, wires: u64) -> bool {
+    let counts = [arrivals.bytes, arrivals.bytes_after_first, arrivals.over_ns, arrivals.reordered];
+    let sums = [&arrivals.interval_bytes, &arrivals.connection_bytes].map(|of| sum(of.iter().copied()));
+    arrivals.interval_bytes.len() <= MOST_INTERVALS
+        && arrivals.connection_bytes.len() as u64 <= wires
+        && arrivals.warm_up_intervals <= arrivals.interval_bytes.len() as u64
+        && (1..=MOST_COUNTED).contains(&arrivals.interval_ns)
+        && counts.into_iter().chain(sums).all(|count| count <= MOST_BYTES)
+}
+
+/// Whether a sender can have counted this.
+fn can_depart(sent: &Sent) -> bool {
+    [sent.messages, sent.over_ns, sent.refused, sent.full].iter().all(|count| *count <= MOST_BYTES)
 }
 
 /// The facts of the first wire, with the events that the others counted.
@@ -178,6 +198,7 @@ impl OneWay<'_> {
             announces_measuring: self.sends(),
             usage: Usage::now(),
             cpu: CpuOverTime::default(),
+            came_last_cpu_ns: None,
             sender_measures: false,
             sent: None,
             failure: None,
@@ -194,6 +215,8 @@ impl OneWay<'_> {
         let outcome =
             if self.sends() { self.send(wires, &mut marks, &ended) } else { self.receive(wires, &mut marks, &ended) };
         let mut usage = marks.usage.since(pinned);
+        // A receiver that spins uses its CPU also while nothing comes any more.
+        usage.cpu_ns = marks.came_last_cpu_ns.map_or(usage.cpu_ns, |cpu_ns| usage.cpu_ns.min(cpu_ns));
         usage.cpu_time_line = Some(marks.cpu.ended(self.clock.now_ns()));
         if let Some(failure) = marks.failure.take() {
             return Err(failure);
@@ -388,6 +411,8 @@ struct Told<'a> {
     usage: Usage,
     /// From then on, too.
     cpu: CpuOverTime,
+    /// CPU time used when the last message came, or the sender ended after it.
+    came_last_cpu_ns: Option<u64>,
     /// The sender's warm-up is over.
     sender_measures: bool,
     sent: Option<Totals>,
@@ -471,6 +496,7 @@ impl Told<'_> {
                 Message::Progress(_) => {}
                 Message::Measuring => self.sender_measures = true,
                 Message::Sent(all) => {
+                    self.came_late();
                     self.sent = Some(Totals { messages: all.messages_sent, bytes: all.bytes_sent });
                 }
                 Message::Stop => self.ended.store(true, Ordering::Relaxed),
@@ -496,6 +522,10 @@ impl Marks for Told<'_> {
         self.cpu.look(now_ns);
     }
 
+    fn came_late(&mut self) {
+        self.came_last_cpu_ns = Some(self.usage.cpu_ns());
+    }
+
     fn measures(&mut self) -> bool {
         self.sender_measures
     }
@@ -519,5 +549,34 @@ impl Marks for Told<'_> {
     fn sent(&mut self) -> Option<Totals> {
         self.attend();
         self.sent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_the_server_that_no_server_can_have_counted_is_refused() {
+        let flow = Flow { connections: 2, ..Flow::stream("tcp", 64, Direction::Up) };
+        let refused = |change: &dyn Fn(&mut Received)| {
+            let mut arrivals =
+                Received { bytes: 64, interval_ns: 1, interval_bytes: vec![64], ..Received::default() };
+            change(&mut arrivals);
+            let streamed = vec![Streamed { arrivals: Some(arrivals), ..Streamed::default() }];
+            of_server(&mut EndReport { streamed, ..EndReport::default() }, &flow).is_err()
+        };
+        assert!(!refused(&|_| {}));
+        let changes: [&dyn Fn(&mut Received); 6] = [
+            &|arrivals| arrivals.interval_ns = 0,
+            &|arrivals| arrivals.interval_ns = u64::MAX,
+            &|arrivals| arrivals.warm_up_intervals = 2,
+            &|arrivals| arrivals.bytes = u64::MAX,
+            &|arrivals| arrivals.interval_bytes = vec![u64::MAX, u64::MAX],
+            &|arrivals| arrivals.connection_bytes = vec![1; 3],
+        ];
+        for (place, change) in changes.into_iter().enumerate() {
+            assert!(refused(change), "change {place}");
+        }
     }
 }

@@ -26,11 +26,17 @@ impl Usage {
         Self { cpu_ns: time::thread_cpu_ns(), voluntary, involuntary, migrations, cpu: cpu::current() }
     }
 
+    /// CPU time that the thread used since, in ns.
+    #[must_use]
+    pub fn cpu_ns(&self) -> u64 {
+        time::thread_cpu_ns().saturating_sub(self.cpu_ns)
+    }
+
     /// What was used since, as the start of an end's report. Must be called on the same thread.
     #[must_use]
     pub fn since(&self, pinned_cpu: Option<usize>) -> EndReport {
         // The thread's CPU time is read first: reading the rest costs some itself.
-        let cpu_ns = time::thread_cpu_ns().saturating_sub(self.cpu_ns);
+        let cpu_ns = self.cpu_ns();
         let now = Self::now();
         let mut seen_cpus: Vec<usize> = [self.cpu, now.cpu].into_iter().flatten().collect();
         seen_cpus.dedup();

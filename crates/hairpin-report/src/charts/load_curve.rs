@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::figure::Figure;
+use hairpin_model::knee::Knee;
 use hairpin_model::summary::CaseSummary;
 
 use super::plot::{Curve, Place, Plot, Point, Scale, legend, log_scale, looks_in, side_by_side};
 use super::quantity::Quantity;
 use super::series::Looks;
-use crate::one_way::{Blocks, Series, Stand, knee, varied};
+use crate::one_way::{Blocks, Series, Stand, varied};
 
 /// The two charts, or null where no series has two rates.
-pub(crate) fn charts(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Option<(String, Option<String>)> {
+pub(crate) fn charts(
+    knees: &[Knee],
+    blocks: &Blocks<'_>,
+    looks: &BTreeMap<String, Looks>,
+) -> Option<(String, Option<String>)> {
     let rate = |value: f64| Quantity::Rate.tick(value);
     let valid = || blocks.rows().filter(|row| row.valid);
     let offered: Vec<f64> = valid().map(varied).collect();
@@ -22,14 +27,14 @@ pub(crate) fn charts(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Op
     let plots = |of: &dyn Fn(&Stand<'_>) -> Option<(String, String)>| -> Vec<(String, String)> {
         blocks.all.iter().filter_map(of).collect()
     };
-    let above = plots(&|stand| delivered_plot(stand, &x, &y, looks));
+    let above = plots(&|stand| delivered_plot(knees, stand, &x, &y, looks));
     if above.is_empty() {
         return None;
     }
     let whole = ("<i class=\"key-behind\" aria-hidden=\"true\"></i>".to_owned(), "all delivered".to_owned());
     let ring = "<svg class=\"swatch\" width=\"20\" height=\"20\" aria-hidden=\"true\"><circle class=\"knee\" cx=\"10\" \
                 cy=\"10\" r=\"9\"/></svg>";
-    let marked = blocks.all.iter().flat_map(|stand| &stand.series).any(|series| knee(&series.rows).is_some());
+    let marked = valid().any(|row| is_knee(knees, row));
     let knee = marked.then(|| (ring.to_owned(), "knee: the highest rate delivered whole (99 %)".to_owned()));
     let more: Vec<(String, String)> = [whole].into_iter().chain(knee).collect();
     let above = side_by_side(&above, &legend(blocks, looks, &more));
@@ -50,17 +55,25 @@ fn delivered(row: &CaseSummary) -> Option<Figure> {
     row.one_way()?.delivered_per_s
 }
 
+/// Whether a case has the highest rate of its sweep that was delivered; none has where the highest of all was.
+fn is_knee(knees: &[Knee], row: &CaseSummary) -> bool {
+    let rate = row.case.flow().load.rate_per_s();
+    knees.iter().any(|knee| {
+        knee.not_delivered_per_s.is_some() && knee.delivered_per_s == rate && knee.cases.contains(&row.id)
+    })
+}
+
 fn delivered_plot(
+    knees: &[Knee],
     stand: &Stand<'_>,
     x: &Scale,
     y: &Scale,
     looks: &BTreeMap<String, Looks>,
 ) -> Option<(String, String)> {
     let curves = stand.series.iter().map(|series| {
-        let knee = knee(&series.rows).map(|row| &row.id);
         let point = |row: &&CaseSummary| {
             let y = Place::of(delivered(row)).filter(|_| row.valid)?;
-            let ring = knee == Some(&row.id);
+            let ring = is_knee(knees, row);
             let delivered = Quantity::Rate.with_bounds(delivered(row)?);
             let knee = if ring { "; the knee" } else { "" };
             let words = format!("{}: delivered {delivered}{knee}", offered_words(series, row));

@@ -48,8 +48,8 @@ fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
             goodput_by_write::chart(&blocks, &looks),
         )),
         Kind::Offered => {
-            let (delivered, latency) =
-                load_curve::charts(&blocks, &looks).map_or((None, None), |(above, below)| (Some(above), below));
+            let (delivered, latency) = load_curve::charts(&run.answer.knees, &blocks, &looks)
+                .map_or((None, None), |(above, below)| (Some(above), below));
             pictures.push(picture(
                 "Delivered against offered load",
                 format!("On the dashed line all messages that were offered arrived in time. {INTERVALS}"),

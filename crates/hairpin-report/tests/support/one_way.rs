@@ -5,6 +5,7 @@ use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, Placement, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Load, Pacing, Source};
+use hairpin_model::knee::Knee;
 use hairpin_model::ledger::{LINK, Ledger, QDISC, RECEIVE_BUFFER, SEND_BUFFER};
 use hairpin_model::one_way::{BothEnds, GapPercentiles, Moment, OneWayFigures, OverTime, PacingFigures};
 use hairpin_model::run::Run;
@@ -80,7 +81,19 @@ pub fn offered_load() -> Run {
             cases.push(row);
         }
     }
-    run("offered-load", "What arrives of messages sent at a rate, how late, and where is the rest lost?", cases)
+    let knees =
+        cases.chunks(RATES.len()).zip([(256e3, 1024e3), (64e3, 128e3)]).map(|(rows, (delivered, not))| Knee {
+            cases: rows.iter().map(|row| row.id.clone()).collect(),
+            delivered_per_s: Some(delivered),
+            not_delivered_per_s: Some(not),
+            why_not: None,
+            highest_power_per_s: None,
+        });
+    let knees = knees.collect();
+    let mut run =
+        run("offered-load", "What arrives of messages sent at a rate, how late, and where is the rest lost?", cases);
+    run.answer.knees = knees;
+    run
 }
 
 fn run(experiment: &str, question: &str, cases: Vec<CaseSummary>) -> Run {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hairpin_transports::{Batch, Wire};
+use hairpin_transports::{Batch, Repeated, Wire};
 
 use super::ends::{Checked, LONG, Subject, is_closed, random_bytes, shown, text};
 use crate::ensure;
@@ -114,6 +114,26 @@ pub(crate) fn full(subject: &Subject) -> Checked {
         ensure!(!sent.is_empty(), "nothing is taken");
         let pieces = pieces_of(subject, &mut *server, sent.len(), LARGE)?;
         ensure!(pieces.concat() == sent, "of {} bytes some changed or came in another order", sent.len());
+    }
+    Ok(())
+}
+
+/// The same bytes sent so many times, and then until there is no room: what is counted arrives.
+pub(crate) fn repeated(subject: &Subject) -> Checked {
+    if !subject.card.reliable {
+        return Ok(());
+    }
+    const LARGE: usize = 5000;
+    let (mut client, mut server) = subject.pair(&subject.setup(LARGE, LONG))?;
+    let bytes = random_bytes(4, LARGE);
+    for (times, most) in [(1, 1), (3, 3), (u64::MAX, 80_000)] {
+        let Repeated { whole, rest } = client.send_repeatedly(&bytes, times, false).map_err(text)?;
+        ensure!(whole <= most, "{whole} times are taken and nobody reads");
+        ensure!(times > most || (whole, rest) == (times, 0), "of {times} times {whole} are taken, and {rest} bytes");
+        ensure!(rest < LARGE && (rest == 0 || !subject.card.boundaries), "{rest} bytes of a message are taken");
+        let expected = [bytes.repeat(whole as usize), bytes[..rest].to_vec()].concat();
+        let pieces = pieces_of(subject, &mut *server, expected.len(), LARGE)?;
+        ensure!(pieces.concat() == expected, "of {} bytes some changed or came in another order", expected.len());
     }
     Ok(())
 }

@@ -4,13 +4,13 @@ use std::str::FromStr;
 
 /// How to use it, printed with every refusal.
 pub(crate) const USAGE: &str = "usage: bare-rates --transport tcp|udp|unix-stream|pipe --cpus SENDER,RECEIVER \
-[--size N] [--batch N] [--receive-batch N] [--waiting block|spin] [--gso on|off] [--nodelay on|off] [--congestion NAME] [--read-size N] [--receive-buffer N] \
-[--send-buffer N] [--pipe-size N] [--warmup-ms N] [--duration-ms N]";
+[--size N] [--batch N] [--waiting block|spin] [--gso on|off] [--nodelay on|off] [--congestion NAME] [--read-size N] \
+[--warmup-ms N] [--duration-ms N]";
 
 /// The most datagrams of one call, and the most segments of one UDP GSO send.
 const MAX_BATCH: usize = 1024;
 
-/// One measurement. A size of 0 leaves the kernel's default.
+/// One measurement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// `tcp`, `udp`, `unix-stream` or `pipe`.
@@ -19,10 +19,9 @@ pub(crate) struct Asked {
     pub(crate) cpus: (usize, usize),
     /// Bytes of a message.
     pub(crate) size: usize,
-    /// Messages of one send call: one buffer of them on a stream and with GSO, else one `sendmmsg`.
+    /// Messages of one send call: one buffer of them on a stream and with GSO, else one `sendmmsg`. As many datagrams are taken by
+    /// one receive call; streams and GRO take what `read_size` holds.
     pub(crate) batch: usize,
-    /// Datagrams of one receive call; with 1 it is `recv`. Streams and GRO take what `read_size` holds.
-    pub(crate) receive_batch: usize,
     /// The receiver repeats its call instead of sleeping in it; sockets only.
     pub(crate) spin: bool,
     /// UDP_SEGMENT at the sender, UDP_GRO at the receiver.
@@ -33,12 +32,6 @@ pub(crate) struct Asked {
     pub(crate) congestion: String,
     /// Bytes that one receive call of a stream may take; datagrams have room of their own.
     pub(crate) read_size: usize,
-    /// SO_RCVBUF of the receiver.
-    pub(crate) receive_buffer: usize,
-    /// SO_SNDBUF of the sender.
-    pub(crate) send_buffer: usize,
-    /// F_SETPIPE_SZ of the pipe.
-    pub(crate) pipe_size: usize,
     /// What is sent before what is measured.
     pub(crate) warmup_ms: u64,
     /// What is measured.
@@ -53,15 +46,11 @@ impl Asked {
             cpus: (0, 0),
             size: 64,
             batch: 1,
-            receive_batch: 0,
             spin: false,
             gso: false,
             nodelay: false,
             congestion: String::new(),
             read_size: 0,
-            receive_buffer: 0,
-            send_buffer: 0,
-            pipe_size: 0,
             warmup_ms: 200,
             duration_ms: 1000,
         };
@@ -72,15 +61,11 @@ impl Asked {
                 "--cpus" => asked.cpus = cpus(value)?,
                 "--size" => asked.size = number(name, value)?,
                 "--batch" => asked.batch = number(name, value)?,
-                "--receive-batch" => asked.receive_batch = number(name, value)?,
                 "--waiting" => asked.spin = one_of(name, value, "spin", "block")?,
                 "--gso" => asked.gso = one_of(name, value, "on", "off")?,
                 "--nodelay" => asked.nodelay = one_of(name, value, "on", "off")?,
                 "--congestion" => asked.congestion.clone_from(value),
                 "--read-size" => asked.read_size = number(name, value)?,
-                "--receive-buffer" => asked.receive_buffer = number(name, value)?,
-                "--send-buffer" => asked.send_buffer = number(name, value)?,
-                "--pipe-size" => asked.pipe_size = number(name, value)?,
                 "--warmup-ms" => asked.warmup_ms = number(name, value)?,
                 "--duration-ms" => asked.duration_ms = number(name, value)?,
                 _ => return Err(format!("unknown argument `{name}`")),
@@ -96,8 +81,8 @@ impl Asked {
         if !(1..=1 << 20).contains(&self.size) {
             return Err("--size must be from 1 to 1048576".to_owned());
         }
-        if !(1..=MAX_BATCH).contains(&self.batch) || self.receive_batch > MAX_BATCH {
-            return Err(format!("--batch and --receive-batch must be from 1 to {MAX_BATCH}"));
+        if !(1..=MAX_BATCH).contains(&self.batch) {
+            return Err(format!("--batch must be from 1 to {MAX_BATCH}"));
         }
         if !(1..=60_000).contains(&self.duration_ms) || self.warmup_ms > 60_000 {
             return Err("--duration-ms must be from 1 to 60000, --warmup-ms at most 60000".to_owned());
@@ -113,9 +98,6 @@ impl Asked {
         }
         if self.gso && self.transport != "udp" {
             return Err(format!("--gso is for udp, not for {}", self.transport));
-        }
-        if self.receive_batch == 0 {
-            self.receive_batch = self.batch;
         }
         if self.read_size == 0 {
             self.read_size = DEFAULT_READ_SIZE.max(self.size);
@@ -168,7 +150,7 @@ mod tests {
             ("--transport tcp --size", "`--size` has no value"),
             ("--transport tcp --nodelay yes", "--nodelay takes on or off, not `yes`"),
             ("--transport tcp --gso on", "--gso is for udp, not for tcp"),
-            ("--transport tcp --batch 0", "--batch and --receive-batch must be from 1 to 1024"),
+            ("--transport tcp --batch 0", "--batch must be from 1 to 1024"),
             ("--transport tcp --size 0", "--size must be from 1 to 1048576"),
         ] {
             assert_eq!(parse(line).unwrap_err(), why);

@@ -103,7 +103,7 @@ impl ReceiveWithControl {
 impl Many {
     /// A batch of datagrams a send call, or of those a receive call.
     pub(crate) fn new(socket: c_int, asked: &Asked, send: bool) -> Self {
-        let mut buffer = touched(asked.size * if send { asked.batch } else { asked.receive_batch });
+        let mut buffer = touched(asked.size * asked.batch);
         let mut places: Vec<libc::iovec> = buffer
             .chunks_mut(asked.size)
             .map(|chunk| libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: chunk.len() })

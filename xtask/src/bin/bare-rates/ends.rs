@@ -9,20 +9,12 @@ use crate::asked::Asked;
 
 /// The descriptors of sender and receiver, with the options that are asked for.
 pub(crate) fn open(asked: &Asked) -> io::Result<(c_int, c_int)> {
-    let (sender, receiver) = match asked.transport.as_str() {
-        "tcp" => tcp(asked)?,
-        "udp" => udp(asked)?,
-        "unix-stream" => unix_stream()?,
-        _ => return pipe(asked),
-    };
-    for (socket, name, bytes) in
-        [(receiver, libc::SO_RCVBUF, asked.receive_buffer), (sender, libc::SO_SNDBUF, asked.send_buffer)]
-    {
-        if bytes > 0 {
-            set(socket, libc::SOL_SOCKET, name, c_int::try_from(bytes).unwrap_or(c_int::MAX))?;
-        }
+    match asked.transport.as_str() {
+        "tcp" => tcp(asked),
+        "udp" => udp(asked),
+        "unix-stream" => unix_stream(),
+        _ => pipe(),
     }
-    Ok((sender, receiver))
 }
 
 fn tcp(asked: &Asked) -> io::Result<(c_int, c_int)> {
@@ -67,15 +59,10 @@ fn unix_stream() -> io::Result<(c_int, c_int)> {
     Ok((pair[0], pair[1]))
 }
 
-fn pipe(asked: &Asked) -> io::Result<(c_int, c_int)> {
+fn pipe() -> io::Result<(c_int, c_int)> {
     let mut pair = [0; 2];
     // SAFETY: the pointer is to two live integers, as the call asks.
     checked(unsafe { libc::pipe(pair.as_mut_ptr()) })?;
-    if asked.pipe_size > 0 {
-        let size = c_int::try_from(asked.pipe_size).unwrap_or(c_int::MAX);
-        // SAFETY: plain integers.
-        checked(unsafe { libc::fcntl(pair[1], libc::F_SETPIPE_SZ, size) })?;
-    }
     Ok((pair[1], pair[0]))
 }
 

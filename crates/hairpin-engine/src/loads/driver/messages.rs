@@ -129,7 +129,8 @@ impl Messages {
         if self.filled != offer.phase {
             self.turn_to(offer.phase);
         }
-        if offer.next_stamp < offer.first + offer.count || offer.begun_at_ns.is_some() {
+        let is_due = offer.next_stamp < offer.first + offer.count || offer.begun_at_ns.is_some();
+        if is_due && self.stamp_every != NEVER {
             self.stamp(offer, now_ns);
         }
     }

@@ -218,6 +218,9 @@ pub trait Marks {
         false
     }
 
+    /// A receiver got something after the sender had ended: what it does from now on may be waiting for nothing.
+    fn came_late(&mut self) {}
+
     /// Every [`LOOK_NS`] or later: the time.
     fn look(&mut self, _now_ns: u64) {}
 

@@ -147,7 +147,7 @@ impl<C: Clock> Run<'_, C> {
     /// Whether a phase ends before a message of this time.
     fn is_over(&self, at_ns: u64, began_ns: u64, amount: Amount) -> bool {
         match amount {
-            Amount::Count(count) => self.in_phase >= count,
+            Amount::Count(count) => self.in_phase >= count.saturating_mul(self.sequences.len() as u64),
             Amount::DurationNs(duration_ns) => at_ns.saturating_sub(began_ns) >= duration_ns,
         }
     }
@@ -182,29 +182,31 @@ impl<C: Clock> Run<'_, C> {
         let first = self.sequences[wire];
         let offer = Offer { phase: self.phase, first, count: 1, next_stamp: first, begun_at_ns: None };
         self.messages.prepare(offer, || due_ns);
-        let (mut counts, mut sent) = (Counts { messages_sent: 1, ..Counts::default() }, 0);
+        let mut sent = 0;
         loop {
-            match opened.try_send(self.messages.bytes(sent, size - sent)) {
-                Ok(bytes) => sent += bytes,
+            let mut counts = Counts::default();
+            let taken = match opened.try_send(self.messages.bytes(sent, size - sent)) {
+                Ok(bytes) => bytes,
                 Err(WireError::Refused) if self.order.boundaries => {
-                    counts.refused += 1;
-                    sent = size;
+                    counts.refused = 1;
+                    size
                 }
                 Err(source) => return Err(DriverError::Wire { wire, source }),
-            }
+            };
+            sent += taken;
+            counts.bytes_sent = taken as u64;
+            (counts.messages_sent, counts.full) = if sent == size { (1, 0) } else { (0, 1) };
+            // A part counts at once, so that the load is seen to move.
+            self.end.count(wire, self.phase == Phase::Measured, counts);
+            self.end.end_turn(false);
             if sent == size {
                 break;
             }
-            counts.full += 1;
-            // What was taken so far counts at once, so that the load is seen to move.
             if let Some(ended) = self.end.wait(&mut self.ready, u64::MAX, marks)? {
                 return Ok(Some(ended));
             }
         }
         self.messages.unstamp();
-        counts.bytes_sent = size as u64;
-        self.end.count(wire, self.phase == Phase::Measured, counts);
-        self.end.end_turn(false);
         Ok(None)
     }
 }

@@ -146,7 +146,10 @@ impl<C: Clock> Run<'_, C> {
                 self.last_news_ns = self.end.now_ns;
             }
         }
-        if marks.measures() && !self.has_begun {
+        // Of a stream the bytes that the warm-up buffered take a share of the path from now on. Messages that are offered at a rate
+        // are timed from their first arrival, and so is a stream of which nothing has come yet.
+        let has_come = self.end.total.warm_up.bytes_received > 0;
+        if !self.has_begun && has_come && !self.order.every_time && marks.measures() {
             self.begin(marks);
             self.end.begin();
         }
@@ -204,6 +207,9 @@ impl<C: Clock> Run<'_, C> {
             }
         }
         if came {
+            if self.sent.is_some() {
+                marks.came_late();
+            }
             self.end.end_turn(is_empty);
             self.last_news_ns = self.end.now_ns;
         }

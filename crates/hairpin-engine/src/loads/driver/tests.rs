@@ -81,23 +81,30 @@ impl Marks for Quiet {
     }
 }
 
-/// What an open loop of 32-byte messages did that are due every 1 000 ns, after a warm-up of two.
-fn offered(arrivals: Arrivals, amount: Amount, wire: Scripted, boundaries: bool) -> (Outcome, Vec<u8>) {
-    let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
-    let offering = Offering {
-        clock: &clock,
+static GOES_ON: AtomicBool = AtomicBool::new(false);
+
+/// An open loop of messages that are due every 1 000 ns, after a warm-up of two.
+fn an_open_loop(clock: &ManualClock, size_bytes: usize, boundaries: bool) -> Offering<'_, ManualClock> {
+    Offering {
+        clock,
         boundaries,
-        size_bytes: 32,
+        size_bytes,
         per_s: 1e6,
-        arrivals,
+        arrivals: Arrivals::Fixed,
         pacing: Pacing::Spin,
         seed: 1,
         warm_up: Amount::Count(2),
-        amount,
+        amount: Amount::Count(5),
         keep_times: 100,
         within_ns: FOREVER,
-        stop: &AtomicBool::new(false),
-    };
+        stop: &GOES_ON,
+    }
+}
+
+/// What an open loop of 32-byte messages did that are due every 1 000 ns, after a warm-up of two.
+fn offered(arrivals: Arrivals, amount: Amount, wire: Scripted, boundaries: bool) -> (Outcome, Vec<u8>) {
+    let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
+    let offering = Offering { arrivals, amount, ..an_open_loop(&clock, 32, boundaries) };
     let outcome = offering.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
     let bytes = taken.lock().unwrap().clone();
     (outcome, bytes)
@@ -179,7 +186,7 @@ fn what_the_kernel_refuses_was_sent_and_is_counted_apart() {
 }
 
 /// What is sent of 10 messages of warm-up and 200 measured ones, and how the calls took it.
-fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>) -> Vec<u8> {
+fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging: bool) -> Vec<u8> {
     let wire = Scripted { sends, then_ns: 100, ..Scripted::default() };
     let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
     clock.advance(1_000_000);
@@ -190,7 +197,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>) -> Vec<u8>
         write_size_bytes: size,
         batch,
         source: Source::Buffer,
-        unchanging: false,
+        unchanging,
         warm_up: Amount::Count(10),
         amount: Amount::Count(200),
         within_ns: FOREVER,
@@ -278,7 +285,7 @@ proptest! {
         sends in prop::collection::vec((1_usize..2000, 1_u64..1000), 0..100),
         lengths in prop::collection::vec(1_usize..5000, 1..50),
     ) {
-        let bytes = streamed(size, batch, sends.into());
+        let bytes = streamed(size, batch, sends.into(), false);
         let rows = received(size, &bytes, lengths.into_iter().cycle().take(bytes.len())).rows;
         let every = messages::stamp_every(size, false).unwrap();
         let sequences: Vec<u64> = rows.iter().map(|row| row[0]).collect();
@@ -288,11 +295,34 @@ proptest! {
     }
 }
 
+/// A message that is too short has no time, and bytes that must not change have none either: they say their phase alone.
+#[test]
+fn streams_without_times_say_their_phase_and_nothing_else() {
+    let expected = |size: usize| [vec![0; 10 * size], vec![1; 200 * size]].concat();
+    let parts = || VecDeque::from([(3, 10), (1, 10)]);
+    for size in 1..8 {
+        assert_eq!(streamed(size, 1, parts(), false), expected(size), "{size}");
+        assert_eq!(streamed(size, 7, parts(), false), expected(size), "{size}");
+    }
+    assert_eq!(streamed(100, 4, parts(), true), expected(100));
+}
+
+#[test]
+fn offered_messages_that_are_too_short_for_a_time_are_sent() {
+    let clock = ManualClock::default();
+    let wire = Scripted { clock: clock.clone(), then_ns: 10, ..Scripted::default() };
+    let taken = Arc::clone(&wire.taken);
+    let amount = Amount::Count(3);
+    let offering = Offering { amount, ..an_open_loop(&clock, 4, false) };
+    offering.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
+    assert_eq!(*taken.lock().unwrap(), [[0; 8].as_slice(), &[1; 12]].concat());
+}
+
 #[test]
 fn a_time_is_that_of_the_call_that_sent_its_first_byte() {
     // So large that every message carries its time; the second is cut in its time.
     let sends = VecDeque::from([vec![(8192, 10); 11], vec![(3, 10), (8189, 70)]].concat());
-    let bytes = streamed(8192, 1, sends);
+    let bytes = streamed(8192, 1, sends, false);
     let rows = received(8192, &bytes, std::iter::repeat_n(1000, bytes.len())).rows;
     let due: Vec<u64> = rows.iter().take(4).map(|row| row[1]).collect();
     // The warm-up ends at 1 000 100; one call takes 10 ns, the cut one 10 + 70 ns, and then 100 ns each.
