@@ -123,3 +123,13 @@ fn a_slow_offered_load_is_not_taken_for_a_stalled_one() {
         assert_eq!((number(&ledger["sent"]), number(&ledger["received"])), (2, 2), "{run}");
     }
 }
+
+/// A receiver hears that the sender measures long before the first message has crossed the link.
+#[test]
+fn the_delay_of_a_link_is_no_lack_of_delivery() {
+    let plan =
+        "offered-load --transport udp --rate 200 --duration 300ms --link delay=100ms --rounds 2 --placement same-cpu";
+    let run = Place::new().json(&plan.split_whitespace().collect::<Vec<_>>());
+    let share = run["cases"][0]["delivered_share"]["value"].as_f64().expect("a figure");
+    assert!(share > 0.9, "0.75 with the delay: {share}");
+}

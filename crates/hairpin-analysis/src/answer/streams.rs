@@ -37,9 +37,6 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
         if let Some(first) = rows.first() {
             details
                 .extend([cpu(first).map(|cpu| format!("It takes {cpu}.")), limit(run, first)].into_iter().flatten());
-            details.extend(
-                rows[1..].iter().find_map(|row| paced(run, row)).filter(|_| congestion(run, first).is_none()),
-            );
         }
         details.extend(rows.iter().filter_map(|row| unfair(row)));
         details.extend(paced(run, &rows));

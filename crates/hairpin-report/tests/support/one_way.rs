@@ -5,7 +5,7 @@ use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, Placement, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Load, Pacing, Source};
-use hairpin_model::knee::Knee;
+use hairpin_model::knee::{Knee, NotDelivered};
 use hairpin_model::ledger::{LINK, Ledger, QDISC, RECEIVE_BUFFER, SEND_BUFFER};
 use hairpin_model::one_way::{BothEnds, GapPercentiles, Moment, OneWayFigures, OverTime, PacingFigures};
 use hairpin_model::run::Run;
@@ -86,7 +86,7 @@ pub fn offered_load() -> Run {
             cases: rows.iter().map(|row| row.id.clone()).collect(),
             delivered_per_s: Some(delivered),
             not_delivered_per_s: Some(not),
-            why_not: None,
+            why_not: Some(NotDelivered::Lost),
             highest_power_per_s: None,
         });
     let knees = knees.collect();

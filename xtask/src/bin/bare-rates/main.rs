@@ -43,12 +43,6 @@ fn measure(asked: &Asked) -> std::io::Result<String> {
     match asked.transport.as_str() {
         "pipe" => run.with(Write::new(sender, asked), Read::new(receiver, asked.read_size)),
         "udp" if asked.gso => run.with(Send::new(sender, asked), ReceiveWithControl::new(receiver, asked)),
-        "udp" if asked.batch > 1 && asked.receive_batch == 1 => {
-            run.with(Many::new(sender, asked, true), Receive::new(receiver, asked, asked.size))
-        }
-        "udp" if asked.receive_batch > 1 && asked.batch == 1 => {
-            run.with(Send::new(sender, asked), Many::new(receiver, asked, false))
-        }
         "udp" if asked.batch > 1 => run.with(Many::new(sender, asked, true), Many::new(receiver, asked, false)),
         "udp" => run.with(Send::new(sender, asked), Receive::new(receiver, asked, asked.size)),
         _ => run.with(Send::new(sender, asked), Receive::new(receiver, asked, asked.read_size)),
