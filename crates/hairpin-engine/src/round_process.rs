@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// Starts the process of one flow of several; its round waits, once its ends are connected, until it is let go.
+    /// Starts the process of one flow of several; its round waits, once its ends are connected, for the others.
     ///
     /// # Errors
     /// It cannot be started.
@@ -126,7 +126,7 @@ impl Engine {
 /// The process of a round under way. Dropping it ends it.
 pub(crate) struct RoundProcess<'e> {
     child: Child,
-    /// What it reads: its job, and of one flow of several a byte that lets it go.
+    /// What it reads: its job, and of one flow of several a byte that starts its load.
     input: Option<ChildStdin>,
     answer: BufReader<Answer<'e>>,
 }
@@ -187,11 +187,11 @@ impl<'e> RoundProcess<'e> {
         }
     }
 
-    /// Lets this flow go.
+    /// Starts the load of this flow.
     ///
     /// # Errors
     /// Its process is gone.
-    pub(crate) fn let_go(&mut self) -> Result<(), Failure> {
+    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
         self.write(&[GO]).map_err(|error| self.failed(&error))
     }
 

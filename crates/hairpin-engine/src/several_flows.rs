@@ -1,6 +1,6 @@
 //! A round of several flows at once: each has a client and a server of its own, in processes of their own, over one path.
 //!
-//! The ends of each flow know nothing of the others. Once all flows are connected they are let go together; each then has its own
+//! The ends of each flow know nothing of the others. Once all flows are connected they start together; each then has its own
 //! warm-up, and ends by itself.
 
 use hairpin_model::case::Case;
@@ -51,7 +51,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let mut flows = flows.collect::<Result<Vec<RoundProcess<'_>>, Failure>>()?;
     // A flow that is dropped here, as another failed, finds its input closed.
     flows.iter_mut().try_for_each(RoundProcess::connected)?;
-    flows.iter_mut().try_for_each(RoundProcess::let_go)?;
+    flows.iter_mut().try_for_each(RoundProcess::begin)?;
     let finished = all_finished(&mut flows)?;
     drop(flows);
     let noise = before.until(&Reading::now(), engine.clock.now_ns() - begin_ns);

@@ -216,7 +216,7 @@ impl Circumstances {
         each(&cases, &self.ends, |case, ends| case.ends.kind = selection::ends(card, ends, self.ends_given))
     }
 
-    /// The case with every placement. Where nobody asked for one and the default does not suit it, both ends share a CPU.
+    /// The case with every placement. Without --placement, where the default does not suit it, both ends share a CPU.
     fn placed(&self, case: Case, card: &Card) -> Vec<Case> {
         let mut placed =
             each(std::slice::from_ref(&case), &self.placements, |case, placement| case.ends.placement = placement);
@@ -265,7 +265,7 @@ fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sys
     Ok(settings)
 }
 
-/// How the ends of a case wait where nobody asked: one connection blocks, several are waited for at once, and what no descriptor
+/// How the ends of a case wait without --waiting: one connection blocks, several are waited for at once, and what no descriptor
 /// tells of is tried again and again.
 fn own_waiting(case: &Case, card: &Card) -> Waiting {
     if !card.waitings.contains(&Waiting::Poll) {
@@ -277,7 +277,7 @@ fn own_waiting(case: &Case, card: &Card) -> Waiting {
     }
 }
 
-/// Whether a placement that nobody asked for suits the case: one that spins needs two CPUs, one that the kernel answers
+/// Whether a default placement suits the case: one that spins needs two CPUs, one that the kernel answers
 /// has one, and a link is long whichever CPUs its ends have.
 fn has_default_placement(case: &Case, card: &Card) -> bool {
     let by_kernel = card.answered_by == AnsweredBy::Kernel;

@@ -1,4 +1,4 @@
-//! The ranking: the pairs of the answer, strung together from the best to the worst and told as places.
+//! The ranking: the pairs of the answer, as one order from the best to the worst.
 
 use std::collections::BTreeMap;
 

@@ -95,8 +95,9 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
             )
         }
         verdict if goes_one_way(case) => format!(
-            "{} ran with {pacing}, which paces. With {name} it is {verdict}: 10^9 bytes take {:.2} times as long.{more}",
-            case.label, change.ratio.value
+            "{} ran with {pacing}, which paces. With {name} it is {verdict}: {} the goodput.{more}",
+            case.label,
+            quantities::factor(1.0 / change.ratio.value)
         ),
         verdict => format!(
             "{} ran with {pacing}, which paces. With {name} it is {verdict} by {} (ratio {:.2}).{more}",
@@ -258,7 +259,7 @@ mod tests {
             one_way_losses::interleaved(&[(&bbr, &round("bbr", 1_000_000)), (&cubic, &round("cubic", 2_500_000))]);
         let found = fixture.findings("congestion-control");
         assert!(
-            found[0].summary.contains("With cubic it is faster: 10^9 bytes take 0.40 times"),
+            found[0].summary.contains("With cubic it is faster: 2.50x the goodput"),
             "{}",
             found[0].summary
         );

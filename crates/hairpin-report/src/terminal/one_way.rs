@@ -183,6 +183,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("cpu_seconds_per_gb_client", "CPU: s per GB"),
     ("system_calls_per_message_client", "calls: system calls per message"),
     ("context_switches_per_message_client", "switches: context switches per message"),
+    ("delivered_per_s", "delivered: median round; lost: all rounds together"),
     ("gaps_below_half_share", "gaps < half: sent sooner than half the nominal gap"),
     ("fairness", "goodput: sum of all streams; fairness: Jain's index"),
 ];

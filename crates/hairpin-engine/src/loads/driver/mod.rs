@@ -128,7 +128,7 @@ impl Tally {
     }
 }
 
-/// What an end brings home.
+/// The result of an end.
 #[derive(Debug)]
 pub struct Outcome {
     /// By wire.
