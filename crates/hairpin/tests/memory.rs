@@ -3,6 +3,7 @@
 
 use std::io::Read;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Samples that are kept, of many more.
 const KEPT: usize = 10_000;
@@ -45,6 +46,39 @@ fn a_round_of_millions_of_messages_stays_under_100_mb() {
     let samples = run["cases"][0]["flows"][0]["samples"].as_u64().expect("a count");
     assert!(samples > 5 * KEPT as u64, "{samples} messages are not many more than are kept");
     assert_eq!(run["cases"][0]["ledger"]["unexplained"], 0);
+}
+
+/// The program, the process of the round and the server, all together.
+#[test]
+fn a_thousand_connections_stay_under_150_mb() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hairpin"));
+    let plan =
+        "message-rate --transport tcp --connections 1000 --batch 1 --duration 1s --rounds 1 --placement same-cpu";
+    command.args(plan.split_whitespace()).current_dir(folder.path());
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    let (mut most_kb, mut most_processes) = (0, 0);
+    let code = loop {
+        let held: Vec<u64> = family(child.id()).into_iter().filter_map(peak_kb).collect();
+        most_kb = most_kb.max(held.iter().sum());
+        most_processes = most_processes.max(held.len());
+        if let Some(status) = child.try_wait().expect("it is our child") {
+            break status.code();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!((code, most_processes), (Some(0), 3));
+    assert!(most_kb < 150_000, "{most_kb} kB");
+}
+
+/// A process, its children and theirs.
+fn family(id: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    let children = tasks.flat_map(|task| std::fs::read_to_string(task.path().join("children")));
+    let children: Vec<u32> =
+        children.flat_map(|ids| ids.split(' ').flat_map(str::parse).collect::<Vec<_>>()).collect();
+    std::iter::once(id).chain(children.into_iter().flat_map(family)).collect()
 }
 
 /// The most memory that a process ever held.

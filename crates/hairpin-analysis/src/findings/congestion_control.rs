@@ -258,11 +258,7 @@ mod tests {
         let fixture =
             one_way_losses::interleaved(&[(&bbr, &round("bbr", 1_000_000)), (&cubic, &round("cubic", 2_500_000))]);
         let found = fixture.findings("congestion-control");
-        assert!(
-            found[0].summary.contains("With cubic it is faster: 2.50x the goodput"),
-            "{}",
-            found[0].summary
-        );
+        assert!(found[0].summary.contains("With cubic it is faster: 2.50x the goodput"), "{}", found[0].summary);
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!((proved.verdict.as_str(), proved.effect.value), ("confirmed", -6e11));
         assert!((found[0].share - 0.6).abs() < 1e-9, "{}", found[0].share);
