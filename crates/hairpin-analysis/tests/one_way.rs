@@ -166,7 +166,10 @@ fn message_rate_is_answered_with_the_rate_the_gain_the_latency_and_the_loss() {
         "Highest message rate: tcp up 64 B batch 64 (blocking, same CPU) at 20.1 M messages/s (95 % interval ";
     assert!(run.answer.headline.starts_with(headline), "{:?}", run.answer);
     let sentences = &run.answer.sentences;
-    assert!(sentences[0].starts_with("With 64 messages a call tcp moves 20.0x (95 % interval "), "{sentences:?}");
+    assert!(
+        sentences[0].starts_with("With 64 messages a call instead of one: tcp 20.0x (95 % interval "),
+        "{sentences:?}"
+    );
     let latency = "One-way latency at p50: 90.3 us of tcp up 64 B batch 64, and 10.0 us with one message a call.";
     assert_eq!(sentences[1], latency);
     let loss = "udp up 64 B (blocking, same CPU): 25 % of 4 812 000 messages lost: 1 203 000 (receive buffer full).";

@@ -248,7 +248,9 @@ fn a_udp_peer_that_answers_nothing_is_loss() {
 #[test]
 fn a_udp_peer_that_goes_away_is_gone() {
     for load in &loads() {
-        let cause = cause("udp", &udp_peer(&[CHALLENGE, WELCOME], |_, _| ()), load);
+        // On a busy machine all messages may be sent before its socket is closed: then they are lost, and nothing more is known.
+        let failure = (0..20).find_map(|_| travel("udp", &udp_peer(&[CHALLENGE, WELCOME], |_, _| ()), load).err());
+        let cause = failure.expect("it must not be taken for an answer").cause;
         assert!(cause.contains("the other end closed the connection or has ended"), "{load:?}: {cause}");
     }
 }

@@ -117,13 +117,16 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
         return Err(why("a fault is injected before an answer, and a one-way load has no answers", "use round-trip"));
     }
     match &flow.load {
-        Load::Stream { source: Source::File, .. } => from_a_file(card),
+        Load::Stream { source: Source::File, .. } => from_a_file(case, card),
         Load::Offered { pacing, .. } => paced(case, *pacing, card),
         _ => Ok(()),
     }
 }
 
-fn from_a_file(card: &Card) -> Result<(), WhyNot> {
+fn from_a_file(case: &Case, card: &Card) -> Result<(), WhyNot> {
+    if case.flow().options.get(OptionName::Zerocopy) == Some("on") {
+        return Err(why("sendfile takes no MSG_ZEROCOPY", "use --source buffer, or omit the option zerocopy"));
+    }
     if card.sends_files {
         return Ok(());
     }

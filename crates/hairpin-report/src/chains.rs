@@ -43,8 +43,15 @@ impl Place {
     }
 }
 
-/// How places are read, where they are shown.
-pub(crate) const LEGEND: &str = "same number: no difference found; after |: not comparable";
+/// How the places of these chains are read.
+pub(crate) fn legend(chains: &[Chain<'_>]) -> &'static str {
+    let has_bar = chains.iter().flat_map(Chain::places).any(|place| place.mark.contains('|'));
+    if has_bar {
+        "same number: no difference found; after |: not comparable"
+    } else {
+        "same number: no difference found"
+    }
+}
 
 /// The chains in the order of their groups.
 pub(crate) fn chains(run: &Run) -> Vec<Chain<'_>> {

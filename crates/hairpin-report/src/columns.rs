@@ -272,7 +272,7 @@ const ONE_WAY: &[Column] = &[
     Column::of("delivered_per_s", "delivered", Value::Figure(Unit::Rate, |row| of_one(row)?.delivered_per_s))
         .titled("delivered", "delivered/s"),
     Column::number("lost_share", Unit::Share, lost_share).titled("lost", "lost"),
-    Column::of("fairness", "fairness", Value::Figure(Unit::Plain, |row| of_one(row)?.fairness)),
+    Column::of("fairness", "fairness", Value::Figure(Unit::Plain, least_fair)),
 ];
 
 const SYSTEM_CALLS: [Column; 2] = both_ends!("system_calls_per_message", "calls per message", "calls", row => Some(of_one(row)?.system_calls_per_message));
@@ -332,6 +332,12 @@ fn lost_share(row: &CaseSummary) -> Option<f64> {
     let sum = |of: fn(&Ledger) -> u64| row.flows.iter().map(|flow| of(&flow.ledger)).sum::<u64>();
     let (sent, received) = (sum(|ledger| ledger.sent), sum(|ledger| ledger.received));
     (sent > 0).then(|| sent.saturating_sub(received) as f64 / sent as f64)
+}
+
+/// The fairness of the flow that shares least evenly.
+fn least_fair(row: &CaseSummary) -> Option<Figure> {
+    let each = row.flows.iter().filter_map(|flow| flow.one_way.as_ref()?.fairness);
+    each.min_by(|a, b| a.value.total_cmp(&b.value))
 }
 
 /// What only a one-way load has; null of several flows, each of which has its own.

@@ -136,7 +136,16 @@ fn a_claim_that_rests_on_an_emulated_link_says_so_and_what_was_set_is_not_called
     }
     // What the link, the rate or the number in flight were chosen by cannot be confirmed by them.
     let of_delays = ["A12 LAN", "A12 PLC", "A19 LAN", "D1 ", "D5 ", "E1 ICMP"];
-    let of_rates = ["E6 deep queue", "E7 sent", "E7 lost", "E7 received", "E8 sent", "E9 sent", "E10 sent"];
+    let of_rates = [
+        "E6 deep queue",
+        "E7 sent",
+        "E7 lost",
+        "E7 received",
+        "E8 sent",
+        "E8 lost, queue of 16 KiB",
+        "E9 sent",
+        "E10 sent",
+    ];
     assert_eq!(set, [&of_delays[..], &of_rates[..]].concat());
 }
 

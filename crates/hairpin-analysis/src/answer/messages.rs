@@ -5,6 +5,7 @@ use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::Load;
 use hairpin_model::ladder::{Kind, row_name};
+use hairpin_model::names::distinct;
 use hairpin_model::quantities::{message_rate, message_rate_bounds};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -26,7 +27,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
         let told = |row: &CaseSummary| (rate(row), in_words(row));
         headlines.extend(best("Highest message rate", &rows, (pairs, run.plan.alpha), paths.len() > 1, told));
         if let Some(first) = rows.first() {
-            details.extend(batches(run, first, &rows));
+            details.extend(batches(run, &rows));
             details.extend(latency(first, &rows));
         }
         details.extend(paced(run, &rows));
@@ -65,22 +66,22 @@ fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) ->
     rows.iter().copied().find(|row| row.case == other)
 }
 
-/// What the largest batch gains against one message a call, of the case with the highest rate.
-fn batches(run: &Run, first: &CaseSummary, rows: &[&CaseSummary]) -> Option<String> {
+/// What the largest batch gains against one message a call, of the fastest case of each transport: `With 64 messages a call instead of
+/// one: tcp 24.1x (95 % interval 23.0-25.2), udp no difference found.`
+fn batches(run: &Run, rows: &[&CaseSummary]) -> Option<String> {
     let batch = |row: &CaseSummary| row.case.flow().load.batch();
-    let largest =
-        rows.iter().filter(|row| with_batch(row, batch(first), rows).is_some_and(|same| same.id == first.id));
-    let largest = largest.max_by_key(|row| batch(row))?;
-    let one = with_batch(largest, 1, rows)?;
-    let (transport, messages) = (&first.case.flow().transport, batch(largest));
-    Some(match gain(run, one, largest)? {
-        Gain::Times(times) => {
-            format!("With {messages} messages a call {transport} moves {times} as many as with one message a call.")
-        }
-        Gain::NoDifference => {
-            format!("No difference found between {messages} messages a call and one over {transport}.")
-        }
-    })
+    let most = rows.iter().map(|row| batch(row)).max().filter(|most| *most > 1)?;
+    let fastest = distinct(rows.iter().map(|row| row.case.flow().transport.as_str()));
+    let gains = fastest.into_iter().filter_map(|transport| {
+        let first = rows.iter().find(|row| row.case.flow().transport == transport)?;
+        let (largest, one) = (with_batch(first, most, rows)?, with_batch(first, 1, rows)?);
+        Some(match gain(run, one, largest)? {
+            Gain::Times(times) => format!("{transport} {times}"),
+            Gain::NoDifference => format!("{transport} no difference found"),
+        })
+    });
+    let gains: Vec<String> = gains.collect();
+    (!gains.is_empty()).then(|| format!("With {most} messages a call instead of one: {}.", gains.join(", ")))
 }
 
 /// The latency that the highest rate costs, beside that of one message a call.

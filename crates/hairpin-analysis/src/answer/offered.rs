@@ -6,7 +6,7 @@ use hairpin_model::flow::Load;
 use hairpin_model::knee::{Knee, NotDelivered};
 use hairpin_model::ladder::{self, Kind};
 use hairpin_model::names::grouped;
-use hairpin_model::one_way::PacingFigures;
+use hairpin_model::one_way::{PacingFigures, WHOLE};
 use hairpin_model::path;
 use hairpin_model::quantities::{factor, message_rate, share};
 use hairpin_model::run::Run;
@@ -70,7 +70,20 @@ fn of_sweep(run: &Run, knee: &Knee) -> Vec<String> {
     let power = knee.highest_power_per_s.filter(|per_s| Some(*per_s) != knee.delivered_per_s);
     let power = power
         .map(|per_s| format!("Its power (delivered rate over mean latency) is highest at {}.", message_rate(per_s)));
-    std::iter::once(bracket).chain(power).collect()
+    [Some(bracket), single_rounds(run, knee), power].into_iter().flatten().collect()
+}
+
+/// What was lost of rates that count as delivered, as their median rounds lost less; null where that is next to nothing.
+fn single_rounds(run: &Run, knee: &Knee) -> Option<String> {
+    let is_delivered = |row: &&CaseSummary| row.case.flow().load.rate_per_s() <= knee.delivered_per_s;
+    let rows = knee.cases.iter().filter_map(|id| run.case(id)).filter(is_delivered);
+    let lost_share = |row: &CaseSummary| {
+        let ledger = &row.flow().ledger;
+        ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent.max(1) as f64
+    };
+    let most = rows.map(|row| (lost_share(row), row)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let rate = message_rate(most.1.case.flow().load.rate_per_s()?);
+    (most.0 > 1.0 - WHOLE).then(|| format!("Single rounds lost more: {} of all messages at {rate}.", share(most.0)))
 }
 
 /// What became of an offered load that was not delivered, after `at 64.0 k messages/s`.
@@ -87,6 +100,9 @@ fn why_in_words(row: &CaseSummary, why: NotDelivered) -> String {
                 || "the sender fell behind".to_owned(),
                 |sent| format!("the sender reached {}", message_rate(sent.value)),
             )
+        }
+        NotDelivered::ReceiverBehind if row.case.is_emulated() => {
+            "messages arrived more slowly than they were sent: they waited in the link's queue".to_owned()
         }
         NotDelivered::ReceiverBehind => "the receiver fell behind, so that messages waited in buffers".to_owned(),
     }

@@ -38,6 +38,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
             details
                 .extend([cpu(first).map(|cpu| format!("It takes {cpu}.")), limit(run, first)].into_iter().flatten());
         }
+        details.extend(rows.iter().filter_map(|row| directions(row)));
         details.extend(rows.iter().filter_map(|row| unfair(row)));
         details.extend(paced(run, &rows));
         details.extend(losses(&rows));
@@ -51,7 +52,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
 fn of_one(run: &Run, row: &CaseSummary) -> Answer {
     let cpu = cpu(row).map(|cpu| format!(", {cpu}")).unwrap_or_default();
     let headline = single(row, &format!("goodput {}{cpu}", in_words(row)));
-    let sentences = [limit(run, row), unfair(row), paced(run, &[row]), loss(row)];
+    let sentences = [limit(run, row), directions(row), unfair(row), paced(run, &[row]), loss(row)];
     Answer { headline, sentences: sentences.into_iter().flatten().collect(), ..Answer::default() }
 }
 
@@ -70,6 +71,19 @@ fn cpu(row: &CaseSummary) -> Option<String> {
     let both: Vec<String> =
         [told(per_gb.client, "client"), told(per_gb.server, "server")].into_iter().flatten().collect();
     (!both.is_empty()).then(|| format!("CPU time {}", both.join(" and ")))
+}
+
+/// The goodput of each way of a case that goes both ways at once.
+fn directions(row: &CaseSummary) -> Option<String> {
+    if !row.case.goes_both_ways() {
+        return None;
+    }
+    let of = |way: Direction| {
+        let flow = row.flows.iter().find(|flow| flow.flow.direction == way)?;
+        Some(byte_rate(flow.one_way.as_ref()?.goodput_bytes_per_s?.finite()?))
+    };
+    let (up, down) = (of(Direction::Up)?, of(Direction::Down)?);
+    Some(format!("{}: {up} client to server, {down} server to client.", words::name(row)))
 }
 
 fn unfair(row: &CaseSummary) -> Option<String> {

@@ -79,9 +79,9 @@ fn detect(run: &Run) -> Vec<Finding> {
 fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: usize) -> String {
     let more = if cases > 1 { format!(" {cases} cases ran with {pacing}.") } else { String::new() };
     let Some(other) = other else {
+        let load = if goes_one_way(case) { "at full speed" } else { "with large messages" };
         return format!(
-            "{} ran with {pacing}, which paces: with large messages the figures may show the pacing and not the \
-             limit of TCP.{more}",
+            "{} ran with {pacing}, which paces: {load} the figures may show the pacing and not the limit of TCP.{more}",
             case.label
         );
     };

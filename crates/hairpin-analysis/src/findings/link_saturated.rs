@@ -11,11 +11,13 @@ use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::flow;
 use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
 use hairpin_model::quantities;
+use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::link_drops::by_queue;
 use super::support::{Detector, Hit, Hits, blank, evidence, rounds_of, without_stage};
+use crate::statistics::location::median;
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -141,6 +143,16 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
     all
 }
 
+/// The part of the mean latency of a round of a load without answers that its queue is.
+fn queued_share(measured: &Measured, case: &CaseSummary) -> Option<f64> {
+    let link = measured.link.as_ref()?;
+    let way = if case.case.flow().direction == flow::Direction::Down { &link.down } else { &link.up };
+    let queue = way.stages.iter().find(|stage| stage.stage == QUEUE)?;
+    let wait_ns = queue.time_inside_ns as f64 / queue.packets.out.max(1) as f64;
+    let mean_ns = measured.flow().figures.latency_ns.mean;
+    (mean_ns > 0.0).then(|| (wait_ns / mean_ns).min(1.0))
+}
+
 fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
     // What the queue dropped of a load without answers is told by `link-drops`.
     if case.case.replicate != 0 || by_queue(run, case) {
@@ -164,7 +176,17 @@ fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
     };
     let waited_ns: f64 = queues.iter().filter(crossed).map(Queue::wait_ns).sum();
     let mean_ns = case.flow().latency_ns.mean.map(|mean| mean.value).filter(|mean_ns| *mean_ns > 0.0);
-    let share_of_latency = mean_ns.map(|mean_ns| (waited_ns / mean_ns).min(1.0));
+    // One round whose queue was long, or its warm-up, is not the mean latency of the case, which is that of a median round.
+    let share_of_latency = if case.case.flow().load.is_one_way() {
+        mean_ns.and(median(
+            &rounds_of(run, &case.id)
+                .iter()
+                .filter_map(|(_, measured)| queued_share(measured, case))
+                .collect::<Vec<_>>(),
+        ))
+    } else {
+        mean_ns.map(|mean_ns| (waited_ns / mean_ns).min(1.0))
+    };
     let part_of_latency = |queue: &Queue| mean_ns.map_or(0.0, |mean_ns| queue.wait_ns() / mean_ns);
     let explains = |queue: &Queue| part_of_latency(queue).max(queue.share_dropped());
     let [up, down] = queues;

@@ -77,7 +77,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             hits.others()
         ),
         evidence: all_evidence,
-        advice: advice(&case.case, too_slow.is_some()),
+        advice: advice(&case.case, too_slow.is_some() || larger_buffer(&case.case).is_none()),
         proved: proved.filter(|_| too_slow.is_none()),
         counter_experiment: experiment.filter(|_| too_slow.is_none()),
         share: first.share,

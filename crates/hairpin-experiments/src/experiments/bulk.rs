@@ -28,7 +28,7 @@ use crate::shared::{self, AUTO, Circumstances, each};
 /// The experiment.
 pub const BULK: Experiment = Experiment {
     name: "bulk",
-    question: "How many bytes a second go through, one way?",
+    question: "How many bytes a second go through, one way or both ways?",
     knobs: KNOBS,
     plan,
     refine: None,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hairpin_model::figure::Figure;
-use hairpin_model::ladder::{self, Group};
+use hairpin_model::ladder::{self, Group, Kind};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -18,7 +18,9 @@ use crate::one_way::Shared;
 /// The chart of all groups of that quantity, or null where no case has a figure of it.
 pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) -> Option<String> {
     let groups = ladder::groups(&run.cases);
-    let groups = || groups.iter().filter(|group| Quantity::of(group.kind) == quantity);
+    // Latencies at different offered rates are not ranked: the load curve has them.
+    let is_ranked = |kind: Kind| Quantity::of(kind) == quantity && kind != Kind::Offered;
+    let groups = || groups.iter().filter(|group| is_ranked(group.kind));
     let rows = groups().flat_map(|group| &group.rows).filter(|row| value_of(quantity, row).is_some());
     let axis = Axis::log(rows.flat_map(|row| marks(quantity, row)))?;
     let ticks = axis.ticks(quantity.most_ticks(), |value| quantity.tick(value));

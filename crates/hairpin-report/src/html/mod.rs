@@ -166,7 +166,6 @@ fn ranking_of(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) ->
     let is_latency = quantity == Quantity::Latency;
     let things = ladder::things_with_latency(&run.cases);
     let of = match quantity {
-        Quantity::Latency if things.is_empty() => "One-way latency of messages, from due to received,".to_owned(),
         Quantity::Latency => format!("Latency of {things}"),
         Quantity::Rate => "Messages received per second, one way,".to_owned(),
         Quantity::Goodput => "Goodput of one-way streams (bytes of messages received per second)".to_owned(),

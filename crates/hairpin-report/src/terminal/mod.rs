@@ -174,7 +174,7 @@ fn neighbours(page: &mut Page, run: &Run) {
     if chains.is_empty() {
         return;
     }
-    page.heading(chains::heading(&chains), chains::LEGEND);
+    page.heading(chains::heading(&chains), chains::legend(&chains));
     let titles: Vec<String> = chains.iter().map(chains::Chain::title).collect();
     let widest = titles.iter().map(|title| title.chars().count()).max().unwrap_or(0);
     let beside = LABEL * (widest + 2) <= page.width();

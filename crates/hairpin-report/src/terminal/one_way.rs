@@ -176,7 +176,7 @@ const SHEETS: &[Sheet] = &[
 
 /// What columns mean that their titles do not say in full, in the order of the tables.
 const LEGEND: &[(&str, &str)] = &[
-    ("latency_p50_ns", "p50: one-way latency, due to received"),
+    ("latency_p50_ns", "p50: one-way latency"),
     ("lateness_p50_ns", "p50, p99 at the right: lateness, due to sent"),
     ("warm_up_goodput_bytes_per_s", "omitted: goodput of the omitted beginning"),
     ("cpu_seconds_per_million_client", "CPU: s per million messages"),

@@ -117,13 +117,18 @@ fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
     ]
 }
 
+/// The word of `--direction`.
+fn directions(case: &Case) -> String {
+    if case.goes_both_ways() { "both".to_owned() } else { case.flow().direction.to_string() }
+}
+
 /// What sets loads without answers apart.
 fn of_one_way(cases: &[&Case]) -> Vec<Values> {
     let of = |word: &dyn Fn(&Flow) -> Option<String>| distinct(cases, &|case| word(case.flow()));
     let is_stream = cases.first().is_some_and(|case| matches!(case.flow().load, Load::Stream { .. }));
     let [size, connections] = if is_stream { ["write-size", "streams"] } else { ["size", "connections"] };
     vec![
-        ("direction", of(&|flow| Some(flow.direction.to_string()))),
+        ("direction", distinct(cases, &|case| Some(directions(case)))),
         (size, of(&|flow| Some(flow.load.size_bytes().to_string()))),
         (connections, of(&|flow| Some(flow.connections.to_string()))),
         ("batch", of(&|flow| matches!(flow.load, Load::Messages { .. }).then(|| flow.load.batch().to_string()))),

@@ -116,8 +116,12 @@ impl<C: Clock> Run<'_, C> {
         opened: &mut dyn Wire,
         marks: &mut dyn Marks,
     ) -> Result<Option<Ended>, DriverError> {
-        let due_ns = self.began_ns.saturating_add(due.at_ns);
-        if self.phase == Phase::WarmUp && self.is_over(due_ns, self.began_ns, self.order.warm_up) {
+        let mut due_ns = self.began_ns.saturating_add(due.at_ns);
+        let warm_up_ns = due_ns.max(self.end.now_ns);
+        if self.phase == Phase::WarmUp && self.is_over(warm_up_ns, self.began_ns, self.order.warm_up) {
+            // What the warm-up could not send in time is left out, so that the measured part does not begin late.
+            self.began_ns = self.began_ns.saturating_add(warm_up_ns - due_ns);
+            due_ns = warm_up_ns;
             self.phase = Phase::Measured;
             self.measured_ns = due_ns;
             (self.in_phase, self.sequences) = (0, vec![0; self.sequences.len()]);

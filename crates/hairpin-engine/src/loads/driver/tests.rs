@@ -154,13 +154,26 @@ fn a_message_that_finds_no_room_is_sent_in_parts_and_in_order() {
 }
 
 #[test]
+fn a_warm_up_that_cannot_keep_up_ends_with_its_time_and_delays_nothing_after_it() {
+    let clock = ManualClock::default();
+    let wire = Scripted { clock: clock.clone(), then_ns: 10_000, ..Scripted::default() };
+    let (warm_up, amount) = (Amount::DurationNs(100_000), Amount::DurationNs(50_000));
+    let offering = Offering { warm_up, amount, ..an_open_loop(&clock, 32, true) };
+    let outcome = offering.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
+    let counts = outcome.total;
+    assert_eq!((counts.warm_up.messages_sent, counts.measured.messages_sent), (10, 5), "one in 10 us");
+    assert_eq!(outcome.times.reported().rows[0], [0, 100_000, 100_000], "the first is on time");
+}
+
+#[test]
 fn bursts_are_due_together_and_their_gaps_are_those_between_bursts() {
     let wire = Scripted { then_ns: 10, ..Scripted::default() };
     let (outcome, _) = offered(Arrivals::Burst(4), Amount::Count(8), wire, true);
     let rows = outcome.times.reported().rows;
     let sent: Vec<u64> = rows.iter().map(|row| row[2]).collect();
     // Two of the first burst are the warm-up.
-    assert_eq!(sent, [20, 30, 4000, 4010, 4020, 4030, 8000, 8010]);
+    // The measured part begins when its first message can be sent.
+    assert_eq!(sent, [20, 30, 4020, 4030, 4040, 4050, 8020, 8030]);
     assert_eq!(outcome.pacing.unwrap().gaps, 1, "from the second burst to the third");
 }
 
@@ -168,8 +181,8 @@ fn bursts_are_due_together_and_their_gaps_are_those_between_bursts() {
 fn an_open_loop_by_time_ends_with_the_time_and_sends_nothing_after_it() {
     let slow = Scripted { then_ns: 4000, ..Scripted::default() };
     let (outcome, _) = offered(Arrivals::Fixed, Amount::DurationNs(10_000), slow, true);
-    // Measured from 2 us, when the first was due, to 12 us; calls end at 4, 8 (warm-up), 12 us.
-    assert_eq!(outcome.total.measured.messages_sent, 1);
+    // The warm-up ends at 8 us, late; measured are 8 us to 18 us, and calls end at 12, 16 and 20 us.
+    assert_eq!(outcome.total.measured.messages_sent, 3);
     assert!(matches!(outcome.ended, Ended::Complete));
 }
 
