@@ -215,7 +215,7 @@ const MEASURE: &str = "<script>addEventListener('load', function () {\
     var root = document.documentElement, bad = [], hidden = [];\
     function all(selector) { return Array.from(document.querySelectorAll(selector)); }\
     function box(selector) { return document.querySelector(selector).getBoundingClientRect(); }\
-    var first = [Math.round(box('h1').bottom), Math.round(box(document.querySelector('.more') ? '.more' : 'h1').bottom), Math.round(box('.ranking, main table').top)];\
+    var first = [Math.round(box('h1').bottom), Math.round(box(document.querySelector('.more') ? '.more' : 'h1').bottom), Math.round(box('.ranking, #throughput figure, main table').top)];\
     all('details').forEach(function (one) { one.open = true; });\
     all('main *').forEach(function (one) {\
         if (one.closest('.scroll, svg, .link-path, .tabs > input')) { return; }\
