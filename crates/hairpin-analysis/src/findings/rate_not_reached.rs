@@ -6,8 +6,10 @@
 //! Evidence: messages sent over the time for which they were due plus the generator's lag; answers a second.
 //! Advice: lower the rate, or give the ends more.
 
+use hairpin_model::case::{Case, Placement, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::flow::{Load, Pacing};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -100,13 +102,9 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
             evidence("messages/s reached", Figure::bare(reached), "per s"),
         ],
         advice: format!(
-            "{helps}Request at most {} messages/s here, or {}.",
+            "{helps}Request at most {} messages/s here{}.",
             quantities::rounded(reached * 0.8),
-            if first.case.case.flow().load.is_one_way() {
-                "give each end a CPU of its own and let the sender spin (--placement cross-cpu --pacing spin)"
-            } else {
-                "busy-poll at both ends on CPUs of their own (--waiting spin --placement cross-cpu)"
-            }
+            remedy(&first.case.case)
         ),
         counter_experiment: Some(counter_experiment(
             "request 80 % of the rate that was reached",
@@ -119,13 +117,25 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
     })
 }
 
+/// What makes the ends faster, and what of it they have not.
+fn remedy(case: &Case) -> &'static str {
+    let share_a_cpu = case.ends.placement != Placement::CrossCpu;
+    match case.flow().load {
+        Load::Offered { pacing: Pacing::Spin, .. } => "",
+        Load::Offered { .. } if share_a_cpu => {
+            ", or give each end a CPU of its own and let the sender spin (--placement cross-cpu --pacing spin)"
+        }
+        Load::Offered { .. } => ", or let the sender spin (--pacing spin)",
+        _ if case.ends.waiting == Waiting::Spin => "",
+        _ => ", or busy-poll at both ends on CPUs of their own (--waiting spin --placement cross-cpu)",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use hairpin_model::arrivals::Arrivals;
-    use hairpin_model::case::Case;
     use hairpin_model::fact::Fact;
     use hairpin_model::fact_names;
-    use hairpin_model::flow::Pacing;
 
     use super::*;
     use crate::fixture::links::over;
@@ -210,6 +220,17 @@ mod tests {
         assert!(told.contains("all were sent on time, but arrived at 900 messages/s"), "{told}");
         assert!(behind[0].advice.contains("--pacing spin"), "{}", behind[0].advice);
         assert_eq!(found(&over("up=1mbit", case)), [], "the link is what was to be seen");
+    }
+
+    #[test]
+    fn nothing_is_advised_that_the_case_has() {
+        let advised = |pacing: Pacing, placement: Placement| {
+            remedy(&one_way_losses::offered(Arrivals::Fixed, pacing).with(|case| case.ends.placement = placement))
+        };
+        let (same_cpu, cross_cpu) = (Placement::SameCpu, Placement::CrossCpu);
+        assert!(advised(Pacing::SleepSpin, same_cpu).contains("--placement cross-cpu --pacing spin"));
+        assert_eq!(advised(Pacing::SleepSpin, cross_cpu), ", or let the sender spin (--pacing spin)");
+        assert_eq!(advised(Pacing::Spin, cross_cpu), "");
     }
 
     /// Ten times as many are on their way as a queue would be long; a fifth is lost.
