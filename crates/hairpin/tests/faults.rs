@@ -246,7 +246,7 @@ fn a_killed_client_fails_its_round_only() {
     {
         let place = Place::new();
         let plan = [experiment, "--placement", "same-cpu", "--transport", "tcp", "--ends", ends, "--rounds", "2"];
-        let mut running = place.start(&[&plan[..], &["--duration", "500ms", "--json"]].concat());
+        let mut running = place.start(&[&plan[..], &["--duration", "2s", "--json"]].concat());
         signal("KILL", running.busy_client());
         let run = running.end().with_code(3).json();
         let case = case(&run, "tcp");
