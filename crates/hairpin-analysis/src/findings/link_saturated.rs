@@ -11,7 +11,6 @@ use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::flow;
 use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
 use hairpin_model::quantities;
-use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -40,17 +39,17 @@ struct Queue {
     direction: Option<Direction>,
     figures: String,
     entered: u64,
-    out: u64,
     dropped: u64,
-    time_inside_ns: u64,
+    /// The mean time of a packet in each round, in ns.
+    each_round_ns: Vec<f64>,
     most_bytes: u64,
     most_packets: u64,
 }
 
 impl Queue {
-    /// Of a packet, on average; waiting and being sent.
+    /// Of a packet, waiting and being sent: the mean of the median round, as the latency of a case is that of its median round.
     fn wait_ns(&self) -> f64 {
-        self.time_inside_ns as f64 / self.out.max(1) as f64
+        median(&self.each_round_ns).unwrap_or(0.0)
     }
 
     fn share_dropped(&self) -> f64 {
@@ -60,9 +59,10 @@ impl Queue {
     fn add(&mut self, stage: &StageRecord, of: &DirectionRecord) {
         self.figures.clone_from(&stage.figures);
         self.entered += stage.packets.entered;
-        self.out += stage.packets.out;
         self.dropped += stage.packets.dropped.values().sum::<u64>();
-        self.time_inside_ns += stage.time_inside_ns;
+        if stage.packets.out > 0 {
+            self.each_round_ns.push(stage.time_inside_ns as f64 / stage.packets.out as f64);
+        }
         let most = |values: fn(&hairpin_model::link::LinkTimeline) -> &Vec<u64>| {
             of.timeline.as_ref().and_then(|timeline| values(timeline).iter().max().copied()).unwrap_or(0)
         };
@@ -143,16 +143,6 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
     all
 }
 
-/// The part of the mean latency of a round of a load without answers that its queue is.
-fn queued_share(measured: &Measured, case: &CaseSummary) -> Option<f64> {
-    let link = measured.link.as_ref()?;
-    let way = if case.case.flow().direction == flow::Direction::Down { &link.down } else { &link.up };
-    let queue = way.stages.iter().find(|stage| stage.stage == QUEUE)?;
-    let wait_ns = queue.time_inside_ns as f64 / queue.packets.out.max(1) as f64;
-    let mean_ns = measured.flow().figures.latency_ns.mean;
-    (mean_ns > 0.0).then(|| (wait_ns / mean_ns).min(1.0))
-}
-
 fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
     // What the queue dropped of a load without answers is told by `link-drops`.
     if case.case.replicate != 0 || by_queue(run, case) {
@@ -176,17 +166,7 @@ fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
     };
     let waited_ns: f64 = queues.iter().filter(crossed).map(Queue::wait_ns).sum();
     let mean_ns = case.flow().latency_ns.mean.map(|mean| mean.value).filter(|mean_ns| *mean_ns > 0.0);
-    // One round whose queue was long, or its warm-up, is not the mean latency of the case, which is that of a median round.
-    let share_of_latency = if case.case.flow().load.is_one_way() {
-        mean_ns.and(median(
-            &rounds_of(run, &case.id)
-                .iter()
-                .filter_map(|(_, measured)| queued_share(measured, case))
-                .collect::<Vec<_>>(),
-        ))
-    } else {
-        mean_ns.map(|mean_ns| (waited_ns / mean_ns).min(1.0))
-    };
+    let share_of_latency = mean_ns.map(|mean_ns| (waited_ns / mean_ns).min(1.0));
     let part_of_latency = |queue: &Queue| mean_ns.map_or(0.0, |mean_ns| queue.wait_ns() / mean_ns);
     let explains = |queue: &Queue| part_of_latency(queue).max(queue.share_dropped());
     let [up, down] = queues;
@@ -250,6 +230,18 @@ mod tests {
              delay=10ms' --link delay=10ms --seed 7"
         );
         assert_eq!(experiment.pair.as_ref().unwrap()[1].path.link, "delay=10ms");
+    }
+
+    /// All packets together would have spent 14 % of the mean latency there.
+    #[test]
+    fn a_single_round_with_a_long_queue_is_none() {
+        let mut fixture = Fixture::new();
+        let rounds = std::cell::Cell::new(0);
+        fixture.rounds_with(&case(), &[100 * MS; 6], |measured| {
+            rounds.set(rounds.get() + 1);
+            measured.link = Some(queued(if rounds.get() == 1 { 79 * MS } else { MS }, 0));
+        });
+        assert_eq!(fixture.findings(CODE), []);
     }
 
     #[test]
