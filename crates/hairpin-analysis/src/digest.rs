@@ -18,6 +18,8 @@ use crate::{counted, exchanges, summary};
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
     latencies: BTreeMap<String, Latencies>,
+    /// The same of the idle phases of cases under load.
+    idle: BTreeMap<String, Latencies>,
 }
 
 /// The latencies of a case's rounds: of those that count, and of those that are left out.
@@ -64,7 +66,11 @@ impl Digest {
     pub fn add(&mut self, record: &RoundRecord, samples: Option<&Samples>) {
         let (Some(measured), Some(samples)) = (record.measured(), samples) else { return };
         let all = self.latencies.entry(record.case_id.clone()).or_default();
-        all.add(counted::left_out(measured).is_some(), &samples.latency);
+        let is_left_out = counted::left_out(measured).is_some();
+        all.add(is_left_out, &samples.latency);
+        if let Some(idle) = samples.phases.as_ref().and_then(|phases| phases.others.idle.as_ref()) {
+            self.idle.entry(record.case_id.clone()).or_default().add(is_left_out, &idle.latency);
+        }
     }
 
     /// A summary of each case: those of `plan_order` first (measured or not), then any other in order of appearance.
@@ -93,9 +99,11 @@ impl Digest {
             .map(|(id, case)| {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
                 let all_shown = counted::too_few(rounds.iter().copied());
-                let latencies = self.latencies.get(&id).and_then(|latencies| latencies.shown(all_shown));
+                let [latencies, idle] =
+                    [&self.latencies, &self.idle].map(|of| of.get(&id).and_then(|of| of.shown(all_shown)));
                 let reliable = cards.reliable(&case.flow().transport);
-                summary::summary((case, reliable), id.clone(), rounds, latencies.as_deref(), states, alpha)
+                let histograms = [latencies.as_deref(), idle.as_deref()];
+                summary::summary((case, reliable), id.clone(), rounds, histograms, states, alpha)
             })
             .collect();
         exchanges::fill_speed_ups(&mut summaries, alpha);

@@ -30,6 +30,7 @@ pub mod states;
 pub mod statistics;
 mod summary;
 pub mod trace;
+pub mod under_load;
 
 pub use answer::answer;
 pub use compare::budget::Budget;
@@ -42,6 +43,7 @@ pub use one_way::one_way_figures;
 pub use round_figures::round_figures;
 pub use states::States;
 pub use trace::{trace_figures, traced};
+pub use under_load::phase_figures;
 
 // The fixture runs of tests/ serve the unit tests too; they speak of this crate by its name.
 #[cfg(test)]

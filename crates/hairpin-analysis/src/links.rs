@@ -6,7 +6,6 @@ use hairpin_model::link::{
 };
 use hairpin_model::round::{Measured, Outcome, Purpose, RoundRecord};
 
-use crate::counted::left_out;
 use crate::statistics::location::median;
 
 /// The link of `case` over the rounds that its figures are made of, of all its rounds; null on the loopback, and where no
@@ -53,7 +52,7 @@ fn lateness<'r>(records: impl Iterator<Item = &'r LinkRecord>) -> Option<Latenes
 /// `round 7: the relay was late by 140 us at p50, bound 100 us`.
 fn why_left_out(round: &RoundRecord) -> Option<String> {
     let Outcome::Measured(measured) = &round.outcome else { return None };
-    let why = left_out(measured).filter(|_| !measured.interrupted)?;
+    let why = measured.link.as_ref()?.why_invalid().filter(|_| !measured.interrupted)?;
     let purpose = match round.order.purpose {
         Purpose::Timed => String::new(),
         evidence => format!(" ({evidence})"),

@@ -66,21 +66,34 @@ impl<'r> OverRounds<'r> {
         Some(Figure { why, ..figure })
     }
 
+    /// The rounds.
+    pub(crate) fn measured(&self) -> &[&'r Measured] {
+        &self.measured
+    }
+
     /// Of the flow at that place of the case; `None` where no round has those percentiles.
     pub(crate) fn latencies(
         &self,
         place: usize,
         of: fn(&RoundFigures) -> Option<Percentiles>,
     ) -> Option<LatencyFigures> {
-        let samples_of = |measured: &Measured| {
-            measured.flows.get(place).map_or(0, |flow| flow.figures.stamped.unwrap_or(flow.figures.samples))
-        };
+        self.distribution(|measured| {
+            let figures = &measured.flows.get(place)?.figures;
+            Some((figures.stamped.unwrap_or(figures.samples), of(figures)?))
+        })
+    }
+
+    /// Of what each round has percentiles of, and from how many samples; `None` where no round has any.
+    pub(crate) fn distribution(
+        &self,
+        of: impl Fn(&Measured) -> Option<(u64, Percentiles)>,
+    ) -> Option<LatencyFigures> {
         // A round without an answer has percentiles of nothing.
-        let of = |measured: &Measured| of(&measured.flows.get(place).filter(|_| samples_of(measured) > 0)?.figures);
-        let median = |part: fn(Percentiles) -> f64| self.median(|measured| of(measured).map(part));
-        let samples: u64 = self.measured.iter().map(|measured| samples_of(measured)).sum();
-        let greatest: Vec<f64> =
-            self.measured.iter().filter_map(|measured| of(measured)).map(|all| all.max).collect();
+        let of = |measured: &Measured| of(measured).filter(|(samples, _)| *samples > 0);
+        let median = |part: fn(Percentiles) -> f64| self.median(|measured| of(measured).map(|(_, all)| part(all)));
+        let rounds: Vec<(u64, Percentiles)> = self.measured.iter().filter_map(|measured| of(measured)).collect();
+        let samples: u64 = rounds.iter().map(|(samples, _)| samples).sum();
+        let greatest: Vec<f64> = rounds.iter().map(|(_, all)| all.max).collect();
         let max = greatest.iter().copied().reduce(f64::max)?;
         let least = greatest.iter().copied().fold(max, f64::min);
         Some(LatencyFigures {

@@ -17,15 +17,15 @@ use hdrhistogram::Histogram;
 use crate::open_loop::HeldUp;
 use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
-use crate::{counted, counters, exchanges, links, modes, one_way, open_loop, trace};
+use crate::{counted, counters, exchanges, links, modes, one_way, open_loop, trace, under_load};
 
-/// The summary of `case` from its rounds and from the histogram of all their latencies, where there is one; `reliable`
-/// says whether its transport promises every message.
+/// The summary of `case` from its rounds and from the histograms of all their latencies, and of those of the idle phase, where
+/// there are such; `reliable` says whether its transport promises every message.
 pub(crate) fn summary(
     (case, reliable): (&Case, bool),
     id: String,
     rounds: &[&RoundRecord],
-    latencies: Option<&Histogram<u64>>,
+    [latencies, idle]: [Option<&Histogram<u64>>; 2],
     states: &States,
     alpha: f64,
 ) -> CaseSummary {
@@ -62,6 +62,12 @@ pub(crate) fn summary(
         cpu_seconds_per_gb_of_all: (case.flows.len() > 1 && case.flow().load.is_one_way()).then(|| {
             one_way::by_end(|role| over_rounds.median(|measured| one_way::cpu_seconds_per_gb(measured, role)))
         }),
+        under_load: under_load::summary(
+            case,
+            over_rounds,
+            idle.map(curve).unwrap_or_default(),
+            rounds.iter().filter_map(|round| phases_left_out(round)).collect(),
+        ),
         ends: ends(case, &measured),
         valid: why_invalid.is_empty(),
         why_invalid,
@@ -100,6 +106,12 @@ fn flow_summary(
         one_way: one_way::figures(place, flow, over_rounds),
         over_time: one_way::over_time(place, flow, measured),
     }
+}
+
+/// `round 7: the load began 300 ms late`.
+fn phases_left_out(round: &RoundRecord) -> Option<String> {
+    let why = under_load::why_left_out(round.measured()?)?;
+    Some(format!("round {}: {why}", round.number))
 }
 
 fn failure(round: &RoundRecord) -> Option<String> {

@@ -219,12 +219,11 @@ impl Prepared {
     /// # Errors
     /// The kernel refuses a part of it.
     pub(crate) fn open(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Self, Failure> {
-        let card = opening::transport(&order.case.flow().transport)?.card();
         let awake = match order.case.ends.cpu_idle {
             CpuIdle::Deep => None,
             CpuIdle::Shallow => Some(keep_awake::keep_awake().map_err(|error| not_awake(&error))?),
         };
-        let link = Link::open(&engine.link_setup(), number, order, &card)?;
+        let link = Link::open(&engine.link_setup(), number, order)?;
         let own = OwnNamespace::open(&order.case)?;
         let own_path = own.as_ref().map(OwnNamespace::path);
         let namespace_of =
@@ -271,7 +270,8 @@ fn one_flow(
 
 /// The record of a round whose flow went one way: each end counted what it saw.
 fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
-    let OneWayEnd { setup_ns, report, noise, server, streamed: [client, of_server], interrupted, link } = ended;
+    let OneWayEnd { setup_ns, started_ns, report, noise, server, streamed: [client, of_server], interrupted, link } =
+        ended;
     let [of_client, of_server] = [
         tally::OneWayEnd { counted: &client, facts: &report.facts },
         tally::OneWayEnd { counted: &of_server, facts: &server.facts },
@@ -279,8 +279,8 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let (sender, receiver) =
         if order.case.flow().direction == Direction::Up { (of_client, of_server) } else { (of_server, of_client) };
     let link_lost = link.as_ref().map_or_else(LinkLosses::default, |link| LinkLosses {
-        measured: link.lost_messages.values().sum(),
-        in_warm_up: link.lost_in_warm_up,
+        measured: link.lost.iter().flat_map(|lost| lost.by_cause.values()).sum(),
+        in_warm_up: link.lost.iter().map(|lost| lost.in_warm_up).sum(),
         // What its memory had no room for is among the losses of the link already.
         not_carried: link.record.relay.map_or(0, |relay| relay.overrun.saturating_sub(relay.memory_overrun)),
     });
@@ -294,6 +294,7 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
         samples_kept: samples.as_ref().map_or(0, |samples| samples.kept() as u64),
         received: to.arrivals.clone(),
         sent: from.departures.clone().map(|sent| Sent { pacing, ..sent }),
+        started_ns: Some(started_ns),
         ..FlowRecord::default()
     };
     let duration_ns = to.arrivals.as_ref().map_or(0, |arrivals| arrivals.over_ns);
@@ -339,6 +340,7 @@ fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
         latency,
         service: None,
         lateness: (!sent.counts.is_empty()).then(|| histogram(sent)),
+        phases: None,
     })
 }
 
@@ -348,7 +350,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     let waited = Some(journey.tally.waited_for_answers).filter(|waited| *waited > 0);
     report.facts.extend(waited.map(|waited| Fact::number(fact_names::WAITED_FOR_ANSWERS, waited as f64)));
     let server_facts = server.as_ref().map_or(&[][..], |report| &report.facts);
-    let link_lost = link.as_ref().map(|link| &link.lost_messages);
+    let link_lost = link.as_ref().and_then(|link| link.lost.first()).map(|lost| &lost.by_cause);
     let ledger = journey.tally.ledger(card.reliable, &report.facts, server_facts, link_lost);
     let link = link.map(|LinkEnd { record, started_ns, .. }| LinkRecord {
         samples_began_ns: Some(journey.origin_ns.saturating_sub(started_ns)),
@@ -379,6 +381,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
             .collect(),
         noise,
         link,
+        phases: None,
         traced: None,
         trace_file: None,
         interrupted: journey.interrupted,

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use hairpin_link::profile::Profile;
 use hairpin_link::stages::delay::Order;
-use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::digest::digest;
 use hairpin_model::flow::{self, Flow};
@@ -15,6 +14,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::round::{Failure, RoundOrder};
 
 use crate::clock::RealClock;
+use crate::ends::opening;
 use crate::links::namespace;
 use crate::links::tcp;
 use crate::links::traces::Traces;
@@ -60,12 +60,7 @@ impl Link {
     ///
     /// # Errors
     /// The link or its log cannot be made, or a trace that it replays cannot be read.
-    pub(crate) fn open(
-        setup: &LinkSetup<'_>,
-        number: u32,
-        order: &RoundOrder,
-        card: &Card,
-    ) -> Result<Option<Self>, Failure> {
+    pub(crate) fn open(setup: &LinkSetup<'_>, number: u32, order: &RoundOrder) -> Result<Option<Self>, Failure> {
         let case = &order.case;
         if !case.is_emulated() {
             return Ok(None);
@@ -90,7 +85,9 @@ impl Link {
             clock: setup.clock,
             cpu: setup.cpus.cpu_for_relay(case.ends.placement),
             allowed_cpus: setup.cpus.allowed.clone(),
-            messages: (!card.reliable).then(|| numbered(case.flow())),
+            messages: told_apart(order)
+                .map(|place| numbered(&order.case.flows[place], port_of(order, place)))
+                .collect(),
             log: log.as_ref().zip(shown).map(|(file, name)| LogTo::opened(file, name)),
         };
         let running = RunningLink::start(setup.server_program, &link_order)?;
@@ -172,6 +169,22 @@ impl OwnNamespace {
     }
 }
 
+/// The places of the flows whose messages a link tells apart: those that may be lost.
+pub(crate) fn told_apart(order: &RoundOrder) -> impl Iterator<Item = usize> + '_ {
+    let may_be_lost = |flow: &Flow| opening::transport(&flow.transport).is_ok_and(|known| !known.card().reliable);
+    (0..order.case.flows.len()).filter(move |place| may_be_lost(&order.case.flows[*place]))
+}
+
+/// The first port of the servers of several flows over one link, in whose namespaces all ports are free.
+const FIRST_PORT: u16 = 40_000;
+
+/// The port of the server of that flow, where its port tells its messages from those of others; none where it may have any.
+pub(crate) fn port_of(order: &RoundOrder, place: usize) -> Option<u16> {
+    let needs_one = order.case.is_emulated() && told_apart(order).count() > 1;
+    let offset = u16::try_from(place).unwrap_or(u16::MAX - FIRST_PORT);
+    needs_one.then(|| FIRST_PORT + offset)
+}
+
 /// A round's log: its name in the run folder, and the open file; none where none is to be kept.
 fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>, Failure> {
     let Some(folder) = folder else { return Ok(None) };
@@ -186,7 +199,7 @@ fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>
 
 /// Where the number stands in a message and in its answer: see [`crate::loads::message`], and of a one-way load
 /// [`crate::loads::driver::phase`].
-fn numbered(flow: &Flow) -> Numbered {
+fn numbered(flow: &Flow, port: Option<u16>) -> Numbered {
     let bytes = |size: u64| usize::try_from(size.min(8)).expect("at most 8");
     let (size, reply) = (flow.load.size_bytes(), flow.load.reply_size_bytes());
     let one_way = match flow.direction {
@@ -194,7 +207,7 @@ fn numbered(flow: &Flow) -> Numbered {
         flow::Direction::Up => Some(hairpin_link::Direction::Up),
         flow::Direction::Down => Some(hairpin_link::Direction::Down),
     };
-    Numbered { message_bytes: bytes(size), answer_bytes: bytes(size.min(reply)), one_way }
+    Numbered { message_bytes: bytes(size), answer_bytes: bytes(size.min(reply)), one_way, port }
 }
 
 #[cfg(test)]

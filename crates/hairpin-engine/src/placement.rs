@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hairpin_model::case::Placement;
+use hairpin_model::case::{EndSettings, Placement, WhichCpus};
 use serde::{Deserialize, Serialize};
 
 use crate::system::cpu;
@@ -38,6 +38,25 @@ impl Cpus {
     }
 
     /// Where an end is pinned: the client if `is_client`, else the server; `None` leaves it free.
+    #[must_use]
+    pub fn cpu_for_end(&self, ends: &EndSettings, is_client: bool) -> Option<usize> {
+        match ends.cpus {
+            WhichCpus::Same => self.cpu_for(ends.placement, is_client),
+            WhichCpus::Other => self.others().cpu_for(ends.placement, is_client),
+        }
+    }
+
+    /// The CPUs for a second pair of ends: two others, or as many as there are, and then the same.
+    fn others(&self) -> Self {
+        let own = [Some(self.client), self.server];
+        let mut others = self.allowed.iter().copied().filter(|cpu| !own.contains(&Some(*cpu)));
+        // On two CPUs both ends of a placement on one CPU are where the client of the first pair is.
+        let server = others.next().unwrap_or(self.client);
+        let client = others.next().or(self.server).unwrap_or(self.client);
+        Self { client, server: Some(server), share_core: None, ..self.clone() }
+    }
+
+    /// Where the ends of a case are that has these CPUs.
     #[must_use]
     pub fn cpu_for(&self, placement: Placement, is_client: bool) -> Option<usize> {
         match placement {
@@ -90,6 +109,24 @@ mod tests {
         assert_eq!(cpus.cpu_for(Placement::CrossCpu, false), Some(1));
         assert_eq!(cpus.cpu_for(Placement::SameCpu, true), cpus.cpu_for(Placement::SameCpu, false));
         assert_eq!(cpus.cpu_for(Placement::Unpinned, true), None);
+    }
+
+    #[test]
+    fn a_second_pair_of_ends_has_other_cpus_where_there_are_such() {
+        let ends = |placement, cpus| {
+            let ends = EndSettings { cpus, ..hairpin_model::case::Case::ping_pong("tcp").ends };
+            EndSettings { placement, ..ends }
+        };
+        let at = |allowed: &[usize], placement, which| {
+            let cpus = Cpus::among(allowed, |cpu| Some(cpu as u64));
+            [true, false].map(|is_client| cpus.cpu_for_end(&ends(placement, which), is_client).unwrap())
+        };
+        let (same, cross) = (Placement::SameCpu, Placement::CrossCpu);
+        assert_eq!(at(&[0, 1], same, WhichCpus::Same), [1, 1]);
+        assert_eq!(at(&[0, 1], same, WhichCpus::Other), [0, 0]);
+        assert_eq!(at(&[0, 1], cross, WhichCpus::Other), [1, 0]);
+        assert_eq!(at(&[0, 1, 2], same, WhichCpus::Other), [2, 2]);
+        assert_eq!(at(&[0, 1, 2, 3], cross, WhichCpus::Other), [3, 2]);
     }
 
     #[test]

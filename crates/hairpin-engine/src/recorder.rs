@@ -9,21 +9,8 @@ use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
 use hdrhistogram::Histogram;
 
 use crate::clock::{Clock, RealClock};
-
-/// One message, in ns of the engine's clock.
-#[derive(Clone, Copy, Debug)]
-pub struct Stamps {
-    /// Its number in the round.
-    pub sequence: u64,
-    /// When it was due.
-    pub due_ns: u64,
-    /// When its send call began.
-    pub sent_ns: u64,
-    /// When its answer was there; ignored where it is lost.
-    pub received_ns: u64,
-    /// What became of it.
-    pub fate: Fate,
-}
+use crate::phases::{PhaseRecorder, PhaseTimes};
+pub use crate::stamps::Stamps;
 
 /// Collects the stamps of one round.
 #[derive(Debug)]
@@ -39,6 +26,8 @@ pub struct Recorder {
     latency: Histogram<u64>,
     service: Histogram<u64>,
     lateness: Histogram<u64>,
+    /// Of a round with phases the histograms above are those of the loaded one.
+    phases: Option<Box<PhaseRecorder>>,
 }
 
 impl Recorder {
@@ -62,7 +51,15 @@ impl Recorder {
             latency: latency_histogram(),
             service: latency_histogram(),
             lateness: latency_histogram(),
+            phases: None,
         }
+    }
+
+    /// The same for a round with phases, where there are any.
+    #[must_use]
+    pub fn in_phases(self, times: Option<PhaseTimes>) -> Self {
+        let phases = times.map(|times| Box::new(PhaseRecorder::new(times, self.open_loop)));
+        Self { phases, ..self }
     }
 
     /// Ends the warm-up: what is recorded from here on counts.
@@ -93,7 +90,7 @@ impl Recorder {
         if self.rows.len() < room {
             self.rows.push(stamps);
         } else if measured {
-            self.count(&stamps);
+            self.count(&stamps, false);
         }
     }
 
@@ -101,7 +98,7 @@ impl Recorder {
     pub fn arrived_late(&mut self, stamps: Stamps, measured: bool) {
         match self.rows.iter_mut().rev().find(|row| row.sequence == stamps.sequence) {
             Some(row) => *row = stamps,
-            None if measured => self.count(&stamps),
+            None if measured => self.count(&stamps, true),
             None => {}
         }
     }
@@ -118,16 +115,27 @@ impl Recorder {
         self.first_ns.unwrap_or(0)
     }
 
-    fn count(&mut self, stamps: &Stamps) {
-        if self.open_loop {
-            self.lateness.saturating_record(stamps.sent_ns.saturating_sub(stamps.due_ns).clamp(1, LONGEST_NS));
+    /// Counts a message; one that `was_counted` as lost has come after all.
+    fn count(&mut self, stamps: &Stamps, was_counted: bool) {
+        let own = self.phases.as_mut().and_then(|phases| phases.count(stamps, was_counted));
+        let (latency, service, lateness) = match own {
+            Some(own) => (&mut own.latency, own.service.as_mut(), own.lateness.as_mut()),
+            None => {
+                let open_loop = self.open_loop;
+                let [service, lateness] = [&mut self.service, &mut self.lateness].map(|one| open_loop.then_some(one));
+                (&mut self.latency, service, lateness)
+            }
+        };
+        let between = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns).clamp(1, LONGEST_NS);
+        if let Some(lateness) = lateness {
+            lateness.saturating_record(between(stamps.due_ns, stamps.sent_ns));
         }
         if stamps.fate == Fate::Lost {
             return;
         }
-        self.latency.saturating_record(stamps.received_ns.saturating_sub(stamps.due_ns).clamp(1, LONGEST_NS));
-        if self.open_loop {
-            self.service.saturating_record(stamps.received_ns.saturating_sub(stamps.sent_ns).clamp(1, LONGEST_NS));
+        latency.saturating_record(between(stamps.due_ns, stamps.received_ns));
+        if let Some(service) = service {
+            service.saturating_record(between(stamps.sent_ns, stamps.received_ns));
         }
     }
 
@@ -136,7 +144,7 @@ impl Recorder {
     pub fn finish(mut self, origin_ns: u64) -> Samples {
         let rows = std::mem::take(&mut self.rows);
         for stamps in rows.iter().skip(self.warm_up) {
-            self.count(stamps);
+            self.count(stamps, false);
         }
         let since = |ns: u64| ns.saturating_sub(origin_ns);
         Samples {
@@ -153,6 +161,7 @@ impl Recorder {
             service: self.open_loop.then_some(self.service),
             lateness: self.open_loop.then_some(self.lateness),
             measured: self.measured,
+            phases: self.phases.map(|phases| Box::new(phases.finish())),
         }
     }
 }

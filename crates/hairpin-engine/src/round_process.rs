@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hairpin_link::profile::Profile;
+use hairpin_model::phases::{ByPhase, Phase};
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::samples::{Fate, Samples, latency_histogram};
+use hairpin_model::samples::{Fate, PhaseHistograms, PhaseSamples, Samples, latency_histogram};
 use hairpin_transports::giving_up::has_given_up;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
@@ -32,7 +33,7 @@ use crate::system::process::{self, Process};
 /// The hidden command that makes the program run a round.
 pub const COMMAND: &str = "__round";
 
-/// How long a wait for what came of a round goes on before it is asked whether the user ended it: signals interrupt it
+/// How long a wait for what came of a round goes on at most before it is asked whether the user ended it: signals interrupt it
 /// too, so this is for one that came just before.
 const LOOK_MS: i32 = 1000;
 /// How long a round has for its last words after everything was given up.
@@ -169,15 +170,19 @@ impl<'e> RoundProcess<'e> {
         self.input.as_mut().map_or(Err(io::ErrorKind::BrokenPipe.into()), |input| input.write_all(bytes))
     }
 
-    /// Waits until the ends of this flow are connected.
+    /// Waits until the ends of this flow are connected. Answers the ids of their processes, the client's first; the server may
+    /// have none.
     ///
     /// # Errors
     /// They are not, and the round is over: its own cause.
-    pub(crate) fn connected(&mut self) -> Result<(), Failure> {
+    pub(crate) fn connected(&mut self) -> Result<[Option<u32>; 2], Failure> {
         match self.answer.fill_buf().map(|bytes| bytes.first() == Some(&CONNECTED)) {
             Ok(true) => {
                 self.answer.consume(1);
-                Ok(())
+                let mut server = [0; 4];
+                self.answer.read_exact(&mut server).map_err(|error| self.failed(&error))?;
+                let server = u32::from_le_bytes(server);
+                Ok([Some(self.child.id()), Some(server).filter(|server| *server != 0)])
             }
             Ok(false) => Err(match self.finished()?.record.outcome {
                 Outcome::Failed(failure) => failure,
@@ -187,23 +192,25 @@ impl<'e> RoundProcess<'e> {
         }
     }
 
-    /// Starts the load of this flow.
+    /// Says that all flows were connected at `begin_ns`, from which on their loads begin.
     ///
     /// # Errors
     /// Its process is gone.
-    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
-        self.write(&[GO]).map_err(|error| self.failed(&error))
+    pub(crate) fn begin(&mut self, begin_ns: u64) -> Result<(), Failure> {
+        let mut said = vec![GO];
+        said.extend(begin_ns.to_le_bytes());
+        self.write(&said).map_err(|error| self.failed(&error))
     }
 
-    /// Waits a moment for what came of the round; whether it is there.
+    /// Waits so long, in ms, for what came of the round; whether it is there.
     ///
     /// # Errors
     /// Its process does not end.
-    pub(crate) fn has_finished(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn has_finished(&mut self, within_ms: i32) -> Result<bool, Failure> {
         if !self.answer.buffer().is_empty() {
             return Ok(true);
         }
-        self.answer.get_mut().look().map_err(|error| self.failed(&error))
+        self.answer.get_mut().look(within_ms).map_err(|error| self.failed(&error))
     }
 
     /// What came of the round.
@@ -271,8 +278,8 @@ fn deadline_of(order: &RoundOrder) -> Option<Instant> {
 
 impl Answer<'_> {
     /// Waits a moment for something to read; whether there is something.
-    fn look(&mut self) -> io::Result<bool> {
-        let look_ms = if self.stop.load(Ordering::Relaxed) { LOOK_MS / 10 } else { LOOK_MS };
+    fn look(&mut self, at_most_ms: i32) -> io::Result<bool> {
+        let look_ms = if self.stop.load(Ordering::Relaxed) { LOOK_MS / 10 } else { LOOK_MS }.min(at_most_ms);
         if process::readable(&self.output, look_ms)? {
             self.is_prepared = true;
             return Ok(true);
@@ -291,7 +298,7 @@ impl Answer<'_> {
 
 impl Read for Answer<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while !self.look()? {}
+        while !self.look(LOOK_MS)? {}
         self.output.read(into)
     }
 }
@@ -326,8 +333,19 @@ fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
 
 /// The number of rows, the columns one after the other, and the histograms.
 fn write_samples(to: &mut impl Write, samples: &Samples) -> io::Result<()> {
-    let Samples { warm_up, sequence, due_ns, sent_ns, received_ns, fate, latency, service, lateness, measured } =
-        samples;
+    let Samples {
+        warm_up,
+        sequence,
+        due_ns,
+        sent_ns,
+        received_ns,
+        fate,
+        latency,
+        service,
+        lateness,
+        measured,
+        phases,
+    } = samples;
     for number in [sequence.len() as u64, *warm_up as u64, *measured] {
         to.write_all(&number.to_le_bytes())?;
     }
@@ -337,14 +355,38 @@ fn write_samples(to: &mut impl Write, samples: &Samples) -> io::Result<()> {
     let place = |fate: &Fate| Fate::ALL.iter().position(|known| known == fate).unwrap_or(0);
     #[expect(clippy::cast_possible_truncation, reason = "there are three fates")]
     fate.iter().try_for_each(|fate| to.write_all(&[place(fate) as u8]))?;
-    for histogram in [Some(latency), service.as_ref(), lateness.as_ref()] {
-        let mut bytes = Vec::new();
-        if let Some(histogram) = histogram {
-            V2Serializer::new().serialize(histogram, &mut bytes).map_err(io::Error::other)?;
-        }
-        write_part(to, &bytes)?;
+    [Some(latency), service.as_ref(), lateness.as_ref()].into_iter().try_for_each(|one| write_histogram(to, one))?;
+    to.write_all(&[u8::from(phases.is_some())])?;
+    phases.as_ref().map_or(Ok(()), |phases| write_phases(to, phases))
+}
+
+/// Of each phase its histograms, then the rest as JSON.
+fn write_phases(to: &mut impl Write, phases: &PhaseSamples) -> io::Result<()> {
+    for (_, histograms) in phases.others.each() {
+        let latency = histograms.as_ref().map(|of| &of.latency);
+        let service = histograms.as_ref().and_then(|of| of.service.as_ref());
+        let lateness = histograms.as_ref().and_then(|of| of.lateness.as_ref());
+        [latency, service, lateness].into_iter().try_for_each(|one| write_histogram(to, one))?;
     }
-    Ok(())
+    write_part(to, &serde_json::to_vec(&(&phases.counts, &phases.over_time))?)
+}
+
+fn read_phases(from: &mut impl Read) -> io::Result<PhaseSamples> {
+    let mut others = ByPhase::default();
+    for phase in Phase::ALL {
+        let (latency, service, lateness) = (read_histogram(from)?, read_histogram(from)?, read_histogram(from)?);
+        *others.get_mut(*phase) = latency.map(|latency| PhaseHistograms { latency, service, lateness });
+    }
+    let (counts, over_time) = serde_json::from_slice(&read_part(from)?)?;
+    Ok(PhaseSamples { others, counts, over_time })
+}
+
+fn write_histogram(to: &mut impl Write, histogram: Option<&Histogram<u64>>) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    if let Some(histogram) = histogram {
+        V2Serializer::new().serialize(histogram, &mut bytes).map_err(io::Error::other)?;
+    }
+    write_part(to, &bytes)
 }
 
 fn read_samples(from: &mut impl Read) -> io::Result<Samples> {
@@ -363,7 +405,20 @@ fn read_samples(from: &mut impl Read) -> io::Result<Samples> {
     let mut histogram = || read_histogram(from);
     let (latency, service, lateness) = (histogram()?, histogram()?, histogram()?);
     let latency = latency.unwrap_or_else(latency_histogram);
-    Ok(Samples { warm_up, sequence, due_ns, sent_ns, received_ns, fate, latency, service, lateness, measured })
+    let phases = if read_byte(from)? == 1 { Some(Box::new(read_phases(from)?)) } else { None };
+    Ok(Samples {
+        warm_up,
+        sequence,
+        due_ns,
+        sent_ns,
+        received_ns,
+        fate,
+        latency,
+        service,
+        lateness,
+        measured,
+        phases,
+    })
 }
 
 fn read_column(from: &mut impl Read, rows: usize) -> io::Result<Vec<u64>> {
@@ -443,6 +498,7 @@ mod tests {
             allow_unmet_options: false,
             port: 0,
             not_before_ns: 0,
+            phases: None,
             link_seed: 0,
         };
         let outcome = Outcome::Failed(Failure { cause: "none".to_owned(), hint: String::new() });
@@ -461,6 +517,7 @@ mod tests {
             lateness: open_loop.then(latency_histogram),
             latency,
             measured: rows * 2,
+            phases: None,
         };
         Finished { record, samples: Some(samples), trace: None }
     }

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use hairpin_model::round::RoundOrder;
 use signal_hook::consts::SIGTERM;
 
 use crate::child;
@@ -13,6 +14,11 @@ use crate::round_process::{Job, READY, write_finished};
 use crate::several_flows;
 use crate::store::Folder;
 use crate::system::{ending, process};
+
+/// Whether the flows of a round have processes of their own, which this one starts.
+fn joins_flows(order: &RoundOrder) -> bool {
+    order.case.flows.len() > 1 || order.phases.is_some()
+}
 
 /// The program as a round: reads its job, runs it, writes what came of it. `parent` is the id of the process that started it.
 ///
@@ -35,7 +41,7 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
     let link_logs = link_logs.map_err(|error| format!("cannot open the run folder: {error}"))?;
     let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
     let engine = Engine { clock, cpus, server_program: program, started_ns, stop, traces, link_logs, joins };
-    let finished = if order.case.flows.len() > 1 {
+    let finished = if joins_flows(&order) && engine.joins.is_none() {
         several_flows::run(&engine, number, &order)
     } else {
         engine.run(number, &order)

@@ -1,33 +1,157 @@
 //! A round of several flows at once: each has a client and a server of its own, in processes of their own, over one path.
 //!
 //! The ends of each flow know nothing of the others. Once all flows are connected they start together; each then has its own
-//! warm-up, and ends by itself.
+//! warm-up, and ends by itself. In a round with phases the first flow, the probe, runs through all of them, and the others from the
+//! second to the third: their warm-up is the ramp. What the ends use in each phase is read from outside, so that no end makes a
+//! call for it.
 
-use hairpin_model::case::Case;
-use hairpin_model::round::{EndReport, Failure, Finished, Measured, Outcome, RoundOrder};
+use hairpin_model::ledger;
+use hairpin_model::link::LinkRecord;
+use hairpin_model::phases::{ByPhase, Phase, PhaseLengths, PhaseUsage};
+use hairpin_model::round::{EndReport, Extent, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder};
+use hairpin_model::samples::PhaseSamples;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, RealClock};
 use crate::engine::{Done, Engine, Prepared};
 use crate::joins::Joins;
+use crate::links::{LinkEnd, LostMessages};
 use crate::noise::Reading;
-use crate::path::Link;
+use crate::path::{Link, port_of, told_apart};
+use crate::phases::PhaseTimes;
 use crate::round_process::RoundProcess;
+use crate::usage::of_process;
 
-/// Runs a round of several flows; its samples are those of the first.
+/// How long one look at the flows waits at most, in ms.
+const LOOK_MS: u64 = 1000;
+
+/// Runs a round of several flows, or of one with phases; its samples are those of the first.
 #[must_use]
 pub(crate) fn run(engine: &Engine, number: u32, order: &RoundOrder) -> Finished {
     engine.record(number, order, || attempt(engine, number, order))
+}
+
+fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Failure> {
+    let mut path = Prepared::open(engine, number, order)?;
+    let [client, server] = &path.namespaces;
+    let (before, noise_from_ns) = (Reading::now(), engine.clock.now_ns());
+    let flows = (0..order.case.flows.len()).map(|place| {
+        let (alone, starts_after_ns) = of_flow(order, place);
+        let phases = order.phases.clone().filter(|_| place == 0);
+        let joins = Joins { client: client.clone(), server: server.clone(), starts_after_ns, phases };
+        engine.start_flow(number, &alone, joins)
+    });
+    let mut flows = flows.collect::<Result<Vec<RoundProcess<'_>>, Failure>>()?;
+    // A flow that is dropped here, as another failed, finds its input closed.
+    let processes = flows.iter_mut().map(RoundProcess::connected).collect::<Result<Vec<_>, Failure>>()?;
+    let begin_ns = engine.clock.now_ns();
+    flows.iter_mut().try_for_each(|flow| flow.begin(begin_ns))?;
+    let times = order.phases.as_ref().map(|lengths| PhaseTimes::from(begin_ns + warm_up_ns(order), lengths));
+    let mut usage = Observer::new(engine.clock, &processes, times);
+    let finished = all_finished(&mut flows, &mut usage)?;
+    drop(flows);
+    let noise = before.until(&Reading::now(), engine.clock.now_ns() - noise_from_ns);
+    let link = path.link.take().map(Link::finish).transpose()?;
+    let mut together = Measured {
+        flows: Vec::new(),
+        ends: Vec::new(),
+        noise,
+        phases: times.map(|times| times.since(begin_ns)),
+        ..Measured::default()
+    };
+    let mut samples = None;
+    for (place, finished) in finished.into_iter().enumerate() {
+        let Outcome::Measured(measured) = finished.record.outcome else { continue };
+        if place == 0 {
+            samples = finished.samples;
+        }
+        together.duration_ns = together.duration_ns.max(measured.duration_ns);
+        together.interrupted |= measured.interrupted;
+        together.flows.extend(measured.flows);
+        let ends = measured.ends.into_iter().enumerate();
+        together.ends.extend(ends.map(|(end, report)| {
+            let phase_usage = usage.of(place, end);
+            EndReport { flow: place, phase_usage, ..report }
+        }));
+    }
+    together.link = link.map(|LinkEnd { record, started_ns, lost }| {
+        for (place, lost) in told_apart(order).zip(&lost) {
+            let samples = samples.as_mut().filter(|_| place == 0);
+            add_losses(&mut together.flows[place], lost, samples.and_then(|samples| samples.phases.as_deref_mut()));
+        }
+        let samples_began_ns = times.map(|_| begin_ns.saturating_sub(started_ns));
+        LinkRecord { samples_began_ns, ..record }
+    });
+    Ok(Done { measured: together, samples, trace: None })
+}
+
+/// Adds to a flow's ledger, and to that of each phase, the messages that the link lost: the flow's own processes do not know it.
+fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut PhaseSamples>) {
+    match &flow.sent {
+        // One that covers the warm-up says that more was sent than is measured.
+        Some(sent) => {
+            let in_warm_up = if flow.ledger.sent > sent.messages { lost.in_warm_up } else { 0 };
+            let all = lost.by_cause.values().sum::<u64>() + in_warm_up;
+            if all > 0 {
+                flow.ledger.lost.insert(ledger::LINK.to_owned(), all);
+            }
+        }
+        None => flow.ledger.lost.extend(lost.by_cause.iter().map(|(cause, count)| (cause.clone(), *count))),
+    }
+    flow.ledger = std::mem::take(&mut flow.ledger).closed();
+    let Some(phases) = phases else { return };
+    for phase in Phase::ALL {
+        let counts = phases.counts.get_mut(*phase);
+        let own = counts.first_sequence..counts.first_sequence + counts.sent;
+        for (cause, numbers) in &lost.numbers {
+            let in_phase = numbers.iter().filter(|number| own.contains(number)).count() as u64;
+            if in_phase > 0 {
+                counts.lost.insert(cause.clone(), in_phase);
+            }
+        }
+    }
+}
+
+/// The order of one flow alone, and how long after all are connected its load begins, in ns.
+fn of_flow(order: &RoundOrder, place: usize) -> (RoundOrder, u64) {
+    let case = order.case.alone(place);
+    let port = port_of(order, place).unwrap_or(order.port);
+    let alone = RoundOrder { case, port, not_before_ns: 0, phases: None, ..order.clone() };
+    match &order.phases {
+        Some(lengths) if place > 0 => {
+            let starts_after_ns = warm_up_ns(order).saturating_add(lengths.before_ns(Phase::Ramp));
+            (of_load(alone, lengths), starts_after_ns)
+        }
+        _ => (alone, 0),
+    }
+}
+
+fn of_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
+    RoundOrder {
+        warm_up: Extent::DurationNs(lengths.ramp),
+        extent: Extent::DurationNs(lengths.loaded),
+        // Its times would be kept and thrown away.
+        keep_samples: 0,
+        ..order
+    }
+}
+
+/// How long the probe of a round warms up, in ns.
+fn warm_up_ns(order: &RoundOrder) -> u64 {
+    if let Extent::DurationNs(warm_up_ns) = order.warm_up { warm_up_ns } else { 0 }
 }
 
 /// What came of all flows, in their order.
 ///
 /// # Errors
 /// One has failed: the others, which are not waited for, end when they are dropped.
-fn all_finished(flows: &mut [RoundProcess<'_>]) -> Result<Vec<Finished>, Failure> {
+fn all_finished(flows: &mut [RoundProcess<'_>], usage: &mut Observer) -> Result<Vec<Finished>, Failure> {
     let mut finished: Vec<Option<Finished>> = flows.iter().map(|_| None).collect();
     while finished.iter().any(Option::is_none) {
+        usage.look();
+        let unfinished = finished.iter().filter(|one| one.is_none()).count() as u64;
+        let look_ms = usage.left_ms().min(LOOK_MS).div_ceil(unfinished);
         for (flow, finished) in flows.iter_mut().zip(&mut finished).filter(|(_, finished)| finished.is_none()) {
-            if flow.has_finished()? {
+            if flow.has_finished(i32::try_from(look_ms).unwrap_or(i32::MAX))? {
                 let one = flow.finished()?;
                 if let Outcome::Failed(failure) = one.record.outcome {
                     return Err(failure);
@@ -39,35 +163,48 @@ fn all_finished(flows: &mut [RoundProcess<'_>]) -> Result<Vec<Finished>, Failure
     Ok(finished.into_iter().flatten().collect())
 }
 
-fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Failure> {
-    let mut path = Prepared::open(engine, number, order)?;
-    let [client, server] = &path.namespaces;
-    let (before, begin_ns) = (Reading::now(), engine.clock.now_ns());
-    let flows = order.case.flows.iter().map(|flow| {
-        let case = Case { flows: vec![flow.clone()], ..order.case.clone() };
-        let alone = RoundOrder { case, not_before_ns: 0, ..order.clone() };
-        engine.start_flow(number, &alone, Joins { client: client.clone(), server: server.clone() })
-    });
-    let mut flows = flows.collect::<Result<Vec<RoundProcess<'_>>, Failure>>()?;
-    // A flow that is dropped here, as another failed, finds its input closed.
-    flows.iter_mut().try_for_each(RoundProcess::connected)?;
-    flows.iter_mut().try_for_each(RoundProcess::begin)?;
-    let finished = all_finished(&mut flows)?;
-    drop(flows);
-    let noise = before.until(&Reading::now(), engine.clock.now_ns() - begin_ns);
-    let link = path.link.take().map(Link::finish).transpose()?;
-    let mut samples = None;
-    let mut together = Measured { flows: Vec::new(), ends: Vec::new(), noise, ..Measured::default() };
-    for (place, finished) in finished.into_iter().enumerate() {
-        let Outcome::Measured(measured) = finished.record.outcome else { continue };
-        if place == 0 {
-            samples = finished.samples;
-        }
-        together.duration_ns = together.duration_ns.max(measured.duration_ns);
-        together.interrupted |= measured.interrupted;
-        together.flows.extend(measured.flows);
-        together.ends.extend(measured.ends.into_iter().map(|end| EndReport { flow: place, ..end }));
+/// Reads at the bounds of the phases what the processes of all ends have used.
+struct Observer {
+    clock: RealClock,
+    /// Of each flow its client and its server.
+    processes: Vec<[Option<u32>; 2]>,
+    bounds_ns: Vec<u64>,
+    /// Of each bound that has passed what each process had used.
+    readings: Vec<Vec<[Option<PhaseUsage>; 2]>>,
+}
+
+impl Observer {
+    fn new(clock: RealClock, processes: &[[Option<u32>; 2]], times: Option<PhaseTimes>) -> Self {
+        let bounds_ns = times.map_or_else(Vec::new, |times| times.bounds_ns().to_vec());
+        Self { clock, processes: processes.to_vec(), bounds_ns, readings: Vec::new() }
     }
-    together.link = link.map(|link| link.record);
-    Ok(Done { measured: together, samples, trace: None })
+
+    fn look(&mut self) {
+        let now_ns = self.clock.now_ns();
+        while self.bounds_ns.get(self.readings.len()).is_some_and(|bound_ns| *bound_ns <= now_ns) {
+            let reading = self.processes.iter().map(|ends| ends.map(|process| process.and_then(of_process)));
+            self.readings.push(reading.collect());
+        }
+    }
+
+    /// Until the next bound, in ms, rounded up.
+    fn left_ms(&self) -> u64 {
+        let next_ns = self.bounds_ns.get(self.readings.len()).copied().unwrap_or(u64::MAX);
+        next_ns.saturating_sub(self.clock.now_ns()).div_ceil(1_000_000).max(1)
+    }
+
+    /// What an end of a flow used by phase; none where a reading is missing, as of an end that was gone by then.
+    fn of(&self, flow: usize, end: usize) -> Option<ByPhase<PhaseUsage>> {
+        let at = |bound: usize| self.readings.get(bound)?.get(flow)?[end];
+        let between = |bound: usize| {
+            let (from, until) = (at(bound)?, at(bound + 1)?);
+            Some(PhaseUsage {
+                cpu_ns: until.cpu_ns.saturating_sub(from.cpu_ns),
+                waited_for_cpu_ns: until.waited_for_cpu_ns.saturating_sub(from.waited_for_cpu_ns),
+            })
+        };
+        let idle = between(0)?;
+        // A load's ends are gone soon after it.
+        Some(ByPhase { idle, ramp: between(1)?, loaded: between(2)?, recovering: between(3).unwrap_or_default() })
+    }
 }

@@ -81,7 +81,14 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
         });
         let connected = transport.connect(&address, &opening::setup(&order, End::Client, COOKIE));
         let mut wire = connected.and_then(|mut one| one.open()).expect("it can connect");
-        let client = Client { clock, order: &order, lossy: !card.reliable, boundaries: card.boundaries, stop: &stop };
+        let client = Client {
+            clock,
+            order: &order,
+            lossy: !card.reliable,
+            boundaries: card.boundaries,
+            phases: None,
+            stop: &stop,
+        };
         let client = allocations_of(|| {
             let journey = run_client(&client, &mut *wire, &mut Alone).expect("it is answered");
             assert_eq!(journey.tally.received, count);

@@ -77,8 +77,14 @@ fn travel(transport: &'static str, address: &str, load: &Load) -> Result<Journey
         let transport = opening::transport(transport).expect("it is known");
         let card = transport.card();
         let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
-        let client =
-            Client { clock: &clock, order: &order, lossy: !card.reliable, boundaries: card.boundaries, stop: &stop };
+        let client = Client {
+            clock: &clock,
+            order: &order,
+            lossy: !card.reliable,
+            boundaries: card.boundaries,
+            phases: None,
+            stop: &stop,
+        };
         let connected = transport.connect(&address, &opening::setup(&order, End::Client, Cookie([7; 16])));
         let journey = match connected.and_then(|mut connection| connection.open()) {
             Ok(mut wire) => run_client(&client, &mut *wire, &mut Alone),

@@ -85,7 +85,7 @@ impl Planned {
     pub fn of(case: Case, warm_up: Extent, extent: Extent, knobs: &Knobs, capabilities: &HostCapabilities) -> Self {
         let timeout_ns = knobs.value("timeout").unwrap_or_else(|| links::timeout_ns(&case, capabilities));
         let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
-        Self { case, extent, warm_up, timeout_ns, deadline_ns }
+        Self { case, extent, warm_up, timeout_ns, deadline_ns, phases: None }
     }
 }
 

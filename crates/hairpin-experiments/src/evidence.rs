@@ -54,7 +54,10 @@ pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
         Load::Paced { rate_per_s, .. } => interval_ns(rate_per_s) < ALONE_NS,
         Load::Exchange { .. } => true,
     };
-    may_wait && case.replicate == 0 && capabilities.candidate(&case.flow().transport).is_some_and(is_tcp)
+    may_wait
+        && case.replicate == 0
+        && !case.is_under_load()
+        && capabilities.candidate(&case.flow().transport).is_some_and(is_tcp)
 }
 
 /// The evidence rounds for those of the planned cases that were measured, in the order in which they run, and what is

@@ -2,6 +2,7 @@
 
 use hairpin_model::names;
 use hairpin_model::options::Options;
+use hairpin_model::parse;
 use hairpin_model::refused::Refused;
 
 use crate::quantity;
@@ -73,6 +74,10 @@ pub enum KnobKind {
     },
     /// The same, or this word.
     RateOr(&'static str, f64),
+    /// Bits a second, or this word.
+    BitRateOr(&'static str),
+    /// Names of congestion controls.
+    Congestion,
     /// When messages are due: `fixed`, `poisson` or `burst=N`.
     Arrivals,
     /// A number of messages or a duration, or this word.
@@ -104,7 +109,7 @@ impl KnobKind {
             }
             Self::Switch | Self::OnOff => Value::Switch(quantity::switch(text)?),
             Self::Words(words) => Value::Word(names::place("value", text, words)?),
-            Self::Transport | Self::Link => Value::Name(text.to_owned()),
+            Self::Transport | Self::Link | Self::Congestion => Value::Name(text.to_owned()),
             Self::OptionSet if text == NO_OPTIONS => Value::Options(Options::default()),
             Self::OptionSet => Value::Options(Options::parse(text)?),
             Self::Sysctl => Value::Sysctl(quantity::sysctl(text)?),
@@ -113,7 +118,8 @@ impl KnobKind {
             Self::Duration { min_ns, max_ns } => Value::Whole(quantity::duration_ns(text, min_ns, max_ns)?),
             Self::Share => Value::Real(quantity::share(text)?),
             Self::Rate { max_per_s } => Value::Real(quantity::rate_per_s(text, max_per_s)?),
-            Self::RateOr(word, _) | Self::ExtentOr(word) if text == word => Value::Chosen,
+            Self::RateOr(word, _) | Self::BitRateOr(word) | Self::ExtentOr(word) if text == word => Value::Chosen,
+            Self::BitRateOr(_) => Value::Real(parse::bits_per_s(text)?),
             Self::RateOr(_, max_per_s) => Value::Real(quantity::rate_per_s(text, max_per_s)?),
             Self::Arrivals => Value::Arrivals(text.parse()?),
             Self::ExtentOr(_) => Value::Extent(quantity::extent(text)?),

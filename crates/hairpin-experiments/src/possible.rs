@@ -2,7 +2,7 @@
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
-use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, Waiting};
+use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, Waiting, WhichCpus};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::flow::{Direction, Load, Pacing, Source};
 use hairpin_model::options::OptionName;
@@ -10,11 +10,32 @@ use hairpin_model::quantities::exact_bytes;
 
 use crate::links;
 
-/// Whether `case` can be measured on a transport with that card, here.
+/// Whether `case`, whose first flow is carried by a transport with that card, can be measured here.
 ///
 /// # Errors
 /// The first reason why not, and what would help.
 pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    check_alone(&case.alone(0), card, capabilities)?;
+    if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {
+        return Err(why("each flow has processes of its own", "use --ends processes, or one direction"));
+    }
+    if case.is_under_load() && case.injected_fault.is_some() && !case.loads().is_empty() {
+        return Err(why("a fault cannot be injected beside a load", "use --load none"));
+    }
+    for place in 1..case.flows.len() {
+        let other = case.alone(place);
+        let name = &other.flow().transport;
+        let Some(candidate) = capabilities.candidate(name) else { continue };
+        candidate.can_run.clone()?;
+        let named =
+            |why: WhyNot| WhyNot { reason: format!("the {} over {name}: {}", other.flow().name, why.reason), ..why };
+        check_alone(&other, &candidate.card, capabilities).map_err(named)?;
+    }
+    Ok(())
+}
+
+/// The same of a case of one flow.
+fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     link(case, card, capabilities)?;
     waiting(case, card)?;
     match &case.flow().load {
@@ -104,15 +125,6 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if flow.connections > 1 && !card.many_connections {
         return Err(why("it carries one connection only", "use one connection"));
     }
-    if case.flows.len() > 1 && case.is_emulated() && !card.reliable {
-        return Err(why(
-            "messages of several directions cannot be told apart on a link",
-            "use one direction, or omit --link",
-        ));
-    }
-    if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {
-        return Err(why("each direction has processes of its own", "use --ends processes, or one direction"));
-    }
     if case.injected_fault.is_some() {
         return Err(why("a fault is injected before an answer, and a one-way load has no answers", "use round-trip"));
     }
@@ -174,6 +186,15 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
 
 fn two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let one_cpu = capabilities.cpus.len() < 2;
+    if case.ends.cpus == WhichCpus::Other && one_cpu {
+        return Err(why("it needs a second CPU, and this process may use one", "use --load-cpu same"));
+    }
+    if case.ends.cpus == WhichCpus::Other && case.ends.placement == Placement::Unpinned {
+        return Err(why(
+            "it is not pinned, so no CPUs are the others",
+            "use --load-cpu same, or another --placement",
+        ));
+    }
     if case.ends.placement == Placement::CrossCpu && one_cpu {
         return Err(why("it needs two CPUs, and this process may use one", "use --placement same-cpu"));
     }

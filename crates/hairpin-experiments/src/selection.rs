@@ -14,16 +14,20 @@ use crate::knobs::Knobs;
 use crate::possible;
 use crate::sequence::Planned;
 
-/// The candidates that the knob `transport` names, in the order given and each once; `all`, or no name, is every one in
+/// The candidates that the knob of that name, for instance `transport`, names, in the order given and each once; `all`, or no name, is every one in
 /// the ladder's order.
 ///
 /// # Errors
 /// [`Refused`] for an unknown name, with the nearest one.
-pub fn candidates<'g>(knobs: &Knobs, capabilities: &'g HostCapabilities) -> Result<Vec<&'g Candidate>, Refused> {
+pub fn candidates<'g>(
+    knobs: &Knobs,
+    knob: &str,
+    capabilities: &'g HostCapabilities,
+) -> Result<Vec<&'g Candidate>, Refused> {
     let known = capabilities.names();
-    let given = knobs.values::<String>("transport").into_iter().map(|name| names::find("transport", &name, &known));
+    let given = knobs.values::<String>(knob).into_iter().map(|name| names::find("transport", &name, &known));
     let mut chosen = names::distinct(given.collect::<Result<Vec<_>, _>>()?);
-    if chosen.is_empty() || knobs.has_every("transport") {
+    if chosen.is_empty() || knobs.has_every(knob) {
         chosen = known;
     }
     Ok(chosen.into_iter().filter_map(|name| capabilities.candidate(name)).collect())

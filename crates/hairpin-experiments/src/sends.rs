@@ -16,11 +16,15 @@ pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapa
     for one in planned {
         let mut at_full_speed_s: f64 = 0.0;
         let link = links::between(&one.case, capabilities);
+        let extents = match &one.phases {
+            Some(lengths) => [lengths.ramp, lengths.loaded].map(Extent::DurationNs),
+            None => [one.warm_up, one.extent],
+        };
         for flow in one.case.flows.iter().filter(|flow| flow.load.is_one_way()) {
             let way = usize::from(flow.direction == Direction::Down);
             let bits_per_s = link.as_ref().and_then(|link| link.bits_per_s[way]);
             let mut of_flow = Sends::default();
-            [one.warm_up, one.extent].into_iter().for_each(|extent| add(&mut of_flow, flow, extent, bits_per_s));
+            extents.into_iter().for_each(|extent| add(&mut of_flow, flow, extent, bits_per_s));
             sends.bytes = sends.bytes.saturating_add(of_flow.bytes);
             // Flows of a case run at once.
             at_full_speed_s = at_full_speed_s.max(of_flow.at_full_speed_s);

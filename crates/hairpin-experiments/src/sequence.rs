@@ -4,6 +4,7 @@
 //! comparison may pair them.
 
 use hairpin_model::case::Case;
+use hairpin_model::phases::PhaseLengths;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -27,6 +28,8 @@ pub struct Planned {
     pub timeout_ns: u64,
     /// How long the round may take, in ns: see [`crate::estimate::deadline_ns`].
     pub deadline_ns: u64,
+    /// How long each phase lasts, where a load begins and ends beside a probe.
+    pub phases: Option<PhaseLengths>,
 }
 
 /// What all rounds of a plan have in common.
@@ -113,6 +116,7 @@ pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
         port: common.port,
         not_before_ns: 0,
         link_seed: 0,
+        phases: planned.phases.clone(),
     }
 }
 

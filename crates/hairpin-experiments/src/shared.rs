@@ -146,6 +146,10 @@ impl Circumstances {
         if every_option || option_sets.is_empty() {
             option_sets.push(Options::default());
         }
+        let mut ends = knobs.choices("ends", EndKind::ALL);
+        if ends.is_empty() {
+            ends.push(EndKind::Processes);
+        }
         let fault_in_replicate = knobs.value("replicate-fault");
         let replicates = if knobs.is_on("replicate") || fault_in_replicate.is_some() { vec![0, 1] } else { vec![0] };
         let trials = OptionName::ALL.iter().copied().filter(|name| every_option && tried(*name));
@@ -154,7 +158,7 @@ impl Circumstances {
             waitings_given: !knobs.values::<Waiting>("waiting").is_empty() || knobs.has_every("waiting"),
             placements: knobs.choices("placement", Placement::ALL),
             placements_given: knobs.is_given("placement"),
-            ends: knobs.choices("ends", EndKind::ALL),
+            ends,
             ends_given: knobs.is_given("ends"),
             links: links::asked(knobs, capabilities)?,
             option_sets,

@@ -132,6 +132,8 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
         KnobKind::Share => vec!["2%", "0.1"],
         KnobKind::Rate { .. } => vec!["0.5", "100,1k", "2M"],
         KnobKind::RateOr(word, _) => vec![word, "0.5", "100,1k", "2M"],
+        KnobKind::BitRateOr(word) => vec![word, "500kbit", "1mbit,9.5mbit", "10gbit"],
+        KnobKind::Congestion => vec!["cubic", "cubic,reno", "none-such"],
         KnobKind::Arrivals => vec!["fixed", "poisson", "burst=8", "fixed,burst=2"],
         KnobKind::ExtentOr(word) => vec![word, "0", "500", "40ms"],
         KnobKind::InjectedFault => vec!["sleep=5ms/100", "busy=1300ns"],

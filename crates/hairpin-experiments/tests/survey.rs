@@ -23,6 +23,7 @@ fn planned(plan: &Plan) -> Vec<Planned> {
             warm_up: order.warm_up,
             timeout_ns: order.timeout_ns,
             deadline_ns: order.deadline_ns,
+            phases: None,
         })
         .collect()
 }

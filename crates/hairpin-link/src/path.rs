@@ -241,7 +241,7 @@ impl Path {
             self.counts.out += 1;
             self.counts.reordered += u64::from(packet.packet.number < self.counts.highest_number_out);
             self.counts.highest_number_out = self.counts.highest_number_out.max(packet.packet.number);
-            self.timeline.left(self.now_ns);
+            self.timeline.left(self.now_ns, packet.packet.size_bytes.into());
             let fate = Fate::Leaves { due_ns: self.now_ns, corrupted_bit: packet.corrupted_bit };
             self.ready.push(outcome(self.direction, &packet, fate));
         }

@@ -11,7 +11,7 @@ const INTERVALS: usize = 256;
 const FIRST_INTERVAL_NS: u64 = 1_000_000;
 
 /// Counts by interval. When the time runs out of intervals, each two become one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     interval_ns: u64,
     /// How many intervals have begun.
@@ -22,7 +22,14 @@ pub(crate) struct Timeline {
     dropped: Vec<[u64; INTERVALS]>,
     packets_max: [u64; INTERVALS],
     bytes_max: [u64; INTERVALS],
+    out_bytes: [u64; INTERVALS],
+    /// Bytes in the queue times ns.
+    byte_ns: [u128; INTERVALS],
     standing: Held,
+    /// Until when the queue's depth is in `byte_ns`.
+    integrated_ns: u64,
+    /// The latest time at which something happened.
+    latest_ns: u64,
 }
 
 impl Timeline {
@@ -35,7 +42,11 @@ impl Timeline {
             dropped: vec![[0; INTERVALS]; stages],
             packets_max: [0; INTERVALS],
             bytes_max: [0; INTERVALS],
+            out_bytes: [0; INTERVALS],
+            byte_ns: [0; INTERVALS],
             standing: Held::default(),
+            integrated_ns: 0,
+            latest_ns: 0,
         }
     }
 
@@ -44,9 +55,10 @@ impl Timeline {
         self.entered[at] += 1;
     }
 
-    pub(crate) fn left(&mut self, now_ns: u64) {
+    pub(crate) fn left(&mut self, now_ns: u64, bytes: u64) {
         let at = self.at(now_ns);
         self.out[at] += 1;
+        self.out_bytes[at] += bytes;
     }
 
     pub(crate) fn dropped(&mut self, now_ns: u64, stage: usize) {
@@ -57,9 +69,20 @@ impl Timeline {
     /// The queue holds this much from now on.
     pub(crate) fn queue(&mut self, now_ns: u64, depth: Held) {
         let at = self.at(now_ns);
+        self.integrate(now_ns);
         self.standing = depth;
         self.packets_max[at] = self.packets_max[at].max(depth.packets);
         self.bytes_max[at] = self.bytes_max[at].max(depth.bytes);
+    }
+
+    /// Adds what has stood in the queue until now.
+    fn integrate(&mut self, now_ns: u64) {
+        while self.integrated_ns < now_ns {
+            let at = usize::try_from(self.integrated_ns / self.interval_ns).unwrap_or(INTERVALS - 1);
+            let ends_ns = (at as u64 + 1).saturating_mul(self.interval_ns).min(now_ns);
+            self.byte_ns[at] += u128::from(self.standing.bytes) * u128::from(ends_ns - self.integrated_ns);
+            self.integrated_ns = ends_ns;
+        }
     }
 
     /// The interval of `now_ns`. Intervals that begin by it start with the queue as it stood.
@@ -67,6 +90,7 @@ impl Timeline {
         while now_ns / self.interval_ns >= INTERVALS as u64 {
             self.halve();
         }
+        self.latest_ns = self.latest_ns.max(now_ns);
         let at = usize::try_from(now_ns / self.interval_ns).expect("fewer than the intervals");
         while self.begun <= at {
             self.packets_max[self.begun] = self.standing.packets;
@@ -84,12 +108,24 @@ impl Timeline {
         self.dropped.iter_mut().for_each(sum);
         join(&mut self.packets_max, u64::max);
         join(&mut self.bytes_max, u64::max);
+        sum(&mut self.out_bytes);
+        join(&mut self.byte_ns, |first, second| first + second);
         self.begun = self.begun.div_ceil(2);
         self.interval_ns = self.interval_ns.saturating_mul(2);
     }
 
+    /// The mean over the part of an interval that is over; what stands now of none.
+    fn mean_bytes(&self, at: usize) -> u64 {
+        let begin_ns = at as u64 * self.interval_ns;
+        let over_ns = self.integrated_ns.saturating_sub(begin_ns).min(self.interval_ns);
+        let mean = self.byte_ns[at].checked_div(u128::from(over_ns));
+        mean.map_or(self.standing.bytes, |mean| u64::try_from(mean).unwrap_or(u64::MAX))
+    }
+
     pub(crate) fn record(&self, stages: impl Iterator<Item = &'static str>) -> LinkTimeline {
         let begun = |values: &[u64; INTERVALS]| values[..self.begun].to_vec();
+        let mut whole = self.clone();
+        whole.integrate(self.latest_ns);
         let dropped = stages.zip(&self.dropped).filter(|(_, counts)| counts.iter().any(|count| *count > 0));
         LinkTimeline {
             interval_ns: self.interval_ns,
@@ -98,15 +134,17 @@ impl Timeline {
             dropped: dropped.map(|(stage, counts)| (stage.to_owned(), begun(counts))).collect(),
             queue_packets_max: begun(&self.packets_max),
             queue_bytes_max: begun(&self.bytes_max),
+            queue_bytes_mean: (0..self.begun).map(|at| whole.mean_bytes(at)).collect(),
+            out_bytes: begun(&self.out_bytes),
         }
     }
 }
 
-fn join(values: &mut [u64; INTERVALS], both: impl Fn(u64, u64) -> u64) {
+fn join<T: Copy + Default>(values: &mut [T; INTERVALS], both: impl Fn(T, T) -> T) {
     for at in 0..INTERVALS / 2 {
         values[at] = both(values[2 * at], values[2 * at + 1]);
     }
-    values[INTERVALS / 2..].fill(0);
+    values[INTERVALS / 2..].fill(T::default());
 }
 
 #[cfg(test)]
@@ -123,7 +161,7 @@ mod tests {
         timeline.queue(MS / 2, Held { packets: 2, bytes: 200 });
         timeline.dropped(3 * MS, 0);
         timeline.queue(3 * MS, Held { packets: 1, bytes: 100 });
-        timeline.left(4 * MS);
+        timeline.left(4 * MS, 1500);
         let record = timeline.record(["queue"].into_iter());
         assert_eq!(record.interval_ns, MS);
         assert_eq!(record.entered, [1, 0, 0, 0, 0]);
@@ -131,6 +169,8 @@ mod tests {
         assert_eq!(record.dropped["queue"], [0, 0, 0, 1, 0]);
         assert_eq!(record.queue_packets_max, [5, 2, 2, 2, 1]);
         assert_eq!(record.queue_bytes_max, [500, 200, 200, 200, 100]);
+        assert_eq!(record.out_bytes, [0, 0, 0, 0, 1500]);
+        assert_eq!(record.queue_bytes_mean, [350, 200, 200, 100, 100]);
     }
 
     #[test]
@@ -138,12 +178,13 @@ mod tests {
         let mut timeline = Timeline::new(0);
         for ms in 0..600 {
             timeline.entered(ms * MS);
-            timeline.queue(ms * MS, Held { packets: ms, bytes: 0 });
+            timeline.queue(ms * MS, Held { packets: ms, bytes: 40 });
         }
         let record = timeline.record([].into_iter());
         assert_eq!(record.interval_ns, 4 * MS);
         assert_eq!(record.entered, [4; 150]);
         assert_eq!(record.queue_packets_max[1], 7);
+        assert!(record.queue_bytes_mean.iter().all(|mean| *mean == 40), "{:?}", record.queue_bytes_mean);
         timeline.entered(u64::MAX);
         assert_eq!(timeline.record([].into_iter()).entered.iter().sum::<u64>(), 601);
     }

@@ -5,58 +5,14 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::digest;
+pub use crate::end_settings::{CpuIdle, EndKind, EndSettings, Placement, Waiting, WhichCpus};
 use crate::exchange::Exchange;
 use crate::fields::{at_least_one, is_default};
-use crate::flow::{Direction, Flow, Load, Pacing};
+use crate::flow::{Direction, Flow, Load, PROBE, Pacing};
 use crate::names::distinct;
 use crate::options::OptionName;
 use crate::quantities::{duration_argument, exact_duration};
 use crate::sysctls::Sysctls;
-use crate::words;
-
-words! {
-    /// How an end waits for the next message.
-    pub enum Waiting: "waiting" {
-        /// The receive call itself sleeps until there is data: one system call.
-        Block = "block",
-        /// `poll` sleeps until there is data, then a receive call takes it: two system calls.
-        Poll = "poll",
-        /// The receive call is repeated without ever sleeping.
-        Spin = "spin",
-    }
-}
-
-words! {
-    /// Where the two ends run.
-    pub enum Placement: "placement" {
-        /// Both pinned to one CPU.
-        SameCpu = "same-cpu",
-        /// Pinned to two different CPUs.
-        CrossCpu = "cross-cpu",
-        /// Left to the scheduler; where they really ran is recorded.
-        Unpinned = "unpinned",
-    }
-}
-
-words! {
-    /// What the two ends are.
-    pub enum EndKind: "ends" {
-        /// Two processes.
-        Processes = "processes",
-        /// Two threads of one process.
-        Threads = "threads",
-    }
-}
-
-words! {
-    /// How deep the CPUs may sleep while a round runs.
-    pub enum CpuIdle: "CPU idle state" {
-        /// As the machine is configured.
-        Deep = "deep",
-        /// `/dev/cpu_dma_latency` is held at 0 during the round, so that idle CPUs keep polling.
-        Shallow = "shallow",
-    }
-}
 
 /// A fault injected in the server, to prove that it is found (canary) or called slower (calibration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,52 +31,6 @@ impl fmt::Display for InjectedFault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stall = duration_argument(self.stall_ns);
         write!(out, "{}={stall}/{}", if self.sleeps { "sleep" } else { "busy" }, self.every)
-    }
-}
-
-/// How both ends of a case are set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct EndSettings {
-    /// What they are.
-    pub kind: EndKind,
-    /// How both wait.
-    pub waiting: Waiting,
-    /// Where they run.
-    pub placement: Placement,
-    /// How deep the CPUs may sleep.
-    pub cpu_idle: CpuIdle,
-}
-
-impl Placement {
-    /// As people say it: `two CPUs`.
-    #[must_use]
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::SameCpu => "same CPU",
-            Self::CrossCpu => "two CPUs",
-            Self::Unpinned => "not pinned",
-        }
-    }
-}
-
-impl Waiting {
-    /// As people say it: `busy-polling`.
-    #[must_use]
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Block => "blocking",
-            Self::Poll => "polling",
-            Self::Spin => "busy-polling",
-        }
-    }
-}
-
-impl EndSettings {
-    /// How they wait and where they are: `busy-polling, two CPUs`.
-    #[must_use]
-    pub fn in_words(&self) -> String {
-        format!("{}, {}", self.waiting.in_words(), self.placement.in_words())
     }
 }
 
@@ -179,6 +89,7 @@ impl Case {
                 kind: EndKind::Processes,
                 waiting: Waiting::Block,
                 placement: Placement::SameCpu,
+                cpus: WhichCpus::Same,
                 cpu_idle: CpuIdle::Deep,
             },
             path: Path::loopback(),
@@ -198,6 +109,25 @@ impl Case {
     #[must_use]
     pub fn small_writes(transport: &str, exchange: Exchange) -> Self {
         Self::of(Flow::exchanges(transport, exchange))
+    }
+
+    /// Whether its first flow measures latency before, beside and after the others.
+    #[must_use]
+    pub fn is_under_load(&self) -> bool {
+        self.flow().name == PROBE
+    }
+
+    /// The flows that load the path of a probe; none of other cases.
+    #[must_use]
+    pub fn loads(&self) -> &[Flow] {
+        if self.is_under_load() { &self.flows[1..] } else { &[] }
+    }
+
+    /// The case of the flow at that place alone.
+    #[must_use]
+    pub fn alone(&self, place: usize) -> Self {
+        let flow = self.flows[place].clone();
+        Self { ends: flow.ends.unwrap_or(self.ends), flows: vec![flow], ..self.clone() }
     }
 
     /// The flow that it is judged by: the first.
@@ -242,7 +172,8 @@ impl Case {
     /// The parts of the label, a word or two each.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        let transports = distinct(self.flows.iter().map(|flow| flow.transport.as_str()));
+        let judged = if self.is_under_load() { &self.flows[..1] } else { &self.flows };
+        let transports = distinct(judged.iter().map(|flow| flow.transport.as_str()));
         let mut words = vec![transports.join("+"), self.ends.waiting.to_string(), self.ends.placement.to_string()];
         words.extend(self.details());
         words
@@ -255,11 +186,11 @@ impl Case {
         if self.ends.kind == EndKind::Threads {
             words.push("threads".to_owned());
         }
-        if self.goes_both_ways() {
-            let both = self.flow().details().into_iter();
-            words.extend(both.map(|word| word.replacen(&format!("{} ", Direction::Up), "both ways ", 1)));
+        if self.is_under_load() {
+            words.extend(self.flow().details());
+            words.extend(self.load_in_words());
         } else {
-            words.extend(self.flows.iter().flat_map(Flow::details));
+            words.extend(flows_in_words(&self.flows));
         }
         if self.ends.cpu_idle == CpuIdle::Shallow {
             words.push("CPUs kept awake".to_owned());
@@ -280,9 +211,23 @@ impl Case {
     /// Whether it has two flows that differ in their direction only.
     #[must_use]
     pub fn goes_both_ways(&self) -> bool {
-        let [up, down] = self.flows.as_slice() else { return false };
-        let turned = Flow { name: down.name.clone(), direction: Direction::Down, ..up.clone() };
-        up.direction == Direction::Up && turned == *down
+        go_both_ways(&self.flows)
+    }
+
+    /// The load beside a probe: `under tcp up 64 KiB`; null of other cases, and `unloaded` where no flow loads the path.
+    #[must_use]
+    pub fn load_in_words(&self) -> Option<String> {
+        if !self.is_under_load() {
+            return None;
+        }
+        let Some(first) = self.loads().first() else { return Some("unloaded".to_owned()) };
+        let mut words = vec![format!("under {}", first.transport)];
+        words.extend(flows_in_words(self.loads()));
+        if let Some(ends) = first.ends {
+            words.extend((ends.waiting != self.ends.waiting).then(|| ends.waiting.in_words().to_owned()));
+            words.extend((ends.cpus != self.ends.cpus).then(|| "on another CPU".to_owned()));
+        }
+        Some(words.join(" "))
     }
 
     /// The same case on the loopback.
@@ -312,6 +257,21 @@ impl Case {
     pub fn without_replicate(&self) -> Self {
         Self { replicate: 0, ..self.clone() }
     }
+}
+
+/// What sets these flows apart, a word or two each.
+fn flows_in_words(flows: &[Flow]) -> Vec<String> {
+    if !go_both_ways(flows) {
+        return flows.iter().flat_map(Flow::details).collect();
+    }
+    let both = flows[0].details().into_iter();
+    both.map(|word| word.replacen(&format!("{} ", Direction::Up), "both ways ", 1)).collect()
+}
+
+fn go_both_ways(flows: &[Flow]) -> bool {
+    let [up, down] = flows else { return false };
+    let turned = Flow { name: down.name.clone(), direction: Direction::Down, ..up.clone() };
+    up.direction == Direction::Up && turned == *down
 }
 
 #[cfg(test)]

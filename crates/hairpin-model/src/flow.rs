@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::Arrivals;
+use crate::end_settings::EndSettings;
 use crate::exchange::Exchange;
 use crate::fields::is_default;
 use crate::options::Options;
@@ -35,6 +36,20 @@ words! {
         Down = "down",
         /// Both at once, each on connections of its own.
         Both = "both",
+    }
+}
+
+words! {
+    /// Which ways the load beside a probe goes.
+    pub enum LoadWays: "direction" {
+        /// From the client to the server.
+        Up = "up",
+        /// From the server to the client.
+        Down = "down",
+        /// Both at once, each on connections of its own.
+        Both = "both",
+        /// There is none.
+        None = "none",
     }
 }
 
@@ -242,7 +257,17 @@ pub struct Flow {
     pub connections: u32,
     /// Servers that receive it.
     pub receivers: u32,
+    /// How its ends are set up where that is not as the case says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<EndSettings>,
 }
+
+/// The name of a flow that measures latency while others load the path.
+pub const PROBE: &str = "probe";
+/// The name of a flow that loads the path, and of one that loads it the other way at the same time.
+pub const LOAD: &str = "load";
+/// See [`LOAD`].
+pub const LOAD_BACK: &str = "load-back";
 
 /// The name of the only flow of a case.
 pub const MAIN: &str = "main";
@@ -260,6 +285,7 @@ impl Flow {
             streams: 1,
             connections: 1,
             receivers: 1,
+            ends: None,
         }
     }
 

@@ -337,6 +337,12 @@ pub struct LinkTimeline {
     pub queue_packets_max: Vec<u64>,
     /// The most bytes in the queue, the packet being sent included.
     pub queue_bytes_max: Vec<u64>,
+    /// The mean over time of the bytes in the queue, the packet being sent included; empty in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue_bytes_mean: Vec<u64>,
+    /// Bytes of the packets that left, IP headers included; empty in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub out_bytes: Vec<u64>,
 }
 
 /// One packet that the link dropped.

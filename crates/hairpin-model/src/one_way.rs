@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::fields::is_default;
 use crate::figure::Figure;
 use crate::flow::Pacing;
+use crate::phases::SenderState;
 
 /// What the receiver of a one-way load counted after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +49,9 @@ pub struct Sent {
     /// How well the times at which messages were due were kept; null where none were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingError>,
+    /// The state of its first connection over time, warm-up included; empty where the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<SenderState>,
 }
 
 /// How well a sender kept to the times at which messages were due.

@@ -57,6 +57,16 @@ pub fn rate_per_s(text: &str) -> Result<f64, Refused> {
     rate.ok_or_else(|| is_not(text, "a rate", "a number of messages per second above 0, for instance 1000 or 20k"))
 }
 
+/// A positive rate of bits a second: `9.5mbit`, as links have them.
+///
+/// # Errors
+/// [`Refused`] when its unit is missing, or it is not finite and above zero.
+pub fn bits_per_s(text: &str) -> Result<f64, Refused> {
+    let units = &[("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
+    let rate = scaled(text, units, None).filter(|rate| (1.0..=MOST).contains(rate));
+    rate.ok_or_else(|| is_not(text, "a rate", "bits per second with a unit, for instance 500kbit or 9.5mbit"))
+}
+
 /// A share: `5%` or `0.05`.
 ///
 /// # Errors
@@ -100,6 +110,8 @@ mod tests {
         assert_eq!(duration_ns("30d").unwrap(), 2_592_000_000_000_000);
         assert_eq!(duration_ns("20us").unwrap(), 20_000);
         assert!((rate_per_s("20k").unwrap() - 20_000.0).abs() < f64::EPSILON);
+        assert!((bits_per_s("9.5mbit").unwrap() - 9.5e6).abs() < 1e-3);
+        assert!(bits_per_s("9").is_err() && bits_per_s("0mbit").is_err() && bits_per_s("infbit").is_err());
         assert!((share("+5%").unwrap() - 0.05).abs() < 1e-12);
     }
 

@@ -10,6 +10,7 @@ use crate::ledger::Ledger;
 use crate::link::LinkRecord;
 use crate::one_way::{CpuTimeLine, Received, Sent, Streamed};
 use crate::options::Effective;
+use crate::phases::{ByPhase, PhaseLengths, PhaseUsage, ProbePhases, Span};
 use crate::samples::Samples;
 use crate::summary::RoundFigures;
 use crate::time_sequence::TraceFigures;
@@ -65,6 +66,9 @@ pub struct RoundOrder {
     pub keep_samples: u64,
     /// Go on although an option was not granted.
     pub allow_unmet_options: bool,
+    /// How long each phase lasts, where a load begins and ends beside a probe; null of other rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<PhaseLengths>,
     /// The port to listen on; 0 lets the kernel choose a free one.
     pub port: u16,
     /// The round does not begin before so many ns of the run are over, so that the rounds of a case stand apart in time.
@@ -152,6 +156,12 @@ pub struct FlowRecord {
     /// What the sender of a one-way load counted; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Sent>,
+    /// What a probe measured by phase; null in rounds without phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<ProbePhases>,
+    /// When its load began, in ns since all flows of the round were connected; null where all begin at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_ns: Option<u64>,
 }
 
 /// A measured round.
@@ -170,6 +180,9 @@ pub struct Measured {
     /// The link between its ends, with the relay's own log; null on the loopback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkRecord>,
+    /// When each phase was to begin and end; null in rounds without phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<ByPhase<Span>>,
     /// What its trace says; null where it was not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traced: Option<TraceFigures>,
@@ -190,6 +203,7 @@ impl Default for Measured {
             ends: vec![EndReport::default()],
             noise: Noise::default(),
             link: None,
+            phases: None,
             traced: None,
             trace_file: None,
             interrupted: false,
@@ -254,6 +268,9 @@ pub struct EndReport {
     /// CPU time of its thread over the time of a one-way load; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_time_line: Option<CpuTimeLine>,
+    /// What it used by phase; null in rounds without phases, and of a server on another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase_usage: Option<ByPhase<PhaseUsage>>,
     /// Its options, asked and effective.
     pub options: Vec<Effective>,
     /// Counters of the kernel, for instance `tcp_info.retransmits`.

@@ -1,7 +1,11 @@
 //! The samples of one round, as columns, and the histogram of all of them.
 
-use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::phases::{ByPhase, ProbeTimeLine};
 use crate::words;
 
 words! {
@@ -51,6 +55,45 @@ pub struct Samples {
     pub lateness: Option<Histogram<u64>>,
     /// Measured messages, kept or not.
     pub measured: u64,
+    /// Of a round with phases what is not of the loaded one, which alone the histograms above hold; null of other rounds.
+    pub phases: Option<Box<PhaseSamples>>,
+}
+
+/// The samples of one phase.
+#[derive(Clone, Debug)]
+pub struct PhaseHistograms {
+    /// Latency, as [`Samples::latency`].
+    pub latency: Histogram<u64>,
+    /// As [`Samples::service`].
+    pub service: Option<Histogram<u64>>,
+    /// As [`Samples::lateness`].
+    pub lateness: Option<Histogram<u64>>,
+}
+
+/// What became of the messages that were sent in a phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseCounts {
+    /// The number of the first; 0 of none.
+    pub first_sequence: u64,
+    /// How many.
+    pub sent: u64,
+    /// Answered in time.
+    pub received: u64,
+    /// Answered later.
+    pub late: u64,
+    /// Lost by what told which messages it lost, by cause.
+    pub lost: BTreeMap<String, u64>,
+}
+
+/// The samples of a round by phase.
+#[derive(Clone, Debug)]
+pub struct PhaseSamples {
+    /// Of the phases but the loaded one, which is in [`Samples`].
+    pub others: ByPhase<Option<PhaseHistograms>>,
+    /// Counts.
+    pub counts: ByPhase<PhaseCounts>,
+    /// Over time.
+    pub over_time: ProbeTimeLine,
 }
 
 impl Samples {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::case::{Case, Path, Placement, Waiting};
 use crate::compared_by::ComparedBy;
+pub use crate::distribution::{CurvePoint, Distribution, LatencyFigures, Percentiles};
 use crate::fact::Fact;
 use crate::fields::{at_least_one, is_default};
 use crate::figure::Figure;
@@ -12,6 +13,7 @@ use crate::ledger::Ledger;
 use crate::link::LinkSummary;
 use crate::one_way::{BothEnds, OneWayFigures, OverTime};
 use crate::options::Effective;
+use crate::phases::UnderLoad;
 use crate::time_sequence::TraceSummary;
 use crate::trace::End;
 use crate::words;
@@ -70,46 +72,6 @@ pub struct DropFigures {
 /// How many exchanges of a connection are shown apart from its steady state.
 pub const EARLY_EXCHANGES: usize = 8;
 
-/// What is told of a distribution of times: a number of ns for one round, a figure with its interval for a case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Distribution<T> {
-    /// Median.
-    pub p50: T,
-    /// 90th percentile.
-    pub p90: T,
-    /// 99th percentile; of a case it needs 1 000 samples.
-    pub p99: T,
-    /// 99.9th percentile; of a case it needs 10 000 samples.
-    pub p999: T,
-    /// Greatest; of a case that of all rounds, and low and high are the smallest and the greatest of the rounds' greatest.
-    pub max: T,
-    /// Arithmetic mean.
-    pub mean: T,
-}
-
-impl<T: Copy> Distribution<T> {
-    /// What it has of that figure; `None` where that is no latency.
-    #[must_use]
-    pub fn of(&self, figure: ComparedBy) -> Option<T> {
-        match figure {
-            ComparedBy::P50 => Some(self.p50),
-            ComparedBy::P90 => Some(self.p90),
-            ComparedBy::P99 => Some(self.p99),
-            ComparedBy::P999 => Some(self.p999),
-            ComparedBy::Mean => Some(self.mean),
-            ComparedBy::Rate | ComparedBy::Goodput => None,
-        }
-    }
-}
-
-/// Percentiles of one round, in ns.
-pub type Percentiles = Distribution<f64>;
-
-/// The figures of a case under `latency_ns`: each the median over its rounds of theirs, null where the samples do not
-/// suffice.
-pub type LatencyFigures = Distribution<Option<Figure>>;
-
 /// The start of a connection against its steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ColdStart {
@@ -151,16 +113,6 @@ pub struct OtherState {
     pub share: f64,
     /// Latency in its rounds.
     pub latency_ns: LatencyFigures,
-}
-
-/// A point of the percentile curve of all samples of a case.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CurvePoint {
-    /// The quantile, 0 to 1.
-    pub quantile: f64,
-    /// Latency at it, in ns.
-    pub latency_ns: f64,
 }
 
 /// One round of a case, as the report draws it.
@@ -325,6 +277,9 @@ pub struct CaseSummary {
     /// CPU time of each end for 10⁹ bytes that these receivers received, in seconds; null of one flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_gb_of_all: Option<BothEnds>,
+    /// What only a case has whose probe runs before, beside and after a load.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub under_load: Option<UnderLoad>,
     /// Its ends, the client first; without a server where the kernel answered or nothing was measured.
     #[serde(deserialize_with = "at_least_one")]
     pub ends: Vec<EndSummary>,

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use hairpin_analysis::{Digest, States, answer, comparisons, findings, one_way_figures, round_figures, traced};
+use hairpin_analysis::{
+    Digest, States, answer, comparisons, findings, one_way_figures, phase_figures, round_figures, traced,
+};
 use hairpin_engine::store::StoreError;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
@@ -208,6 +210,7 @@ pub(crate) fn figure(
         measured.flow_mut().figures = figures;
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
+        phase_figures(measured.flow_mut(), samples);
         let flows = measured.flows.iter_mut().zip(&record.order.case.flows);
         flows.for_each(|(measured, flow)| one_way_figures(measured, &flow.load));
     }

@@ -29,7 +29,7 @@ fn order(profile: &str) -> LinkOrder {
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,
-        messages: None,
+        messages: Vec::new(),
         log: None,
     }
 }

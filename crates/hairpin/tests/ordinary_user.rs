@@ -136,7 +136,7 @@ fn link(program: &str) -> Option<(RunningLink, Home)> {
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,
-        messages: None,
+        messages: Vec::new(),
         log: None,
     };
     Some((RunningLink::start(Path::new(program), &order).expect("the link starts"), home))

@@ -33,6 +33,7 @@ pub(super) enum About {
     Ends,
     Waiting,
     Placement,
+    Cpus,
     CpuIdle,
     Link,
     Sysctls,
@@ -61,6 +62,7 @@ impl About {
             Self::Ends => "ends",
             Self::Waiting => "waiting",
             Self::Placement => "placement",
+            Self::Cpus => "CPUs",
             Self::CpuIdle => "CPU idle state",
             Self::Link => "link",
             Self::Sysctls => "sysctls",
@@ -72,7 +74,7 @@ impl About {
 /// of the experiment (an injected fault, the place in an A/A pair) is not in it.
 pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
     let Case { flows, ends, path, sysctls, injected_fault: _, replicate: _ } = case;
-    let EndSettings { kind, waiting, placement, cpu_idle } = ends;
+    let EndSettings { kind, waiting, placement, cpus, cpu_idle } = ends;
     let mut choices = BTreeMap::from([
         (About::Ends, kind.to_string()),
         (About::Waiting, waiting.to_string()),
@@ -82,7 +84,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
         (About::Sysctls, sysctls.to_string()),
     ]);
     for flow in flows {
-        let Flow { name: _, transport, options, load, direction, streams, connections, receivers } = flow;
+        let Flow { name: _, transport, options, load, direction, streams, connections, receivers, ends: own } = flow;
         let of_flow = [
             (About::Transport, transport.clone()),
             (About::Options, written(options)),
@@ -90,6 +92,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
             (About::Streams, streams.to_string()),
             (About::Connections, connections.to_string()),
             (About::Receivers, receivers.to_string()),
+            (About::Cpus, own.map_or(*cpus, |own| own.cpus).to_string()),
         ];
         for (about, value) in of_flow.into_iter().chain(of_load(load)) {
             let before = choices.entry(about).or_default();

@@ -72,6 +72,7 @@ fn empty() -> Samples {
         service: None,
         lateness: None,
         measured: 0,
+        phases: None,
     }
 }
 
@@ -205,6 +206,7 @@ fn order(case: &Case, block: u32) -> RoundOrder {
         allow_unmet_options: false,
         port: 0,
         not_before_ns: 0,
+        phases: None,
         link_seed: if case.is_emulated() { SEED + u64::from(block) } else { 0 },
     }
 }

@@ -17,7 +17,7 @@ use crate::ends::EndOrder;
 pub use crate::linux::channel;
 
 /// The version of these messages. Both ends say theirs first, and only the same speak to each other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The largest message that a server takes: an order.
 pub const MOST_BYTES_OF_AN_ORDER: usize = 1 << 20;
@@ -38,6 +38,8 @@ pub enum Message {
     Ready,
     /// Either end: answered with the same, which wakes the other end where it sleeps.
     Ping,
+    /// The client: the load of a one-way flow begins.
+    Begin,
     /// The client: the warm-up is over, measure from the next message on.
     Measure,
     /// The server: it has read its counters, and measures. Also the end that sends a one-way load: its warm-up is over.
@@ -66,6 +68,7 @@ impl Message {
             Self::Listening(_) => "listening",
             Self::Ready => "ready",
             Self::Ping => "ping",
+            Self::Begin => "begin",
             Self::Measure => "measure",
             Self::Measuring => "measuring",
             Self::Progress(_) => "progress",

@@ -6,14 +6,14 @@
 //! still inside the path.
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
 use hairpin_model::flow::Direction;
 use hairpin_model::one_way::Streamed;
-use hairpin_model::round::{EndReport, Failure, Noise, Purpose, RoundOrder};
+use hairpin_model::round::{EndReport, Extent, Failure, Noise, Purpose, RoundOrder};
 use hairpin_model::trace::{End, EndTrace};
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Transport, Wire};
@@ -32,11 +32,14 @@ use crate::loads::marks::ClientMarks;
 use crate::loads::{self, Journey, run_client};
 use crate::noise::Reading;
 use crate::path::Link;
+use crate::phases::PhaseTimes;
 use crate::probe::Probing;
 use crate::tracing::Observed;
 use crate::tracing::round::{Watch, Watched};
 use crate::usage::Usage;
 
+/// The longest sleep before a load, after which it is asked whether the user ended the run.
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 /// How long one look for late answers waits.
 const LOOK: Duration = Duration::from_millis(1);
 /// What a packet takes on its way besides the path, at most, in ns.
@@ -80,11 +83,26 @@ impl Client<'_> {
     /// Whatever failed at either end or between them.
     pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
         let clock = &self.host.clock;
-        let Opened { before, begin_ns, pinned, probing, watch, setup_ns, mut wires, options, waking_ns } =
-            self.open()?;
+        let Opened {
+            before,
+            begin_ns,
+            pinned,
+            probing,
+            watch,
+            setup_ns,
+            mut wires,
+            options,
+            waking_ns,
+            all_connected_ns,
+        } = self.open()?;
         let mut wire = wires.remove(0);
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
-        let (journey, usage) = self.load(observed.wire(), pinned)?;
+        let lengths = self.joins.and_then(|joins| joins.phases.as_ref());
+        let phases = lengths.map(|lengths| {
+            let warm_up_ns = if let Extent::DurationNs(warm_up_ns) = self.order.warm_up { warm_up_ns } else { 0 };
+            PhaseTimes::from(all_connected_ns.saturating_add(warm_up_ns), lengths)
+        });
+        let (journey, usage) = self.load(observed.wire(), pinned, phases)?;
         // The server waits for the wire to close meanwhile, so this CPU is the probe's own.
         let usage = EndReport { probe_ns: probing.end(clock), waking_ns, ..usage };
         let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
@@ -103,9 +121,23 @@ impl Client<'_> {
     pub(crate) fn run_one_way(mut self) -> Result<OneWayEnd, Failure> {
         one_way::check(self.order.case.flow(), self.card)?;
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
-        let Opened { before, begin_ns, pinned, probing, setup_ns, mut wires, options, waking_ns, .. } =
-            self.open()?;
+        let Opened {
+            before,
+            begin_ns,
+            pinned,
+            probing,
+            setup_ns,
+            mut wires,
+            options,
+            waking_ns,
+            all_connected_ns,
+            ..
+        } = self.open()?;
         let Some(server) = self.server else { return Err(no_server(card)) };
+        let starts_ns = all_connected_ns.saturating_add(self.joins.map_or(0, |joins| joins.starts_after_ns));
+        wait_until(clock, starts_ns, self.stop);
+        server.tell(&Message::Begin)?;
+        let started_ns = clock.now_ns().saturating_sub(all_connected_ns);
         let drops = Drops::now(&order.case);
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let Ran { streamed, usage, interrupted, .. } = load.run(&mut wires, &mut ServerOfRound(server), pinned)?;
@@ -123,7 +155,8 @@ impl Client<'_> {
         let probe_ns = probing.end(clock);
         let report = EndReport { options, facts: counters(facts), probe_ns, waking_ns, ..usage };
         let of_server = one_way::of_server(&mut server, order.case.flow())?;
-        Ok(OneWayEnd { setup_ns, report, noise, server, streamed: [streamed, of_server], interrupted, link })
+        let streamed = [streamed, of_server];
+        Ok(OneWayEnd { setup_ns, started_ns, report, noise, server, streamed, interrupted, link })
     }
 
     /// Connects to the server and waits until it is ready.
@@ -136,7 +169,7 @@ impl Client<'_> {
             None if order.case.is_emulated() => FAR.v4.to_string(),
             None => Ipv4Addr::LOCALHOST.to_string(),
         };
-        let pinned = self.host.settle(order.case.ends.placement, End::Client)?;
+        let pinned = self.host.settle(&order.case.ends, End::Client)?;
         let probing = Probing::begin(clock);
         let server = self.link.as_ref().map(Link::server_namespace);
         let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &address, server));
@@ -159,17 +192,25 @@ impl Client<'_> {
             server.expect(&Message::Ready)?;
             waking_ns = is_woken(&order.case).then(|| server.waking_ns(clock)).transpose()?;
         }
-        self.joins.map(Joins::wait_for_all).transpose()?;
-        Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns })
+        let server = self.server.as_ref().and_then(|server| server.id());
+        let all_connected_ns = self.joins.map(|joins| joins.wait_for_all(server)).transpose()?;
+        let all_connected_ns = all_connected_ns.unwrap_or_else(|| clock.now_ns());
+        Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns, all_connected_ns })
     }
 
     /// Runs the load; answers what this end used for it.
-    fn load(&mut self, wire: &mut dyn Wire, pinned: Option<usize>) -> Result<(Journey, EndReport), Failure> {
+    fn load(
+        &mut self,
+        wire: &mut dyn Wire,
+        pinned: Option<usize>,
+        phases: Option<PhaseTimes>,
+    ) -> Result<(Journey, EndReport), Failure> {
         let client = loads::Client {
             clock: &self.host.clock,
             order: self.order,
             lossy: !self.card.reliable,
             boundaries: self.card.boundaries,
+            phases,
             stop: self.stop,
         };
         let mut marks =
@@ -229,6 +270,8 @@ fn no_server(card: &Card) -> Failure {
 /// What a round leaves whose flow goes one way.
 pub(crate) struct OneWayEnd {
     pub(crate) setup_ns: u64,
+    /// When the load began, in ns since all flows of the round were connected.
+    pub(crate) started_ns: u64,
     pub(crate) report: EndReport,
     pub(crate) noise: Noise,
     pub(crate) server: EndReport,
@@ -250,6 +293,19 @@ struct Opened {
     /// What the kernel said of the first before the load.
     options: Vec<Fact>,
     waking_ns: Option<u64>,
+    /// When all flows of the round were, in ns of the clock.
+    all_connected_ns: u64,
+}
+
+/// Sleeps until then, or until the user ends the run.
+fn wait_until(clock: &RealClock, until_ns: u64, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let left_ns = until_ns.saturating_sub(clock.now_ns());
+        if left_ns == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_nanos(left_ns).min(LONGEST_SLEEP));
+    }
 }
 
 /// The server of a one-way load, as its client sees it.

@@ -11,7 +11,7 @@ pub mod start;
 
 use std::path::PathBuf;
 
-use hairpin_model::case::{Case, Placement, Waiting};
+use hairpin_model::case::{Case, EndSettings, Placement, Waiting};
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
 use serde::{Deserialize, Serialize};
@@ -45,8 +45,8 @@ impl Host {
     ///
     /// # Errors
     /// The kernel refuses either.
-    pub(crate) fn settle(&self, placement: Placement, end: End) -> Result<Option<usize>, Failure> {
-        let pinned = self.cpus.cpu_for(placement, end == End::Client);
+    pub(crate) fn settle(&self, ends: &EndSettings, end: End) -> Result<Option<usize>, Failure> {
+        let pinned = self.cpus.cpu_for_end(ends, end == End::Client);
         place(pinned, &self.cpus.allowed).map_err(|error| opening::unplaced(pinned, &error))?;
         self.namespace.as_deref().map(namespace::enter).transpose()?;
         Ok(pinned)

@@ -371,6 +371,7 @@ impl OneWay<'_> {
                 refused: total.all().refused,
                 full: total.measured.full,
                 pacing: pacing.filter(|_| sent),
+                states: Vec::new(),
             }),
             arrivals_apart: pacing.filter(|_| received),
             times: times.reported(),

@@ -180,6 +180,7 @@ mod tests {
             allow_unmet_options,
             port: 0,
             not_before_ns: 0,
+            phases: None,
             link_seed: 0,
         }
     }

@@ -51,7 +51,7 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let transport = opening::transport(&case.flow().transport)?;
     let card = transport.card();
     one_way::check(flow, &card)?;
-    let pinned = host.settle(case.ends.placement, End::Server)?;
+    let pinned = host.settle(&case.ends, End::Server)?;
     let mut setup = setup(&round, End::Server, Cookie(cookie));
     if case.is_emulated() && !card.reliable {
         setup.timeout = setup.timeout.min(SILENCE);
@@ -156,6 +156,13 @@ fn one_way(
     if is_woken(&round.case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
+    let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
+    match control.receive(within).map_err(|error| error.failure("the client"))? {
+        Message::Begin => {}
+        Message::Stop => return Err(ended_before_its_load()),
+        Message::Failed(failure) => return Err(failure),
+        other => return Err(ControlError::Unexpected(other.name()).failure("the client")),
+    }
     // A server has no user: it stops when it is told.
     let stop = AtomicBool::new(false);
     let drops = Drops::now(&round.case);
@@ -163,7 +170,6 @@ fn one_way(
     let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
     if round.case.flow().direction == Direction::Down {
         // What was sent may still be on its way: the wires stay open until the client has it.
-        let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
         wait_for_the_client(control, within).map_err(|error| error.failure("the client"))?;
     }
     let mut facts = one_way::facts_of_all(round, card, &wires);
@@ -175,6 +181,13 @@ fn one_way(
         streamed: vec![ran.streamed],
         ..ran.usage
     })
+}
+
+fn ended_before_its_load() -> Failure {
+    Failure {
+        cause: "the client ended the round before its load began".to_owned(),
+        hint: "see the cause at the client, if any".to_owned(),
+    }
 }
 
 /// Waits until the client has all that was sent, or is gone.

@@ -217,7 +217,9 @@ mod tests {
         peer.send(&Message::Version(VERSION + 1)).unwrap();
         let error = agree(&mut own, PATIENT).unwrap_err();
         let failure = error.failure("the server");
-        assert_eq!(failure.cause, "the server: version 2 of the control messages; this Hairpin has version 1");
+        let [theirs, own_version] = [VERSION + 1, VERSION];
+        let expected = format!("the server: version {theirs} of the control messages; this Hairpin has version {own_version}");
+        assert_eq!(failure.cause, expected);
         assert_eq!(failure.hint, "use the same version of Hairpin at both ends");
         let [mut own, _peer] = Channel::pair([1000; 2]).unwrap();
         assert!(matches!(agree(&mut own, Duration::from_millis(30)), Err(ControlError::TimedOut(_))));

@@ -3,6 +3,7 @@
 use std::fs;
 
 use hairpin_model::one_way::CpuTimeLine;
+use hairpin_model::phases::PhaseUsage;
 use hairpin_model::round::EndReport;
 
 use crate::system::{cpu, time};
@@ -50,6 +51,18 @@ impl Usage {
             ..EndReport::default()
         }
     }
+}
+
+/// What the first thread of a process has used since it began; `None` of one that is gone, and where the kernel does not tell
+/// (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`).
+#[must_use]
+pub fn of_process(id: u32) -> Option<PhaseUsage> {
+    schedstat(&fs::read_to_string(format!("/proc/{id}/schedstat")).ok()?)
+}
+
+fn schedstat(line: &str) -> Option<PhaseUsage> {
+    let mut numbers = line.split_whitespace().map(|number| number.parse().ok());
+    Some(PhaseUsage { cpu_ns: numbers.next()??, waited_for_cpu_ns: numbers.next()?? })
 }
 
 /// The most intervals of a time line of CPU time; where there would be more, each two become one.
@@ -136,6 +149,14 @@ mod tests {
     fn migrations_are_read_where_the_kernel_tells() {
         assert_eq!(migrations("a : 1\nse.nr_migrations      :      12\n"), Some(12));
         assert_eq!(migrations("nothing"), None);
+    }
+
+    #[test]
+    fn what_a_process_used_is_read_from_its_schedstat() {
+        assert_eq!(schedstat("290006 32485 2\n"), Some(PhaseUsage { cpu_ns: 290_006, waited_for_cpu_ns: 32_485 }));
+        assert_eq!((schedstat(""), schedstat("5"), schedstat("a b c")), (None, None, None));
+        assert!(of_process(std::process::id()).is_some_and(|used| used.cpu_ns > 0));
+        assert_eq!(of_process(u32::MAX), None);
     }
 
     #[test]

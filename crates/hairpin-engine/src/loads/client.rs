@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 
 use super::undamaged;
+use crate::phases::PhaseTimes;
 use crate::recorder::Recorder;
 
 /// So many time-outs in a row without any answer end a round: a peer that lives and does not answer would keep it for ever.
@@ -20,6 +21,8 @@ pub struct Client<'a, C> {
     pub lossy: bool,
     /// The transport keeps message boundaries: one receive is one answer.
     pub boundaries: bool,
+    /// When the phases of the round begin; none of a round without.
+    pub phases: Option<PhaseTimes>,
     /// Raised when the user ends the run.
     pub stop: &'a AtomicBool,
 }
@@ -33,7 +36,8 @@ impl<C> Client<'_, C> {
 
 /// A recorder for the order: room for every message where their number is known and below the limit, and for a
 /// warm-up of a quarter of the limit at most; a trace shows the warm-up too, so a traced round keeps all of it.
-pub(super) fn recorder(order: &RoundOrder, open_loop: bool) -> Recorder {
+pub(super) fn recorder<C>(client: &Client<'_, C>, open_loop: bool) -> Recorder {
+    let order = client.order;
     let wanted = match (order.warm_up, order.extent) {
         (Extent::Count(warm_up), Extent::Count(count)) => warm_up.saturating_add(count),
         _ => u64::MAX,
@@ -43,7 +47,7 @@ pub(super) fn recorder(order: &RoundOrder, open_loop: bool) -> Recorder {
     let asked = if let Extent::Count(warm_up) = order.warm_up { warm_up } else { u64::MAX };
     let most = if order.purpose == Purpose::Traced { order.keep_samples } else { order.keep_samples / 4 };
     let warm_up = most.min(asked);
-    Recorder::new(rows(wanted.min(order.keep_samples)), rows(warm_up), open_loop)
+    Recorder::new(rows(wanted.min(order.keep_samples)), rows(warm_up), open_loop).in_phases(client.phases)
 }
 
 /// Whether an extent is used up after `count` messages and `elapsed_ns`.

@@ -52,7 +52,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             message: Message::new(size, reply_size),
             // One byte more where a message could come too long, so that this shows.
             reply: patterned(reply_size + usize::from(client.boundaries)),
-            recorder: recorder(client.order, false),
+            recorder: recorder(client, false),
             tally: Tally::default(),
             sequence: 0,
             measuring: false,

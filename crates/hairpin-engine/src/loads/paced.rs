@@ -140,7 +140,7 @@ impl<'a, C: Clock> Paced<'a, C> {
             message,
             reply: patterned(reply_size + usize::from(client.boundaries)),
             partial: 0,
-            recorder: recorder(client.order, true),
+            recorder: recorder(client, true),
             tally: Tally::default(),
             timetable,
             flying: vec![Flying::default(); most],

@@ -34,6 +34,7 @@ fn order(load: Load, count: u64, warm_up: u64) -> RoundOrder {
         allow_unmet_options: false,
         port: 0,
         not_before_ns: 0,
+        phases: None,
         link_seed: 0,
     }
 }
@@ -42,7 +43,11 @@ fn travel(order: &RoundOrder, acts: &[Act], lossy: bool) -> Result<Journey, Fail
     let clock = ManualClock::default();
     let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
     let stop = AtomicBool::new(false);
-    run_client(&Client { clock: &clock, order, lossy, boundaries: true, stop: &stop }, &mut wire, &mut Alone)
+    run_client(
+        &Client { clock: &clock, order, lossy, boundaries: true, phases: None, stop: &stop },
+        &mut wire,
+        &mut Alone,
+    )
 }
 
 #[test]
@@ -166,8 +171,12 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
 fn travel_behind_time(order: &RoundOrder) -> Journey {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
-    run_client(&Client { clock: &clock, order, lossy: false, boundaries: true, stop: &stop }, &mut wire, &mut Alone)
-        .unwrap()
+    run_client(
+        &Client { clock: &clock, order, lossy: false, boundaries: true, phases: None, stop: &stop },
+        &mut wire,
+        &mut Alone,
+    )
+    .unwrap()
 }
 
 #[test]

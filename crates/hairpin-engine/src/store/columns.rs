@@ -108,6 +108,7 @@ impl Columns {
             service: histograms.service,
             lateness: histograms.lateness,
             measured,
+            phases: histograms.phases.map(Box::new),
         }
     }
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hairpin_model::phases::{ByPhase, Phase, ProbeTimeLine};
 use hairpin_model::round::RoundRecord;
-use hairpin_model::samples::{LONGEST_NS, Samples, latency_histogram};
+use hairpin_model::samples::{LONGEST_NS, PhaseHistograms, PhaseSamples, Samples, latency_histogram};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag};
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
@@ -28,6 +29,8 @@ pub(super) struct Histograms {
     pub(super) latency: Histogram<u64>,
     pub(super) service: Option<Histogram<u64>>,
     pub(super) lateness: Option<Histogram<u64>>,
+    /// Of a round with phases those of the phases but the loaded one.
+    pub(super) phases: Option<PhaseSamples>,
 }
 
 /// Writes the log's head.
@@ -57,9 +60,12 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -
             ("service", samples.service.as_ref()),
             ("lateness", samples.lateness.as_ref()),
         ];
+        let phases = samples.phases.iter().flat_map(|phases| phases.others.each());
+        let phases = phases.map(|(phase, of)| (of_phase(phase), of.as_ref().map(|of| &of.latency)));
+        let all = all.map(|(quantity, histogram)| (quantity.to_owned(), histogram)).into_iter().chain(phases);
         for (quantity, histogram) in all {
             let Some(histogram) = histogram else { continue };
-            let tag = format!("{case}.{}", key(record, quantity));
+            let tag = format!("{case}.{}", key(record, &quantity));
             let start = Duration::from_nanos(record.started_ns);
             let length =
                 record.measured().map_or(Duration::ZERO, |measured| Duration::from_nanos(measured.duration_ns));
@@ -72,6 +78,11 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -
     let text = String::from_utf8_lossy(&bytes);
     let body: String = text.lines().filter(|line| line.starts_with("Tag=")).map(|line| format!("{line}\n")).collect();
     folder.append(LOG, body.as_bytes()).map_err(folder.error("write", LOG))
+}
+
+/// What the latencies of a phase are called in a tag.
+fn of_phase(phase: Phase) -> String {
+    format!("latency-{phase}")
 }
 
 /// A case in words, without what a tag may not have.
@@ -119,6 +130,20 @@ pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
 }
 
 impl Log {
+    /// The latencies of the phases of a round; its counts by phase are in its record.
+    fn phases(&self, record: &RoundRecord) -> Result<Option<PhaseSamples>, StoreError> {
+        if record.order.phases.is_none() {
+            return Ok(None);
+        }
+        let mut others = ByPhase::default();
+        for phase in Phase::ALL {
+            let latency = self.histogram(&key(record, &of_phase(*phase)))?;
+            *others.get_mut(*phase) =
+                latency.map(|latency| PhaseHistograms { latency, service: None, lateness: None });
+        }
+        Ok(Some(PhaseSamples { others, counts: ByPhase::default(), over_time: ProbeTimeLine::default() }))
+    }
+
     /// The histograms of a measured round. They were written before the round's own line, so they must be there.
     pub(super) fn round(&self, record: &RoundRecord) -> Result<Histograms, StoreError> {
         let Some(latency) = self.histogram(&key(record, "latency"))? else {
@@ -127,7 +152,7 @@ impl Log {
         };
         let service = self.histogram(&key(record, "service"))?;
         let lateness = self.histogram(&key(record, "lateness"))?;
-        Ok(Histograms { latency, service, lateness })
+        Ok(Histograms { latency, service, lateness, phases: self.phases(record)? })
     }
 
     fn histogram(&self, key: &str) -> Result<Option<Histogram<u64>>, StoreError> {

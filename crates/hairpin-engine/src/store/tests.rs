@@ -57,6 +57,7 @@ fn record(number: u32, samples: &Samples) -> RoundRecord {
         allow_unmet_options: false,
         port: 0,
         not_before_ns: 0,
+        phases: None,
         link_seed: 0,
     };
     let flow = FlowRecord {

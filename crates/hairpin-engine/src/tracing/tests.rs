@@ -35,6 +35,7 @@ fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
         allow_unmet_options: false,
         port: 0,
         not_before_ns: 0,
+        phases: None,
         link_seed: 0,
     }
 }
@@ -45,7 +46,7 @@ fn travel(order: &RoundOrder) -> (Journey, Option<EndTrace>, Vec<Made>) {
     let request = usize::try_from(order.case.flow().load.size_bytes()).unwrap();
     let scripted = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(10);
     let mut scripted = scripted.in_pieces(request, 4);
-    let client = Client { clock: &clock, order, lossy: false, boundaries: false, stop: &stop };
+    let client = Client { clock: &clock, order, lossy: false, boundaries: false, phases: None, stop: &stop };
     let mut observed = Observed::begin(order, End::Client, &mut scripted, &clock);
     let journey = run_client(&client, observed.wire(), &mut Alone).unwrap();
     let trace = observed.finish().unwrap();

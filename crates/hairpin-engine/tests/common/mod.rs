@@ -28,6 +28,7 @@ pub(crate) fn order_of(case: Case, count: u64) -> RoundOrder {
         allow_unmet_options: false,
         port: 0,
         not_before_ns: 0,
+        phases: None,
         link_seed: 0,
     }
 }

@@ -21,7 +21,7 @@ use crate::budget;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
-use crate::one_way::{self, Lengths, going};
+use crate::one_way::{self, Lengths, MESSAGE_BYTES, WRITE_BYTES, going};
 use crate::selection;
 use crate::shared::{self, AUTO, Circumstances, each};
 
@@ -33,11 +33,6 @@ pub const BULK: Experiment = Experiment {
     plan,
     refine: None,
 };
-
-/// A write where bytes are a stream.
-const WRITE_BYTES: u64 = 64 << 10;
-/// A write where it is a message.
-const MESSAGE_BYTES: u64 = 1400;
 
 const KNOBS: &[Knob] = &[
     one_way::TRANSPORT,
@@ -85,7 +80,7 @@ const MOST_BYTES: u64 = 1 << 50;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
-    let candidates = selection::candidates(knobs, capabilities)?;
+    let candidates = selection::candidates(knobs, "transport", capabilities)?;
     let own = [
         candidates.len(),
         asked.ways.len(),

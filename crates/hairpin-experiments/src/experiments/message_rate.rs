@@ -71,7 +71,7 @@ const KNOBS: &[Knob] = &[
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
-    let candidates = selection::candidates(knobs, capabilities)?;
+    let candidates = selection::candidates(knobs, "transport", capabilities)?;
     let own =
         [candidates.len(), asked.directions.len(), asked.sizes.len(), asked.batches.len(), asked.connections.len()];
     asked.circumstances.refuse_too_many(&own)?;

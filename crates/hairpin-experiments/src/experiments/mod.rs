@@ -6,6 +6,7 @@ pub mod offered_load;
 pub mod round_trip;
 pub mod small_writes;
 pub mod survey;
+pub mod under_load;
 
 use hairpin_model::refused::Refused;
 
@@ -19,6 +20,7 @@ pub const ALL: &[Experiment] = &[
     message_rate::MESSAGE_RATE,
     bulk::BULK,
     offered_load::OFFERED_LOAD,
+    under_load::UNDER_LOAD,
 ];
 
 /// The experiment of that name.

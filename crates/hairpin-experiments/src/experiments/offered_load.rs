@@ -90,7 +90,7 @@ const MOST_PER_S: f64 = 1e8;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
-    let mut candidates = selection::candidates(knobs, capabilities)?;
+    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
         candidates.retain(|candidate| is_measured_by_default(&candidate.card));
     }

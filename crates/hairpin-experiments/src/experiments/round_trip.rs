@@ -87,7 +87,7 @@ const DEFAULT_COUNT: u64 = 1250;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
-    let candidates = selection::candidates(knobs, capabilities)?;
+    let candidates = selection::candidates(knobs, "transport", capabilities)?;
     let (replies, rates) = (asked.reply_sizes.len().max(1), asked.rates_per_s.len().max(1));
     asked.circumstances.refuse_too_many(&[candidates.len(), asked.sizes.len(), replies, rates])?;
     selection::sieved(&candidates, capabilities, |card| {

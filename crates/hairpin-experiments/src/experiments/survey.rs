@@ -146,7 +146,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let (injected_fault, fault_in_replicate) =
         (knobs.value("injected-fault"), knobs.value::<InjectedFault>("replicate-fault"));
     let mut sieve = Sieve::new(capabilities);
-    let mut candidates = selection::candidates(knobs, capabilities)?;
+    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     candidates.retain(|candidate| candidate.card.in_survey);
     let runnable = sieve.runnable(&candidates);
     for link in links::asked(knobs, capabilities)? {

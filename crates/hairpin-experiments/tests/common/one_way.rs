@@ -37,7 +37,7 @@ const KNOBS: &[Knob] = &[
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let circumstances = Circumstances::read(knobs, capabilities, |_| true)?;
-    let candidates = selection::candidates(knobs, capabilities)?;
+    let candidates = selection::candidates(knobs, "transport", capabilities)?;
     let planned = |case| Planned::of(case, Extent::Count(2), Extent::Count(20), knobs, capabilities);
     selection::sieved(&candidates, capabilities, |card: &Card| {
         let case = Case::of(Flow::stream(card.name, 100, Direction::Down));

@@ -164,7 +164,9 @@ fn quiet() -> ShownLink {
             out: vec![4; 128],
             dropped: BTreeMap::new(),
             queue_packets_max: zeros.clone(),
-            queue_bytes_max: zeros,
+            queue_bytes_max: zeros.clone(),
+            queue_bytes_mean: zeros.clone(),
+            out_bytes: zeros,
         };
         DirectionRecord {
             packets: packets(&stages),
@@ -244,6 +246,8 @@ fn queued(count: u64, gap_ns: u64, service_ns: u64, limit: u64, lost: &[u64]) ->
         out,
         dropped: dropped.map(|(stage, counts)| (stage.to_owned(), counts)).collect(),
         queue_bytes_max: depth.iter().map(|packets| packets * 1500).collect(),
+        queue_bytes_mean: depth.iter().map(|packets| packets * 1000).collect(),
+        out_bytes: Vec::new(),
         queue_packets_max: depth,
     };
     Crossed { timeline, drops, entered: count, full: full_sum, lost: random_sum }

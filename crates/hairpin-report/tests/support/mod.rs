@@ -240,6 +240,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         flows: vec![flow],
         goodput_of_all_bytes_per_s: None,
         cpu_seconds_per_gb_of_all: None,
+        under_load: None,
         ends: [Some(client), server].into_iter().flatten().collect(),
         path: PathSummary { path: case.path.clone(), relay: None },
         valid: true,

@@ -125,6 +125,7 @@ fn order(direction: Direction) -> RoundOrder {
         allow_unmet_options: false,
         port: 0,
         not_before_ns: 0,
+        phases: None,
         link_seed: 0,
     }
 }

@@ -481,6 +481,7 @@ fn rows_of_nothing(to: &Path, rows: usize) {
         service: None,
         lateness: None,
         measured: rows as u64,
+        phases: None,
     };
     let place = tempfile::tempdir().unwrap();
     let other = RunFolder::create(&place.path().join("run")).unwrap();

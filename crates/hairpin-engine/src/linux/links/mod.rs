@@ -50,8 +50,8 @@ pub struct LinkOrder {
     pub cpu: Option<usize>,
     /// All CPUs that may be used.
     pub allowed_cpus: Vec<usize>,
-    /// How to know the messages of a round in the datagrams; `None` where none are told apart.
-    pub messages: Option<Numbered>,
+    /// How to know the messages of each flow of datagrams; of none where none are told apart.
+    pub messages: Vec<Numbered>,
     /// Where a line about each packet goes; `None` keeps no log.
     pub log: Option<LogTo>,
 }
@@ -92,6 +92,20 @@ pub struct Numbered {
     pub answer_bytes: usize,
     /// There are no answers, and messages go this way; null where there are.
     pub one_way: Option<hairpin_link::Direction>,
+    /// The UDP port of the far end that tells the flow from others; null where it is the only one.
+    pub port: Option<u16>,
+}
+
+/// The messages of a flow that the link kept from being answered or, of a one-way load, from arriving.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostMessages {
+    /// Each counted once, by cause (`link-loss`, `link-queue`, ..., `link-inside` for those that were still on their way at the
+    /// end).
+    pub by_cause: BTreeMap<String, u64>,
+    /// Of a one-way load's warm-up, which are not among those.
+    pub in_warm_up: u64,
+    /// The numbers of the first of them by cause, where they have answers.
+    pub numbers: BTreeMap<String, Vec<u64>>,
 }
 
 /// What the link's process says, in this order: `Ready`, `Done`; or `Failed` at any time.
@@ -122,9 +136,6 @@ pub struct LinkEnd {
     pub record: LinkRecord,
     /// When it started: the record's time 0, on the clock of the order.
     pub started_ns: u64,
-    /// Messages that the link kept from being answered, each counted once, by cause (`link-loss`, `link-queue`, ...,
-    /// `link-inside` for those that were still on their way at the end). Only where the order told them apart.
-    pub lost_messages: BTreeMap<String, u64>,
-    /// Messages of a one-way load's warm-up that the link lost.
-    pub lost_in_warm_up: u64,
+    /// What was lost of each flow whose messages the order told apart, in its order.
+    pub lost: Vec<LostMessages>,
 }

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 fn travel_on(order: &RoundOrder, acts: &[Act], then_ns: u64) -> Journey {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
-    let client = Client { clock: &clock, order, lossy: true, boundaries: true, stop: &stop };
+    let client = Client { clock: &clock, order, lossy: true, boundaries: true, phases: None, stop: &stop };
     let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
     clock.advance(then_ns);
     assert!(journey.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");
@@ -65,7 +65,7 @@ fn garbage_is_told_after_the_loop_too() {
     let order = order(Load::PLAIN, 2, 0);
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
-    let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, stop: &stop };
+    let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, phases: None, stop: &stop };
     let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
     clock.advance(clock.now_ns() + 9 * TIMEOUT_NS);
     let failure = journey.take_late_replies(&clock, &mut wire).unwrap_err();

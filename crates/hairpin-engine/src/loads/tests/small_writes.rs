@@ -43,7 +43,7 @@ fn wire(order: &RoundOrder, clock: &ManualClock, acts: &[Act]) -> ScriptedWire {
 fn travel(order: &RoundOrder, acts: &[Act]) -> (Result<Journey, Failure>, Vec<(u64, Made)>) {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = wire(order, &clock, acts);
-    let client = Client { clock: &clock, order, lossy: false, boundaries: false, stop: &stop };
+    let client = Client { clock: &clock, order, lossy: false, boundaries: false, phases: None, stop: &stop };
     let journey = run_client(&client, &mut wire, &mut Alone);
     (journey, wire.made().to_vec())
 }
@@ -218,7 +218,7 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
     let (manual, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = wire(&order, &manual, &[Act::After(100)]);
     let clock = UntilStopped(manual, &stop, 4000);
-    let client = Client { clock: &clock, order: &order, lossy: false, boundaries: false, stop: &stop };
+    let client = Client { clock: &clock, order: &order, lossy: false, boundaries: false, phases: None, stop: &stop };
     let journey = run_client(&client, &mut wire, &mut Alone).unwrap();
     assert!(journey.interrupted);
     // Requests take 1020 ns; the fourth gap, which is in the second window, ends past 4000 ns.
@@ -297,7 +297,7 @@ fn the_server_asks_for_quick_acknowledgments_before_the_first_read_and_after_eac
 fn a_wire_without_a_stream_is_a_failed_round() {
     let order = order(exchange("2x2", Remedy::Default), 1, 0);
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
-    let client = Client { clock: &clock, order: &order, lossy: false, boundaries: true, stop: &stop };
+    let client = Client { clock: &clock, order: &order, lossy: false, boundaries: true, phases: None, stop: &stop };
     let failure =
         run_client(&client, &mut ScriptedWire::new(&clock, &[Act::After(1)], TIMEOUT_NS), &mut Alone).unwrap_err();
     assert_eq!(failure.cause, "memory is not a byte stream, so a request cannot be sent in several writes");

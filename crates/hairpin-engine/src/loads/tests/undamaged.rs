@@ -47,7 +47,8 @@ fn a_damaged_answer_after_the_loop_is_none_either() {
         let order = order_over("corrupt=1%", load, 2);
         let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
         let mut wire = ScriptedWire::new(&clock, &[Act::After(5), Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
-        let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, stop: &stop };
+        let client =
+            Client { clock: &clock, order: &order, lossy: true, boundaries: true, phases: None, stop: &stop };
         let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
         clock.advance(9 * TIMEOUT_NS);
         assert!(journey.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");

@@ -92,7 +92,7 @@ fn across(
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().map_err(unready)?.allowed,
-        messages: None,
+        messages: Vec::new(),
         log: wish.log.clone(),
     };
     let link = RunningLink::start(&program, &order)?;

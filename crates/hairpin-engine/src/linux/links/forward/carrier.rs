@@ -15,7 +15,8 @@ use super::interfaces::{Arrival, Interfaces};
 use super::kept::KeptPackets;
 use super::lateness::{Lateness, Margins};
 use super::log::Log;
-use super::messages::{self, Lost, Messages};
+use super::messages::{self, Flows};
+use crate::links::LostMessages;
 use crate::system::packet_socket::BATCH;
 
 /// Both directions.
@@ -37,7 +38,7 @@ const REFUSED: &str = "refused";
 pub(super) struct Carrier {
     link: Link,
     pub(super) kept: KeptPackets,
-    messages: Option<Messages>,
+    messages: Flows,
     log: Option<Log>,
     lateness: Lateness,
     /// Packets so far, by direction.
@@ -57,14 +58,14 @@ pub(super) struct Carrier {
 /// What is left of a carrier.
 pub(super) struct Carried {
     pub(super) record: LinkRecord,
-    pub(super) lost_messages: Lost,
+    pub(super) lost: Vec<LostMessages>,
     pub(super) overrun: u64,
     pub(super) not_carried: u64,
 }
 
 impl Carrier {
     /// A link at its start.
-    pub(super) fn new(link: Link, kept: KeptPackets, messages: Option<Messages>, log: Option<Log>) -> Self {
+    pub(super) fn new(link: Link, kept: KeptPackets, messages: Flows, log: Option<Log>) -> Self {
         Self {
             link,
             kept,
@@ -160,12 +161,12 @@ impl Carrier {
             Content::Arp => return self.beside.extend_from_slice(arrival.bytes),
             Content::Ip(packet) => packet,
         };
-        let part = self.messages.as_mut().and_then(|messages| messages.saw(direction, &packet, arrival.bytes));
+        let part = self.messages.saw(direction, &packet, arrival.bytes);
         let number = self.numbers[direction as usize];
         if !self.kept.keep(direction, number, arrival.bytes, arrival.arrived_ns, part) {
             self.overrun += 1;
-            if let (Some(messages), Some(part)) = (&mut self.messages, part) {
-                messages.lost(part, messages::OVERRUN);
+            if let Some(part) = part {
+                self.messages.lost(part, messages::OVERRUN);
             }
             return;
         }
@@ -276,18 +277,16 @@ impl Carrier {
             return;
         }
         let part = kept.part.filter(|_| !kept.arrived);
-        if let (Some(messages), Some(part), Some(cause)) = (&mut self.messages, part, lost) {
-            messages.lost(part, cause);
+        if let (Some(part), Some(cause)) = (part, lost) {
+            self.messages.lost(part, cause);
         }
         self.kept.let_go(outcome.direction, outcome.number);
     }
 
     /// What became of everything.
     pub(super) fn finish(mut self) -> Carried {
-        if let Some(messages) = &mut self.messages {
-            let inside = self.kept.all().filter(|kept| !kept.arrived);
-            inside.filter_map(|kept| kept.part).for_each(|part| messages.lost(part, messages::INSIDE));
-        }
+        let inside = self.kept.all().filter(|kept| !kept.arrived);
+        inside.filter_map(|kept| kept.part).for_each(|part| self.messages.lost(part, messages::INSIDE));
         let mut record = self.link.record(self.lateness.figures());
         record.log_problem = self.finish_log();
         for (direction, refused) in [&mut record.up, &mut record.down].into_iter().zip(self.refused) {
@@ -297,12 +296,7 @@ impl Carrier {
                 direction.stages.push(release(direction.packets.out, refused));
             }
         }
-        Carried {
-            record,
-            lost_messages: self.messages.as_ref().map(Messages::lost_by_cause).unwrap_or_default(),
-            overrun: self.overrun,
-            not_carried: self.not_carried,
-        }
+        Carried { record, lost: self.messages.lost_by_cause(), overrun: self.overrun, not_carried: self.not_carried }
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use hairpin_link::Direction;
 use hairpin_model::link::MOST_INSIDE_MIB;
 
-use super::messages::Part;
+use super::messages::PartOfFlow;
 
 /// The most that packets inside may take: what a path of 2 Gbit/s holds in a second.
 pub(super) const BOUND_BYTES: usize = MOST_INSIDE_MIB * 1024 * 1024;
@@ -29,7 +29,7 @@ pub(super) struct Kept {
     /// Its stamp. The link may have moved it to a later arrival.
     pub(super) stamped_ns: u64,
     /// Which part of a message it is, where messages are told apart.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<PartOfFlow>,
     /// How many of its outcomes have been.
     pub(super) outcomes: u8,
     /// Whether it, or its copy, has arrived whole.
@@ -74,7 +74,7 @@ impl KeptPackets {
         number: u64,
         frame: &[u8],
         stamped_ns: u64,
-        part: Option<Part>,
+        part: Option<PartOfFlow>,
     ) -> bool {
         let Some(mut piece) = size_of_piece(frame.len()).and_then(|size| self.piece(size)) else { return false };
         piece[..frame.len()].copy_from_slice(frame);

@@ -9,13 +9,13 @@
 //! those that came in parts and were lost, which count once. Their number has the phase of the load in its lowest bit, and several
 //! connections count for themselves.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use hairpin_link::{Direction, stages};
 use hairpin_transports::is_hello;
 
 use super::frames::{Fragment, IpPacket};
-use crate::links::Numbered;
+use crate::links::{LostMessages, Numbered};
 
 /// A packet that the relay could not let go, or a copy of it.
 pub(super) const RELEASE: &str = "release";
@@ -31,6 +31,38 @@ const FOLLOWED: usize = 16 * 1024 * 1024;
 
 /// How many packets that come in parts are remembered in each direction: parts of one follow each other.
 const FRAGMENTED: usize = 64;
+
+/// So many lost messages are told by their numbers.
+const MOST_TOLD: usize = 20_000;
+
+/// The messages of every flow whose messages are told apart.
+pub(super) struct Flows(Vec<Messages>);
+
+/// The place of a flow, and what a packet is a part of.
+pub(super) type PartOfFlow = (usize, Part);
+
+impl Flows {
+    /// None seen yet.
+    pub(super) fn new(numbered: &[Numbered]) -> Self {
+        Self(numbered.iter().map(|one| Messages::new(*one)).collect())
+    }
+
+    /// As [`Messages::saw`], of the flow that the packet is of.
+    pub(super) fn saw(&mut self, direction: Direction, packet: &IpPacket, frame: &[u8]) -> Option<PartOfFlow> {
+        let mut each = self.0.iter_mut().enumerate();
+        each.find_map(|(place, messages)| Some((place, messages.saw(direction, packet, frame)?)))
+    }
+
+    /// As [`Messages::lost`].
+    pub(super) fn lost(&mut self, (place, part): PartOfFlow, cause: &str) {
+        self.0[place].lost(part, cause);
+    }
+
+    /// As [`Messages::lost_by_cause`], of each flow.
+    pub(super) fn lost_by_cause(&self) -> Vec<LostMessages> {
+        self.0.iter().map(Messages::lost_by_cause).collect()
+    }
+}
 
 /// What a packet is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,18 +103,9 @@ pub(super) struct Messages {
     causes: Vec<&'static str>,
     fragmented: [Fragmented; 2],
     /// The messages of a one-way load.
-    one_way: Lost,
+    one_way: LostMessages,
     /// Those of them that were lost and came in parts, by their ports and numbers.
     lost_in_parts: HashSet<(u32, u64)>,
-}
-
-/// The messages that the link kept from being answered or, of a one-way load, from arriving.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lost {
-    /// By cause.
-    pub(super) measured: BTreeMap<String, u64>,
-    /// Of a one-way load's warm-up, which is not among those.
-    pub(super) in_warm_up: u64,
 }
 
 /// The latest packets that came in parts, by what their parts have in common.
@@ -120,7 +143,7 @@ impl Messages {
             states: vec![0; followed],
             causes,
             fragmented: [fragmented(), fragmented()],
-            one_way: Lost::default(),
+            one_way: LostMessages::default(),
             lost_in_parts: HashSet::new(),
         }
     }
@@ -133,7 +156,9 @@ impl Messages {
         }
         let range = packet.payload.clone()?;
         let payload = frame.get(range.clone())?;
-        if is_hello(payload) || self.numbered.one_way.is_some_and(|way| way != direction) {
+        let is_of_another =
+            self.numbered.port.is_some_and(|port| far_port(direction, frame, range.start) != Some(port));
+        if is_of_another || is_hello(payload) || self.numbered.one_way.is_some_and(|way| way != direction) {
             return None;
         }
         let part = if self.numbered.one_way.is_some() {
@@ -183,28 +208,34 @@ impl Messages {
         }
         if number.is_multiple_of(2) {
             self.one_way.in_warm_up += 1;
-        } else if let Some(count) = self.one_way.measured.get_mut(cause) {
+        } else if let Some(count) = self.one_way.by_cause.get_mut(cause) {
             *count += 1;
         } else {
-            self.one_way.measured.insert(cause.to_owned(), 1);
+            self.one_way.by_cause.insert(cause.to_owned(), 1);
         }
     }
 
     /// The messages that the link kept from being answered, by cause; those of a one-way load's warm-up are counted apart.
-    pub(super) fn lost_by_cause(&self) -> Lost {
+    pub(super) fn lost_by_cause(&self) -> LostMessages {
         if self.numbered.one_way.is_some() {
-            let named = self.one_way.measured.iter().map(|(cause, count)| (format!("link-{cause}"), *count));
-            return Lost { measured: named.collect(), ..self.one_way };
+            let named = self.one_way.by_cause.iter().map(|(cause, count)| (format!("link-{cause}"), *count));
+            return LostMessages { by_cause: named.collect(), ..self.one_way.clone() };
         }
         let seen = self.newest.map_or(0, |newest| usize::try_from(newest + 1).unwrap_or(FOLLOWED).min(FOLLOWED));
-        let mut measured = BTreeMap::new();
-        for state in &self.states[..seen] {
+        let mut lost = LostMessages::default();
+        let mut told = 0;
+        for (number, state) in (0..).zip(&self.states[..seen]) {
             let is_lost = |answer: usize| state & BEGUN[answer] == 0 || state & LOST[answer] != 0;
             let cause = usize::from(state & CAUSE).checked_sub(1).and_then(|place| self.causes.get(place));
             let Some(cause) = cause.filter(|_| is_lost(0) && is_lost(1)) else { continue };
-            *measured.entry(format!("link-{cause}")).or_default() += 1;
+            let cause = format!("link-{cause}");
+            *lost.by_cause.entry(cause.clone()).or_default() += 1;
+            if told < MOST_TOLD {
+                told += 1;
+                lost.numbers.entry(cause).or_default().push(number);
+            }
         }
-        Lost { measured, in_warm_up: 0 }
+        lost
     }
 
     /// The number of a message on its way up: of all that are cut to those bytes, the one nearest to the newest.
@@ -256,6 +287,12 @@ fn number(payload: &[u8], bytes: usize) -> Option<(u64, Option<u64>)> {
     let mut low = [0; 8];
     low[..bytes].copy_from_slice(payload.get(..bytes)?);
     Some((u64::from_le_bytes(low), (bytes < 8).then(|| 1 << (8 * bytes))))
+}
+
+/// The port of the far end of a UDP datagram whose payload begins there.
+fn far_port(direction: Direction, frame: &[u8], payload: usize) -> Option<u16> {
+    let [source, destination] = ports(frame, payload).map(|both| [(both >> 16) as u16, both as u16])?;
+    Some(if direction == Direction::Up { destination } else { source })
 }
 
 /// The ports of the UDP datagram (RFC 768) whose payload begins there.

@@ -40,7 +40,7 @@ use crate::system::{cpu, time};
 use carrier::{Carried, Carrier};
 use kept::KeptPackets;
 use log::Log;
-use messages::{Lost, Messages};
+use messages::Flows;
 use sockets::Sockets;
 
 /// Packets for which memory is there from the start.
@@ -69,12 +69,8 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
     let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
     // A log from before is lost only once nothing else can fail.
     let log = order.log.as_ref().map(|to| Log::new(to, &order.allowed_cpus)).transpose()?;
-    let carrier = Carrier::new(
-        link,
-        KeptPackets::new(kept::BOUND_BYTES, frame_bytes, READY),
-        order.messages.map(Messages::new),
-        log,
-    );
+    let carrier =
+        Carrier::new(link, KeptPackets::new(kept::BOUND_BYTES, frame_bytes, READY), Flows::new(&order.messages), log);
     place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
     Ok(Relay { carrier, sockets, ordered_cpu: order.cpu })
 }
@@ -97,13 +93,12 @@ impl Relay {
         let cpu_ns = time::thread_cpu_ns() - before_ns;
         let no_room = self.sockets.overrun()?;
         let pinned_cpu = self.pinned_cpu();
-        let Carried { mut record, lost_messages, overrun: memory_overrun, not_carried } = self.carrier.finish();
+        let Carried { mut record, lost, overrun: memory_overrun, not_carried } = self.carrier.finish();
         let overrun = no_room + memory_overrun;
         record.relay = Some(RelayReport { pinned_cpu, cpu_ns, setup_ns: 0, overrun, memory_overrun, not_carried });
         let started_ns = self.sockets.started_ns();
         self.sockets.close();
-        let Lost { measured, in_warm_up } = lost_messages;
-        Ok(LinkEnd { record, started_ns, lost_messages: measured, lost_in_warm_up: in_warm_up })
+        Ok(LinkEnd { record, started_ns, lost })
     }
 
     /// The CPU that this thread was to run on, if the kernel says that it runs on no other.

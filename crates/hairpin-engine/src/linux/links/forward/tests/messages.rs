@@ -11,7 +11,7 @@ use crate::links::Numbered;
 
 const MS: u64 = 1_000_000;
 const END: u64 = 10_000 * MS;
-const WIDE: Numbered = Numbered { message_bytes: 8, answer_bytes: 8, one_way: None };
+const WIDE: Numbered = Numbered { message_bytes: 8, answer_bytes: 8, one_way: None, port: None };
 
 /// A message and, 100 ms later, its answer: both as one datagram of `bytes` of payload.
 fn exchange(number: u64, bytes: usize) -> [Coming; 2] {
@@ -35,7 +35,7 @@ fn lost_refusing(
     packets: Vec<Coming>,
     refused: fn(usize) -> bool,
 ) -> BTreeMap<String, u64> {
-    carried(line, Some(numbered), Fixture::new(packets, END).refusing(refused)).1.lost_messages.measured
+    carried(line, Some(numbered), Fixture::new(packets, END).refusing(refused)).1.lost.remove(0).by_cause
 }
 
 fn causes<const N: usize>(causes: [(&str, u64); N]) -> BTreeMap<String, u64> {
@@ -81,7 +81,7 @@ fn hellos_and_errors_are_no_messages() {
         coming(3, Up, ipv4(6, &[0; 40])),
         coming(4, Down, udp(&[0; 8])),
     ];
-    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None };
+    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, port: None };
     assert_eq!(lost("loss=100%", narrow, packets), causes([]), "nor is the answer to no message");
 }
 
@@ -124,7 +124,7 @@ fn a_damaged_packet_is_lost_where_a_checksum_covers_the_bit() {
     };
     let noticed = (0..).zip(&gone).filter(|one| is_noticed(*one)).count();
     assert!(noticed < 2_000);
-    assert_eq!(left.lost_messages.measured, causes([("link-corrupt", u64::try_from(noticed).unwrap())]));
+    assert_eq!(left.lost[0].by_cause.clone(), causes([("link-corrupt", u64::try_from(noticed).unwrap())]));
     // A copy is damaged as the packet is.
     let copied = unanswered(exchanges(5), &(0..5).collect::<Vec<_>>());
     assert_eq!(lost("up.corrupt=100% up.duplicate=100%", WIDE, copied), causes([("link-corrupt", 5)]));
@@ -157,7 +157,7 @@ fn a_message_in_parts_is_lost_with_any_of_them() {
 #[test]
 fn numbers_that_are_cut_are_told_apart_by_the_newest() {
     for (bytes, count) in [(1, 1_000_u64), (2, 70_000)] {
-        let numbered = Numbered { message_bytes: bytes, answer_bytes: bytes, one_way: None };
+        let numbered = Numbered { message_bytes: bytes, answer_bytes: bytes, one_way: None, port: None };
         let packets: Vec<_> = (0..count)
             .flat_map(|number| {
                 let frame = udp(&number.to_le_bytes()[..bytes]);
@@ -172,14 +172,14 @@ fn numbers_that_are_cut_are_told_apart_by_the_newest() {
         assert_eq!(lost(&line, numbered, answered), causes([("link-loss", 14)]), "{bytes}");
     }
     // The relay missed so many that the next is nearer to an older number: it counts as a new one all the same.
-    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None };
+    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, port: None };
     let packets = vec![coming(0, Up, udp(&[3])), coming(1, Up, udp(&[200]))];
     assert_eq!(lost("up.drop=1", narrow, packets), causes([("link-loss", 1)]));
 }
 
 #[test]
 fn an_answer_may_have_a_shorter_number_than_its_message() {
-    let numbered = Numbered { message_bytes: 8, answer_bytes: 1, one_way: None };
+    let numbered = Numbered { message_bytes: 8, answer_bytes: 1, one_way: None, port: None };
     let packets = (0..600_u64).flat_map(|number| {
         let [message, answer] = exchange(number, 8);
         [
@@ -212,9 +212,9 @@ fn what_is_inside_at_the_end_is_lost_inside() {
     let packets = vec![exchange(0, 32)[0].clone(), exchange(1, 32)[0].clone(), exchange(0, 32)[1].clone()];
     let (gone, left) =
         carried("up.delay=90ms down.delay=1min up.drop=1", Some(WIDE), Fixture::new(packets.clone(), END));
-    assert_eq!((gone.len(), left.lost_messages.measured), (1, causes([("link-inside", 1), ("link-loss", 1)])));
+    assert_eq!((gone.len(), left.lost[0].by_cause.clone()), (1, causes([("link-inside", 1), ("link-loss", 1)])));
     let (_, left) = carried("up.delay=1min", Some(WIDE), Fixture::new(packets, 50 * MS));
-    assert_eq!(left.lost_messages.measured, causes([("link-inside", 2)]));
+    assert_eq!(left.lost[0].by_cause.clone(), causes([("link-inside", 2)]));
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn what_finds_no_memory_is_lost_by_the_relay() {
     let packets = unanswered(exchanges(10), &(0..10).collect::<Vec<_>>());
     relay.carry(&mut Fixture::new(packets, END)).unwrap();
     let left = relay.finish();
-    assert_eq!((left.overrun, left.lost_messages.measured), (6, causes([("link-overrun", 6)])));
+    assert_eq!((left.overrun, left.lost[0].by_cause.clone()), (6, causes([("link-overrun", 6)])));
 }
 
 #[test]
@@ -245,11 +245,11 @@ fn messages_without_answers_are_lost_by_phase_and_cause() {
     let numbers = (0..5).map(|one| one << 1).chain((0..5).map(|one| one << 1 | 1));
     let packets: Vec<_> = (0..).zip(numbers).map(|(at, number)| one_way(at * MS, number)).collect();
     let left = carried("up.drop=1,6,7 up.duplicate=100%", Some(numbered), Fixture::new(packets.clone(), END)).1;
-    assert_eq!((left.lost_messages.measured, left.lost_messages.in_warm_up), (causes([("link-loss", 2)]), 1));
+    assert_eq!((left.lost[0].by_cause.clone(), left.lost[0].in_warm_up), (causes([("link-loss", 2)]), 1));
     // What goes the other way is none of the load.
     let back: Vec<_> = packets.into_iter().map(|one| Coming { direction: Down, ..one }).collect();
     let left = carried("loss=100%", Some(numbered), Fixture::new(back, END)).1;
-    assert_eq!((left.lost_messages.measured, left.lost_messages.in_warm_up), (causes([]), 0));
+    assert_eq!((left.lost[0].by_cause.clone(), left.lost[0].in_warm_up), (causes([]), 0));
 }
 
 #[test]

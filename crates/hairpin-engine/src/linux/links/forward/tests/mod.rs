@@ -15,7 +15,7 @@ use super::carrier::{Carried, Carrier};
 use super::interfaces::{Arrival, Interfaces};
 use super::kept::{BOUND_BYTES, KeptPackets};
 use super::log::Log;
-use super::messages::Messages;
+use super::messages::Flows;
 use crate::links::Numbered;
 
 /// A frame that comes to an interface at a time.
@@ -127,7 +127,7 @@ impl Interfaces for Fixture {
 /// A carrier of that link.
 pub(super) fn carrier(line: &str, bound_bytes: usize, numbered: Option<Numbered>, log: Option<Log>) -> Carrier {
     let link = Link::new(&line.parse().unwrap(), 7, &[]).unwrap();
-    Carrier::new(link, KeptPackets::new(bound_bytes, 1514, 4), numbered.map(Messages::new), log)
+    Carrier::new(link, KeptPackets::new(bound_bytes, 1514, 4), Flows::new(numbered.as_slice()), log)
 }
 
 /// Carries all of it: what was let go, and what is left.

@@ -1,0 +1,377 @@
+//! Figures of a probe before, beside and after a load: from a round's samples by phase to a case over its rounds.
+
+use hairpin_model::case::Case;
+use hairpin_model::figure::Figure;
+use hairpin_model::flow::Direction;
+use hairpin_model::ledger::Ledger;
+use hairpin_model::link::{DirectionRecord, LinkTimeline};
+use hairpin_model::phases::{
+    AddedFigures, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, Phase, PhaseFigures, PhasesOfCase,
+    ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Span, UnderLoad,
+};
+use hairpin_model::round::{FlowRecord, Measured};
+use hairpin_model::samples::{PhaseCounts, Samples};
+use hairpin_model::summary::{CurvePoint, Percentiles};
+
+use crate::over_rounds::OverRounds;
+use crate::round_figures::percentiles;
+use crate::statistics::location::median;
+
+/// Moments of a case over time.
+const MOMENTS: u64 = 150;
+/// The latency of the second half of the loaded phase that is so many times that of the first is still rising.
+const STILL_RISING: f64 = 1.5;
+/// A load that began or ended this share of the loaded phase away from when it was to is not the one that was asked for.
+const OUT_OF_TIME: f64 = 0.1;
+/// A path that is idle has half of its messages back within this many times the least latency, and this long, in ns.
+const IDLE_WITHIN: (f64, f64) = (3.0, 1e6);
+/// Recovered is a latency of at most so many times the median of the idle phase.
+const RECOVERED_WITHIN: f64 = 2.0;
+
+/// Fills in what a probe measured by phase from its samples; other rounds stay as they are. Figures that were saved stay: their
+/// counts are in no file.
+pub fn phase_figures(flow: &mut FlowRecord, samples: Option<&Samples>) {
+    let Some((samples, phases)) = samples.and_then(|samples| Some((samples, samples.phases.as_ref()?))) else {
+        return;
+    };
+    // What changes from phase to phase is no course of a round.
+    flow.figures.cold_start = None;
+    flow.figures.course_ns = Vec::new();
+    if flow.phases.is_some() {
+        return;
+    }
+    let ledger_of_flow = &flow.ledger;
+    let causes = causes_left(ledger_of_flow, phases.counts.each().map(|(_, counts)| counts));
+    let by_phase = phases.counts.clone();
+    let of = |phase: Phase| {
+        let latency = phases.others.get(phase).as_ref().map_or(&samples.latency, |others| &others.latency);
+        ProbePhase {
+            samples: latency.len(),
+            latency_ns: percentiles(latency),
+            least_ns: if latency.is_empty() { 0.0 } else { latency.min() as f64 },
+            ledger: ledger(by_phase.get(phase), causes.as_deref()),
+            trimmed: None,
+        }
+    };
+    flow.phases =
+        Some(ProbePhases { by_phase: hairpin_model::phases::ByPhase::of(of), over_time: phases.over_time.clone() });
+}
+
+/// The one cause that all losses have which no path told by their messages; `None` where there are several, or none, or where
+/// some of the losses have no cause.
+fn causes_left<'c>(ledger: &Ledger, counts: impl Iterator<Item = &'c PhaseCounts>) -> Option<String> {
+    let told: Vec<&String> = counts.flat_map(|counts| counts.lost.keys()).collect();
+    let mut left = ledger.lost.keys().filter(|cause| !told.contains(cause));
+    let only = left.next()?;
+    (left.next().is_none() && ledger.unexplained == 0).then(|| only.clone())
+}
+
+fn ledger(counts: &PhaseCounts, cause_left: Option<&str>) -> Ledger {
+    let PhaseCounts { sent, received, late, lost, .. } = counts.clone();
+    let mut ledger = Ledger { sent, received, late, lost, ..Ledger::default() }.closed();
+    if let (Some(cause), Ok(left)) = (cause_left, u64::try_from(ledger.unexplained))
+        && left > 0
+    {
+        ledger.lost.insert(cause.to_owned(), left);
+    }
+    ledger.closed()
+}
+
+/// Why a round's phases are not what they say; null where they are, and of rounds without phases.
+pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
+    let spans = measured.phases.as_ref()?;
+    let phases = measured.flow().phases.as_ref()?;
+    let (idle, loaded) = (&phases.by_phase.idle, &phases.by_phase.loaded);
+    if idle.samples == 0 {
+        return Some("no message of the probe was answered in the idle phase".to_owned());
+    }
+    let least_ns =
+        phases.by_phase.each().map(|(_, phase)| phase.least_ns).filter(|ns| *ns > 0.0).fold(f64::INFINITY, f64::min);
+    let (times, above_ns) = IDLE_WITHIN;
+    if idle.latency_ns.p50 > times * least_ns + above_ns {
+        let [idle, least] = [idle.latency_ns.p50, least_ns].map(hairpin_model::quantities::duration);
+        return Some(format!("the path was not idle before the load: p50 {idle}, and {least} at the least"));
+    }
+    let allowed_ns = OUT_OF_TIME * lasts_ns(spans.loaded);
+    for load in measured.flows.iter().skip(1) {
+        let started_ns = load.started_ns.unwrap_or(spans.ramp.from_ns);
+        if started_ns.saturating_sub(spans.ramp.from_ns) as f64 > allowed_ns {
+            let late = hairpin_model::quantities::duration(started_ns.saturating_sub(spans.ramp.from_ns) as f64);
+            return Some(format!("the load began {late} late"));
+        }
+        let received_ns = load.received.as_ref().map_or(0.0, |received| received.over_ns as f64);
+        if received_ns + allowed_ns < lasts_ns(spans.loaded) {
+            let [over, of] = [received_ns, lasts_ns(spans.loaded)].map(hairpin_model::quantities::duration);
+            return Some(format!("the load was received for {over} of {of} only"));
+        }
+    }
+    if measured.flows.len() > 1 && loaded.samples > 0 {
+        return still_rising(&phases.over_time, spans.idle, spans.loaded);
+    }
+    None
+}
+
+/// Where the latency still rises in the loaded phase the ramp was too short.
+fn still_rising(line: &ProbeTimeLine, idle: Span, loaded: Span) -> Option<String> {
+    let middle_ns = loaded.from_ns.midpoint(loaded.until_ns);
+    let mean = |from_ns: u64, until_ns: u64| mean_latency(line, idle.from_ns, Span { from_ns, until_ns });
+    let (first, second) = (mean(loaded.from_ns, middle_ns)?, mean(middle_ns, loaded.until_ns)?);
+    let added = (first - mean(idle.from_ns, idle.until_ns)?).max(0.0);
+    // A rise that is small beside what the load adds is noise.
+    (second > STILL_RISING * first && second - first > 0.5 * added && second - first > IDLE_WITHIN.1).then(|| {
+        let [first, second] = [first, second].map(hairpin_model::quantities::duration);
+        format!("the load was not steady: mean latency {first} in the first half of the loaded phase, {second} in the second")
+    })
+}
+
+fn lasts_ns(span: Span) -> f64 {
+    span.until_ns.saturating_sub(span.from_ns) as f64
+}
+
+/// The intervals of that width, the first of which begins at `begin_ns`, that begin within the span.
+fn within(begin_ns: u64, width_ns: u64, span: Span) -> std::ops::Range<usize> {
+    let place =
+        |ns: u64| usize::try_from(ns.saturating_sub(begin_ns).div_ceil(width_ns.max(1))).unwrap_or(usize::MAX);
+    place(span.from_ns)..place(span.until_ns)
+}
+
+fn part<T>(values: &[T], range: std::ops::Range<usize>) -> &[T] {
+    let until = range.end.min(values.len());
+    &values[range.start.min(until)..until]
+}
+
+/// The mean latency of a probe's messages in a span, in ns; `None` without an answer.
+fn mean_latency(line: &ProbeTimeLine, begin_ns: u64, span: Span) -> Option<f64> {
+    let range = within(begin_ns, line.interval_ns, span);
+    let (answered, means) = (part(&line.answered, range.clone()), part(&line.mean_ns, range));
+    let count: f64 = answered.iter().map(|count| *count as f64).sum();
+    let sum: f64 = answered.iter().zip(means).map(|(count, mean)| *count as f64 * mean).sum();
+    (count > 0.0).then(|| sum / count)
+}
+
+/// The bytes in a queue over a span: the mean of each interval of the link's time line. Empty without a link, and of runs of
+/// versions that recorded no means.
+pub(crate) fn queue_bytes(measured: &Measured, direction: Direction, span: Span) -> &[u64] {
+    let line = measured.link.as_ref().zip(timeline(measured, direction));
+    let Some((Some(began_ns), line)) = line.map(|(link, line)| (link.samples_began_ns, line)) else { return &[] };
+    let span = Span { from_ns: span.from_ns + began_ns, until_ns: span.until_ns + began_ns };
+    part(&line.queue_bytes_mean, within(0, line.interval_ns, span))
+}
+
+/// The time line of the direction of a load.
+pub(crate) fn timeline(measured: &Measured, direction: Direction) -> Option<&LinkTimeline> {
+    let link = measured.link.as_ref()?;
+    let of: &DirectionRecord = if direction == Direction::Down { &link.down } else { &link.up };
+    of.timeline.as_ref()
+}
+
+/// The direction whose queue is the deepest in the loaded phase, of those that the loads go.
+pub(crate) fn queue_direction(case: &Case, measured: &Measured) -> Option<Direction> {
+    let spans = measured.phases.as_ref()?;
+    let depth = |direction: Direction| {
+        let bytes: Vec<f64> =
+            queue_bytes(measured, direction, spans.loaded).iter().map(|bytes| *bytes as f64).collect();
+        median(&bytes)
+    };
+    let ways = case.loads().iter().map(|flow| flow.direction);
+    let deepest = ways.filter_map(|way| Some((way, depth(way)?)));
+    deepest.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(way, _)| way)
+}
+
+/// The case over its rounds; `None` of one without a probe. `idle` is the percentile curve of the idle phase.
+pub(crate) fn summary(
+    case: &Case,
+    over_rounds: &OverRounds<'_>,
+    idle: Vec<CurvePoint>,
+    rounds_left_out: Vec<String>,
+) -> Option<UnderLoad> {
+    if !case.is_under_load() {
+        return None;
+    }
+    let phases = PhasesOfCase {
+        idle: PhaseFigures {
+            probe: ProbeFigures { curve: idle, ..probe(over_rounds, Phase::Idle) },
+            ..phase(case, over_rounds, Phase::Idle)
+        },
+        loaded: PhaseFigures { probe: probe(over_rounds, Phase::Loaded), ..phase(case, over_rounds, Phase::Loaded) },
+        recovering: PhaseFigures {
+            probe: probe(over_rounds, Phase::Recovering),
+            ..phase(case, over_rounds, Phase::Recovering)
+        },
+    };
+    let added = |of: fn(&Percentiles) -> f64| {
+        over_rounds.median(|measured| {
+            let phases = measured.flow().phases.as_ref()?;
+            let both = [&phases.by_phase.idle, &phases.by_phase.loaded];
+            let [idle, loaded] = both.map(|phase| (phase.samples > 0).then(|| of(&phase.latency_ns)));
+            Some(loaded? - idle?)
+        })
+    };
+    let has_p99 = |phase: &PhaseFigures| phase.probe.latency_ns.p99.is_some();
+    let added_ns = AddedFigures {
+        p50: added(|latency| latency.p50),
+        p99: added(|latency| latency.p99).filter(|_| has_p99(&phases.idle) && has_p99(&phases.loaded)),
+    };
+    Some(UnderLoad {
+        phases,
+        added_ns,
+        responsiveness_rpm: None,
+        recovered_after_ns: over_rounds.median(recovered_after_ns),
+        rounds_left_out,
+        over_time: over_time(case, over_rounds.measured()),
+    })
+}
+
+fn probe_phase(measured: &Measured, phase: Phase) -> Option<&ProbePhase> {
+    Some(measured.flow().phases.as_ref()?.by_phase.get(phase))
+}
+
+fn probe(over_rounds: &OverRounds<'_>, phase: Phase) -> ProbeFigures {
+    let of = |measured: &Measured| probe_phase(measured, phase).filter(|phase| phase.samples > 0).cloned();
+    let all = over_rounds.measured().iter().filter_map(|measured| probe_phase(measured, phase));
+    ProbeFigures {
+        samples: all.clone().map(|phase| phase.samples).sum(),
+        latency_ns: over_rounds
+            .distribution(|measured| of(measured).map(|phase| (phase.samples, phase.latency_ns)))
+            .unwrap_or_default(),
+        ledger: all.fold(Ledger::default(), |all, phase| all.plus(&phase.ledger)),
+        curve: Vec::new(),
+    }
+}
+
+fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigures {
+    let span = |measured: &Measured| Some(*measured.phases.as_ref()?.get(phase));
+    let loads = |measured: &Measured| -> Option<f64> {
+        let loads = measured.flows.get(1..).filter(|loads| !loads.is_empty() && phase == Phase::Loaded)?;
+        loads.iter().map(|load| load.received.as_ref()?.goodput_bytes_per_s()).sum()
+    };
+    let depth = |measured: &Measured| -> Option<Vec<f64>> {
+        let direction = queue_direction(case, measured)?;
+        let bytes = queue_bytes(measured, direction, span(measured)?);
+        (!bytes.is_empty()).then(|| bytes.iter().map(|bytes| *bytes as f64).collect())
+    };
+    let p50 = over_rounds.median(|measured| median(&depth(measured)?));
+    let most = over_rounds.measured().iter().filter_map(|measured| most_bytes(case, measured, span(measured)?));
+    let cpu_ns = |measured: &Measured, of: &dyn Fn(&hairpin_model::round::EndReport) -> Option<f64>| -> Option<f64> {
+        measured.ends.iter().map(of).sum()
+    };
+    PhaseFigures {
+        probe: ProbeFigures::default(),
+        load: LoadFigures { goodput_bytes_per_s: over_rounds.median(loads) },
+        queue_bytes: p50.map(|p50| QueueBytes { p50, max: most.fold(0.0, f64::max) }),
+        cpu: CpuFigures {
+            used: over_rounds.median(|measured| {
+                let used = cpu_ns(measured, &|end| Some(end.phase_usage.as_ref()?.get(phase).cpu_ns as f64))?;
+                Some(used / lasts_ns(span(measured)?)).filter(|used| used.is_finite())
+            }),
+            probe_waited_ns: over_rounds.median(|measured| waited_ns_per_message(measured, phase)),
+        },
+    }
+}
+
+/// How long the ends of the probe waited for a CPU for each message, in ns.
+pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
+    let ends = measured.ends.iter().filter(|end| end.flow == 0);
+    let waited: Option<u64> = ends.map(|end| Some(end.phase_usage.as_ref()?.get(phase).waited_for_cpu_ns)).sum();
+    let sent = probe_phase(measured, phase)?.ledger.sent;
+    (sent > 0).then_some(waited? as f64 / sent as f64)
+}
+
+/// The most bytes in the queue in a span.
+fn most_bytes(case: &Case, measured: &Measured, span: Span) -> Option<f64> {
+    let line = timeline(measured, queue_direction(case, measured)?)?;
+    let began_ns = measured.link.as_ref()?.samples_began_ns?;
+    let span = Span { from_ns: span.from_ns + began_ns, until_ns: span.until_ns + began_ns };
+    part(&line.queue_bytes_max, within(0, line.interval_ns, span)).iter().max().map(|most| *most as f64)
+}
+
+/// From the load's end to the end of the last interval whose mean latency is more than [`RECOVERED_WITHIN`] times the idle
+/// median, in ns; `None` where that is the last of all.
+fn recovered_after_ns(measured: &Measured) -> Option<f64> {
+    let spans = measured.phases.as_ref()?;
+    let phases = measured.flow().phases.as_ref()?;
+    let bound_ns = RECOVERED_WITHIN * phases.by_phase.idle.latency_ns.p50;
+    let line = &phases.over_time;
+    if measured.flows.len() < 2 || bound_ns <= 0.0 {
+        return None;
+    }
+    let range = within(spans.idle.from_ns, line.interval_ns, spans.recovering);
+    let (answered, means) = (part(&line.answered, range.clone()), part(&line.mean_ns, range));
+    let last_answered = answered.iter().rposition(|count| *count > 0)?;
+    let slow = means[..=last_answered].iter().rposition(|mean| *mean > bound_ns);
+    match slow {
+        None => Some(0.0),
+        Some(last) if last == last_answered => None,
+        Some(last) => Some((last as u64 + 1).saturating_mul(line.interval_ns) as f64),
+    }
+}
+
+/// A case over the time of a round: medians over the rounds.
+fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
+    let spans = rounds.iter().find_map(|measured| measured.phases.as_ref())?;
+    let begin_ns = spans.idle.from_ns;
+    let total_ns = spans.recovering.until_ns.checked_sub(begin_ns).filter(|total_ns| *total_ns > 0)?;
+    let width_ns = total_ns.div_ceil(MOMENTS).max(1);
+    let since = |ns: u64| ns.saturating_sub(begin_ns);
+    let moments = (0..total_ns.div_ceil(width_ns)).map(|number| {
+        let from_ns = begin_ns + number * width_ns;
+        let span = Span { from_ns, until_ns: from_ns + width_ns };
+        let each = |of: &dyn Fn(&Measured) -> Option<f64>| -> Vec<f64> {
+            rounds.iter().filter_map(|measured| of(measured)).collect()
+        };
+        let latencies = each(&|measured| {
+            let line = &measured.flow().phases.as_ref()?.over_time;
+            mean_latency(line, measured.phases.as_ref()?.idle.from_ns, span)
+        });
+        let (least, most) =
+            latencies.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(*one), most.max(*one)));
+        LoadedMoment {
+            at_ns: (number + 1) * width_ns,
+            latency_ns: median(&latencies).map(|middle| Figure::new(middle, least, most)),
+            goodput_bytes_per_s: median(&each(&|measured| goodput(measured, span))),
+            queue_bytes: median(&each(&|measured| {
+                let direction = queue_direction(case, measured)?;
+                let bytes: Vec<f64> = overlapping(measured, direction, span)?;
+                median(&bytes)
+            })),
+        }
+    });
+    Some(LoadedOverTime {
+        load_from_ns: since(spans.ramp.from_ns),
+        loaded_from_ns: since(spans.loaded.from_ns),
+        recovering_from_ns: since(spans.recovering.from_ns),
+        until_ns: total_ns,
+        moments: moments.collect(),
+    })
+}
+
+/// The means of the link's intervals that are in the span or hold it.
+fn overlapping(measured: &Measured, direction: Direction, span: Span) -> Option<Vec<f64>> {
+    let line = timeline(measured, direction)?;
+    let began_ns = measured.link.as_ref()?.samples_began_ns?;
+    let place = |ns: u64| usize::try_from((ns + began_ns) / line.interval_ns.max(1)).unwrap_or(usize::MAX);
+    let range = place(span.from_ns)..place(span.until_ns.saturating_sub(1)).saturating_add(1);
+    let bytes = part(&line.queue_bytes_mean, range);
+    (!bytes.is_empty()).then(|| bytes.iter().map(|bytes| *bytes as f64).collect())
+}
+
+/// Bytes of all loads that were received a second in a span. An interval is shared out evenly; what the receiver counts begins
+/// with its first arrival, which is a way later than the load.
+fn goodput(measured: &Measured, span: Span) -> Option<f64> {
+    let of_load = |load: &FlowRecord| {
+        let (received, started_ns) = (load.received.as_ref()?, load.started_ns?);
+        let width_ns = received.interval_ns;
+        let bytes: f64 = (0..)
+            .zip(&received.interval_bytes)
+            .map(|(number, bytes)| {
+                let from_ns = started_ns.saturating_add(u64::saturating_mul(number, width_ns));
+                let until_ns = from_ns.saturating_add(width_ns);
+                let shared_ns = until_ns.min(span.until_ns).saturating_sub(from_ns.max(span.from_ns));
+                *bytes as f64 * shared_ns as f64 / width_ns.max(1) as f64
+            })
+            .sum();
+        Some(bytes * 1e9 / lasts_ns(span))
+    };
+    let loads = measured.flows.get(1..).filter(|loads| !loads.is_empty())?;
+    loads.iter().map(of_load).sum()
+}

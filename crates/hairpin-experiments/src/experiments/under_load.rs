@@ -1,0 +1,326 @@
+//! `under-load`: what does a load on the path add to the latency of other traffic?
+//!
+//! A probe measures round trips before, beside and after a load, in one round: idle, ramp, loaded, recovering. Both have
+//! connections and processes of their own. The ramp is the load's warm-up and has no figures; a message of the probe belongs to
+//! the phase in which it was due. A round whose load was not steady after the ramp says so.
+//!
+//! Defaults and why:
+//! - the probe is 64 B over an unreliable transport, 1 000 a second (100 over a link, where that is some per cent of a slow one):
+//!   it measures the path and no retransmission.
+//! - the load is one stream over the reference transport, up, as fast as it goes.
+//! - 1 s idle, 5 s ramp, 5 s loaded, 2 s recovering over a link, where one connection takes seconds to fill a deep queue (CUBIC
+//!   leaves slow start early, RFC 9406); on the loopback 300 ms, 300 ms, 700 ms and 300 ms.
+//! - on the loopback the load runs beside the probe, and on another CPU: the difference is what waiting for the CPU costs. Over a
+//!   link all ends share a CPU, which is not busy.
+
+use hairpin_model::arrivals::Arrivals;
+use hairpin_model::capabilities::{Candidate, HostCapabilities};
+use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
+use hairpin_model::case::{Case, EndSettings, Placement, Waiting, WhichCpus};
+use hairpin_model::flow::{Direction, Flow, LOAD, LOAD_BACK, Load, LoadWays, PROBE, Pacing, Source};
+use hairpin_model::options::{OptionName, Options};
+use hairpin_model::phases::PhaseLengths;
+use hairpin_model::refused::Refused;
+use hairpin_model::round::Extent;
+
+use crate::budget;
+use crate::experiment::{Experiment, Planning};
+use crate::knob::{Knob, KnobKind};
+use crate::knobs::Knobs;
+use crate::links;
+use crate::one_way::{self, MESSAGE_BYTES, WRITE_BYTES};
+use crate::quantity::SECOND_NS;
+use crate::selection;
+use crate::sequence::Planned;
+use crate::shared::{self, AUTO, Circumstances, each};
+
+/// The experiment.
+pub const UNDER_LOAD: Experiment = Experiment {
+    name: "under-load",
+    question: "What does a load on the path add to the latency of other traffic?",
+    knobs: KNOBS,
+    plan,
+    refine: None,
+};
+
+/// The word for a load without a rate.
+const FULL: &str = "full";
+
+const KNOBS: &[Knob] = &[
+    Knob::new("transport", "NAME", KnobKind::Transport)
+        .help("Transports of the probe, separated by commas [default: the unreliable one over IPv4]")
+        .many(),
+    Knob::new("size", "BYTES", shared::SIZE)
+        .help("Size of each message of the probe and of its answer")
+        .many()
+        .or(&["64B"]),
+    Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, 1e6))
+        .help("Messages of the probe a second; auto: 1000, over a link 100")
+        .many()
+        .or(&[AUTO]),
+    Knob::switch("closed-loop", "The probe sends its next message when the last was answered, instead of at a rate"),
+    Knob::new("load", "WAY", KnobKind::Words(LoadWays::WORDS))
+        .help("Direction of the load: up (client to server), down, both at once, none, or all")
+        .many()
+        .or(&["up"]),
+    Knob::new("load-transport", "NAME", KnobKind::Transport)
+        .help("Transports of the load [default: the reference transport]")
+        .many(),
+    Knob::new("load-rate", "BITS", KnobKind::BitRateOr(FULL))
+        .help("Rate at which the load offers its bytes, for instance 9mbit; full: as fast as it goes")
+        .many()
+        .or(&[FULL]),
+    Knob::new("load-size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
+        .help("Size of each write of the load [default: 64KiB; 1400B at a rate, and where a write is a message]"),
+    Knob::new("connections", "NUMBER", one_way::CONNECTIONS.kind)
+        .help("Connections of the load, up to 1000")
+        .many()
+        .or(&["1"]),
+    Knob::new("congestion", "NAME", KnobKind::Congestion)
+        .help("Congestion controls of the load, separated by commas [default: that of the host]")
+        .many(),
+    Knob::new("load-option", "SET", KnobKind::OptionSet)
+        .help("Socket options of the load. Repeat it to compare sets")
+        .repeat(),
+    Knob::new("load-cpu", "WHERE", KnobKind::Words(WhichCpus::WORDS))
+        .help("CPUs of the load: same as the probe, other, or all [default: all; over a link same]")
+        .many(),
+    Knob::new("idle", "TIME", shared::LASTS).help("How long the probe runs alone [default: 300ms; 1s over a link]"),
+    Knob::new("ramp", "TIME", shared::LASTS)
+        .help("How long the load may take to become steady, without figures [default: 300ms; 5s over a link]"),
+    Knob::new("duration", "TIME", shared::LASTS)
+        .help("How long the probe runs beside the steady load [default: 700ms; 5s over a link]"),
+    Knob::new("recovery", "TIME", shared::LASTS)
+        .help("How long the probe runs after the load [default: 300ms; 2s over a link]"),
+    shared::WAITING,
+    Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
+        .help("Where both ends of the probe run: same-cpu, cross-cpu, unpinned, or all")
+        .many()
+        .or(&["same-cpu"]),
+    shared::OPTION,
+    shared::LINK,
+    shared::SYSCTL,
+    shared::CPU_IDLE,
+    budget::ROUNDS,
+    budget::OVER,
+    budget::QUICK,
+    Knob::new("warmup", "TIME", shared::LASTS)
+        .help("Warm-up of the probe before the first phase [default: 40ms, over a link at least a round trip]"),
+    shared::SEED,
+    shared::TIMEOUT,
+    shared::KEEP_SAMPLES,
+    shared::KEEP_LINK_LOG,
+    shared::ALLOW_UNMET_OPTIONS,
+    shared::PORT,
+    shared::REPLICATE,
+];
+
+/// The phases on the loopback and over a link, in ns.
+const LENGTHS: [PhaseLengths; 2] = [
+    PhaseLengths {
+        idle: SECOND_NS * 3 / 10,
+        ramp: SECOND_NS * 3 / 10,
+        loaded: SECOND_NS * 7 / 10,
+        recovering: SECOND_NS * 3 / 10,
+    },
+    PhaseLengths { idle: SECOND_NS, ramp: 5 * SECOND_NS, loaded: 5 * SECOND_NS, recovering: 2 * SECOND_NS },
+];
+/// The probe's rate there, a second.
+const RATES_PER_S: [f64; 2] = [1_000.0, 100.0];
+
+fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    let asked = Asked::read(knobs, capabilities)?;
+    let mut probes = selection::candidates(knobs, "transport", capabilities)?;
+    if !knobs.is_given("transport") {
+        probes.retain(|candidate| is_default_probe(&candidate.card));
+    }
+    let own =
+        [probes.len(), asked.sizes.len(), asked.rates.len().max(1), asked.loads.len(), asked.which_cpus.len().max(1)];
+    asked.circumstances.refuse_too_many(&own)?;
+    selection::sieved(&probes, capabilities, |card| {
+        asked.cases(card, capabilities).into_iter().map(|case| asked.planned(case, knobs, capabilities)).collect()
+    })
+}
+
+/// The one over IPv4 that loses what finds no room, and is answered by a program.
+fn is_default_probe(card: &Card) -> bool {
+    !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server
+}
+
+/// The knobs, read.
+struct Asked {
+    circumstances: Circumstances,
+    sizes: Vec<u64>,
+    /// In messages a second; none of a closed loop, and 0 stands for the default of the path.
+    rates: Vec<f64>,
+    /// The flows of each load.
+    loads: Vec<Vec<Flow>>,
+    which_cpus: Vec<WhichCpus>,
+    lengths: [Option<u64>; 4],
+    warm_up_ns: Option<u64>,
+}
+
+impl Asked {
+    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
+        let closed_loop = knobs.is_on("closed-loop");
+        if closed_loop && knobs.is_given("rate") {
+            return Err(Refused::new("--closed-loop and --rate each say when the probe sends", "give one of them"));
+        }
+        let chosen = knobs.has_chosen("rate").then_some(0.0);
+        Ok(Self {
+            circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
+            sizes: knobs.values("size"),
+            rates: if closed_loop { Vec::new() } else { chosen.into_iter().chain(knobs.values("rate")).collect() },
+            loads: loads(knobs, capabilities)?,
+            which_cpus: knobs.choices("load-cpu", WhichCpus::ALL),
+            lengths: ["idle", "ramp", "duration", "recovery"].map(|name| knobs.value(name)),
+            warm_up_ns: knobs.value("warmup"),
+        })
+    }
+
+    /// Every combination for a probe over one transport, impossible ones among them.
+    fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
+        let mut probe = Case::ping_pong(card.name);
+        probe.flow_mut().name = PROBE.to_owned();
+        let cases = each(&[probe], &self.sizes, |case, size| case.flow_mut().load.set_sizes(size, size));
+        let cases = self.circumstances.at_their_places(&cases, card);
+        let rated = |case: &Case| {
+            let rates = self.rates.iter().map(|rate| if *rate > 0.0 { *rate } else { RATES_PER_S[over(case)] });
+            let paced =
+                rates.map(|rate| case.clone().with(|case| case.flow_mut().load = case.flow().load.paced(rate)));
+            if self.rates.is_empty() { vec![case.clone()] } else { paced.collect() }
+        };
+        let cases: Vec<Case> = cases.iter().flat_map(rated).collect();
+        let loaded = cases.iter().flat_map(|case| self.loads.iter().map(move |load| (case, load)));
+        let placed = loaded.flat_map(|(case, load)| self.placed(case, load, capabilities));
+        self.circumstances.with_replicates(&placed.collect::<Vec<_>>())
+    }
+
+    /// The case with a load, on each of the CPUs asked for.
+    fn placed(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Vec<Case> {
+        let has_others = capabilities.cpus.len() > 1 && case.ends.placement != Placement::Unpinned;
+        let which = match self.which_cpus.as_slice() {
+            [] if case.is_emulated() || !has_others => &[WhichCpus::Same][..],
+            [] => WhichCpus::ALL,
+            given => given,
+        };
+        let which = if load.is_empty() { &which[..1] } else { which };
+        let with = |which: &WhichCpus| {
+            let flows = load.iter().map(|flow| {
+                let ends = EndSettings { waiting: waiting(flow, capabilities), cpus: *which, ..case.ends };
+                Flow { ends: (ends != case.ends).then_some(ends), ..flow.clone() }
+            });
+            case.clone().with(|case| case.flows.extend(flows))
+        };
+        which.iter().map(with).collect()
+    }
+
+    fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
+        let own = &LENGTHS[over(&case)];
+        let [idle, ramp, loaded, recovering] = self.lengths;
+        let lengths = PhaseLengths {
+            idle: idle.unwrap_or(own.idle),
+            ramp: ramp.unwrap_or(own.ramp),
+            loaded: loaded.unwrap_or(own.loaded),
+            recovering: recovering.unwrap_or(own.recovering),
+        };
+        let warm_up_ns =
+            self.warm_up_ns.unwrap_or_else(|| crate::warm_up::WARM_UP_NS.max(links::travel_ns(&case, capabilities)));
+        let extents = [warm_up_ns, lengths.total_ns()].map(Extent::DurationNs);
+        let planned = Planned::of(case, extents[0], extents[1], knobs, capabilities);
+        Planned { phases: Some(lengths), ..planned }
+    }
+}
+
+/// The place of the defaults for its path.
+fn over(case: &Case) -> usize {
+    usize::from(case.is_emulated())
+}
+
+/// How the ends of a load wait: one connection blocks, several are waited for at once.
+fn waiting(flow: &Flow, capabilities: &HostCapabilities) -> Waiting {
+    let card = capabilities.candidate(&flow.transport).map(|candidate| &candidate.card);
+    if card.is_some_and(|card| !card.waitings.contains(&Waiting::Poll)) {
+        Waiting::Spin
+    } else if flow.wires() > 1 {
+        Waiting::Poll
+    } else {
+        Waiting::Block
+    }
+}
+
+/// The flows of every load that is asked for.
+fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>>, Refused> {
+    let mut carriers = selection::candidates(knobs, "load-transport", capabilities)?;
+    if !knobs.is_given("load-transport") {
+        carriers.retain(|candidate| candidate.card.is_reference);
+    }
+    let ups: Vec<Flow> = carriers.into_iter().flat_map(|candidate| flows_up(knobs, candidate)).collect();
+    let ways = knobs.choices("load", LoadWays::ALL);
+    let loads = ways.into_iter().flat_map(|way| ups.iter().map(move |up| turned(up, way)));
+    Ok(loads.fold(Vec::new(), |mut distinct, load| {
+        if !distinct.contains(&load) {
+            distinct.push(load);
+        }
+        distinct
+    }))
+}
+
+/// The load as it goes that way, from the one that goes up.
+fn turned(up: &Flow, way: LoadWays) -> Vec<Flow> {
+    let down = Flow { direction: Direction::Down, ..up.clone() };
+    match way {
+        LoadWays::Up => vec![up.clone()],
+        LoadWays::Down => vec![down],
+        LoadWays::Both => vec![up.clone(), Flow { name: LOAD_BACK.to_owned(), ..down }],
+        LoadWays::None => Vec::new(),
+    }
+}
+
+/// Every load over one transport that goes up.
+fn flows_up(knobs: &Knobs, candidate: &Candidate) -> Vec<Flow> {
+    let card = &candidate.card;
+    let size_bytes: Option<u64> = knobs.value("load-size");
+    let stream = Load::Stream {
+        write_size_bytes: size_bytes.unwrap_or(if card.boundaries { MESSAGE_BYTES } else { WRITE_BYTES }),
+        source: Source::Buffer,
+    };
+    let offered = |bits_per_s: f64| {
+        let size_bytes = size_bytes.unwrap_or(MESSAGE_BYTES);
+        Load::Offered {
+            offered_per_s: bits_per_s / 8.0 / size_bytes as f64,
+            size_bytes,
+            arrivals: Arrivals::Fixed,
+            pacing: Pacing::SleepSpin,
+        }
+    };
+    let full = knobs.has_chosen("load-rate").then_some(stream);
+    let rates = knobs.values::<f64>("load-rate").into_iter().map(offered);
+    let options = option_sets(knobs, card);
+    let mut flows = Vec::new();
+    for load in full.into_iter().chain(rates) {
+        for connections in one_way::connections(knobs, "connections") {
+            flows.extend(options.iter().map(|options| Flow {
+                name: LOAD.to_owned(),
+                options: options.clone(),
+                connections,
+                ..Flow::one_way(card.name, load.clone(), Direction::Up)
+            }));
+        }
+    }
+    flows
+}
+
+/// Each set of options with each congestion control, where the transport has one.
+fn option_sets(knobs: &Knobs, card: &Card) -> Vec<Options> {
+    let mut sets: Vec<Options> = knobs.values("load-option");
+    if sets.is_empty() {
+        sets.push(Options::default());
+    }
+    let controls: Vec<String> = knobs.values("congestion");
+    if controls.is_empty() || !card.options.contains(&OptionName::Congestion) {
+        return sets;
+    }
+    let with = |set: &Options, control: &String| set.clone().with(OptionName::Congestion, control);
+    sets.iter().flat_map(|set| controls.iter().map(move |control| with(set, control))).collect()
+}

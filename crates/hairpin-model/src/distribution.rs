@@ -1,0 +1,56 @@
+//! Distributions of times: percentiles of one round, figures over rounds, curves.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compared_by::ComparedBy;
+use crate::figure::Figure;
+
+/// What is told of a distribution of times: a number of ns for one round, a figure with its interval for a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Distribution<T> {
+    /// Median.
+    pub p50: T,
+    /// 90th percentile.
+    pub p90: T,
+    /// 99th percentile; of a case it needs 1 000 samples.
+    pub p99: T,
+    /// 99.9th percentile; of a case it needs 10 000 samples.
+    pub p999: T,
+    /// Greatest; of a case that of all rounds, and low and high are the smallest and the greatest of the rounds' greatest.
+    pub max: T,
+    /// Arithmetic mean.
+    pub mean: T,
+}
+
+impl<T: Copy> Distribution<T> {
+    /// What it has of that figure; `None` where that is no latency.
+    #[must_use]
+    pub fn of(&self, figure: ComparedBy) -> Option<T> {
+        match figure {
+            ComparedBy::P50 => Some(self.p50),
+            ComparedBy::P90 => Some(self.p90),
+            ComparedBy::P99 => Some(self.p99),
+            ComparedBy::P999 => Some(self.p999),
+            ComparedBy::Mean => Some(self.mean),
+            ComparedBy::Rate | ComparedBy::Goodput => None,
+        }
+    }
+}
+
+/// Percentiles of one round, in ns.
+pub type Percentiles = Distribution<f64>;
+
+/// The figures of a case under `latency_ns`: each the median over its rounds of theirs, null where the samples do not
+/// suffice.
+pub type LatencyFigures = Distribution<Option<Figure>>;
+
+/// A point of the percentile curve of all samples of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CurvePoint {
+    /// The quantile, 0 to 1.
+    pub quantile: f64,
+    /// Latency at it, in ns.
+    pub latency_ns: f64,
+}

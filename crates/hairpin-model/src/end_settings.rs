@@ -1,0 +1,111 @@
+//! How the two ends of a flow are set up: what they are, how they wait and where they run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::is_default;
+use crate::words;
+
+words! {
+    /// How an end waits for the next message.
+    pub enum Waiting: "waiting" {
+        /// The receive call itself sleeps until there is data: one system call.
+        Block = "block",
+        /// `poll` sleeps until there is data, then a receive call takes it: two system calls.
+        Poll = "poll",
+        /// The receive call is repeated without ever sleeping.
+        Spin = "spin",
+    }
+}
+
+words! {
+    /// Where the two ends run.
+    pub enum Placement: "placement" {
+        /// Both pinned to one CPU.
+        SameCpu = "same-cpu",
+        /// Pinned to two different CPUs.
+        CrossCpu = "cross-cpu",
+        /// Left to the scheduler; where they really ran is recorded.
+        Unpinned = "unpinned",
+    }
+}
+
+words! {
+    /// What the two ends are.
+    pub enum EndKind: "ends" {
+        /// Two processes.
+        Processes = "processes",
+        /// Two threads of one process.
+        Threads = "threads",
+    }
+}
+
+words! {
+    /// How deep the CPUs may sleep while a round runs.
+    pub enum CpuIdle: "CPU idle state" {
+        /// As the machine is configured.
+        Deep = "deep",
+        /// `/dev/cpu_dma_latency` is held at 0 during the round, so that idle CPUs keep polling.
+        Shallow = "shallow",
+    }
+}
+
+words! {
+    /// Which of a host's CPUs a placement means.
+    #[derive(Default)]
+    pub enum WhichCpus: "CPUs" {
+        /// Those that every case has.
+        #[default]
+        Same = "same",
+        /// Others; where there are two in all, the same two the other way round.
+        Other = "other",
+    }
+}
+
+/// How both ends are set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EndSettings {
+    /// What they are.
+    pub kind: EndKind,
+    /// How both wait.
+    pub waiting: Waiting,
+    /// Where they run.
+    pub placement: Placement,
+    /// Which CPUs that means.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cpus: WhichCpus,
+    /// How deep the CPUs may sleep.
+    pub cpu_idle: CpuIdle,
+}
+
+impl Placement {
+    /// As people say it: `two CPUs`.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::SameCpu => "same CPU",
+            Self::CrossCpu => "two CPUs",
+            Self::Unpinned => "not pinned",
+        }
+    }
+}
+
+impl Waiting {
+    /// As people say it: `busy-polling`.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Block => "blocking",
+            Self::Poll => "polling",
+            Self::Spin => "busy-polling",
+        }
+    }
+}
+
+impl EndSettings {
+    /// How they wait and where they are: `busy-polling, two CPUs`.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        format!("{}, {}", self.waiting.in_words(), self.placement.in_words())
+    }
+}

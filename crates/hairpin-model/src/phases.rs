@@ -1,0 +1,347 @@
+//! The phases of a round in which a probe runs before, beside and after a load.
+
+use serde::{Deserialize, Serialize};
+
+use crate::distribution::{CurvePoint, LatencyFigures, Percentiles};
+use crate::figure::Figure;
+use crate::ledger::Ledger;
+use crate::words;
+
+words! {
+    /// A part of a round under load.
+    pub enum Phase: "phase" {
+        /// The probe runs alone.
+        Idle = "idle",
+        /// The load has begun and is not steady yet: no figure is of this phase.
+        Ramp = "ramp",
+        /// The load is steady.
+        Loaded = "loaded",
+        /// The load has ended, and what it left behind drains.
+        Recovering = "recovering",
+    }
+}
+
+/// One value for each phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ByPhase<T> {
+    /// Of [`Phase::Idle`].
+    pub idle: T,
+    /// Of [`Phase::Ramp`].
+    pub ramp: T,
+    /// Of [`Phase::Loaded`].
+    pub loaded: T,
+    /// Of [`Phase::Recovering`].
+    pub recovering: T,
+}
+
+impl<T> ByPhase<T> {
+    /// The value of each phase.
+    pub fn of(mut make: impl FnMut(Phase) -> T) -> Self {
+        Self {
+            idle: make(Phase::Idle),
+            ramp: make(Phase::Ramp),
+            loaded: make(Phase::Loaded),
+            recovering: make(Phase::Recovering),
+        }
+    }
+
+    /// That of one phase.
+    #[must_use]
+    pub fn get(&self, phase: Phase) -> &T {
+        match phase {
+            Phase::Idle => &self.idle,
+            Phase::Ramp => &self.ramp,
+            Phase::Loaded => &self.loaded,
+            Phase::Recovering => &self.recovering,
+        }
+    }
+
+    /// The same, to change it.
+    pub fn get_mut(&mut self, phase: Phase) -> &mut T {
+        match phase {
+            Phase::Idle => &mut self.idle,
+            Phase::Ramp => &mut self.ramp,
+            Phase::Loaded => &mut self.loaded,
+            Phase::Recovering => &mut self.recovering,
+        }
+    }
+
+    /// All of them in order.
+    pub fn each(&self) -> impl Iterator<Item = (Phase, &T)> {
+        Phase::ALL.iter().map(|phase| (*phase, self.get(*phase)))
+    }
+
+    /// What becomes of each.
+    pub fn map<U>(&self, mut change: impl FnMut(&T) -> U) -> ByPhase<U> {
+        ByPhase::of(|phase| change(self.get(phase)))
+    }
+}
+
+/// How long each phase of a round lasts, in ns.
+pub type PhaseLengths = ByPhase<u64>;
+
+impl PhaseLengths {
+    /// All phases together, in ns.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.each().map(|(_, lasts_ns)| *lasts_ns).fold(0, u64::saturating_add)
+    }
+
+    /// From the beginning of the first phase to that of this one, in ns.
+    #[must_use]
+    pub fn before_ns(&self, phase: Phase) -> u64 {
+        self.each().take_while(|(other, _)| *other != phase).map(|(_, ns)| *ns).fold(0, u64::saturating_add)
+    }
+}
+
+/// When a phase began and ended, in ns since all flows of the round were connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Its beginning.
+    pub from_ns: u64,
+    /// Its end.
+    pub until_ns: u64,
+}
+
+/// What a probe measured in one phase of a round: of the messages that it sent in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbePhase {
+    /// Answered messages.
+    pub samples: u64,
+    /// Latency, in ns; all 0 without an answer.
+    pub latency_ns: Percentiles,
+    /// The least latency, in ns; 0 without an answer.
+    pub least_ns: f64,
+    /// The message's own ledger. A loss has a cause here where the path told which message it was, or where all losses of the
+    /// flow have one cause.
+    pub ledger: Ledger,
+    /// What responsiveness is computed from; null where the probe opens no connections and shares none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trimmed: Option<Trimmed>,
+}
+
+/// Means without the largest twentieth, in ns (draft-ietf-ippm-responsiveness, "Aggregating the Measurements").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trimmed {
+    /// Of the time to open a connection; null where each message uses the same one.
+    pub connect_ns: Option<f64>,
+    /// Of the time from a request to its answer.
+    pub request_ns: f64,
+}
+
+/// A probe over the time of a round: equal intervals from the beginning of its first phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeTimeLine {
+    /// Width of an interval, in ns.
+    pub interval_ns: u64,
+    /// Answered messages that were due in each.
+    pub answered: Vec<u64>,
+    /// Their mean latency, in ns; 0 of none.
+    pub mean_ns: Vec<f64>,
+    /// Their greatest latency, in ns.
+    pub max_ns: Vec<u64>,
+}
+
+/// What a probe measured in a round with phases.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbePhases {
+    /// By phase.
+    #[serde(flatten)]
+    pub by_phase: ByPhase<ProbePhase>,
+    /// Over time.
+    pub over_time: ProbeTimeLine,
+}
+
+/// What an end used in a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseUsage {
+    /// CPU time of its process, in ns.
+    pub cpu_ns: u64,
+    /// Time in which it could run and waited for a CPU (`run_delay` of /proc/PID/schedstat), in ns.
+    pub waited_for_cpu_ns: u64,
+}
+
+/// The state of a TCP connection that sends the load (`struct tcp_info`, include/uapi/linux/tcp.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SenderState {
+    /// When, in ns since the load began.
+    pub at_ns: u64,
+    /// Congestion window, in bytes.
+    pub cwnd_bytes: u64,
+    /// Sent and not acknowledged, in bytes.
+    pub in_flight_bytes: u64,
+    /// Written and not sent yet, in bytes.
+    pub not_sent_bytes: u64,
+    /// The smoothed round-trip time, in ns.
+    pub round_trip_ns: u64,
+    /// The least round-trip time that the kernel has seen lately, in ns.
+    pub least_round_trip_ns: u64,
+    /// The latest rate at which data was delivered, in bytes a second.
+    pub delivered_bytes_per_s: u64,
+}
+
+/// How deep a queue is in a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QueueBytes {
+    /// The median over time of the bytes in it: the median over the rounds.
+    pub p50: Figure,
+    /// The most: of all rounds.
+    pub max: f64,
+}
+
+/// The probe's part of a phase of a case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProbeFigures {
+    /// Answered messages over all rounds.
+    pub samples: u64,
+    /// Latency of messages that were sent in the phase.
+    pub latency_ns: LatencyFigures,
+    /// Their ledger over all rounds.
+    pub ledger: Ledger,
+    /// The percentile curve of all samples of the phase; empty where the run keeps no histogram of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<CurvePoint>,
+}
+
+/// The load's part of a phase of a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoadFigures {
+    /// Bytes that its receivers received a second, all of its flows together; null where it does not run.
+    pub goodput_bytes_per_s: Option<Figure>,
+}
+
+/// CPUs in a phase of a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CpuFigures {
+    /// CPU time of all ends a second of time: 2 where two CPUs are busy.
+    pub used: Option<Figure>,
+    /// Time that both ends of the probe waited for a CPU for each of its messages, in ns.
+    pub probe_waited_ns: Option<Figure>,
+}
+
+/// A phase of a case over its rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PhaseFigures {
+    /// The probe.
+    pub probe: ProbeFigures,
+    /// The load.
+    pub load: LoadFigures,
+    /// The queue that the load fills; null where the path does not tell.
+    pub queue_bytes: Option<QueueBytes>,
+    /// CPUs.
+    pub cpu: CpuFigures,
+}
+
+/// The phases of a case; the ramp has no figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PhasesOfCase {
+    /// The probe alone.
+    pub idle: PhaseFigures,
+    /// Beside the load.
+    pub loaded: PhaseFigures,
+    /// After it.
+    pub recovering: PhaseFigures,
+}
+
+impl PhasesOfCase {
+    /// The phases in order.
+    pub fn each(&self) -> [(Phase, &PhaseFigures); 3] {
+        [(Phase::Idle, &self.idle), (Phase::Loaded, &self.loaded), (Phase::Recovering, &self.recovering)]
+    }
+}
+
+/// What the load adds to the latency of the probe, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AddedFigures {
+    /// To its median.
+    pub p50: Option<Figure>,
+    /// To its 99th percentile; null where either phase has fewer than 1 000 samples.
+    pub p99: Option<Figure>,
+}
+
+/// Round trips a minute under working conditions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Responsiveness {
+    /// The figure with its interval over rounds.
+    #[serde(flatten)]
+    pub figure: Figure,
+    /// The text that defines it, with its revision.
+    pub draft: String,
+}
+
+/// The text that defines [`Responsiveness`]; its TCP-only case.
+pub const RESPONSIVENESS_DRAFT: &str = "draft-ietf-ippm-responsiveness-09";
+
+/// A case under load over its rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnderLoad {
+    /// By phase.
+    pub phases: PhasesOfCase,
+    /// What the load adds.
+    pub added_ns: AddedFigures,
+    /// Round trips a minute; null where nothing of the case measures them.
+    pub responsiveness_rpm: Option<Responsiveness>,
+    /// How long after the load's end the probe's latency was back within twice that of the idle phase, in ns; null where it
+    /// was not, in most rounds.
+    pub recovered_after_ns: Option<Figure>,
+    /// Rounds that do not count, and why, a sentence each; they are in the figures of a case of which too few others are left, and
+    /// of no other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds_left_out: Vec<String>,
+    /// A round over time: medians over the rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<LoadedOverTime>,
+}
+
+/// A case under load over the time of a round: medians over the rounds. Times are in ns since the first phase began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoadedOverTime {
+    /// When the load began.
+    pub load_from_ns: u64,
+    /// When it counted as steady.
+    pub loaded_from_ns: u64,
+    /// When it ended.
+    pub recovering_from_ns: u64,
+    /// The end of the last phase.
+    pub until_ns: u64,
+    /// The moments, in order.
+    pub moments: Vec<LoadedMoment>,
+}
+
+/// A moment of a case under load: medians over the rounds of what was in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoadedMoment {
+    /// The end of the interval, in ns since the first phase began.
+    pub at_ns: u64,
+    /// Mean latency of the probe's messages that were due in it, in ns: the median of the rounds, their least and their
+    /// greatest.
+    pub latency_ns: Option<Figure>,
+    /// Bytes of the load received a second.
+    pub goodput_bytes_per_s: Option<f64>,
+    /// Bytes in the queue.
+    pub queue_bytes: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_follow_one_another() {
+        let lengths = PhaseLengths { idle: 1, ramp: 20, loaded: 300, recovering: 4000 };
+        assert_eq!(lengths.total_ns(), 4321);
+        let before: Vec<u64> = Phase::ALL.iter().map(|phase| lengths.before_ns(*phase)).collect();
+        assert_eq!(before, [0, 1, 21, 321]);
+    }
+}
