@@ -86,4 +86,16 @@ impl OfKnob for Vec<Sysctls> {
     }
 }
 
-word_of_knob!(Waiting, Placement, EndKind, CpuIdle, Direction, Pacing, Source, Ways, LoadWays, WhichCpus, ConnectionUse);
+word_of_knob!(
+    Waiting,
+    Placement,
+    EndKind,
+    CpuIdle,
+    Direction,
+    Pacing,
+    Source,
+    Ways,
+    LoadWays,
+    WhichCpus,
+    ConnectionUse
+);

@@ -86,7 +86,18 @@ pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
         (About::Sysctls, sysctls.to_string()),
     ]);
     for flow in flows {
-        let Flow { name: _, transport, options, load, direction, streams, connections, receivers, connection_use, ends: own } = flow;
+        let Flow {
+            name: _,
+            transport,
+            options,
+            load,
+            direction,
+            streams,
+            connections,
+            receivers,
+            connection_use,
+            ends: own,
+        } = flow;
         let of_flow = [
             (About::Transport, transport.clone()),
             (About::Options, written(options)),

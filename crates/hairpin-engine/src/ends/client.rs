@@ -5,6 +5,8 @@
 //! what has come until then is taken. So each message was answered, came late, was dropped by a counter that says so, or is
 //! still inside the path.
 
+mod shared;
+
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,6 +49,8 @@ const MARGIN_NS: u64 = 20_000_000;
 /// How long the server may take to end once it is told, in ns; then it is asked for its report and fails.
 const LONGEST_NS: u64 = 60_000_000_000;
 
+pub(crate) use shared::SharedEnd;
+
 /// A client before its round.
 pub(crate) struct Client<'a> {
     pub(crate) host: &'a Host,
@@ -83,18 +87,8 @@ impl Client<'_> {
     /// Whatever failed at either end or between them.
     pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
         let clock = &self.host.clock;
-        let Opened {
-            before,
-            begin_ns,
-            pinned,
-            probing,
-            watch,
-            setup_ns,
-            mut wires,
-            options,
-            waking_ns,
-            started,
-        } = self.open()?;
+        let Opened { before, begin_ns, pinned, probing, watch, setup_ns, mut wires, options, waking_ns, started } =
+            self.open()?;
         let mut wire = wires.remove(0);
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
         let (journey, usage) = self.load(observed.wire(), pinned, &started)?;
@@ -116,18 +110,8 @@ impl Client<'_> {
     pub(crate) fn run_one_way(mut self) -> Result<OneWayEnd, Failure> {
         one_way::check(self.order.case.flow(), self.card)?;
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
-        let Opened {
-            before,
-            begin_ns,
-            pinned,
-            probing,
-            setup_ns,
-            mut wires,
-            options,
-            waking_ns,
-            started,
-            ..
-        } = self.open()?;
+        let Opened { before, begin_ns, pinned, probing, setup_ns, mut wires, options, waking_ns, started, .. } =
+            self.open()?;
         let Some(server) = self.server else { return Err(no_server(card)) };
         let starts_ns = started.all_connected_ns.saturating_add(self.joins.map_or(0, |joins| joins.starts_after_ns));
         wait_until(clock, starts_ns, self.stop);
@@ -201,14 +185,13 @@ impl Client<'_> {
         pinned: Option<usize>,
         started: &Started,
     ) -> Result<(Journey, EndReport), Failure> {
-        let warm_up_ns = if let Extent::DurationNs(warm_up_ns) = self.order.warm_up { warm_up_ns } else { 0 };
-        let begin_ns = started.all_connected_ns.saturating_add(warm_up_ns);
+        let begin_ns = started.all_connected_ns.saturating_add(warm_up_ns(self.order));
         let client = loads::Client {
             clock: &self.host.clock,
             order: self.order,
             lossy: !self.card.reliable,
             boundaries: self.card.boundaries,
-            phases: self.order.phases.as_ref().map(|lengths| PhaseTimes::from(begin_ns, lengths)),
+            phases: self.phases(begin_ns),
             stop: self.stop,
         };
         let mut marks =
@@ -223,6 +206,11 @@ impl Client<'_> {
         };
         let Marks { usage, used, .. } = marks;
         Ok((journey, used.unwrap_or_else(|| usage.since(pinned))))
+    }
+
+    /// When the phases of the round begin, the first of them at `begin_ns`.
+    fn phases(&self, begin_ns: u64) -> Option<PhaseTimes> {
+        self.order.phases.as_ref().map(|lengths| PhaseTimes::from(begin_ns, lengths))
     }
 
     /// Ends the round, in the one order that the head of this file gives.
@@ -311,12 +299,13 @@ struct Started {
     setup: Setup,
 }
 
+/// How long a warm-up lasts by the clock, in ns; 0 where it is a number of messages.
+pub(crate) fn warm_up_ns(order: &RoundOrder) -> u64 {
+    if let Extent::DurationNs(warm_up_ns) = order.warm_up { warm_up_ns } else { 0 }
+}
+
 /// A new connection; `None` where it timed out.
-fn connected(
-    transport: &dyn Transport,
-    address: &str,
-    setup: &Setup,
-) -> Result<Option<Box<dyn Wire>>, Failure> {
+fn connected(transport: &dyn Transport, address: &str, setup: &Setup) -> Result<Option<Box<dyn Wire>>, Failure> {
     match transport.connect(address, setup).and_then(|mut connection| connection.open()) {
         Ok(wire) => Ok(Some(wire)),
         Err(error) if error.is_time_out() => Ok(None),
