@@ -15,15 +15,15 @@ use crate::links;
 /// # Errors
 /// The first reason why not, and what would help.
 pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    if case.flow().connection_use == ConnectionUse::Shared {
+        shared(case)?;
+    }
     check_alone(&case.alone(0), card, capabilities)?;
     if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {
         return Err(why("each flow has processes of its own", "use --ends processes, or one direction"));
     }
     if case.is_under_load() && case.injected_fault.is_some() && !case.loads().is_empty() {
         return Err(why("a fault cannot be injected beside a load", "use --load none"));
-    }
-    if case.flow().connection_use == ConnectionUse::Shared {
-        shared(case)?;
     }
     for place in 1..case.flows.len() {
         let other = case.alone(place);
