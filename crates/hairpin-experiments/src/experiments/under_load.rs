@@ -19,7 +19,7 @@ use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
 use hairpin_model::case::{Case, EndSettings, Placement, Waiting, WhichCpus};
 use hairpin_model::flow::{Direction, Flow, LOAD, LOAD_BACK, Load, LoadWays, PROBE, Pacing, Source};
 use hairpin_model::options::{OptionName, Options};
-use hairpin_model::phases::PhaseLengths;
+use hairpin_model::phases::{ByPhase, LENGTH_KNOBS, PhaseLengths};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
@@ -29,7 +29,6 @@ use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::one_way::{self, MESSAGE_BYTES, WRITE_BYTES};
-use crate::quantity::SECOND_NS;
 use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
@@ -115,17 +114,7 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// The phases on the loopback and over a link, in ns.
-const LENGTHS: [PhaseLengths; 2] = [
-    PhaseLengths {
-        idle: SECOND_NS * 3 / 10,
-        ramp: SECOND_NS * 3 / 10,
-        loaded: SECOND_NS * 7 / 10,
-        recovering: SECOND_NS * 3 / 10,
-    },
-    PhaseLengths { idle: SECOND_NS, ramp: 5 * SECOND_NS, loaded: 5 * SECOND_NS, recovering: 2 * SECOND_NS },
-];
-/// The probe's rate there, a second.
+/// The probe's rate on the loopback and over a link, a second.
 const RATES_PER_S: [f64; 2] = [1_000.0, 100.0];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
@@ -156,7 +145,7 @@ struct Asked {
     /// The flows of each load.
     loads: Vec<Vec<Flow>>,
     which_cpus: Vec<WhichCpus>,
-    lengths: [Option<u64>; 4],
+    lengths: ByPhase<Option<u64>>,
     warm_up_ns: Option<u64>,
 }
 
@@ -173,7 +162,7 @@ impl Asked {
             rates: if closed_loop { Vec::new() } else { chosen.into_iter().chain(knobs.values("rate")).collect() },
             loads: loads(knobs, capabilities)?,
             which_cpus: knobs.choices("load-cpu", WhichCpus::ALL),
-            lengths: ["idle", "ramp", "duration", "recovery"].map(|name| knobs.value(name)),
+            lengths: LENGTH_KNOBS.map(|name| knobs.value(name)),
             warm_up_ns: knobs.value("warmup"),
         })
     }
@@ -216,14 +205,8 @@ impl Asked {
     }
 
     fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
-        let own = &LENGTHS[over(&case)];
-        let [idle, ramp, loaded, recovering] = self.lengths;
-        let lengths = PhaseLengths {
-            idle: idle.unwrap_or(own.idle),
-            ramp: ramp.unwrap_or(own.ramp),
-            loaded: loaded.unwrap_or(own.loaded),
-            recovering: recovering.unwrap_or(own.recovering),
-        };
+        let own = PhaseLengths::usual(case.is_emulated());
+        let lengths = PhaseLengths::of(|phase| self.lengths.get(phase).unwrap_or(*own.get(phase)));
         let warm_up_ns =
             self.warm_up_ns.unwrap_or_else(|| crate::warm_up::WARM_UP_NS.max(links::travel_ns(&case, capabilities)));
         let extents = [warm_up_ns, lengths.total_ns()].map(Extent::DurationNs);

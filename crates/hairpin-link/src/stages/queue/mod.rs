@@ -305,7 +305,10 @@ mod tests {
             (15_000_000, Some("up=12mbit up.queue=2packets"))
         );
         let mtu = stages.iter().find(|(name, _)| *name == "mtu").unwrap().1;
-        assert_eq!((mtu.time_inside_ns, mtu.line_without.as_deref(), mtu.line_with_codel.as_deref()), (0, None, None));
+        assert_eq!(
+            (mtu.time_inside_ns, mtu.line_without.as_deref(), mtu.line_with_codel.as_deref()),
+            (0, None, None)
+        );
     }
 
     #[test]
