@@ -25,6 +25,7 @@ pub mod modes;
 pub mod one_way;
 pub mod open_loop;
 mod over_rounds;
+mod responsiveness;
 pub mod round_figures;
 pub mod states;
 pub mod statistics;

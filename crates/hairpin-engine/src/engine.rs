@@ -142,12 +142,14 @@ impl Engine {
         let freed = place(None, &self.cpus.allowed).map_err(|error| opening::unplaced(None, &error));
         let attempt = attempt.and_then(|measured| freed.map(|()| measured));
         let attempt = attempt.map_err(|failure| if has_given_up() { given_up() } else { failure });
-        let (outcome, samples, trace) = match attempt {
-            Ok(Done { measured, samples, trace }) => (Outcome::Measured(Box::new(measured)), samples, trace),
-            Err(failure) => (Outcome::Failed(failure), None, None),
+        let (outcome, samples, other_samples, trace) = match attempt {
+            Ok(Done { measured, samples, other_samples, trace }) => {
+                (Outcome::Measured(Box::new(measured)), samples, other_samples, trace)
+            }
+            Err(failure) => (Outcome::Failed(failure), None, Vec::new(), None),
         };
         let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
-        Finished { record, samples, trace }
+        Finished { record, samples, other_samples, trace }
     }
 }
 
@@ -178,6 +180,8 @@ pub(crate) struct Done {
     pub(crate) measured: Measured,
     /// None of a flow whose messages carry no times.
     pub(crate) samples: Option<Samples>,
+    /// Of the other flows, see [`Finished::other_samples`].
+    pub(crate) other_samples: Vec<(usize, Samples)>,
     pub(crate) trace: Option<Traced>,
 }
 
@@ -307,7 +311,7 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
         interrupted,
         ..Measured::default()
     };
-    Done { measured, samples, trace: None }
+    Done { measured, samples, other_samples: Vec::new(), trace: None }
 }
 
 /// The samples of a one-way load, from what its receiver and its sender reported; none where no message carried its time.
@@ -386,7 +390,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         trace_file: None,
         interrupted: journey.interrupted,
     };
-    Done { measured, samples: Some(samples), trace }
+    Done { measured, samples: Some(samples), other_samples: Vec::new(), trace }
 }
 
 /// The server's own cause explains a broken wire better than the wire does, and so does that of the link, which ends with this.

@@ -36,8 +36,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let (before, noise_from_ns) = (Reading::now(), engine.clock.now_ns());
     let flows = (0..order.case.flows.len()).map(|place| {
         let (alone, starts_after_ns) = of_flow(order, place);
-        let phases = order.phases.clone().filter(|_| place == 0);
-        let joins = Joins { client: client.clone(), server: server.clone(), starts_after_ns, phases };
+        let joins = Joins { client: client.clone(), server: server.clone(), starts_after_ns };
         engine.start_flow(number, &alone, joins)
     });
     let mut flows = flows.collect::<Result<Vec<RoundProcess<'_>>, Failure>>()?;
@@ -58,11 +57,13 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         phases: times.map(|times| times.since(begin_ns)),
         ..Measured::default()
     };
-    let mut samples = None;
+    let (mut samples, mut other_samples) = (None, Vec::new());
     for (place, finished) in finished.into_iter().enumerate() {
         let Outcome::Measured(measured) = finished.record.outcome else { continue };
-        if place == 0 {
-            samples = finished.samples;
+        match finished.samples {
+            Some(of_other) if place > 0 => other_samples.push((place, of_other)),
+            own if place == 0 => samples = own,
+            _ => {}
         }
         together.duration_ns = together.duration_ns.max(measured.duration_ns);
         together.interrupted |= measured.interrupted;
@@ -81,7 +82,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         let samples_began_ns = times.map(|_| begin_ns.saturating_sub(started_ns));
         LinkRecord { samples_began_ns, ..record }
     });
-    Ok(Done { measured: together, samples, trace: None })
+    Ok(Done { measured: together, samples, other_samples, trace: None })
 }
 
 /// Adds to a flow's ledger, and to that of each phase, the messages that the link lost: the flow's own processes do not know it.
@@ -113,11 +114,11 @@ fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut Ph
 
 /// The order of one flow alone, and how long after all are connected its load begins, in ns.
 fn of_flow(order: &RoundOrder, place: usize) -> (RoundOrder, u64) {
-    let case = order.case.alone(place);
+    let (case, flow) = (order.case.alone(place), &order.case.flows[place]);
     let port = port_of(order, place).unwrap_or(order.port);
-    let alone = RoundOrder { case, port, not_before_ns: 0, phases: None, ..order.clone() };
+    let alone = RoundOrder { case, port, not_before_ns: 0, ..order.clone() };
     match &order.phases {
-        Some(lengths) if place > 0 => {
+        Some(lengths) if flow.load.is_one_way() => {
             let starts_after_ns = warm_up_ns(order).saturating_add(lengths.before_ns(Phase::Ramp));
             (of_load(alone, lengths), starts_after_ns)
         }

@@ -4,7 +4,7 @@ use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
 use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, Waiting, WhichCpus};
 use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::flow::{Direction, Load, Pacing, Source};
+use hairpin_model::flow::{ConnectionUse, Direction, Load, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
 
@@ -34,6 +34,21 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
     Ok(())
 }
 
+/// Which connection carries the messages of a flow with answers.
+fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
+    let flow = case.flow();
+    match flow.connection_use {
+        ConnectionUse::PerMessage if !(card.many_connections && card.reliable) => {
+            Err(why("it has no connections that a message could open", "use --probe-connection own, or tcp"))
+        }
+        ConnectionUse::PerMessage if flow.load.rate_per_s().is_none() => Err(why(
+            "a connection for each message is opened at a rate",
+            "omit --closed-loop, or use --probe-connection own",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The same of a case of one flow.
 fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     link(case, card, capabilities)?;
@@ -41,7 +56,7 @@ fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Res
     match &case.flow().load {
         Load::Exchange { exchange, .. } => small_writes(case, exchange, card)?,
         Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => one_way(case, card)?,
-        Load::PingPong { .. } | Load::Paced { .. } => {}
+        Load::PingPong { .. } | Load::Paced { .. } => connection(case, card)?,
     }
     match card.answered_by {
         AnsweredBy::Kernel => answered_by_kernel(case)?,

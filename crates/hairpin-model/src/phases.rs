@@ -131,7 +131,7 @@ pub struct ProbePhase {
     /// The message's own ledger. A loss has a cause here where the path told which message it was, or where all losses of the
     /// flow have one cause.
     pub ledger: Ledger,
-    /// What responsiveness is computed from; null where the probe opens no connections and shares none.
+    /// What responsiveness is computed from; null without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trimmed: Option<Trimmed>,
 }
@@ -139,10 +139,12 @@ pub struct ProbePhase {
 /// Means without the largest twentieth, in ns (draft-ietf-ippm-responsiveness, "Aggregating the Measurements").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trimmed {
-    /// Of the time to open a connection; null where each message uses the same one.
-    pub connect_ns: Option<f64>,
-    /// Of the time from a request to its answer.
+    /// Of the time from due to sent, which is that to open a connection where each message has its own; null in a closed loop.
+    pub before_ns: Option<f64>,
+    /// Of the time from sent to answered.
     pub request_ns: f64,
+    /// Of the latency.
+    pub latency_ns: f64,
 }
 
 /// A probe over the time of a round: equal intervals from the beginning of its first phase.

@@ -117,7 +117,7 @@ fn check(case: &CaseSummary) -> Option<(CounterExperiment, &'static str)> {
     }
     let goodput = |place: usize| case.flows.get(place)?.one_way.as_ref()?.goodput_bytes_per_s;
     // One rate is given for all loads: that of the slowest.
-    let slowest = (1..case.flows.len()).filter_map(goodput).map(|goodput| goodput.value).reduce(f64::min)?;
+    let slowest = (1..=case.case.loads().len()).filter_map(goodput).map(|goodput| goodput.value).reduce(f64::min)?;
     let words = "hold the load at 95 % of its goodput; if the latency stays the same, the queue is not the cause";
     Some((load_at(&case.case, HELD_AT * slowest * 8.0, words)?, "hold the load at 95 % of its goodput"))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
-use hairpin_model::flow::{Direction, Flow};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow};
 use hairpin_model::round::{EndReport, Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
@@ -17,6 +17,7 @@ use super::{EndOrder, Host, PINGS, is_woken};
 use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, agree, receive_past};
 use crate::drops::Drops;
+use crate::loads::connecting;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::undamaged::{Undamaged, may_be_damaged};
@@ -58,9 +59,9 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     }
     // Before the address is told: the client starts its own probe, on the same CPU perhaps, when it has that.
     let probing = Probing::begin(&host.clock);
-    let listener = transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?;
+    let mut listener = transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?;
     tell(control, &Message::Listening(listener.address()))?;
-    let mut wires = accept(listener, control, flow)?;
+    let mut wires = accept(&mut *listener, control, flow)?;
     let before = wires[0].effective();
     check_options(End::Server, &card, &round, &before)?;
     if flow.direction != Direction::RoundTrip {
@@ -83,7 +84,15 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
         cpu_only: card.cpu_only,
         warm_up: round.warm_up,
     };
-    let turnaround = if !card.reliable && may_be_damaged(case) {
+    let turnaround = if flow.connection_use == ConnectionUse::PerMessage {
+        let sizes = [flow.load.size_bytes(), flow.load.reply_size_bytes()];
+        connecting::serve(
+            || accepted(&mut *listener),
+            &mut marks,
+            sizes.map(|size| usize::try_from(size).unwrap_or(0)),
+        )?;
+        None
+    } else if !card.reliable && may_be_damaged(case) {
         echo.run(&mut Undamaged::new(observed.wire(), case), &mut marks)?
     } else {
         echo.run(observed.wire(), &mut marks)?
@@ -110,7 +119,7 @@ fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
 
 /// The wires of the flow. A client that has ended the round, or is gone, is not waited for.
 fn accept(
-    mut listener: Box<dyn Listener>,
+    listener: &mut dyn Listener,
     control: &mut dyn Control,
     flow: &Flow,
 ) -> Result<Vec<Box<dyn Wire>>, Failure> {
@@ -132,6 +141,20 @@ fn accept(
         wires.extend(of_one);
     }
     Ok(wires)
+}
+
+/// The next connection of a client that opens one for each message; `None` where none came for a moment.
+fn accepted(listener: &mut dyn Listener) -> Result<Option<Box<dyn Wire>>, Failure> {
+    let mut looks = 0;
+    let accepted = listener.accept(&mut || {
+        looks += 1;
+        looks > 1
+    });
+    match accepted.and_then(|mut connection| connection.accept_wire()) {
+        Ok(wire) => Ok(Some(wire)),
+        Err(TransportError::Abandoned) => Ok(None),
+        Err(error) => Err(unopened(End::Server, &error)),
+    }
 }
 
 /// A server that is connected.
@@ -156,8 +179,8 @@ fn one_way(
     if is_woken(&round.case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
-    let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
-    match control.receive(within).map_err(|error| error.failure("the client"))? {
+    let begins_within = Duration::from_nanos(round.deadline_ns.saturating_add(round.timeout_ns));
+    match control.receive(begins_within).map_err(|error| error.failure("the client"))? {
         Message::Begin => {}
         Message::Stop => return Err(ended_before_its_load()),
         Message::Failed(failure) => return Err(failure),
@@ -170,6 +193,7 @@ fn one_way(
     let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
     if round.case.flow().direction == Direction::Down {
         // What was sent may still be on its way: the wires stay open until the client has it.
+        let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
         wait_for_the_client(control, within).map_err(|error| error.failure("the client"))?;
     }
     let mut facts = one_way::facts_of_all(round, card, &wires);

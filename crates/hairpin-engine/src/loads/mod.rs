@@ -4,6 +4,7 @@
 
 mod client;
 mod closed_loop;
+pub mod connecting;
 pub mod driver;
 pub mod echo;
 mod failures;

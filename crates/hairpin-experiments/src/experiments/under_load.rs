@@ -17,7 +17,9 @@ use hairpin_model::arrivals::Arrivals;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
 use hairpin_model::case::{Case, EndSettings, Placement, Waiting, WhichCpus};
-use hairpin_model::flow::{Direction, Flow, LOAD, LOAD_BACK, Load, LoadWays, PROBE, Pacing, Source};
+use hairpin_model::flow::{
+    ConnectionUse, Direction, FOREIGN, Flow, LOAD, LOAD_BACK, Load, LoadWays, PROBE, Pacing, Source,
+};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::phases::{ByPhase, LENGTH_KNOBS, PhaseLengths};
 use hairpin_model::refused::Refused;
@@ -29,6 +31,7 @@ use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::one_way::{self, MESSAGE_BYTES, WRITE_BYTES};
+use crate::possible;
 use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
@@ -58,6 +61,13 @@ const KNOBS: &[Knob] = &[
         .many()
         .or(&[AUTO]),
     Knob::switch("closed-loop", "The probe sends its next message when the last was answered, instead of at a rate"),
+    Knob::new("probe-connection", "WHICH", KnobKind::Words(ConnectionUse::WORDS))
+        .help("Connection of the probe: own, per-message (a new one for each), shared (that of the load), or all")
+        .many()
+        .or(&["own"]),
+    Knob::new("responsiveness", "ON_OFF", KnobKind::OnOff).help(
+        "Measure round trips a minute on new connections beside a TCP load: on or off [default: on over a link]",
+    ),
     Knob::new("load", "WAY", KnobKind::Words(LoadWays::WORDS))
         .help("Direction of the load: up (client to server), down, both at once, none, or all")
         .many()
@@ -114,6 +124,8 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
+/// New connections a second that measure responsiveness: some 500 bytes each, so that they take little of a slow link.
+const FOREIGN_PER_S: f64 = 10.0;
 /// The probe's rate on the loopback and over a link, a second.
 const RATES_PER_S: [f64; 2] = [1_000.0, 100.0];
 
@@ -145,6 +157,8 @@ struct Asked {
     /// The flows of each load.
     loads: Vec<Vec<Flow>>,
     which_cpus: Vec<WhichCpus>,
+    connections: Vec<ConnectionUse>,
+    responsiveness: Option<bool>,
     lengths: ByPhase<Option<u64>>,
     warm_up_ns: Option<u64>,
 }
@@ -162,6 +176,8 @@ impl Asked {
             rates: if closed_loop { Vec::new() } else { chosen.into_iter().chain(knobs.values("rate")).collect() },
             loads: loads(knobs, capabilities)?,
             which_cpus: knobs.choices("load-cpu", WhichCpus::ALL),
+            connections: knobs.choices("probe-connection", ConnectionUse::ALL),
+            responsiveness: knobs.value("responsiveness"),
             lengths: LENGTH_KNOBS.map(|name| knobs.value(name)),
             warm_up_ns: knobs.value("warmup"),
         })
@@ -180,6 +196,9 @@ impl Asked {
             if self.rates.is_empty() { vec![case.clone()] } else { paced.collect() }
         };
         let cases: Vec<Case> = cases.iter().flat_map(rated).collect();
+        let cases = each(&cases, &self.connections, |case, connection| {
+            *case.flow_mut() = carried(case.flow().clone(), connection, card);
+        });
         let loaded = cases.iter().flat_map(|case| self.loads.iter().map(move |load| (case, load)));
         let placed = loaded.flat_map(|(case, load)| self.placed(case, load, capabilities));
         self.circumstances.with_replicates(&placed.collect::<Vec<_>>())
@@ -199,9 +218,23 @@ impl Asked {
                 let ends = EndSettings { waiting: waiting(flow, capabilities), cpus: *which, ..case.ends };
                 Flow { ends: (ends != case.ends).then_some(ends), ..flow.clone() }
             });
-            case.clone().with(|case| case.flows.extend(flows))
+            let foreign = self.foreign(case, load, capabilities);
+            case.clone().with(|case| case.flows.extend(flows.chain(foreign)))
         };
         which.iter().map(with).collect()
+    }
+
+    /// The flow that measures responsiveness beside a load over TCP.
+    fn foreign(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Option<Flow> {
+        let first = load.first()?;
+        let card = &capabilities.candidate(&first.transport)?.card;
+        let wanted = self.responsiveness.unwrap_or(case.is_emulated());
+        let has_own = case.flow().connection_use == ConnectionUse::PerMessage;
+        (wanted && possible::is_tcp(card) && !has_own).then(|| {
+            let flow = Flow::ping_pong(&first.transport);
+            let flow = Flow { name: FOREIGN.to_owned(), load: flow.load.paced(FOREIGN_PER_S), ..flow };
+            carried(flow, ConnectionUse::PerMessage, card)
+        })
     }
 
     fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
@@ -213,6 +246,19 @@ impl Asked {
         let planned = Planned::of(case, extents[0], extents[1], knobs, capabilities);
         Planned { phases: Some(lengths), ..planned }
     }
+}
+
+/// The flow with its messages on that connection. A connection for each begins with a hello of some bytes, behind which Nagle's
+/// algorithm would hold the message for a round trip; so that is off, unless it was asked for.
+fn carried(flow: Flow, connection_use: ConnectionUse, card: &Card) -> Flow {
+    let is_new = connection_use == ConnectionUse::PerMessage && card.options.contains(&OptionName::Nodelay);
+    let options = flow.options.clone();
+    let options = if is_new && options.get(OptionName::Nodelay).is_none() {
+        options.with(OptionName::Nodelay, "on")
+    } else {
+        options
+    };
+    Flow { connection_use, options, ..flow }
 }
 
 /// The place of the defaults for its path.

@@ -3,7 +3,7 @@
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
-use hairpin_model::flow::{Flow, Load, PROBE_BYTES, Source};
+use hairpin_model::flow::{ConnectionUse, FOREIGN, Flow, Load, PROBE_BYTES, Source};
 use hairpin_model::names;
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::shell;
@@ -113,9 +113,20 @@ fn rates(cases: &[&Case]) -> Vec<String> {
 fn of_probes(cases: &[&Case]) -> Vec<Values> {
     let closed_loop = cases.first().is_some_and(|case| case.flow().load.rate_per_s().is_none());
     let sends = if closed_loop { ("closed-loop", vec![String::new()]) } else { ("rate", rates(cases)) };
-    let mut values = vec![("size", sizes(cases, PROBE_BYTES)), sends];
+    let connections = distinct(cases, &|case| Some(case.flow().connection_use.to_string()));
+    let own = [ConnectionUse::Own.to_string()];
+    let connections = if connections == own { Vec::new() } else { connections };
+    let mut values = vec![("size", sizes(cases, PROBE_BYTES)), sends, ("probe-connection", connections)];
     values.extend(of_loads(cases));
+    values.push(("responsiveness", cases.first().and_then(|case| responsiveness(case)).into_iter().collect()));
     values
+}
+
+/// The word of the switch where it is not as it is by default: on over a link.
+fn responsiveness(case: &Case) -> Option<String> {
+    let is_on = case.flows.iter().any(|flow| flow.name == FOREIGN);
+    let differs = !case.loads().is_empty() && is_on != case.is_emulated();
+    differs.then(|| if is_on { "on" } else { "off" }.to_owned())
 }
 
 /// What sets exchanges apart. A gap, an answer's size and a number in flight are one for a run: those of the strongest.

@@ -52,5 +52,6 @@ fn three_digits(number: f64) -> f64 {
 }
 
 fn with_loads(case: &Case, change: impl Fn(&Flow) -> Flow) -> Case {
-    case.clone().with(|changed| changed.flows[1..].iter_mut().for_each(|flow| *flow = change(flow)))
+    let loads = case.loads().len();
+    case.clone().with(|changed| changed.flows[1..=loads].iter_mut().for_each(|flow| *flow = change(flow)))
 }
