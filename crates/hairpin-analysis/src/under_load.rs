@@ -6,7 +6,7 @@ use hairpin_model::flow::Direction;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::link::{DirectionRecord, LinkTimeline};
 use hairpin_model::phases::{
-    AddedFigures, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, Phase, PhaseFigures, PhasesOfCase,
+    AddedFigures, ByPhase, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, Phase, PhaseFigures, PhasesOfCase,
     ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Span, UnderLoad,
 };
 use hairpin_model::round::{FlowRecord, Measured};
@@ -31,10 +31,14 @@ const RECOVERED_WITHIN: f64 = 2.0;
 
 /// Fills in what a probe measured by phase from its samples; other rounds stay as they are. Figures that were saved stay: their
 /// counts are in no file.
-pub fn phase_figures(flow: &mut FlowRecord, samples: Option<&Samples>) {
+pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, samples: Option<&Samples>) {
     let Some((samples, phases)) = samples.and_then(|samples| Some((samples, samples.phases.as_ref()?))) else {
         return;
     };
+    let loaded_ns = spans.map_or(0.0, |spans| lasts_ns(spans.loaded));
+    if loaded_ns > 0.0 {
+        flow.figures.rate_per_s = samples.latency.len() as f64 * 1e9 / loaded_ns;
+    }
     // What changes from phase to phase is no course of a round.
     flow.figures.cold_start = None;
     flow.figures.course_ns = Vec::new();
@@ -55,7 +59,7 @@ pub fn phase_figures(flow: &mut FlowRecord, samples: Option<&Samples>) {
         }
     };
     flow.phases =
-        Some(ProbePhases { by_phase: hairpin_model::phases::ByPhase::of(of), over_time: phases.over_time.clone() });
+        Some(ProbePhases { by_phase: ByPhase::of(of), over_time: phases.over_time.clone() });
 }
 
 /// The one cause that all losses have which no path told by their messages; `None` where there are several, or none, or where
@@ -158,10 +162,23 @@ fn mean_latency(line: &ProbeTimeLine, begin_ns: u64, span: Span) -> Option<f64> 
 /// The bytes in a queue over a span: the mean of each interval of the link's time line. Empty without a link, and of runs of
 /// versions that recorded no means.
 pub(crate) fn queue_bytes(measured: &Measured, direction: Direction, span: Span) -> &[u64] {
+    along(measured, direction, span, |line| &line.queue_bytes_mean)
+}
+
+/// Bytes that the link let go in a direction a second; `None` where none did, and where it is not recorded.
+pub(crate) fn drained_bytes_per_s(measured: &Measured, direction: Direction, span: Span) -> Option<f64> {
+    let bytes = along(measured, direction, span, |line| &line.out_bytes);
+    let over_ns = bytes.len() as f64 * timeline(measured, direction)?.interval_ns as f64;
+    let sum: u64 = bytes.iter().sum();
+    (sum > 0).then(|| sum as f64 * 1e9 / over_ns)
+}
+
+/// The intervals of a time line that begin in the span.
+fn along(measured: &Measured, direction: Direction, span: Span, of: fn(&LinkTimeline) -> &Vec<u64>) -> &[u64] {
     let line = measured.link.as_ref().zip(timeline(measured, direction));
     let Some((Some(began_ns), line)) = line.map(|(link, line)| (link.samples_began_ns, line)) else { return &[] };
     let span = Span { from_ns: span.from_ns + began_ns, until_ns: span.until_ns + began_ns };
-    part(&line.queue_bytes_mean, within(0, line.interval_ns, span))
+    part(of(line), within(0, line.interval_ns, span))
 }
 
 /// The time line of the direction of a load.
@@ -205,14 +222,7 @@ pub(crate) fn summary(
             ..phase(case, over_rounds, Phase::Recovering)
         },
     };
-    let added = |of: fn(&Percentiles) -> f64| {
-        over_rounds.median(|measured| {
-            let phases = measured.flow().phases.as_ref()?;
-            let both = [&phases.by_phase.idle, &phases.by_phase.loaded];
-            let [idle, loaded] = both.map(|phase| (phase.samples > 0).then(|| of(&phase.latency_ns)));
-            Some(loaded? - idle?)
-        })
-    };
+    let added = |of: fn(&Percentiles) -> f64| over_rounds.median(|measured| added_ns(measured, of));
     let has_p99 = |phase: &PhaseFigures| phase.probe.latency_ns.p99.is_some();
     let added_ns = AddedFigures {
         p50: added(|latency| latency.p50),
@@ -226,6 +236,14 @@ pub(crate) fn summary(
         rounds_left_out,
         over_time: over_time(case, over_rounds.measured()),
     })
+}
+
+/// What the load adds to a figure of the probe's latency in a round, in ns.
+pub(crate) fn added_ns(measured: &Measured, of: fn(&Percentiles) -> f64) -> Option<f64> {
+    let [idle, loaded] = [Phase::Idle, Phase::Loaded].map(|phase| {
+        probe_phase(measured, phase).filter(|phase| phase.samples > 0).map(|phase| of(&phase.latency_ns))
+    });
+    Some(loaded? - idle?)
 }
 
 fn probe_phase(measured: &Measured, phase: Phase) -> Option<&ProbePhase> {
@@ -276,19 +294,22 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
 }
 
 /// How long the ends of the probe waited for a CPU for each message, in ns.
-pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
+fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
     let ends = measured.ends.iter().filter(|end| end.flow == 0);
     let waited: Option<u64> = ends.map(|end| Some(end.phase_usage.as_ref()?.get(phase).waited_for_cpu_ns)).sum();
     let sent = probe_phase(measured, phase)?.ledger.sent;
     (sent > 0).then_some(waited? as f64 / sent as f64)
 }
 
+/// How much longer than without the load they waited for each message beside it, in ns.
+pub(crate) fn added_wait_ns(measured: &Measured) -> Option<f64> {
+    Some(waited_ns_per_message(measured, Phase::Loaded)? - waited_ns_per_message(measured, Phase::Idle)?)
+}
+
 /// The most bytes in the queue in a span.
 fn most_bytes(case: &Case, measured: &Measured, span: Span) -> Option<f64> {
-    let line = timeline(measured, queue_direction(case, measured)?)?;
-    let began_ns = measured.link.as_ref()?.samples_began_ns?;
-    let span = Span { from_ns: span.from_ns + began_ns, until_ns: span.until_ns + began_ns };
-    part(&line.queue_bytes_max, within(0, line.interval_ns, span)).iter().max().map(|most| *most as f64)
+    let bytes = along(measured, queue_direction(case, measured)?, span, |line| &line.queue_bytes_max);
+    bytes.iter().max().map(|most| *most as f64)
 }
 
 /// From the load's end to the end of the last interval whose mean latency is more than [`RECOVERED_WITHIN`] times the idle

@@ -91,6 +91,11 @@ words! {
     }
 }
 
+/// A write of bulk data where the user does not say and bytes are a stream.
+pub const WRITE_BYTES: u64 = 64 << 10;
+/// The same where it is a message, which fits a packet, or is due at a rate.
+pub const MESSAGE_BYTES: u64 = 1400;
+
 /// What is sent when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -281,6 +286,8 @@ pub struct Flow {
 
 /// The name of a flow that measures latency while others load the path.
 pub const PROBE: &str = "probe";
+/// A message of such a flow where the user does not say.
+pub const PROBE_BYTES: u64 = 64;
 /// The name of a flow that measures responsiveness on connections of its own, beside the probe.
 pub const FOREIGN: &str = "foreign";
 /// The name of a flow that loads the path, and of one that loads it the other way at the same time.

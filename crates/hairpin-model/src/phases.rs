@@ -77,10 +77,26 @@ impl<T> ByPhase<T> {
     }
 }
 
+/// How the command line calls the length of each phase.
+pub const LENGTH_KNOBS: ByPhase<&str> =
+    ByPhase { idle: "idle", ramp: "ramp", loaded: "duration", recovering: "recovery" };
+
 /// How long each phase of a round lasts, in ns.
 pub type PhaseLengths = ByPhase<u64>;
 
 impl PhaseLengths {
+    /// What a round lasts where the user does not say. Over a link one connection takes seconds to fill a deep queue (CUBIC leaves
+    /// slow start early, RFC 9406).
+    #[must_use]
+    pub fn usual(is_emulated: bool) -> Self {
+        const MS: u64 = 1_000_000;
+        if is_emulated {
+            Self { idle: 1000 * MS, ramp: 5000 * MS, loaded: 5000 * MS, recovering: 2000 * MS }
+        } else {
+            Self { idle: 300 * MS, ramp: 300 * MS, loaded: 700 * MS, recovering: 300 * MS }
+        }
+    }
+
     /// All phases together, in ns.
     #[must_use]
     pub fn total_ns(&self) -> u64 {

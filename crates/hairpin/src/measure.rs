@@ -211,7 +211,8 @@ pub(crate) fn figure(
         measured.flow_mut().figures = figures;
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
-        phase_figures(measured.flow_mut(), samples);
+        let spans = measured.phases.clone();
+        phase_figures(measured.flow_mut(), spans.as_ref(), samples);
         let flows = measured.flows.iter_mut().zip(&record.order.case.flows);
         flows.for_each(|(measured, flow)| one_way_figures(measured, &flow.load));
     }
@@ -224,12 +225,13 @@ pub(crate) fn figure(
 fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(usize, Samples)]) {
     let Outcome::Measured(measured) = &mut record.outcome else { return };
     let order = &record.order;
+    let spans = measured.phases.clone();
     for (place, samples) in samples {
         let Some(flow) = measured.flows.get_mut(*place) else { continue };
         let case = order.case.alone(*place);
         let reliable = cards.reliable(&case.flow().transport);
         flow.figures = round_figures(&case, order.purpose, samples, measured.duration_ns, None, reliable);
-        phase_figures(flow, Some(samples));
+        phase_figures(flow, spans.as_ref(), Some(samples));
     }
 }
 

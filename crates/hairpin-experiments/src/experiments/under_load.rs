@@ -21,7 +21,7 @@ use hairpin_model::flow::{
     ConnectionUse, Direction, FOREIGN, Flow, LOAD, LOAD_BACK, Load, LoadWays, PROBE, Pacing, Source,
 };
 use hairpin_model::options::{OptionName, Options};
-use hairpin_model::phases::PhaseLengths;
+use hairpin_model::phases::{ByPhase, LENGTH_KNOBS, PhaseLengths};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
@@ -32,7 +32,6 @@ use crate::knobs::Knobs;
 use crate::links;
 use crate::one_way::{self, MESSAGE_BYTES, WRITE_BYTES};
 use crate::possible;
-use crate::quantity::SECOND_NS;
 use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
@@ -125,19 +124,9 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// The phases on the loopback and over a link, in ns.
-const LENGTHS: [PhaseLengths; 2] = [
-    PhaseLengths {
-        idle: SECOND_NS * 3 / 10,
-        ramp: SECOND_NS * 3 / 10,
-        loaded: SECOND_NS * 7 / 10,
-        recovering: SECOND_NS * 3 / 10,
-    },
-    PhaseLengths { idle: SECOND_NS, ramp: 5 * SECOND_NS, loaded: 5 * SECOND_NS, recovering: 2 * SECOND_NS },
-];
 /// New connections a second that measure responsiveness: some 500 bytes each, so that they take little of a slow link.
 const FOREIGN_PER_S: f64 = 10.0;
-/// The probe's rate there, a second.
+/// The probe's rate on the loopback and over a link, a second.
 const RATES_PER_S: [f64; 2] = [1_000.0, 100.0];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
@@ -177,7 +166,7 @@ struct Asked {
     connections: Vec<ConnectionUse>,
     transports_given: bool,
     responsiveness: Option<bool>,
-    lengths: [Option<u64>; 4],
+    lengths: ByPhase<Option<u64>>,
     warm_up_ns: Option<u64>,
 }
 
@@ -197,7 +186,7 @@ impl Asked {
             connections: knobs.choices("probe-connection", ConnectionUse::ALL),
             transports_given: knobs.is_given("transport"),
             responsiveness: knobs.value("responsiveness"),
-            lengths: ["idle", "ramp", "duration", "recovery"].map(|name| knobs.value(name)),
+            lengths: LENGTH_KNOBS.map(|name| knobs.value(name)),
             warm_up_ns: knobs.value("warmup"),
         })
     }
@@ -266,14 +255,8 @@ impl Asked {
     }
 
     fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
-        let own = &LENGTHS[over(&case)];
-        let [idle, ramp, loaded, recovering] = self.lengths;
-        let lengths = PhaseLengths {
-            idle: idle.unwrap_or(own.idle),
-            ramp: ramp.unwrap_or(own.ramp),
-            loaded: loaded.unwrap_or(own.loaded),
-            recovering: recovering.unwrap_or(own.recovering),
-        };
+        let own = PhaseLengths::usual(case.is_emulated());
+        let lengths = PhaseLengths::of(|phase| self.lengths.get(phase).unwrap_or(*own.get(phase)));
         let warm_up_ns =
             self.warm_up_ns.unwrap_or_else(|| crate::warm_up::WARM_UP_NS.max(links::travel_ns(&case, capabilities)));
         let extents = [warm_up_ns, lengths.total_ns()].map(Extent::DurationNs);
