@@ -57,7 +57,7 @@ fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
             ));
             pictures.push(picture("Latency against offered load", INTERVALS.to_owned(), latency));
         }
-        Kind::RoundTrips | Kind::Exchanges => {}
+        Kind::RoundTrips | Kind::Exchanges | Kind::UnderLoad => {}
     }
     pictures.push(picture(
         "Losses by cause",
