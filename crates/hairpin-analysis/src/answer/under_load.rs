@@ -9,7 +9,9 @@ use hairpin_model::ledger::in_words;
 use hairpin_model::names::{grouped, joined, shortened};
 use hairpin_model::path;
 use hairpin_model::phases::{Phase, PhaseFigures, UnderLoad};
-use hairpin_model::quantities::{byte_rate, bytes, count, counted, duration, exact_bytes, number, number_bounds, share};
+use hairpin_model::quantities::{
+    DASH, byte_rate, bytes, count, counted, duration, exact_bytes, number, number_bounds, share,
+};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
@@ -18,6 +20,8 @@ use super::ranking::as_fast;
 use super::words;
 use crate::compare::cases::pointwise;
 
+/// Idle medians that differ by less are told as one.
+const ALIKE: f64 = 1.05;
 /// So many loads are named at most; the table has all.
 const MOST_NAMED: usize = 3;
 
@@ -33,9 +37,9 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let mut headlines = Vec::new();
     let mut details = Vec::new();
     for (_, rows) in &sets {
-        let set = Set { run, pairs, place: place(run, rows[0], sets.len()), names: Names::of(rows) };
-        let mut loaded: Vec<&CaseSummary> =
-            rows.iter().copied().filter(|row| !row.case.loads().is_empty()).collect();
+        let (place, alone) = (place(run, rows[0], sets.len()), sets.len() == 1);
+        let set = Set { run, pairs, place, alone, names: Names::of(rows) };
+        let mut loaded: Vec<&CaseSummary> = rows.iter().copied().filter(|row| !row.case.loads().is_empty()).collect();
         loaded.sort_by(|a, b| a.p50_ns().unwrap_or(0.0).total_cmp(&b.p50_ns().unwrap_or(0.0)));
         let unloaded = rows.iter().filter(|row| row.case.loads().is_empty()).filter_map(|row| set.without_load(row));
         headlines.extend(set.headline(&loaded));
@@ -73,7 +77,9 @@ impl Names {
             rows.iter().filter(|row| !row.case.loads().is_empty()).map(|row| row.case.load_words()).collect();
         let shared = match all.as_slice() {
             // One load alone is told from no other by the size of its writes.
-            [_] => rows.iter().flat_map(|row| row.case.loads()).map(|flow| exact_bytes(flow.load.size_bytes())).collect(),
+            [_] => {
+                rows.iter().flat_map(|row| row.case.loads()).map(|flow| exact_bytes(flow.load.size_bytes())).collect()
+            }
             [first, others @ ..] => {
                 first.iter().filter(|word| others.iter().all(|words| words[1..].contains(word))).cloned().collect()
             }
@@ -82,12 +88,12 @@ impl Names {
         Self { shared }
     }
 
-    /// `tcp up, congestion=cubic`.
+    /// `tcp up congestion=cubic`.
     fn name(&self, row: &CaseSummary) -> String {
         let words = row.case.load_words();
         let kept = words.iter().enumerate().filter(|(place, word)| *place == 0 || !self.shared.contains(word));
         let kept: Vec<&str> = kept.map(|(_, word)| word.trim_start_matches("under ")).collect();
-        kept.join(", ")
+        kept.join(" ")
     }
 }
 
@@ -96,6 +102,8 @@ struct Set<'r> {
     run: &'r Run,
     pairs: &'r [Pair],
     place: String,
+    /// Whether there is no other set.
+    alone: bool,
     names: Names,
 }
 
@@ -107,11 +115,30 @@ fn idle(row: &CaseSummary) -> Option<String> {
     Some(duration(figures(row)?.phases.idle.probe.latency_ns.p50?.finite()?))
 }
 
+/// The idle median, or the range of several.
+fn idle_of_all(rows: &[&CaseSummary]) -> String {
+    let of = |row: &&CaseSummary| figures(row)?.phases.idle.probe.latency_ns.p50?.finite();
+    let (low, high) = rows
+        .iter()
+        .filter_map(of)
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), idle| (low.min(idle), high.max(idle)));
+    if high <= ALIKE * low {
+        return duration(f64::midpoint(low, high));
+    }
+    let [low, high] = [low, high].map(duration);
+    format!("{low} to {high}")
+}
+
 fn added(row: &CaseSummary) -> Option<Figure> {
     figures(row)?.added_ns.p50.filter(|added| added.value.is_finite())
 }
 
 impl Set<'_> {
+    /// The place, where there are several.
+    fn elsewhere(&self) -> &str {
+        if self.alone { "" } else { &self.place }
+    }
+
     /// Of these loads, the lowest latency first.
     fn headline(&self, loaded: &[&CaseSummary]) -> Option<String> {
         match loaded {
@@ -121,24 +148,31 @@ impl Set<'_> {
         }
     }
 
-    /// `The load (tcp up, congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms, and the queue
+    /// `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms, and the queue
     /// holds 213 KiB.`
     fn of_one(&self, row: &CaseSummary) -> String {
         let queue = queue(row).map(|queue| format!(", and the queue holds {queue}")).unwrap_or_default();
-        let said = effect(row, &self.place);
-        format!("The load ({}) {said}{queue}.{}", self.names.name(row), if_invalid(row))
+        let said = effect(row, &self.names.name(row), &self.place);
+        format!("{said}{queue}.{}", if_invalid(row))
     }
 
     /// Which of them adds the least and which the most, where a difference was found.
     fn of_several(&self, first: &CaseSummary, loaded: &[&CaseSummary]) -> String {
-        let of = idle(first).map(|idle| format!(" of {idle}")).unwrap_or_default();
-        let to = format!("to the median round trip{of}{}", self.place);
+        let idle = idle_of_all(loaded);
         if loaded.iter().any(|row| added(row).and_then(Figure::interval).is_none()) {
             let each: Vec<String> =
                 loaded.iter().map(|row| format!("{} beside {}", words::p50(row), self.names.name(row))).collect();
-            let each = shortened(&each, MOST_NAMED);
-            return format!("Median round trip{}: {each}. What a load adds {to} has no interval, so none is named.", self.place);
+            let (place, each) = (&self.place, shortened(&each, MOST_NAMED));
+            let known: Vec<&CaseSummary> =
+                loaded.iter().copied().filter(|row| added(row).and_then(Figure::interval).is_some()).collect();
+            let known = if known.is_empty() {
+                "What the loads add has no interval, so none is named".to_owned()
+            } else {
+                format!("Added where there is an interval: {}", self.told(&known))
+            };
+            return format!("Median round trip{place}: {idle} idle, {each}. {known}.");
         }
+        let to = format!("to the median round trip of {idle}{}", self.place);
         let alpha = self.run.plan.alpha;
         let least: Vec<&CaseSummary> =
             std::iter::once(first).chain(as_fast(first, loaded, self.pairs, alpha)).collect();
@@ -151,9 +185,15 @@ impl Set<'_> {
         format!("Least added {to}: {}; most: {}.", self.told(&least), self.told(&most))
     }
 
-    /// `9.13 ms (95 % interval 9.01-9.40) by tcp up, congestion=bbr`, of several with a semicolon between them.
+    /// `9.13 ms (95 % interval 9.01-9.40) by tcp up congestion=bbr`, of each.
     fn told(&self, rows: &[&CaseSummary]) -> String {
-        let each = |row: &&CaseSummary| format!("{} by {}", words::with_interval(added(row)), self.names.name(row));
+        let each = |row: &&CaseSummary| {
+            let (added, name) = (added(row), self.names.name(row));
+            match added.filter(|added| added.excludes(0.0)) {
+                Some(_) => format!("{} by {name}", words::with_interval(added)),
+                None => format!("no difference found with {name}"),
+            }
+        };
         let each: Vec<String> = rows.iter().map(each).collect();
         shortened(&each, MOST_NAMED)
     }
@@ -173,8 +213,8 @@ impl Set<'_> {
                 format!("responsiveness is {} round trips per minute ({}{interval})", number(value), rpm.draft)
             });
             let said: Vec<String> = [gets, holds, rpm].into_iter().flatten().collect();
-            let whose = if loaded.len() > 1 { format!("{}: it", self.names.name(row)) } else { "The load".to_owned() };
-            (!said.is_empty()).then(|| format!("{whose} {}.", joined(&said)))
+            let whose = if loaded.len() > 1 { self.names.name(row) } else { "The load".to_owned() };
+            (!said.is_empty()).then(|| format!("{whose}{} {}.", self.elsewhere(), joined(&said)))
         };
         loaded.iter().take(MOST_NAMED).filter_map(each).collect()
     }
@@ -182,15 +222,19 @@ impl Set<'_> {
     /// What the phases differ by without a load.
     fn without_load(&self, row: &CaseSummary) -> Option<String> {
         let added = added(row)?;
-        let (idle, loaded, place) = (idle(row)?, words::p50(row), &self.place);
+        let (idle, loaded, place) = (idle(row)?, words::p50(row), self.elsewhere());
         let invalid = if_invalid(row);
         Some(match added.interval() {
-            None => format!("Without a load{place}: median round trip {idle}, later {loaded}, without an interval.{invalid}"),
+            None => format!(
+                "Without a load{place}: median round trip {idle}, later {loaded}, without an interval.{invalid}"
+            ),
             Some(_) if added.excludes(0.0) => format!(
                 "Without a load{place} the median round trip of {idle} changed by {}.{invalid}",
                 words::with_interval(Some(added))
             ),
-            Some(_) => format!("Without a load{place} no difference was found: median round trip {idle}, later {loaded}.{invalid}"),
+            Some(_) => format!(
+                "Without a load{place} no difference was found: median round trip {idle}, later {loaded}.{invalid}"
+            ),
         })
     }
 
@@ -211,30 +255,32 @@ impl Set<'_> {
             let unexplained = (ledger.unexplained != 0).then(|| format!("{} (unexplained)", ledger.unexplained));
             let causes: Vec<String> = causes.chain(late).chain(unexplained).collect();
             let (lost, sent) = (share(missing as f64 / ledger.sent as f64), counted(ledger.sent, "message"));
-            let place = &self.place;
-            Some(format!("The probe lost {lost} of {sent} in the phase {phase} {beside}{place}: {}.", joined(&causes)))
+            let place = self.elsewhere();
+            Some(format!(
+                "The probe lost {lost} of {sent} in the {phase} phase {beside}{place}: {}.",
+                joined(&causes)
+            ))
         };
         figures.phases.each().into_iter().filter_map(of_phase).collect()
     }
 }
 
-/// What a load does to the median round trip, after its name.
-fn effect(row: &CaseSummary, place: &str) -> String {
-    let (idle, loaded) = (idle(row).unwrap_or_default(), words::p50(row));
-    let Some(added) = added(row) else {
-        return format!("leaves nothing to compare{place}: median round trip {loaded}");
+/// What a load does to the median round trip.
+fn effect(row: &CaseSummary, load: &str, place: &str) -> String {
+    let (idle, loaded) = (idle(row).unwrap_or_else(|| DASH.to_owned()), words::p50(row));
+    let trip = format!("the median round trip of {idle}{place}");
+    let Some((added, _)) = added(row).and_then(|added| Some((added, added.interval()?))) else {
+        return format!(
+            "Median round trip{place}: {idle} idle, {loaded} beside the load ({load}); what it adds has no interval"
+        );
     };
-    let figure = words::with_interval(Some(added));
-    match added.interval() {
-        None => format!("meets a median round trip{place} of {idle}, and {loaded} beside it, without an interval"),
-        Some(_) if !added.excludes(0.0) => {
-            format!("adds nothing that was found to the median round trip of {idle}{place} ({loaded} beside it)")
+    let changed = |by: Figure| words::with_interval(Some(by));
+    match added {
+        _ if !added.excludes(0.0) => {
+            format!("No difference found: median round trip{place} {idle} idle, {loaded} beside the load ({load})")
         }
-        Some(_) if added.value < 0.0 => {
-            let less = words::with_interval(Some(added.falling(|ns| -ns)));
-            format!("takes {less} off the median round trip of {idle}{place}")
-        }
-        Some(_) => format!("adds {figure} to the median round trip of {idle}{place}"),
+        _ if added.value < 0.0 => format!("The load ({load}) takes {} off {trip}", changed(added.falling(|ns| -ns))),
+        _ => format!("The load ({load}) adds {} to {trip}", changed(added)),
     }
 }
 
