@@ -219,6 +219,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     let spins = case.ends.waiting == Waiting::Spin;
     let end = |role: End, cpu_seconds: f64| EndSummary {
         role,
+        flow: 0,
         host: 0,
         waiting: case.ends.waiting,
         placement: case.ends.placement,
