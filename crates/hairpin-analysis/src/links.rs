@@ -73,6 +73,11 @@ pub(crate) fn line_without<'l>(link: &'l LinkSummary, stage: &str) -> Option<&'l
     stages(link).filter(|one| one.stage == stage).find_map(|one| one.line_without.as_deref())
 }
 
+/// The line of the link with CoDel in its queues; null where each has it already.
+pub(crate) fn line_with_codel(link: &LinkSummary) -> Option<&str> {
+    stages(link).find_map(|one| one.line_with_codel.as_deref())
+}
+
 /// Whether that is the line of the link without one of its stages.
 pub(crate) fn is_without_a_stage(link: &LinkSummary, line: &str) -> bool {
     stages(link).any(|one| one.line_without.as_deref() == Some(line))

@@ -45,7 +45,8 @@ pub fn round_figures(
     let early_exchanges_ns = all.take(exchanges).map(|latency| latency as f64).collect();
     RoundFigures {
         stamped: None,
-        drops: link.and_then(|link| drops::figures(samples, link, reliable)),
+        // Of several flows the link's log does not tell whose packets it dropped.
+        drops: link.filter(|_| case.flows.len() == 1).and_then(|link| drops::figures(samples, link, reliable)),
         samples: answered,
         latency_ns: percentiles(&samples.latency),
         service_ns: samples.service.as_ref().map(percentiles),

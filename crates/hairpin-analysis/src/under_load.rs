@@ -6,7 +6,7 @@ use hairpin_model::flow::Direction;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::link::{DirectionRecord, LinkTimeline};
 use hairpin_model::phases::{
-    AddedFigures, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, Phase, PhaseFigures, PhasesOfCase,
+    AddedFigures, ByPhase, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, Phase, PhaseFigures, PhasesOfCase,
     ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Span, UnderLoad,
 };
 use hairpin_model::round::{FlowRecord, Measured};
@@ -14,6 +14,7 @@ use hairpin_model::samples::{PhaseCounts, Samples};
 use hairpin_model::summary::{CurvePoint, Percentiles};
 
 use crate::over_rounds::OverRounds;
+use crate::responsiveness;
 use crate::round_figures::percentiles;
 use crate::statistics::location::median;
 
@@ -30,10 +31,14 @@ const RECOVERED_WITHIN: f64 = 2.0;
 
 /// Fills in what a probe measured by phase from its samples; other rounds stay as they are. Figures that were saved stay: their
 /// counts are in no file.
-pub fn phase_figures(flow: &mut FlowRecord, samples: Option<&Samples>) {
+pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, samples: Option<&Samples>) {
     let Some((samples, phases)) = samples.and_then(|samples| Some((samples, samples.phases.as_ref()?))) else {
         return;
     };
+    let loaded_ns = spans.map_or(0.0, |spans| lasts_ns(spans.loaded));
+    if loaded_ns > 0.0 {
+        flow.figures.rate_per_s = samples.latency.len() as f64 * 1e9 / loaded_ns;
+    }
     // What changes from phase to phase is no course of a round.
     flow.figures.cold_start = None;
     flow.figures.course_ns = Vec::new();
@@ -50,11 +55,11 @@ pub fn phase_figures(flow: &mut FlowRecord, samples: Option<&Samples>) {
             latency_ns: percentiles(latency),
             least_ns: if latency.is_empty() { 0.0 } else { latency.min() as f64 },
             ledger: ledger(by_phase.get(phase), causes.as_deref()),
-            trimmed: None,
+            trimmed: Some(responsiveness::trimmed(samples, phases, phase)).filter(|_| !latency.is_empty()),
         }
     };
     flow.phases =
-        Some(ProbePhases { by_phase: hairpin_model::phases::ByPhase::of(of), over_time: phases.over_time.clone() });
+        Some(ProbePhases { by_phase: ByPhase::of(of), over_time: phases.over_time.clone() });
 }
 
 /// The one cause that all losses have which no path told by their messages; `None` where there are several, or none, or where
@@ -77,6 +82,11 @@ fn ledger(counts: &PhaseCounts, cause_left: Option<&str>) -> Ledger {
     ledger.closed()
 }
 
+/// The flows of a round that load the path.
+fn loads(measured: &Measured) -> impl Iterator<Item = &FlowRecord> {
+    measured.flows.iter().skip(1).filter(|flow| flow.sent.is_some() || flow.received.is_some())
+}
+
 /// Why a round's phases are not what they say; null where they are, and of rounds without phases.
 pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
     let spans = measured.phases.as_ref()?;
@@ -93,7 +103,7 @@ pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
         return Some(format!("the path was not idle before the load: p50 {idle}, and {least} at the least"));
     }
     let allowed_ns = OUT_OF_TIME * lasts_ns(spans.loaded);
-    for load in measured.flows.iter().skip(1) {
+    for load in loads(measured) {
         let started_ns = load.started_ns.unwrap_or(spans.ramp.from_ns);
         if started_ns.saturating_sub(spans.ramp.from_ns) as f64 > allowed_ns {
             let late = hairpin_model::quantities::duration(started_ns.saturating_sub(spans.ramp.from_ns) as f64);
@@ -105,7 +115,7 @@ pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
             return Some(format!("the load was received for {over} of {of} only"));
         }
     }
-    if measured.flows.len() > 1 && loaded.samples > 0 {
+    if loads(measured).next().is_some() && loaded.samples > 0 {
         return still_rising(&phases.over_time, spans.idle, spans.loaded);
     }
     None
@@ -152,10 +162,23 @@ fn mean_latency(line: &ProbeTimeLine, begin_ns: u64, span: Span) -> Option<f64> 
 /// The bytes in a queue over a span: the mean of each interval of the link's time line. Empty without a link, and of runs of
 /// versions that recorded no means.
 pub(crate) fn queue_bytes(measured: &Measured, direction: Direction, span: Span) -> &[u64] {
+    along(measured, direction, span, |line| &line.queue_bytes_mean)
+}
+
+/// Bytes that the link let go in a direction a second; `None` where none did, and where it is not recorded.
+pub(crate) fn drained_bytes_per_s(measured: &Measured, direction: Direction, span: Span) -> Option<f64> {
+    let bytes = along(measured, direction, span, |line| &line.out_bytes);
+    let over_ns = bytes.len() as f64 * timeline(measured, direction)?.interval_ns as f64;
+    let sum: u64 = bytes.iter().sum();
+    (sum > 0).then(|| sum as f64 * 1e9 / over_ns)
+}
+
+/// The intervals of a time line that begin in the span.
+fn along(measured: &Measured, direction: Direction, span: Span, of: fn(&LinkTimeline) -> &Vec<u64>) -> &[u64] {
     let line = measured.link.as_ref().zip(timeline(measured, direction));
     let Some((Some(began_ns), line)) = line.map(|(link, line)| (link.samples_began_ns, line)) else { return &[] };
     let span = Span { from_ns: span.from_ns + began_ns, until_ns: span.until_ns + began_ns };
-    part(&line.queue_bytes_mean, within(0, line.interval_ns, span))
+    part(of(line), within(0, line.interval_ns, span))
 }
 
 /// The time line of the direction of a load.
@@ -199,14 +222,7 @@ pub(crate) fn summary(
             ..phase(case, over_rounds, Phase::Recovering)
         },
     };
-    let added = |of: fn(&Percentiles) -> f64| {
-        over_rounds.median(|measured| {
-            let phases = measured.flow().phases.as_ref()?;
-            let both = [&phases.by_phase.idle, &phases.by_phase.loaded];
-            let [idle, loaded] = both.map(|phase| (phase.samples > 0).then(|| of(&phase.latency_ns)));
-            Some(loaded? - idle?)
-        })
-    };
+    let added = |of: fn(&Percentiles) -> f64| over_rounds.median(|measured| added_ns(measured, of));
     let has_p99 = |phase: &PhaseFigures| phase.probe.latency_ns.p99.is_some();
     let added_ns = AddedFigures {
         p50: added(|latency| latency.p50),
@@ -215,11 +231,19 @@ pub(crate) fn summary(
     Some(UnderLoad {
         phases,
         added_ns,
-        responsiveness_rpm: None,
+        responsiveness_rpm: responsiveness::figure(case, over_rounds),
         recovered_after_ns: over_rounds.median(recovered_after_ns),
         rounds_left_out,
         over_time: over_time(case, over_rounds.measured()),
     })
+}
+
+/// What the load adds to a figure of the probe's latency in a round, in ns.
+pub(crate) fn added_ns(measured: &Measured, of: fn(&Percentiles) -> f64) -> Option<f64> {
+    let [idle, loaded] = [Phase::Idle, Phase::Loaded].map(|phase| {
+        probe_phase(measured, phase).filter(|phase| phase.samples > 0).map(|phase| of(&phase.latency_ns))
+    });
+    Some(loaded? - idle?)
 }
 
 fn probe_phase(measured: &Measured, phase: Phase) -> Option<&ProbePhase> {
@@ -241,9 +265,9 @@ fn probe(over_rounds: &OverRounds<'_>, phase: Phase) -> ProbeFigures {
 
 fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigures {
     let span = |measured: &Measured| Some(*measured.phases.as_ref()?.get(phase));
-    let loads = |measured: &Measured| -> Option<f64> {
-        let loads = measured.flows.get(1..).filter(|loads| !loads.is_empty() && phase == Phase::Loaded)?;
-        loads.iter().map(|load| load.received.as_ref()?.goodput_bytes_per_s()).sum()
+    let goodput = |measured: &Measured| -> Option<f64> {
+        let all = (phase == Phase::Loaded && loads(measured).next().is_some()).then(|| loads(measured))?;
+        all.map(|load| load.received.as_ref()?.goodput_bytes_per_s()).sum()
     };
     let depth = |measured: &Measured| -> Option<Vec<f64>> {
         let direction = queue_direction(case, measured)?;
@@ -257,7 +281,7 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
     };
     PhaseFigures {
         probe: ProbeFigures::default(),
-        load: LoadFigures { goodput_bytes_per_s: over_rounds.median(loads) },
+        load: LoadFigures { goodput_bytes_per_s: over_rounds.median(goodput) },
         queue_bytes: p50.map(|p50| QueueBytes { p50, max: most.fold(0.0, f64::max) }),
         cpu: CpuFigures {
             used: over_rounds.median(|measured| {
@@ -270,19 +294,22 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
 }
 
 /// How long the ends of the probe waited for a CPU for each message, in ns.
-pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
+fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
     let ends = measured.ends.iter().filter(|end| end.flow == 0);
     let waited: Option<u64> = ends.map(|end| Some(end.phase_usage.as_ref()?.get(phase).waited_for_cpu_ns)).sum();
     let sent = probe_phase(measured, phase)?.ledger.sent;
     (sent > 0).then_some(waited? as f64 / sent as f64)
 }
 
+/// How much longer than without the load they waited for each message beside it, in ns.
+pub(crate) fn added_wait_ns(measured: &Measured) -> Option<f64> {
+    Some(waited_ns_per_message(measured, Phase::Loaded)? - waited_ns_per_message(measured, Phase::Idle)?)
+}
+
 /// The most bytes in the queue in a span.
 fn most_bytes(case: &Case, measured: &Measured, span: Span) -> Option<f64> {
-    let line = timeline(measured, queue_direction(case, measured)?)?;
-    let began_ns = measured.link.as_ref()?.samples_began_ns?;
-    let span = Span { from_ns: span.from_ns + began_ns, until_ns: span.until_ns + began_ns };
-    part(&line.queue_bytes_max, within(0, line.interval_ns, span)).iter().max().map(|most| *most as f64)
+    let bytes = along(measured, queue_direction(case, measured)?, span, |line| &line.queue_bytes_max);
+    bytes.iter().max().map(|most| *most as f64)
 }
 
 /// From the load's end to the end of the last interval whose mean latency is more than [`RECOVERED_WITHIN`] times the idle
@@ -292,7 +319,7 @@ fn recovered_after_ns(measured: &Measured) -> Option<f64> {
     let phases = measured.flow().phases.as_ref()?;
     let bound_ns = RECOVERED_WITHIN * phases.by_phase.idle.latency_ns.p50;
     let line = &phases.over_time;
-    if measured.flows.len() < 2 || bound_ns <= 0.0 {
+    if loads(measured).next().is_none() || bound_ns <= 0.0 {
         return None;
     }
     let range = within(spans.idle.from_ns, line.interval_ns, spans.recovering);
@@ -372,6 +399,6 @@ fn goodput(measured: &Measured, span: Span) -> Option<f64> {
             .sum();
         Some(bytes * 1e9 / lasts_ns(span))
     };
-    let loads = measured.flows.get(1..).filter(|loads| !loads.is_empty())?;
-    loads.iter().map(of_load).sum()
+    loads(measured).next()?;
+    loads(measured).map(of_load).sum()
 }

@@ -3,7 +3,6 @@
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-use hairpin_model::phases::PhaseLengths;
 use hairpin_model::round::Failure;
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +20,6 @@ pub struct Joins {
     pub(crate) server: Option<PathBuf>,
     /// How long after all are connected its load begins, in ns.
     pub(crate) starts_after_ns: u64,
-    /// The phases of the round, the first of which begins with the end of the warm-up.
-    pub(crate) phases: Option<PhaseLengths>,
 }
 
 impl Joins {

@@ -44,6 +44,8 @@ const LEAVE: Duration = Duration::from_secs(2);
 const MOST_BYTES: u64 = 1 << 30;
 /// The most rows of samples: the most that `--keep-samples` allows.
 const MOST_ROWS: u64 = 10_000_000;
+/// The most flows of a case.
+const MOST_FLOWS: u64 = 64;
 /// Rows that are sent at once.
 const ROWS: usize = 8192;
 
@@ -76,7 +78,7 @@ impl Engine {
         self.attempt_apart(number, order).unwrap_or_else(|failure| {
             let outcome = Outcome::Failed(failure);
             let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
-            Finished { record, samples: None, trace: None }
+            Finished { record, samples: None, other_samples: Vec::new(), trace: None }
         })
     }
 
@@ -311,6 +313,11 @@ pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Re
     if let Some(samples) = &finished.samples {
         write_samples(to, samples)?;
     }
+    to.write_all(&(finished.other_samples.len() as u64).to_le_bytes())?;
+    for (place, samples) in &finished.other_samples {
+        to.write_all(&(*place as u64).to_le_bytes())?;
+        write_samples(to, samples)?;
+    }
     let Some((trace, capture)) = &finished.trace else { return to.write_all(&[0]) };
     to.write_all(&[1])?;
     write_part(to, &serde_json::to_vec(trace)?)?;
@@ -321,6 +328,15 @@ pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Re
 fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
     let record = serde_json::from_slice(&read_part(from)?)?;
     let samples = if read_byte(from)? == 1 { Some(read_samples(from)?) } else { None };
+    let others = read_number(from)?;
+    if others > MOST_FLOWS {
+        return Err(invalid("it has more flows than a case"));
+    }
+    let other = |from: &mut _| -> io::Result<(usize, Samples)> {
+        let place = usize::try_from(read_number(from)?).map_err(|_| invalid("it has too many flows"))?;
+        Ok((place, read_samples(from)?))
+    };
+    let other_samples = (0..others).map(|_| other(from)).collect::<io::Result<_>>()?;
     let trace = if read_byte(from)? == 1 {
         let trace = serde_json::from_slice(&read_part(from)?)?;
         let capture = if read_byte(from)? == 1 { Some(read_part(from)?) } else { None };
@@ -328,7 +344,7 @@ fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
     } else {
         None
     };
-    Ok(Finished { record, samples, trace })
+    Ok(Finished { record, samples, other_samples, trace })
 }
 
 /// The number of rows, the columns one after the other, and the histograms.
@@ -519,7 +535,7 @@ mod tests {
             measured: rows * 2,
             phases: None,
         };
-        Finished { record, samples: Some(samples), trace: None }
+        Finished { record, samples: Some(samples), other_samples: Vec::new(), trace: None }
     }
 
     fn sent(finished: &Finished) -> Vec<u8> {

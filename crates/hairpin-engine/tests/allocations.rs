@@ -158,6 +158,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
             let (warm_up, amount) = (Amount::Count(10), Amount::Count(count));
             let (clock, stop) = (&clock, &stop);
             let sending = Sending {
+                keep_states: false,
                 clock,
                 boundaries,
                 waiting: Waiting::Poll,

@@ -89,6 +89,7 @@ struct Load<'a> {
 impl Load<'_> {
     fn send(&self, wires: &mut Wires, marks: &mut Told) -> Outcome {
         let sending = Sending {
+            keep_states: false,
             clock: &self.clock,
             boundaries: self.card.boundaries,
             waiting: self.waiting,
@@ -405,6 +406,7 @@ fn messages_with_no_room_for_their_number_and_bytes_of_no_load_are_refused() {
         (hairpin_transports::find("udp").expect("built"), hairpin_transports::find("tcp").expect("built"));
     let clock = RealClock::calibrated();
     let sending = Sending {
+        keep_states: false,
         clock: &clock,
         boundaries: udp.card().boundaries,
         waiting: Waiting::Poll,

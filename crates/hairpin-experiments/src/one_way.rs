@@ -3,6 +3,7 @@
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::flow::{Direction, Flow, Ways};
+pub use hairpin_model::flow::{MESSAGE_BYTES, WRITE_BYTES};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
@@ -17,10 +18,6 @@ use crate::shared::{self, AUTO};
 const DURATION_NS: u64 = 200_000_000;
 /// What is sent before, in ns.
 const WARM_UP_NS: u64 = 100_000_000;
-/// A write of bulk data where bytes are a stream.
-pub const WRITE_BYTES: u64 = 64 << 10;
-/// A write of bulk data where it is a message, which fits a packet.
-pub const MESSAGE_BYTES: u64 = 1400;
 /// The most connections of a flow.
 pub const MOST_CONNECTIONS: u64 = 1000;
 

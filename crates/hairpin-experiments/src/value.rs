@@ -3,7 +3,7 @@
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{CpuIdle, EndKind, InjectedFault, Placement, Waiting, WhichCpus};
 use hairpin_model::exchange::{Remedy, Writes};
-use hairpin_model::flow::{Direction, LoadWays, Pacing, Source, Ways};
+use hairpin_model::flow::{ConnectionUse, Direction, LoadWays, Pacing, Source, Ways};
 use hairpin_model::options::Options;
 use hairpin_model::round::Extent;
 use hairpin_model::sysctls::Sysctls;
@@ -86,4 +86,16 @@ impl OfKnob for Vec<Sysctls> {
     }
 }
 
-word_of_knob!(Waiting, Placement, EndKind, CpuIdle, Direction, Pacing, Source, Ways, LoadWays, WhichCpus);
+word_of_knob!(
+    Waiting,
+    Placement,
+    EndKind,
+    CpuIdle,
+    Direction,
+    Pacing,
+    Source,
+    Ways,
+    LoadWays,
+    WhichCpus,
+    ConnectionUse
+);

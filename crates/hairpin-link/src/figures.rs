@@ -147,3 +147,8 @@ pub struct Codel {
     /// For how long it may be longer, in ns: about the longest round trip through the queue.
     pub interval_ns: u64,
 }
+
+impl Codel {
+    /// What RFC 8289 recommends for paths across the internet (sections 4.2 and 4.3).
+    pub const RECOMMENDED: Self = Self { target_ns: 5_000_000, interval_ns: 100_000_000 };
+}

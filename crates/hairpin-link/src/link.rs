@@ -7,6 +7,7 @@ use crate::packet::{Outcome, Packet};
 use crate::path::Path;
 use crate::profile::Profile;
 use crate::stage::Site;
+use crate::stages;
 use crate::trace::Trace;
 
 /// Two paths, `up` from the near end to the far end and `down` back.
@@ -114,9 +115,11 @@ impl Link {
     #[must_use]
     pub fn record(&self, lateness_ns: Option<LatenessNs>) -> LinkRecord {
         let packets = self.up.packets().plus(&self.down.packets());
+        let with_codel = self.profile.with_codel().map(|profile| profile.to_string());
         let direction = |path: &Path| {
             let mut record = path.record();
             for stage in &mut record.stages {
+                stage.line_with_codel = with_codel.clone().filter(|_| stage.stage == stages::queue::CARD.name);
                 stage.line_without = self.profile.without(&stage.stage).map(|profile| profile.to_string());
             }
             record

@@ -307,6 +307,7 @@ impl Station {
             },
             time_inside_ns: self.ledger.time_inside_ns,
             line_without: None,
+            line_with_codel: None,
         }
     }
 }

@@ -65,6 +65,19 @@ fn a_stage_is_taken_out_with_all_its_words_and_the_rest_stays() {
 }
 
 #[test]
+fn codel_is_put_in_each_queue_that_has_none() {
+    let with = |line: &str| read(line).with_codel().map(|profile| profile.to_string());
+    let line = "rate=10mbit queue=256KiB delay=5ms";
+    assert_eq!(with(line).as_deref(), Some("rate=10mbit queue=256KiB codel=5ms/100ms delay=5ms"));
+    let own = "rate=10mbit queue=256KiB up.codel=10ms/200ms delay=5ms";
+    let both = "rate=10mbit queue=256KiB up.codel=10ms/200ms down.codel=5ms/100ms delay=5ms";
+    assert_eq!(with(own).as_deref(), Some(both));
+    for line in [both, "delay=5ms loss=1%"] {
+        assert_eq!(with(line), None, "{line}");
+    }
+}
+
+#[test]
 fn a_rate_without_a_queue_gets_the_default_and_says_so() {
     assert_eq!(read("up=1mbit").to_string(), "up=1mbit up.queue=1000packets");
     assert_eq!(read("rate=1mbit").to_string(), "rate=1mbit queue=1000packets");

@@ -117,10 +117,11 @@ impl Case {
         self.flow().name == PROBE
     }
 
-    /// The flows that load the path of a probe; none of other cases.
+    /// The flows that load the path of a probe, which follow it; none of other cases.
     #[must_use]
     pub fn loads(&self) -> &[Flow] {
-        if self.is_under_load() { &self.flows[1..] } else { &[] }
+        let loads = self.flows.iter().skip(1).take_while(|flow| flow.load.is_one_way()).count();
+        if self.is_under_load() { &self.flows[1..=loads] } else { &[] }
     }
 
     /// The case of the flow at that place alone.

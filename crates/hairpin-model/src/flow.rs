@@ -28,6 +28,20 @@ impl Direction {
 }
 
 words! {
+    /// Which connection carries a message.
+    #[derive(Default)]
+    pub enum ConnectionUse: "connection" {
+        /// One that the flow has to itself.
+        #[default]
+        Own = "own",
+        /// A new one for each message.
+        PerMessage = "per-message",
+        /// That of the load beside it: messages and bulk data follow one another in one stream of bytes.
+        Shared = "shared",
+    }
+}
+
+words! {
     /// Which ways bytes go.
     pub enum Ways: "direction" {
         /// From the client to the server.
@@ -76,6 +90,11 @@ words! {
         Kernel = "kernel",
     }
 }
+
+/// A write of bulk data where the user does not say and bytes are a stream.
+pub const WRITE_BYTES: u64 = 64 << 10;
+/// The same where it is a message, which fits a packet, or is due at a rate.
+pub const MESSAGE_BYTES: u64 = 1400;
 
 /// What is sent when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -255,6 +274,9 @@ pub struct Flow {
     pub streams: u32,
     /// Connections.
     pub connections: u32,
+    /// Which connection carries a message.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub connection_use: ConnectionUse,
     /// Servers that receive it.
     pub receivers: u32,
     /// How its ends are set up where that is not as the case says.
@@ -264,6 +286,10 @@ pub struct Flow {
 
 /// The name of a flow that measures latency while others load the path.
 pub const PROBE: &str = "probe";
+/// A message of such a flow where the user does not say.
+pub const PROBE_BYTES: u64 = 64;
+/// The name of a flow that measures responsiveness on connections of its own, beside the probe.
+pub const FOREIGN: &str = "foreign";
 /// The name of a flow that loads the path, and of one that loads it the other way at the same time.
 pub const LOAD: &str = "load";
 /// See [`LOAD`].
@@ -284,6 +310,7 @@ impl Flow {
             direction: Direction::RoundTrip,
             streams: 1,
             connections: 1,
+            connection_use: ConnectionUse::Own,
             receivers: 1,
             ends: None,
         }
@@ -354,6 +381,11 @@ impl Flow {
             if count > 1 {
                 words.push(format!("{count} {what}"));
             }
+        }
+        match self.connection_use {
+            ConnectionUse::Own => {}
+            ConnectionUse::PerMessage => words.push("a connection each".to_owned()),
+            ConnectionUse::Shared => words.push("on the load's connection".to_owned()),
         }
         words.extend(self.options.iter().map(|(name, value)| format!("{name}={value}")));
         words

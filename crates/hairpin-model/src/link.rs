@@ -316,6 +316,10 @@ pub struct StageRecord {
     /// is on every path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_without: Option<String>,
+    /// The profile's line with CoDel (RFC 8289) in this queue, of both directions: what a counter-experiment runs. Null of other
+    /// stages, and where each queue has it already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_with_codel: Option<String>,
 }
 
 /// A direction over time: equal intervals from the link's start, all lists of one length.

@@ -77,10 +77,26 @@ impl<T> ByPhase<T> {
     }
 }
 
+/// How the command line calls the length of each phase.
+pub const LENGTH_KNOBS: ByPhase<&str> =
+    ByPhase { idle: "idle", ramp: "ramp", loaded: "duration", recovering: "recovery" };
+
 /// How long each phase of a round lasts, in ns.
 pub type PhaseLengths = ByPhase<u64>;
 
 impl PhaseLengths {
+    /// What a round lasts where the user does not say. Over a link one connection takes seconds to fill a deep queue (CUBIC leaves
+    /// slow start early, RFC 9406).
+    #[must_use]
+    pub fn usual(is_emulated: bool) -> Self {
+        const MS: u64 = 1_000_000;
+        if is_emulated {
+            Self { idle: 1000 * MS, ramp: 5000 * MS, loaded: 5000 * MS, recovering: 2000 * MS }
+        } else {
+            Self { idle: 300 * MS, ramp: 300 * MS, loaded: 700 * MS, recovering: 300 * MS }
+        }
+    }
+
     /// All phases together, in ns.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
@@ -115,7 +131,7 @@ pub struct ProbePhase {
     /// The message's own ledger. A loss has a cause here where the path told which message it was, or where all losses of the
     /// flow have one cause.
     pub ledger: Ledger,
-    /// What responsiveness is computed from; null where the probe opens no connections and shares none.
+    /// What responsiveness is computed from; null without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trimmed: Option<Trimmed>,
 }
@@ -123,10 +139,12 @@ pub struct ProbePhase {
 /// Means without the largest twentieth, in ns (draft-ietf-ippm-responsiveness, "Aggregating the Measurements").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trimmed {
-    /// Of the time to open a connection; null where each message uses the same one.
-    pub connect_ns: Option<f64>,
-    /// Of the time from a request to its answer.
+    /// Of the time from due to sent, which is that to open a connection where each message has its own; null in a closed loop.
+    pub before_ns: Option<f64>,
+    /// Of the time from sent to answered.
     pub request_ns: f64,
+    /// Of the latency.
+    pub latency_ns: f64,
 }
 
 /// A probe over the time of a round: equal intervals from the beginning of its first phase.

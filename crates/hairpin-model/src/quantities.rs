@@ -78,6 +78,15 @@ pub fn duration_argument(ns: u64) -> String {
     exact_duration(ns).replace(' ', "")
 }
 
+/// A rate of bits as the command line takes it: `9.5mbit`.
+#[must_use]
+pub fn bit_rate_argument(bits_per_s: f64) -> String {
+    let whole = bits_per_s.round();
+    let units = [(1e9, "gbit"), (1e6, "mbit"), (1e3, "kbit")];
+    let (size, unit) = units.into_iter().find(|(size, _)| whole >= *size).unwrap_or((1.0, "bit"));
+    format!("{}{unit}", whole / size)
+}
+
 /// The two bounds in the unit of `of_ns` and as precise as it: `12.9-14.1` beside `13.4 us`, `-0.20 .. 1.10` where one is negative.
 #[must_use]
 pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64) -> String {
@@ -381,6 +390,17 @@ fn decimals(number: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_of_bits_is_an_argument_that_is_read_back() {
+        let rates =
+            [(5e6, "5mbit"), (9.5e6, "9.5mbit"), (9_137_000.0, "9.137mbit"), (1e9, "1gbit"), (999.0, "999bit")];
+        for (bits_per_s, argument) in rates {
+            assert_eq!(bit_rate_argument(bits_per_s), argument);
+            assert_eq!(crate::parse::bits_per_s(argument).unwrap().to_bits(), bits_per_s.to_bits());
+        }
+        assert_eq!(bit_rate_argument(446.428_571_428_571_4 * 1400.0 * 8.0), "5mbit");
+    }
 
     #[test]
     fn times_have_three_digits_in_the_unit_that_suits_them() {

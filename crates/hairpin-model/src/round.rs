@@ -349,8 +349,10 @@ pub struct Noise {
 pub struct Finished {
     /// The record, its figures still empty.
     pub record: RoundRecord,
-    /// The samples.
+    /// The samples of the flow that the case is judged by.
     pub samples: Option<Samples>,
+    /// Those of other flows with answers, by their place in the case; they are not saved.
+    pub other_samples: Vec<(usize, Samples)>,
     /// The trace of a traced round, and the packets of its capture as a pcapng file.
     pub trace: Option<(RoundTrace, Option<Vec<u8>>)>,
 }

@@ -10,6 +10,7 @@ use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::hint::{Hint, Hinted};
 use hairpin_model::options::{OptionName, Options};
+use hairpin_model::phases::SenderState;
 use hairpin_model::trace::StampKind;
 
 use crate::batch::{self, Batch};
@@ -307,6 +308,12 @@ pub trait Stream {
     /// Data segments and pure acknowledgments of the connection so far, both directions; `None` where the kernel
     /// counts none. It is one system call, which [`Wire::system_calls`] leaves out.
     fn segments(&self) -> Option<Segments>;
+
+    /// What the connection has in flight and in its send buffer, at this moment; `None` where the kernel does not tell. It is one
+    /// system call, which [`Wire::system_calls`] leaves out.
+    fn sender_state(&self) -> Option<SenderState> {
+        None
+    }
 }
 
 /// What TCP has sent and received, by `struct tcp_info`.
@@ -524,6 +531,14 @@ impl Hinted for TransportError {
             Self::Unsupported { what, .. } => what.hint().to_owned(),
             Self::Impossible(why) => why.hint(),
         }
+    }
+}
+
+impl TransportError {
+    /// Whether nobody connected or answered in time.
+    #[must_use]
+    pub fn is_time_out(&self) -> bool {
+        matches!(self, Self::TimedOut { .. })
     }
 }
 

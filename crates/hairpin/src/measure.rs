@@ -162,9 +162,10 @@ fn give_up_where_hopeless(run: &mut Run, case: &Case, watch: &mut dyn Watch) {
 /// One round: run, figures, saved at once.
 fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder) -> RoundRecord {
     let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
-    let Finished { mut record, samples, trace } = task.engine.run_apart(number, order);
+    let Finished { mut record, samples, other_samples, trace } = task.engine.run_apart(number, order);
     count_if_it_is_all(&mut record, &run.rounds);
     figure(&mut record, &run.cards, samples.as_ref(), trace.as_ref().map(|(trace, _)| trace));
+    other_flows(&mut record, &run.cards, &other_samples);
     let unsaved = |what: &str, error: StoreError| Failure {
         cause: format!("round {number} was measured but {what}: {error}"),
         hint: String::new(),
@@ -210,12 +211,27 @@ pub(crate) fn figure(
         measured.flow_mut().figures = figures;
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
-        phase_figures(measured.flow_mut(), samples);
+        let spans = measured.phases.clone();
+        phase_figures(measured.flow_mut(), spans.as_ref(), samples);
         let flows = measured.flows.iter_mut().zip(&record.order.case.flows);
         flows.for_each(|(measured, flow)| one_way_figures(measured, &flow.load));
     }
     if let Some(trace) = trace {
         traced(record, trace);
+    }
+}
+
+/// Fills in the figures of the other flows of a round that have answers.
+fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(usize, Samples)]) {
+    let Outcome::Measured(measured) = &mut record.outcome else { return };
+    let order = &record.order;
+    let spans = measured.phases.clone();
+    for (place, samples) in samples {
+        let Some(flow) = measured.flows.get_mut(*place) else { continue };
+        let case = order.case.alone(*place);
+        let reliable = cards.reliable(&case.flow().transport);
+        flow.figures = round_figures(&case, order.purpose, samples, measured.duration_ns, None, reliable);
+        phase_figures(flow, spans.as_ref(), Some(samples));
     }
 }
 

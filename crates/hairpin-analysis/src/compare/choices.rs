@@ -34,6 +34,7 @@ pub(super) enum About {
     Waiting,
     Placement,
     Cpus,
+    ConnectionUse,
     CpuIdle,
     Link,
     Sysctls,
@@ -63,6 +64,7 @@ impl About {
             Self::Waiting => "waiting",
             Self::Placement => "placement",
             Self::Cpus => "CPUs",
+            Self::ConnectionUse => "connection of a message",
             Self::CpuIdle => "CPU idle state",
             Self::Link => "link",
             Self::Sysctls => "sysctls",
@@ -84,7 +86,18 @@ pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
         (About::Sysctls, sysctls.to_string()),
     ]);
     for flow in flows {
-        let Flow { name: _, transport, options, load, direction, streams, connections, receivers, ends: own } = flow;
+        let Flow {
+            name: _,
+            transport,
+            options,
+            load,
+            direction,
+            streams,
+            connections,
+            receivers,
+            connection_use,
+            ends: own,
+        } = flow;
         let of_flow = [
             (About::Transport, transport.clone()),
             (About::Options, written(options)),
@@ -92,6 +105,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
             (About::Streams, streams.to_string()),
             (About::Connections, connections.to_string()),
             (About::Receivers, receivers.to_string()),
+            (About::ConnectionUse, connection_use.to_string()),
             (About::Cpus, own.map_or(*cpus, |own| own.cpus).to_string()),
         ];
         for (about, value) in of_flow.into_iter().chain(of_load(load)) {

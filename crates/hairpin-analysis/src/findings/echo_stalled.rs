@@ -123,6 +123,10 @@ fn add(all: &mut Turnaround, other: &Turnaround) {
 /// The round trips of a round laid end to end: service time where the loop is open, as waiting for the generator is
 /// no part of a round trip.
 fn round_trip_time_ns(measured: &Measured) -> f64 {
+    // The server is the same in each phase.
+    if let Some(phases) = &measured.flow().phases {
+        return phases.by_phase.each().map(|(_, phase)| phase.latency_ns.mean * phase.samples as f64).sum();
+    }
     let figures = &measured.flow().figures;
     figures.service_ns.unwrap_or(figures.latency_ns).mean * figures.samples as f64
 }

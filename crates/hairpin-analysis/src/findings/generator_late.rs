@@ -15,6 +15,7 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
+use super::cpu_contention::is_contended;
 use super::support::{Detector, Hits, blank, counter_experiment, evidence, for_longer, rounds_of};
 use crate::open_loop;
 
@@ -151,7 +152,8 @@ impl Cause {
 
 fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-    if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW {
+    // Whoever waits for a CPU sends late too.
+    if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW || is_contended(run, case) {
         return None;
     }
     let of = case.flow().lateness_ns?;

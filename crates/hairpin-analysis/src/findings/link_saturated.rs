@@ -144,8 +144,9 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
 }
 
 fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
-    // What the queue dropped of a load without answers is told by `link-drops`.
-    if case.case.replicate != 0 || by_queue(run, case) {
+    // What the queue dropped of a load without answers is told by `link-drops`. Beside a probe the link is to be saturated, and its
+    // log does not tell the packets of the probe from those of the load.
+    if case.case.replicate != 0 || by_queue(run, case) || !case.case.loads().is_empty() {
         return None;
     }
     case.path.relay.as_ref()?;

@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::phases::{LENGTH_KNOBS, PhaseLengths};
+use hairpin_model::quantities::duration_argument;
 use hairpin_model::run::Run;
 
 mod support;
@@ -15,9 +17,11 @@ use support::REFUTED;
 
 mod aa_differs;
 mod autocorking;
+mod bufferbloat;
 mod cold_start;
 mod congestion_control;
 mod cork_not_released;
+mod cpu_contention;
 mod delayed_ack;
 mod drift;
 mod echo_stalled;
@@ -43,9 +47,11 @@ mod wake_up_dominated;
 pub const ALL: &[Detector] = &[
     aa_differs::DETECTOR,
     autocorking::DETECTOR,
+    bufferbloat::DETECTOR,
     cold_start::DETECTOR,
     congestion_control::DETECTOR,
     cork_not_released::DETECTOR,
+    cpu_contention::DETECTOR,
     delayed_ack::DETECTOR,
     drift::DETECTOR,
     echo_stalled::DETECTOR,
@@ -80,7 +86,10 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         (detector.detect)(run).into_iter().map(move |finding| settled(finding, &card, run))
     };
     let mut findings: Vec<Finding> = ALL.iter().flat_map(of).collect();
-    findings.iter_mut().for_each(|finding| repeat_the_chances(finding, run));
+    for finding in &mut findings {
+        repeat_the_phases(finding, run);
+        repeat_the_chances(finding, run);
+    }
     findings.sort_by_key(|finding| rank(finding, run));
     findings
 }
@@ -102,6 +111,19 @@ fn settled(finding: Finding, card: &FindingCard, run: &Run) -> Finding {
         };
     }
     if finding.share < FLOOR { Finding { severity: Severity::Note, ..finding } } else { finding }
+}
+
+/// A command of a case with phases has their lengths where they are not the usual ones.
+fn repeat_the_phases(finding: &mut Finding, run: &Run) {
+    let Some(experiment) = &mut finding.counter_experiment else { return };
+    let first = finding.cases.first().and_then(|id| run.rounds.iter().find(|round| round.case_id == *id));
+    let Some((order, lengths)) = first.and_then(|round| Some((&round.order, round.order.phases.as_ref()?))) else {
+        return;
+    };
+    let usual = PhaseLengths::usual(order.case.is_emulated());
+    for (phase, lasts_ns) in lengths.each().filter(|(phase, lasts_ns)| usual.get(*phase) != *lasts_ns) {
+        experiment.command += &format!(" --{} {}", LENGTH_KNOBS.get(phase), duration_argument(*lasts_ns));
+    }
 }
 
 /// A command over an emulated link has the run's seed: then the link's chances fall as they fell.

@@ -13,7 +13,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::names::distinct;
 use hairpin_model::quantities;
-use hairpin_model::round::{Measured, RoundRecord};
+use hairpin_model::round::{EndReport, Measured, RoundRecord};
 use hairpin_model::run::Run;
 
 use super::support::{Detector, blank, evidence, for_longer, rounds_of};
@@ -89,9 +89,7 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
     let noise = &measured.noise;
     let cpus = cpus.max(1) as f64;
     let capacity_ns = noise.wall_ns as f64 * cpus;
-    // The ends' own time is known of the measured part only; they were as busy while they warmed up.
-    let own = measured.ends.iter().map(|end| end.cpu_ns).sum::<u64>() as f64;
-    let own = own * (noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0);
+    let own = own_ns(measured);
     // A link's relay is ours too: its time, its place among what is ready to run, and whom it pushes off a CPU.
     let relay = measured.link.as_ref().and_then(|link| link.relay);
     let own = own + relay.map_or(0.0, |relay| relay.cpu_ns as f64);
@@ -110,6 +108,18 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
             && pushes >= FEWEST_PUSHES
             && pushes as f64 >= PUSHED_OFF * measured.flow().figures.samples as f64,
     }
+}
+
+/// CPU time of the ends, in ns.
+fn own_ns(measured: &Measured) -> f64 {
+    let by_phase =
+        |end: &EndReport| Some(end.phase_usage.as_ref()?.each().map(|(_, usage)| usage.cpu_ns as f64).sum::<f64>());
+    let of_all_phases: Option<f64> = measured.ends.iter().map(by_phase).sum();
+    of_all_phases.unwrap_or_else(|| {
+        // It is known of the measured part only; they were as busy while they warmed up.
+        let own = measured.ends.iter().map(|end| end.cpu_ns).sum::<u64>() as f64;
+        own * (measured.noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0)
+    })
 }
 
 fn affected_cases(rounds: &[(&RoundRecord, &Measured, Signs)]) -> Vec<String> {

@@ -58,8 +58,9 @@ fn detect(run: &Run) -> Vec<Finding> {
 type Short = (f64, f64, Option<HeldUp>);
 
 fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
-    // What a link does not carry is what the load was to show, and has findings of its own.
-    if case.case.flow().load.is_one_way() && case.case.is_emulated() {
+    // What a link does not carry is what the load was to show, and has findings of its own; beside a load a queue is that of the
+    // load.
+    if case.case.flow().load.is_one_way() && case.case.is_emulated() || !case.case.loads().is_empty() {
         return None;
     }
     let asked = open_loop::asked_per_s(&case.case)?;

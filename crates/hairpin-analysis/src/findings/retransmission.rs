@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::quantities;
+use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, DropFigures, RoundFigures};
 use hairpin_model::{fact, fact_names};
@@ -125,25 +126,31 @@ fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
     if case.case.replicate != 0 || !run.cards.reliable(&case.case.flow().transport) {
         return None;
     }
-    let counted = counted(case).filter(|counted| counted.segments > 0.0)?;
-    // Which messages of a load without answers were on their way at a time is not laid over the link's log.
-    let hurt = case.path.relay.as_ref().filter(|_| !case.case.flow().load.is_one_way()).map(|_| hurt(run, case));
+    let counted = counted(run, case).filter(|counted| counted.segments > 0.0)?;
+    // Which messages of a load without answers were on their way at a time is not laid over the link's log, and that does not tell
+    // the packets of one flow from those of another.
+    let is_laid_over = !case.case.flow().load.is_one_way() && case.case.loads().is_empty();
+    let hurt = case.path.relay.as_ref().filter(|_| is_laid_over).map(|_| hurt(run, case));
     let often = counted.segments >= FEWEST && counted.segments >= LEAST_OFTEN * case.flow().samples as f64;
     let worth_a_word = often || hurt.as_ref().is_some_and(Hurt::shapes);
     let share = hurt.as_ref().map_or(0.0, Hurt::explains);
     worth_a_word.then_some((share, Again { counted, hurt }))
 }
 
-/// Null where no end is one of TCP.
-fn counted(case: &CaseSummary) -> Option<Counted> {
+/// Of the flow that the case is judged by; null where no end of it is one of TCP.
+fn counted(run: &Run, case: &CaseSummary) -> Option<Counted> {
+    // A load beside a probe has ends of its own, behind these.
+    let rounds = rounds_of(run, &case.id).into_iter();
+    let of_first_flow = |measured: &Measured| measured.ends.iter().filter(|end| end.flow == 0).count();
+    let ends = rounds.map(|(_, measured)| of_first_flow(measured)).max().filter(|_| case.case.is_under_load());
+    let ends = &case.ends[..ends.unwrap_or(case.ends.len()).min(case.ends.len())];
     let sum = |name: &str| {
         let of_ends: Vec<f64> =
-            case.ends.iter().map(|end| &end.facts).filter_map(|facts| fact::number(facts, name)).collect();
+            ends.iter().map(|end| &end.facts).filter_map(|facts| fact::number(facts, name)).collect();
         (!of_ends.is_empty()).then(|| of_ends.iter().sum::<f64>())
     };
-    let greatest = |name: &str| {
-        case.ends.iter().map(|end| &end.facts).filter_map(|facts| fact::number(facts, name)).reduce(f64::max)
-    };
+    let greatest =
+        |name: &str| ends.iter().map(|end| &end.facts).filter_map(|facts| fact::number(facts, name)).reduce(f64::max);
     let how = || {
         Some(How {
             fast: sum(fact_names::FAST_RETRANSMITS)?,

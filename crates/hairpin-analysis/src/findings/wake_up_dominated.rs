@@ -169,8 +169,10 @@ fn awake(case: &Case) -> Case {
 
 fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
     let own = &case.case;
-    // A message that goes one way waits for what was sent before it, and no round trip is made of it.
+    // A message that goes one way waits for what was sent before it, and no round trip is made of it. Beside a load no CPU is idle
+    // for the probe's sake.
     if own.flow().load.is_one_way()
+        || !own.loads().is_empty()
         || own.ends.waiting == Waiting::Spin
         || own.ends.cpu_idle == CpuIdle::Shallow
         || own.replicate != 0

@@ -5,18 +5,20 @@
 //! what has come until then is taken. So each message was answered, came late, was dropped by a counter that says so, or is
 //! still inside the path.
 
+mod shared;
+
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
-use hairpin_model::flow::Direction;
+use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::one_way::Streamed;
 use hairpin_model::round::{EndReport, Extent, Failure, Noise, Purpose, RoundOrder};
 use hairpin_model::trace::{End, EndTrace};
 use hairpin_transports::giving_up::has_given_up;
-use hairpin_transports::{Cookie, Transport, Wire};
+use hairpin_transports::{Cookie, Setup, Transport, Wire};
 
 use super::one_way::{self, OneWay, Peer, Ran};
 use super::opening::{self, allow_descriptors, check_options, counters, effective, facts, setup, unopened};
@@ -46,6 +48,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const MARGIN_NS: u64 = 20_000_000;
 /// How long the server may take to end once it is told, in ns; then it is asked for its report and fails.
 const LONGEST_NS: u64 = 60_000_000_000;
+
+pub(crate) use shared::SharedEnd;
 
 /// A client before its round.
 pub(crate) struct Client<'a> {
@@ -83,26 +87,11 @@ impl Client<'_> {
     /// Whatever failed at either end or between them.
     pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
         let clock = &self.host.clock;
-        let Opened {
-            before,
-            begin_ns,
-            pinned,
-            probing,
-            watch,
-            setup_ns,
-            mut wires,
-            options,
-            waking_ns,
-            all_connected_ns,
-        } = self.open()?;
+        let Opened { before, begin_ns, pinned, probing, watch, setup_ns, mut wires, options, waking_ns, started } =
+            self.open()?;
         let mut wire = wires.remove(0);
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
-        let lengths = self.joins.and_then(|joins| joins.phases.as_ref());
-        let phases = lengths.map(|lengths| {
-            let warm_up_ns = if let Extent::DurationNs(warm_up_ns) = self.order.warm_up { warm_up_ns } else { 0 };
-            PhaseTimes::from(all_connected_ns.saturating_add(warm_up_ns), lengths)
-        });
-        let (journey, usage) = self.load(observed.wire(), pinned, phases)?;
+        let (journey, usage) = self.load(observed.wire(), pinned, &started)?;
         // The server waits for the wire to close meanwhile, so this CPU is the probe's own.
         let usage = EndReport { probe_ns: probing.end(clock), waking_ns, ..usage };
         let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
@@ -121,23 +110,13 @@ impl Client<'_> {
     pub(crate) fn run_one_way(mut self) -> Result<OneWayEnd, Failure> {
         one_way::check(self.order.case.flow(), self.card)?;
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
-        let Opened {
-            before,
-            begin_ns,
-            pinned,
-            probing,
-            setup_ns,
-            mut wires,
-            options,
-            waking_ns,
-            all_connected_ns,
-            ..
-        } = self.open()?;
+        let Opened { before, begin_ns, pinned, probing, setup_ns, mut wires, options, waking_ns, started, .. } =
+            self.open()?;
         let Some(server) = self.server else { return Err(no_server(card)) };
-        let starts_ns = all_connected_ns.saturating_add(self.joins.map_or(0, |joins| joins.starts_after_ns));
+        let starts_ns = started.all_connected_ns.saturating_add(self.joins.map_or(0, |joins| joins.starts_after_ns));
         wait_until(clock, starts_ns, self.stop);
         server.tell(&Message::Begin)?;
-        let started_ns = clock.now_ns().saturating_sub(all_connected_ns);
+        let started_ns = clock.now_ns().saturating_sub(started.all_connected_ns);
         let drops = Drops::now(&order.case);
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let Ran { streamed, usage, interrupted, .. } = load.run(&mut wires, &mut ServerOfRound(server), pinned)?;
@@ -195,7 +174,8 @@ impl Client<'_> {
         let server = self.server.as_ref().and_then(|server| server.id());
         let all_connected_ns = self.joins.map(|joins| joins.wait_for_all(server)).transpose()?;
         let all_connected_ns = all_connected_ns.unwrap_or_else(|| clock.now_ns());
-        Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns, all_connected_ns })
+        let started = Started { all_connected_ns, address, setup };
+        Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns, started })
     }
 
     /// Runs the load; answers what this end used for it.
@@ -203,21 +183,34 @@ impl Client<'_> {
         &mut self,
         wire: &mut dyn Wire,
         pinned: Option<usize>,
-        phases: Option<PhaseTimes>,
+        started: &Started,
     ) -> Result<(Journey, EndReport), Failure> {
+        let begin_ns = started.all_connected_ns.saturating_add(warm_up_ns(self.order));
         let client = loads::Client {
             clock: &self.host.clock,
             order: self.order,
             lossy: !self.card.reliable,
             boundaries: self.card.boundaries,
-            phases,
+            phases: self.phases(begin_ns),
             stop: self.stop,
         };
         let mut marks =
             Marks { server: self.server.as_deref_mut(), has_asked: false, usage: Usage::now(), used: None, pinned };
-        let journey = run_client(&client, wire, &mut marks)?;
+        let flow = self.order.case.flow();
+        let journey = match (flow.connection_use, flow.load.rate_per_s()) {
+            (ConnectionUse::PerMessage, Some(rate_per_s)) => {
+                let connect = || connected(self.transport, &started.address, &started.setup);
+                loads::connecting::run(&client, connect, &mut marks, rate_per_s)?
+            }
+            _ => run_client(&client, wire, &mut marks)?,
+        };
         let Marks { usage, used, .. } = marks;
         Ok((journey, used.unwrap_or_else(|| usage.since(pinned))))
+    }
+
+    /// When the phases of the round begin, the first of them at `begin_ns`.
+    fn phases(&self, begin_ns: u64) -> Option<PhaseTimes> {
+        self.order.phases.as_ref().map(|lengths| PhaseTimes::from(begin_ns, lengths))
     }
 
     /// Ends the round, in the one order that the head of this file gives.
@@ -293,8 +286,31 @@ struct Opened {
     /// What the kernel said of the first before the load.
     options: Vec<Fact>,
     waking_ns: Option<u64>,
-    /// When all flows of the round were, in ns of the clock.
+    started: Started,
+}
+
+/// What its load starts from.
+struct Started {
+    /// When all flows of the round were connected, in ns of the clock.
     all_connected_ns: u64,
+    /// Where the server listens.
+    address: String,
+    /// How a connection to it is opened.
+    setup: Setup,
+}
+
+/// How long a warm-up lasts by the clock, in ns; 0 where it is a number of messages.
+pub(crate) fn warm_up_ns(order: &RoundOrder) -> u64 {
+    if let Extent::DurationNs(warm_up_ns) = order.warm_up { warm_up_ns } else { 0 }
+}
+
+/// A new connection; `None` where it timed out.
+fn connected(transport: &dyn Transport, address: &str, setup: &Setup) -> Result<Option<Box<dyn Wire>>, Failure> {
+    match transport.connect(address, setup).and_then(|mut connection| connection.open()) {
+        Ok(wire) => Ok(Some(wire)),
+        Err(error) if error.is_time_out() => Ok(None),
+        Err(error) => Err(unopened(End::Client, &error)),
+    }
 }
 
 /// Sleeps until then, or until the user ends the run.

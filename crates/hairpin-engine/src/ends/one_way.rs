@@ -22,6 +22,7 @@ use hairpin_transports::{Batch, Wire};
 use super::opening::{facts, name};
 use crate::clock::{Clock, RealClock};
 use crate::control::{ControlError, Message, Progress};
+use crate::loads::driver::states::MOST as MOST_STATES;
 use crate::loads::driver::time_line::MOST as MOST_INTERVALS;
 use crate::loads::driver::times::MOST_ROWS;
 use crate::loads::driver::{
@@ -151,6 +152,9 @@ fn can_arrive(arrivals: &Received, wires: u64) -> bool {
 
 /// Whether a sender can have counted this.
 fn can_depart(sent: &Sent) -> bool {
+    if sent.states.len() > MOST_STATES {
+        return false;
+    }
     [sent.messages, sent.over_ns, sent.refused, sent.full].iter().all(|count| *count <= MOST_BYTES)
 }
 
@@ -250,6 +254,7 @@ impl OneWay<'_> {
                 warm_up,
                 amount,
                 keep_times: self.keep_times(),
+                keep_states: order.phases.is_some(),
                 within_ns: order.deadline_ns,
                 stop,
             };
@@ -265,6 +270,7 @@ impl OneWay<'_> {
             unchanging: order.case.flow().options.get(OptionName::Zerocopy) == Some("on"),
             warm_up,
             amount,
+            keep_states: order.phases.is_some(),
             within_ns: order.deadline_ns,
             stop,
         };
@@ -342,7 +348,7 @@ impl OneWay<'_> {
     }
 
     fn streamed(&self, outcome: Outcome) -> Streamed {
-        let Outcome { wires, total, time_line, times, pacing, .. } = outcome;
+        let Outcome { wires, total, time_line, times, pacing, states, .. } = outcome;
         let over_ns = total.first_ns.zip(total.last_ns).map_or(0, |(first, last)| last.saturating_sub(first));
         let (sent, received) = (self.sends(), !self.sends());
         let warm_up_ns =
@@ -371,7 +377,7 @@ impl OneWay<'_> {
                 refused: total.all().refused,
                 full: total.measured.full,
                 pacing: pacing.filter(|_| sent),
-                states: Vec::new(),
+                states,
             }),
             arrivals_apart: pacing.filter(|_| received),
             times: times.reported(),

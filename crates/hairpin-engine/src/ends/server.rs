@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
-use hairpin_model::flow::{Direction, Flow};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow};
 use hairpin_model::round::{EndReport, Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
@@ -17,8 +17,10 @@ use super::{EndOrder, Host, PINGS, is_woken};
 use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, agree, receive_past};
 use crate::drops::Drops;
+use crate::loads::connecting;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
+use crate::loads::shared::{self, BulkOrder};
 use crate::loads::undamaged::{Undamaged, may_be_damaged};
 use crate::probe::Probing;
 use crate::tracing::Observed;
@@ -47,7 +49,14 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let EndOrder { round, cookie } = order;
     let case = &round.case;
     // An order may come from anywhere, and has no say in what this end has room for.
-    let [flow] = case.flows.as_slice() else { return Err(several_flows(case.flows.len())) };
+    let flow = match case.flows.as_slice() {
+        [flow] => flow,
+        [probe, load] if probe.connection_use == ConnectionUse::Shared => {
+            one_way::check(load, &opening::transport(&load.transport)?.card())?;
+            probe
+        }
+        flows => return Err(several_flows(flows.len())),
+    };
     let transport = opening::transport(&case.flow().transport)?;
     let card = transport.card();
     one_way::check(flow, &card)?;
@@ -58,9 +67,9 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     }
     // Before the address is told: the client starts its own probe, on the same CPU perhaps, when it has that.
     let probing = Probing::begin(&host.clock);
-    let listener = transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?;
+    let mut listener = transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?;
     tell(control, &Message::Listening(listener.address()))?;
-    let mut wires = accept(listener, control, flow)?;
+    let mut wires = accept(&mut *listener, control, flow)?;
     let before = wires[0].effective();
     check_options(End::Server, &card, &round, &before)?;
     if flow.direction != Direction::RoundTrip {
@@ -76,6 +85,19 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let within_ns = round.deadline_ns.saturating_add(round.timeout_ns.saturating_mul(2));
     let until_ns = host.clock.now_ns().saturating_add(within_ns);
     let mut marks = Marks { control, clock: &host.clock, until_ns, usage: Usage::now(), told: Told::Nothing };
+    if let Some(bulk) = BulkOrder::of(&round).filter(|_| flow.connection_use == ConnectionUse::Shared) {
+        let reply_size = usize::try_from(flow.load.reply_size_bytes()).unwrap_or(0);
+        let served = shared::server::run(&host.clock, observed.wire(), &mut marks, reply_size, bulk)?;
+        let report = marks.usage.since(pinned);
+        let facts = facts(case, &card, &*wire);
+        return Ok(EndReport {
+            probe_ns: probing.end(&host.clock),
+            options: effective(&card, &opening::asked(case, End::Server), &before, &facts),
+            facts: counters(facts),
+            streamed: vec![served.streamed],
+            ..report
+        });
+    }
     let echo = Echo {
         clock: &host.clock,
         case,
@@ -83,7 +105,15 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
         cpu_only: card.cpu_only,
         warm_up: round.warm_up,
     };
-    let turnaround = if !card.reliable && may_be_damaged(case) {
+    let turnaround = if flow.connection_use == ConnectionUse::PerMessage {
+        let sizes = [flow.load.size_bytes(), flow.load.reply_size_bytes()];
+        connecting::serve(
+            || accepted(&mut *listener),
+            &mut marks,
+            sizes.map(|size| usize::try_from(size).unwrap_or(0)),
+        )?;
+        None
+    } else if !card.reliable && may_be_damaged(case) {
         echo.run(&mut Undamaged::new(observed.wire(), case), &mut marks)?
     } else {
         echo.run(observed.wire(), &mut marks)?
@@ -110,7 +140,7 @@ fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
 
 /// The wires of the flow. A client that has ended the round, or is gone, is not waited for.
 fn accept(
-    mut listener: Box<dyn Listener>,
+    listener: &mut dyn Listener,
     control: &mut dyn Control,
     flow: &Flow,
 ) -> Result<Vec<Box<dyn Wire>>, Failure> {
@@ -132,6 +162,20 @@ fn accept(
         wires.extend(of_one);
     }
     Ok(wires)
+}
+
+/// The next connection of a client that opens one for each message; `None` where none came for a moment.
+fn accepted(listener: &mut dyn Listener) -> Result<Option<Box<dyn Wire>>, Failure> {
+    let mut looks = 0;
+    let accepted = listener.accept(&mut || {
+        looks += 1;
+        looks > 1
+    });
+    match accepted.and_then(|mut connection| connection.accept_wire()) {
+        Ok(wire) => Ok(Some(wire)),
+        Err(TransportError::Abandoned) => Ok(None),
+        Err(error) => Err(unopened(End::Server, &error)),
+    }
 }
 
 /// A server that is connected.
@@ -156,8 +200,8 @@ fn one_way(
     if is_woken(&round.case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
-    let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
-    match control.receive(within).map_err(|error| error.failure("the client"))? {
+    let begins_within = Duration::from_nanos(round.deadline_ns.saturating_add(round.timeout_ns));
+    match control.receive(begins_within).map_err(|error| error.failure("the client"))? {
         Message::Begin => {}
         Message::Stop => return Err(ended_before_its_load()),
         Message::Failed(failure) => return Err(failure),
@@ -170,6 +214,7 @@ fn one_way(
     let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
     if round.case.flow().direction == Direction::Down {
         // What was sent may still be on its way: the wires stay open until the client has it.
+        let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
         wait_for_the_client(control, within).map_err(|error| error.failure("the client"))?;
     }
     let mut facts = one_way::facts_of_all(round, card, &wires);

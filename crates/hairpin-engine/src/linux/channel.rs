@@ -218,7 +218,8 @@ mod tests {
         let error = agree(&mut own, PATIENT).unwrap_err();
         let failure = error.failure("the server");
         let [theirs, own_version] = [VERSION + 1, VERSION];
-        let expected = format!("the server: version {theirs} of the control messages; this Hairpin has version {own_version}");
+        let expected =
+            format!("the server: version {theirs} of the control messages; this Hairpin has version {own_version}");
         assert_eq!(failure.cause, expected);
         assert_eq!(failure.hint, "use the same version of Hairpin at both ends");
         let [mut own, _peer] = Channel::pair([1000; 2]).unwrap();

@@ -4,6 +4,7 @@
 
 mod client;
 mod closed_loop;
+pub mod connecting;
 pub mod driver;
 pub mod echo;
 mod failures;
@@ -15,6 +16,7 @@ pub mod paced;
 pub mod ping_pong;
 #[cfg(test)]
 pub(crate) mod scripted;
+pub mod shared;
 pub mod small_writes;
 pub mod tally;
 #[cfg(test)]

@@ -16,9 +16,9 @@ use super::scripted::{Act, ScriptedWire};
 use super::{Client, Journey, run_client};
 use crate::clock::ManualClock;
 
-const TIMEOUT_NS: u64 = 1_000_000;
+pub(crate) const TIMEOUT_NS: u64 = 1_000_000;
 
-fn order(load: Load, count: u64, warm_up: u64) -> RoundOrder {
+pub(crate) fn order(load: Load, count: u64, warm_up: u64) -> RoundOrder {
     RoundOrder {
         case: Case::ping_pong("memory").with(|case| {
             case.flow_mut().load = load;

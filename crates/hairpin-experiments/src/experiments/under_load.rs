@@ -17,9 +17,11 @@ use hairpin_model::arrivals::Arrivals;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
 use hairpin_model::case::{Case, EndSettings, Placement, Waiting, WhichCpus};
-use hairpin_model::flow::{Direction, Flow, LOAD, LOAD_BACK, Load, LoadWays, PROBE, Pacing, Source};
+use hairpin_model::flow::{
+    ConnectionUse, Direction, FOREIGN, Flow, LOAD, LOAD_BACK, Load, LoadWays, PROBE, Pacing, Source,
+};
 use hairpin_model::options::{OptionName, Options};
-use hairpin_model::phases::PhaseLengths;
+use hairpin_model::phases::{ByPhase, LENGTH_KNOBS, PhaseLengths};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
@@ -29,7 +31,7 @@ use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::one_way::{self, MESSAGE_BYTES, WRITE_BYTES};
-use crate::quantity::SECOND_NS;
+use crate::possible;
 use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
@@ -59,6 +61,13 @@ const KNOBS: &[Knob] = &[
         .many()
         .or(&[AUTO]),
     Knob::switch("closed-loop", "The probe sends its next message when the last was answered, instead of at a rate"),
+    Knob::new("probe-connection", "WHICH", KnobKind::Words(ConnectionUse::WORDS))
+        .help("Connection of the probe: own, per-message (a new one for each), shared (that of the load), or all")
+        .many()
+        .or(&["own"]),
+    Knob::new("responsiveness", "ON_OFF", KnobKind::OnOff).help(
+        "Measure round trips a minute on new connections beside a TCP load: on or off [default: on over a link]",
+    ),
     Knob::new("load", "WAY", KnobKind::Words(LoadWays::WORDS))
         .help("Direction of the load: up (client to server), down, both at once, none, or all")
         .many()
@@ -115,24 +124,16 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// The phases on the loopback and over a link, in ns.
-const LENGTHS: [PhaseLengths; 2] = [
-    PhaseLengths {
-        idle: SECOND_NS * 3 / 10,
-        ramp: SECOND_NS * 3 / 10,
-        loaded: SECOND_NS * 7 / 10,
-        recovering: SECOND_NS * 3 / 10,
-    },
-    PhaseLengths { idle: SECOND_NS, ramp: 5 * SECOND_NS, loaded: 5 * SECOND_NS, recovering: 2 * SECOND_NS },
-];
-/// The probe's rate there, a second.
+/// New connections a second that measure responsiveness: some 500 bytes each, so that they take little of a slow link.
+const FOREIGN_PER_S: f64 = 10.0;
+/// The probe's rate on the loopback and over a link, a second.
 const RATES_PER_S: [f64; 2] = [1_000.0, 100.0];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
     let mut probes = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
-        probes.retain(|candidate| is_default_probe(&candidate.card));
+        probes.retain(|candidate| asked.connections.iter().any(|use_of| is_default_probe(&candidate.card, *use_of)));
     }
     let own =
         [probes.len(), asked.sizes.len(), asked.rates.len().max(1), asked.loads.len(), asked.which_cpus.len().max(1)];
@@ -142,9 +143,15 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// The one over IPv4 that loses what finds no room, and is answered by a program.
-fn is_default_probe(card: &Card) -> bool {
-    !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server
+/// The one over IPv4 that loses what finds no room, and is answered by a program; where connections are opened or shared, the
+/// reference transport.
+fn is_default_probe(card: &Card, connection_use: ConnectionUse) -> bool {
+    match connection_use {
+        ConnectionUse::Own => {
+            !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server
+        }
+        ConnectionUse::PerMessage | ConnectionUse::Shared => card.is_reference,
+    }
 }
 
 /// The knobs, read.
@@ -156,7 +163,10 @@ struct Asked {
     /// The flows of each load.
     loads: Vec<Vec<Flow>>,
     which_cpus: Vec<WhichCpus>,
-    lengths: [Option<u64>; 4],
+    connections: Vec<ConnectionUse>,
+    transports_given: bool,
+    responsiveness: Option<bool>,
+    lengths: ByPhase<Option<u64>>,
     warm_up_ns: Option<u64>,
 }
 
@@ -173,7 +183,10 @@ impl Asked {
             rates: if closed_loop { Vec::new() } else { chosen.into_iter().chain(knobs.values("rate")).collect() },
             loads: loads(knobs, capabilities)?,
             which_cpus: knobs.choices("load-cpu", WhichCpus::ALL),
-            lengths: ["idle", "ramp", "duration", "recovery"].map(|name| knobs.value(name)),
+            connections: knobs.choices("probe-connection", ConnectionUse::ALL),
+            transports_given: knobs.is_given("transport"),
+            responsiveness: knobs.value("responsiveness"),
+            lengths: LENGTH_KNOBS.map(|name| knobs.value(name)),
             warm_up_ns: knobs.value("warmup"),
         })
     }
@@ -191,6 +204,11 @@ impl Asked {
             if self.rates.is_empty() { vec![case.clone()] } else { paced.collect() }
         };
         let cases: Vec<Case> = cases.iter().flat_map(rated).collect();
+        let suits = |connection: &&ConnectionUse| self.transports_given || is_default_probe(card, **connection);
+        let connections: Vec<ConnectionUse> = self.connections.iter().filter(suits).copied().collect();
+        let cases = each(&cases, &connections, |case, connection| {
+            *case.flow_mut() = carried(case.flow().clone(), connection, card);
+        });
         let loaded = cases.iter().flat_map(|case| self.loads.iter().map(move |load| (case, load)));
         let placed = loaded.flat_map(|(case, load)| self.placed(case, load, capabilities));
         self.circumstances.with_replicates(&placed.collect::<Vec<_>>())
@@ -198,7 +216,8 @@ impl Asked {
 
     /// The case with a load, on each of the CPUs asked for.
     fn placed(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Vec<Case> {
-        let has_others = capabilities.cpus.len() > 1 && case.ends.placement != Placement::Unpinned;
+        let shares = case.flow().connection_use == ConnectionUse::Shared;
+        let has_others = capabilities.cpus.len() > 1 && case.ends.placement != Placement::Unpinned && !shares;
         let which = match self.which_cpus.as_slice() {
             [] if case.is_emulated() || !has_others => &[WhichCpus::Same][..],
             [] => WhichCpus::ALL,
@@ -208,28 +227,55 @@ impl Asked {
         let with = |which: &WhichCpus| {
             let flows = load.iter().map(|flow| {
                 let ends = EndSettings { waiting: waiting(flow, capabilities), cpus: *which, ..case.ends };
-                Flow { ends: (ends != case.ends).then_some(ends), ..flow.clone() }
+                Flow { ends: (ends != case.ends && !shares).then_some(ends), ..flow.clone() }
             });
-            case.clone().with(|case| case.flows.extend(flows))
+            let foreign = self.foreign(case, load, capabilities);
+            case.clone().with(|case| {
+                // One connection has one set of options.
+                if let Some(load) = load.first().filter(|_| shares) {
+                    case.flow_mut().options = load.options.clone();
+                }
+                case.flows.extend(flows.chain(foreign));
+            })
         };
         which.iter().map(with).collect()
     }
 
+    /// The flow that measures responsiveness beside a load over TCP.
+    fn foreign(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Option<Flow> {
+        let first = load.first()?;
+        let card = &capabilities.candidate(&first.transport)?.card;
+        let wanted = self.responsiveness.unwrap_or(case.is_emulated());
+        let has_own = case.flow().connection_use == ConnectionUse::PerMessage;
+        (wanted && possible::is_tcp(card) && !has_own).then(|| {
+            let flow = Flow::ping_pong(&first.transport);
+            let flow = Flow { name: FOREIGN.to_owned(), load: flow.load.paced(FOREIGN_PER_S), ..flow };
+            carried(flow, ConnectionUse::PerMessage, card)
+        })
+    }
+
     fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
-        let own = &LENGTHS[over(&case)];
-        let [idle, ramp, loaded, recovering] = self.lengths;
-        let lengths = PhaseLengths {
-            idle: idle.unwrap_or(own.idle),
-            ramp: ramp.unwrap_or(own.ramp),
-            loaded: loaded.unwrap_or(own.loaded),
-            recovering: recovering.unwrap_or(own.recovering),
-        };
+        let own = PhaseLengths::usual(case.is_emulated());
+        let lengths = PhaseLengths::of(|phase| self.lengths.get(phase).unwrap_or(*own.get(phase)));
         let warm_up_ns =
             self.warm_up_ns.unwrap_or_else(|| crate::warm_up::WARM_UP_NS.max(links::travel_ns(&case, capabilities)));
         let extents = [warm_up_ns, lengths.total_ns()].map(Extent::DurationNs);
         let planned = Planned::of(case, extents[0], extents[1], knobs, capabilities);
         Planned { phases: Some(lengths), ..planned }
     }
+}
+
+/// The flow with its messages on that connection. A connection for each begins with a hello of some bytes, behind which Nagle's
+/// algorithm would hold the message for a round trip; so that is off, unless it was asked for.
+fn carried(flow: Flow, connection_use: ConnectionUse, card: &Card) -> Flow {
+    let is_new = connection_use == ConnectionUse::PerMessage && card.options.contains(&OptionName::Nodelay);
+    let options = flow.options.clone();
+    let options = if is_new && options.get(OptionName::Nodelay).is_none() {
+        options.with(OptionName::Nodelay, "on")
+    } else {
+        options
+    };
+    Flow { connection_use, options, ..flow }
 }
 
 /// The place of the defaults for its path.

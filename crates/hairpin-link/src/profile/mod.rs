@@ -7,6 +7,7 @@ use std::fmt;
 
 use hairpin_model::link::Direction;
 
+use crate::figures::Codel;
 pub use crate::figures::PathProfile;
 use crate::quantity::Share;
 use crate::stage::Contradiction;
@@ -113,6 +114,19 @@ impl Profile {
         let kept: Vec<&str> = kept.collect();
         let without = if kept.is_empty() { Self::default() } else { kept.join(" ").parse().ok()? };
         (without != *self).then_some(without)
+    }
+
+    /// The same link with CoDel in each queue that has no discipline of its own; null where there is none. In a direction whose
+    /// packets hardly wait it changes nothing.
+    #[must_use]
+    pub fn with_codel(&self) -> Option<Self> {
+        let mut with = self.clone();
+        for path in [&mut with.up, &mut with.down] {
+            if path.bottleneck.sends() {
+                path.bottleneck.codel = path.bottleneck.codel.or(Some(Codel::RECOMMENDED));
+            }
+        }
+        (with != *self).then_some(with)
     }
 
     /// The first of its figures that cannot be, with its direction. A parsed profile has none.

@@ -333,10 +333,10 @@ const NO_SERVERS: &[(&str, &str)] = &[
     ),
     (r#"printf '\013\0\0\0{"version'; exit 0"#, "the server ended early (exit status: 0)"),
     (
-        r#"printf '\015\0\0\0{"version":2}'; exec sleep 60"#,
-        "the server: version 2 of the control messages; this Hairpin has version 1",
+        r#"printf '\015\0\0\0{"version":3}'; exec sleep 60"#,
+        "the server: version 3 of the control messages; this Hairpin has version 2",
     ),
-    (r#"printf '\015\0\0\0{"version":1}'; exec sleep 60"#, "the server: no message for 5200 ms"),
+    (r#"printf '\015\0\0\0{"version":2}'; exec sleep 60"#, "the server: no message for 5200 ms"),
 ];
 
 #[test]

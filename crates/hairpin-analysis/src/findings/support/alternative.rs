@@ -7,12 +7,10 @@ use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
+use super::values::NO_OPTIONS;
 use super::{CONFIRMED, Change, change, counter_experiment, link_word, paired, proved};
 use crate::exchanges::with_remedy;
-use crate::links::line_without;
-
-/// How `--option` says that none is set.
-const NO_OPTIONS: &str = "none";
+use crate::links::{line_with_codel, line_without};
 
 /// Another choice for one thing of a case, and what the run says of it where it compares the two.
 pub(in crate::findings) struct Alternative {
@@ -100,11 +98,22 @@ pub(in crate::findings) fn without_stage(
     check: &str,
 ) -> Option<Alternative> {
     let line = line_without(case.path.relay.as_ref()?, stage)?;
-    let sibling = case.case.clone().with(|changed| {
+    let experiment = over_line(&case.case, line, words);
+    let [_, sibling] = *experiment.pair.clone()?;
+    Some(Alternative::new(run, case, sibling, experiment, check))
+}
+
+/// The counter-experiment that puts CoDel into the queues of the case's link; null where there is none that has none.
+pub(in crate::findings) fn with_codel(case: &CaseSummary, words: &str) -> Option<CounterExperiment> {
+    Some(over_line(&case.case, line_with_codel(case.path.relay.as_ref()?)?, words))
+}
+
+/// The counter-experiment that runs the case over the link of that line.
+fn over_line(case: &Case, line: &str, words: &str) -> CounterExperiment {
+    let sibling = case.clone().with(|changed| {
         changed.path.link = line.to_owned();
         changed.path.name = None;
     });
-    let values = [link_word(&case.case), line.to_owned()];
-    let experiment = counter_experiment(words, &[&case.case], "link", &values);
-    Some(Alternative::new(run, case, sibling, experiment, check))
+    let values = [link_word(case), line.to_owned()];
+    paired(counter_experiment(words, &[case], "link", &values), [case.clone(), sibling])
 }

@@ -3,10 +3,13 @@
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
-use hairpin_model::flow::{Flow, Load, Source};
+use hairpin_model::flow::{ConnectionUse, FOREIGN, Flow, Load, PROBE_BYTES, Source};
 use hairpin_model::names;
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::shell;
+
+use super::loads::of_loads;
+use super::values::{Values, distinct, set_in_words};
 
 /// A counter-experiment: the command that runs `cases` again with other values for one knob.
 pub(in crate::findings) fn counter_experiment(
@@ -44,6 +47,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
         ("ends", where_any(&|case| case.ends.kind != EndKind::Processes, &|case| Some(case.ends.kind.to_string()))),
     ];
     let (experiment, of_load) = match load {
+        _ if cases.first().is_some_and(|case| case.is_under_load()) => ("under-load", of_probes(cases)),
         Load::Exchange { exchange, .. } => ("small-writes", of_exchanges(cases, exchange)),
         Load::PingPong { .. } | Load::Paced { .. } => ("round-trip", of_messages(cases)),
         Load::Messages { .. } => ("message-rate", of_one_way(cases)),
@@ -71,36 +75,58 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     }
     let mut command = format!("hairpin {experiment}");
     for (name, values) in knobs.iter().filter(|(_, values)| !values.is_empty()) {
-        if ["option", "sysctl", "link", "writes"].contains(name) {
+        if ["option", "load-option", "sysctl", "link", "writes"].contains(name) {
             // A comma within one of these has its own meaning, so each is given by itself.
             for value in values {
                 command += &format!(" --{name} {}", shell::quoted(value));
             }
         } else {
-            command += &format!(" --{name} {}", values.join(","));
+            command += format!(" --{name} {}", values.join(",")).trim_end();
         }
     }
     command
 }
 
-type Values = (&'static str, Vec<String>);
-
 /// What sets messages apart.
 fn of_messages(cases: &[&Case]) -> Vec<Values> {
-    let where_any = |differs: &dyn Fn(&Case) -> bool, of: &dyn Fn(&Case) -> String| {
-        let any = cases.iter().any(|case| differs(case));
-        if any { distinct(cases, &|case| Some(of(case))) } else { Vec::new() }
-    };
-    let rate = |case: &Case| case.flow().load.rate_per_s().map(|rate_per_s| rate_per_s.to_string());
     let reply_differs = |case: &Case| case.flow().load.reply_size_bytes() != case.flow().load.size_bytes();
+    let replies = cases.iter().any(|case| reply_differs(case));
+    let reply_sizes = || distinct(cases, &|case| Some(case.flow().load.reply_size_bytes().to_string()));
     vec![
-        (
-            "size",
-            where_any(&|case| case.flow().load.size_bytes() != 4, &|case| case.flow().load.size_bytes().to_string()),
-        ),
-        ("reply-size", where_any(&reply_differs, &|case| case.flow().load.reply_size_bytes().to_string())),
-        ("rate", distinct(cases, &rate)),
+        ("size", sizes(cases, 4)),
+        ("reply-size", if replies { reply_sizes() } else { Vec::new() }),
+        ("rate", rates(cases)),
     ]
+}
+
+/// The sizes of messages, where any is not the usual one.
+fn sizes(cases: &[&Case], usual_bytes: u64) -> Vec<String> {
+    let differs = cases.iter().any(|case| case.flow().load.size_bytes() != usual_bytes);
+    if differs { distinct(cases, &|case| Some(case.flow().load.size_bytes().to_string())) } else { Vec::new() }
+}
+
+fn rates(cases: &[&Case]) -> Vec<String> {
+    distinct(cases, &|case| case.flow().load.rate_per_s().map(|rate_per_s| rate_per_s.to_string()))
+}
+
+/// What sets probes apart, and the loads beside them.
+fn of_probes(cases: &[&Case]) -> Vec<Values> {
+    let closed_loop = cases.first().is_some_and(|case| case.flow().load.rate_per_s().is_none());
+    let sends = if closed_loop { ("closed-loop", vec![String::new()]) } else { ("rate", rates(cases)) };
+    let connections = distinct(cases, &|case| Some(case.flow().connection_use.to_string()));
+    let own = [ConnectionUse::Own.to_string()];
+    let connections = if connections == own { Vec::new() } else { connections };
+    let mut values = vec![("size", sizes(cases, PROBE_BYTES)), sends, ("probe-connection", connections)];
+    values.extend(of_loads(cases));
+    values.push(("responsiveness", cases.first().and_then(|case| responsiveness(case)).into_iter().collect()));
+    values
+}
+
+/// The word of the switch where it is not as it is by default: on over a link.
+fn responsiveness(case: &Case) -> Option<String> {
+    let is_on = case.flows.iter().any(|flow| flow.name == FOREIGN);
+    let differs = !case.loads().is_empty() && is_on != case.is_emulated();
+    differs.then(|| if is_on { "on" } else { "off" }.to_owned())
 }
 
 /// What sets exchanges apart. A gap, an answer's size and a number in flight are one for a run: those of the strongest.
@@ -164,10 +190,6 @@ pub(in crate::findings) fn sysctls(cases: &[&Case]) -> Vec<String> {
     names.into_iter().map(|name| format!("{name}={}", values(name))).collect()
 }
 
-fn distinct(cases: &[&Case], of: &dyn Fn(&Case) -> Option<String>) -> Vec<String> {
-    names::distinct(cases.iter().filter_map(|case| of(case)))
-}
-
 /// The link as `--link` takes it: by its name where it has one, else as a line of figures.
 pub(in crate::findings) fn link_word(case: &Case) -> String {
     case.path.name.clone().unwrap_or_else(|| case.path.link.clone())
@@ -175,8 +197,7 @@ pub(in crate::findings) fn link_word(case: &Case) -> String {
 
 /// The options asked for, as `--option` takes them; `None` where none are.
 pub(in crate::findings) fn options(case: &Case) -> Option<String> {
-    let all: Vec<String> = case.flow().options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    (!all.is_empty()).then(|| all.join(","))
+    set_in_words(&case.flow().options)
 }
 
 #[cfg(test)]

@@ -1,12 +1,19 @@
 //! Whether time that a cause is blamed for goes away without that cause.
 
+use std::collections::BTreeMap;
+
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Proved;
 
-use super::{CANNOT_TELL, CONFIRMED, REFUTED};
+use super::{CANNOT_TELL, CONFIRMED, FEWEST_BLOCKS, REFUTED};
+use crate::compare::difference_by_block;
+use crate::statistics::interval::Over;
 
 /// A change takes away what it is expected to where no more than this part of it is left.
 const GONE: f64 = 0.5;
+/// Without an interval it is gone where no more than this part of it is left over so many blocks, and is still there where as much as
+/// all but this part is.
+const CLEAR: f64 = 0.1;
 
 /// What became of a counter-experiment that is expected to take `expected_ns` away, of which it changed `effect` in ns
 /// (below zero: shorter). Confirmed where that excludes zero and half of it or more is gone, refuted where the whole
@@ -19,6 +26,27 @@ pub(in crate::findings) fn gone(check: &str, expected_ns: f64, effect: Figure) -
         _ => CANNOT_TELL,
     };
     Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect, unit: "ns".to_owned() }
+}
+
+/// The same of a difference between rounds of one block, of which `expected` is to go. What is all gone, or all still there, needs
+/// no interval.
+pub(in crate::findings) fn gone_by_block(
+    check: &str,
+    expected: f64,
+    [own, other]: [&BTreeMap<u32, f64>; 2],
+    over: Over,
+) -> Option<Proved> {
+    let (effect, blocks) = difference_by_block(own, other, over)?;
+    let effect = effect.figure(over.alpha);
+    let proved = gone(check, expected, effect);
+    let left = 1.0 + effect.value / expected;
+    let verdict = match left {
+        _ if effect.low.is_some() || blocks < FEWEST_BLOCKS => proved.verdict,
+        little if little <= CLEAR => CONFIRMED.to_owned(),
+        much if much >= 1.0 - CLEAR => REFUTED.to_owned(),
+        _ => proved.verdict,
+    };
+    Some(Proved { verdict, ..proved })
 }
 
 #[cfg(test)]

@@ -9,12 +9,8 @@ use hairpin_model::ledger::Ledger;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::{CONFIRMED, FEWEST_BLOCKS, REFUTED, counter_experiment, evidence, gone, paired, rounds_of, sibling_of};
-use crate::compare::{by_block, difference_by_block, over_points};
-
-/// Without an interval a loss is gone where no more than this part of it is left over so many blocks, and is still there where as
-/// much as all but this part is.
-const CLEAR: f64 = 0.1;
+use super::{counter_experiment, evidence, gone_by_block, paired, rounds_of, sibling_of};
+use crate::compare::{by_block, over_points};
 
 /// What a case lost to some causes.
 #[derive(Clone, Copy, Debug)]
@@ -72,19 +68,8 @@ impl Lost {
             let rounds = rounds_of(run, &case.id).into_iter();
             by_block(rounds.map(|(round, measured)| (round.order.block, share(&measured.flow().ledger, self.causes))))
         });
-        let over = over_points(case, run.plan.alpha);
-        let (effect, blocks) = difference_by_block(&own, &other, over)?;
-        let effect = effect.figure(over.alpha);
-        let proved = gone(check, self.share(), effect);
-        // Counts that are all gone, or all still there, need no interval.
-        let left = 1.0 + effect.value / self.share();
-        let verdict = match left {
-            _ if effect.low.is_some() || blocks < FEWEST_BLOCKS => proved.verdict,
-            little if little <= CLEAR => CONFIRMED.to_owned(),
-            much if much >= 1.0 - CLEAR => REFUTED.to_owned(),
-            _ => proved.verdict,
-        };
-        Some(Proved { unit: "share".to_owned(), verdict, ..proved })
+        let proved = gone_by_block(check, self.share(), [&own, &other], over_points(case, run.plan.alpha))?;
+        Some(Proved { unit: "share".to_owned(), ..proved })
     }
 }
 

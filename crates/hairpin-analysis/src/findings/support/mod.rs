@@ -3,9 +3,12 @@
 mod alternative;
 mod command;
 mod gone;
+mod loads;
 mod loss;
+mod other_load;
 mod stall;
 mod traced;
+mod values;
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -15,10 +18,12 @@ use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint, Verdict};
 
-pub(super) use self::alternative::{other_remedy, sibling_of, without_nagle, without_stage};
+pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without_nagle, without_stage};
 pub(super) use self::command::{counter_experiment, for_longer, link_word, options, paired, sysctls};
-pub(super) use self::gone::gone;
+pub(super) use self::gone::{gone, gone_by_block};
+
 pub(super) use self::loss::{Lost, lost_to, slower};
+pub(super) use self::other_load::{load_at, load_elsewhere};
 pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::compare::{as_ratio, by_block, difference_by_block, over_points};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hairpin_model::case::Waiting;
 use hairpin_transports::{Interest, Ready, Wire, WireSet};
 
+use super::states::SenderStates;
 use super::time_line::TimeLine;
 use super::times::TimesOfMessages;
 use super::{Counts, DriverError, Ended, LOOK_NS, Marks, Outcome, PROGRESS_NS, Tally};
@@ -46,6 +47,8 @@ pub(super) struct End<'a, C> {
     pub(super) calls_per_turn: usize,
     turn_began_ns: u64,
     time_line: TimeLine,
+    /// Of a sender.
+    pub(super) states: SenderStates,
     pending: Pending,
 }
 
@@ -66,12 +69,14 @@ pub(super) struct About<'a, C> {
     pub(super) waiting: Waiting,
     pub(super) interest: Interest,
     pub(super) keep_times: usize,
+    /// It sends, and the state of its first wire is noted.
+    pub(super) keep_states: bool,
 }
 
 impl<'a, C: Clock> End<'a, C> {
     /// An end that waits for all of the wires.
     pub(super) fn new(about: About<'a, C>, wires: &[Box<dyn Wire>]) -> Result<Self, DriverError> {
-        let About { clock, stop, within_ns, waiting, interest, keep_times } = about;
+        let About { clock, stop, within_ns, waiting, interest, keep_times, keep_states } = about;
         let blocks = waiting == Waiting::Block;
         if blocks && wires.len() != 1 {
             return Err(DriverError::Blocks { wires: wires.len() });
@@ -106,6 +111,7 @@ impl<'a, C: Clock> End<'a, C> {
             },
             turn_began_ns: now_ns,
             time_line: TimeLine::default(),
+            states: SenderStates::begun(now_ns, keep_states),
             pending: Pending::default(),
         })
     }
@@ -224,9 +230,9 @@ impl<'a, C: Clock> End<'a, C> {
 
     pub(super) fn outcome(mut self, ended: Ended) -> Outcome {
         self.settle();
-        let Self { wires, total, time_line, times, waits, .. } = self;
+        let Self { wires, total, time_line, times, waits, states, .. } = self;
         let waits = if let Waits::Together(set) = waits { set.system_calls() } else { 0 };
-        Outcome { wires, total, time_line, times, waits, pacing: None, ended }
+        Outcome { wires, total, time_line, times, waits, pacing: None, states: states.ended(), ended }
     }
 }
 

@@ -15,6 +15,7 @@ pub mod phase;
 mod receiving;
 mod schedule;
 mod sending;
+pub mod states;
 #[cfg(test)]
 mod tests;
 pub mod time_line;
@@ -22,6 +23,7 @@ pub mod times;
 pub mod window;
 
 use hairpin_model::one_way::PacingError;
+use hairpin_model::phases::SenderState;
 use hairpin_transports::WireError;
 
 pub use offering::Offering;
@@ -143,6 +145,8 @@ pub struct Outcome {
     pub pacing: Option<PacingError>,
     /// System calls of waiting; those of sending and receiving are counted by the wires.
     pub waits: u64,
+    /// The state of a sender's first wire over time; empty where it was not wanted.
+    pub states: Vec<SenderState>,
     /// Why it ended.
     pub ended: Ended,
 }

@@ -39,6 +39,8 @@ pub struct Offering<'a, C> {
     pub amount: Amount,
     /// How many times are kept one by one.
     pub keep_times: usize,
+    /// Whether the state of the first wire is noted over time.
+    pub keep_states: bool,
     /// How long it may take in all, in ns.
     pub within_ns: u64,
     /// Raised when the user ends the run.
@@ -77,6 +79,7 @@ impl<C: Clock> Offering<'_, C> {
             waiting: Waiting::Poll,
             interest: Interest::Write,
             keep_times: self.keep_times,
+            keep_states: self.keep_states,
         };
         let end = End::new(about, wires)?;
         let mut schedule = Schedule::new(self.per_s, self.arrivals, self.seed);
@@ -96,6 +99,7 @@ impl<C: Clock> Offering<'_, C> {
         let mut turns = (0..wires.len()).cycle();
         let ended = loop {
             let Some(wire) = turns.next() else { break Ended::Complete };
+            run.end.states.look(run.end.now_ns, &mut *wires[0]);
             match run.offer(schedule.next(), wire, &mut *wires[wire], marks) {
                 Ok(None) => {}
                 Ok(Some(ended)) => break ended,

@@ -90,6 +90,7 @@ impl<C: Clock> Receiving<'_, C> {
             waiting: self.waiting,
             interest: Interest::Read,
             keep_times: self.keep_times,
+            keep_states: false,
         };
         let end = End::new(about, wires)?;
         let last_news_ns = end.now_ns;

@@ -33,6 +33,8 @@ pub struct Sending<'a, C> {
     pub warm_up: Amount,
     /// What is measured.
     pub amount: Amount,
+    /// Whether the state of the first wire is noted over time.
+    pub keep_states: bool,
     /// How long it may take in all, in ns.
     pub within_ns: u64,
     /// Raised when the user ends the run.
@@ -88,6 +90,7 @@ impl<C: Clock> Sending<'_, C> {
             waiting: self.waiting,
             interest: Interest::Write,
             keep_times: 0,
+            keep_states: self.keep_states,
         };
         let end = End::new(about, wires)?;
         let began_ns = end.now_ns;
@@ -112,6 +115,7 @@ impl<C: Clock> Sending<'_, C> {
             if let Some(ended) = run.end.wait(&mut ready, run.next_change_ns(), marks)? {
                 break ended;
             }
+            run.end.states.look(run.end.now_ns, &mut *wires[0]);
             let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], marks));
             // A wire that has no room gets no turn, and may have no more to send.
             let turns = turns.and_then(|()| if run.is_time_over() { run.retire(wires, marks) } else { Ok(()) });

@@ -86,6 +86,7 @@ static GOES_ON: AtomicBool = AtomicBool::new(false);
 /// An open loop of messages that are due every 1 000 ns, after a warm-up of two.
 fn an_open_loop(clock: &ManualClock, size_bytes: usize, boundaries: bool) -> Offering<'_, ManualClock> {
     Offering {
+        keep_states: false,
         clock,
         boundaries,
         size_bytes,
@@ -204,6 +205,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
     let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
     clock.advance(1_000_000);
     let sending = Sending {
+        keep_states: false,
         clock: &clock,
         boundaries: false,
         waiting: Waiting::Spin,

@@ -295,13 +295,20 @@ mod tests {
         let queue = stages.iter().find(|(name, _)| *name == "queue").unwrap().1;
         assert_eq!((queue.packets.out, queue.time_inside_ns), (3, 6_000_000));
         assert_eq!(queue.line_without.as_deref(), Some("delay=5ms"));
+        assert_eq!(
+            queue.line_with_codel.as_deref(),
+            Some("up=12mbit up.queue=2packets up.codel=5ms/100ms delay=5ms")
+        );
         let delay = stages.iter().find(|(name, _)| *name == "delay").unwrap().1;
         assert_eq!(
             (delay.time_inside_ns, delay.line_without.as_deref()),
             (15_000_000, Some("up=12mbit up.queue=2packets"))
         );
         let mtu = stages.iter().find(|(name, _)| *name == "mtu").unwrap().1;
-        assert_eq!((mtu.time_inside_ns, mtu.line_without.as_deref()), (0, None));
+        assert_eq!(
+            (mtu.time_inside_ns, mtu.line_without.as_deref(), mtu.line_with_codel.as_deref()),
+            (0, None, None)
+        );
     }
 
     #[test]

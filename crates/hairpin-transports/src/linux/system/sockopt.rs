@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
+use hairpin_model::phases::SenderState;
 
 use super::done;
 use crate::wire::Segments;
@@ -163,6 +164,25 @@ pub(crate) fn segments(of: BorrowedFd<'_>) -> Option<Segments> {
     let with_payload =
         sum(offset_of!(libc::tcp_info, tcpi_data_segs_out), offset_of!(libc::tcp_info, tcpi_data_segs_in))?;
     Some(Segments { with_payload, bare: all.saturating_sub(with_payload) })
+}
+
+/// What the sender of a connection has in flight and in its buffer, and what it knows of the path.
+pub(crate) fn sender_state(of: BorrowedFd<'_>) -> Option<SenderState> {
+    let mut info = RawTcpInfo::default();
+    let known = info.read(of).ok()?;
+    let field = |first| number(known, first, 4);
+    let mss_bytes = field(offset_of!(libc::tcp_info, tcpi_snd_mss))?;
+    let least_us = field(offset_of!(libc::tcp_info, tcpi_min_rtt))?;
+    Some(SenderState {
+        at_ns: 0,
+        cwnd_bytes: field(offset_of!(libc::tcp_info, tcpi_snd_cwnd))? * mss_bytes,
+        in_flight_bytes: field(offset_of!(libc::tcp_info, tcpi_unacked))? * mss_bytes,
+        not_sent_bytes: field(offset_of!(libc::tcp_info, tcpi_notsent_bytes))?,
+        round_trip_ns: field(offset_of!(libc::tcp_info, tcpi_rtt))? * 1000,
+        // All bits set: none was measured yet.
+        least_round_trip_ns: if least_us == u64::from(u32::MAX) { 0 } else { least_us * 1000 },
+        delivered_bytes_per_s: number(known, offset_of!(libc::tcp_info, tcpi_delivery_rate), 8)?,
+    })
 }
 
 /// `struct tcp_info` as bytes: an older kernel fills in fewer.

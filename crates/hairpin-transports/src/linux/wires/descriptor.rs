@@ -8,6 +8,7 @@ use std::time::Duration;
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::options::{OptionName, ValueKind};
+use hairpin_model::phases::SenderState;
 
 use super::parts::{MOST_PARTS, rest_of};
 use super::port::{Miss, Port, unsupported};
@@ -563,5 +564,9 @@ impl<P: Port> Stream for DescriptorWire<P> {
 
     fn segments(&self) -> Option<Segments> {
         self.port.segments()
+    }
+
+    fn sender_state(&self) -> Option<SenderState> {
+        self.port.sender_state()
     }
 }

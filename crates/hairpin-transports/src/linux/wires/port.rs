@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
+use hairpin_model::phases::SenderState;
 
 use super::stamping::Stamping;
 use crate::batch::Batch;
@@ -93,6 +94,11 @@ pub(crate) trait Port: Send {
     }
     /// See `Stream::segments`.
     fn segments(&self) -> Option<Segments> {
+        None
+    }
+
+    /// See `Stream::sender_state`.
+    fn sender_state(&self) -> Option<SenderState> {
         None
     }
 

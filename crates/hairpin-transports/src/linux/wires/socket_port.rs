@@ -9,6 +9,7 @@ use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::options::OptionName;
+use hairpin_model::phases::SenderState;
 use socket2::{Socket, Type};
 
 use super::hello;
@@ -339,6 +340,10 @@ impl Port for SocketPort {
 
     fn segments(&self) -> Option<Segments> {
         if self.kind.has_tcp_info() { sockopt::segments(self.socket.as_fd()) } else { None }
+    }
+
+    fn sender_state(&self) -> Option<SenderState> {
+        if self.kind.has_tcp_info() { sockopt::sender_state(self.socket.as_fd()) } else { None }
     }
 }
 

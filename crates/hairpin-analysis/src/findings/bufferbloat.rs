@@ -1,0 +1,264 @@
+//! `bufferbloat`: a load fills a queue of the path, and all other traffic waits in it.
+//!
+//! Why: a sender that fills the path keeps as much in its queue as has room there, and each packet of others waits until that is
+//! sent: the queue's bytes over its rate. Evidence, round by round: the bytes in the queue beside the steady load and the rate at
+//! which they left, by the link's own log; where no link tells, what the load's own TCP has in flight beyond what the path holds
+//! (least round trip x delivery rate), over its delivery rate. Both directions add up. Compared is the median latency that the
+//! load adds in the same rounds: it must be more than a short queue explains, and the queue must explain most of it. What makes a
+//! probe late without a queue (a CPU, the path itself) leaves these bytes few. The counter-experiment is the same link with CoDel
+//! (RFC 8289); on a path that is not emulated the load at 95 % of its goodput. Advice: CoDel, a congestion control with short
+//! queues, or a rate below that of the bottleneck.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::flow::Direction;
+use hairpin_model::names;
+use hairpin_model::phases::Phase;
+use hairpin_model::quantities;
+use hairpin_model::round::Measured;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::support::{
+    Detector, Hit, Hits, blank, evidence, gone_by_block, load_at, rounds_of, sibling_of, with_codel,
+};
+use crate::compare::{by_block, over_points};
+use crate::statistics::interval::median_over;
+use crate::statistics::location::median;
+use crate::under_load::{added_ns, drained_bytes_per_s, queue_bytes};
+
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
+
+const CARD: FindingCard = FindingCard {
+    code: "bufferbloat",
+    about: About::Cause,
+    what: "a load fills a queue of the path, and all other traffic waits in it",
+    why: "each message of others waits for what the load has queued, however small and rare it is",
+};
+
+/// What is added by a queue that is short enough, in ns: twice what CoDel aims at (RFC 8289, section 4.3).
+const SHORT_NS: f64 = 10e6;
+/// The queue explains at least this part of what is added.
+const MOST: f64 = 0.5;
+/// The share of its goodput that the load is held at.
+const HELD_AT: f64 = 0.95;
+
+/// Where the bytes are known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Link,
+    Tcp,
+}
+
+/// What waits in one direction in a round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Queue {
+    direction: Direction,
+    bytes: f64,
+    bytes_per_s: f64,
+}
+
+impl Queue {
+    fn delay_ns(&self) -> f64 {
+        self.bytes * 1e9 / self.bytes_per_s
+    }
+}
+
+/// The same over the rounds.
+struct Queued {
+    direction: Direction,
+    bytes: Figure,
+    bytes_per_s: Figure,
+    delay_ns: Figure,
+}
+
+struct Bloated {
+    source: Source,
+    queues: Vec<Queued>,
+    /// Of all directions together.
+    delay_ns: Figure,
+    added_ns: Figure,
+    idle_ns: Figure,
+    loaded_ns: Figure,
+}
+
+impl Bloated {
+    /// What of the added latency is the queue.
+    fn explained_ns(&self) -> f64 {
+        self.delay_ns.value.min(self.added_ns.value)
+    }
+}
+
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| bloated(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let check = check(first.case);
+    let pair = check.as_ref().and_then(|(experiment, _)| experiment.pair.as_ref());
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!("{}{}", summary(first), hits.others()),
+        evidence: all_evidence(first),
+        advice: "Shorten the queue where it is: CoDel or fq_codel at the bottleneck (tc-fq_codel(8); routers call it SQM). Where \
+                 that is not yours, let the load keep it short: a congestion control with short queues (bbr), or a rate just below \
+                 that of the bottleneck."
+            .to_owned(),
+        proved: pair.zip(check.as_ref()).and_then(|(pair, (_, words))| proved(run, first, &pair[1], words)),
+        counter_experiment: check.map(|(experiment, _)| experiment),
+        share: first.share,
+        ..blank(&CARD, Severity::Warning)
+    }]
+}
+
+/// The counter-experiment, and what it does in a word or two.
+fn check(case: &CaseSummary) -> Option<(CounterExperiment, &'static str)> {
+    let words = "use CoDel in the queues of the link; if the latency stays the same, the queue is not the cause";
+    if let Some(experiment) = with_codel(case, words) {
+        return Some((experiment, "use CoDel in the queue"));
+    }
+    let goodput = |place: usize| case.flows.get(place)?.one_way.as_ref()?.goodput_bytes_per_s;
+    // One rate is given for all loads: that of the slowest.
+    let slowest = (1..=case.case.loads().len()).filter_map(goodput).map(|goodput| goodput.value).reduce(f64::min)?;
+    let words = "hold the load at 95 % of its goodput; if the latency stays the same, the queue is not the cause";
+    Some((load_at(&case.case, HELD_AT * slowest * 8.0, words)?, "hold the load at 95 % of its goodput"))
+}
+
+/// Whether the latency beside the load went away with the change, where the run has that case.
+fn proved(
+    run: &Run,
+    first: &Hit<'_, Bloated>,
+    changed: &hairpin_model::case::Case,
+    check: &'static str,
+) -> Option<Proved> {
+    let changed = sibling_of(run, changed)?;
+    let [own, other] =
+        [first.case, changed].map(|case| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns))));
+    gone_by_block(check, first.with.explained_ns(), [&own, &other], over_points(first.case, run.plan.alpha))
+}
+
+fn summary(first: &Hit<'_, Bloated>) -> String {
+    let bloated = &first.with;
+    let each = bloated.queues.iter().map(|queue| {
+        format!(
+            "{} {} at {}",
+            quantities::bytes(queue.bytes.value),
+            way(queue.direction),
+            quantities::byte_rate(queue.bytes_per_s.value)
+        )
+    });
+    let source = match bloated.source {
+        Source::Link => "by the link's log",
+        Source::Tcp => "by what the load's TCP has in flight beyond what the path holds",
+    };
+    format!(
+        "{}: the load fills a queue, and other traffic waits in it. The median latency is {} without the load and {} beside \
+         it. In the queue are {}: a delay of {}, {} of what the load adds ({source}).",
+        first.case.label,
+        quantities::duration(bloated.idle_ns.value),
+        quantities::duration_figure(bloated.loaded_ns),
+        each.collect::<Vec<_>>().join(", and "),
+        quantities::duration(bloated.delay_ns.value),
+        quantities::share(bloated.explained_ns() / bloated.added_ns.value),
+    )
+}
+
+fn way(direction: Direction) -> &'static str {
+    if direction == Direction::Down { "on the way back" } else { "on the way out" }
+}
+
+fn all_evidence(first: &Hit<'_, Bloated>) -> Vec<Evidence> {
+    let (bloated, label) = (&first.with, &first.case.label);
+    let of = |what: &str, value: Figure, unit: &str| evidence(format!("{what}, {label}"), value, unit);
+    let mut all = vec![
+        of("latency that the load adds, p50", bloated.added_ns, "ns"),
+        of("p50 without the load", bloated.idle_ns, "ns"),
+        of("p50 beside the load", bloated.loaded_ns, "ns"),
+    ];
+    let bytes = match bloated.source {
+        Source::Link => "bytes in the queue, by the link's log",
+        Source::Tcp => "bytes in flight beyond the path's own, of a connection of the load",
+    };
+    for queue in &bloated.queues {
+        let of = |what: &str, value: Figure, unit: &str| of(&format!("{what}, {}", queue.direction), value, unit);
+        all.extend([
+            of(bytes, queue.bytes, "bytes"),
+            of("rate at which they leave", queue.bytes_per_s, "bytes/s"),
+            of("bytes over rate", queue.delay_ns, "ns"),
+        ]);
+    }
+    all
+}
+
+fn bloated(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
+    if case.case.replicate != 0 || case.case.loads().is_empty() {
+        return None;
+    }
+    let phases = &case.under_load.as_ref()?.phases;
+    let (idle_ns, loaded_ns) = (phases.idle.probe.latency_ns.p50?, phases.loaded.probe.latency_ns.p50?);
+    let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
+    let over = |values: Vec<f64>| median_over(&values, over_points(case, run.plan.alpha));
+    let added_ns = over(rounds.iter().filter_map(|measured| added_ns(measured, |latency| latency.p50)).collect())?;
+    if added_ns.value <= SHORT_NS.max(idle_ns.value) {
+        return None;
+    }
+    let (source, each_round) = each_round(case, &rounds)?;
+    let delay_ns = over(each_round.iter().map(|queues| queues.iter().map(Queue::delay_ns).sum()).collect())?;
+    let queued = |direction: Direction| {
+        let of = |of: fn(&Queue) -> f64| {
+            let way = each_round.iter().flatten().filter(|queue| queue.direction == direction);
+            over(way.map(of).collect())
+        };
+        Some(Queued {
+            direction,
+            bytes: of(|queue| queue.bytes)?,
+            bytes_per_s: of(|queue| queue.bytes_per_s)?,
+            delay_ns: of(Queue::delay_ns)?,
+        })
+    };
+    let queues = ways(case).into_iter().filter_map(queued).collect();
+    let bloated = Bloated { source, queues, delay_ns, added_ns, idle_ns, loaded_ns };
+    let explained_ns = bloated.explained_ns();
+    (explained_ns >= MOST * added_ns.value).then(|| (explained_ns / loaded_ns.value, bloated))
+}
+
+/// The directions of the loads, each once.
+fn ways(case: &CaseSummary) -> Vec<Direction> {
+    names::distinct(case.case.loads().iter().map(|flow| flow.direction))
+}
+
+/// The queues of the rounds that tell of each: by the link, else by the load's own TCP.
+fn each_round(case: &CaseSummary, rounds: &[&Measured]) -> Option<(Source, Vec<Vec<Queue>>)> {
+    let by = |of: fn(&CaseSummary, &Measured) -> Option<Vec<Queue>>| {
+        let all: Vec<_> = rounds.iter().filter_map(|measured| of(case, measured)).collect();
+        (!all.is_empty()).then_some(all)
+    };
+    by(of_link).map(|all| (Source::Link, all)).or_else(|| by(of_tcp).map(|all| (Source::Tcp, all)))
+}
+
+fn of_link(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
+    let loaded = measured.phases.as_ref()?.loaded;
+    let queue = |direction: Direction| {
+        let bytes: Vec<f64> = queue_bytes(measured, direction, loaded).iter().map(|bytes| *bytes as f64).collect();
+        let bytes_per_s = drained_bytes_per_s(measured, direction, loaded)?;
+        Some(Queue { direction, bytes: median(&bytes)?, bytes_per_s })
+    };
+    ways(case).into_iter().map(queue).collect()
+}
+
+fn of_tcp(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
+    let spans = measured.phases.as_ref()?;
+    let [from_ns, until_ns] =
+        [spans.loaded.from_ns, spans.loaded.until_ns].map(|ns| ns.saturating_sub(spans.get(Phase::Ramp).from_ns));
+    let queue = |place: usize, direction: Direction| {
+        let states = &measured.flows.get(place)?.sent.as_ref()?.states;
+        let steady = states.iter().filter(|state| (from_ns..until_ns).contains(&state.at_ns));
+        let steady: Vec<_> = steady.filter(|state| state.delivered_bytes_per_s > 0).collect();
+        let over = |values: Vec<f64>| median(&values);
+        let beyond = steady.iter().map(|state| {
+            let path_bytes = state.delivered_bytes_per_s as f64 * state.least_round_trip_ns as f64 / 1e9;
+            (state.in_flight_bytes as f64 - path_bytes).max(0.0)
+        });
+        let rates = steady.iter().map(|state| state.delivered_bytes_per_s as f64);
+        Some(Queue { direction, bytes: over(beyond.collect())?, bytes_per_s: over(rates.collect())? })
+    };
+    case.case.loads().iter().enumerate().map(|(place, flow)| queue(place + 1, flow.direction)).collect()
+}

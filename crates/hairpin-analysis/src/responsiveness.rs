@@ -1,0 +1,142 @@
+//! Responsiveness: round trips a minute under working conditions, as draft-ietf-ippm-responsiveness-09 defines it for TCP without
+//! TLS ("For the TCP-Only Case"):
+//!
+//! - foreign: `60000 / ((TM(tcp_f) + TM(http_f)) / 2)`, of new connections: the time to connect, and that from the request to
+//!   its answer;
+//! - loaded: `60000 / TM(http_l)`, of requests on a connection of the load; where none are multiplexed there the round-trip time
+//!   that TCP itself estimates takes its place, as the draft allows;
+//! - responsiveness: the mean of both. `TM` is the mean of the smallest 95 %, times are in ms.
+//!
+//! What differs from the draft: the probe's request and answer are bytes and not HTTP; the load has as many connections as it was
+//! given, and counts as steady after the ramp, where the draft adds connections until goodput is stable.
+
+use hairpin_model::case::Case;
+use hairpin_model::flow::ConnectionUse;
+use hairpin_model::phases::{Phase, RESPONSIVENESS_DRAFT, Responsiveness, SenderState, Trimmed};
+use hairpin_model::round::Measured;
+use hairpin_model::samples::{PhaseSamples, Samples};
+use hdrhistogram::Histogram;
+
+use crate::over_rounds::OverRounds;
+
+/// The share of the values that a trimmed mean is of.
+const KEPT: f64 = 0.95;
+const NS_PER_MINUTE: f64 = 60e9;
+
+/// What one phase of a round has for it.
+pub(crate) fn trimmed(samples: &Samples, phases: &PhaseSamples, phase: Phase) -> Trimmed {
+    let other = phases.others.get(phase).as_ref();
+    let latency = other.map_or(&samples.latency, |other| &other.latency);
+    let service = other.map_or(samples.service.as_ref(), |other| other.service.as_ref());
+    let lateness = other.map_or(samples.lateness.as_ref(), |other| other.lateness.as_ref());
+    Trimmed {
+        before_ns: lateness.map(trimmed_mean),
+        request_ns: trimmed_mean(service.unwrap_or(latency)),
+        latency_ns: trimmed_mean(latency),
+    }
+}
+
+/// The mean of the smallest 95 % of the values.
+fn trimmed_mean(values: &Histogram<u64>) -> f64 {
+    // A count, which is not negative.
+    let kept = ((values.len() as f64 * KEPT).ceil() as u64).max(1);
+    let (mut left, mut sum) = (kept, 0.0);
+    for value in values.iter_recorded() {
+        let counted = value.count_at_value().min(left);
+        sum += counted as f64 * values.median_equivalent(value.value_iterated_to()) as f64;
+        left -= counted;
+        if left == 0 {
+            break;
+        }
+    }
+    sum / (kept - left).max(1) as f64
+}
+
+/// Of a case over its rounds; `None` where nothing opens new connections beside the load.
+pub(crate) fn figure(case: &Case, over_rounds: &OverRounds<'_>) -> Option<Responsiveness> {
+    let foreign = case.flows.iter().position(|flow| flow.connection_use == ConnectionUse::PerMessage)?;
+    let figure = over_rounds.median(|measured| of_round(case, foreign, measured))?;
+    Some(Responsiveness { figure, draft: RESPONSIVENESS_DRAFT.to_owned() })
+}
+
+fn of_round(case: &Case, foreign: usize, measured: &Measured) -> Option<f64> {
+    let trimmed = |place: usize| measured.flows.get(place)?.phases.as_ref()?.by_phase.loaded.trimmed;
+    let new = trimmed(foreign)?;
+    let foreign = per_minute((new.before_ns? + new.request_ns) / 2.0);
+    let shares = case.flow().connection_use == ConnectionUse::Shared;
+    let loaded = if shares { trimmed(0).map(|own| own.latency_ns) } else { estimated_by_tcp(measured) };
+    Some(f64::midpoint(foreign, per_minute(loaded?)))
+}
+
+fn per_minute(round_trip_ns: f64) -> f64 {
+    NS_PER_MINUTE / round_trip_ns.max(1.0)
+}
+
+/// The trimmed mean of the load's smoothed round-trip times in the loaded phase, in ns; of several loads the longest.
+fn estimated_by_tcp(measured: &Measured) -> Option<f64> {
+    let spans = measured.phases.as_ref()?;
+    let of_load = |states: &[SenderState], started_ns: u64| {
+        let is_loaded = |state: &&SenderState| {
+            let at_ns = started_ns.saturating_add(state.at_ns);
+            (spans.loaded.from_ns..spans.loaded.until_ns).contains(&at_ns) && state.round_trip_ns > 0
+        };
+        let mut times: Vec<f64> = states.iter().filter(is_loaded).map(|state| state.round_trip_ns as f64).collect();
+        times.sort_by(f64::total_cmp);
+        let kept = ((times.len() as f64 * KEPT).ceil() as usize).min(times.len());
+        (kept > 0).then(|| times[..kept].iter().sum::<f64>() / kept as f64)
+    };
+    let loads = measured.flows.iter().filter_map(|flow| Some((flow.sent.as_ref()?, flow.started_ns.unwrap_or(0))));
+    loads.filter_map(|(sent, started_ns)| of_load(&sent.states, started_ns)).reduce(f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::samples::latency_histogram;
+
+    use super::*;
+
+    #[test]
+    fn a_trimmed_mean_leaves_the_largest_twentieth_out() {
+        let mut values = latency_histogram();
+        (1..=95).for_each(|_| values.record(1_000).unwrap());
+        (1..=5).for_each(|_| values.record(1_000_000).unwrap());
+        assert_eq!(trimmed_mean(&values), 1_000.0);
+        let mut few = latency_histogram();
+        [100, 200].into_iter().for_each(|value| few.record(value).unwrap());
+        assert_eq!(trimmed_mean(&few), 150.0, "nothing of two can be left out");
+    }
+
+    #[test]
+    fn round_trips_a_minute_are_the_mean_of_new_connections_and_of_the_load() {
+        let mut case = Case::ping_pong("udp");
+        let foreign = hairpin_model::flow::Flow {
+            connection_use: ConnectionUse::PerMessage,
+            ..hairpin_model::flow::Flow::ping_pong("tcp")
+        };
+        let load = hairpin_model::flow::Flow::stream("tcp", 1000, hairpin_model::flow::Direction::Up);
+        case.flow_mut().name = hairpin_model::flow::PROBE.to_owned();
+        case.flows.extend([load, foreign]);
+        let mut measured = Measured::default();
+        let spans = hairpin_model::phases::PhaseLengths { idle: 10, ramp: 10, loaded: 10, recovering: 10 };
+        measured.phases = Some(hairpin_model::phases::ByPhase::of(|phase| hairpin_model::phases::Span {
+            from_ns: spans.before_ns(phase),
+            until_ns: spans.before_ns(phase) + 10,
+        }));
+        let state = |at_ns, round_trip_ns| SenderState { at_ns, round_trip_ns, ..SenderState::default() };
+        measured.flows.resize_with(3, Default::default);
+        measured.flows[1].started_ns = Some(10);
+        measured.flows[1].sent = Some(hairpin_model::one_way::Sent {
+            // The first was read in the ramp.
+            states: vec![state(0, 1), state(12, 100_000_000), state(15, 100_000_000)],
+            ..Default::default()
+        });
+        let mut phases = hairpin_model::phases::ProbePhases::default();
+        phases.by_phase.loaded.trimmed =
+            Some(Trimmed { before_ns: Some(50e6), request_ns: 150e6, latency_ns: 200e6 });
+        measured.flows[2].phases = Some(phases);
+        // 60000 / 100 ms each.
+        assert_eq!(of_round(&case, 2, &measured), Some(600.0));
+        measured.flows[1].sent.as_mut().unwrap().states[2].round_trip_ns = 300_000_000;
+        assert_eq!(of_round(&case, 2, &measured), Some(f64::midpoint(600.0, 300.0)));
+    }
+}

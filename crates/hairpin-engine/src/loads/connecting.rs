@@ -1,0 +1,214 @@
+//! Each message on a connection of its own: connect, send, receive the answer, close (netperf's TCP_CRR).
+//!
+//! A message is due when its connection begins to be opened, and sent when it is open: so lateness is the time to connect,
+//! service time that from the request to its answer, and latency is both. Messages begin at a rate; one whose time comes while the
+//! one before is still under way is left out, as connections are opened one at a time.
+
+use std::sync::atomic::Ordering;
+
+use hairpin_model::round::{Extent, Failure};
+use hairpin_model::samples::Fate;
+use hairpin_transports::{Wire, WireError};
+
+use super::client::{Client, MOST_TIME_OUTS, is_done, recorder};
+use super::failures::{broken, garbage, overdue, unanswered};
+use super::journey::Journey;
+use super::late_replies::LateReplies;
+use super::marks::{ClientMarks, ServerMarks, Told};
+use super::message::{Message, patterned};
+use super::tally::Tally;
+use crate::clock::Clock;
+use crate::recorder::Stamps;
+
+/// The longest sleep before a message, after which it is asked whether the user ended the run, in ns.
+const LONGEST_SLEEP_NS: u64 = 20_000_000;
+
+/// What opens a connection: `None` where that timed out.
+pub trait Connect: FnMut() -> Result<Option<Box<dyn Wire>>, Failure> {}
+impl<F: FnMut() -> Result<Option<Box<dyn Wire>>, Failure>> Connect for F {}
+
+/// Runs the warm-up and the round at `rate_per_s`.
+///
+/// # Errors
+/// A connection is refused or broken, an answer is garbage, or ten messages in a row have no answer.
+pub fn run<C: Clock>(
+    client: &Client<'_, C>,
+    mut connect: impl Connect,
+    marks: &mut dyn ClientMarks,
+    rate_per_s: f64,
+) -> Result<Journey, Failure> {
+    let (clock, order) = (client.clock, client.order);
+    let load = &order.case.flow().load;
+    let bytes = |size: u64| usize::try_from(size).expect("sizes are at most 1 GiB");
+    let mut message = Message::new(bytes(load.size_bytes()), bytes(load.reply_size_bytes()));
+    let mut reply = patterned(bytes(load.reply_size_bytes()));
+    let mut recorder = recorder(client, true);
+    let mut tally = Tally::default();
+    let apart_ns = (1e9 / rate_per_s) as u64;
+    let origin_ns = clock.now_ns();
+    let (mut measuring, mut begin_ns, mut next_ns, mut time_outs) = (false, origin_ns, origin_ns, 0);
+    let mut sequence = 0;
+    let interrupted = loop {
+        let now_ns = clock.now_ns();
+        if client.stop.load(Ordering::Relaxed) {
+            break true;
+        }
+        if measuring && is_done(order.extent, recorder.measured(), now_ns - begin_ns) {
+            break false;
+        }
+        if now_ns - origin_ns > order.deadline_ns {
+            return Err(overdue(order, sequence));
+        }
+        if now_ns < next_ns {
+            clock.sleep_until(next_ns.min(now_ns + LONGEST_SLEEP_NS));
+            continue;
+        }
+        if !measuring
+            && is_done(order.warm_up, sequence, now_ns - origin_ns)
+            && marks.may_measure(order.warm_up == Extent::Count(0))?
+        {
+            recorder.begin_measuring();
+            (measuring, begin_ns) = (true, clock.now_ns());
+        }
+        message.number(sequence);
+        let due_ns = clock.now_ns();
+        next_ns = next_ns.saturating_add(apart_ns).max(due_ns);
+        *(if measuring { &mut tally.sent } else { &mut tally.warm_up_sent }) += 1;
+        let mut sent_ns = due_ns;
+        let answered = match connect()? {
+            Some(mut wire) => {
+                sent_ns = clock.now_ns();
+                exchange(&mut *wire, &message, &mut reply, sequence)?
+            }
+            None => false,
+        };
+        let received_ns = clock.now_ns();
+        let in_time = received_ns - sent_ns <= order.timeout_ns;
+        let fate = match (answered, in_time) {
+            (false, _) => Fate::Lost,
+            (true, true) => Fate::Received,
+            (true, false) => Fate::Late,
+        };
+        if answered {
+            tally.answered(measuring, in_time);
+        }
+        time_outs = if answered { 0 } else { time_outs + 1 };
+        if time_outs >= MOST_TIME_OUTS {
+            return Err(unanswered(sequence, order.timeout_ns));
+        }
+        recorder.record(Stamps { sequence, due_ns, sent_ns, received_ns, fate });
+        sequence += 1;
+    };
+    marks.end();
+    let duration_ns = clock.now_ns() - begin_ns;
+    let late_replies = LateReplies::new(message, reply, [], sequence, order.timeout_ns, true);
+    Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
+}
+
+/// Sends the message and takes its answer; false where that timed out.
+fn exchange(wire: &mut dyn Wire, message: &Message, reply: &mut [u8], sequence: u64) -> Result<bool, Failure> {
+    wire.send(message.request()).map_err(|error| broken("send", sequence, &error))?;
+    let mut len = 0;
+    while len < reply.len() {
+        match wire.receive(&mut reply[len..]) {
+            Ok(some) => len += some,
+            Err(WireError::TimedOut { .. }) => return Ok(false),
+            Err(error) => return Err(broken("receive the answer to", sequence, &error)),
+        }
+    }
+    if reply == message.expected() {
+        return Ok(true);
+    }
+    let difference = message.difference(reply).unwrap_or_else(|| "it has another number".to_owned());
+    garbage(sequence, &difference, true).map(|()| true)
+}
+
+/// What accepts a connection: `None` where it is time to look at the marks.
+pub trait Accept: FnMut() -> Result<Option<Box<dyn Wire>>, Failure> {}
+impl<F: FnMut() -> Result<Option<Box<dyn Wire>>, Failure>> Accept for F {}
+
+/// Answers one message of `size` bytes on each connection until the load is over, with so many bytes of it.
+///
+/// # Errors
+/// No connection can be accepted any more, or the client cannot be heard.
+pub fn serve(
+    mut accept: impl Accept,
+    marks: &mut dyn ServerMarks,
+    [size, reply_size]: [usize; 2],
+) -> Result<(), Failure> {
+    let mut buffer = patterned(size.max(reply_size));
+    let mut measuring = false;
+    loop {
+        match marks.look()? {
+            Told::Stop => return Ok(()),
+            Told::Measure if !measuring => {
+                marks.begin()?;
+                measuring = true;
+            }
+            Told::Measure | Told::Nothing => {}
+        }
+        let Some(mut wire) = accept()? else { continue };
+        let mut len = 0;
+        while len < size {
+            // A client that is gone or silent has its own reasons.
+            match wire.receive(&mut buffer[len..size]) {
+                Ok(some) => len += some,
+                Err(_) => break,
+            }
+        }
+        if len == size {
+            drop(wire.send(&buffer[..reply_size]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use hairpin_model::flow::Load;
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::loads::marks::Alone;
+    use crate::loads::scripted::{Act, ScriptedWire};
+    use crate::loads::tests::{TIMEOUT_NS, order};
+
+    const RATE_PER_S: f64 = 1000.0;
+
+    /// The samples of three messages; a connection takes so long, in ns, or times out after it.
+    fn samples(connects: &[(u64, bool)]) -> (Journey, hairpin_model::samples::Samples) {
+        let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+        let order = order(Load::PLAIN.paced(RATE_PER_S), 3, 0);
+        let client =
+            Client { clock: &clock, order: &order, lossy: false, boundaries: true, phases: None, stop: &stop };
+        let mut script = connects.iter().cycle();
+        let connect = || {
+            let (takes_ns, opens) = script.next().expect("it repeats");
+            clock.advance(*takes_ns);
+            let wire = ScriptedWire::new(&clock, &[Act::After(12_000)], TIMEOUT_NS);
+            Ok(opens.then(|| Box::new(wire) as Box<dyn Wire>))
+        };
+        let mut journey = run(&client, connect, &mut Alone, RATE_PER_S).unwrap();
+        let recorder = std::mem::replace(&mut journey.recorder, crate::recorder::Recorder::new(0, 0, true));
+        (journey, recorder.finish(0))
+    }
+
+    #[test]
+    fn the_time_to_connect_is_lateness_and_that_to_the_answer_service_time() {
+        let (journey, samples) = samples(&[(30_000, true)]);
+        assert_eq!((journey.tally.sent, journey.tally.received), (3, 3));
+        assert_eq!(samples.due_ns, [0, 1_000_000, 2_000_000]);
+        assert_eq!(samples.sent_ns, [30_000, 1_030_000, 2_030_000]);
+        assert_eq!(samples.received_ns, [42_000, 1_042_000, 2_042_000]);
+        assert_eq!(samples.lateness.unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_connection_that_times_out_is_a_lost_message_and_one_that_takes_long_delays_the_next() {
+        let (journey, samples) = samples(&[(2_500_000, false), (10_000, true), (10_000, true)]);
+        assert_eq!((journey.tally.sent, journey.tally.received), (3, 2));
+        assert_eq!(samples.fate, [Fate::Lost, Fate::Received, Fate::Received]);
+        assert_eq!(samples.due_ns, [0, 2_500_000, 3_500_000], "the one due at 1 ms waited, and none is made up for");
+    }
+}

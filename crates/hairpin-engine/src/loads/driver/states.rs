@@ -1,0 +1,79 @@
+//! The state of the first wire of a sender over time, in a bounded number of readings.
+
+use hairpin_model::phases::SenderState;
+use hairpin_transports::Wire;
+
+/// The most readings; where there would be more, every second is left out.
+pub const MOST: usize = 512;
+/// How far readings are apart at first, in ns.
+const FIRST_APART_NS: u64 = 20_000_000;
+
+/// Readings of what the kernel says of a connection.
+#[derive(Debug)]
+pub struct SenderStates {
+    began_ns: u64,
+    next_ns: u64,
+    apart_ns: u64,
+    states: Vec<SenderState>,
+}
+
+impl SenderStates {
+    /// Of a load that begins now, where they are `wanted`; else there will be none.
+    #[must_use]
+    pub fn begun(now_ns: u64, wanted: bool) -> Self {
+        let states = Vec::with_capacity(if wanted { MOST } else { 0 });
+        let next_ns = if wanted { now_ns } else { u64::MAX };
+        Self { began_ns: now_ns, next_ns, apart_ns: FIRST_APART_NS, states }
+    }
+
+    /// Reads the state where that is due. Nothing is read of a wire that has none.
+    #[inline]
+    pub fn look(&mut self, now_ns: u64, wire: &mut dyn Wire) {
+        if now_ns >= self.next_ns {
+            self.read(now_ns, wire);
+        }
+    }
+
+    fn read(&mut self, now_ns: u64, wire: &mut dyn Wire) {
+        let Some(state) = wire.stream().and_then(|stream| stream.sender_state()) else {
+            self.next_ns = u64::MAX;
+            return;
+        };
+        self.note(SenderState { at_ns: now_ns.saturating_sub(self.began_ns), ..state });
+        self.next_ns = now_ns.saturating_add(self.apart_ns);
+    }
+
+    fn note(&mut self, state: SenderState) {
+        if self.states.len() == MOST {
+            let mut place = 0;
+            self.states.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.apart_ns = self.apart_ns.saturating_mul(2);
+        }
+        self.states.push(state);
+    }
+
+    /// The readings in order.
+    #[must_use]
+    pub fn ended(self) -> Vec<SenderState> {
+        self.states
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readings_are_bounded_and_stay_even() {
+        let mut states = SenderStates::begun(1_000, true);
+        for number in 0..=MOST as u64 {
+            states.note(SenderState { at_ns: number, ..SenderState::default() });
+        }
+        assert_eq!(states.apart_ns, 2 * FIRST_APART_NS);
+        let kept: Vec<u64> = states.ended().iter().map(|state| state.at_ns).collect();
+        assert_eq!((kept.len(), &kept[..3], kept.last()), (MOST / 2 + 1, &[0, 2, 4][..], Some(&(MOST as u64))));
+    }
+}
