@@ -236,7 +236,18 @@ fn example_under_load() -> Value {
 
 #[test]
 fn a_probe_beside_a_load_that_keeps_the_contract_has_no_fault() {
-    assert_eq!(faults(&example_under_load()), [""; 0]);
+    let mut run = example_under_load();
+    assert_eq!(faults(&run), [""; 0]);
+    let case = &mut run["cases"][0];
+    for pointer in ["/flows", "/case/flows"] {
+        let flows = case.pointer_mut(pointer).expect("the example has it").as_array_mut().expect("they are a list");
+        let mut foreign = flows[0].clone();
+        foreign["name"] = json!("foreign");
+        flows.push(foreign);
+    }
+    assert_eq!(faults(&run), [""; 0]);
+    run["cases"][0]["flows"].as_array_mut().expect("they are a list").swap(1, 2);
+    assert!(faults(&run).iter().any(|fault| fault.starts_with("cases[0].flows[1]: has not the name")));
 }
 
 #[test]
@@ -282,7 +293,7 @@ fn every_break_of_the_contract_of_a_case_under_load_is_named_with_its_place() {
     let figure = json!({"value": 7.0, "low": null, "high": null});
     let breaks = [
         ("flows/1/name", json!("other"), "flows[1]: has not the name of its place"),
-        ("flows/1/direction", json!("round-trip"), "flows[1]: is not a probe with answers"),
+        ("flows/1/direction", json!("round-trip"), "flows[1]: is not a probe with answers or a load without"),
         ("phases/idle/load/goodput_bytes_per_s", figure.clone(), "phases.idle.load.goodput_bytes_per_s: is there"),
         ("phases/loaded/queue_bytes/max", json!(50.0), "phases.loaded.queue_bytes.max: is less than p50"),
         ("phases/loaded/queue_bytes", json!(5), "phases.loaded.queue_bytes: is neither {p50, max} nor null"),

@@ -8,32 +8,36 @@ use super::checks::{Faults, Kind, figure_faults, join, latency_faults, ledger_fa
 const OF_CASE: &[&str] = &["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"];
 /// The phases that have figures.
 const PHASES: &[&str] = &["idle", "loaded", "recovering"];
-/// The names of the flows: the probe, the load, and of both ways the one that goes back.
-const FLOWS: &[&str] = &["probe", "load", "load-back"];
+/// The name of the first flow.
+const PROBE: &str = "probe";
+/// Those of the load, of both ways also of the flow that goes back.
+const LOADS: &[&str] = &["load", "load-back"];
+/// That of a flow that opens new connections beside the load, for responsiveness; the last where there is one.
+const FOREIGN: &str = "foreign";
 
 /// The figures of a case, in one state of the machine or not; a case without a probe has none of them.
 pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_state: bool) {
     let flows: Vec<&Value> = case["flows"].as_array().into_iter().flatten().collect();
-    if flows.first().is_none_or(|flow| flow["name"] != FLOWS[0]) {
+    if flows.first().is_none_or(|flow| flow["name"] != PROBE) {
         for name in OF_CASE.iter().filter(|name| case.get(**name).is_some()) {
             faults.unless(false, &join(place, name), "is there although no flow is a probe");
         }
         return;
     }
+    let loads = flows.iter().filter(|flow| LOADS.iter().any(|name| flow["name"] == *name)).count();
     for (number, flow) in flows.iter().enumerate() {
         let place = format!("{place}.flows[{number}]");
-        faults.unless(
-            FLOWS.get(number).is_some_and(|name| flow["name"] == *name),
-            &place,
-            "has not the name of its place",
-        );
-        let is_round_trip = flow["direction"] == "round-trip";
-        faults.unless(is_round_trip == (number == 0), &place, "is not a probe with answers before loads without");
+        let name =
+            if number == 0 { PROBE } else { LOADS.get(number - 1).filter(|_| number <= loads).unwrap_or(&FOREIGN) };
+        let in_place = flow["name"] == name && number <= loads + 1;
+        faults.unless(in_place, &place, "has not the name of its place");
+        let has_answers = flow["direction"] == "round-trip";
+        faults.unless(has_answers != LOADS.contains(&name), &place, "is not a probe with answers or a load without");
     }
     let phases = faults.need(case, place, "phases", Kind::Object);
     for name in PHASES {
         let phase = faults.need(phases, &join(place, "phases"), name, Kind::Object);
-        let loaded = *name == "loaded" && flows.len() > 1;
+        let loaded = *name == "loaded" && loads > 0;
         phase_faults(faults, &format!("{place}.phases.{name}"), phase, (one_state, loaded));
     }
     let same = phases["loaded"]["probe"]["latency_ns"] == case["flows"][0]["latency_ns"];
