@@ -202,7 +202,8 @@ fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) 
     } else {
         one_way::absent_faults(faults, place, flow);
     }
-    ledger_faults(faults, &join(place, "ledger"), &flow["ledger"], samples);
+    let of_samples = (samples, under_load::has_phases(flow));
+    ledger_faults(faults, &join(place, "ledger"), &flow["ledger"], of_samples);
 }
 
 fn end_faults(faults: &mut Faults, place: &str, end: &Value, hosts: usize) {

@@ -238,6 +238,9 @@ fn example_under_load() -> Value {
 fn a_probe_beside_a_load_that_keeps_the_contract_has_no_fault() {
     let mut run = example_under_load();
     assert_eq!(faults(&run), [""; 0]);
+    let ledger = json!({"sent": 900, "received": 898, "lost": {}, "late": 2, "duplicated": 0, "unexplained": 0});
+    run["cases"][0]["flows"][0]["ledger"] = ledger;
+    assert_eq!(faults(&run), [""; 0], "its samples are of one phase");
     let case = &mut run["cases"][0];
     for pointer in ["/flows", "/case/flows"] {
         let flows = case.pointer_mut(pointer).expect("the example has it").as_array_mut().expect("they are a list");

@@ -15,6 +15,11 @@ const LOADS: &[&str] = &["load", "load-back"];
 /// That of a flow that opens new connections beside the load, for responsiveness; the last where there is one.
 const FOREIGN: &str = "foreign";
 
+/// Whether the samples of a flow are of the loaded phase, where its ledger is of all phases.
+pub(super) fn has_phases(flow: &Value) -> bool {
+    flow["name"] == PROBE || flow["name"] == FOREIGN
+}
+
 /// The figures of a case, in one state of the machine or not; a case without a probe has none of them.
 pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_state: bool) {
     let flows: Vec<&Value> = case["flows"].as_array().into_iter().flatten().collect();
@@ -55,7 +60,7 @@ fn phase_faults(faults: &mut Faults, place: &str, phase: &Value, (one_state, loa
     let (probe, of_probe) = (faults.need(phase, place, "probe", Kind::Object), join(place, "probe"));
     let samples = faults.need(probe, &of_probe, "samples", Kind::Count).as_u64().unwrap_or(0);
     latency_faults(faults, &join(&of_probe, "latency_ns"), &probe["latency_ns"], samples, Some(one_state));
-    ledger_faults(faults, &join(&of_probe, "ledger"), &probe["ledger"], samples);
+    ledger_faults(faults, &join(&of_probe, "ledger"), &probe["ledger"], (samples, false));
     let load = faults.need(phase, place, "load", Kind::Object);
     let (goodput, of_load) = (load.get("goodput_bytes_per_s"), join(place, "load.goodput_bytes_per_s"));
     figure_faults(faults, &of_load, goodput, false);
