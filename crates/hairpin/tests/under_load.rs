@@ -174,7 +174,7 @@ fn what_cannot_be_measured_under_load_is_refused_before_it_starts() {
 fn the_idle_phase_is_compared_with_a_run_of_round_trips() {
     let place = Place::new();
     let plan =
-        format!("under-load {SHORT} --rounds 6 --load-cpu same --load up,none --rate 1000 --out loaded --quiet");
+        format!("under-load {SHORT} --rounds 6 --load-cpu same --load up,down --rate 1000 --out loaded --quiet");
     place.hairpin(&words(&plan.replace("--rounds 1", ""))).with_code(0);
     let plan = "round-trip --transport udp --size 64B --rate 1000 --placement same-cpu --duration 150ms --rounds 6 --out plain --quiet";
     place.hairpin(&words(plan)).with_code(0);

@@ -46,12 +46,17 @@ const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
 /// Every trial, decoys behind the injections of their cause.
 #[rustfmt::skip]
 pub(crate) const ALL: &[Trial] = &[
+    injection("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --congestion cubic --connections 4 --idle 500ms --ramp 3s --duration 2s --recovery 500ms --rounds 3"),
+    decoy("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --load none --idle 1s --ramp 1s --duration 2s --recovery 500ms --rounds 4"),
+    decoy("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --congestion cubic --load-rate 5mbit --idle 1s --ramp 1s --duration 2s --recovery 500ms --rounds 4"),
     injection("cold-start", "round-trip --placement same-cpu --transport tcp --warmup 0 --count 10 --rounds 6"),
     decoy("cold-start", "round-trip --placement same-cpu --transport tcp --warmup 200 --count 100 --rounds 6 --injected-fault sleep=1ms/20"),
     injection("congestion-control", "round-trip --transport tcp --placement cross-cpu --size 1MiB --option congestion=bbr --option congestion=cubic --warmup 100 --count 60 --rounds 8"),
     decoy("congestion-control", "round-trip --transport tcp --placement cross-cpu --size 16KiB --option congestion=bbr --option congestion=cubic --warmup 5 --count 20 --rounds 6 --injected-fault sleep=3ms/1"),
     injection("cork-not-released", "small-writes --placement same-cpu --transport tcp --remedy cork-forgotten --warmup 1 --exchanges 2 --rounds 2"),
     decoy("cork-not-released", "small-writes --placement same-cpu --transport tcp --remedy cork --warmup 1 --exchanges 2 --rounds 2 --injected-fault sleep=200ms/1"),
+    injection("cpu-contention", "under-load --load-cpu same --rounds 10"),
+    decoy("cpu-contention", "under-load --load-cpu other --rounds 10"),
     injection("echo-stalled", "round-trip --placement same-cpu --transport tcp --count 200 --rounds 3 --injected-fault sleep=5ms/20"),
     injection("echo-stalled", "round-trip --placement same-cpu --transport udp --count 40 --rounds 3 --injected-fault busy=2ms/1"),
     decoy("echo-stalled", "round-trip --placement same-cpu --transport tcp --link delay=2.5ms --count 20 --rounds 3"),

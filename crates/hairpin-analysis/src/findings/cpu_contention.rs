@@ -154,3 +154,115 @@ fn elsewhere_ns(run: &Run, case: &CaseSummary) -> Option<Figure> {
     let (effect, _) = difference_by_block(&own, &other, over)?;
     Some(effect.figure(over.alpha))
 }
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::{Case, EndSettings, Placement, WhichCpus};
+    use hairpin_model::flow::{Direction, Flow};
+
+    use super::*;
+    use crate::fixture::Fixture;
+    use crate::fixture::under_load::{Beside, probed};
+
+    const US: u64 = 1_000;
+
+    fn case() -> Case {
+        probed(&[Direction::Up])
+    }
+
+    fn elsewhere(case: &Case) -> Case {
+        let ends = EndSettings { cpus: WhichCpus::Other, ..case.ends };
+        let mut case = case.clone();
+        case.flows[1] = Flow { ends: Some(ends), ..case.flows[1].clone() };
+        case
+    }
+
+    fn beside(latency_us: [u64; 2], waited_us: [u64; 2]) -> Beside {
+        let [idle, loaded] = latency_us.map(|us| us * US);
+        Beside { waited_ns: waited_us.map(|us| us * US), ..Beside::latencies(idle, loaded) }
+    }
+
+    fn found(beside: Beside) -> Vec<Finding> {
+        let mut fixture = Fixture::new();
+        fixture.all_beside(&case(), beside);
+        fixture.findings("cpu-contention")
+    }
+
+    #[test]
+    fn an_end_that_waits_for_its_cpu_is_found_by_its_waits() {
+        let found = found(beside([50, 300], [10, 190]));
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert!((found[0].share - 180.0 / 300.0).abs() < 1e-3, "{}", found[0].share);
+        let words = "The mean latency is 50.0 us without the load and 300 us (300-300) beside it; both ends wait 180 us (180-180) \
+                     longer for a CPU with each message, 60 % of the mean";
+        assert!(found[0].summary.contains(words), "{}", found[0].summary);
+        let used = found[0].evidence.iter().find(|evidence| evidence.unit == "CPUs").unwrap();
+        assert!((used.value.value - 1.0).abs() < 1e-9, "both ends of the load, half a CPU each");
+        let experiment = found[0].counter_experiment.as_ref().unwrap();
+        assert_eq!(
+            experiment.command,
+            "hairpin under-load --transport udp --waiting block --placement same-cpu --rate 100 --load-transport tcp \
+             --load-cpu same,other"
+        );
+        assert_eq!(experiment.pair.as_ref().unwrap()[1], elsewhere(&case()));
+        assert_eq!(found[0].proved, None);
+    }
+
+    #[test]
+    fn at_the_thresholds_it_begins() {
+        assert_eq!(found(beside([50, 100], [0, 9])), [], "9 % of the latency");
+        assert_eq!(found(beside([50, 100], [0, 13])).len(), 1, "13 % of it, and a quarter of what is added");
+        assert_eq!(found(beside([50, 150], [0, 24])), [], "less than a quarter of what is added");
+        assert_eq!(found(beside([50, 150], [0, 26])).len(), 1);
+    }
+
+    #[test]
+    fn waits_that_add_nothing_and_a_load_that_adds_without_waits_are_none() {
+        assert_eq!(found(beside([300, 300], [10, 190])), []);
+        assert_eq!(found(beside([50, 300], [190, 190])), []);
+        assert_eq!(found(beside([10_000, 184_000], [20, 220])), [], "a queue");
+        let mut fixture = Fixture::new();
+        fixture.all_beside(&probed(&[]), beside([50, 300], [10, 190]));
+        assert_eq!(fixture.findings("cpu-contention"), []);
+    }
+
+    /// Other programs make the ends wait in some rounds and in some phases.
+    #[test]
+    fn waits_whose_interval_holds_none_are_none() {
+        let mut fixture = Fixture::new();
+        for (block, waited) in
+            (0..).zip([[10, 190], [190, 10], [10, 190], [150, 10], [10, 170], [0, 150], [300, 0], [0, 200]])
+        {
+            fixture.beside(&case(), block, beside([50, 300], waited));
+        }
+        assert_eq!(fixture.findings("cpu-contention"), []);
+    }
+
+    #[test]
+    fn the_load_on_another_cpu_proves_it_or_refutes_it() {
+        let found_with = |elsewhere_us: u64| {
+            let mut fixture = Fixture::new();
+            fixture.all_beside(&case(), beside([50, 300], [10, 190]));
+            fixture.all_beside(&elsewhere(&case()), beside([50, elsewhere_us], [10, 12]));
+            fixture.findings("cpu-contention").remove(0)
+        };
+        let gone = found_with(60);
+        assert_eq!((gone.proved.unwrap().verdict.as_str(), gone.cases), ("confirmed", vec![case().id()]));
+        assert!((gone.share - 240.0 / 300.0).abs() < 1e-3, "what is gone is more than the waits: {}", gone.share);
+        assert!(gone.summary.contains("With the load on another CPU the mean is 60.0 us."), "{}", gone.summary);
+        let stays = found_with(290);
+        assert_eq!((stays.proved.unwrap().verdict.as_str(), stays.severity), ("refuted", Severity::Note));
+    }
+
+    #[test]
+    fn there_is_no_other_cpu_for_a_load_that_has_it_or_ends_on_two() {
+        let experiment = |case: &Case| {
+            let mut fixture = Fixture::new();
+            fixture.all_beside(case, beside([50, 300], [10, 190]));
+            fixture.findings("cpu-contention").remove(0).counter_experiment
+        };
+        assert!(experiment(&case()).is_some());
+        assert_eq!(experiment(&elsewhere(&case())), None);
+        assert_eq!(experiment(&case().with(|case| case.ends.placement = Placement::CrossCpu)), None);
+    }
+}
