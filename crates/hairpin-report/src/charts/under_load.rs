@@ -179,8 +179,8 @@ impl Charts<'_> {
                 let _ = write!(frame.stretched, "<polyline class=\"line {}\" points=\"{corners}\"/>", line.classes);
             }
             let known = values.iter().enumerate().filter_map(|(place, value)| Some((place, (*value)?)));
-            if let Some((place, most)) = known.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, most)| *most > 0.0)
-            {
+            let highest = known.reduce(|most, next| if next.1 > most.1 { next } else { most });
+            if let Some((place, most)) = highest.filter(|(_, most)| *most > 0.0) {
                 let words = format!("{}: highest at {}, {}", line.name, line.span.begins(place), text(most));
                 frame.mark((line.colour, &line.classes), line.span.middle(place), axis.place(most), &words);
             }

@@ -7,6 +7,7 @@ pub mod bulk;
 pub mod links;
 pub mod one_way;
 pub mod small_writes;
+pub mod under_load;
 
 use std::collections::BTreeMap;
 
