@@ -179,4 +179,6 @@ fn rounds_that_do_not_count_are_told_with_the_reason() {
         );
         assert!(note.contains("delay=5ms: 1 round does not count (round 4: the load began 700 ms late)"), "{note}");
     }
+    let page = html::render(&under_load::congestion());
+    assert_eq!(count(section(&page, "exceptions"), "1 round does not count (round 4: the load began"), 1);
 }

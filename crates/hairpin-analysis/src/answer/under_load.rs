@@ -305,6 +305,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    /// A case, its loaded median in ms, and the interval of what is added to it.
+    type Given = (Case, f64, Option<(f64, f64)>);
+
     /// A probe of 64 B over UDP in a closed loop beside a stream over TCP with these options; without one beside none.
     fn probed(options: Option<&str>) -> Case {
         let mut case = Case::ping_pong("udp");
@@ -320,7 +323,7 @@ mod tests {
 
     /// Twelve rounds of each case with that median while loaded; 10.3 ms of it is there without a load, and the difference is as sure
     /// as its interval, where it has one.
-    fn run_of(cases: &[(Case, f64, Option<(f64, f64)>)]) -> Run {
+    fn run_of(cases: &[Given]) -> Run {
         let mut fixture = Fixture::new();
         for (case, loaded_ms, _) in cases {
             let steps = [2.0, 5.0, 0.0, 3.0, 1.0, 4.0, 2.0, 5.0, 0.0, 3.0, 1.0, 4.0];
@@ -345,7 +348,7 @@ mod tests {
         run
     }
 
-    fn answer_of(cases: &[(Case, f64, Option<(f64, f64)>)]) -> Answer {
+    fn answer_of(cases: &[Given]) -> Answer {
         answer(&run_of(cases))
     }
 

@@ -190,7 +190,7 @@ fn over_time([idle_ns, loaded_ns]: [f64; 2], queue: Option<f64>, loads: usize) -
         LoadedMoment {
             at_ns: from_ns + MOMENT_NS,
             latency_ns: (number != 3).then(|| Figure::new(ns, ns * 0.95, ns * 1.1)),
-            goodput_bytes_per_s: (loads > 0).then(|| if share > 0.0 { 1.2e6 * loads as f64 } else { 0.0 }),
+            goodput_bytes_per_s: (loads > 0).then_some(if share > 0.0 { 1.2e6 * loads as f64 } else { 0.0 }),
             queue_bytes: queue.map(|bytes| bytes * share),
         }
     };
