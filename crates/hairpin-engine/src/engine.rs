@@ -12,9 +12,9 @@ use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::CpuIdle;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
-use hairpin_model::flow::Direction;
+use hairpin_model::flow::{ConnectionUse, Direction, Flow};
 use hairpin_model::link::{LinkRecord, PacketCounts};
-use hairpin_model::one_way::{Sent, Times};
+use hairpin_model::one_way::{Sent, Streamed, Times};
 use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
 use hairpin_model::trace::{End, RoundTrace};
@@ -23,7 +23,7 @@ use hairpin_transports::giving_up::has_given_up;
 
 use crate::clock::{Clock, RealClock};
 use crate::control::Control;
-use crate::ends::client::{Client, ClientEnd, OneWayEnd};
+use crate::ends::client::{Client, ClientEnd, OneWayEnd, SharedEnd};
 use crate::ends::start::Server;
 use crate::ends::{Host, opening};
 use crate::joins::Joins;
@@ -192,7 +192,8 @@ pub(crate) type Traced = (RoundTrace, Option<Vec<u8>>);
 fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) -> Result<Done, Failure> {
     let transport = opening::transport(&order.case.flow().transport)?;
     let card = transport.card();
-    if order.case.flows.len() > 1 {
+    let shares = order.case.flow().connection_use == ConnectionUse::Shared;
+    if order.case.flows.len() > 1 + usize::from(shares) {
         return Err(Failure {
             cause: format!("a round of {} flows needs a process for each", order.case.flows.len()),
             hint: "run it apart".to_owned(),
@@ -266,44 +267,41 @@ fn one_flow(
         stop: &engine.stop,
     };
     let done = match order.case.flow().direction {
+        _ if order.case.flow().connection_use == ConnectionUse::Shared => {
+            client.run_shared().map(|ended| shared_done(order, card, ended))
+        }
         Direction::RoundTrip => client.run().map(|ended| done(order, card, ended)),
         Direction::Up | Direction::Down => client.run_one_way().map(|ended| one_way_done(order, card, ended)),
     };
     done.map_err(|failure| explained(failure, server.as_mut(), link.take()))
 }
 
-/// The record of a round whose flow went one way: each end counted what it saw.
+/// The record of a round whose probe and load share one connection.
+fn shared_done(order: &RoundOrder, card: &Card, ended: SharedEnd) -> Done {
+    let SharedEnd { probe, load, started_ns } = ended;
+    let setup_ns = probe.setup_ns;
+    let mut done = done(order, card, probe);
+    let facts: [&[Fact]; 2] = [&[], &[]];
+    let (flow, _) = one_way_flow(&order.case.loads()[0], card, [&load[0], &load[1]], facts, LinkLosses::default());
+    done.measured.flows.push(FlowRecord { setup_ns, started_ns: Some(started_ns), ..flow });
+    done
+}
+
+/// The record of a round whose flow went one way.
 fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let OneWayEnd { setup_ns, started_ns, report, noise, server, streamed: [client, of_server], interrupted, link } =
         ended;
-    let [of_client, of_server] = [
-        tally::OneWayEnd { counted: &client, facts: &report.facts },
-        tally::OneWayEnd { counted: &of_server, facts: &server.facts },
-    ];
-    let (sender, receiver) =
-        if order.case.flow().direction == Direction::Up { (of_client, of_server) } else { (of_server, of_client) };
     let link_lost = link.as_ref().map_or_else(LinkLosses::default, |link| LinkLosses {
         measured: link.lost.iter().flat_map(|lost| lost.by_cause.values()).sum(),
         in_warm_up: link.lost.iter().map(|lost| lost.in_warm_up).sum(),
         // What its memory had no room for is among the losses of the link already.
         not_carried: link.record.relay.map_or(0, |relay| relay.overrun.saturating_sub(relay.memory_overrun)),
     });
-    let ledger = tally::one_way_ledger(card.reliable, sender, receiver, link_lost);
-    let (from, to) = (sender.counted, receiver.counted);
-    let pacing = from.departures.as_ref().and_then(|sent| sent.pacing).or(to.arrivals_apart);
-    let samples = one_way_samples(&to.times, &from.times);
-    let flow = FlowRecord {
-        ledger,
-        setup_ns,
-        samples_kept: samples.as_ref().map_or(0, |samples| samples.kept() as u64),
-        received: to.arrivals.clone(),
-        sent: from.departures.clone().map(|sent| Sent { pacing, ..sent }),
-        started_ns: Some(started_ns),
-        ..FlowRecord::default()
-    };
-    let duration_ns = to.arrivals.as_ref().map_or(0, |arrivals| arrivals.over_ns);
+    let facts = [report.facts.as_slice(), server.facts.as_slice()];
+    let (flow, samples) = one_way_flow(order.case.flow(), card, [&client, &of_server], facts, link_lost);
+    let duration_ns = flow.received.as_ref().map_or(0, |arrivals| arrivals.over_ns);
     let measured = Measured {
-        flows: vec![flow],
+        flows: vec![FlowRecord { setup_ns, started_ns: Some(started_ns), ..flow }],
         duration_ns,
         ends: vec![report.clone(), EndReport { role: End::Server, ..server.clone() }],
         noise,
@@ -312,6 +310,33 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
         ..Measured::default()
     };
     Done { measured, samples, other_samples: Vec::new(), trace: None }
+}
+
+/// The record of a flow that went one way, and its samples: each end, the client first, counted what it saw.
+fn one_way_flow(
+    flow: &Flow,
+    card: &Card,
+    [client, server]: [&Streamed; 2],
+    [of_client, of_server]: [&[Fact]; 2],
+    link_lost: LinkLosses,
+) -> (FlowRecord, Option<Samples>) {
+    let both = [
+        tally::OneWayEnd { counted: client, facts: of_client },
+        tally::OneWayEnd { counted: server, facts: of_server },
+    ];
+    let [sender, receiver] = if flow.direction == Direction::Up { both } else { [both[1], both[0]] };
+    let ledger = tally::one_way_ledger(card.reliable, sender, receiver, link_lost);
+    let (from, to) = (sender.counted, receiver.counted);
+    let pacing = from.departures.as_ref().and_then(|sent| sent.pacing).or(to.arrivals_apart);
+    let samples = one_way_samples(&to.times, &from.times);
+    let record = FlowRecord {
+        ledger,
+        samples_kept: samples.as_ref().map_or(0, |samples| samples.kept() as u64),
+        received: to.arrivals.clone(),
+        sent: from.departures.clone().map(|sent| Sent { pacing, ..sent }),
+        ..FlowRecord::default()
+    };
+    (record, samples)
 }
 
 /// The samples of a one-way load, from what its receiver and its sender reported; none where no message carried its time.

@@ -5,6 +5,8 @@
 //! second to the third: their warm-up is the ramp. What the ends use in each phase is read from outside, so that no end makes a
 //! call for it.
 
+use hairpin_model::case::Case;
+use hairpin_model::flow::ConnectionUse;
 use hairpin_model::ledger;
 use hairpin_model::link::LinkRecord;
 use hairpin_model::phases::{ByPhase, Phase, PhaseLengths, PhaseUsage};
@@ -12,6 +14,7 @@ use hairpin_model::round::{EndReport, Extent, Failure, Finished, FlowRecord, Mea
 use hairpin_model::samples::PhaseSamples;
 
 use crate::clock::{Clock, RealClock};
+use crate::ends::client::warm_up_ns;
 use crate::engine::{Done, Engine, Prepared};
 use crate::joins::Joins;
 use crate::links::{LinkEnd, LostMessages};
@@ -34,8 +37,9 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let mut path = Prepared::open(engine, number, order)?;
     let [client, server] = &path.namespaces;
     let (before, noise_from_ns) = (Reading::now(), engine.clock.now_ns());
-    let flows = (0..order.case.flows.len()).map(|place| {
-        let (alone, starts_after_ns) = of_flow(order, place);
+    let groups = groups(&order.case);
+    let flows = groups.iter().map(|places| {
+        let (alone, starts_after_ns) = of_group(order, places);
         let joins = Joins { client: client.clone(), server: server.clone(), starts_after_ns };
         engine.start_flow(number, &alone, joins)
     });
@@ -58,22 +62,25 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         ..Measured::default()
     };
     let (mut samples, mut other_samples) = (None, Vec::new());
-    for (place, finished) in finished.into_iter().enumerate() {
+    let mut records = vec![FlowRecord::default(); order.case.flows.len()];
+    for (group, (places, finished)) in groups.iter().zip(finished).enumerate() {
         let Outcome::Measured(measured) = finished.record.outcome else { continue };
+        let first = places[0];
         match finished.samples {
-            Some(of_other) if place > 0 => other_samples.push((place, of_other)),
-            own if place == 0 => samples = own,
+            Some(of_other) if first > 0 => other_samples.push((first, of_other)),
+            own if first == 0 => samples = own,
             _ => {}
         }
         together.duration_ns = together.duration_ns.max(measured.duration_ns);
         together.interrupted |= measured.interrupted;
-        together.flows.extend(measured.flows);
+        places.iter().zip(measured.flows).for_each(|(place, record)| records[*place] = record);
         let ends = measured.ends.into_iter().enumerate();
         together.ends.extend(ends.map(|(end, report)| {
-            let phase_usage = usage.of(place, end);
-            EndReport { flow: place, phase_usage, ..report }
+            let phase_usage = usage.of(group, end);
+            EndReport { flow: first, phase_usage, ..report }
         }));
     }
+    together.flows = records;
     together.link = link.map(|LinkEnd { record, started_ns, lost }| {
         for (place, lost) in told_apart(order).zip(&lost) {
             let samples = samples.as_mut().filter(|_| place == 0);
@@ -112,18 +119,26 @@ fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut Ph
     }
 }
 
-/// The order of one flow alone, and how long after all are connected its load begins, in ns.
-fn of_flow(order: &RoundOrder, place: usize) -> (RoundOrder, u64) {
-    let (case, flow) = (order.case.alone(place), &order.case.flows[place]);
-    let port = port_of(order, place).unwrap_or(order.port);
+/// The places of the flows that a process each carries: those that share a connection together, every other alone.
+fn groups(case: &Case) -> Vec<Vec<usize>> {
+    let shares = case.flow().connection_use == ConnectionUse::Shared;
+    let first = if shares { vec![0, 1] } else { vec![0] };
+    let others = (first.len()..case.flows.len()).map(|place| vec![place]);
+    [vec![first], others.collect()].concat()
+}
+
+/// The order of the flows at these places alone, and how long after all are connected their load begins, in ns.
+fn of_group(order: &RoundOrder, places: &[usize]) -> (RoundOrder, u64) {
+    let first = places[0];
+    let flow = &order.case.flows[first];
+    let mut case = order.case.alone(first);
+    case.flows.extend(places.iter().skip(1).map(|place| order.case.flows[*place].clone()));
+    let port = port_of(order, first).unwrap_or(order.port);
     let alone = RoundOrder { case, port, not_before_ns: 0, ..order.clone() };
-    match &order.phases {
-        Some(lengths) if flow.load.is_one_way() => {
-            let starts_after_ns = warm_up_ns(order).saturating_add(lengths.before_ns(Phase::Ramp));
-            (of_load(alone, lengths), starts_after_ns)
-        }
-        _ => (alone, 0),
-    }
+    let Some(lengths) = &order.phases else { return (alone, 0) };
+    let starts_after_ns = warm_up_ns(order).saturating_add(lengths.before_ns(Phase::Ramp));
+    let alone = if flow.load.is_one_way() { of_load(alone, lengths) } else { alone };
+    (alone, starts_after_ns)
 }
 
 fn of_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
@@ -134,11 +149,6 @@ fn of_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
         keep_samples: 0,
         ..order
     }
-}
-
-/// How long the probe of a round warms up, in ns.
-fn warm_up_ns(order: &RoundOrder) -> u64 {
-    if let Extent::DurationNs(warm_up_ns) = order.warm_up { warm_up_ns } else { 0 }
 }
 
 /// What came of all flows, in their order.

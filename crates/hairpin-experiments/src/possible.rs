@@ -15,6 +15,9 @@ use crate::links;
 /// # Errors
 /// The first reason why not, and what would help.
 pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    if case.flow().connection_use == ConnectionUse::Shared {
+        shared(case)?;
+    }
     check_alone(&case.alone(0), card, capabilities)?;
     if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {
         return Err(why("each flow has processes of its own", "use --ends processes, or one direction"));
@@ -34,12 +37,47 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
     Ok(())
 }
 
+/// What a probe needs that has the connection of the load.
+fn shared(case: &Case) -> Result<(), WhyNot> {
+    let probe = case.flow();
+    let Some(load) = case.loads().first() else {
+        return Err(why(
+            "no load has a connection that the probe could share",
+            "use --load up, or --probe-connection own",
+        ));
+    };
+    if load.transport != probe.transport {
+        let hint = format!("use --transport {}, or --probe-connection own", load.transport);
+        return Err(why(format!("the load's connection is one of {}", load.transport), hint));
+    }
+    if !matches!(load.load, Load::Stream { .. }) || load.wires() > 1 || case.loads().len() > 1 {
+        return Err(why(
+            "a probe shares one connection with one load that goes as fast as it can",
+            "omit --connections and --load-rate, and use --load up or down",
+        ));
+    }
+    if probe.load.rate_per_s().is_none() {
+        return Err(why("its messages are written between others at a rate", "omit --closed-loop"));
+    }
+    if probe.load.size_bytes() < NUMBERED_BYTES || probe.load.size_bytes() > MOST_SHARED_BYTES {
+        let sizes = format!("{NUMBERED_BYTES} B to {}", exact_bytes(MOST_SHARED_BYTES));
+        return Err(why("its messages do not fit the frames of a shared connection", format!("--size {sizes}")));
+    }
+    Ok(())
+}
+
+/// The largest message on a shared connection, see [`frames`](../../hairpin-engine/src/loads/shared/frames.rs).
+const MOST_SHARED_BYTES: u64 = 1 << 20;
+
 /// Which connection carries the messages of a flow with answers.
 fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let flow = case.flow();
     match flow.connection_use {
         ConnectionUse::PerMessage if !(card.many_connections && card.reliable) => {
             Err(why("it has no connections that a message could open", "use --probe-connection own, or tcp"))
+        }
+        ConnectionUse::Shared if card.boundaries || !card.reliable => {
+            Err(why("it is no stream of bytes", "use tcp, or --probe-connection own"))
         }
         ConnectionUse::PerMessage if flow.load.rate_per_s().is_none() => Err(why(
             "a connection for each message is opened at a rate",

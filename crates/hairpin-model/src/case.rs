@@ -11,7 +11,7 @@ use crate::fields::{at_least_one, is_default};
 use crate::flow::{Direction, Flow, Load, PROBE, Pacing};
 use crate::names::distinct;
 use crate::options::OptionName;
-use crate::quantities::{duration_argument, exact_duration};
+use crate::quantities::{duration_argument, exact_bytes, exact_duration};
 use crate::sysctls::Sysctls;
 
 /// A fault injected in the server, to prove that it is found (canary) or called slower (calibration).
@@ -215,20 +215,34 @@ impl Case {
         go_both_ways(&self.flows)
     }
 
+    /// The probe of a case under load: its transport, and what sets it apart, a word or two each.
+    #[must_use]
+    pub fn probe_words(&self) -> Vec<String> {
+        std::iter::once(self.flow().transport.clone()).chain(self.flow().details()).collect()
+    }
+
     /// The load beside a probe: `under tcp up 64 KiB`; null of other cases, and `unloaded` where no flow loads the path.
     #[must_use]
     pub fn load_in_words(&self) -> Option<String> {
-        if !self.is_under_load() {
-            return None;
-        }
-        let Some(first) = self.loads().first() else { return Some("unloaded".to_owned()) };
-        let mut words = vec![format!("under {}", first.transport)];
-        words.extend(flows_in_words(self.loads()));
+        self.is_under_load().then(|| self.load_words().join(" "))
+    }
+
+    /// The same a word or two each, what carries it and which way first: `under tcp up`, `64 KiB`.
+    #[must_use]
+    pub fn load_words(&self) -> Vec<String> {
+        let Some(first) = self.loads().first() else { return vec!["unloaded".to_owned()] };
+        let mut details = flows_in_words(self.loads()).into_iter();
+        let way_and_size = details.next().unwrap_or_default();
+        let size = exact_bytes(first.load.size_bytes());
+        let way = way_and_size.strip_suffix(&size).map_or(way_and_size.as_str(), str::trim_end);
+        let mut words = vec![format!("under {} {way}", first.transport)];
+        words.extend((way.len() < way_and_size.len()).then_some(size));
+        words.extend(details);
         if let Some(ends) = first.ends {
             words.extend((ends.waiting != self.ends.waiting).then(|| ends.waiting.in_words().to_owned()));
             words.extend((ends.cpus != self.ends.cpus).then(|| "on another CPU".to_owned()));
         }
-        Some(words.join(" "))
+        words
     }
 
     /// The same case on the loopback.

@@ -24,16 +24,20 @@ pub enum Kind {
     Streams,
     /// Messages one way at a rate.
     Offered,
+    /// A message and its answer before, beside and after a load.
+    UnderLoad,
 }
 
 impl Kind {
     /// Round trips first.
-    pub const ALL: [Self; 5] = [Self::RoundTrips, Self::Exchanges, Self::Messages, Self::Streams, Self::Offered];
+    pub const ALL: [Self; 6] =
+        [Self::RoundTrips, Self::Exchanges, Self::Messages, Self::Streams, Self::Offered, Self::UnderLoad];
 
     /// That of one case.
     #[must_use]
     pub fn of(case: &Case) -> Self {
         match case.flow().load {
+            _ if case.is_under_load() => Self::UnderLoad,
             Load::PingPong { .. } | Load::Paced { .. } => Self::RoundTrips,
             Load::Exchange { .. } => Self::Exchanges,
             Load::Messages { .. } => Self::Messages,
@@ -46,7 +50,7 @@ impl Kind {
     #[must_use]
     pub fn thing(self) -> &'static str {
         match self {
-            Self::RoundTrips => "round trip",
+            Self::RoundTrips | Self::UnderLoad => "round trip",
             Self::Exchanges => "exchange",
             Self::Messages | Self::Streams | Self::Offered => "message",
         }
@@ -60,6 +64,7 @@ impl Kind {
             Self::Exchanges => "an exchange",
             Self::Messages | Self::Offered => "a message",
             Self::Streams => "a stream",
+            Self::UnderLoad => "a round trip under load",
         }
     }
 
@@ -72,13 +77,15 @@ impl Kind {
             Self::Messages => "Message rates",
             Self::Streams => "Streams",
             Self::Offered => "Offered loads",
+            Self::UnderLoad => "Latency under load",
         }
     }
 }
 
 /// The figures that these cases are compared by, the one that they are judged by first.
 ///
-/// Round trips and exchanges: the median latency, and beside it p90 and p99. Messages as fast as they go: those received a second.
+/// Round trips, exchanges and probes under load: the median latency, and beside it p90 and p99; of a probe that of the loaded phase,
+/// which is the latency of its flow. Messages as fast as they go: those received a second.
 /// Streams: goodput. Offered loads, which are compared at one rate only: where all of them were delivered the median of one-way
 /// latency, and its p90 and p99 too where nothing was lost, since a message that was lost has no latency and would be in the tail;
 /// else the rate that was delivered, since the latency is that of other messages.
@@ -88,7 +95,7 @@ pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
     let all = |is: fn(&CaseSummary) -> bool| rows.iter().all(|row| is(row));
     let kind = rows.first().map_or(Kind::RoundTrips, |row| Kind::of(&row.case));
     match kind {
-        Kind::RoundTrips | Kind::Exchanges => LATENCY,
+        Kind::RoundTrips | Kind::Exchanges | Kind::UnderLoad => LATENCY,
         Kind::Messages => &[ComparedBy::Rate],
         Kind::Streams => &[ComparedBy::Goodput],
         Kind::Offered if !all(is_delivered) => &[ComparedBy::Rate],
@@ -107,12 +114,13 @@ pub fn is_delivered(row: &CaseSummary) -> bool {
 #[must_use]
 pub fn things_with_latency(cases: &[CaseSummary]) -> String {
     let has = |kind: &Kind| cases.iter().any(|row| Kind::of(&row.case) == *kind);
-    let things: Vec<&str> =
-        [Kind::RoundTrips, Kind::Exchanges].iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
+    let kinds = [Kind::RoundTrips, Kind::Exchanges, Kind::UnderLoad];
+    let things: Vec<&str> = kinds.iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
     things.join(" or ")
 }
 
-/// The cases with one path, one waiting and one placement; of exchanges also with one transport and one request.
+/// The cases with one path, one waiting and one placement; of exchanges also with one transport and one request, of cases under load
+/// with one probe.
 pub struct Group<'r> {
     /// `block, same-cpu`, or `tcp 100x2 B, block, same-cpu, over home-uplink`. The path is in it where there are several.
     pub name: String,
@@ -120,7 +128,8 @@ pub struct Group<'r> {
     pub ends: String,
     /// The path alone, where there are several.
     pub path: Option<String>,
-    /// What its rows share beside path, waiting and placement: of exchanges the transport and the request, else nothing.
+    /// What its rows share beside path, waiting and placement: of exchanges the transport and the request, of cases under load the
+    /// probe, else nothing.
     pub subject: String,
     /// How its ends wait.
     pub waiting: Waiting,
@@ -128,7 +137,7 @@ pub struct Group<'r> {
     pub placement: Placement,
     /// What its rows measure.
     pub kind: Kind,
-    /// The fastest first: round trips by p50, exchanges by bytes a millisecond, messages by those received a second, streams by
+    /// The fastest first: round trips by p50 (of probes under load that of the loaded phase), exchanges by bytes a millisecond, messages by those received a second, streams by
     /// goodput; offered loads that differ in their rate alone by it, and these in the order of the plan. Cases without the figure
     /// are last, in the order of the plan.
     pub rows: Vec<&'r CaseSummary>,
@@ -145,10 +154,7 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
         let case = &summary.case;
         let path = several.then(|| path::over(case).unwrap_or_else(|| "without a link".to_owned()));
         let (waiting, placement) = (case.ends.waiting, case.ends.placement);
-        let exchange = case.flow().load.exchange();
-        let subject = exchange
-            .map(|exchange| format!("{} {}", case.flow().transport, request(case, exchange)))
-            .unwrap_or_default();
+        let subject = subject(case);
         let ends = if subject.is_empty() {
             format!("{waiting}, {placement}")
         } else {
@@ -172,7 +178,7 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = groups.into_iter().map(|(_, group)| group).collect();
     for group in &mut groups {
         match group.kind {
-            Kind::RoundTrips => group.rows.sort_by(|a, b| by_p50(a, b)),
+            Kind::RoundTrips | Kind::UnderLoad => group.rows.sort_by(|a, b| by_p50(a, b)),
             Kind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
             Kind::Messages => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Rate)),
             Kind::Streams => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Goodput)),
@@ -180,6 +186,15 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
         }
     }
     groups
+}
+
+/// See [`Group::subject`].
+fn subject(case: &Case) -> String {
+    match case.flow().load.exchange() {
+        Some(exchange) => format!("{} {}", case.flow().transport, request(case, exchange)),
+        None if case.is_under_load() => case.probe_words().join(" "),
+        None => String::new(),
+    }
 }
 
 fn by_p50(one: &CaseSummary, other: &CaseSummary) -> Ordering {
@@ -230,7 +245,8 @@ fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
     sized.details()
 }
 
-/// The case within its group: the transport (of exchanges the remedy) and what sets it apart, but for its path.
+/// The case within its group: the transport (of exchanges the remedy, of cases under load the load) and what sets it apart, but
+/// for its path.
 #[must_use]
 pub fn row_name(summary: &CaseSummary) -> String {
     row_words(summary).join(" ")
@@ -240,10 +256,13 @@ pub fn row_name(summary: &CaseSummary) -> String {
 #[must_use]
 pub fn row_words(summary: &CaseSummary) -> Vec<String> {
     let case = &summary.case;
-    let (head, shared) = match case.flow().load.exchange() {
-        Some(exchange) => (exchange.remedy.to_string(), exchange_words(case, exchange)),
-        None => (case.flow().transport.clone(), Vec::new()),
+    let (mut words, shared) = match case.flow().load.exchange() {
+        Some(exchange) => (vec![exchange.remedy.to_string()], exchange_words(case, exchange)),
+        None if case.is_under_load() => {
+            (case.load_words(), case.probe_words().into_iter().chain(case.load_in_words()).collect())
+        }
+        None => (vec![case.flow().transport.clone()], Vec::new()),
     };
-    let details = case.without_link().details().into_iter().filter(|word| !shared.contains(word));
-    std::iter::once(head).chain(details).collect()
+    words.extend(case.without_link().details().into_iter().filter(|word| !shared.contains(word)));
+    words
 }

@@ -87,7 +87,7 @@ pub fn bit_rate_argument(bits_per_s: f64) -> String {
     format!("{}{unit}", whole / size)
 }
 
-/// The two bounds in the unit of `of_ns` and as precise as it: `12.9-14.1` beside `13.4 us`.
+/// The two bounds in the unit of `of_ns` and as precise as it: `12.9-14.1` beside `13.4 us`, `-0.20 .. 1.10` where one is negative.
 #[must_use]
 pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64) -> String {
     if !(of_ns.is_finite() && low_ns.is_finite() && high_ns.is_finite()) {
@@ -95,7 +95,8 @@ pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64) -> String {
     }
     let unit = time_unit(of_ns);
     let places = decimals(of_ns / unit.ns);
-    format!("{:.places$}-{:.places$}", low_ns / unit.ns, high_ns / unit.ns)
+    let between = if low_ns < 0.0 { " .. " } else { "-" };
+    format!("{:.places$}{between}{:.places$}", low_ns / unit.ns, high_ns / unit.ns)
 }
 
 /// The two bounds of a rate, in the unit of the second: `98.1-102 k/s`.
@@ -156,14 +157,25 @@ fn byte_unit(rate: &str) -> String {
 /// A number of bytes, in powers of 1024: `64 B`, `4 KiB`, `1.50 GiB`.
 #[must_use]
 pub fn bytes(count: f64) -> String {
-    const KIB: f64 = 1024.0;
     if !count.is_finite() {
         return DASH.to_owned();
     }
-    let steps = [(KIB * KIB * KIB, "GiB"), (KIB * KIB, "MiB"), (KIB, "KiB")];
-    let (size, unit) = steps.into_iter().find(|(size, _)| count >= *size).unwrap_or((1.0, "B"));
+    let (size, unit) = size_unit(count);
     let number = count / size;
     if number.fract() == 0.0 { format!("{number:.0} {unit}") } else { format!("{} {unit}", significant(number)) }
+}
+
+fn size_unit(count: f64) -> (f64, &'static str) {
+    const KIB: f64 = 1024.0;
+    let steps = [(KIB * KIB * KIB, "GiB"), (KIB * KIB, "MiB"), (KIB, "KiB")];
+    steps.into_iter().find(|(size, _)| count >= *size).unwrap_or((1.0, "B"))
+}
+
+/// The two bounds in the unit of `of`: `201-214` beside `207 KiB`.
+#[must_use]
+pub fn byte_bounds(of: f64, low: f64, high: f64) -> String {
+    let (size, _) = size_unit(of);
+    number_bounds(of / size, low / size, high / size)
 }
 
 /// A number of bytes exactly: `1 B`, `64 KiB`, `1500 B`.

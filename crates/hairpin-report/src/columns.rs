@@ -7,6 +7,7 @@ use hairpin_model::ladder::Kind;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::link::{LatenessNs, LinkSummary};
 use hairpin_model::one_way::OneWayFigures;
+use hairpin_model::phases::{PhaseFigures, PhasesOfCase, QueueBytes};
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures};
 use hairpin_model::time_sequence::TraceSummary;
@@ -48,6 +49,8 @@ pub(crate) enum Unit {
     Share,
     /// Bytes of a message or a write.
     Bytes,
+    /// Bytes of what waits, which is no whole number of them.
+    Depth,
     /// None, or one that its name says.
     Plain,
 }
@@ -63,6 +66,7 @@ impl Unit {
             Self::Share => quantities::share(value),
             // A size is a whole number of bytes.
             Self::Bytes => quantities::exact_bytes(value as u64),
+            Self::Depth => quantities::bytes(value),
             Self::Plain => quantities::number(value),
         };
         value.map_or_else(|| DASH.to_owned(), shown)
@@ -85,6 +89,7 @@ impl Unit {
                 let percent = |share: f64| quantities::share(share.clamp(0.0, 1.0)).trim_end_matches(" %").to_owned();
                 format!("{}-{}", percent(low), percent(high))
             }
+            Self::Depth => quantities::byte_bounds(value, low, high),
             Self::Times | Self::Bytes | Self::Plain => quantities::number_bounds(value, low, high),
         })
     }
@@ -174,6 +179,10 @@ const ALL: &[&[Column]] = &[
     &CPU_PER_GB,
     PACING,
     ONE_WAY_LOAD,
+    UNDER_LOAD,
+    &IDLE,
+    &LOADED,
+    &RECOVERING,
     LEDGER,
     CPU,
     EXCHANGE,
@@ -325,6 +334,71 @@ const ONE_WAY_LOAD: &[Column] = &[
     )
     .titled("goodput of the omitted beginning", "omitted"),
 ];
+
+/// The columns of a phase of a case under load; those of the ramp would be empty.
+macro_rules! of_phase {
+    ($phase:ident, $p50:literal, $p99:literal, $lost:literal, $cpus:literal, $waited:literal) => {
+        [
+            Column::time(concat!(stringify!($phase), "_p50_ns"), "", |row| phases(row)?.$phase.probe.latency_ns.p50)
+                .titled(concat!("p50, ", stringify!($phase)), $p50),
+            Column::time(concat!(stringify!($phase), "_p99_ns"), "", |row| phases(row)?.$phase.probe.latency_ns.p99)
+                .titled(concat!("p99, ", stringify!($phase)), $p99),
+            Column::number(concat!(stringify!($phase), "_lost_share"), Unit::Share, |row| {
+                phase_lost(&phases(row)?.$phase)
+            })
+            .titled(concat!("lost, ", stringify!($phase)), $lost),
+            Column::plain(concat!(stringify!($phase), "_cpus_used"), "", |row| phases(row)?.$phase.cpu.used)
+                .titled(concat!("CPUs used, ", stringify!($phase)), $cpus),
+            Column::time(concat!(stringify!($phase), "_probe_waited_ns"), "", |row| {
+                phases(row)?.$phase.cpu.probe_waited_ns
+            })
+            .titled(concat!("probe waited for a CPU, ", stringify!($phase)), $waited),
+        ]
+    };
+}
+
+// What is loaded is the latency of the case too.
+const IDLE: [Column; 5] = of_phase!(idle, "idle", "p99 idle", "lost idle", "CPUs idle", "waited idle");
+const LOADED: [Column; 5] = of_phase!(loaded, "loaded", "p99", "lost", "CPUs", "waited");
+const RECOVERING: [Column; 5] =
+    of_phase!(recovering, "recovering", "p99 after", "lost after", "CPUs after", "waited after");
+
+/// Empty for a case without a load beside its probe.
+const UNDER_LOAD: &[Column] = &[
+    Column::words("load_beside_probe", |row| row.case.load_in_words().unwrap_or_default()),
+    Column::time("added_p50_ns", "added to p50", |row| row.under_load.as_ref()?.added_ns.p50)
+        .titled("added to p50", "added"),
+    Column::time("added_p99_ns", "added to p99", |row| row.under_load.as_ref()?.added_ns.p99)
+        .titled("added to p99", "added p99"),
+    Column::of(
+        "load_goodput_bytes_per_s",
+        "goodput of the load",
+        Value::Figure(Unit::ByteRate, |row| phases(row)?.loaded.load.goodput_bytes_per_s),
+    )
+    .titled("goodput of the load", "goodput"),
+    Column::of("queue_p50_bytes", "queue, p50", Value::Figure(Unit::Depth, |row| Some(queue(row)?.p50)))
+        .titled("queue, p50", "queue"),
+    Column::number("queue_max_bytes", Unit::Depth, |row| Some(queue(row)?.max)).titled("queue, maximum", "max"),
+    Column::plain("responsiveness_rpm", "RPM", |row| {
+        Some(row.under_load.as_ref()?.responsiveness_rpm.as_ref()?.figure)
+    }),
+    Column::time("recovered_after_ns", "recovered after", |row| row.under_load.as_ref()?.recovered_after_ns)
+        .titled("recovered after", "recovered"),
+];
+
+fn phases(row: &CaseSummary) -> Option<&PhasesOfCase> {
+    Some(&row.under_load.as_ref()?.phases)
+}
+
+/// The queue that the load fills, in the loaded phase.
+fn queue(row: &CaseSummary) -> Option<QueueBytes> {
+    phases(row)?.loaded.queue_bytes
+}
+
+fn phase_lost(phase: &PhaseFigures) -> Option<f64> {
+    let ledger = &phase.probe.ledger;
+    (ledger.sent > 0).then(|| ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64)
+}
 
 /// The share of what was sent that did not arrive; null of a case with answers.
 fn lost_share(row: &CaseSummary) -> Option<f64> {

@@ -1,5 +1,5 @@
-//! One-way loads as tables and pictures show them: cases of one series differ in one quantity only, which has a column or an
-//! axis; what all cases share stands above them.
+//! One-way loads, and probes beside them, as tables and pictures show them: cases of one series differ in one quantity only, which
+//! has a column or an axis; what all cases share stands above them.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,18 @@ pub(crate) struct Shared {
     size_bytes: Option<u64>,
     /// Further words of their names.
     words: Vec<String>,
+    /// Whether these are of the loads beside probes.
+    of_loads: bool,
 }
 
 impl Shared {
-    /// That of some cases; nothing of cases with answers.
+    /// That of some cases; nothing of cases with answers and without a load beside them.
     pub(crate) fn of<'r>(rows: impl Iterator<Item = &'r CaseSummary>) -> Self {
-        let rows: Vec<&CaseSummary> = rows.filter(|row| row.case.flow().load.is_one_way()).collect();
+        let rows: Vec<&CaseSummary> = rows.collect();
+        if rows.first().is_some_and(|row| row.case.is_under_load()) {
+            return Self { words: shared_loads(&rows), of_loads: true, ..Self::default() };
+        }
+        let rows: Vec<&CaseSummary> = rows.into_iter().filter(|row| row.case.flow().load.is_one_way()).collect();
         let Some(first) = rows.first() else { return Self::default() };
         let flow = first.case.flow();
         let size_bytes = flow.load.size_bytes();
@@ -36,11 +42,15 @@ impl Shared {
             size_bytes: Some(size_bytes)
                 .filter(|size| rows.iter().all(|row| row.case.flow().load.size_bytes() == *size)),
             words,
+            of_loads: false,
         }
     }
 
-    /// `64 B, client to server, 8 connections`; empty where they share nothing.
+    /// `64 B, client to server, 8 connections`, `load 64 KiB`; empty where they share nothing.
     pub(crate) fn in_words(&self) -> String {
+        if self.of_loads && !self.words.is_empty() {
+            return format!("load {}", self.words.join(" "));
+        }
         let size = self.size_bytes.map(exact_bytes);
         let way = self.way.map(str::to_owned);
         size.into_iter().chain(way).chain(self.words.iter().cloned()).collect::<Vec<_>>().join(", ")
@@ -51,10 +61,16 @@ impl Shared {
         self.size_bytes.is_none()
     }
 
-    /// The words of the series that a case belongs to, the transport first: those that are neither shared nor those of the
-    /// quantity that is varied.
+    /// The words of the series that a case belongs to, the transport first (of a case under load the load, which has a series of its
+    /// own): those that are neither shared nor those of the quantity that is varied.
     pub(crate) fn series(&self, row: &CaseSummary) -> Vec<String> {
         let flow = row.case.flow();
+        if !flow.load.is_one_way() {
+            let mut words = ladder::row_words(row);
+            let head = words.remove(0);
+            words.retain(|word| !self.words.contains(word));
+            return std::iter::once(head).chain(words).collect();
+        }
         let mut words = vec![flow.transport.clone()];
         if self.way.is_none() {
             words.push(way(row).to_owned());
@@ -78,9 +94,6 @@ impl Shared {
 
     /// The words of a case in a list: those of its series, and what is varied.
     pub(crate) fn row_words(&self, row: &CaseSummary) -> Vec<String> {
-        if !row.case.flow().load.is_one_way() {
-            return ladder::row_words(row);
-        }
         let mut words = self.series(row);
         words.extend(match &row.case.flow().load {
             Load::Messages { batch, .. } => Some(format!("batch {batch}")),
@@ -90,6 +103,16 @@ impl Shared {
         });
         words
     }
+}
+
+/// What the loads beside all probes share beyond their transports and ways; one alone keeps all of its words.
+fn shared_loads(rows: &[&CaseSummary]) -> Vec<String> {
+    let loaded: Vec<Vec<String>> =
+        rows.iter().filter(|row| !row.case.loads().is_empty()).map(|row| row.case.load_words()).collect();
+    let Some((first, others)) = loaded.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return Vec::new();
+    };
+    first.iter().skip(1).filter(|word| others.iter().all(|words| words.contains(word))).cloned().collect()
 }
 
 /// The way of messages as people say it.
@@ -175,7 +198,8 @@ impl<'r> Blocks<'r> {
         let shared = Shared::of(groups.iter().flat_map(|group| rows(group)));
         let stand = |group: &&Group<'r>| {
             let ends = format!("{}, {}", group.placement.in_words(), group.waiting.in_words());
-            let title = [Some(ends), group.path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+            let probe = (kind == Kind::UnderLoad).then(|| format!("probe {}", group.subject));
+            let title = [probe, Some(ends), group.path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
             Stand { title, series: series(rows(group), &shared) }
         };
         let all = groups.iter().map(stand).filter(|stand| !stand.series.is_empty()).collect();

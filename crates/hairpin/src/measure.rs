@@ -170,7 +170,7 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
     let Finished { mut record, samples, other_samples, trace } = task.engine.run_apart(number, order);
     count_if_it_is_all(&mut record, &run.rounds);
     figure(&mut record, &run.cards, samples.as_ref(), trace.as_ref().map(|(trace, _)| trace));
-    other_flows(&mut record, &other_samples);
+    other_flows(&mut record, &run.cards, &other_samples);
     let unsaved = |what: &str, error: StoreError| Failure {
         cause: format!("round {number} was measured but {what}: {error}"),
         hint: String::new(),
@@ -226,14 +226,17 @@ pub(crate) fn figure(
     }
 }
 
-/// Fills in what the other flows of a round measured by phase.
-fn other_flows(record: &mut RoundRecord, samples: &[(usize, Samples)]) {
+/// Fills in the figures of the other flows of a round that have answers.
+fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(usize, Samples)]) {
     let Outcome::Measured(measured) = &mut record.outcome else { return };
+    let order = &record.order;
     let spans = measured.phases.clone();
     for (place, samples) in samples {
-        if let Some(flow) = measured.flows.get_mut(*place) {
-            phase_figures(flow, spans.as_ref(), Some(samples));
-        }
+        let Some(flow) = measured.flows.get_mut(*place) else { continue };
+        let case = order.case.alone(*place);
+        let reliable = cards.reliable(&case.flow().transport);
+        flow.figures = round_figures(&case, order.purpose, samples, measured.duration_ns, None, reliable);
+        phase_figures(flow, spans.as_ref(), Some(samples));
     }
 }
 

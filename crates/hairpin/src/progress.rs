@@ -94,11 +94,11 @@ impl Watch for Progress {
     }
 }
 
-/// What a round is judged by: its p50 in ns, of one-way loads messages or bytes received a second.
+/// What a round is judged by: its p50 in ns (of a probe under load that of the loaded phase), of one-way loads messages or bytes received a second.
 fn figure(kind: Kind, measured: &Measured) -> Option<f64> {
     let flow = measured.flow();
     match kind {
-        Kind::RoundTrips | Kind::Exchanges => Some(flow.figures.latency_ns.p50),
+        Kind::RoundTrips | Kind::Exchanges | Kind::UnderLoad => Some(flow.figures.latency_ns.p50),
         Kind::Messages | Kind::Offered => Some(flow.figures.rate_per_s),
         Kind::Streams => flow.received.as_ref()?.goodput_bytes_per_s(),
     }
@@ -112,6 +112,9 @@ fn so_far(kind: Kind, rounds: &[f64]) -> String {
     let (told, range) = match kind {
         Kind::RoundTrips | Kind::Exchanges => {
             (format!("p50 {}", quantities::duration(median)), quantities::bounds(median, low, high))
+        }
+        Kind::UnderLoad => {
+            (format!("loaded p50 {}", quantities::duration(median)), quantities::bounds(median, low, high))
         }
         Kind::Messages => (format!("received {}", quantities::rate(median)), quantities::rate_bounds(low, high)),
         Kind::Offered => (format!("delivered {}", quantities::rate(median)), quantities::rate_bounds(low, high)),
@@ -131,6 +134,7 @@ mod tests {
     #[test]
     fn the_figure_so_far_is_that_of_the_kind() {
         assert_eq!(so_far(Kind::RoundTrips, &[4770.0, 5120.0, 4600.0]), ": p50 4.77 us, 4.60-5.12 over 3 rounds");
+        assert_eq!(so_far(Kind::UnderLoad, &[184e6, 191e6]), ": loaded p50 191 ms, 184-191 over 2 rounds");
         assert_eq!(so_far(Kind::Messages, &[1.2e6]), ": received 1.20 M/s over 1 round");
         assert_eq!(so_far(Kind::Offered, &[9.98e3, 1e4]), ": delivered 10.0 k/s, 9.98-10.0 k/s over 2 rounds");
         assert_eq!(so_far(Kind::Streams, &[2e9, 1e9]), ": goodput 2.00 GB/s, 1.00-2.00 GB/s over 2 rounds");

@@ -30,3 +30,4 @@ mod scripting;
 mod small_writes;
 mod support;
 mod sysctls;
+mod under_load;

@@ -12,6 +12,7 @@ mod round_trips;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod under_load;
 mod words;
 
 use hairpin_model::answer::Answer;
@@ -27,7 +28,7 @@ use hairpin_model::summary::CaseSummary;
 pub fn answer(run: &Run) -> Answer {
     let pairs = ranking::pairs(&run.comparisons);
     let found = match run.cases.as_slice() {
-        [only] if only.one_way().is_none() => Some(words::headline(single(only))),
+        [only] if only.one_way().is_none() && !only.case.is_under_load() => Some(words::headline(single(only))),
         _ => round_trips::answer(run, &pairs),
     };
     let found =
@@ -37,6 +38,7 @@ pub fn answer(run: &Run) -> Answer {
         .or_else(|| messages::answer(run, &pairs))
         .or_else(|| streams::answer(run, &pairs))
         .or_else(|| offered::answer(run, &pairs))
+        .or_else(|| under_load::answer(run, &pairs))
         .unwrap_or_else(|| words::headline(nothing(run)));
     Answer { pairs, ..found }
 }

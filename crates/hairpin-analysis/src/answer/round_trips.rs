@@ -22,7 +22,7 @@ fn speaks_for_the_machine(row: &CaseSummary) -> bool {
     let case = &row.case;
     let plain =
         matches!(case.flow().load, Load::PingPong { .. }) && case.injected_fault.is_none() && case.replicate == 0;
-    plain && row.valid && row.p50_ns().is_some()
+    plain && !case.is_under_load() && row.valid && row.p50_ns().is_some()
 }
 
 fn fastest<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {

@@ -49,8 +49,8 @@ fn judged(case: &CaseSummary) -> Option<f64> {
     case.compared(*ladder::compared_by(&[case]).first()?).map(|figure| figure.value)
 }
 
-/// Transports in all else alike, of streams also with writes of other sizes, as goodput counts bytes, and of exchanges remedies in
-/// all else alike; the better of two neighbours first. A case whose generator was late for a good part of its latency is in no
+/// Transports in all else alike, of streams also with writes of other sizes, as goodput counts bytes, of exchanges remedies in
+/// all else alike, and loads beside one probe; the better of two neighbours first. A case whose generator was late for a good part of its latency is in no
 /// ranking, and no offered load that was not delivered.
 fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let is_ranked = |case: &CaseSummary| {
@@ -60,6 +60,11 @@ fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();
     for case in cases.iter().filter(|case| is_ranked(case)) {
         let mut ladder = case.case.clone();
+        if ladder.is_under_load() {
+            ladder.flows.truncate(1);
+            ladders.entry(ladder.id()).or_default().push(case);
+            continue;
+        }
         for flow in &mut ladder.flows {
             match &mut flow.load {
                 Load::Exchange { exchange, .. } => exchange.remedy = Remedy::Default,

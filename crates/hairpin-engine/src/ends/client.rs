@@ -5,6 +5,8 @@
 //! what has come until then is taken. So each message was answered, came late, was dropped by a counter that says so, or is
 //! still inside the path.
 
+mod shared;
+
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -46,6 +48,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const MARGIN_NS: u64 = 20_000_000;
 /// How long the server may take to end once it is told, in ns; then it is asked for its report and fails.
 const LONGEST_NS: u64 = 60_000_000_000;
+
+pub(crate) use shared::SharedEnd;
 
 /// A client before its round.
 pub(crate) struct Client<'a> {
@@ -181,14 +185,13 @@ impl Client<'_> {
         pinned: Option<usize>,
         started: &Started,
     ) -> Result<(Journey, EndReport), Failure> {
-        let warm_up_ns = if let Extent::DurationNs(warm_up_ns) = self.order.warm_up { warm_up_ns } else { 0 };
-        let begin_ns = started.all_connected_ns.saturating_add(warm_up_ns);
+        let begin_ns = started.all_connected_ns.saturating_add(warm_up_ns(self.order));
         let client = loads::Client {
             clock: &self.host.clock,
             order: self.order,
             lossy: !self.card.reliable,
             boundaries: self.card.boundaries,
-            phases: self.order.phases.as_ref().map(|lengths| PhaseTimes::from(begin_ns, lengths)),
+            phases: self.phases(begin_ns),
             stop: self.stop,
         };
         let mut marks =
@@ -203,6 +206,11 @@ impl Client<'_> {
         };
         let Marks { usage, used, .. } = marks;
         Ok((journey, used.unwrap_or_else(|| usage.since(pinned))))
+    }
+
+    /// When the phases of the round begin, the first of them at `begin_ns`.
+    fn phases(&self, begin_ns: u64) -> Option<PhaseTimes> {
+        self.order.phases.as_ref().map(|lengths| PhaseTimes::from(begin_ns, lengths))
     }
 
     /// Ends the round, in the one order that the head of this file gives.
@@ -289,6 +297,11 @@ struct Started {
     address: String,
     /// How a connection to it is opened.
     setup: Setup,
+}
+
+/// How long a warm-up lasts by the clock, in ns; 0 where it is a number of messages.
+pub(crate) fn warm_up_ns(order: &RoundOrder) -> u64 {
+    if let Extent::DurationNs(warm_up_ns) = order.warm_up { warm_up_ns } else { 0 }
 }
 
 /// A new connection; `None` where it timed out.

@@ -20,6 +20,7 @@ use crate::drops::Drops;
 use crate::loads::connecting;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
+use crate::loads::shared::{self, BulkOrder};
 use crate::loads::undamaged::{Undamaged, may_be_damaged};
 use crate::probe::Probing;
 use crate::tracing::Observed;
@@ -48,7 +49,14 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let EndOrder { round, cookie } = order;
     let case = &round.case;
     // An order may come from anywhere, and has no say in what this end has room for.
-    let [flow] = case.flows.as_slice() else { return Err(several_flows(case.flows.len())) };
+    let flow = match case.flows.as_slice() {
+        [flow] => flow,
+        [probe, load] if probe.connection_use == ConnectionUse::Shared => {
+            one_way::check(load, &opening::transport(&load.transport)?.card())?;
+            probe
+        }
+        flows => return Err(several_flows(flows.len())),
+    };
     let transport = opening::transport(&case.flow().transport)?;
     let card = transport.card();
     one_way::check(flow, &card)?;
@@ -77,6 +85,19 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let within_ns = round.deadline_ns.saturating_add(round.timeout_ns.saturating_mul(2));
     let until_ns = host.clock.now_ns().saturating_add(within_ns);
     let mut marks = Marks { control, clock: &host.clock, until_ns, usage: Usage::now(), told: Told::Nothing };
+    if let Some(bulk) = BulkOrder::of(&round).filter(|_| flow.connection_use == ConnectionUse::Shared) {
+        let reply_size = usize::try_from(flow.load.reply_size_bytes()).unwrap_or(0);
+        let served = shared::server::run(&host.clock, observed.wire(), &mut marks, reply_size, bulk)?;
+        let report = marks.usage.since(pinned);
+        let facts = facts(case, &card, &*wire);
+        return Ok(EndReport {
+            probe_ns: probing.end(&host.clock),
+            options: effective(&card, &opening::asked(case, End::Server), &before, &facts),
+            facts: counters(facts),
+            streamed: vec![served.streamed],
+            ..report
+        });
+    }
     let echo = Echo {
         clock: &host.clock,
         case,

@@ -16,6 +16,7 @@ pub mod paced;
 pub mod ping_pong;
 #[cfg(test)]
 pub(crate) mod scripted;
+pub mod shared;
 pub mod small_writes;
 pub mod tally;
 #[cfg(test)]

@@ -133,7 +133,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let asked = Asked::read(knobs, capabilities)?;
     let mut probes = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
-        probes.retain(|candidate| is_default_probe(&candidate.card));
+        probes.retain(|candidate| asked.connections.iter().any(|use_of| is_default_probe(&candidate.card, *use_of)));
     }
     let own =
         [probes.len(), asked.sizes.len(), asked.rates.len().max(1), asked.loads.len(), asked.which_cpus.len().max(1)];
@@ -143,9 +143,15 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// The one over IPv4 that loses what finds no room, and is answered by a program.
-fn is_default_probe(card: &Card) -> bool {
-    !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server
+/// The one over IPv4 that loses what finds no room, and is answered by a program; where connections are opened or shared, the
+/// reference transport.
+fn is_default_probe(card: &Card, connection_use: ConnectionUse) -> bool {
+    match connection_use {
+        ConnectionUse::Own => {
+            !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server
+        }
+        ConnectionUse::PerMessage | ConnectionUse::Shared => card.is_reference,
+    }
 }
 
 /// The knobs, read.
@@ -158,6 +164,7 @@ struct Asked {
     loads: Vec<Vec<Flow>>,
     which_cpus: Vec<WhichCpus>,
     connections: Vec<ConnectionUse>,
+    transports_given: bool,
     responsiveness: Option<bool>,
     lengths: ByPhase<Option<u64>>,
     warm_up_ns: Option<u64>,
@@ -177,6 +184,7 @@ impl Asked {
             loads: loads(knobs, capabilities)?,
             which_cpus: knobs.choices("load-cpu", WhichCpus::ALL),
             connections: knobs.choices("probe-connection", ConnectionUse::ALL),
+            transports_given: knobs.is_given("transport"),
             responsiveness: knobs.value("responsiveness"),
             lengths: LENGTH_KNOBS.map(|name| knobs.value(name)),
             warm_up_ns: knobs.value("warmup"),
@@ -196,7 +204,9 @@ impl Asked {
             if self.rates.is_empty() { vec![case.clone()] } else { paced.collect() }
         };
         let cases: Vec<Case> = cases.iter().flat_map(rated).collect();
-        let cases = each(&cases, &self.connections, |case, connection| {
+        let suits = |connection: &&ConnectionUse| self.transports_given || is_default_probe(card, **connection);
+        let connections: Vec<ConnectionUse> = self.connections.iter().filter(suits).copied().collect();
+        let cases = each(&cases, &connections, |case, connection| {
             *case.flow_mut() = carried(case.flow().clone(), connection, card);
         });
         let loaded = cases.iter().flat_map(|case| self.loads.iter().map(move |load| (case, load)));
@@ -206,7 +216,8 @@ impl Asked {
 
     /// The case with a load, on each of the CPUs asked for.
     fn placed(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Vec<Case> {
-        let has_others = capabilities.cpus.len() > 1 && case.ends.placement != Placement::Unpinned;
+        let shares = case.flow().connection_use == ConnectionUse::Shared;
+        let has_others = capabilities.cpus.len() > 1 && case.ends.placement != Placement::Unpinned && !shares;
         let which = match self.which_cpus.as_slice() {
             [] if case.is_emulated() || !has_others => &[WhichCpus::Same][..],
             [] => WhichCpus::ALL,
@@ -216,10 +227,16 @@ impl Asked {
         let with = |which: &WhichCpus| {
             let flows = load.iter().map(|flow| {
                 let ends = EndSettings { waiting: waiting(flow, capabilities), cpus: *which, ..case.ends };
-                Flow { ends: (ends != case.ends).then_some(ends), ..flow.clone() }
+                Flow { ends: (ends != case.ends && !shares).then_some(ends), ..flow.clone() }
             });
             let foreign = self.foreign(case, load, capabilities);
-            case.clone().with(|case| case.flows.extend(flows.chain(foreign)))
+            case.clone().with(|case| {
+                // One connection has one set of options.
+                if let Some(load) = load.first().filter(|_| shares) {
+                    case.flow_mut().options = load.options.clone();
+                }
+                case.flows.extend(flows.chain(foreign));
+            })
         };
         which.iter().map(with).collect()
     }

@@ -30,3 +30,4 @@ pub(crate) mod rounds;
 pub(crate) mod series;
 pub(crate) mod svg;
 pub(crate) mod time_sequence;
+pub(crate) mod under_load;

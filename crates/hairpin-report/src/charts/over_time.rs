@@ -60,8 +60,13 @@ impl Span {
     /// That of the moments of a one-way load; null of fewer than two.
     pub(crate) fn of_moments(moments: &[Moment]) -> Option<Self> {
         let [first, .., last] = moments else { return None };
-        let time = Axis::between(0.0, last.at_ns as f64)?;
-        (first.at_ns > 0).then_some(Self { time, interval_ns: first.at_ns as f64 })
+        Self::until(first.at_ns, last.at_ns)
+    }
+
+    /// Intervals of that width until a time; null where there is none.
+    pub(super) fn until(interval_ns: u64, end_ns: u64) -> Option<Self> {
+        let time = Axis::between(0.0, end_ns as f64)?;
+        (interval_ns > 0).then_some(Self { time, interval_ns: interval_ns as f64 })
     }
 
     /// Where a time stands, 0 to 1.
@@ -119,9 +124,15 @@ impl Span {
 
     /// The surface between two lines of steps.
     pub(super) fn band(&self, low: &[f64], high: &[f64], axis: &Axis) -> String {
-        let back = self.steps(low, axis);
-        let back: Vec<&str> = back.split(' ').rev().collect();
-        format!("{} {}", self.steps(high, axis), back.join(" "))
+        between(&self.steps(low, axis), &self.steps(high, axis))
+    }
+
+    /// The surfaces between two lines of steps, one for each stretch of values that are known.
+    pub(super) fn bands(&self, bounds: &[Option<(f64, f64)>], axis: &Axis) -> Vec<String> {
+        let of = |bound: fn((f64, f64)) -> f64| {
+            self.pieces(&bounds.iter().map(|bounds| bounds.map(bound)).collect::<Vec<_>>(), axis)
+        };
+        of(|(low, _)| low).iter().zip(of(|(_, high)| high)).map(|(low, high)| between(low, &high)).collect()
     }
 
     /// The corners of a line of steps for each stretch of values that are known.
@@ -150,6 +161,12 @@ impl Span {
             legend: String::new(),
         }
     }
+}
+
+/// The surface between two lines.
+fn between(low: &str, high: &str) -> String {
+    let back: Vec<&str> = low.split(' ').rev().collect();
+    format!("{high} {}", back.join(" "))
 }
 
 impl Frame<'_> {

@@ -1,4 +1,5 @@
-//! Percentile curves of a group, as HdrHistogram's plots have them: the tail is as wide as the body.
+//! Percentile curves of a group, as HdrHistogram's plots have them: the tail is as wide as the body. Of a probe under load the curve of
+//! the loaded phase, and dashed that of the idle one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,29 +27,32 @@ const STEPS: f64 = 2000.0;
 ///
 /// Few curves are shown at first (see [`shown_at_first`]); the legend shows the others.
 pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Run) -> Option<String> {
-    let (rows, invalid): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
-        group.rows.iter().copied().filter(|row| points(row).next().is_some()).partition(|row| row.valid);
-    let axis = Axis::log(rows.iter().flat_map(|row| points(row).map(|point| point.latency_ns)))?;
-    let nines = Nines::of(rows.iter().map(|row| row.flow().samples).max()?);
+    let (rows, invalid): (Vec<&CaseSummary>, Vec<&CaseSummary>) = group
+        .rows
+        .iter()
+        .copied()
+        .filter(|row| points(&row.flow().curve).next().is_some())
+        .partition(|row| row.valid);
+    let shared = Shared::of(run.cases.iter());
+    let name = |row: &CaseSummary| shared.row_words(row).join(" ");
+    let shown = shown_at_first(&rows, run);
+    let lines = rows.iter().zip(&shown).flat_map(|(row, shown)| {
+        let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
+        lines(row, &name(row), looks, *shown)
+    });
+    let lines: Vec<Line<'_>> = lines.collect();
+    let axis = Axis::log(lines.iter().flat_map(|line| points(line.points).map(|point| point.latency_ns)))?;
+    let nines = Nines::of(lines.iter().map(|line| line.samples).max()?);
     let title = escape(&format!("Percentile curves, {}: latency by percentile, both axes logarithmic", group.name));
     let one_way = if group.rows.iter().any(|row| row.case.flow().load.is_one_way()) { "one-way " } else { "" };
     let thing = group.kind.a_thing();
-    let shared = Shared::of(run.cases.iter());
-    let name = |row: &CaseSummary| shared.row_words(row).join(" ");
     let mut html = format!(
         "<div class=\"plot\"><span class=\"axis-title y\">{one_way}latency of {thing} (log scale)</span>\
          <svg class=\"chart percentiles\" width=\"100%\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
     );
     html.push_str(&grid(&axis, &nines));
-    let shown = shown_at_first(&rows, run);
-    let mut curves = String::new();
-    let mut marks = String::new();
-    for (row, shown) in rows.iter().zip(&shown) {
-        let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
-        let gone = if *shown { "" } else { " gone" };
-        curves.push_str(&curve(row, &name(row), &axis, &nines, looks, gone));
-        marks.push_str(&labelled_points(row, &name(row), &axis, &nines, looks, gone));
-    }
+    let curves: String = lines.iter().map(|line| line.curve(&axis, &nines)).collect();
+    let marks: String = lines.iter().map(|line| line.labelled_points(&axis, &nines)).collect();
     let _ = write!(
         html,
         "<svg class=\"curves\" width=\"100%\" height=\"{HEIGHT}\" viewBox=\"0 0 {STEPS} {STEPS}\" \
@@ -56,12 +60,43 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
          <span class=\"axis-title x\">percentile (log scale of what lies beyond)</span></div>"
     );
     html.push_str(&legend(&rows, &shown, looks, &shared));
+    if lines.iter().any(|line| !line.phase.is_empty()) {
+        html.push_str("<p class=\"caption left-out\">Solid: beside the load. Dashed: the idle phase before it.</p>");
+    }
     if !invalid.is_empty() {
         let names: Vec<String> = invalid.iter().map(|row| escape(&name(row))).collect();
         let _ = write!(html, "<p class=\"caption left-out\">Invalid, not drawn: {}.</p>", names.join("; "));
     }
     Some(html)
 }
+
+/// A curve.
+struct Line<'r> {
+    /// That of its case.
+    name: String,
+    /// The phase of a case under load, with a comma before it.
+    phase: &'static str,
+    points: &'r [CurvePoint],
+    samples: u64,
+    looks: Looks,
+    shown: bool,
+}
+
+/// The curve of a case, and of one under load that of its idle phase.
+fn lines<'r>(row: &'r CaseSummary, name: &str, looks: Looks, shown: bool) -> Vec<Line<'r>> {
+    let flow = row.flow();
+    let line = |phase, points, samples, looks| Line { name: name.to_owned(), phase, points, samples, looks, shown };
+    let Some(under_load) = &row.under_load else { return vec![line("", &flow.curve, flow.samples, looks)] };
+    let idle = &under_load.phases.idle.probe;
+    let all = [
+        line(", loaded", &flow.curve, flow.samples, looks),
+        line(", idle", &idle.curve, idle.samples, Looks { dash: IDLE_DASH, ..looks }),
+    ];
+    all.into_iter().filter(|line| points(line.points).next().is_some()).collect()
+}
+
+/// The dash of the idle phase.
+const IDLE_DASH: usize = 1;
 
 /// Which of the rows are drawn at first: all where they are few; else the fastest, the slowest, the reference transport, and the first
 /// that the top finding names.
@@ -79,11 +114,8 @@ fn shown_at_first(rows: &[&CaseSummary], run: &Run) -> Vec<bool> {
     (0..rows.len()).map(|place| shown.contains(&Some(place))).collect()
 }
 
-fn points(row: &CaseSummary) -> impl Iterator<Item = &CurvePoint> {
-    row.flow()
-        .curve
-        .iter()
-        .filter(|point| point.latency_ns.is_finite() && point.latency_ns > 0.0 && point.quantile >= 0.0)
+fn points(curve: &[CurvePoint]) -> impl Iterator<Item = &CurvePoint> {
+    curve.iter().filter(|point| point.latency_ns.is_finite() && point.latency_ns > 0.0 && point.quantile >= 0.0)
 }
 
 fn grid(axis: &Axis, nines: &Nines) -> String {
@@ -108,79 +140,94 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
     lines + &nines.ticks().into_iter().enumerate().map(upward).collect::<String>()
 }
 
-/// The curve in two parts: where fewer than ten samples lie beyond a point it is guesswork, and drawn faintly.
-fn curve(row: &CaseSummary, name: &str, axis: &Axis, nines: &Nines, looks: Looks, gone: &str) -> String {
-    let sure_to = 1.0 - 10.0 / row.flow().samples.max(10) as f64;
-    let (mut body, mut tail) = (Vec::new(), Vec::new());
-    let mut last: Option<(f64, f64)> = None;
-    let mut left = points(row).count();
-    for point in points(row) {
-        left -= 1;
-        let x = (nines.place(point.quantile, row.flow().samples) * STEPS).round();
-        let y = ((1.0 - axis.place(point.latency_ns)) * STEPS).round();
-        // A point nearer than a pixel or so to the last drawn one is left out, unless it is the end: any number of
-        // points makes a small page.
-        if left > 0 && last.is_some_and(|last| (x - last.0).abs() < 3.0 && (y - last.1).abs() < 3.0) {
-            continue;
-        }
-        last = Some((x, y));
-        let text = format!("{},{}", trimmed(x), trimmed(y));
-        if point.quantile <= sure_to || body.is_empty() {
-            body.push(text);
-        } else {
-            if tail.is_empty() {
-                tail.extend(body.last().cloned());
-            }
-            tail.push(text);
-        }
+impl Line<'_> {
+    /// The class of a curve that is not drawn at first.
+    fn gone(&self) -> &'static str {
+        if self.shown { "" } else { " gone" }
     }
-    let series = looks.classes();
-    let line = |class: &str, points: &[String]| match points.len() {
-        0 | 1 => String::new(),
-        _ => format!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")),
-    };
-    let name = escape(name);
-    format!(
-        "<g class=\"curve {series}{gone}\" data-series=\"{name}\">{}{}</g>",
-        line("body", &body),
-        line("tail", &tail)
-    )
-}
 
-/// A mark at each labelled percentile, and at the maximum.
-fn labelled_points(row: &CaseSummary, name: &str, axis: &Axis, nines: &Nines, looks: Looks, gone: &str) -> String {
-    let mut html = format!("<g class=\"marks {}{gone}\" data-series=\"{}\">", looks.classes(), escape(name));
-    let place = |quantile: f64| nines.place(quantile, row.flow().samples);
-    let mut wanted: Vec<(f64, String)> =
-        nines.ticks().into_iter().skip(1).map(|(quantile, _, label)| (quantile, label)).collect();
-    wanted.push((1.0, "maximum".to_owned()));
-    let mut last = None;
-    for (quantile, label) in wanted {
-        // A point of the curve that is not at the labelled percentile (nor within half a percent of the axis) gets no
-        // mark: a mark must not say a figure that the run does not have.
-        let distance = |point: &&CurvePoint| (place(point.quantile) - place(quantile)).abs();
-        // Of several at one place the last, which is the maximum.
-        let nearest = points(row).reduce(|best, next| if distance(&next) <= distance(&best) { next } else { best });
-        let Some(point) = nearest.filter(|point| distance(point) < 0.005 && point.quantile <= quantile + 1e-9) else {
-            continue;
-        };
-        let here = (percent(place(point.quantile)), down(axis.place(point.latency_ns), HEIGHT));
-        if last.as_ref() == Some(&here) {
-            continue;
+    /// The curve in two parts: where fewer than ten samples lie beyond a point it is guesswork, and drawn faintly.
+    fn curve(&self, axis: &Axis, nines: &Nines) -> String {
+        let sure_to = 1.0 - 10.0 / self.samples.max(10) as f64;
+        let (mut body, mut tail) = (Vec::new(), Vec::new());
+        let mut last: Option<(f64, f64)> = None;
+        let mut left = points(self.points).count();
+        for point in points(self.points) {
+            left -= 1;
+            let x = (nines.place(point.quantile, self.samples) * STEPS).round();
+            let y = ((1.0 - axis.place(point.latency_ns)) * STEPS).round();
+            // A point nearer than a pixel or so to the last drawn one is left out, unless it is the end: any number of
+            // points makes a small page.
+            if left > 0 && last.is_some_and(|last| (x - last.0).abs() < 3.0 && (y - last.1).abs() < 3.0) {
+                continue;
+            }
+            last = Some((x, y));
+            let text = format!("{},{}", trimmed(x), trimmed(y));
+            if point.quantile <= sure_to || body.is_empty() {
+                body.push(text);
+            } else {
+                if tail.is_empty() {
+                    tail.extend(body.last().cloned());
+                }
+                tail.push(text);
+            }
         }
-        let words = format!("{name}: {label} {}", tied(&quantities::duration(point.latency_ns)));
-        let _ = write!(
-            html,
-            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{}\" y=\"{}\"/></g>",
-            escape(&words),
-            looks.colour,
-            here.0,
-            here.1
-        );
-        last = Some(here);
+        let series = self.looks.classes();
+        let line = |class: &str, points: &[String]| match points.len() {
+            0 | 1 => String::new(),
+            _ => format!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")),
+        };
+        let (name, gone) = (escape(&self.name), self.gone());
+        format!(
+            "<g class=\"curve {series}{gone}\" data-series=\"{name}\">{}{}</g>",
+            line("body", &body),
+            line("tail", &tail)
+        )
     }
-    html.push_str("</g>");
-    html
+
+    /// A mark at each labelled percentile, and at the maximum.
+    fn labelled_points(&self, axis: &Axis, nines: &Nines) -> String {
+        let mut html = format!(
+            "<g class=\"marks {}{}\" data-series=\"{}\">",
+            self.looks.classes(),
+            self.gone(),
+            escape(&self.name)
+        );
+        let place = |quantile: f64| nines.place(quantile, self.samples);
+        let mut wanted: Vec<(f64, String)> =
+            nines.ticks().into_iter().skip(1).map(|(quantile, _, label)| (quantile, label)).collect();
+        wanted.push((1.0, "maximum".to_owned()));
+        let mut last = None;
+        for (quantile, label) in wanted {
+            // A point of the curve that is not at the labelled percentile (nor within half a percent of the axis) gets no
+            // mark: a mark must not say a figure that the run does not have.
+            let distance = |point: &&CurvePoint| (place(point.quantile) - place(quantile)).abs();
+            // Of several at one place the last, which is the maximum.
+            let nearest =
+                points(self.points).reduce(|best, next| if distance(&next) <= distance(&best) { next } else { best });
+            let Some(point) = nearest.filter(|point| distance(point) < 0.005 && point.quantile <= quantile + 1e-9)
+            else {
+                continue;
+            };
+            let here = (percent(place(point.quantile)), down(axis.place(point.latency_ns), HEIGHT));
+            if last.as_ref() == Some(&here) {
+                continue;
+            }
+            let words =
+                format!("{}{}: {label} {}", self.name, self.phase, tied(&quantities::duration(point.latency_ns)));
+            let _ = write!(
+                html,
+                "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{}\" y=\"{}\"/></g>",
+                escape(&words),
+                self.looks.colour,
+                here.0,
+                here.1
+            );
+            last = Some(here);
+        }
+        html.push_str("</g>");
+        html
+    }
 }
 
 /// The legend, the slowest last as in the ranking. With the page's script an entry hides or shows its curve.

@@ -228,7 +228,7 @@ pub(super) fn looks_in(looks: &BTreeMap<String, Looks>, series: &Series<'_>) -> 
 }
 
 /// What stands for which series.
-pub(super) fn legend(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>, more: &[(String, String)]) -> String {
+pub(crate) fn legend(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>, more: &[(String, String)]) -> String {
     let mut names: Vec<(&String, &Looks)> = looks.iter().collect();
     names.sort_by_key(|(_, looks)| (looks.dash, looks.colour));
     let is_drawn = |name: &str| {

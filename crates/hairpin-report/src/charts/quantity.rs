@@ -23,7 +23,7 @@ impl Quantity {
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             // What is offered is given; what it takes to arrive is not.
-            Kind::RoundTrips | Kind::Exchanges | Kind::Offered => Self::Latency,
+            Kind::RoundTrips | Kind::Exchanges | Kind::Offered | Kind::UnderLoad => Self::Latency,
             Kind::Messages => Self::Rate,
             Kind::Streams => Self::Goodput,
         }

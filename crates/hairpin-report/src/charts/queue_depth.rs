@@ -76,7 +76,7 @@ fn limit_bytes(direction: &DirectionRecord) -> Option<u64> {
 }
 
 /// The unit of the axis.
-fn unit(most_bytes: u64) -> (f64, &'static str) {
+pub(super) fn unit(most_bytes: u64) -> (f64, &'static str) {
     const KIB: u64 = 1024;
     match most_bytes {
         0..4096 => (1.0, "B"),

@@ -90,6 +90,7 @@ fn view(run: &Run) -> Value {
         has_latency,
         judged => judged(&groups),
         pictures => one_way::pictures(run, &groups),
+        under_load => one_way::under_load(run, &groups),
         shared => shared.in_words(),
         over_time => one_way::over_time(&groups),
         curves,

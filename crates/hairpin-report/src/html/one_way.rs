@@ -1,4 +1,4 @@
-//! The pictures of one-way loads, each where the run has at least two points for it.
+//! The pictures of one-way loads, each where the run has at least two points for it, and of probes beside them.
 
 use minijinja::{Value, context};
 
@@ -6,14 +6,35 @@ use hairpin_model::ladder::{Group, Kind};
 use hairpin_model::run::Run;
 use hairpin_model::summary::FlowSummary;
 
-use crate::charts::{goodput_by_write, goodput_over_time, latency_by_rate, load_curve, losses, plot, rate_by_batch};
-use crate::one_way::Blocks;
+use crate::charts::{
+    goodput_by_write, goodput_over_time, latency_by_rate, load_curve, losses, plot, rate_by_batch, under_load,
+};
+use crate::one_way::{Blocks, Stand};
+use crate::page_text::tied;
 
 const INTERVALS: &str = "Bars: 95\u{a0}% intervals over rounds, where there are any. Invalid cases are not drawn.";
 
 /// The pictures of all kinds.
 pub(super) fn pictures(run: &Run, groups: &[Group<'_>]) -> Value {
     [Kind::Messages, Kind::Streams, Kind::Offered].into_iter().flat_map(|kind| of_kind(run, kind, groups)).collect()
+}
+
+/// Latency, goodput and queue over the time of a round: a picture for each probe and path.
+pub(super) fn under_load(run: &Run, groups: &[Group<'_>]) -> Value {
+    let blocks = Blocks::of(Kind::UnderLoad, groups, false);
+    let looks = plot::looks_of(run, &blocks);
+    let of_stand = |stand: &Stand<'_>| {
+        let chart_html = under_load::chart(stand, &looks)?;
+        Some(context! { title => tied(&stand.title), chart_html })
+    };
+    let charts: Vec<Value> = blocks.all.iter().filter_map(of_stand).collect();
+    let legend_html = format!("{}{}", plot::legend(&blocks, &looks, &[]), under_load::key());
+    let shared = tied(&blocks.shared.in_words());
+    if charts.is_empty() {
+        Value::from(())
+    } else {
+        context! { charts, legend_html, shared }
+    }
 }
 
 fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
@@ -57,7 +78,7 @@ fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
             ));
             pictures.push(picture("Latency against offered load", INTERVALS.to_owned(), latency));
         }
-        Kind::RoundTrips | Kind::Exchanges => {}
+        Kind::RoundTrips | Kind::Exchanges | Kind::UnderLoad => {}
     }
     pictures.push(picture(
         "Losses by cause",
@@ -76,7 +97,8 @@ pub(super) fn over_time(groups: &[Group<'_>]) -> Value {
             let html = goodput_over_time::chart(flow, &name)?;
             Some(format!("<div class=\"of-case\">{html}</div>"))
         };
-        let rows = group.rows.iter().filter(|row| row.case.replicate == 0);
+        // A load beside a probe stands below the latency that it makes.
+        let rows = group.rows.iter().filter(|row| row.case.replicate == 0 && group.kind != Kind::UnderLoad);
         let charts: String = rows.flat_map(|row| blocks.shared.flows(row)).filter_map(chart).collect();
         let chart_html = format!("{}<div class=\"link-charts\">{charts}</div>", goodput_over_time::key());
         (!charts.is_empty()).then(|| context! { group => &group.name, chart_html })

@@ -123,6 +123,25 @@ const STREAMS: &[&str] = &[
     "rounds",
 ];
 
+const UNDER_LOAD: &[&str] = &[
+    "idle_p50_ns",
+    "idle_p99_ns",
+    "loaded_p50_ns",
+    "loaded_p99_ns",
+    "added_p50_ns",
+    "added_p99_ns",
+    "loaded_lost_share",
+    "load_goodput_bytes_per_s",
+    "queue_p50_bytes",
+    "queue_max_bytes",
+    "responsiveness_rpm",
+    "recovering_p50_ns",
+    "recovered_after_ns",
+    "loaded_cpus_used",
+    "loaded_probe_waited_ns",
+    "rounds",
+];
+
 /// A table for each kind that the run has, its rows in the order of the ladder.
 pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
     let of_kind = |kind: Kind| {
@@ -132,6 +151,7 @@ pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
             Kind::Messages => MESSAGES,
             Kind::Streams => STREAMS,
             Kind::Offered => OFFERED,
+            Kind::UnderLoad => UNDER_LOAD,
         };
         let cases = || groups.iter().filter(|group| group.kind == kind).flat_map(|group| &group.rows);
         let is_optional = !matches!(kind, Kind::RoundTrips | Kind::Exchanges);
@@ -184,12 +204,14 @@ pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<Summ
 
 fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     let case = &row.case;
-    let is_one_way = case.flow().load.is_one_way();
     // What is varied has a column.
-    let mut words = if is_one_way { shared.series(row) } else { ladder::row_words(row) };
+    let mut words = shared.series(row);
     let name = words.remove(0);
     if let Some(exchange) = case.flow().load.exchange() {
         words.insert(0, format!("{} {}", case.flow().transport, ladder::request(case, exchange)));
+    }
+    if group.kind == Kind::UnderLoad {
+        words.push(format!("probe {}", group.subject));
     }
     words.extend(group.path.clone());
     Row {

@@ -1,5 +1,5 @@
-//! Tables of one-way loads: a row a case in the order of what is varied, below the name of its series. Where the cases of
-//! message rates are many, batches stand beside each other.
+//! Tables of one-way loads, and of probes beside them: a row a case in the order of what is varied, below the name of its series.
+//! Where the cases of message rates are many, batches stand beside each other.
 
 use hairpin_model::ladder::{self, Group, Kind};
 use hairpin_model::quantities::DASH;
@@ -31,6 +31,7 @@ struct Sheet {
 }
 
 const FIRST: &[Extent] = &[Extent::Brief, Extent::More];
+const EVERY: &[Extent] = &[Extent::Brief, Extent::More, Extent::All];
 
 const SHEETS: &[Sheet] = &[
     Sheet {
@@ -172,6 +173,40 @@ const SHEETS: &[Sheet] = &[
             value("lateness_p99_ns", 3),
         ],
     },
+    Sheet {
+        kind: Kind::UnderLoad,
+        title: "",
+        extents: EVERY,
+        columns: &[
+            value("idle_p50_ns", 0),
+            value("loaded_p50_ns", 0),
+            value("loaded_p99_ns", 4),
+            value("added_p50_ns", 0),
+            interval("added_p50_ns", 2),
+            value("loaded_lost_share", 3),
+            value("load_goodput_bytes_per_s", 0),
+            value("queue_p50_bytes", 1),
+            value("responsiveness_rpm", 5),
+            value("recovered_after_ns", 5),
+        ],
+    },
+    Sheet {
+        kind: Kind::UnderLoad,
+        title: ", by phase",
+        extents: &[Extent::All],
+        columns: &[
+            value("idle_p99_ns", 1),
+            value("loaded_p99_ns", 0),
+            value("recovering_p50_ns", 0),
+            value("recovering_p99_ns", 2),
+            value("idle_lost_share", 3),
+            value("loaded_lost_share", 0),
+            value("recovering_lost_share", 3),
+            value("queue_max_bytes", 1),
+            value("loaded_cpus_used", 4),
+            value("loaded_probe_waited_ns", 4),
+        ],
+    },
 ];
 
 /// What columns mean that their titles do not say in full, in the order of the tables.
@@ -186,6 +221,16 @@ const LEGEND: &[(&str, &str)] = &[
     ("delivered_per_s", "delivered: median round; lost: all rounds together"),
     ("gaps_below_half_share", "gaps < half: sent sooner than half the nominal gap"),
     ("fairness", "goodput: sum of all streams; fairness: Jain's index"),
+    ("idle_p50_ns", "idle, loaded: p50 of the probe's round trip; added: loaded less idle"),
+    ("loaded_p99_ns", "p99: loaded"),
+    ("loaded_lost_share", "lost: of the probe, loaded"),
+    ("load_goodput_bytes_per_s", "goodput: of the load"),
+    ("queue_p50_bytes", "queue: median, loaded"),
+    ("queue_max_bytes", "max: of the queue, loaded"),
+    ("responsiveness_rpm", "RPM: round trips per minute"),
+    ("recovered_after_ns", "recovered: after the load's end"),
+    ("loaded_cpus_used", "CPUs: CPU time of all ends per second"),
+    ("loaded_probe_waited_ns", "waited: of the probe for a CPU, per message"),
 ];
 
 /// More cases of message rates than these stand on a first screen with their batches beside each other.

@@ -4,6 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 use hairpin_experiments::{Experiment, Knob, KnobKind, experiments};
+use hairpin_model::phases::Phase;
 use hairpin_report::time_sequence;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -174,6 +175,13 @@ fn compare() -> Command {
                 .action(ArgAction::Append)
                 .value_delimiter(',')
                 .help("Exit with 1 if a figure got worse by more than this, for instance p99=+5% or goodput=-5%; may be repeated"),
+        )
+        .arg(
+            Arg::new("phase")
+                .long("phase")
+                .value_name("PHASE")
+                .value_parser(PossibleValuesParser::new(Phase::WORDS))
+                .help("Compare what runs of under-load measured in this phase: with each other, or with a round-trip run"),
         )
         .arg(switch("allow-unlike", "Compare even if machine, settings, tool, plan or link differ"))
         .arg(switch("json", "Print the comparison as one JSON object"))

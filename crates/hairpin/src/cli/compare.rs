@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 use hairpin_analysis::compare::runs::CaseComparison;
 use hairpin_analysis::compare::unlike::Kind;
-use hairpin_analysis::{Budget, RunComparison, choices_that_differ, compare_runs, side_in_own_namespaces, unlike};
+use hairpin_analysis::{
+    Budget, RunComparison, choices_that_differ, compare_runs, of_phase, side_in_own_namespaces, unlike,
+};
 use hairpin_engine::store::Memory;
 use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_model::finding::Finding;
 use hairpin_model::names::distinct;
+use hairpin_model::phases::Phase;
 use hairpin_model::printable;
 use hairpin_model::quantities::counted;
 use hairpin_model::run::Run;
@@ -27,9 +30,15 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let texts = matches.get_many::<String>("budget").unwrap_or_default();
     let budgets: Vec<Budget> = texts.map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stopped::usage)?;
     let [before, after] = sides(matches)?;
+    let phase: Option<Phase> = matches.get_one::<String>("phase").and_then(|word| word.parse().ok());
     let mut memory = Memory::default();
     let mut open = |paths: &[PathBuf]| -> Result<Vec<Run>, Stopped> {
-        paths.iter().map(|path| Ok(saved::open_within(path, &mut memory).map_err(Stopped::usage)?.1)).collect()
+        let one = |path: &PathBuf| Ok(saved::open_within(path, &mut memory).map_err(Stopped::usage)?.1);
+        let runs: Vec<Run> = paths.iter().map(one).collect::<Result<_, Stopped>>()?;
+        Ok(match phase {
+            Some(phase) => runs.iter().map(|run| of_phase(run, phase)).collect(),
+            None => runs,
+        })
     };
     let (baselines, candidates) = (open(&before)?, open(&after)?);
     refuse_twice(before.iter().zip(&baselines).chain(after.iter().zip(&candidates)))?;

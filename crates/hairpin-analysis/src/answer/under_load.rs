@@ -1,0 +1,290 @@
+//! The answer to probes under load: what the load adds to the median round trip, what the queue holds, what the load gets, and where
+//! messages of the probe were lost.
+
+use hairpin_model::answer::{Answer, Pair};
+use hairpin_model::case::Case;
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder::Kind;
+use hairpin_model::ledger::in_words;
+use hairpin_model::names::{grouped, joined, shortened};
+use hairpin_model::path;
+use hairpin_model::phases::{Phase, PhaseFigures, UnderLoad};
+use hairpin_model::quantities::{
+    DASH, byte_rate, bytes, count, counted, duration, exact_bytes, number, number_bounds, share,
+};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, Verdict};
+
+use super::one_way::{if_invalid, spoken};
+use super::ranking::as_fast;
+use super::words;
+use crate::compare::cases::pointwise;
+
+/// Idle medians that differ by less are told as one.
+const ALIKE: f64 = 1.05;
+/// So many loads are named at most; the table has all.
+const MOST_NAMED: usize = 3;
+
+/// The answer; null where no such case speaks.
+pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
+    let measured = |row: &&CaseSummary| row.p50_ns().is_some() && row.under_load.is_some();
+    let rows: Vec<&CaseSummary> = match run.cases.as_slice() {
+        [only] if Kind::of(&only.case) == Kind::UnderLoad => vec![only],
+        _ => spoken(run, Kind::UnderLoad),
+    };
+    let rows: Vec<&CaseSummary> = rows.into_iter().filter(measured).collect();
+    let sets = grouped(rows.iter().map(|row| (alone(&row.case), *row)));
+    let mut headlines = Vec::new();
+    let mut details = Vec::new();
+    for (_, rows) in &sets {
+        let (place, alone) = (place(run, rows[0], sets.len()), sets.len() == 1);
+        let set = Set { run, pairs, place, alone, names: Names::of(rows) };
+        let mut loaded: Vec<&CaseSummary> = rows.iter().copied().filter(|row| !row.case.loads().is_empty()).collect();
+        loaded.sort_by(|a, b| a.p50_ns().unwrap_or(0.0).total_cmp(&b.p50_ns().unwrap_or(0.0)));
+        let unloaded = rows.iter().filter(|row| row.case.loads().is_empty()).filter_map(|row| set.without_load(row));
+        headlines.extend(set.headline(&loaded));
+        details.extend(set.loads(&loaded));
+        details.extend(unloaded);
+        details.extend(rows.iter().flat_map(|row| set.losses(row)));
+    }
+    let mut sentences = headlines.into_iter().chain(details);
+    let headline = sentences.next()?;
+    Some(Answer { headline, sentences: sentences.collect(), ..Answer::default() })
+}
+
+/// The probe and its path without what is beside it: cases that share it differ in their load.
+fn alone(case: &Case) -> Case {
+    case.without_replicate().with(|case| case.flows.truncate(1))
+}
+
+/// ` over home-uplink`, and of several probes which it is.
+fn place(run: &Run, row: &CaseSummary, sets: usize) -> String {
+    let over = path::over_in_short(&row.case, &run.cases).map(|over| format!(" {over}")).unwrap_or_default();
+    let of_path = run.cases.iter().filter(|other| path::alike(&other.case, &row.case));
+    let several = sets > 1 && of_path.map(|other| alone(&other.case)).any(|other| other != alone(&row.case));
+    let probe = format!(" with the probe {} ({})", row.case.probe_words().join(" "), row.case.ends.in_words());
+    format!("{over}{}", if several { probe.as_str() } else { "" })
+}
+
+/// What the loads beside one probe are called: without the words that all share.
+struct Names {
+    shared: Vec<String>,
+}
+
+impl Names {
+    fn of(rows: &[&CaseSummary]) -> Self {
+        let all: Vec<Vec<String>> =
+            rows.iter().filter(|row| !row.case.loads().is_empty()).map(|row| row.case.load_words()).collect();
+        let shared = match all.as_slice() {
+            // One load alone is told from no other by the size of its writes.
+            [_] => {
+                rows.iter().flat_map(|row| row.case.loads()).map(|flow| exact_bytes(flow.load.size_bytes())).collect()
+            }
+            [first, others @ ..] => {
+                first.iter().filter(|word| others.iter().all(|words| words[1..].contains(word))).cloned().collect()
+            }
+            [] => Vec::new(),
+        };
+        Self { shared }
+    }
+
+    /// `tcp up congestion=cubic`.
+    fn name(&self, row: &CaseSummary) -> String {
+        let words = row.case.load_words();
+        let kept = words.iter().enumerate().filter(|(place, word)| *place == 0 || !self.shared.contains(word));
+        let kept: Vec<&str> = kept.map(|(_, word)| word.trim_start_matches("under ")).collect();
+        kept.join(" ")
+    }
+}
+
+/// The cases with one probe over one path.
+struct Set<'r> {
+    run: &'r Run,
+    pairs: &'r [Pair],
+    place: String,
+    /// Whether there is no other set.
+    alone: bool,
+    names: Names,
+}
+
+fn figures(row: &CaseSummary) -> Option<&UnderLoad> {
+    row.under_load.as_ref()
+}
+
+fn idle(row: &CaseSummary) -> Option<String> {
+    Some(duration(figures(row)?.phases.idle.probe.latency_ns.p50?.finite()?))
+}
+
+/// The idle median, or the range of several.
+fn idle_of_all(rows: &[&CaseSummary]) -> String {
+    let of = |row: &&CaseSummary| figures(row)?.phases.idle.probe.latency_ns.p50?.finite();
+    let (low, high) = rows
+        .iter()
+        .filter_map(of)
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), idle| (low.min(idle), high.max(idle)));
+    if high <= ALIKE * low {
+        return duration(f64::midpoint(low, high));
+    }
+    let [low, high] = [low, high].map(duration);
+    format!("{low} to {high}")
+}
+
+fn added(row: &CaseSummary) -> Option<Figure> {
+    figures(row)?.added_ns.p50.filter(|added| added.value.is_finite())
+}
+
+impl Set<'_> {
+    /// The place, where there are several.
+    fn elsewhere(&self) -> &str {
+        if self.alone { "" } else { &self.place }
+    }
+
+    /// Of these loads, the lowest latency first.
+    fn headline(&self, loaded: &[&CaseSummary]) -> Option<String> {
+        match loaded {
+            [] => None,
+            [only] => Some(self.of_one(only)),
+            [first, ..] => Some(self.of_several(first, loaded)),
+        }
+    }
+
+    /// `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms, and the queue
+    /// holds 213 KiB.`
+    fn of_one(&self, row: &CaseSummary) -> String {
+        let queue = queue(row).map(|queue| format!(", and the queue holds {queue}")).unwrap_or_default();
+        let said = effect(row, &self.names.name(row), &self.place);
+        format!("{said}{queue}.{}", if_invalid(row))
+    }
+
+    /// Which of them adds the least and which the most, where a difference was found.
+    fn of_several(&self, first: &CaseSummary, loaded: &[&CaseSummary]) -> String {
+        let idle = idle_of_all(loaded);
+        if loaded.iter().any(|row| added(row).and_then(Figure::interval).is_none()) {
+            let each: Vec<String> =
+                loaded.iter().map(|row| format!("{} beside {}", words::p50(row), self.names.name(row))).collect();
+            let (place, each) = (&self.place, shortened(&each, MOST_NAMED));
+            let known: Vec<&CaseSummary> =
+                loaded.iter().copied().filter(|row| added(row).and_then(Figure::interval).is_some()).collect();
+            let known = if known.is_empty() {
+                "What the loads add has no interval, so none is named".to_owned()
+            } else {
+                format!("Added where there is an interval: {}", self.told(&known))
+            };
+            return format!("Median round trip{place}: {idle} idle, {each}. {known}.");
+        }
+        let to = format!("to the median round trip of {idle}{}", self.place);
+        let alpha = self.run.plan.alpha;
+        let least: Vec<&CaseSummary> =
+            std::iter::once(first).chain(as_fast(first, loaded, self.pairs, alpha)).collect();
+        let is_least = |row: &CaseSummary| least.iter().any(|other| other.id == row.id);
+        let Some(last) = loaded.last().filter(|row| !is_least(row)) else {
+            return format!("Added {to}, no difference found: {}.", self.told(loaded));
+        };
+        let is_most = |row: &&CaseSummary| row.id == last.id || pointwise(row, last, alpha) != Verdict::Slower;
+        let most: Vec<&CaseSummary> = loaded.iter().copied().filter(|row| !is_least(row)).filter(is_most).collect();
+        format!("Least added {to}: {}; most: {}.", self.told(&least), self.told(&most))
+    }
+
+    /// `9.13 ms (95 % interval 9.01-9.40) by tcp up congestion=bbr`, of each.
+    fn told(&self, rows: &[&CaseSummary]) -> String {
+        let each = |row: &&CaseSummary| {
+            let (added, name) = (added(row), self.names.name(row));
+            match added.filter(|added| added.excludes(0.0)) {
+                Some(_) => format!("{} by {name}", words::with_interval(added)),
+                None => format!("no difference found with {name}"),
+            }
+        };
+        let each: Vec<String> = rows.iter().map(each).collect();
+        shortened(&each, MOST_NAMED)
+    }
+
+    /// What each load gets, and what the queue holds meanwhile.
+    fn loads(&self, loaded: &[&CaseSummary]) -> Vec<String> {
+        let each = |row: &&CaseSummary| {
+            let under_load = figures(row)?;
+            let goodput = under_load.phases.loaded.load.goodput_bytes_per_s.and_then(Figure::finite);
+            let gets = goodput.map(|goodput| format!("gets {}", byte_rate(goodput)));
+            let holds = queue(row).filter(|_| loaded.len() > 1).map(|queue| format!("the queue holds {queue}"));
+            let rpm = under_load.responsiveness_rpm.as_ref().map(|rpm| {
+                let (value, interval) = (rpm.figure.value, rpm.figure.interval());
+                let interval = interval.map_or_else(String::new, |(low, high)| {
+                    format!(", 95 % interval {}", number_bounds(value, low, high))
+                });
+                format!("responsiveness is {} round trips per minute ({}{interval})", number(value), rpm.draft)
+            });
+            let said: Vec<String> = [gets, holds, rpm].into_iter().flatten().collect();
+            let whose = if loaded.len() > 1 { self.names.name(row) } else { "The load".to_owned() };
+            (!said.is_empty()).then(|| format!("{whose}{} {}.", self.elsewhere(), joined(&said)))
+        };
+        loaded.iter().take(MOST_NAMED).filter_map(each).collect()
+    }
+
+    /// What the phases differ by without a load.
+    fn without_load(&self, row: &CaseSummary) -> Option<String> {
+        let added = added(row)?;
+        let (idle, loaded, place) = (idle(row)?, words::p50(row), self.elsewhere());
+        let invalid = if_invalid(row);
+        Some(match added.interval() {
+            None => format!(
+                "Without a load{place}: median round trip {idle}, later {loaded}, without an interval.{invalid}"
+            ),
+            Some(_) if added.excludes(0.0) => format!(
+                "Without a load{place} the median round trip of {idle} changed by {}.{invalid}",
+                words::with_interval(Some(added))
+            ),
+            Some(_) => format!(
+                "Without a load{place} no difference was found: median round trip {idle}, later {loaded}.{invalid}"
+            ),
+        })
+    }
+
+    /// What the probe lost in each phase.
+    fn losses(&self, row: &CaseSummary) -> Vec<String> {
+        let Some(figures) = figures(row) else { return Vec::new() };
+        let beside = if row.case.loads().is_empty() {
+            "without a load".to_owned()
+        } else {
+            format!("beside {}", self.names.name(row))
+        };
+        let of_phase = |(phase, of): (Phase, &PhaseFigures)| {
+            let ledger = &of.probe.ledger;
+            let missing = ledger.sent.checked_sub(ledger.received).filter(|missing| *missing > 0)?;
+            let causes = ledger.lost.iter().filter(|(_, lost)| **lost > 0);
+            let causes = causes.map(|(cause, lost)| format!("{} ({})", count(*lost), in_words(cause)));
+            let late = (ledger.late > 0).then(|| format!("{} (late)", count(ledger.late)));
+            let unexplained = (ledger.unexplained != 0).then(|| format!("{} (unexplained)", ledger.unexplained));
+            let causes: Vec<String> = causes.chain(late).chain(unexplained).collect();
+            let (lost, sent) = (share(missing as f64 / ledger.sent as f64), counted(ledger.sent, "message"));
+            let place = self.elsewhere();
+            Some(format!(
+                "The probe lost {lost} of {sent} in the {phase} phase {beside}{place}: {}.",
+                joined(&causes)
+            ))
+        };
+        figures.phases.each().into_iter().filter_map(of_phase).collect()
+    }
+}
+
+/// What a load does to the median round trip.
+fn effect(row: &CaseSummary, load: &str, place: &str) -> String {
+    let (idle, loaded) = (idle(row).unwrap_or_else(|| DASH.to_owned()), words::p50(row));
+    let trip = format!("the median round trip of {idle}{place}");
+    let Some((added, _)) = added(row).and_then(|added| Some((added, added.interval()?))) else {
+        return format!(
+            "Median round trip{place}: {idle} idle, {loaded} beside the load ({load}); what it adds has no interval"
+        );
+    };
+    let changed = |by: Figure| words::with_interval(Some(by));
+    match added {
+        _ if !added.excludes(0.0) => {
+            format!("No difference found: median round trip{place} {idle} idle, {loaded} beside the load ({load})")
+        }
+        _ if added.value < 0.0 => format!("The load ({load}) takes {} off {trip}", changed(added.falling(|ns| -ns))),
+        _ => format!("The load ({load}) adds {} to {trip}", changed(added)),
+    }
+}
+
+/// The median depth of the queue while loaded.
+fn queue(row: &CaseSummary) -> Option<String> {
+    Some(bytes(figures(row)?.phases.loaded.queue_bytes?.p50.finite()?))
+}

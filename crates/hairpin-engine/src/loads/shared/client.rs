@@ -1,0 +1,241 @@
+//! The client of a shared connection: it sends the probe's messages when they are due, and the load up, or takes it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use hairpin_model::round::Failure;
+use hairpin_model::samples::Fate;
+use hairpin_transports::{Wire, WireError};
+
+use super::bulk::{ReceivedBulk, SentBulk};
+use super::frames::{Came, Incoming, Kind, Outgoing, ReadError};
+use super::{BulkEnd, BulkOrder, LOOK_NS, Waits, broken};
+use crate::clock::Clock;
+use crate::loads::client::{Client, is_done, recorder};
+use crate::loads::driver::states::SenderStates;
+use crate::loads::failures::{garbage, overdue};
+use crate::loads::journey::Journey;
+use crate::loads::late_replies::LateReplies;
+use crate::loads::marks::ClientMarks;
+use crate::loads::message::Message;
+use crate::loads::tally::Tally;
+use crate::pacing::Timetable;
+use crate::recorder::{Recorder, Stamps};
+
+/// A message that was due.
+#[derive(Clone, Copy, Debug)]
+struct Flying {
+    sequence: u64,
+    due_ns: u64,
+    /// When the kernel took its first byte; none before that.
+    sent_ns: Option<u64>,
+    measured: bool,
+}
+
+/// One client.
+struct Shared<'a, C> {
+    client: &'a Client<'a, C>,
+    message: Message,
+    recorder: Recorder,
+    tally: Tally,
+    flying: VecDeque<Flying>,
+    out: Outgoing,
+    sent: SentBulk,
+    received: ReceivedBulk,
+    /// What came back in one read: the number of each message, and when.
+    answers: Vec<Vec<u8>>,
+}
+
+/// Runs the warm-up and the round at `rate_per_s`; the load begins at `load_at_ns` of the clock.
+///
+/// # Errors
+/// The connection failed, what came is no frame or no answer, or the deadline passed.
+pub fn run<C: Clock>(
+    client: &Client<'_, C>,
+    wire: &mut dyn Wire,
+    marks: &mut dyn ClientMarks,
+    rate_per_s: f64,
+    (bulk, load_at_ns): (BulkOrder, u64),
+) -> Result<(Journey, BulkEnd), Failure> {
+    let (clock, order) = (client.clock, client.order);
+    let origin_ns = clock.now_ns();
+    let timetable = Timetable::new(origin_ns, rate_per_s);
+    let mut this = Shared::new(client, bulk);
+    let (mut incoming, mut waits) = (Incoming::default(), Waits::new(wire)?);
+    let mut states = SenderStates::begun(load_at_ns, bulk.goes_up);
+    let (mut measuring, mut begin_ns, mut next, mut first) = (false, origin_ns, 0, 0);
+    let mut until_ns = None;
+    let interrupted = loop {
+        let now_ns = clock.now_ns();
+        if client.stop.load(Ordering::Relaxed) {
+            break true;
+        }
+        if now_ns - origin_ns > order.deadline_ns {
+            return Err(overdue(order, next));
+        }
+        let due_ns = timetable.due_ns(next);
+        let is_over = measuring && is_done(order.extent, next - first, due_ns.saturating_sub(begin_ns));
+        if is_over && until_ns.is_none() {
+            until_ns = Some(now_ns.saturating_add(order.timeout_ns));
+        }
+        // Answers that are still to come are waited for, and so is the rest of a load that has not ended.
+        if is_over && (this.is_done(bulk) || until_ns.is_some_and(|until_ns| now_ns >= until_ns)) {
+            break false;
+        }
+        if !is_over && now_ns >= due_ns {
+            if !measuring
+                && is_done(order.warm_up, next, now_ns - origin_ns)
+                && marks.may_measure(order.warm_up == hairpin_model::round::Extent::Count(0))?
+            {
+                this.recorder.begin_measuring();
+                (measuring, begin_ns, first) = (true, due_ns, next);
+            }
+            this.due(next, due_ns, measuring);
+            next += 1;
+        }
+        if now_ns >= load_at_ns {
+            this.begin_load(bulk, now_ns);
+            states.look(now_ns, wire);
+        }
+        let has_no_room = this.write(wire, bulk.goes_up.then(|| this.sent.phase(now_ns)).flatten())?;
+        let came = this.read(&mut incoming, wire)?;
+        if !came && (has_no_room || this.sent.phase(now_ns).is_none() || !bulk.goes_up) {
+            let next_ns = if is_over { now_ns + LOOK_NS } else { timetable.due_ns(next) };
+            let load_ns = if now_ns < load_at_ns { load_at_ns } else { u64::MAX };
+            waits.wait(clock, wire, next_ns.min(load_ns), has_no_room)?;
+        }
+    };
+    marks.end();
+    let duration_ns = clock.now_ns().saturating_sub(begin_ns);
+    this.give_up();
+    let Shared { recorder, tally, message, sent, received, .. } = this;
+    let late_replies = LateReplies::new(message, Vec::new(), [], next, order.timeout_ns, true);
+    let journey =
+        Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies };
+    let bulk_end = if bulk.goes_up { sent.ended(states.ended()) } else { received.ended(bulk) };
+    Ok((journey, bulk_end))
+}
+
+impl<'a, C: Clock> Shared<'a, C> {
+    fn new(client: &'a Client<'a, C>, bulk: BulkOrder) -> Self {
+        let load = &client.order.case.flow().load;
+        let bytes = |size: u64| usize::try_from(size).expect("sizes are at most 1 GiB");
+        Self {
+            client,
+            message: Message::new(bytes(load.size_bytes()), bytes(load.reply_size_bytes())),
+            recorder: recorder(client, true),
+            tally: Tally::default(),
+            flying: VecDeque::with_capacity(1024),
+            out: Outgoing::new(bulk.write_size_bytes),
+            sent: SentBulk::new(bulk),
+            received: ReceivedBulk::default(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// Whether all answers have come, and all of the load that this end knows of.
+    fn is_done(&self, bulk: BulkOrder) -> bool {
+        let load_is_over = if bulk.goes_up { self.out.is_empty() } else { self.received.has_ended };
+        self.flying.is_empty() && load_is_over
+    }
+
+    fn due(&mut self, sequence: u64, due_ns: u64, measured: bool) {
+        self.message.number(sequence);
+        self.out.push(Kind::Message, self.message.request(), Some(sequence));
+        self.flying.push_back(Flying { sequence, due_ns, sent_ns: None, measured });
+        *(if measured { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
+    }
+
+    /// Begins the load once, here or at the server, and says when it ends here.
+    fn begin_load(&mut self, bulk: BulkOrder, now_ns: u64) {
+        if !self.sent.has_begun() {
+            self.sent.begin(now_ns);
+            if !bulk.goes_up {
+                self.out.push(Kind::Begin, &[], None);
+            }
+        }
+        if bulk.goes_up && self.sent.is_over(now_ns) {
+            self.out.push(Kind::End, &[], None);
+        }
+    }
+
+    /// Writes what there is room for; whether something is left.
+    fn write(&mut self, wire: &mut dyn Wire, phase: Option<usize>) -> Result<bool, Failure> {
+        let written = self.out.write(wire, phase).map_err(|error| broken("write to", &error))?;
+        let now_ns = self.client.clock.now_ns();
+        self.sent.count(written.bulk_frames, now_ns);
+        for number in written.begun {
+            if let Some(flying) = self.flying.iter_mut().rev().find(|flying| flying.sequence == number) {
+                flying.sent_ns = Some(now_ns);
+            }
+        }
+        Ok(written.has_no_room)
+    }
+
+    /// Takes what has come; whether anything has.
+    fn read(&mut self, incoming: &mut Incoming, wire: &mut dyn Wire) -> Result<bool, Failure> {
+        let Self { answers, received, client, .. } = self;
+        let mut unexpected = None;
+        let read = incoming.read(wire, &mut |came| match came {
+            Came::Bulk { measured, bytes } => received.came(measured, bytes, client.clock.now_ns()),
+            Came::Whole(Kind::Answer, bytes) => answers.push(bytes.to_vec()),
+            Came::Whole(Kind::End, _) => received.has_ended = true,
+            Came::Whole(kind, _) => unexpected = Some(kind),
+        });
+        let came = read.map_err(|error| unreadable(&error))?;
+        if let Some(kind) = unexpected {
+            return Err(Failure {
+                cause: format!("unexpected frame {kind:?} from the server"),
+                hint: "use the same version of Hairpin at both ends".to_owned(),
+            });
+        }
+        let received_ns = self.client.clock.now_ns();
+        for reply in std::mem::take(&mut self.answers) {
+            self.answered(&reply, received_ns)?;
+        }
+        Ok(came)
+    }
+
+    /// Answers come in the order of their messages.
+    fn answered(&mut self, reply: &[u8], received_ns: u64) -> Result<(), Failure> {
+        let Some(Flying { sequence, due_ns, sent_ns, measured }) = self.flying.pop_front() else {
+            return garbage(0, "there was no such message", true);
+        };
+        self.message.number(sequence);
+        if reply != self.message.expected() {
+            let difference = self.message.difference(reply);
+            return garbage(sequence, &difference.unwrap_or_else(|| "it has another number".to_owned()), true);
+        }
+        let sent_ns = sent_ns.unwrap_or(received_ns);
+        let in_time = received_ns.saturating_sub(due_ns) <= self.client.order.timeout_ns;
+        let fate = if in_time { Fate::Received } else { Fate::Late };
+        self.tally.answered(measured, in_time);
+        self.recorder.record_as(Stamps { sequence, due_ns, sent_ns, received_ns, fate }, measured);
+        Ok(())
+    }
+
+    /// Records the messages that were never answered as lost.
+    fn give_up(&mut self) {
+        for Flying { sequence, due_ns, sent_ns, measured } in self.flying.drain(..) {
+            let sent_ns = sent_ns.unwrap_or(due_ns);
+            let lost = Stamps { sequence, due_ns, sent_ns, received_ns: 0, fate: Fate::Lost };
+            self.recorder.record_as(lost, measured);
+        }
+    }
+}
+
+/// What was read is no frame, or nothing can be read.
+pub(super) fn unreadable(error: &ReadError) -> Failure {
+    match error {
+        ReadError::Wire(error) => broken("read from", error),
+        ReadError::NoFrame(error) => Failure {
+            cause: format!("cannot read from the shared connection: {error}"),
+            hint: "use the same version of Hairpin at both ends".to_owned(),
+        },
+    }
+}
+
+/// Whether the other end has closed the connection.
+pub(super) fn is_closed(error: &ReadError) -> bool {
+    matches!(error, ReadError::Wire(WireError::Closed))
+}

@@ -1,0 +1,250 @@
+//! Frames: what a shared connection carries. A frame has a head of eight bytes (what it is, three zeros, the length of the rest,
+//! little endian) and its bytes.
+
+use std::collections::VecDeque;
+
+use hairpin_transports::{Wire, WireError};
+
+use crate::loads::message::patterned;
+
+/// The head of a frame.
+pub const HEAD_BYTES: usize = 8;
+/// The largest frame but bulk data.
+const MOST_MESSAGE_BYTES: usize = 1 << 20;
+/// The largest frame of bulk data.
+const MOST_BULK_BYTES: usize = 16 << 20;
+/// What one call receives at most.
+const READ_BYTES: usize = 256 << 10;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A message of the probe.
+    Message = 1,
+    /// Its answer.
+    Answer = 2,
+    /// Bulk data of the ramp.
+    RampData = 3,
+    /// Bulk data that is measured.
+    Data = 4,
+    /// The client: the server's load begins.
+    Begin = 5,
+    /// The sender of the load: it has ended.
+    End = 6,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [Self::Message, Self::Answer, Self::RampData, Self::Data, Self::Begin, Self::End];
+
+    /// Whether it is bulk data.
+    #[must_use]
+    pub fn is_bulk(self) -> bool {
+        matches!(self, Self::RampData | Self::Data)
+    }
+
+    fn most_bytes(self) -> usize {
+        if self.is_bulk() { MOST_BULK_BYTES } else { MOST_MESSAGE_BYTES }
+    }
+}
+
+/// A whole frame.
+#[must_use]
+pub fn frame(kind: Kind, bytes: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(bytes.len()).expect("frames are at most 16 MiB");
+    let mut frame = vec![kind as u8, 0, 0, 0];
+    frame.extend(length.to_le_bytes());
+    frame.extend(bytes);
+    frame
+}
+
+/// Bytes that are no frames.
+#[derive(Debug, thiserror::Error)]
+#[error("bytes that are no frame of this version: {0}")]
+pub struct NoFrame(&'static str);
+
+/// What is being written, a frame at a time.
+pub struct Outgoing {
+    messages: VecDeque<(Vec<u8>, Option<u64>)>,
+    bulk: [Vec<u8>; 2],
+    /// The frame that has begun: bulk data of the ramp (0) or measured (1), or the first message.
+    begun: Option<(Option<usize>, usize)>,
+}
+
+/// What one pass of writing did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Frames of bulk data written whole: of the ramp, and measured.
+    pub bulk_frames: [u64; 2],
+    /// Numbers of the messages of which the first byte was taken.
+    pub begun: Vec<u64>,
+    /// Something is left that has no room.
+    pub has_no_room: bool,
+}
+
+/// Frames of bulk data that one pass writes at most, so that what comes is answered in between.
+const MOST_BULK_FRAMES: u64 = 16;
+
+impl Outgoing {
+    /// Nothing to write yet; a frame of bulk data has so many bytes beside its head.
+    #[must_use]
+    pub fn new(write_size_bytes: usize) -> Self {
+        let bytes = patterned(write_size_bytes);
+        Self {
+            messages: VecDeque::with_capacity(1024),
+            bulk: [Kind::RampData, Kind::Data].map(|kind| frame(kind, &bytes)),
+            begun: None,
+        }
+    }
+
+    /// A frame to be written once the one that has begun is; one of a message has its number.
+    pub fn push(&mut self, kind: Kind, bytes: &[u8], number: Option<u64>) {
+        self.messages.push_back((frame(kind, bytes), number));
+    }
+
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.begun.is_none()
+    }
+
+    /// Writes as much as there is room for: messages first, and then bulk data, of the ramp (0) or measured (1) where there is any.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn write(&mut self, wire: &mut dyn Wire, bulk: Option<usize>) -> Result<Written, WireError> {
+        let mut written = Written::default();
+        loop {
+            let (which, from) = match self.begun {
+                Some(begun) => begun,
+                None if !self.messages.is_empty() => (None, 0),
+                None if written.bulk_frames.iter().sum::<u64>() >= MOST_BULK_FRAMES => return Ok(written),
+                None => match bulk {
+                    Some(phase) => (Some(phase), 0),
+                    None => return Ok(written),
+                },
+            };
+            let bytes = which.map_or_else(|| &self.messages[0].0, |phase| &self.bulk[phase]);
+            let taken = wire.try_send(&bytes[from..])?;
+            if taken == 0 {
+                written.has_no_room = true;
+                return Ok(written);
+            }
+            if from == 0 && which.is_none() {
+                written.begun.extend(self.messages[0].1);
+            }
+            let is_whole = from + taken == bytes.len();
+            self.begun = (!is_whole).then_some((which, from + taken));
+            match which {
+                Some(phase) if is_whole => written.bulk_frames[phase] += 1,
+                None if is_whole => drop(self.messages.pop_front()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What has come.
+#[derive(Debug)]
+pub enum Came<'b> {
+    /// So many bytes of bulk data, measured or of the ramp.
+    Bulk {
+        /// Whether they are measured.
+        measured: bool,
+        /// How many; heads of frames are not among them.
+        bytes: u64,
+    },
+    /// A whole frame of another kind.
+    Whole(Kind, &'b [u8]),
+}
+
+/// What is being read, a frame at a time.
+pub struct Incoming {
+    buffer: Vec<u8>,
+    head: Vec<u8>,
+    /// The frame whose head has come: what it is, and how many of its bytes are still to come.
+    open: Option<(Kind, usize)>,
+    body: Vec<u8>,
+}
+
+impl Default for Incoming {
+    fn default() -> Self {
+        Self { buffer: vec![0; READ_BYTES], head: Vec::with_capacity(HEAD_BYTES), open: None, body: Vec::new() }
+    }
+}
+
+/// Why nothing more can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The connection failed.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// What came is no frame.
+    #[error(transparent)]
+    NoFrame(#[from] NoFrame),
+}
+
+impl Incoming {
+    /// Takes what one call gives; false where there is nothing.
+    ///
+    /// # Errors
+    /// The connection failed or was closed, or what came is no frame.
+    pub fn read(&mut self, wire: &mut dyn Wire, each: &mut dyn FnMut(Came<'_>)) -> Result<bool, ReadError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let answer = match wire.try_receive(&mut buffer) {
+            Ok(Some(length)) => self.take(&buffer[..length], each).map(|()| true).map_err(ReadError::from),
+            Ok(None) => Ok(false),
+            Err(error) => Err(error.into()),
+        };
+        self.buffer = buffer;
+        answer
+    }
+
+    /// Takes bytes as they came.
+    ///
+    /// # Errors
+    /// They are no frames.
+    pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(Came<'_>)) -> Result<(), NoFrame> {
+        while !bytes.is_empty() {
+            let Some((kind, left)) = self.open else {
+                let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES - self.head.len()));
+                self.head.extend_from_slice(head);
+                bytes = rest;
+                if self.head.len() == HEAD_BYTES {
+                    self.open = Some(opened(&self.head)?);
+                    self.head.clear();
+                    self.close_if_whole(each);
+                }
+                continue;
+            };
+            let (own, rest) = bytes.split_at(bytes.len().min(left));
+            bytes = rest;
+            self.open = Some((kind, left - own.len()));
+            if kind.is_bulk() {
+                each(Came::Bulk { measured: kind == Kind::Data, bytes: own.len() as u64 });
+            } else {
+                self.body.extend_from_slice(own);
+            }
+            self.close_if_whole(each);
+        }
+        Ok(())
+    }
+
+    fn close_if_whole(&mut self, each: &mut dyn FnMut(Came<'_>)) {
+        let Some((kind, 0)) = self.open else { return };
+        if !kind.is_bulk() {
+            each(Came::Whole(kind, &self.body));
+        }
+        self.body.clear();
+        self.open = None;
+    }
+}
+
+fn opened(head: &[u8]) -> Result<(Kind, usize), NoFrame> {
+    let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == head[0]).ok_or(NoFrame("an unknown kind"))?;
+    if head[1..4] != [0, 0, 0] {
+        return Err(NoFrame("a head with bytes that are not zero"));
+    }
+    let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+    let length = usize::try_from(length).ok().filter(|length| *length <= kind.most_bytes());
+    Ok((kind, length.ok_or(NoFrame("a frame that is too long"))?))
+}

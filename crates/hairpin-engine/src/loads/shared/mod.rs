@@ -1,0 +1,112 @@
+//! A probe and a load on one connection: messages, answers and bulk data follow one another in one stream of bytes, as programs
+//! do that multiplex (HTTP/2, gRPC). A message waits for the bytes that were written before it.
+//!
+//! Each end is one loop that never waits in a call on the connection: what has no room waits here, in frames ([`frames`]), and the
+//! next frame is chosen when the one before is written whole, a message before bulk data.
+
+mod bulk;
+pub mod client;
+pub mod frames;
+pub mod server;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use hairpin_model::one_way::Streamed;
+use hairpin_model::round::{Failure, RoundOrder};
+use hairpin_transports::{Interest, Ready, Wire, WireError, WireSet};
+
+use crate::clock::Clock;
+
+/// The longest wait, after which an end looks whether it is to end, in ns.
+const LOOK_NS: u64 = 20_000_000;
+/// Waits for room are in whole milliseconds (epoll_wait(2)).
+const SHORTEST_NS: u64 = 1_000_000;
+
+/// What a load on the connection of a probe is: when it begins and how long it lasts, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkOrder {
+    /// Bytes of each write.
+    pub write_size_bytes: usize,
+    /// It goes from the client to the server.
+    pub goes_up: bool,
+    /// Its warm-up.
+    pub ramp_ns: u64,
+    /// What is measured.
+    pub loaded_ns: u64,
+}
+
+impl BulkOrder {
+    /// The load that shares the connection of the first flow; none of a case without.
+    #[must_use]
+    pub fn of(order: &RoundOrder) -> Option<Self> {
+        let (load, lengths) = (order.case.loads().first()?, order.phases.as_ref()?);
+        Some(Self {
+            write_size_bytes: usize::try_from(load.load.size_bytes()).ok()?,
+            goes_up: load.direction == hairpin_model::flow::Direction::Up,
+            ramp_ns: lengths.ramp,
+            loaded_ns: lengths.loaded,
+        })
+    }
+}
+
+/// What an end brings home of the load.
+#[derive(Clone, Debug, Default)]
+pub struct BulkEnd {
+    /// What it counted.
+    pub streamed: Streamed,
+    /// When the load began there, in ns of its clock; none where it did not.
+    pub began_ns: Option<u64>,
+}
+
+/// Waits for the one connection.
+struct Waits {
+    for_room: WireSet,
+    ready: Vec<Ready>,
+}
+
+impl Waits {
+    fn new(wire: &dyn Wire) -> Result<Self, Failure> {
+        let mut for_room = WireSet::new(1).map_err(|error| no_waits(&error))?;
+        for_room.add(0, wire, Interest::Both).map_err(|error| no_waits(&error))?;
+        Ok(Self { for_room, ready: Vec::with_capacity(4) })
+    }
+
+    /// Waits for something to receive, and for room where something `has_no_room`, until `until_ns` at most.
+    fn wait<C: Clock>(
+        &mut self,
+        clock: &C,
+        wire: &mut dyn Wire,
+        until_ns: u64,
+        has_no_room: bool,
+    ) -> Result<(), Failure> {
+        let left_ns = until_ns.saturating_sub(clock.now_ns()).min(LOOK_NS);
+        if left_ns == 0 {
+            return Ok(());
+        }
+        if has_no_room && left_ns >= SHORTEST_NS {
+            let whole = Duration::from_millis(left_ns / SHORTEST_NS);
+            return self.for_room.wait(whole, &mut self.ready).map_err(|error| no_waits(&error));
+        }
+        match wire.wait(Duration::from_nanos(left_ns)) {
+            Ok(_) | Err(WireError::Closed) => Ok(()),
+            Err(error) => Err(broken("wait for", &error)),
+        }
+    }
+}
+
+fn no_waits(error: &std::io::Error) -> Failure {
+    Failure {
+        cause: format!("cannot wait for the connection: {error}"),
+        hint: "is the limit of open files too low (ulimit -n)?".to_owned(),
+    }
+}
+
+/// A wire's error as the cause of a failed round.
+fn broken(what: &str, error: &WireError) -> Failure {
+    Failure {
+        cause: format!("cannot {what} the shared connection: {error}"),
+        hint: "the other end ended early; see its own cause, if any".to_owned(),
+    }
+}

@@ -1,0 +1,82 @@
+//! The server of a shared connection: it answers the probe's messages, and takes the load or sends it down.
+
+use hairpin_model::round::Failure;
+use hairpin_transports::Wire;
+
+use super::bulk::{ReceivedBulk, SentBulk};
+use super::client::{is_closed, unreadable};
+use super::frames::{Came, Incoming, Kind, Outgoing};
+use super::{BulkEnd, BulkOrder, LOOK_NS, Waits, broken};
+use crate::clock::Clock;
+use crate::loads::driver::states::SenderStates;
+use crate::loads::marks::{ServerMarks, Told};
+use crate::loads::message::patterned;
+
+/// Serves until the client closes the connection, or the load is over and it says so. `reply_size` is that of an answer.
+///
+/// # Errors
+/// The connection failed, or what came is no frame of a client.
+pub fn run<C: Clock>(
+    clock: &C,
+    wire: &mut dyn Wire,
+    marks: &mut dyn ServerMarks,
+    reply_size: usize,
+    bulk: BulkOrder,
+) -> Result<BulkEnd, Failure> {
+    let (mut out, mut incoming, mut waits) =
+        (Outgoing::new(bulk.write_size_bytes), Incoming::default(), Waits::new(wire)?);
+    let (mut sent, mut received) = (SentBulk::new(bulk), ReceivedBulk::default());
+    let mut states = SenderStates::begun(0, false);
+    let mut reply = patterned(reply_size);
+    let (mut measuring, mut looked_ns) = (false, 0);
+    loop {
+        let now_ns = clock.now_ns();
+        if !measuring || now_ns.saturating_sub(looked_ns) >= LOOK_NS {
+            looked_ns = now_ns;
+            match marks.look()? {
+                Told::Stop => break,
+                Told::Measure if !measuring => {
+                    marks.begin()?;
+                    measuring = true;
+                }
+                Told::Measure | Told::Nothing => {}
+            }
+        }
+        let mut unexpected = None;
+        let read = incoming.read(wire, &mut |came| match came {
+            Came::Bulk { measured, bytes } => received.came(measured, bytes, clock.now_ns()),
+            Came::Whole(Kind::Message, bytes) => {
+                let common = bytes.len().min(reply.len());
+                reply[..common].copy_from_slice(&bytes[..common]);
+                out.push(Kind::Answer, &reply, None);
+            }
+            Came::Whole(Kind::Begin, _) if !bulk.goes_up && !sent.has_begun() => {
+                sent.begin(now_ns);
+                states = SenderStates::begun(now_ns, true);
+            }
+            Came::Whole(Kind::End, _) => received.has_ended = true,
+            Came::Whole(kind, _) => unexpected = Some(kind),
+        });
+        let came = match read {
+            Ok(came) => came,
+            Err(error) if is_closed(&error) => break,
+            Err(error) => return Err(unreadable(&error)),
+        };
+        if let Some(kind) = unexpected {
+            return Err(Failure {
+                cause: format!("unexpected frame {kind:?} from the client"),
+                hint: "use the same version of Hairpin at both ends".to_owned(),
+            });
+        }
+        if sent.is_over(now_ns) {
+            out.push(Kind::End, &[], None);
+        }
+        let written = out.write(wire, sent.phase(now_ns)).map_err(|error| broken("write to", &error))?;
+        sent.count(written.bulk_frames, clock.now_ns());
+        states.look(now_ns, wire);
+        if !came && (written.has_no_room || sent.phase(now_ns).is_none()) {
+            waits.wait(clock, wire, now_ns + LOOK_NS, written.has_no_room)?;
+        }
+    }
+    Ok(if bulk.goes_up { received.ended(bulk) } else { sent.ended(states.ended()) })
+}

@@ -1,0 +1,94 @@
+//! Frames, cut anywhere and hostile, and what an end counts.
+
+use hairpin_model::one_way::Received;
+use proptest::prelude::*;
+
+use super::bulk::{ReceivedBulk, SentBulk};
+use super::frames::{Came, HEAD_BYTES, Incoming, Kind, frame};
+use super::{BulkOrder, frames};
+
+const ORDER: BulkOrder = BulkOrder { write_size_bytes: 100, goes_up: true, ramp_ns: 10, loaded_ns: 20 };
+
+/// What comes of these bytes, cut into pieces of that size: bulk bytes of the ramp and measured, and the whole frames.
+fn taken(bytes: &[u8], piece: usize) -> Result<([u64; 2], Vec<(Kind, Vec<u8>)>), frames::NoFrame> {
+    let mut incoming = Incoming::default();
+    let (mut bulk, mut whole) = ([0; 2], Vec::new());
+    for piece in bytes.chunks(piece) {
+        incoming.take(piece, &mut |came| match came {
+            Came::Bulk { measured, bytes } => bulk[usize::from(measured)] += bytes,
+            Came::Whole(kind, body) => whole.push((kind, body.to_vec())),
+        })?;
+    }
+    Ok((bulk, whole))
+}
+
+#[test]
+fn frames_are_read_wherever_they_are_cut() {
+    let all = [
+        frame(Kind::RampData, &[7; 30]),
+        frame(Kind::Message, b"number"),
+        frame(Kind::Data, &[7; 50]),
+        frame(Kind::End, &[]),
+        frame(Kind::Answer, b"answer"),
+    ]
+    .concat();
+    let expected = (
+        [30, 50],
+        vec![(Kind::Message, b"number".to_vec()), (Kind::End, Vec::new()), (Kind::Answer, b"answer".to_vec())],
+    );
+    for piece in 1..=all.len() {
+        assert_eq!(taken(&all, piece).unwrap(), expected, "pieces of {piece}");
+    }
+}
+
+#[test]
+fn what_is_no_frame_is_refused() {
+    let head = |kind: u8, length: u32| [&[kind, 0, 0, 0][..], &length.to_le_bytes()].concat();
+    assert!(taken(&head(0, 1), 1).is_err() && taken(&head(7, 1), 1).is_err());
+    assert!(taken(&head(Kind::Message as u8, (1 << 20) + 1), 8).is_err());
+    assert!(taken(&head(Kind::Data as u8, (16 << 20) + 1), 8).is_err());
+    assert!(taken(&[Kind::End as u8, 1, 0, 0, 0, 0, 0, 0], 8).is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic_and_memory_is_bounded(bytes in prop::collection::vec(any::<u8>(), 0..200), piece in 1_usize..50) {
+        if let Ok((bulk, whole)) = taken(&bytes, piece) {
+            let told = bulk.iter().sum::<u64>() as usize
+                + whole.iter().map(|(_, body)| body.len() + HEAD_BYTES).sum::<usize>();
+            prop_assert!(told <= bytes.len());
+        }
+    }
+}
+
+#[test]
+fn a_load_has_a_ramp_and_a_measured_part_and_ends_once() {
+    let mut sent = SentBulk::new(ORDER);
+    assert_eq!((sent.phase(5), sent.is_over(1_000)), (None, false), "it has not begun");
+    sent.begin(100);
+    sent.begin(200);
+    assert_eq!(
+        [100, 109, 110, 129, 130].map(|now_ns| sent.phase(now_ns)),
+        [Some(0), Some(0), Some(1), Some(1), None]
+    );
+    sent.count([3, 0], 105);
+    sent.count([0, 2], 112);
+    sent.count([0, 1], 125);
+    assert_eq!((sent.is_over(129), sent.is_over(130), sent.is_over(131)), (false, true, false));
+    let end = sent.ended(Vec::new());
+    assert_eq!((end.streamed.sent, end.streamed.warm_up_sent, end.began_ns), (3, 3, Some(100)));
+    assert_eq!(end.streamed.departures.map(|sent| (sent.messages, sent.over_ns)), Some((3, 13)));
+}
+
+#[test]
+fn a_receiver_counts_what_came_after_the_first_measured_bytes() {
+    let mut received = ReceivedBulk::default();
+    received.came(false, 300, 1_000_000);
+    received.came(true, 150, 4_000_000);
+    received.came(true, 250, 6_500_000);
+    let end = received.ended(ORDER).streamed;
+    assert_eq!((end.received, end.warm_up_received), (4, 3));
+    let Received { bytes, bytes_after_first, over_ns, warm_up_intervals, interval_bytes, .. } = end.arrivals.unwrap();
+    assert_eq!((bytes, bytes_after_first, over_ns, warm_up_intervals), (400, 250, 2_500_000, 3));
+    assert_eq!(interval_bytes, [300, 0, 0, 150, 0, 250]);
+}

@@ -1,0 +1,203 @@
+//! A probe before, beside and after a load: what is counted of each, and faults in the middle.
+
+use hairpin_testing::or_skip;
+use serde_json::Value;
+
+use crate::json_contract::assert_kept;
+use crate::support::{Place, can_link, list, rounds, signal, text};
+
+/// Phases that a test has time for; no figure of them means anything.
+const SHORT: &str = "--idle 150ms --ramp 100ms --duration 250ms --recovery 150ms --rounds 1 --placement same-cpu";
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
+}
+
+fn words(plan: &str) -> Vec<&str> {
+    plan.split_whitespace().collect()
+}
+
+/// What a ledger has lost by any cause.
+fn lost(ledger: &Value) -> u64 {
+    ledger["lost"].as_object().expect("causes").values().map(number).sum()
+}
+
+fn assert_closes(ledger: &Value) {
+    assert_eq!(ledger["unexplained"], 0, "{ledger}");
+    let accounted = number(&ledger["received"]) + number(&ledger["late"]) + lost(ledger);
+    assert_eq!(number(&ledger["sent"]), accounted, "{ledger}");
+}
+
+#[test]
+fn the_ledgers_of_probe_and_load_close_apart_and_those_of_the_phases_within_the_probes() {
+    let place = Place::new();
+    let plan =
+        format!("under-load {SHORT} --transport tcp,udp --load up,down,both,none --load-cpu same --out run --quiet");
+    place.hairpin(&words(&plan)).with_code(0);
+    let run = place.json(&["report", "run"]);
+    assert_kept(&run);
+    assert_eq!(list(&run["cases"]).len(), 8);
+    for case in list(&run["cases"]) {
+        let flows = list(&case["flows"]);
+        let names: Vec<&str> = flows.iter().map(|flow| text(&flow["name"])).collect();
+        let expected: &[&str] = match flows.len() {
+            1 => &["probe"],
+            2 => &["probe", "load"],
+            _ => &["probe", "load", "load-back"],
+        };
+        assert_eq!(names, expected, "{case}");
+        for flow in flows {
+            assert_closes(&flow["ledger"]);
+            assert!(number(&flow["ledger"]["sent"]) > 0, "{flow}");
+        }
+        for phase in ["idle", "loaded", "recovering"] {
+            let figures = &case["phases"][phase];
+            assert_closes(&figures["probe"]["ledger"]);
+            assert!(figures["queue_bytes"].is_null(), "no link tells: {figures}");
+            let has_goodput = !figures["load"]["goodput_bytes_per_s"].is_null();
+            assert_eq!(has_goodput, phase == "loaded" && flows.len() > 1, "{phase}: {case}");
+        }
+        assert!(case["added_ns"]["p50"]["value"].is_number() && case["responsiveness_rpm"].is_null(), "{case}");
+    }
+    for round in rounds(&place.path("run")) {
+        let probe = &round["outcome"]["flows"][0];
+        let of_phases: u64 = ["idle", "ramp", "loaded", "recovering"]
+            .iter()
+            .map(|phase| number(&probe["phases"][phase]["ledger"]["sent"]))
+            .sum();
+        let warm_up_is_in_it = number(&probe["ledger"]["sent"]) > of_phases;
+        assert!(
+            number(&probe["ledger"]["sent"]) == of_phases || warm_up_is_in_it && lost(&probe["ledger"]) > 0,
+            "{probe}"
+        );
+        for end in list(&round["outcome"]["ends"]) {
+            assert!(end["phase_usage"]["idle"]["cpu_ns"].is_u64(), "{end}");
+        }
+    }
+    let again = place.json(&["analyse", "run"]);
+    for (case, before) in list(&again["cases"]).iter().zip(list(&run["cases"])) {
+        assert_eq!(case["phases"], before["phases"], "computed anew from what was saved");
+        assert_eq!(case["flows"], before["flows"], "computed anew from what was saved");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn over_a_link_the_queue_is_told_and_losses_of_both_flows_have_their_causes() {
+    or_skip!(can_link());
+    let place = Place::new();
+    // Both flows are datagrams: the link tells them apart by their ports.
+    let plan = format!(
+        "under-load {SHORT} --load-transport udp --load-rate 12mbit --load-size 1000 --responsiveness on --out run --json"
+    );
+    let mut plan = words(&plan);
+    plan.extend(["--link", "rate=8mbit queue=16KiB delay=1ms"]);
+    let ran = place.hairpin(&plan);
+    let run = ran.json();
+    let case = &run["cases"][0];
+    for flow in list(&case["flows"]) {
+        assert_eq!(flow["ledger"]["unexplained"], 0, "{flow}");
+    }
+    assert!(lost(&case["flows"][1]["ledger"]) > 0, "more is offered than the link carries: {case}");
+    assert!(case["phases"]["loaded"]["queue_bytes"]["max"].as_f64() > Some(8_000.0), "{case}");
+    assert!(case["phases"]["loaded"]["queue_bytes"]["p50"]["value"].is_number(), "{case}");
+    let round = &rounds(&place.path("run"))[0];
+    let timeline = &round["outcome"]["link"]["up"]["timeline"];
+    assert_eq!(list(&timeline["queue_bytes_mean"]).len(), list(&timeline["queue_bytes_max"]).len());
+    let out: u64 = list(&timeline["out_bytes"]).iter().map(number).sum();
+    assert!(out > 0 && out <= number(&round["outcome"]["link"]["up"]["in_bytes"]), "{timeline}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn responsiveness_is_measured_on_new_connections_beside_a_tcp_load() {
+    let place = Place::new();
+    let plan = format!(
+        "under-load {SHORT} --responsiveness on --load-cpu same --probe-connection own,per-message,shared --out run"
+    );
+    let run = place.json(&words(&plan));
+    assert_kept(&run);
+    assert_eq!(list(&run["cases"]).len(), 3);
+    for case in list(&run["cases"]) {
+        let rpm = &case["responsiveness_rpm"];
+        assert_eq!(rpm["draft"], "draft-ietf-ippm-responsiveness-09", "{case}");
+        assert!(rpm["value"].as_f64() > Some(0.0), "{case}");
+        let flows = list(&case["flows"]);
+        let foreign =
+            flows.iter().find(|flow| flow["connection_use"] == "per-message").expect("one opens connections");
+        assert!(number(&foreign["ledger"]["received"]) > 0, "{foreign}");
+        for flow in flows {
+            assert_closes(&flow["ledger"]);
+        }
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_load_that_cannot_start_or_ends_early_fails_its_round_with_its_cause() {
+    let place = Place::new();
+    let refused = format!("under-load {SHORT} --load-cpu same --load-option sndbuf=1000000000 --json");
+    let run = place.hairpin(&words(&refused)).with_code(3).json();
+    let failed = text(&run["cases"][0]["failed_rounds"][0]);
+    assert!(failed.contains("sndbuf"), "{failed}");
+    place.assert_nothing_left();
+
+    let long =
+        "under-load --idle 100ms --ramp 100ms --duration 3600s --recovery 100ms --rounds 1 --load-cpu same --json";
+    let mut running = place.start(&words(long));
+    signal("KILL", running.busy_server());
+    let run = running.end().with_code(3).json();
+    let failed = text(&run["cases"][0]["failed_rounds"][0]);
+    assert!(failed.contains("the server"), "{failed}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn what_cannot_be_measured_under_load_is_refused_before_it_starts() {
+    let place = Place::new();
+    for (plan, expected) in [
+        ("--closed-loop --rate 100", "--closed-loop and --rate"),
+        ("--congestion none-such", "congestion control `none-such` is not available here"),
+        ("--transport udp --probe-connection per-message", "no connections that a message could open"),
+        ("--transport udp --probe-connection shared", "the load's connection is one of tcp"),
+        ("--transport tcp --probe-connection shared --connections 2", "shares one connection with one load"),
+        ("--transport tcp --probe-connection shared --load none", "no load has a connection"),
+        ("--load-rate 5", "is not a rate"),
+        ("--load-transport pipe --link delay=2ms", "works on one machine only"),
+    ] {
+        let refused = place.hairpin(&words(&format!("under-load {plan}"))).refused();
+        assert!(crate::support::on_one_line(&refused.stderr).contains(expected), "{plan}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn the_idle_phase_is_compared_with_a_run_of_round_trips() {
+    let place = Place::new();
+    let plan =
+        format!("under-load {SHORT} --rounds 6 --load-cpu same --load up,down --rate 1000 --out loaded --quiet");
+    place.hairpin(&words(&plan.replace("--rounds 1", ""))).with_code(0);
+    let plan = "round-trip --transport udp --size 64B --rate 1000 --placement same-cpu --duration 150ms --rounds 6 --out plain --quiet";
+    place.hairpin(&words(plan)).with_code(0);
+    let compare = ["compare", "plain", "loaded", "--allow-unlike", "--json"];
+    let none = place.hairpin(&compare).refused();
+    assert!(none.stderr.contains("no case in common"), "{none:#?}");
+    let compared = place.hairpin(&[&compare[..], &["--phase", "idle"]].concat()).with_code(0).json();
+    let figures: Vec<&str> = list(&compared["rows"]).iter().map(|row| text(&row["figure"])).collect();
+    assert_eq!(figures[..2], ["p50", "p90"], "{compared}");
+    let cases: std::collections::BTreeSet<&str> =
+        list(&compared["rows"]).iter().map(|row| text(&row["case"])).collect();
+    assert_eq!(cases.len(), 1, "the idle phases of both loads are one case: {compared}");
+}
+
+#[test]
+fn what_was_measured_until_ctrl_c_is_reported() {
+    let place = Place::new();
+    let long =
+        "under-load --idle 100ms --ramp 100ms --duration 3600s --recovery 100ms --rounds 1 --load-cpu same --json";
+    let mut running = place.start(&words(long));
+    running.busy_client();
+    signal("INT", running.id());
+    let run = running.end().with_code(130).json();
+    assert_eq!(run["state"], "interrupted", "{run}");
+    place.assert_nothing_left();
+}
