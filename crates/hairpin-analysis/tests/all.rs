@@ -2,6 +2,7 @@
 
 mod coverage;
 mod end_to_end;
+mod findings_under_load;
 mod one_way;
 mod oracle;
 mod recorded;

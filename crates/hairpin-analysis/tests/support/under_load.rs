@@ -50,6 +50,8 @@ pub fn shared_over_link() -> Case {
 pub struct Beside {
     /// Latency of each message without the load and beside it, in ns.
     pub latency_ns: [u64; 2],
+    /// The part of it beside the load that the message was sent late, in ns.
+    pub late_ns: u64,
     /// How long both ends together waited for a CPU for each message, in ns.
     pub waited_ns: [u64; 2],
     /// Bytes in the queue of each direction beside the load, and those that left it a second; `None` without a link.
@@ -61,7 +63,7 @@ pub struct Beside {
 impl Beside {
     /// Nothing waits anywhere.
     pub fn latencies(idle_ns: u64, loaded_ns: u64) -> Self {
-        Self { latency_ns: [idle_ns, loaded_ns], waited_ns: [0, 0], queues: None, state: None }
+        Self { latency_ns: [idle_ns, loaded_ns], late_ns: 0, waited_ns: [0, 0], queues: None, state: None }
     }
 
     /// With so many bytes in the queue up, of a link that drains 1.25 MB a second.
@@ -73,8 +75,17 @@ impl Beside {
 impl Fixture {
     /// A round of that block.
     pub fn beside(&mut self, case: &Case, block: u32, beside: Beside) {
-        let samples = paced(10_000_000, &[(0, beside.latency_ns[1]); MESSAGES as usize]);
-        self.round_with(case, block, &samples, |measured| fill(measured, case, beside));
+        self.beside_with(case, block, beside, |_| {});
+    }
+
+    /// The same, altered by `change`.
+    pub fn beside_with(&mut self, case: &Case, block: u32, beside: Beside, change: impl Fn(&mut Measured)) {
+        let message = (beside.late_ns, beside.latency_ns[1] - beside.late_ns);
+        let samples = paced(10_000_000, &[message; MESSAGES as usize]);
+        self.round_with(case, block, &samples, |measured| {
+            fill(measured, case, beside);
+            change(measured);
+        });
         let order = &mut self.rounds.last_mut().unwrap().order;
         order.phases = Some(PhaseLengths::usual(case.is_emulated()));
     }
@@ -118,6 +129,7 @@ fn fill(measured: &mut Measured, case: &Case, beside: Beside) {
     measured.ends =
         (0..=case.loads().len()).flat_map(|flow| ends(&spans, flow, |phase| of(phase, beside.waited_ns))).collect();
     measured.link = beside.queues.map(|queues| linked(&spans, queues));
+    measured.noise.busy_ns = 0;
     measured.phases = Some(spans);
 }
 

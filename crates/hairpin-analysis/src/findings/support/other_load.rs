@@ -82,3 +82,39 @@ fn with_loads(case: &Case, change: impl Fn(&Flow) -> Flow) -> Case {
     let loads = case.loads().len();
     case.clone().with(|changed| changed.flows[1..=loads].iter_mut().for_each(|flow| *flow = change(flow)))
 }
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::flow::Direction;
+
+    use super::*;
+    use crate::fixture::under_load::probed;
+
+    #[test]
+    fn a_rate_of_three_digits_is_no_greater_and_is_that_of_the_command() {
+        for (asked, argument) in [(9_127_345.0, "9.12mbit"), (23_456_789_000.0, "23.4gbit"), (999.9e3, "999kbit")] {
+            let experiment = load_at(&probed(&[Direction::Up]), asked, "").unwrap();
+            assert!(experiment.command.contains(&format!(" --load-rate full,{argument} ")), "{}", experiment.command);
+            let [_, limited] = *experiment.pair.unwrap();
+            let offered_per_s = parse::bits_per_s(argument).unwrap() / 8.0 / 1400.0;
+            assert_eq!(limited.flows[1].load.rate_per_s(), Some(offered_per_s));
+        }
+    }
+
+    #[test]
+    fn every_load_is_changed_and_what_else_runs_beside_the_probe_stays() {
+        let mut case = probed(&[Direction::Up, Direction::Down]);
+        case.flows[2].load.set_sizes(4096, 0);
+        case.flows.push(Flow::ping_pong("tcp"));
+        let [_, limited] = *load_at(&case, 8e6, "").unwrap().pair.unwrap();
+        let loads: Vec<_> =
+            limited.flows[1..].iter().map(|flow| (flow.load.size_bytes(), flow.load.rate_per_s())).collect();
+        assert_eq!(loads, [(1400, Some(1e6 / 1400.0)), (4096, Some(1e6 / 4096.0)), (4, None)]);
+        assert_eq!(limited.flows[2].direction, Direction::Down);
+        let [_, elsewhere] = *load_elsewhere(&case, "").unwrap().pair.unwrap();
+        let which: Vec<_> = elsewhere.flows.iter().map(|flow| flow.ends.map(|ends| ends.cpus)).collect();
+        assert_eq!(which, [None, Some(WhichCpus::Other), Some(WhichCpus::Other), None]);
+        assert_eq!(load_at(&limited, 8e6, ""), None, "it has a rate");
+        assert_eq!(load_at(&probed(&[]), 8e6, ""), None);
+    }
+}
