@@ -58,8 +58,7 @@ pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, sampl
             trimmed: Some(responsiveness::trimmed(samples, phases, phase)).filter(|_| !latency.is_empty()),
         }
     };
-    flow.phases =
-        Some(ProbePhases { by_phase: ByPhase::of(of), over_time: phases.over_time.clone() });
+    flow.phases = Some(ProbePhases { by_phase: ByPhase::of(of), over_time: phases.over_time.clone() });
 }
 
 /// The one cause that all losses have which no path told by their messages; `None` where there are several, or none, or where
