@@ -67,6 +67,8 @@ mod tests {
     use hairpin_model::flow::Load;
 
     use super::super::command::command;
+    use hairpin_model::flow::Direction;
+
     use super::*;
     use crate::fixture::links::over;
     use crate::fixture::under_load::{probed, probed_over_link};
