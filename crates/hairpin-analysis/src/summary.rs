@@ -154,11 +154,14 @@ fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
         let options = first.map_or(&[][..], |end| end.options.as_slice());
         let mut differing_options = Vec::new();
         of(place).for_each(|end| note_differences(options, &end.options, &mut differing_options));
+        let flow = first.map_or(0, |end| end.flow);
+        let own = case.flows.get(flow).and_then(|flow| flow.ends).unwrap_or(case.ends);
         EndSummary {
             role: first.map_or(End::Client, |end| end.role),
+            flow,
             host: first.map_or(0, |end| end.host),
-            waiting: case.ends.waiting,
-            placement: case.ends.placement,
+            waiting: own.waiting,
+            placement: own.placement,
             cpu_seconds: of(place).map(|end| end.cpu_ns).fold(0, u64::saturating_add) as f64 / 1e9,
             effective_options: options.to_vec(),
             differing_options,

@@ -8,7 +8,7 @@ use crate::digest::digest;
 pub use crate::end_settings::{CpuIdle, EndKind, EndSettings, Placement, Waiting, WhichCpus};
 use crate::exchange::Exchange;
 use crate::fields::{at_least_one, is_default};
-use crate::flow::{Direction, Flow, Load, PROBE, Pacing};
+use crate::flow::{Direction, Flow, Load, LoadWays, PROBE, Pacing};
 use crate::names::distinct;
 use crate::options::OptionName;
 use crate::quantities::{duration_argument, exact_bytes, exact_duration};
@@ -122,6 +122,17 @@ impl Case {
     pub fn loads(&self) -> &[Flow] {
         let loads = self.flows.iter().skip(1).take_while(|flow| flow.load.is_one_way()).count();
         if self.is_under_load() { &self.flows[1..=loads] } else { &[] }
+    }
+
+    /// Which ways the load beside a probe goes; null of other cases.
+    #[must_use]
+    pub fn load_ways(&self) -> Option<LoadWays> {
+        self.is_under_load().then(|| match self.loads() {
+            [] => LoadWays::None,
+            [one] if one.direction == Direction::Down => LoadWays::Down,
+            [_] => LoadWays::Up,
+            _ => LoadWays::Both,
+        })
     }
 
     /// The case of the flow at that place alone.

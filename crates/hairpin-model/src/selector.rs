@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::case::{Case, CpuIdle, EndKind, Placement, Waiting};
+use crate::case::{Case, CpuIdle, EndKind, Placement, Waiting, WhichCpus};
 use crate::exchange::{Remedy, Writes};
-use crate::flow::{Direction, Source};
+use crate::flow::{ConnectionUse, Direction, LoadWays, Source};
 use crate::options::Options;
 
 /// Chooses a case of a run: what it names must be so, and exactly one case must be left.
@@ -17,6 +17,8 @@ pub struct Selector {
     pub waiting: Option<Waiting>,
     /// Where they run.
     pub placement: Option<Placement>,
+    /// On which CPUs.
+    pub cpus: Option<WhichCpus>,
     /// What they are.
     pub ends: Option<EndKind>,
     /// The path between them: the name of a built-in profile, or the line of a link.
@@ -33,6 +35,12 @@ pub struct Selector {
     pub direction: Option<Direction>,
     /// Connections.
     pub connections: Option<u32>,
+    /// Which connection carries a message.
+    pub connection_use: Option<ConnectionUse>,
+    /// Which ways the load beside a probe goes.
+    pub load: Option<LoadWays>,
+    /// That load by itself, as if it were a case of its own; of two the first.
+    pub of_load: Option<Box<Selector>>,
     /// All options that are asked for, and no others.
     pub options: Option<Options>,
     /// How deep the CPUs may sleep.
@@ -55,6 +63,7 @@ impl Selector {
         fits(self.transport.as_ref(), Some(&case.flow().transport))
             && fits(self.waiting.as_ref(), Some(&case.ends.waiting))
             && fits(self.placement.as_ref(), Some(&case.ends.placement))
+            && fits(self.cpus.as_ref(), Some(&case.ends.cpus))
             && fits(self.ends.as_ref(), Some(&case.ends.kind))
             && self.link.as_ref().is_none_or(|link| *link == case.path.link || case.path.name.as_ref() == Some(link))
             && fits(self.rate_per_s.as_ref(), case.flow().load.rate_per_s().as_ref())
@@ -63,6 +72,9 @@ impl Selector {
             && fits(self.source.as_ref(), case.flow().load.source().as_ref())
             && fits(self.direction.as_ref(), Some(&case.flow().direction))
             && fits(self.connections.as_ref(), Some(&case.flow().connections))
+            && fits(self.connection_use.as_ref(), Some(&case.flow().connection_use))
+            && fits(self.load.as_ref(), case.load_ways().as_ref())
+            && self.of_load.as_ref().is_none_or(|load| !case.loads().is_empty() && load.chooses(&case.alone(1)))
             && fits(self.options.as_ref(), Some(&case.flow().options))
             && fits(self.cpu_idle.as_ref(), Some(&case.ends.cpu_idle))
             && fits(self.remedy.as_ref(), exchange.map(|exchange| &exchange.remedy))
@@ -79,7 +91,8 @@ fn fits<T: PartialEq>(asked: Option<&T>, is: Option<&T>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{Flow, Load};
+    use crate::end_settings::EndSettings;
+    use crate::flow::{Flow, Load, PROBE};
 
     #[test]
     fn a_selector_looks_at_what_it_names_and_at_nothing_else() {
@@ -138,5 +151,36 @@ mod tests {
         assert_eq!(chosen(serde_json::json!({"direction": "down"})), [false, true, false]);
         assert_eq!(chosen(serde_json::json!({"connections": 8})), [true, true, false]);
         assert_eq!(chosen(serde_json::json!({"size_bytes": 65_536})), [false, true, false], "of each write");
+    }
+
+    #[test]
+    fn a_case_under_load_is_meant_by_its_load_and_by_what_that_is_alone() {
+        let unloaded = Case::ping_pong("udp").with(|changed| changed.flow_mut().name = PROBE.to_owned());
+        let under = |flows: &[Flow]| unloaded.clone().with(|changed| changed.flows.extend_from_slice(flows));
+        let stream = |direction: Direction| Flow::stream("tcp", 65_536, direction);
+        let other_cpu = EndSettings { cpus: WhichCpus::Other, ..unloaded.ends };
+        let up = under(&[Flow { ends: Some(other_cpu), ..stream(Direction::Up) }]);
+        let down = under(&[Flow { options: Options::parse("congestion=bbr").unwrap(), ..stream(Direction::Down) }]);
+        let both = under(&[stream(Direction::Up), stream(Direction::Down)]);
+        let cases = [&unloaded, &up, &down, &both, &Case::ping_pong("udp")];
+        let chosen = |written: serde_json::Value| {
+            let selector: Selector = serde_json::from_value(written).unwrap();
+            cases.map(|case| selector.chooses(case))
+        };
+        assert_eq!(chosen(serde_json::json!({"load": "none"})), [true, false, false, false, false], "of a probe");
+        assert_eq!(chosen(serde_json::json!({"load": "up"})), [false, true, false, false, false]);
+        assert_eq!(chosen(serde_json::json!({"load": "down"})), [false, false, true, false, false]);
+        assert_eq!(chosen(serde_json::json!({"load": "both"})), [false, false, false, true, false]);
+        let of_load = |written: serde_json::Value| chosen(serde_json::json!({"of_load": written}));
+        assert_eq!(of_load(serde_json::json!({})), [false, true, true, true, false], "any load");
+        assert_eq!(of_load(serde_json::json!({"transport": "udp"})), [false; 5], "the probe is not the load");
+        assert_eq!(of_load(serde_json::json!({"cpus": "other"})), [false, true, false, false, false]);
+        let bbr = serde_json::json!({"options": {"congestion": "bbr"}});
+        assert_eq!(of_load(bbr), [false, false, true, false, false]);
+        assert_eq!(chosen(serde_json::json!({"cpus": "other"})), [false; 5], "the probe is on the usual CPUs");
+        let shared = down.with(|changed| changed.flow_mut().connection_use = ConnectionUse::Shared);
+        let choose = |written: serde_json::Value| serde_json::from_value::<Selector>(written).unwrap();
+        let one = choose(serde_json::json!({"connection_use": "shared"}));
+        assert!(one.chooses(&shared) && !one.chooses(&up));
     }
 }

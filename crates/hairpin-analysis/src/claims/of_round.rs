@@ -64,9 +64,11 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
     }
 }
 
-/// Of the messages sent, the share that was received or answered, in time or late.
+/// Of the messages sent, the share that was received or answered, in time or late; of a probe those of the loaded phase, which
+/// its latency is of too.
 fn received_share(round: &MeasuredRound) -> Option<f64> {
-    let ledger = &round.flow().ledger;
+    let flow = round.flow();
+    let ledger = flow.phases.as_ref().map_or(&flow.ledger, |phases| &phases.by_phase.loaded.ledger);
     (ledger.sent > 0).then(|| (ledger.received + ledger.late) as f64 / ledger.sent as f64)
 }
 

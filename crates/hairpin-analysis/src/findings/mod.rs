@@ -34,10 +34,12 @@ mod many_small_segments;
 mod nagle_meets_delayed_ack;
 mod nagle_waits;
 mod noisy_machine;
+mod own_send_queue;
 mod placement_lottery;
 mod rate_not_reached;
 mod retransmission;
 mod sender_bursts;
+mod shared_connection;
 mod udp_receive_overrun;
 mod udp_send_overrun;
 mod unexplained_loss;
@@ -64,10 +66,12 @@ pub const ALL: &[Detector] = &[
     nagle_meets_delayed_ack::DETECTOR,
     nagle_waits::DETECTOR,
     noisy_machine::DETECTOR,
+    own_send_queue::DETECTOR,
     placement_lottery::DETECTOR,
     rate_not_reached::DETECTOR,
     retransmission::DETECTOR,
     sender_bursts::DETECTOR,
+    shared_connection::DETECTOR,
     udp_receive_overrun::DETECTOR,
     udp_send_overrun::DETECTOR,
     unexplained_loss::DETECTOR,

@@ -1,7 +1,7 @@
 //! Rounds of a probe beside a load, whose latencies, waits and queues are given.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Flow, PROBE, WRITE_BYTES};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow, PROBE, WRITE_BYTES};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::link::{LinkRecord, LinkTimeline, StageRecord};
 use hairpin_model::one_way::{Received, Sent};
@@ -35,6 +35,14 @@ pub fn probed(ways: &[Direction]) -> Case {
 /// The same, the load going up, over a link of 10 Mbit/s.
 pub fn probed_over_link() -> Case {
     over("rate=10mbit queue=256KiB delay=5ms", probed(&[Direction::Up]))
+}
+
+/// The same with a probe over TCP on the load's connection.
+pub fn shared_over_link() -> Case {
+    let mut case = probed_over_link();
+    case.flow_mut().transport = "tcp".to_owned();
+    case.flow_mut().connection_use = ConnectionUse::Shared;
+    case
 }
 
 /// What happened in a round.

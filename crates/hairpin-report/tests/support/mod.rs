@@ -7,6 +7,7 @@ pub mod bulk;
 pub mod links;
 pub mod one_way;
 pub mod small_writes;
+pub mod under_load;
 
 use std::collections::BTreeMap;
 
@@ -192,7 +193,6 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         Some(around(found.latency_ns.max(middle.value), 0.04))
     };
     let max = curve.last().expect("it has points").latency_ns;
-    let kernel_answers = case.flow().transport == "icmp";
     let flow = FlowSummary {
         flow: case.flow().clone(),
         samples,
@@ -219,6 +219,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     let spins = case.ends.waiting == Waiting::Spin;
     let end = |role: End, cpu_seconds: f64| EndSummary {
         role,
+        flow: 0,
         host: 0,
         waiting: case.ends.waiting,
         placement: case.ends.placement,
@@ -228,7 +229,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         facts: Vec::new(),
     };
     let client = end(End::Client, if spins { 0.5 } else { 0.21 });
-    let server = (!kernel_answers).then(|| end(End::Server, if spins { 0.5 } else { 0.19 }));
+    let server = (case.flow().transport != "icmp").then(|| end(End::Server, if spins { 0.5 } else { 0.19 }));
     CaseSummary {
         id: case.id(),
         label: case.label(),

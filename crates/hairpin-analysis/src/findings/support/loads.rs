@@ -1,7 +1,7 @@
 //! What sets the loads beside a probe apart on the command line.
 
 use hairpin_model::case::{Case, WhichCpus};
-use hairpin_model::flow::{Direction, Flow, LoadWays, MESSAGE_BYTES, WRITE_BYTES};
+use hairpin_model::flow::{Flow, LoadWays, MESSAGE_BYTES, WRITE_BYTES};
 use hairpin_model::names;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::quantities::bit_rate_argument;
@@ -13,7 +13,7 @@ pub(super) const FULL: &str = "full";
 
 /// What sets the loads of these cases apart, as `hairpin under-load` takes it.
 pub(super) fn of_loads(cases: &[&Case]) -> Vec<Values> {
-    let ways = distinct(cases, &|case| Some(way(case).to_string()));
+    let ways = distinct(cases, &|case| case.load_ways().map(|ways| ways.to_string()));
     let loaded: Vec<&Case> = cases.iter().copied().filter(|case| !case.loads().is_empty()).collect();
     let of = |word: &dyn Fn(&Flow) -> Option<String>| distinct(&loaded, &|case| word(&case.loads()[0]));
     let unless = |usual: &str, values: Vec<String>| if values == [usual] { Vec::new() } else { values };
@@ -31,15 +31,6 @@ pub(super) fn of_loads(cases: &[&Case]) -> Vec<Values> {
     let cpus = if is_said { distinct(&loaded, &|case| Some(which(case).to_string())) } else { Vec::new() };
     values.push(("load-cpu", cpus));
     values
-}
-
-fn way(case: &Case) -> LoadWays {
-    match case.loads() {
-        [] => LoadWays::None,
-        [one] if one.direction == Direction::Down => LoadWays::Down,
-        [_] => LoadWays::Up,
-        _ => LoadWays::Both,
-    }
 }
 
 fn rate(flow: &Flow) -> String {
@@ -76,6 +67,8 @@ mod tests {
     use hairpin_model::flow::Load;
 
     use super::super::command::command;
+    use hairpin_model::flow::Direction;
+
     use super::*;
     use crate::fixture::links::over;
     use crate::fixture::under_load::{probed, probed_over_link};

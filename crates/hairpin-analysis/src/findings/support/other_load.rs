@@ -3,11 +3,13 @@
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, EndSettings, Placement, WhichCpus};
 use hairpin_model::finding::CounterExperiment;
-use hairpin_model::flow::{Flow, Load, MESSAGE_BYTES, Pacing, WRITE_BYTES};
+use hairpin_model::flow::{ConnectionUse, Flow, Load, MESSAGE_BYTES, Pacing, WRITE_BYTES};
+use hairpin_model::options::OptionName;
 use hairpin_model::parse;
 use hairpin_model::quantities::bit_rate_argument;
 
 use super::loads::FULL;
+use super::values::{NO_OPTIONS, set_in_words};
 use super::{counter_experiment, paired};
 
 /// The counter-experiment that runs the load on another CPU than the probe; `None` where it is on another already, and where a
@@ -43,6 +45,31 @@ pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64, words: &str) ->
     });
     let experiment = counter_experiment(words, &[case], "load-rate", &[FULL.to_owned(), argument]);
     Some(paired(experiment, [case.clone(), limited]))
+}
+
+/// The counter-experiment that sets an option on the connection of the load, which the probe may share.
+pub(in crate::findings) fn with_load_option(
+    case: &Case,
+    name: OptionName,
+    value: &str,
+    words: &str,
+) -> Option<CounterExperiment> {
+    let load = case.loads().first()?;
+    if load.options.get(name).is_some() {
+        return None;
+    }
+    let changed = |flow: &Flow| Flow { options: flow.options.clone().with(name, value), ..flow.clone() };
+    let mut other = with_loads(case, changed);
+    if case.flow().connection_use == ConnectionUse::Shared {
+        *other.flow_mut() = changed(case.flow());
+    }
+    let values = [case, &other].map(|case| sets(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
+    Some(paired(counter_experiment(words, &[case], "load-option", &values), [case.clone(), other]))
+}
+
+/// The options of the load as `--load-option` takes them: a congestion control has a knob of its own.
+fn sets(case: &Case) -> Option<String> {
+    set_in_words(&case.loads().first()?.options.clone().without(OptionName::Congestion))
 }
 
 /// The greatest number of three digits that is no greater.
