@@ -27,7 +27,7 @@ const RUNS: &[&str] = &["RUN", "BEFORE", "AFTER", "A", "B", "C", "D", "E", "F"];
 /// Adds to a command of `hairpin` that measures, unless it says so itself, that it measures one round.
 const ONE_ROUND: &str = r#"
 case "$1 $2" in
-  "round-trip "* | "small-writes "* | "message-rate "* | "bulk "* | "offered-load "* | "survey "* | "claims run" | " " | -*)
+  "round-trip "* | "small-writes "* | "message-rate "* | "bulk "* | "offered-load "* | "under-load "* | "survey "* | "claims run" | " " | -*)
     case " $* " in
       *" --rounds "* | *" --over "* | *" --until "* | *" --quick "* | *" --help "*) ;;
       *) set -- "$@" --rounds 1 ;;

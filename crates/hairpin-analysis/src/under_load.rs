@@ -176,7 +176,8 @@ pub(crate) fn drained_bytes_per_s(measured: &Measured, direction: Direction, spa
 fn along(measured: &Measured, direction: Direction, span: Span, of: fn(&LinkTimeline) -> &Vec<u64>) -> &[u64] {
     let line = measured.link.as_ref().zip(timeline(measured, direction));
     let Some((Some(began_ns), line)) = line.map(|(link, line)| (link.samples_began_ns, line)) else { return &[] };
-    let span = Span { from_ns: span.from_ns + began_ns, until_ns: span.until_ns + began_ns };
+    let span =
+        Span { from_ns: span.from_ns.saturating_add(began_ns), until_ns: span.until_ns.saturating_add(began_ns) };
     part(of(line), within(0, line.interval_ns, span))
 }
 
@@ -340,8 +341,8 @@ fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
     let width_ns = total_ns.div_ceil(MOMENTS).max(1);
     let since = |ns: u64| ns.saturating_sub(begin_ns);
     let moments = (0..total_ns.div_ceil(width_ns)).map(|number| {
-        let from_ns = begin_ns + number * width_ns;
-        let span = Span { from_ns, until_ns: from_ns + width_ns };
+        let from_ns = begin_ns.saturating_add(number.saturating_mul(width_ns));
+        let span = Span { from_ns, until_ns: from_ns.saturating_add(width_ns) };
         let each = |of: &dyn Fn(&Measured) -> Option<f64>| -> Vec<f64> {
             rounds.iter().filter_map(|measured| of(measured)).collect()
         };
@@ -352,7 +353,7 @@ fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
         let (least, most) =
             latencies.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(*one), most.max(*one)));
         LoadedMoment {
-            at_ns: (number + 1) * width_ns,
+            at_ns: (number + 1).saturating_mul(width_ns),
             latency_ns: median(&latencies).map(|middle| Figure::new(middle, least, most)),
             goodput_bytes_per_s: median(&each(&|measured| goodput(measured, span))),
             queue_bytes: median(&each(&|measured| {
@@ -375,7 +376,8 @@ fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
 fn overlapping(measured: &Measured, direction: Direction, span: Span) -> Option<Vec<f64>> {
     let line = timeline(measured, direction)?;
     let began_ns = measured.link.as_ref()?.samples_began_ns?;
-    let place = |ns: u64| usize::try_from((ns + began_ns) / line.interval_ns.max(1)).unwrap_or(usize::MAX);
+    let place =
+        |ns: u64| usize::try_from(ns.saturating_add(began_ns) / line.interval_ns.max(1)).unwrap_or(usize::MAX);
     let range = place(span.from_ns)..place(span.until_ns.saturating_sub(1)).saturating_add(1);
     let bytes = part(&line.queue_bytes_mean, range);
     (!bytes.is_empty()).then(|| bytes.iter().map(|bytes| *bytes as f64).collect())

@@ -7,3 +7,4 @@ mod one_way;
 mod oracle;
 mod recorded;
 mod support;
+mod under_load;

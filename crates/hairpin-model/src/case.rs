@@ -353,6 +353,33 @@ mod tests {
     }
 
     #[test]
+    fn a_load_beside_a_probe_is_told_with_its_way_first() {
+        use crate::flow::{LOAD, LOAD_BACK, PROBE, WRITE_BYTES};
+        let mut probed = Case::ping_pong("udp");
+        probed.flow_mut().name = PROBE.to_owned();
+        probed.flow_mut().load = Load::PingPong { size_bytes: 64, reply_size_bytes: 64 }.paced(100.0);
+        assert_eq!(
+            (probed.load_words(), probed.probe_words().join(" ")),
+            (vec!["unloaded".to_owned()], "udp 64 B 100/s".to_owned())
+        );
+        let up = Flow { name: LOAD.to_owned(), ..Flow::stream("tcp", WRITE_BYTES, Direction::Up) };
+        let options = crate::options::Options::default().with(OptionName::Congestion, "bbr");
+        probed.flows.push(Flow { connections: 4, options, ..up });
+        assert_eq!(probed.load_words(), ["under tcp up", "64 KiB", "4 connections", "congestion=bbr"]);
+        assert_eq!(probed.label(), "udp block same-cpu 64 B 100/s under tcp up 64 KiB 4 connections congestion=bbr");
+        let kind = crate::ladder::Kind::of(&probed);
+        assert_eq!(kind, crate::ladder::Kind::UnderLoad, "and no round trips");
+        let back = Flow { name: LOAD_BACK.to_owned(), direction: Direction::Down, ..probed.flows[1].clone() };
+        probed.flows.push(back);
+        assert_eq!(probed.load_words()[..2], ["under tcp both ways", "64 KiB"]);
+        let elsewhere = EndSettings { cpus: WhichCpus::Other, ..probed.ends };
+        probed.flows[1].ends = Some(elsewhere);
+        probed.flows[2].ends = Some(elsewhere);
+        assert_eq!(probed.load_words()[2..], ["4 connections", "congestion=bbr", "on another CPU"]);
+        assert_eq!(Case::ping_pong("udp").load_in_words(), None);
+    }
+
+    #[test]
     fn a_case_survives_json() {
         let case = Case::ping_pong("udp6").with(|changed| {
             changed.replicate = 1;

@@ -1,6 +1,7 @@
 //! Every verdict of every rule, on fixture results.
 
 mod one_way;
+mod under_load;
 
 use std::collections::BTreeMap;
 
@@ -580,8 +581,7 @@ fn a_published_figure_never_becomes_a_measured_one() {
         }
         assert!(seen.len() >= 2 && seen.windows(2).all(|pair| pair[0] == pair[1]), "{rule}: {seen:?}");
     }
-    let claim = claim(&json!({"value": 0.1, "unit": "ms"}), &rules[0]);
-    let listed = listed(&claim, "X");
+    let listed = listed(&claim(&json!({"value": 0.1, "unit": "ms"}), &rules[0]), "X");
     assert_eq!((listed.judgement.measured, listed.judgement.verdict), (None, None));
     assert_eq!((listed.rows[0].judgement.measured, listed.rows[0].run.as_deref()), (None, Some("X-r")));
 }

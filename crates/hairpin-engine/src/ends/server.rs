@@ -2,7 +2,7 @@
 //! client, and nothing else.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
@@ -31,6 +31,8 @@ use crate::usage::Usage;
 const SILENCE: Duration = Duration::from_millis(100);
 /// How long the rest of a message may take whose beginning has come.
 const PART: Duration = Duration::from_secs(5);
+/// The longest that a load may be waited for: longer than a phase before it can be asked to last.
+const LONGEST_START: Duration = Duration::from_hours(72);
 /// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -217,13 +219,7 @@ fn one_way(
     if is_woken(&round.case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
-    let begins_within = Duration::from_nanos(round.deadline_ns.saturating_add(round.timeout_ns));
-    match control.receive(begins_within).map_err(|error| error.failure("the client"))? {
-        Message::Begin => {}
-        Message::Stop => return Err(ended_before_its_load()),
-        Message::Failed(failure) => return Err(failure),
-        other => return Err(ControlError::Unexpected(other.name()).failure("the client")),
-    }
+    wait_for_the_load(control, round)?;
     // A server has no user: it stops when it is told.
     let stop = AtomicBool::new(false);
     let drops = Drops::now(&round.case);
@@ -243,6 +239,22 @@ fn one_way(
         streamed: vec![ran.streamed],
         ..ran.usage
     })
+}
+
+/// Waits until the client says that its load begins. Until then it says now and then that it is still there.
+fn wait_for_the_load(control: &mut dyn Control, round: &RoundOrder) -> Result<(), Failure> {
+    let patience = PATIENCE.min(Duration::from_nanos(round.deadline_ns.saturating_add(round.timeout_ns)));
+    let began = Instant::now();
+    while began.elapsed() < LONGEST_START {
+        match control.receive(patience).map_err(|error| error.failure("the client"))? {
+            Message::Begin => return Ok(()),
+            Message::Progress(_) => {}
+            Message::Stop => return Err(ended_before_its_load()),
+            Message::Failed(failure) => return Err(failure),
+            other => return Err(ControlError::Unexpected(other.name()).failure("the client")),
+        }
+    }
+    Err(ControlError::OnlyProgress(LONGEST_START).failure("the client"))
 }
 
 fn ended_before_its_load() -> Failure {

@@ -1,0 +1,40 @@
+//! Figures of a probe beside a load.
+
+use hairpin_model::flow::{Direction, Flow, PROBE};
+use hairpin_model::ledger::Ledger;
+use hairpin_model::phases::ProbePhases;
+
+use super::*;
+
+/// Eight rounds of 100 messages, of which 10 are lost: all of them among the 50 of the loaded phase.
+fn probe_rounds(fixture: &mut Fixture, case: &Case) {
+    for block in 0..8 {
+        fixture.round_with(case, block, &back_to_back(&[], &[100 * US; 40]), |measured| {
+            let flow = measured.flow_mut();
+            (flow.ledger.sent, flow.ledger.received) = (100, 90);
+            let mut phases = ProbePhases::default();
+            phases.by_phase.idle.ledger = Ledger { sent: 50, received: 50, ..Ledger::default() };
+            phases.by_phase.loaded.ledger = Ledger { sent: 50, received: 40, ..Ledger::default() };
+            flow.phases = Some(phases);
+        });
+    }
+}
+
+#[test]
+fn the_share_lost_of_a_probe_is_that_of_its_loaded_phase() {
+    let unloaded = Case::ping_pong("udp").with(|changed| changed.flow_mut().name = PROBE.to_owned());
+    let loaded = unloaded.clone().with(|changed| changed.flows.push(Flow::stream("tcp", 65_536, Direction::Up)));
+    let mut fixture = Fixture::new();
+    probe_rounds(&mut fixture, &loaded);
+    let run = fixture.run();
+    for (figure, value) in [("lost-share", 0.2), ("received-share", 0.8)] {
+        let of = json!({"figure": figure, "case": {"transport": "udp", "load": "up"}});
+        let rule = json!({"kind": "within", "factor": 1.5, "of": of});
+        let judgement = judged(&run, &json!({"value": value, "unit": "share"}), &rule).judgement;
+        let measured = judgement.measured.unwrap_or_else(|| panic!("{figure}: {judgement:?}")).value;
+        assert!((measured - value).abs() < 1e-9, "{figure}: {measured}");
+    }
+    let none = json!({"figure": "lost-share", "case": {"transport": "udp", "load": "none"}});
+    let rule = json!({"kind": "within", "factor": 1.5, "of": none});
+    assert_eq!(verdict(&run, &json!({"value": 0.2, "unit": "share"}), &rule), Verdict::CannotRun);
+}
