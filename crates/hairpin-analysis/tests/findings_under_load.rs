@@ -55,6 +55,18 @@ fn a_probe_that_waits_for_a_cpu_is_no_late_generator() {
 }
 
 #[test]
+fn answers_that_wait_behind_a_load_are_no_rate_that_was_not_reached() {
+    let behind = |case: &Case| {
+        codes(&found(case, Beside::latencies(10 * MS, 184 * MS), |measured| {
+            measured.flow_mut().figures.rate_per_s = 80.0
+        }))
+        .join(" ")
+    };
+    assert_eq!(behind(&probed(&[])), "rate-not-reached");
+    assert_eq!(behind(&beside_load()), "");
+}
+
+#[test]
 fn segments_that_the_load_sent_again_are_not_the_probe_s() {
     let tcp = over("rate=10mbit queue=256KiB delay=5ms", beside_load())
         .with(|case| case.flow_mut().transport = "tcp".to_owned());

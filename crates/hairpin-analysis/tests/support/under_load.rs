@@ -144,13 +144,13 @@ fn probe_phase(latency_ns: u64) -> ProbePhase {
     }
 }
 
-/// A state before the load is steady, which counts for nothing, and ten after.
+/// Twenty states before the load is steady, which count for nothing, and ten after.
 fn states(spans: &ByPhase<Span>, steady: Option<SenderState>) -> Vec<SenderState> {
     let Some(steady) = steady else { return Vec::new() };
     let ramp_ns = spans.loaded.from_ns - spans.ramp.from_ns;
-    let early = SenderState { at_ns: ramp_ns - 1, in_flight_bytes: 1 << 40, ..steady };
+    let early = |number: u64| SenderState { at_ns: ramp_ns - 1 - number, in_flight_bytes: 1 << 40, ..steady };
     let at = |number: u64| SenderState { at_ns: ramp_ns + number * 10_000_000, ..steady };
-    std::iter::once(early).chain((0..10).map(at)).collect()
+    (0..20).map(early).chain((0..10).map(at)).collect()
 }
 
 /// Both ends of a flow; those of the probe share the waits, and those of a load use half of a CPU each.
