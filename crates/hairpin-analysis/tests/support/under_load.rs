@@ -81,7 +81,10 @@ impl Fixture {
     /// The same, altered by `change`.
     pub fn beside_with(&mut self, case: &Case, block: u32, beside: Beside, change: impl Fn(&mut Measured)) {
         let message = (beside.late_ns, beside.latency_ns[1] - beside.late_ns);
-        let samples = paced(10_000_000, &[message; MESSAGES as usize]);
+        // The first shows how short the path is.
+        let mut messages = vec![message; MESSAGES as usize];
+        messages[0] = (0, beside.latency_ns[0]);
+        let samples = paced(10_000_000, &messages);
         self.round_with(case, block, &samples, |measured| {
             fill(measured, case, beside);
             change(measured);
