@@ -85,7 +85,7 @@ pub(crate) const ALL: &[Trial] = &[
     decoy("retransmission", "round-trip --placement same-cpu --transport tcp --link delay=10ms+-8ms --count 30 --rounds 3"),
     injection("sender-bursts", "offered-load --placement same-cpu --transport udp --option rcvbuf=4096 --arrivals burst=100 --rate 2000 --count 400 --rounds 6"),
     decoy("sender-bursts", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --arrivals burst=10 --rate 500 --count 200 --rounds 3"),
-    injection("shared-connection", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --transport tcp --congestion cubic --idle 500ms --ramp 3s --duration 2s --recovery 500ms --probe-connection own,shared --load-option notsent-lowat=16384 --rounds 4"),
+    injection("shared-connection", "under-load --link 'rate=10mbit queue=256KiB delay=5ms codel=5ms/100ms' --transport tcp --congestion cubic --idle 500ms --ramp 3s --duration 2s --recovery 500ms --probe-connection own,shared --load-option notsent-lowat=16384 --rounds 4"),
     decoy("shared-connection", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --transport tcp --congestion cubic --idle 500ms --ramp 3s --duration 2s --recovery 500ms --probe-connection own --connections 4 --rounds 3"),
     injection("udp-receive-overrun", "message-rate --placement same-cpu --transport udp --option rcvbuf=4096 --rounds 3"),
     decoy("udp-receive-overrun", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --option rcvbuf=4096 --rate 500 --count 200 --rounds 3"),

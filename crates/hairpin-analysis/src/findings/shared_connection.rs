@@ -3,8 +3,8 @@
 //! Why: a connection is one stream of bytes in order. What is written later arrives later, whatever it is: it waits for the write that
 //! has begun, for what the socket has not sent yet, and for segments that were lost before it (head-of-line blocking). Evidence: where
 //! the run has the same probe on a connection of its own, how much longer the shared one takes; else what a message waits before the
-//! kernel takes its first byte, and what is unsent before it. The counter-experiment is a connection of its own. Advice: one
-//! connection for each kind of traffic, or a transport with several streams.
+//! kernel takes its first byte, and what is unsent before it. Its share is without the latter, which is that of `own-send-queue`. The
+//! counter-experiment is a connection of its own. Advice: one connection for each kind of traffic, or a transport with several streams.
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -44,6 +44,12 @@ impl Shared {
     fn explained_ns(&self) -> f64 {
         let waits = self.waits_ns.iter().flatten().map(|wait| wait.value).sum::<f64>();
         self.longer_ns.map_or(waits, |longer| longer.value).min(self.loaded_ns.value)
+    }
+
+    /// Without what waits in the socket, which `own-send-queue` tells.
+    fn beyond_the_socket_ns(&self) -> f64 {
+        let in_socket = self.waits_ns[1].map_or(0.0, |unsent| unsent.value);
+        (self.explained_ns() - in_socket).max(0.0)
     }
 }
 
@@ -130,8 +136,8 @@ fn shared(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
         waits_ns: [before, unsent(run, case).map(|unsent| unsent.delay_ns)],
     };
     let is_certain = shared.longer_ns.is_none_or(|longer| longer.low.is_none_or(|low| low > 0.0));
-    let share = shared.explained_ns() / shared.loaded_ns.value;
-    (share >= LEAST && is_certain).then_some((share, shared))
+    let is_worth_a_word = shared.explained_ns() >= LEAST * shared.loaded_ns.value;
+    (is_worth_a_word && is_certain).then(|| (shared.beyond_the_socket_ns() / shared.loaded_ns.value, shared))
 }
 
 #[cfg(test)]
@@ -158,7 +164,8 @@ mod tests {
     #[test]
     fn alone_it_rests_on_what_waits_before_a_message() {
         let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
-        assert!((finding.share - 500.0 / 610.0).abs() < 0.01, "{}", finding.share);
+        assert!(finding.summary.contains("500 ms before they are sent"), "{}", finding.summary);
+        assert!(finding.share < 0.01, "it waits in the socket only, as own-send-queue tells: {}", finding.share);
         let command = finding.counter_experiment.expect("it has one").command;
         assert!(command.contains("--probe-connection shared,own"), "{command}");
     }
