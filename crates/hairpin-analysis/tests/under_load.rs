@@ -57,6 +57,12 @@ fn a_round_whose_phases_are_not_what_they_say_is_left_out_with_the_reason() {
     let unanswered = left_out(|measured| phases(measured, &|phases| phases.by_phase.idle.samples = 0));
     assert_eq!(unanswered, ["round 5: no message of the probe was answered in the idle phase"]);
     let busy = left_out(|measured| {
+        let line = measured.link.as_mut().unwrap().up.timeline.as_mut().unwrap();
+        line.queue_bytes_mean.fill(5 * 1024);
+    });
+    assert_eq!(busy, ["round 5: the path was not idle before the load: 5 KiB in its queue"]);
+    let busy = left_out(|measured| {
+        measured.link = None;
         phases(measured, &|phases| {
             phases.by_phase.idle.latency_ns.p50 = 120e6;
             phases.by_phase.idle.least_ns = 10e6;
@@ -77,6 +83,18 @@ fn a_round_whose_phases_are_not_what_they_say_is_left_out_with_the_reason() {
             });
         });
     });
+    let up_and_down = left_out(|measured| {
+        let second_half_ms = (spans().loaded.from_ns + spans().loaded.until_ns) / 2 / MS;
+        let to_its_height = 4_000..5_000;
+        phases(measured, &|phases| {
+            phases.over_time = over_time(|at_ms| match at_ms {
+                0..1_000 => 10,
+                _ if at_ms >= second_half_ms || to_its_height.contains(&at_ms) => 210,
+                _ => 140,
+            });
+        });
+    });
+    assert_eq!(up_and_down, [] as [&str; 0], "it has been as high before");
     assert_eq!(
         rising,
         [
@@ -153,7 +171,9 @@ fn no_times_of_a_file_overflow() {
         measured.flows[1].received.as_mut().unwrap().interval_ns = u64::MAX;
         measured.flows[1].received.as_mut().unwrap().interval_bytes = vec![u64::MAX; 3];
         measured.link.as_mut().unwrap().samples_began_ns = Some(u64::MAX);
-        measured.flow_mut().phases.as_mut().unwrap().over_time.interval_ns = 0;
+        let line = &mut measured.flow_mut().phases.as_mut().unwrap().over_time;
+        (line.interval_ns, line.answered) = (0, vec![1; 1000]);
+        line.mean_ns.truncate(1);
     });
     assert_eq!(fixture.run().cases.len(), 1);
 }

@@ -139,7 +139,13 @@ impl Case {
     #[must_use]
     pub fn alone(&self, place: usize) -> Self {
         let flow = self.flows[place].clone();
-        Self { ends: flow.ends.unwrap_or(self.ends), flows: vec![flow], ..self.clone() }
+        Self { ends: self.ends_of(&flow), flows: vec![flow], ..self.clone() }
+    }
+
+    /// Where and how the ends of a flow run: those of the case, where it has none of its own.
+    #[must_use]
+    pub fn ends_of(&self, flow: &Flow) -> EndSettings {
+        flow.ends.unwrap_or(self.ends)
     }
 
     /// The flow that it is judged by: the first.

@@ -27,7 +27,7 @@ const MOST_NAMED: usize = 3;
 
 /// The answer; null where no such case speaks.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
-    let measured = |row: &&CaseSummary| row.p50_ns().is_some() && row.under_load.is_some();
+    let measured = |row: &&CaseSummary| row.under_load.is_some();
     let rows: Vec<&CaseSummary> = match run.cases.as_slice() {
         [only] if Kind::of(&only.case) == Kind::UnderLoad => vec![only],
         _ => spoken(run, Kind::UnderLoad),
@@ -40,6 +40,8 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
         let (place, alone) = (place(run, rows[0], sets.len()), sets.len() == 1);
         let set = Set { run, pairs, place, alone, names: Names::of(rows) };
         let mut loaded: Vec<&CaseSummary> = rows.iter().copied().filter(|row| !row.case.loads().is_empty()).collect();
+        // One that has lost all has its losses told.
+        loaded.retain(|row| row.p50_ns().is_some());
         loaded.sort_by(|a, b| a.p50_ns().unwrap_or(0.0).total_cmp(&b.p50_ns().unwrap_or(0.0)));
         let unloaded = rows.iter().filter(|row| row.case.loads().is_empty()).filter_map(|row| set.without_load(row));
         headlines.extend(set.headline(&loaded));
@@ -279,7 +281,7 @@ fn effect(row: &CaseSummary, load: &str, place: &str) -> String {
         _ if !added.excludes(0.0) => {
             format!("No difference found: median round trip{place} {idle} idle, {loaded} beside the load ({load})")
         }
-        _ if added.value < 0.0 => format!("The load ({load}) takes {} off {trip}", changed(added.falling(|ns| -ns))),
+        _ if added.value < 0.0 => format!("The load ({load}) saves {} of {trip}", changed(added.falling(|ns| -ns))),
         _ => format!("The load ({load}) adds {} to {trip}", changed(added)),
     }
 }
@@ -366,7 +368,7 @@ mod tests {
         let none = "No difference found: median round trip over delay=5ms 10.3 ms idle, 10.4 ms beside the load (tcp up \
                     congestion=cubic), and the queue holds 10.4 KiB.";
         assert_eq!(said(10.4, Some((-0.2, 0.4))).headline, none);
-        let less = "The load (tcp up congestion=cubic) takes 1.30 ms (95 % interval 1.20-1.40) off the median round trip \
+        let less = "The load (tcp up congestion=cubic) saves 1.30 ms (95 % interval 1.20-1.40) of the median round trip \
                     of 10.3 ms over delay=5ms, and the queue holds 9 KiB.";
         assert_eq!(said(9.0, Some((-1.4, -1.2))).headline, less);
         let unsure = "Median round trip over delay=5ms: 10.3 ms idle, 184 ms beside the load (tcp up congestion=cubic); \

@@ -11,9 +11,8 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
-use hairpin_model::flow::Direction;
+use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::names;
-use hairpin_model::phases::Phase;
 use hairpin_model::quantities;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
@@ -25,7 +24,7 @@ use super::support::{
 use crate::compare::{by_block, over_points};
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
-use crate::under_load::{added_ns, drained_bytes_per_s, queue_bytes};
+use crate::under_load::{added_ns, drained_bytes_per_s, loaded_states, queue_bytes};
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -119,6 +118,9 @@ fn check(case: &CaseSummary) -> Option<(CounterExperiment, &'static str)> {
     if let Some(experiment) = with_codel(case, words).filter(|_| !is_kept_by_codel(case)) {
         return Some((experiment, "use CoDel in the queue"));
     }
+    if case.case.flow().connection_use == ConnectionUse::Shared {
+        return None;
+    }
     let goodput = |place: usize| case.flows.get(place)?.one_way.as_ref()?.goodput_bytes_per_s;
     // One rate is given for all loads: that of the slowest.
     let slowest = (1..=case.case.loads().len()).filter_map(goodput).map(|goodput| goodput.value).reduce(f64::min)?;
@@ -198,7 +200,7 @@ fn bloated(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
     let over = |values: Vec<f64>| median_over(&values, over_points(case, run.plan.alpha));
     let added_ns = over(rounds.iter().filter_map(|measured| added_ns(measured, |latency| latency.p50)).collect())?;
     let short_ns = if is_kept_by_codel(case) { SHORT_BY_CODEL_NS } else { SHORT_NS };
-    if added_ns.value <= short_ns.max(idle_ns.value) {
+    if added_ns.value <= short_ns {
         return None;
     }
     let (source, each_round) = each_round(case, &rounds)?;
@@ -258,13 +260,9 @@ fn of_link(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
 }
 
 fn of_tcp(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
-    let spans = measured.phases.as_ref()?;
-    let [from_ns, until_ns] =
-        [spans.loaded.from_ns, spans.loaded.until_ns].map(|ns| ns.saturating_sub(spans.get(Phase::Ramp).from_ns));
     let queue = |place: usize, direction: Direction| {
-        let states = &measured.flows.get(place)?.sent.as_ref()?.states;
-        let steady = states.iter().filter(|state| (from_ns..until_ns).contains(&state.at_ns));
-        let steady: Vec<_> = steady.filter(|state| state.delivered_bytes_per_s > 0).collect();
+        let steady: Vec<_> =
+            loaded_states(measured, place)?.filter(|state| state.delivered_bytes_per_s > 0).collect();
         let over = |values: Vec<f64>| median(&values);
         let beyond = steady.iter().map(|state| {
             let path_bytes = state.delivered_bytes_per_s as f64 * state.least_round_trip_ns as f64 / 1e9;
@@ -336,9 +334,9 @@ mod tests {
 
     #[test]
     fn a_rise_that_a_short_queue_makes_and_one_that_hardly_shows_are_none() {
-        // What is added must be more than 10 ms, and more than the latency without the load.
+        // What is added must be more than 10 ms, however long the path is.
         for (idle, loaded, count) in
-            [(MS, 10 * MS, 0), (MS, 12 * MS, 1), (40 * MS, 79 * MS, 0), (40 * MS, 81 * MS, 1)]
+            [(MS, 10 * MS, 0), (MS, 12 * MS, 1), (100 * MS, 109 * MS, 0), (100 * MS, 195 * MS, 1)]
         {
             // The bytes explain all of it: 1 250 B take a millisecond.
             let queued = Beside::latencies(idle, loaded).queued((loaded - idle) / MS * 1250);

@@ -10,7 +10,6 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Proved, Severity};
 use hairpin_model::flow::ConnectionUse;
 use hairpin_model::options::OptionName;
-use hairpin_model::phases::Phase;
 use hairpin_model::quantities;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
@@ -20,7 +19,7 @@ use super::support::{Detector, Hit, Hits, blank, evidence, gone_by_block, rounds
 use crate::compare::{by_block, over_points};
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
-use crate::under_load::added_ns;
+use crate::under_load::{added_ns, goodput, loaded_states};
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -119,27 +118,19 @@ pub(super) fn unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
         let values: Vec<f64> = rounds.iter().filter_map(|measured| of(measured)).collect();
         median_over(&values, over_points(case, run.plan.alpha))
     };
+    let rate = |measured: &Measured| goodput(measured, measured.phases.as_ref()?.loaded).filter(|rate| *rate > 0.0);
     Some(Unsent {
         bytes: over(&unsent_bytes)?,
-        bytes_per_s: over(&goodput)?,
-        delay_ns: over(&|measured| Some(unsent_bytes(measured)? * 1e9 / goodput(measured)?))?,
+        bytes_per_s: over(&rate)?,
+        delay_ns: over(&|measured| Some(unsent_bytes(measured)? * 1e9 / rate(measured)?))?,
         added_ns: over(&|measured| added_ns(measured, |latency| latency.p50))?,
         loaded_ns: case.flow().latency_ns.p50?,
     })
 }
 
-fn goodput(measured: &Measured) -> Option<f64> {
-    measured.flows.get(1)?.received.as_ref()?.goodput_bytes_per_s().filter(|rate| *rate > 0.0)
-}
-
 /// The median of the readings beside the steady load.
 fn unsent_bytes(measured: &Measured) -> Option<f64> {
-    let spans = measured.phases.as_ref()?;
-    let load = measured.flows.get(1)?;
-    let began_ns = load.started_ns.unwrap_or(spans.get(Phase::Ramp).from_ns);
-    let steady = spans.loaded.from_ns.saturating_sub(began_ns)..spans.loaded.until_ns.saturating_sub(began_ns);
-    let states = load.sent.as_ref()?.states.iter().filter(|state| steady.contains(&state.at_ns));
-    median(&states.map(|state| state.not_sent_bytes as f64).collect::<Vec<_>>())
+    median(&loaded_states(measured, 1)?.map(|state| state.not_sent_bytes as f64).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -122,6 +122,13 @@ fn fill(measured: &mut Measured, case: &Case, beside: Beside) {
                 bytes: 1_200_000 * loaded_ns / 1_000_000_000,
                 bytes_after_first: 1_200_000 * loaded_ns / 1_000_000_000,
                 over_ns: loaded_ns,
+                began_ns: Some(spans.ramp.from_ns),
+                interval_ns: loaded_ns / 10,
+                interval_bytes: vec![
+                    120_000 * loaded_ns / 1_000_000_000;
+                    usize::try_from((spans.loaded.until_ns - spans.ramp.from_ns) * 10 / loaded_ns)
+                        .expect("few")
+                ],
                 ..Received::default()
             }),
             sent: Some(Sent { states: states(&spans, beside.state), ..Sent::default() }),

@@ -139,7 +139,7 @@ impl Client<'_> {
         let probe_ns = probing.end(clock);
         let report = EndReport { options, facts: counters(facts), probe_ns, waking_ns, ..usage };
         let of_server = one_way::of_server(&mut server, order.case.flow())?;
-        let streamed = [streamed, of_server];
+        let streamed = [streamed, of_server].map(|one| one.since(started.all_connected_ns));
         Ok(OneWayEnd { setup_ns, started_ns, report, noise, server, streamed, interrupted, link })
     }
 

@@ -15,12 +15,12 @@ use super::{counter_experiment, paired};
 /// The counter-experiment that runs the load on another CPU than the probe; `None` where it is on another already, and where a
 /// placement leaves no other.
 pub(in crate::findings) fn load_elsewhere(case: &Case, words: &str) -> Option<CounterExperiment> {
-    let is_elsewhere = |flow: &Flow| flow.ends.unwrap_or(case.ends).cpus != case.ends.cpus;
+    let is_elsewhere = |flow: &Flow| case.ends_of(flow).cpus != case.ends.cpus;
     if case.ends.placement != Placement::SameCpu || case.loads().is_empty() || case.loads().iter().any(is_elsewhere) {
         return None;
     }
     let elsewhere = with_loads(case, |flow| {
-        let ends = EndSettings { cpus: WhichCpus::Other, ..flow.ends.unwrap_or(case.ends) };
+        let ends = EndSettings { cpus: WhichCpus::Other, ..case.ends_of(flow) };
         Flow { ends: Some(ends), ..flow.clone() }
     });
     let values = [WhichCpus::Same, WhichCpus::Other].map(|which| which.to_string());
