@@ -143,7 +143,11 @@ impl Engine {
         let attempt = attempt.and_then(|measured| freed.map(|()| measured));
         let attempt = attempt.map_err(|failure| if has_given_up() { given_up() } else { failure });
         let (outcome, samples, other_samples, trace) = match attempt {
-            Ok(Done { measured, samples, other_samples, trace }) => {
+            Ok(Done { mut measured, samples, other_samples, trace }) => {
+                // One flow of several tells it to the process that has them all.
+                if self.joins.is_none() {
+                    measured.ends.iter_mut().for_each(|end| end.used_in_all = None);
+                }
                 (Outcome::Measured(Box::new(measured)), samples, other_samples, trace)
             }
             Err(failure) => (Outcome::Failed(failure), None, Vec::new(), None),

@@ -78,7 +78,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         places.iter().zip(measured.flows).for_each(|(place, record)| records[*place] = record);
         let ends = measured.ends.into_iter().enumerate();
         together.ends.extend(ends.map(|(end, report)| {
-            let phase_usage = usage.of(group, end);
+            let phase_usage = usage.of(group, end, report.used_in_all);
             EndReport { flow: first, phase_usage, ..report }
         }));
     }
@@ -206,9 +206,10 @@ impl Observer {
         next_ns.saturating_sub(self.clock.now_ns()).div_ceil(1_000_000).max(1)
     }
 
-    /// What an end of a flow used by phase; none where a reading is missing, as of an end that was gone by then.
-    fn of(&self, flow: usize, end: usize) -> Option<ByPhase<PhaseUsage>> {
-        let at = |bound: usize| self.readings.get(bound)?.get(flow)?[end];
+    /// What an end of a flow used by phase. At a bound by which it was gone that is what it had used in all.
+    fn of(&self, flow: usize, end: usize, used_in_all: Option<PhaseUsage>) -> Option<ByPhase<PhaseUsage>> {
+        let read = |bound: usize| self.readings.get(bound)?.get(flow)?[end];
+        let at = |bound: usize| read(bound).or_else(|| used_in_all.filter(|_| bound > 0));
         let between = |bound: usize| {
             let (from, until) = (at(bound)?, at(bound + 1)?);
             Some(PhaseUsage {
@@ -216,8 +217,6 @@ impl Observer {
                 waited_for_cpu_ns: until.waited_for_cpu_ns.saturating_sub(from.waited_for_cpu_ns),
             })
         };
-        let idle = between(0)?;
-        // A load's ends are gone soon after it.
-        Some(ByPhase { idle, ramp: between(1)?, loaded: between(2)?, recovering: between(3).unwrap_or_default() })
+        Some(ByPhase { idle: between(0)?, ramp: between(1)?, loaded: between(2)?, recovering: between(3)? })
     }
 }

@@ -271,6 +271,9 @@ pub struct EndReport {
     /// What it used by phase; null in rounds without phases, and of a server on another host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_usage: Option<ByPhase<PhaseUsage>>,
+    /// What its thread had used in all when it ended, from which the phases are computed; in no saved run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_in_all: Option<PhaseUsage>,
     /// Its options, asked and effective.
     pub options: Vec<Effective>,
     /// Counters of the kernel, for instance `tcp_info.retransmits`.

@@ -70,9 +70,9 @@ fn the_ledgers_of_probe_and_load_close_apart_and_those_of_the_phases_within_the_
             number(&probe["ledger"]["sent"]) == of_phases || warm_up_is_in_it && lost(&probe["ledger"]) > 0,
             "{probe}"
         );
-        // A load's end may be gone before its last reading, where the machine is busy.
-        for end in list(&round["outcome"]["ends"]).iter().filter(|end| end["flow"] == "probe") {
+        for end in list(&round["outcome"]["ends"]) {
             assert!(end["phase_usage"]["loaded"]["cpu_ns"].is_u64(), "{end}");
+            assert!(end["used_in_all"].is_null(), "{end}");
         }
     }
     let again = place.json(&["analyse", "run"]);
@@ -161,7 +161,7 @@ fn what_cannot_be_measured_under_load_is_refused_before_it_starts() {
     for (plan, expected) in [
         ("--closed-loop --rate 100", "--closed-loop and --rate"),
         ("--congestion none-such", "congestion control `none-such` is not available here"),
-        ("--transport udp --probe-connection per-message", "no connections that a message could open"),
+        ("--transport udp --probe-connection per-message", "no connections to open"),
         ("--transport udp --probe-connection shared", "the load's connection is one of tcp"),
         ("--transport tcp --probe-connection shared --connections 2", "shares one connection with one load"),
         ("--transport tcp --probe-connection shared --load none", "no load has a connection"),

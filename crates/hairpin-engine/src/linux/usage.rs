@@ -47,6 +47,7 @@ impl Usage {
             cpu_ns,
             voluntary_switches: now.voluntary.saturating_sub(self.voluntary),
             involuntary_switches: now.involuntary.saturating_sub(self.involuntary),
+            used_in_all: read("/proc/thread-self/schedstat"),
             migrations: now.migrations.zip(self.migrations).map(|(now, before)| now.saturating_sub(before)),
             ..EndReport::default()
         }
@@ -57,7 +58,11 @@ impl Usage {
 /// (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`).
 #[must_use]
 pub fn of_process(id: u32) -> Option<PhaseUsage> {
-    schedstat(&fs::read_to_string(format!("/proc/{id}/schedstat")).ok()?)
+    read(&format!("/proc/{id}/schedstat"))
+}
+
+fn read(file: &str) -> Option<PhaseUsage> {
+    schedstat(&fs::read_to_string(file).ok()?)
 }
 
 fn schedstat(line: &str) -> Option<PhaseUsage> {
