@@ -9,6 +9,7 @@ use hairpin_model::summary::RoundFigures;
 
 use crate::digest::Digest;
 use crate::states::States;
+use crate::under_load::why_left_out;
 
 /// The run with each of its cases under load as the plain case of its probe, measured in that phase. The idle phases of cases that
 /// differ in their load only are one case. Other cases stay as they are.
@@ -17,7 +18,8 @@ pub fn of_phase(run: &Run, phase: Phase) -> Run {
     if !run.cases.iter().any(|row| row.case.is_under_load()) {
         return run.clone();
     }
-    let rounds: Vec<RoundRecord> = run.rounds.iter().map(|round| round_of(round, phase)).collect();
+    let counted = counted_rounds(run);
+    let rounds: Vec<RoundRecord> = counted.map(|round| round_of(round, phase)).collect();
     let planned =
         run.cases.iter().map(|row| if row.case.is_under_load() { probe_of(&row.case) } else { row.case.clone() });
     let planned: Vec<_> = planned.collect();
@@ -25,6 +27,14 @@ pub fn of_phase(run: &Run, phase: Phase) -> Run {
     let states = States::of(&rounds);
     let cases = Digest::new().summaries(&planned, &run.cards, &rounds, &states, run.plan.alpha);
     Run { cases, rounds, machine: states.machine().clone(), ..run.clone() }
+}
+
+/// All rounds but those of cases under load that do not count: the reason is in the phases, which are gone from here on.
+fn counted_rounds(run: &Run) -> impl Iterator<Item = &RoundRecord> {
+    run.rounds.iter().filter(|round| match &round.outcome {
+        Outcome::Measured(measured) => why_left_out(measured).is_none(),
+        _ => true,
+    })
 }
 
 /// The case of the probe alone.

@@ -3,6 +3,7 @@
 use hairpin_model::case::Case;
 use hairpin_model::fact;
 use hairpin_model::fact_names;
+use hairpin_model::flow::ConnectionUse;
 use hairpin_model::round::Measured;
 use hairpin_model::summary::CaseSummary;
 
@@ -15,9 +16,13 @@ pub const SATURATED_BELOW: f64 = 0.99;
 /// figure is the generator's.
 pub const RANKED_UP_TO: f64 = 0.2;
 
-/// Whether the generator's median lateness is more than [`RANKED_UP_TO`] of the median latency. False in a closed loop.
+/// Whether the generator's median lateness is more than [`RANKED_UP_TO`] of the median latency. False in a closed loop, and where
+/// lateness is that of a connection.
 #[must_use]
 pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
+    if case.case.flow().connection_use != ConnectionUse::Own {
+        return false;
+    }
     let lateness = case.flow().lateness_ns.and_then(|lateness| lateness.p50);
     let medians = lateness.zip(case.flow().latency_ns.p50);
     medians.is_some_and(|(lateness, latency)| lateness.value > RANKED_UP_TO * latency.value)

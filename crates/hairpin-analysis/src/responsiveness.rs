@@ -12,12 +12,13 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::flow::ConnectionUse;
-use hairpin_model::phases::{Phase, RESPONSIVENESS_DRAFT, Responsiveness, SenderState, Trimmed};
+use hairpin_model::phases::{Phase, RESPONSIVENESS_DRAFT, Responsiveness, Trimmed};
 use hairpin_model::round::Measured;
 use hairpin_model::samples::{PhaseSamples, Samples};
 use hdrhistogram::Histogram;
 
 use crate::over_rounds::OverRounds;
+use crate::under_load::loaded_states;
 
 /// The share of the values that a trimmed mean is of.
 const KEPT: f64 = 0.95;
@@ -74,23 +75,19 @@ fn per_minute(round_trip_ns: f64) -> f64 {
 
 /// The trimmed mean of the load's smoothed round-trip times in the loaded phase, in ns; of several loads the longest.
 fn estimated_by_tcp(measured: &Measured) -> Option<f64> {
-    let spans = measured.phases.as_ref()?;
-    let of_load = |states: &[SenderState], started_ns: u64| {
-        let is_loaded = |state: &&SenderState| {
-            let at_ns = started_ns.saturating_add(state.at_ns);
-            (spans.loaded.from_ns..spans.loaded.until_ns).contains(&at_ns) && state.round_trip_ns > 0
-        };
-        let mut times: Vec<f64> = states.iter().filter(is_loaded).map(|state| state.round_trip_ns as f64).collect();
+    let of_load = |place: usize| {
+        let states = loaded_states(measured, place)?.filter(|state| state.round_trip_ns > 0);
+        let mut times: Vec<f64> = states.map(|state| state.round_trip_ns as f64).collect();
         times.sort_by(f64::total_cmp);
         let kept = ((times.len() as f64 * KEPT).ceil() as usize).min(times.len());
         (kept > 0).then(|| times[..kept].iter().sum::<f64>() / kept as f64)
     };
-    let loads = measured.flows.iter().filter_map(|flow| Some((flow.sent.as_ref()?, flow.started_ns.unwrap_or(0))));
-    loads.filter_map(|(sent, started_ns)| of_load(&sent.states, started_ns)).reduce(f64::max)
+    (1..measured.flows.len()).filter_map(of_load).reduce(f64::max)
 }
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::phases::SenderState;
     use hairpin_model::samples::latency_histogram;
 
     use super::*;

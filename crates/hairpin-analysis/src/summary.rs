@@ -154,11 +154,14 @@ fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
         let options = first.map_or(&[][..], |end| end.options.as_slice());
         let mut differing_options = Vec::new();
         of(place).for_each(|end| note_differences(options, &end.options, &mut differing_options));
+        let flow = first.map_or(0, |end| end.flow);
+        let own = case.flows.get(flow).map_or(case.ends, |flow| case.ends_of(flow));
         EndSummary {
             role: first.map_or(End::Client, |end| end.role),
+            flow,
             host: first.map_or(0, |end| end.host),
-            waiting: case.ends.waiting,
-            placement: case.ends.placement,
+            waiting: own.waiting,
+            placement: own.placement,
             cpu_seconds: of(place).map(|end| end.cpu_ns).fold(0, u64::saturating_add) as f64 / 1e9,
             effective_options: options.to_vec(),
             differing_options,
@@ -191,7 +194,11 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
         };
         reasons.push(reason);
     } else if measured.iter().all(|measured| measured.flow().figures.samples == 0) {
-        let what = if case.flow().load.is_one_way() { "no message arrived" } else { "no message was answered" };
+        let what = match case.flow().load.is_one_way() {
+            true => "no message arrived",
+            false if case.loads().is_empty() => "no message was answered",
+            false => "no message was answered beside the load",
+        };
         reasons.push(what.to_owned());
     }
     if let (Some(asked), Some(reached)) = (open_loop::asked_per_s(case), open_loop::share_reached(case, measured))

@@ -7,7 +7,7 @@ use hairpin_model::ledger::Ledger;
 use hairpin_model::link::{DirectionRecord, LinkTimeline};
 use hairpin_model::phases::{
     AddedFigures, ByPhase, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, Phase, PhaseFigures, PhasesOfCase,
-    ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Span, UnderLoad,
+    ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, SenderState, Span, UnderLoad,
 };
 use hairpin_model::round::{FlowRecord, Measured};
 use hairpin_model::samples::{PhaseCounts, Samples};
@@ -20,12 +20,14 @@ use crate::statistics::location::median;
 
 /// Moments of a case over time.
 const MOMENTS: u64 = 150;
-/// The latency of the second half of the loaded phase that is so many times that of the first is still rising.
-const STILL_RISING: f64 = 1.5;
+/// A latency that is so many times that of before, and so much longer, in ns, is still rising.
+const STILL_RISING: (f64, f64) = (1.15, 5e6);
 /// A load that began or ended this share of the loaded phase away from when it was to is not the one that was asked for.
 const OUT_OF_TIME: f64 = 0.1;
 /// A path that is idle has half of its messages back within this many times the least latency, and this long, in ns.
 const IDLE_WITHIN: (f64, f64) = (3.0, 1e6);
+/// The median of the bytes in a link's queue in the idle phase is at most this: two packets of Ethernet.
+const IDLE_QUEUE_BYTES: f64 = 3028.0;
 /// Recovered is a latency of at most so many times the median of the idle phase.
 const RECOVERED_WITHIN: f64 = 2.0;
 
@@ -97,7 +99,12 @@ pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
     let least_ns =
         phases.by_phase.each().map(|(_, phase)| phase.least_ns).filter(|ns| *ns > 0.0).fold(f64::INFINITY, f64::min);
     let (times, above_ns) = IDLE_WITHIN;
-    if idle.latency_ns.p50 > times * least_ns + above_ns {
+    if let Some(bytes) = idle_queue_bytes(measured, spans.idle) {
+        if bytes > IDLE_QUEUE_BYTES {
+            let bytes = hairpin_model::quantities::bytes(bytes);
+            return Some(format!("the path was not idle before the load: {bytes} in its queue"));
+        }
+    } else if idle.latency_ns.p50 > times * least_ns + above_ns {
         let [idle, least] = [idle.latency_ns.p50, least_ns].map(hairpin_model::quantities::duration);
         return Some(format!("the path was not idle before the load: p50 {idle}, and {least} at the least"));
     }
@@ -115,19 +122,36 @@ pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
         }
     }
     if loads(measured).next().is_some() && loaded.samples > 0 {
-        return still_rising(&phases.over_time, spans.idle, spans.loaded);
+        return still_rising(&phases.over_time, spans);
     }
     None
 }
 
-/// Where the latency still rises in the loaded phase the ramp was too short.
-fn still_rising(line: &ProbeTimeLine, idle: Span, loaded: Span) -> Option<String> {
+/// The median of the bytes in the fuller queue of the link in the idle phase; `None` where no link tells.
+fn idle_queue_bytes(measured: &Measured, idle: Span) -> Option<f64> {
+    let of = |direction: Direction| {
+        let bytes: Vec<f64> = queue_bytes(measured, direction, idle).iter().map(|bytes| *bytes as f64).collect();
+        median(&bytes)
+    };
+    [Direction::Up, Direction::Down].into_iter().filter_map(of).reduce(f64::max)
+}
+
+/// Where the latency still rises in the loaded phase the ramp was too short: its second half is slower, and reaches what no time
+/// before it did. A load whose latency goes up and down, as CUBIC's does, has been at its highest before.
+fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<String> {
+    let loaded = spans.loaded;
     let middle_ns = loaded.from_ns.midpoint(loaded.until_ns);
-    let mean = |from_ns: u64, until_ns: u64| mean_latency(line, idle.from_ns, Span { from_ns, until_ns });
-    let (first, second) = (mean(loaded.from_ns, middle_ns)?, mean(middle_ns, loaded.until_ns)?);
-    let added = (first - mean(idle.from_ns, idle.until_ns)?).max(0.0);
-    // A rise that is small beside what the load adds is noise.
-    (second > STILL_RISING * first && second - first > 0.5 * added && second - first > IDLE_WITHIN.1).then(|| {
+    let span = |from_ns: u64, until_ns: u64| Span { from_ns, until_ns };
+    let [before, after] = [span(spans.ramp.from_ns, middle_ns), span(middle_ns, loaded.until_ns)];
+    let mean = |span: Span| mean_latency(line, spans.idle.from_ns, span);
+    let highest = |span: Span| {
+        let means = part(&line.mean_ns, within(spans.idle.from_ns, line.interval_ns, span));
+        means.iter().copied().fold(0.0, f64::max)
+    };
+    let (first, second) = (mean(span(loaded.from_ns, middle_ns))?, mean(after)?);
+    let (times, by_ns) = STILL_RISING;
+    let rises = |second: f64, first: f64| second > times * first && second - first > by_ns;
+    (rises(second, first) && rises(highest(after), highest(before))).then(|| {
         let [first, second] = [first, second].map(hairpin_model::quantities::duration);
         format!("the load was not steady: mean latency {first} in the first half of the loaded phase, {second} in the second")
     })
@@ -158,6 +182,16 @@ fn mean_latency(line: &ProbeTimeLine, begin_ns: u64, span: Span) -> Option<f64> 
     (count > 0.0).then(|| sum / count)
 }
 
+/// The states of a load's sender in the loaded phase; `None` where it tells of none.
+pub(crate) fn loaded_states(measured: &Measured, place: usize) -> Option<impl Iterator<Item = &SenderState>> {
+    let spans = measured.phases.as_ref()?;
+    let load = measured.flows.get(place)?;
+    let began_ns = load.started_ns.unwrap_or(spans.ramp.from_ns);
+    let loaded = spans.loaded.from_ns..spans.loaded.until_ns;
+    let states = load.sent.as_ref()?.states.iter();
+    Some(states.filter(move |state| loaded.contains(&began_ns.saturating_add(state.at_ns))))
+}
+
 /// The bytes in a queue over a span: the mean of each interval of the link's time line. Empty without a link, and of runs of
 /// versions that recorded no means.
 pub(crate) fn queue_bytes(measured: &Measured, direction: Direction, span: Span) -> &[u64] {
@@ -176,7 +210,8 @@ pub(crate) fn drained_bytes_per_s(measured: &Measured, direction: Direction, spa
 fn along(measured: &Measured, direction: Direction, span: Span, of: fn(&LinkTimeline) -> &Vec<u64>) -> &[u64] {
     let line = measured.link.as_ref().zip(timeline(measured, direction));
     let Some((Some(began_ns), line)) = line.map(|(link, line)| (link.samples_began_ns, line)) else { return &[] };
-    let span = Span { from_ns: span.from_ns + began_ns, until_ns: span.until_ns + began_ns };
+    let span =
+        Span { from_ns: span.from_ns.saturating_add(began_ns), until_ns: span.until_ns.saturating_add(began_ns) };
     part(of(line), within(0, line.interval_ns, span))
 }
 
@@ -264,9 +299,8 @@ fn probe(over_rounds: &OverRounds<'_>, phase: Phase) -> ProbeFigures {
 
 fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigures {
     let span = |measured: &Measured| Some(*measured.phases.as_ref()?.get(phase));
-    let goodput = |measured: &Measured| -> Option<f64> {
-        let all = (phase == Phase::Loaded && loads(measured).next().is_some()).then(|| loads(measured))?;
-        all.map(|load| load.received.as_ref()?.goodput_bytes_per_s()).sum()
+    let goodput_in_phase = |measured: &Measured| -> Option<f64> {
+        (phase == Phase::Loaded).then(|| goodput(measured, span(measured)?))?
     };
     let depth = |measured: &Measured| -> Option<Vec<f64>> {
         let direction = queue_direction(case, measured)?;
@@ -280,7 +314,7 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
     };
     PhaseFigures {
         probe: ProbeFigures::default(),
-        load: LoadFigures { goodput_bytes_per_s: over_rounds.median(goodput) },
+        load: LoadFigures { goodput_bytes_per_s: over_rounds.median(goodput_in_phase) },
         queue_bytes: p50.map(|p50| QueueBytes { p50, max: most.fold(0.0, f64::max) }),
         cpu: CpuFigures {
             used: over_rounds.median(|measured| {
@@ -293,7 +327,7 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
 }
 
 /// How long the ends of the probe waited for a CPU for each message, in ns.
-fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
+pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
     let ends = measured.ends.iter().filter(|end| end.flow == 0);
     let waited: Option<u64> = ends.map(|end| Some(end.phase_usage.as_ref()?.get(phase).waited_for_cpu_ns)).sum();
     let sent = probe_phase(measured, phase)?.ledger.sent;
@@ -311,24 +345,33 @@ fn most_bytes(case: &Case, measured: &Measured, span: Span) -> Option<f64> {
     bytes.iter().max().map(|most| *most as f64)
 }
 
-/// From the load's end to the end of the last interval whose mean latency is more than [`RECOVERED_WITHIN`] times the idle
-/// median, in ns; `None` where that is the last of all.
+/// From the load's end to the end of the last interval that it still slows, in ns: one whose mean latency, and that of the one
+/// before, is more than [`RECOVERED_WITHIN`] times the idle median. `None` where that is the last of all, and where the median
+/// beside the load is no more than that.
 fn recovered_after_ns(measured: &Measured) -> Option<f64> {
     let spans = measured.phases.as_ref()?;
     let phases = measured.flow().phases.as_ref()?;
     let bound_ns = RECOVERED_WITHIN * phases.by_phase.idle.latency_ns.p50;
-    let line = &phases.over_time;
-    if loads(measured).next().is_none() || bound_ns <= 0.0 {
+    let (line, begin_ns) = (&phases.over_time, spans.idle.from_ns);
+    if loads(measured).next().is_none() || bound_ns <= 0.0 || phases.by_phase.loaded.latency_ns.p50 <= bound_ns {
         return None;
     }
-    let range = within(spans.idle.from_ns, line.interval_ns, spans.recovering);
-    let (answered, means) = (part(&line.answered, range.clone()), part(&line.mean_ns, range));
-    let last_answered = answered.iter().rposition(|count| *count > 0)?;
-    let slow = means[..=last_answered].iter().rposition(|mean| *mean > bound_ns);
-    match slow {
-        None => Some(0.0),
-        Some(last) if last == last_answered => None,
-        Some(last) => Some((last as u64 + 1).saturating_mul(line.interval_ns) as f64),
+    let range = within(begin_ns, line.interval_ns, spans.recovering);
+    let places = range.start as u64..;
+    let all = places.zip(part(&line.answered, range.clone())).zip(part(&line.mean_ns, range));
+    let (mut last_answered, mut last_slow, mut was_slow) = (None, None, true);
+    for ((place, _), mean) in all.filter(|((_, count), _)| **count > 0) {
+        let is_slow = *mean > bound_ns;
+        if is_slow && was_slow {
+            last_slow = Some(place);
+        }
+        (last_answered, was_slow) = (Some(place), is_slow);
+    }
+    let until_ns = |place: u64| begin_ns.saturating_add((place + 1).saturating_mul(line.interval_ns));
+    match last_slow {
+        None => last_answered.map(|_| 0.0),
+        last if last == last_answered => None,
+        Some(last) => Some(until_ns(last).saturating_sub(spans.recovering.from_ns) as f64),
     }
 }
 
@@ -340,8 +383,8 @@ fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
     let width_ns = total_ns.div_ceil(MOMENTS).max(1);
     let since = |ns: u64| ns.saturating_sub(begin_ns);
     let moments = (0..total_ns.div_ceil(width_ns)).map(|number| {
-        let from_ns = begin_ns + number * width_ns;
-        let span = Span { from_ns, until_ns: from_ns + width_ns };
+        let from_ns = begin_ns.saturating_add(number.saturating_mul(width_ns));
+        let span = Span { from_ns, until_ns: from_ns.saturating_add(width_ns) };
         let each = |of: &dyn Fn(&Measured) -> Option<f64>| -> Vec<f64> {
             rounds.iter().filter_map(|measured| of(measured)).collect()
         };
@@ -352,7 +395,7 @@ fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
         let (least, most) =
             latencies.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(*one), most.max(*one)));
         LoadedMoment {
-            at_ns: (number + 1) * width_ns,
+            at_ns: (number + 1).saturating_mul(width_ns),
             latency_ns: median(&latencies).map(|middle| Figure::new(middle, least, most)),
             goodput_bytes_per_s: median(&each(&|measured| goodput(measured, span))),
             queue_bytes: median(&each(&|measured| {
@@ -375,17 +418,18 @@ fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
 fn overlapping(measured: &Measured, direction: Direction, span: Span) -> Option<Vec<f64>> {
     let line = timeline(measured, direction)?;
     let began_ns = measured.link.as_ref()?.samples_began_ns?;
-    let place = |ns: u64| usize::try_from((ns + began_ns) / line.interval_ns.max(1)).unwrap_or(usize::MAX);
+    let place =
+        |ns: u64| usize::try_from(ns.saturating_add(began_ns) / line.interval_ns.max(1)).unwrap_or(usize::MAX);
     let range = place(span.from_ns)..place(span.until_ns.saturating_sub(1)).saturating_add(1);
     let bytes = part(&line.queue_bytes_mean, range);
     (!bytes.is_empty()).then(|| bytes.iter().map(|bytes| *bytes as f64).collect())
 }
 
-/// Bytes of all loads that were received a second in a span. An interval is shared out evenly; what the receiver counts begins
-/// with its first arrival, which is a way later than the load.
-fn goodput(measured: &Measured, span: Span) -> Option<f64> {
+/// Bytes of all loads that were received a second in a span. An interval is shared out evenly.
+pub(crate) fn goodput(measured: &Measured, span: Span) -> Option<f64> {
     let of_load = |load: &FlowRecord| {
-        let (received, started_ns) = (load.received.as_ref()?, load.started_ns?);
+        let received = load.received.as_ref()?;
+        let started_ns = received.began_ns.or(load.started_ns)?;
         let width_ns = received.interval_ns;
         let bytes: f64 = (0..)
             .zip(&received.interval_bytes)

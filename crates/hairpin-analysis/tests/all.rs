@@ -2,7 +2,9 @@
 
 mod coverage;
 mod end_to_end;
+mod findings_under_load;
 mod one_way;
 mod oracle;
 mod recorded;
 mod support;
+mod under_load;

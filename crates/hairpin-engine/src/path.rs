@@ -75,6 +75,7 @@ impl Link {
         let (log_file, log) = log.unzip();
         let logged = log_file.as_ref().zip(setup.link_logs);
         let shown = logged.map(|(name, folder)| folder.path().join(name).display().to_string());
+        let ends: Vec<_> = case.flows.iter().map(|flow| case.ends_of(flow)).collect();
         let link_order = LinkOrder {
             profile: case.path.link.clone(),
             traces,
@@ -83,7 +84,7 @@ impl Link {
             congestion_control: (case.flow().options.get(OptionName::Congestion))
                 .map_or_else(tcp::default_congestion_control, str::to_owned),
             clock: setup.clock,
-            cpu: setup.cpus.cpu_for_relay(case.ends.placement),
+            cpu: setup.cpus.cpu_for_relay(&ends),
             allowed_cpus: setup.cpus.allowed.clone(),
             messages: told_apart(order)
                 .map(|place| numbered(&order.case.flows[place], port_of(order, place)))

@@ -68,13 +68,15 @@ impl Cpus {
 }
 
 impl Cpus {
-    /// Where a link's relay is pinned while the ends are placed so: away from both of them where there is such a CPU,
-    /// else beside the server.
+    /// Where a link's relay is pinned while the ends of the flows are placed so: away from all of them where there is such a CPU,
+    /// else away from those of the first, else beside its server. `None` where the first is not pinned.
     #[must_use]
-    pub fn cpu_for_relay(&self, placement: Placement) -> Option<usize> {
-        let ends = [true, false].map(|is_client| self.cpu_for(placement, is_client));
-        let [Some(client), Some(server)] = ends else { return None };
-        Some(self.allowed.iter().copied().find(|cpu| *cpu != client && *cpu != server).unwrap_or(server))
+    pub fn cpu_for_relay(&self, flows: &[EndSettings]) -> Option<usize> {
+        let of = |flow: &EndSettings| [true, false].map(|is_client| self.cpu_for_end(flow, is_client));
+        let [Some(client), Some(server)] = of(flows.first()?) else { return None };
+        let taken: Vec<Option<usize>> = flows.iter().flat_map(of).collect();
+        let mut away = self.allowed.iter().copied().filter(|cpu| *cpu != client && *cpu != server);
+        away.clone().find(|cpu| !taken.contains(&Some(*cpu))).or_else(|| away.next()).or(Some(server))
     }
 }
 
@@ -91,6 +93,8 @@ pub fn place(cpu: Option<usize>, allowed: &[usize]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::case::Case;
+
     use super::*;
 
     #[test]
@@ -131,8 +135,15 @@ mod tests {
 
     #[test]
     fn a_relay_is_away_from_both_ends_where_it_can_be() {
-        let relay =
-            |allowed: &[usize], placement| Cpus::among(allowed, |cpu| Some(cpu as u64)).cpu_for_relay(placement);
+        let beside = |allowed: &[usize], placement, others: &[WhichCpus]| {
+            let usual = Case::ping_pong("tcp").ends;
+            let flows = others.iter().map(|cpus| EndSettings { placement, cpus: *cpus, ..usual });
+            Cpus::among(allowed, |cpu| Some(cpu as u64)).cpu_for_relay(&flows.collect::<Vec<_>>())
+        };
+        let relay = |allowed: &[usize], placement| beside(allowed, placement, &[WhichCpus::Same]);
+        let with_load = [WhichCpus::Same, WhichCpus::Other];
+        assert_eq!(beside(&[0, 1, 2], Placement::SameCpu, &with_load), Some(0), "the load is on 2");
+        assert_eq!(beside(&[0, 1], Placement::SameCpu, &with_load), Some(0), "rather beside the load than the probe");
         assert_eq!(relay(&[0, 1], Placement::SameCpu), Some(0), "the ends share the other");
         assert_eq!(relay(&[0, 1], Placement::CrossCpu), Some(1), "beside the server");
         assert_eq!(relay(&[0, 1, 2], Placement::CrossCpu), Some(2));

@@ -244,6 +244,8 @@ impl<'e> RoundProcess<'e> {
 
 impl Drop for RoundProcess<'_> {
     fn drop(&mut self) {
+        // A process that finds its input closed ends.
+        drop(self.input.take());
         let deadline = Instant::now() + if has_given_up() { Duration::ZERO } else { LEAVE };
         while Instant::now() < deadline {
             match self.child.try_wait() {

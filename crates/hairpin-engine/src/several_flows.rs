@@ -67,7 +67,9 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         let Outcome::Measured(measured) = finished.record.outcome else { continue };
         let first = places[0];
         match finished.samples {
-            Some(of_other) if first > 0 => other_samples.push((first, of_other)),
+            Some(of_other) if first > 0 && !order.case.flows[first].load.is_one_way() => {
+                other_samples.push((first, of_other));
+            }
             own if first == 0 => samples = own,
             _ => {}
         }

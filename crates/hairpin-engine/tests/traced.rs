@@ -267,7 +267,7 @@ fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
         }
     });
     let program = folder.path().join("server");
-    let messages = ["{\"version\":1}", &format!("{{\"listening\":\"{address}\"}}"), "\"ready\"", "\"measuring\""]
+    let messages = ["{\"version\":2}", &format!("{{\"listening\":\"{address}\"}}"), "\"ready\"", "\"measuring\""]
         .map(frame)
         .concat();
     let file = dies.display();
@@ -282,9 +282,9 @@ fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
         ..order.clone()
     };
     let finished = engine.run(3, &dies);
-    server.join().expect("it saw two requests");
     let Outcome::Failed(failure) = &finished.record.outcome else { panic!("{:?}", finished.record.outcome) };
     assert!(failure.cause.contains("cannot receive the answer to message 1: the other end closed"), "{failure:?}");
+    server.join().expect("it saw two requests");
     assert!(failure.cause.contains("the server ended early (exit status: 7)"), "{failure:?}");
     assert!(finished.trace.is_none() && finished.samples.is_none());
     assert_eq!((finished.record.number, &finished.record.order), (3, &dies), "what was ordered is on record");

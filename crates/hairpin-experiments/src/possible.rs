@@ -59,6 +59,9 @@ fn shared(case: &Case) -> Result<(), WhyNot> {
     if probe.load.rate_per_s().is_none() {
         return Err(why("its messages are written between others at a rate", "omit --closed-loop"));
     }
+    if case.ends.waiting != Waiting::Block {
+        return Err(why("its ends sleep until the connection can be read or written", "use --waiting block"));
+    }
     if probe.load.size_bytes() < NUMBERED_BYTES || probe.load.size_bytes() > MOST_SHARED_BYTES {
         let sizes = format!("{NUMBERED_BYTES} B to {}", exact_bytes(MOST_SHARED_BYTES));
         return Err(why("its messages do not fit the frames of a shared connection", format!("--size {sizes}")));
@@ -74,10 +77,10 @@ fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let flow = case.flow();
     match flow.connection_use {
         ConnectionUse::PerMessage if !(card.many_connections && card.reliable) => {
-            Err(why("it has no connections that a message could open", "use --probe-connection own, or tcp"))
+            Err(why("it has no connections to open", "use --probe-connection own, or tcp"))
         }
         ConnectionUse::Shared if card.boundaries || !card.reliable => {
-            Err(why("it is no stream of bytes", "use tcp, or --probe-connection own"))
+            Err(why("it is not a byte stream", "use tcp, or --probe-connection own"))
         }
         ConnectionUse::PerMessage if flow.load.rate_per_s().is_none() => Err(why(
             "a connection for each message is opened at a rate",
@@ -237,10 +240,20 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
     Ok(())
 }
 
+/// CPUs that the ends of two flows placed so need, for each flow to have its own.
+pub(crate) const fn cpus_of_two_pairs(placement: Placement) -> usize {
+    match placement {
+        Placement::CrossCpu => 4,
+        Placement::SameCpu | Placement::Unpinned => 2,
+    }
+}
+
 fn two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let one_cpu = capabilities.cpus.len() < 2;
-    if case.ends.cpus == WhichCpus::Other && one_cpu {
-        return Err(why("it needs a second CPU, and this process may use one", "use --load-cpu same"));
+    let (needed, may_use) = (cpus_of_two_pairs(case.ends.placement), capabilities.cpus.len());
+    if case.ends.cpus == WhichCpus::Other && may_use < needed {
+        let reason = format!("it needs {needed} CPUs for CPUs of its own, and this process may use {may_use}");
+        return Err(why(reason, "use --load-cpu same"));
     }
     if case.ends.cpus == WhichCpus::Other && case.ends.placement == Placement::Unpinned {
         return Err(why(

@@ -1,10 +1,35 @@
 //! The rounds that prove or refute: each pair of cases differs in one thing, and both are measured in turn.
 
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
 use hairpin_model::exchange::Remedy;
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 
+use crate::budget::QUICK_BLOCKS;
+use crate::estimate;
+use crate::quantity::SECOND_NS;
 use crate::sequence;
+
+/// Rounds of each case of a pair.
+const ROUNDS: u64 = 10;
+/// Where these last longer than this, in ns, there are fewer, but one more than an interval needs.
+const LASTS_NS: u64 = 60 * SECOND_NS;
+const FEWEST: u64 = QUICK_BLOCKS + 1;
+
+/// The rounds that settle these pairs, as many as an interval needs and the time allows, and how long they take, in ns.
+#[must_use]
+pub fn rounds(
+    pairs: &[[Case; 2]],
+    like: &[RoundRecord],
+    capabilities: &HostCapabilities,
+    seed: u64,
+    first_block: u32,
+) -> (Vec<RoundOrder>, u64) {
+    let block_ns = estimate::orders_ns(&orders(pairs, like, 1, seed, first_block), capabilities);
+    let blocks = (LASTS_NS / block_ns.max(1)).clamp(FEWEST, ROUNDS);
+    let orders = orders(pairs, like, u32::try_from(blocks).unwrap_or(1), seed, first_block);
+    (orders, blocks.saturating_mul(block_ns))
+}
 
 /// `blocks` blocks of every case of the pairs, interleaved in a seeded random order, from `first_block` on.
 ///

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::common;
 use crate::common::{measured, plan_on};
 use hairpin_experiments::experiments::small_writes::SMALL_WRITES;
-use hairpin_experiments::proof::orders;
+use hairpin_experiments::experiments::under_load::UNDER_LOAD;
+use hairpin_experiments::proof::{orders, rounds};
 use hairpin_model::case::Case;
 use hairpin_model::exchange::Remedy;
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
@@ -75,4 +76,31 @@ fn evidence_rounds_are_no_example_and_without_one_nothing_is_ordered() {
     let both = [evidence, timed].concat();
     assert!(orders(&pairs, &both, 6, 7, 0).iter().all(|order| order.purpose == Purpose::Timed));
     assert!(orders(&[], &both, 6, 7, 0).is_empty());
+}
+
+#[test]
+fn where_rounds_last_long_there_are_fewer_and_they_have_the_phases_of_those_before() {
+    let capabilities = common::capabilities();
+    let settle = |link: Option<&str>| {
+        let flags: Vec<(&str, &str)> =
+            [("load-cpu", "same"), ("ramp", "3s")].into_iter().chain(link.map(|link| ("link", link))).collect();
+        let like = measured(&plan_on(&capabilities, &UNDER_LOAD, &flags).unwrap().rounds);
+        let own = like[0].order.case.clone();
+        let changed = own.clone().with(|case| case.flow_mut().load.set_sizes(100, 100));
+        let (orders, lasts_ns) = rounds(&[[own, changed]], &like, &capabilities, 7, 9);
+        assert!(orders.iter().all(|order| order.phases == like[0].order.phases && order.phases.is_some()));
+        assert!(orders.iter().all(|order| order.phases.as_ref().unwrap().ramp == 3_000_000_000));
+        (orders.len(), lasts_ns / 1_000_000_000)
+    };
+    // 300 ms, 3 s, 700 ms, 300 ms and a warm-up: two of them take 8.7 s, and six such blocks fit a minute.
+    assert_eq!(settle(None), (2 * 6, 52));
+    assert_eq!(settle(Some("bridged-vm")), (2 * 6, 134), "as many as are needed");
+}
+
+#[test]
+fn quick_rounds_are_ten() {
+    let like = run(&[("transport", "tcp"), ("remedy", "default,nodelay")]);
+    let pair = [like[0].order.case.clone(), like[1].order.case.clone()];
+    let (orders, _) = rounds(&[pair], &like, &common::capabilities(), 7, 9);
+    assert_eq!(orders.len(), 2 * 10);
 }

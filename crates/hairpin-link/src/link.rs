@@ -116,10 +116,12 @@ impl Link {
     pub fn record(&self, lateness_ns: Option<LatenessNs>) -> LinkRecord {
         let packets = self.up.packets().plus(&self.down.packets());
         let with_codel = self.profile.with_codel().map(|profile| profile.to_string());
-        let direction = |path: &Path| {
+        let direction = |path: &Path, direction: Direction| {
+            let has_codel = self.profile.path(direction).bottleneck.codel.is_some();
             let mut record = path.record();
             for stage in &mut record.stages {
-                stage.line_with_codel = with_codel.clone().filter(|_| stage.stage == stages::queue::CARD.name);
+                let is_without = stage.stage == stages::queue::CARD.name && !has_codel;
+                stage.line_with_codel = with_codel.clone().filter(|_| is_without);
                 stage.line_without = self.profile.without(&stage.stage).map(|profile| profile.to_string());
             }
             record
@@ -129,8 +131,8 @@ impl Link {
             lateness_ns,
             late_bounds_ns: LateBoundsNs::of(self.profile.round_trip_ns()),
             packets,
-            up: direction(&self.up),
-            down: direction(&self.down),
+            up: direction(&self.up, Direction::Up),
+            down: direction(&self.down, Direction::Down),
             ..LinkRecord::default()
         }
     }

@@ -139,7 +139,13 @@ impl Case {
     #[must_use]
     pub fn alone(&self, place: usize) -> Self {
         let flow = self.flows[place].clone();
-        Self { ends: flow.ends.unwrap_or(self.ends), flows: vec![flow], ..self.clone() }
+        Self { ends: self.ends_of(&flow), flows: vec![flow], ..self.clone() }
+    }
+
+    /// Where and how the ends of a flow run: those of the case, where it has none of its own.
+    #[must_use]
+    pub fn ends_of(&self, flow: &Flow) -> EndSettings {
+        flow.ends.unwrap_or(self.ends)
     }
 
     /// The flow that it is judged by: the first.
@@ -350,6 +356,33 @@ mod tests {
         let injected =
             Case::ping_pong("tcp").with(|changed| changed.injected_fault = Some(injected_fault(1_500_000, 7, true)));
         assert_eq!(injected.details(), ["injected 1500 us every 7"]);
+    }
+
+    #[test]
+    fn a_load_beside_a_probe_is_told_with_its_way_first() {
+        use crate::flow::{LOAD, LOAD_BACK, PROBE, WRITE_BYTES};
+        let mut probed = Case::ping_pong("udp");
+        probed.flow_mut().name = PROBE.to_owned();
+        probed.flow_mut().load = Load::PingPong { size_bytes: 64, reply_size_bytes: 64 }.paced(100.0);
+        assert_eq!(
+            (probed.load_words(), probed.probe_words().join(" ")),
+            (vec!["unloaded".to_owned()], "udp 64 B 100/s".to_owned())
+        );
+        let up = Flow { name: LOAD.to_owned(), ..Flow::stream("tcp", WRITE_BYTES, Direction::Up) };
+        let options = crate::options::Options::default().with(OptionName::Congestion, "bbr");
+        probed.flows.push(Flow { connections: 4, options, ..up });
+        assert_eq!(probed.load_words(), ["under tcp up", "64 KiB", "4 connections", "congestion=bbr"]);
+        assert_eq!(probed.label(), "udp block same-cpu 64 B 100/s under tcp up 64 KiB 4 connections congestion=bbr");
+        let kind = crate::ladder::Kind::of(&probed);
+        assert_eq!(kind, crate::ladder::Kind::UnderLoad, "and no round trips");
+        let back = Flow { name: LOAD_BACK.to_owned(), direction: Direction::Down, ..probed.flows[1].clone() };
+        probed.flows.push(back);
+        assert_eq!(probed.load_words()[..2], ["under tcp both ways", "64 KiB"]);
+        let elsewhere = EndSettings { cpus: WhichCpus::Other, ..probed.ends };
+        probed.flows[1].ends = Some(elsewhere);
+        probed.flows[2].ends = Some(elsewhere);
+        assert_eq!(probed.load_words()[2..], ["4 connections", "congestion=bbr", "on another CPU"]);
+        assert_eq!(Case::ping_pong("udp").load_in_words(), None);
     }
 
     #[test]

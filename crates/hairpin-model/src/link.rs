@@ -316,8 +316,8 @@ pub struct StageRecord {
     /// is on every path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_without: Option<String>,
-    /// The profile's line with CoDel (RFC 8289) in this queue, of both directions: what a counter-experiment runs. Null of other
-    /// stages, and where each queue has it already.
+    /// The profile's line with CoDel (RFC 8289) in this queue, and in that of the other direction: what a counter-experiment runs.
+    /// Null of other stages, and of a queue that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_with_codel: Option<String>,
 }

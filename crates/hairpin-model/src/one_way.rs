@@ -19,6 +19,9 @@ pub struct Received {
     pub over_ns: u64,
     /// Messages that overtook an earlier one.
     pub reordered: u64,
+    /// When the first arrival was, in ns since all flows of the round were connected; null in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ns: Option<u64>,
     /// Width of the intervals of the time line, in ns.
     pub interval_ns: u64,
     /// Bytes that arrived in each interval from the first arrival on, those of the warm-up among them where
@@ -30,6 +33,17 @@ pub struct Received {
     /// Measured bytes that arrived, by connection; empty of one connection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connection_bytes: Vec<u64>,
+}
+
+impl Streamed {
+    /// The same with times of a clock as times since that one, in ns.
+    #[must_use]
+    pub fn since(mut self, begin_ns: u64) -> Self {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.began_ns = arrivals.began_ns.map(|ns| ns.saturating_sub(begin_ns));
+        }
+        self
+    }
 }
 
 /// What the sender of a one-way load counted after the warm-up.

@@ -418,6 +418,8 @@ mod tests {
     fn bounds_share_unit_and_precision_with_their_figure() {
         assert_eq!(bounds(13_400.0, 12_900.0, 14_080.0), "12.9-14.1");
         assert_eq!(bounds(1020.0, 980.0, 12_300.0), "0.98-12.30");
+        assert_eq!(bounds(-6656.0, -66_434.0, 53_122.0), "-66.43 .. 53.12");
+        assert_eq!(byte_bounds(217_812.0, 210_000.0, 221_000.0), "205-216");
         assert_eq!(number_bounds(2.0, 2.0, 3.0), "2-3");
         assert_eq!(number_bounds(2.0, 1.996, 2.5), "2.00-2.50");
     }

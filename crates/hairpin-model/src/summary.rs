@@ -212,6 +212,9 @@ pub struct FlowSummary {
 pub struct EndSummary {
     /// Which end it is.
     pub role: End,
+    /// The flow that it carries: its place in the case, of several that share a connection that of the first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub flow: usize,
     /// Its host: a place in [`crate::run::Run::hosts`].
     pub host: usize,
     /// How it waits.

@@ -20,6 +20,8 @@ fn main() {
         Some("message-rate") => support::one_way::message_rate(),
         Some("write-sizes") => support::one_way::write_sizes(),
         Some("offered-load") => support::one_way::offered_load(),
+        Some("under-load") => support::under_load::congestion(),
+        Some("two-cpus") => support::under_load::two_cpus(),
         Some("links") => support::links::run(),
         Some("link") => support::links::run_over(&words.next().unwrap_or_else(|| "home-uplink".to_owned())),
         _ => support::survey(1),

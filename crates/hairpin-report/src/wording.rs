@@ -172,6 +172,19 @@ fn without_numbers(cause: &str) -> String {
     cause.split(|letter: char| letter.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("#")
 }
 
+/// Rounds under load that do not count, one line for each case; true where it is invalid.
+pub(crate) fn loads_left_out(run: &Run) -> Vec<(bool, String)> {
+    let line = |row: &CaseSummary| {
+        let left_out = &row.under_load.as_ref()?.rounds_left_out;
+        let first = left_out.first()?;
+        let (rounds, does) =
+            (counted(left_out.len() as u64, "round"), if left_out.len() == 1 { "does" } else { "do" });
+        let more = if left_out.len() > 1 { format!("; and {} more", left_out.len() - 1) } else { String::new() };
+        Some((!row.valid, format!("{}: {rounds} {does} not count ({first}{more})", row.label)))
+    };
+    run.cases.iter().filter_map(line).collect()
+}
+
 /// Cases without figures that may be used, and why: `is invalid: messages were lost`.
 pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
     let why = |row: &CaseSummary| match row.why_invalid.as_slice() {

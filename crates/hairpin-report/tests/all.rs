@@ -12,3 +12,4 @@ mod page_layout;
 mod support;
 mod terminal;
 mod time_sequence;
+mod under_load;

@@ -5,13 +5,11 @@ mod checks;
 mod one_way;
 #[cfg(test)]
 mod tests;
+mod under_load;
 
 use serde_json::{Value, json};
 
-use checks::{Faults, Kind, ROLES, figure_faults, join};
-
-/// Figures of a latency, in the order in which they may only grow, and the samples that each needs.
-const LATENCIES: &[(&str, u64)] = &[("p50", 1), ("p90", 1), ("p99", 1_000), ("p999", 10_000), ("max", 1)];
+use checks::{Faults, Kind, ROLES, by_cause, figure_faults, join, latency_faults, ledger_faults};
 
 const FIGURES: &[&str] = &["p50", "p90", "p99", "p999", "mean", "rate", "goodput"];
 const WAITINGS: &[&str] = &["block", "poll", "spin", "uring", "async"];
@@ -142,6 +140,7 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: usize) 
     for (number, flow) in flows.iter().enumerate() {
         flow_faults(faults, &format!("{place}.flows[{number}]"), flow, one_state);
     }
+    under_load::case_faults(faults, place, summary, one_state);
     if let [flow] = flows {
         for name in ["latency_ns", "rate_per_s", "ledger"].into_iter().chain(one_way::names(flow)) {
             let equal = summary.get(name).is_some_and(|value| *value == flow[name]);
@@ -203,7 +202,8 @@ fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) 
     } else {
         one_way::absent_faults(faults, place, flow);
     }
-    ledger_faults(faults, &join(place, "ledger"), &flow["ledger"], samples);
+    let of_samples = (samples, under_load::has_phases(flow));
+    ledger_faults(faults, &join(place, "ledger"), &flow["ledger"], of_samples);
 }
 
 fn end_faults(faults: &mut Faults, place: &str, end: &Value, hosts: usize) {
@@ -215,55 +215,6 @@ fn end_faults(faults: &mut Faults, place: &str, end: &Value, hosts: usize) {
     faults.unless(known, &join(place, "host"), "is no place in `hosts`");
     faults.need(end, place, "cpu_seconds", Kind::Number);
     faults.need(end, place, "effective_options", Kind::List);
-}
-
-/// `one_state` is null where figures may be missing.
-fn latency_faults(faults: &mut Faults, place: &str, latency: &Value, samples: u64, one_state: Option<bool>) {
-    let mut smaller = ("", 0.0);
-    for (name, needs) in LATENCIES {
-        let place = join(place, name);
-        let figure = latency.get(name);
-        // A state has at least one round, and each round some samples.
-        figure_faults(faults, &place, figure, samples >= *needs && one_state.is_some_and(|one| one || *needs <= 1));
-        let Some(value) = figure.and_then(|figure| figure["value"].as_f64()) else { continue };
-        faults.unless(
-            samples >= *needs,
-            &place,
-            &format!("is shown, but {samples} samples do not suffice ({needs})"),
-        );
-        faults.unless(value >= smaller.1, &place, &format!("is less than {}", smaller.0));
-        smaller = (name, value);
-    }
-    figure_faults(faults, &join(place, "mean"), latency.get("mean"), samples > 0 && one_state.is_some());
-}
-
-fn ledger_faults(faults: &mut Faults, place: &str, ledger: &Value, samples: u64) {
-    let mut count = |name: &str| {
-        let value = faults.need(ledger, place, name, Kind::Count);
-        i128::from(value.as_u64().unwrap_or(0))
-    };
-    let (sent, received, late) = (count("sent"), count("received"), count("late"));
-    count("duplicated");
-    let lost = by_cause(faults, ledger, place, "lost");
-    let unexplained = faults.need(ledger, place, "unexplained", Kind::Number).as_i64().unwrap_or(0);
-    let rest = sent - received - lost - late;
-    faults.unless(
-        rest == i128::from(unexplained),
-        place,
-        &format!("does not close: {rest} are left, not {unexplained}"),
-    );
-    // Where the warm-up lost messages the ledger covers it too.
-    let samples_fit = i128::from(samples) >= received || lost > 0;
-    let fine = samples_fit && i128::from(samples) <= received + late;
-    faults.unless(fine, place, &format!("{samples} samples, but {received} received and {late} late"));
-}
-
-/// The sum of the counts by cause of an object at that name.
-fn by_cause(faults: &mut Faults, parent: &Value, place: &str, name: &str) -> i128 {
-    let causes = faults.need(parent, place, name, Kind::Object).as_object();
-    let counts: Vec<Option<u64>> = causes.into_iter().flat_map(|causes| causes.values().map(Value::as_u64)).collect();
-    faults.unless(counts.iter().all(Option::is_some), &join(place, name), "has a cause without a count");
-    counts.into_iter().flatten().map(i128::from).sum()
 }
 
 fn link_faults(faults: &mut Faults, place: &str, link: &Value) {

@@ -40,6 +40,8 @@ pub struct Task<'a> {
 pub trait Watch {
     /// What is going to be measured, before the first round: the plan, and how many cases it has.
     fn announced(&mut self, plan: &Plan, cases: usize);
+    /// Counter-experiments follow: so many rounds, of about so many ns together.
+    fn proving(&mut self, _rounds: usize, _lasts_ns: u64) {}
     /// So many rounds more have been ordered.
     fn ordered(&mut self, rounds: usize);
     /// This round comes next.
@@ -85,7 +87,10 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
     }
     conclude(&mut run, &digest);
     if task.prove && run.state == State::Complete {
-        let rounds = prove::orders(&mut run, task.capabilities);
+        let (rounds, lasts_ns) = prove::orders(&mut run, task.capabilities);
+        if !rounds.is_empty() {
+            watch.proving(rounds.len(), lasts_ns);
+        }
         run_all(task, &mut digest, &mut run, &rounds, watch);
         conclude(&mut run, &digest);
     }

@@ -53,6 +53,15 @@ impl Watch for Progress {
         }
     }
 
+    fn proving(&mut self, rounds: usize, lasts_ns: u64) {
+        if !self.quiet {
+            let rounds = quantities::counted(rounds as u64, "round");
+            let told =
+                format!("Counter-experiments: {rounds}, about {} s", quantities::rounded(lasts_ns as f64 / 1e9));
+            self.bar.suspend(|| output::note(&told));
+        }
+    }
+
     fn ordered(&mut self, rounds: usize) {
         self.bar.inc_length(rounds as u64);
     }

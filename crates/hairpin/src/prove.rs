@@ -7,11 +7,8 @@ use hairpin_model::case::Case;
 use hairpin_model::round::RoundOrder;
 use hairpin_model::run::{Run, Skipped};
 
-/// Rounds of each case of a pair: enough for an interval over rounds.
-const ROUNDS: u32 = 10;
-
-/// The rounds that settle what is not settled yet; pairs that cannot run here become skips of the run.
-pub(crate) fn orders(run: &mut Run, capabilities: &HostCapabilities) -> Vec<RoundOrder> {
+/// The rounds that settle what is not settled yet, and how long they take, in ns; pairs that cannot run here become skips of the run.
+pub(crate) fn orders(run: &mut Run, capabilities: &HostCapabilities) -> (Vec<RoundOrder>, u64) {
     let mut pairs: Vec<[Case; 2]> = Vec::new();
     for pair in unsettled(run) {
         match runs_here(&pair, capabilities) {
@@ -21,7 +18,7 @@ pub(crate) fn orders(run: &mut Run, capabilities: &HostCapabilities) -> Vec<Roun
         }
     }
     let first_block = run.rounds.iter().map(|round| round.order.block + 1).max().unwrap_or(0);
-    proof::orders(&pairs, &run.rounds, ROUNDS, run.seed, first_block)
+    proof::rounds(&pairs, &run.rounds, capabilities, run.seed, first_block)
 }
 
 /// The pairs of findings that carry no verdict yet.

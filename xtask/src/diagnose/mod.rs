@@ -224,7 +224,7 @@ mod tests {
         let named = Named::from([("cold-start".to_owned(), 18), (NOTHING.to_owned(), 2)]);
         let text = table(&[(&trial, named)]);
         let row = text.lines().nth(1).unwrap();
-        assert!(row.starts_with("A cold-start               injected   18   ."), "{row:?}");
+        assert!(row.starts_with("B cold-start               injected    .  18   ."), "{row:?}");
         assert!(row.ends_with("   2   round-trip"), "{row:?}");
     }
 }

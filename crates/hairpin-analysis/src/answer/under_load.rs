@@ -27,7 +27,7 @@ const MOST_NAMED: usize = 3;
 
 /// The answer; null where no such case speaks.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
-    let measured = |row: &&CaseSummary| row.p50_ns().is_some() && row.under_load.is_some();
+    let measured = |row: &&CaseSummary| row.under_load.is_some();
     let rows: Vec<&CaseSummary> = match run.cases.as_slice() {
         [only] if Kind::of(&only.case) == Kind::UnderLoad => vec![only],
         _ => spoken(run, Kind::UnderLoad),
@@ -40,6 +40,8 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
         let (place, alone) = (place(run, rows[0], sets.len()), sets.len() == 1);
         let set = Set { run, pairs, place, alone, names: Names::of(rows) };
         let mut loaded: Vec<&CaseSummary> = rows.iter().copied().filter(|row| !row.case.loads().is_empty()).collect();
+        // One that has lost all has its losses told.
+        loaded.retain(|row| row.p50_ns().is_some());
         loaded.sort_by(|a, b| a.p50_ns().unwrap_or(0.0).total_cmp(&b.p50_ns().unwrap_or(0.0)));
         let unloaded = rows.iter().filter(|row| row.case.loads().is_empty()).filter_map(|row| set.without_load(row));
         headlines.extend(set.headline(&loaded));
@@ -279,7 +281,7 @@ fn effect(row: &CaseSummary, load: &str, place: &str) -> String {
         _ if !added.excludes(0.0) => {
             format!("No difference found: median round trip{place} {idle} idle, {loaded} beside the load ({load})")
         }
-        _ if added.value < 0.0 => format!("The load ({load}) takes {} off {trip}", changed(added.falling(|ns| -ns))),
+        _ if added.value < 0.0 => format!("The load ({load}) saves {} of {trip}", changed(added.falling(|ns| -ns))),
         _ => format!("The load ({load}) adds {} to {trip}", changed(added)),
     }
 }
@@ -287,4 +289,175 @@ fn effect(row: &CaseSummary, load: &str, place: &str) -> String {
 /// The median depth of the queue while loaded.
 fn queue(row: &CaseSummary) -> Option<String> {
     Some(bytes(figures(row)?.phases.loaded.queue_bytes?.p50.finite()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use hairpin_model::flow::{Direction, Flow, LOAD, PROBE, WRITE_BYTES};
+    use hairpin_model::ledger::Ledger;
+    use hairpin_model::options::Options;
+    use hairpin_model::phases::{QueueBytes, Responsiveness};
+
+    use super::super::answer;
+    use super::*;
+    use crate::fixture::Fixture;
+    use crate::fixture::links::over;
+
+    const MS: u64 = 1_000_000;
+
+    /// A case, its loaded median in ms, and the interval of what is added to it.
+    type Given = (Case, f64, Option<(f64, f64)>);
+
+    /// A probe of 64 B over UDP in a closed loop beside a stream over TCP with these options; without one beside none.
+    fn probed(options: Option<&str>) -> Case {
+        let mut case = Case::ping_pong("udp");
+        case.flow_mut().name = PROBE.to_owned();
+        case.flow_mut().load.set_sizes(64, 64);
+        case.flows.extend(options.map(|options| Flow {
+            name: LOAD.to_owned(),
+            options: Options::parse(options).unwrap(),
+            ..Flow::stream("tcp", WRITE_BYTES, Direction::Up)
+        }));
+        case
+    }
+
+    /// Twelve rounds of each case with that median while loaded; 10.3 ms of it is there without a load, and the difference is as sure
+    /// as its interval, where it has one.
+    fn run_of(cases: &[Given]) -> Run {
+        let mut fixture = Fixture::new();
+        for (case, loaded_ms, _) in cases {
+            let steps = [2.0, 5.0, 0.0, 3.0, 1.0, 4.0, 2.0, 5.0, 0.0, 3.0, 1.0, 4.0];
+            // Fixture latencies.
+            let rounds = steps.map(|step| (loaded_ms * (1.0 + step / 1000.0) * MS as f64) as u64);
+            fixture.rounds_of(case, &rounds);
+        }
+        let mut run = fixture.run();
+        for (row, (case, loaded_ms, bounds_ms)) in run.cases.iter_mut().zip(cases) {
+            let ns = |ms: f64| ms * MS as f64;
+            let added = ns(loaded_ms - 10.3);
+            let under_load = row.under_load.as_mut().unwrap();
+            under_load.phases.idle.probe.latency_ns.p50 = Some(Figure::bare(ns(10.3)));
+            under_load.added_ns.p50 =
+                Some(bounds_ms.map_or(Figure::bare(added), |(low, high)| Figure::new(added, ns(low), ns(high))));
+            if !case.loads().is_empty() {
+                under_load.phases.loaded.load.goodput_bytes_per_s = Some(Figure::bare(1.2e6));
+                under_load.phases.loaded.queue_bytes =
+                    Some(QueueBytes { p50: Figure::bare(loaded_ms * 1024.0), max: 262_144.0 });
+            }
+        }
+        run
+    }
+
+    fn answer_of(cases: &[Given]) -> Answer {
+        answer(&run_of(cases))
+    }
+
+    fn linked(options: &str) -> Case {
+        over("delay=5ms", probed(Some(options)))
+    }
+
+    #[test]
+    fn one_load_adds_what_its_interval_says_and_nothing_is_claimed_without_one() {
+        let said = |loaded_ms, bounds| answer_of(&[(linked("congestion=cubic"), loaded_ms, bounds)]);
+        let adds = said(183.3, Some((171.0, 176.0)));
+        let headline = "The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of \
+                        10.3 ms over delay=5ms, and the queue holds 183 KiB.";
+        assert_eq!((adds.headline.as_str(), adds.sentences), (headline, vec!["The load gets 1.20 MB/s.".to_owned()]));
+        let none = "No difference found: median round trip over delay=5ms 10.3 ms idle, 10.4 ms beside the load (tcp up \
+                    congestion=cubic), and the queue holds 10.4 KiB.";
+        assert_eq!(said(10.4, Some((-0.2, 0.4))).headline, none);
+        let less = "The load (tcp up congestion=cubic) saves 1.30 ms (95 % interval 1.20-1.40) of the median round trip \
+                    of 10.3 ms over delay=5ms, and the queue holds 9 KiB.";
+        assert_eq!(said(9.0, Some((-1.4, -1.2))).headline, less);
+        let unsure = "Median round trip over delay=5ms: 10.3 ms idle, 184 ms beside the load (tcp up congestion=cubic); \
+                      what it adds has no interval, and the queue holds 183 KiB.";
+        assert_eq!(said(183.3, None).headline, unsure);
+    }
+
+    #[test]
+    fn of_several_loads_the_least_and_the_most_are_named_where_a_difference_was_found() {
+        let cubic = || (linked("congestion=cubic"), 183.3, Some((171.0, 176.0)));
+        let bbr = || (linked("congestion=bbr"), 20.3, Some((9.0, 11.0)));
+        let two = answer_of(&[cubic(), bbr()]);
+        let headline = "Least added to the median round trip of 10.3 ms over delay=5ms: 10.0 ms (95 % interval 9.0-11.0) by \
+                        tcp up congestion=bbr; most: 173 ms (95 % interval 171-176) by tcp up congestion=cubic.";
+        assert_eq!(two.headline, headline);
+        let details = [
+            "tcp up congestion=bbr gets 1.20 MB/s and the queue holds 20.3 KiB.",
+            "tcp up congestion=cubic gets 1.20 MB/s and the queue holds 183 KiB.",
+        ];
+        assert_eq!(two.sentences, details);
+        assert_eq!(two.pairs.first().map(|pair| pair.verdict), Some(Verdict::Slower), "one ladder");
+        let alike = answer_of(&[cubic(), (linked("congestion=reno"), 183.3, Some((171.0, 176.0)))]);
+        let headline = "Added to the median round trip of 10.3 ms over delay=5ms, no difference found: 173 ms (95 % interval \
+                        171-176) by tcp up congestion=cubic and 173 ms (95 % interval 171-176) by tcp up congestion=reno.";
+        assert_eq!(alike.headline, headline);
+        let three = answer_of(&[cubic(), bbr(), (linked("congestion=reno"), 20.3, Some((9.0, 11.0)))]);
+        let least = "10.0 ms (95 % interval 9.0-11.0) by tcp up congestion=bbr and 10.0 ms (95 % interval 9.0-11.0) by tcp up \
+                     congestion=reno; most: 173 ms";
+        assert!(three.headline.contains(least), "{three:?}");
+    }
+
+    #[test]
+    fn where_an_interval_is_missing_no_load_is_named_the_least() {
+        let unsure = answer_of(&[(linked("congestion=cubic"), 183.3, None), (linked("congestion=bbr"), 20.3, None)]);
+        let headline = "Median round trip over delay=5ms: 10.3 ms idle, 20.4 ms beside tcp up congestion=bbr and 184 ms \
+                        beside tcp up congestion=cubic. What the loads add has no interval, so none is named.";
+        assert_eq!(unsure.headline, headline);
+        let sure = (linked("congestion=cubic"), 183.3, Some((171.0, 176.0)));
+        let half = answer_of(&[sure, (linked("congestion=bbr"), 20.3, None)]).headline;
+        let known = "Added where there is an interval: 173 ms (95 % interval 171-176) by tcp up congestion=cubic.";
+        assert!(half.ends_with(known), "{half}");
+    }
+
+    #[test]
+    fn without_a_load_the_phases_differ_by_what_was_found() {
+        let said = |bounds| answer_of(&[(over("delay=5ms", probed(None)), 10.4, bounds)]).headline;
+        assert_eq!(
+            said(Some((-0.1, 0.3))),
+            "Without a load no difference was found: median round trip 10.3 ms, later 10.4 ms."
+        );
+        let changed = "Without a load the median round trip of 10.3 ms changed by 100 us (95 % interval 50-150).";
+        assert_eq!(said(Some((0.05, 0.15))), changed);
+        let beside = answer_of(&[
+            (linked("congestion=cubic"), 183.3, Some((171.0, 176.0))),
+            (over("delay=5ms", probed(None)), 10.4, Some((-0.1, 0.3))),
+        ]);
+        assert!(beside.headline.starts_with("The load (tcp up congestion=cubic) adds 173 ms"), "{beside:?}");
+        assert!(beside.sentences[1].starts_with("Without a load no difference was found"), "{beside:?}");
+    }
+
+    #[test]
+    fn losses_of_the_probe_are_told_by_phase_with_their_causes_and_responsiveness_with_its_draft() {
+        let mut run = run_of(&[(linked("congestion=cubic"), 183.3, Some((171.0, 176.0)))]);
+        let figures = run.cases[0].under_load.as_mut().unwrap();
+        let lost = BTreeMap::from([("link-queue".to_owned(), 3)]);
+        figures.phases.loaded.probe.ledger = Ledger { sent: 500, received: 497, lost, ..Ledger::default() }.closed();
+        figures.phases.recovering.probe.ledger = Ledger { sent: 200, received: 199, ..Ledger::default() }.closed();
+        figures.responsiveness_rpm =
+            Some(Responsiveness { figure: Figure::new(311.0, 305.0, 320.0), draft: "draft-09".to_owned() });
+        let expected = [
+            "The load gets 1.20 MB/s and responsiveness is 311 round trips per minute (draft-09, 95 % interval 305-320).",
+            "The probe lost 0.60 % of 500 messages in the loaded phase beside tcp up congestion=cubic: 3 (link: queue).",
+            "The probe lost 0.50 % of 200 messages in the recovering phase beside tcp up congestion=cubic: 1 (unexplained).",
+        ];
+        assert_eq!(answer(&run).sentences, expected);
+    }
+
+    #[test]
+    fn each_path_has_its_own_loads_and_what_is_invalid_says_so() {
+        let codel = over("delay=5ms codel=5ms/100ms", probed(Some("congestion=cubic")));
+        let cases = [(linked("congestion=cubic"), 183.3, Some((171.0, 176.0))), (codel, 20.3, Some((9.0, 11.0)))];
+        let both = answer_of(&cases);
+        assert!(both.headline.contains("10.3 ms over delay=5ms, and the queue holds 183 KiB"), "{both:?}");
+        let second = "The load (tcp up) adds 10.0 ms (95 % interval 9.0-11.0) to the median round trip of 10.3 ms over \
+                      delay=5ms codel=5ms/100ms, and the queue holds 20.3 KiB.";
+        assert_eq!(both.sentences[0].replace(" congestion=cubic", ""), second);
+        assert_eq!(both.sentences[1], "The load over delay=5ms gets 1.20 MB/s.");
+        let mut run = run_of(&cases[..1]);
+        run.cases[0].valid = false;
+        assert!(answer(&run).headline.ends_with("183 KiB. Do not use these figures: see below."));
+    }
 }

@@ -10,7 +10,7 @@
 use hairpin_model::case::{CpuIdle, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
-use hairpin_model::flow::{Load, Pacing};
+use hairpin_model::flow::{ConnectionUse, Load, Pacing};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -151,6 +151,10 @@ impl Cause {
 }
 
 fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
+    // Where a message opens a connection, or waits for room in that of a load, its lateness is that of the path.
+    if case.case.flow().connection_use != ConnectionUse::Own {
+        return None;
+    }
     let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
     // Whoever waits for a CPU sends late too.
     if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW || is_contended(run, case) {

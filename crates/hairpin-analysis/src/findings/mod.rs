@@ -34,10 +34,12 @@ mod many_small_segments;
 mod nagle_meets_delayed_ack;
 mod nagle_waits;
 mod noisy_machine;
+mod own_send_queue;
 mod placement_lottery;
 mod rate_not_reached;
 mod retransmission;
 mod sender_bursts;
+mod shared_connection;
 mod udp_receive_overrun;
 mod udp_send_overrun;
 mod unexplained_loss;
@@ -64,10 +66,12 @@ pub const ALL: &[Detector] = &[
     nagle_meets_delayed_ack::DETECTOR,
     nagle_waits::DETECTOR,
     noisy_machine::DETECTOR,
+    own_send_queue::DETECTOR,
     placement_lottery::DETECTOR,
     rate_not_reached::DETECTOR,
     retransmission::DETECTOR,
     sender_bursts::DETECTOR,
+    shared_connection::DETECTOR,
     udp_receive_overrun::DETECTOR,
     udp_send_overrun::DETECTOR,
     unexplained_loss::DETECTOR,
@@ -155,6 +159,7 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
+    use crate::fixture::under_load::{Beside, probed_over_link};
     use crate::fixture::{Fixture, back_to_back, small_writes};
 
     #[test]
@@ -192,6 +197,20 @@ mod tests {
         let seed = Fixture::new().run().seed;
         assert!(command(&link).contains(" --link delay=2ms "), "{}", command(&link));
         assert!(command(&link).ends_with(&format!(" --seed {seed}")), "{}", command(&link));
+    }
+
+    #[test]
+    fn a_command_of_a_case_with_phases_repeats_lengths_that_are_not_usual() {
+        let command = |ramp_ns: u64| {
+            let mut fixture = Fixture::new();
+            fixture.all_beside(&probed_over_link(), Beside::latencies(10_000_000, 184_000_000).queued(212_500));
+            for round in &mut fixture.rounds {
+                round.order.phases.as_mut().unwrap().ramp = ramp_ns;
+            }
+            findings(&fixture.run())[0].counter_experiment.as_ref().unwrap().command.clone()
+        };
+        assert!(command(5_000_000_000).ends_with("delay=5ms' --seed 7"), "{}", command(5_000_000_000));
+        assert!(command(2_500_000_000).ends_with("delay=5ms' --ramp 2500ms --seed 7"), "{}", command(2_500_000_000));
     }
 
     /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round alike.

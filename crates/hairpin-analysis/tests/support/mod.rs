@@ -5,6 +5,7 @@ pub mod links;
 pub mod one_way;
 pub mod one_way_losses;
 pub mod traces;
+pub mod under_load;
 
 use hairpin_analysis::statistics::interval::ALPHA;
 use hairpin_analysis::{Digest, States, comparisons, findings, round_figures, traced};

@@ -25,7 +25,7 @@ use super::opening::{self, allow_descriptors, check_options, counters, effective
 use super::start::Server;
 use super::{Host, is_woken};
 use crate::clock::{Clock, RealClock};
-use crate::control::Message;
+use crate::control::{Message, Progress};
 use crate::drops::Drops;
 use crate::joins::Joins;
 use crate::links::LinkEnd;
@@ -40,6 +40,8 @@ use crate::tracing::Observed;
 use crate::tracing::round::{Watch, Watched};
 use crate::usage::Usage;
 
+/// How often a client whose load has not begun says that it is still there, in ns.
+const STILL_THERE_NS: u64 = 1_000_000_000;
 /// The longest sleep before a load, after which it is asked whether the user ended the run.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 /// How long one look for late answers waits.
@@ -114,7 +116,10 @@ impl Client<'_> {
             self.open()?;
         let Some(server) = self.server else { return Err(no_server(card)) };
         let starts_ns = started.all_connected_ns.saturating_add(self.joins.map_or(0, |joins| joins.starts_after_ns));
-        wait_until(clock, starts_ns, self.stop);
+        while !self.stop.load(Ordering::Relaxed) && clock.now_ns() < starts_ns {
+            server.tell(&Message::Progress(Progress::default()))?;
+            wait_until(clock, starts_ns.min(clock.now_ns() + STILL_THERE_NS), self.stop);
+        }
         server.tell(&Message::Begin)?;
         let started_ns = clock.now_ns().saturating_sub(started.all_connected_ns);
         let drops = Drops::now(&order.case);
@@ -134,7 +139,7 @@ impl Client<'_> {
         let probe_ns = probing.end(clock);
         let report = EndReport { options, facts: counters(facts), probe_ns, waking_ns, ..usage };
         let of_server = one_way::of_server(&mut server, order.case.flow())?;
-        let streamed = [streamed, of_server];
+        let streamed = [streamed, of_server].map(|one| one.since(started.all_connected_ns));
         Ok(OneWayEnd { setup_ns, started_ns, report, noise, server, streamed, interrupted, link })
     }
 

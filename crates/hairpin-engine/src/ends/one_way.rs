@@ -366,6 +366,8 @@ impl OneWay<'_> {
                 bytes_after_first: total.bytes_after_first,
                 over_ns,
                 reordered: total.measured.reordered,
+                // Of the clock, until the client makes it a time since all flows were connected.
+                began_ns: time_line.begin_ns(),
                 interval_ns: time_line.width_ns(),
                 interval_bytes: time_line.bytes().to_vec(),
                 warm_up_intervals: warm_up_ns / time_line.width_ns(),

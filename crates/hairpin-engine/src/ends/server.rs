@@ -2,12 +2,12 @@
 //! client, and nothing else.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow};
-use hairpin_model::round::{EndReport, Failure, RoundOrder};
+use hairpin_model::round::{EndReport, Failure, RoundOrder, Turnaround};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
@@ -31,6 +31,8 @@ use crate::usage::Usage;
 const SILENCE: Duration = Duration::from_millis(100);
 /// How long the rest of a message may take whose beginning has come.
 const PART: Duration = Duration::from_secs(5);
+/// The longest that a load may be waited for: longer than a phase before it can be asked to last.
+const LONGEST_START: Duration = Duration::from_hours(72);
 /// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -69,14 +71,28 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let probing = Probing::begin(&host.clock);
     let mut listener = transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?;
     tell(control, &Message::Listening(listener.address()))?;
-    let mut wires = accept(&mut *listener, control, flow)?;
+    let wires = accept(&mut *listener, control, flow)?;
     let before = wires[0].effective();
     check_options(End::Server, &card, &round, &before)?;
     if flow.direction != Direction::RoundTrip {
         return one_way(control, host, &round, &card, Opened { wires, before, probing, pinned });
     }
+    answer(control, host, &round, Opened { wires, before, probing, pinned }, &mut *listener)
+}
+
+/// Answers messages: on the one connection that there is, or on a new one each.
+fn answer(
+    control: &mut dyn Control,
+    host: &Host,
+    round: &RoundOrder,
+    opened: Opened,
+    listener: &mut dyn Listener,
+) -> Result<EndReport, Failure> {
+    let Opened { mut wires, before, probing, pinned } = opened;
+    let (case, flow) = (&round.case, round.case.flow());
+    let card = opening::transport(&flow.transport)?.card();
     let mut wire = wires.remove(0);
-    let mut observed = Observed::begin(&round, End::Server, &mut *wire, &host.clock);
+    let mut observed = Observed::begin(round, End::Server, &mut *wire, &host.clock);
     tell(control, &Message::Ready)?;
     if is_woken(case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
@@ -85,39 +101,18 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let within_ns = round.deadline_ns.saturating_add(round.timeout_ns.saturating_mul(2));
     let until_ns = host.clock.now_ns().saturating_add(within_ns);
     let mut marks = Marks { control, clock: &host.clock, until_ns, usage: Usage::now(), told: Told::Nothing };
-    if let Some(bulk) = BulkOrder::of(&round).filter(|_| flow.connection_use == ConnectionUse::Shared) {
-        let reply_size = usize::try_from(flow.load.reply_size_bytes()).unwrap_or(0);
-        let served = shared::server::run(&host.clock, observed.wire(), &mut marks, reply_size, bulk)?;
-        let report = marks.usage.since(pinned);
-        let facts = facts(case, &card, &*wire);
-        return Ok(EndReport {
-            probe_ns: probing.end(&host.clock),
-            options: effective(&card, &opening::asked(case, End::Server), &before, &facts),
-            facts: counters(facts),
-            streamed: vec![served.streamed],
-            ..report
-        });
+    let sizes = [flow.load.size_bytes(), flow.load.reply_size_bytes()];
+    let sizes = sizes.map(|size| usize::try_from(size).unwrap_or(0));
+    let (mut turnaround, mut streamed) = (None, Vec::new());
+    match flow.connection_use {
+        ConnectionUse::Own => turnaround = echo(host, round, &card, observed.wire(), &mut marks)?,
+        ConnectionUse::PerMessage => connecting::serve(|| accepted(listener), &mut marks, sizes)?,
+        ConnectionUse::Shared => {
+            let bulk = BulkOrder::of(round).ok_or_else(|| several_flows(case.flows.len()))?;
+            let served = shared::server::run(&host.clock, observed.wire(), &mut marks, sizes[1], bulk)?;
+            streamed.push(served.streamed);
+        }
     }
-    let echo = Echo {
-        clock: &host.clock,
-        case,
-        boundaries: card.boundaries,
-        cpu_only: card.cpu_only,
-        warm_up: round.warm_up,
-    };
-    let turnaround = if flow.connection_use == ConnectionUse::PerMessage {
-        let sizes = [flow.load.size_bytes(), flow.load.reply_size_bytes()];
-        connecting::serve(
-            || accepted(&mut *listener),
-            &mut marks,
-            sizes.map(|size| usize::try_from(size).unwrap_or(0)),
-        )?;
-        None
-    } else if !card.reliable && may_be_damaged(case) {
-        echo.run(&mut Undamaged::new(observed.wire(), case), &mut marks)?
-    } else {
-        echo.run(observed.wire(), &mut marks)?
-    };
     let report = EndReport { probe_ns: probing.end(&host.clock), ..marks.usage.since(pinned) };
     let trace = observed.finish()?.map(Box::new);
     let facts = facts(case, &card, &*wire);
@@ -126,8 +121,32 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
         facts: counters(facts),
         turnaround,
         trace,
+        streamed,
         ..report
     })
+}
+
+/// Sends every message back.
+fn echo(
+    host: &Host,
+    round: &RoundOrder,
+    card: &Card,
+    wire: &mut dyn Wire,
+    marks: &mut Marks<'_>,
+) -> Result<Option<Turnaround>, Failure> {
+    let case = &round.case;
+    let echo = Echo {
+        clock: &host.clock,
+        case,
+        boundaries: card.boundaries,
+        cpu_only: card.cpu_only,
+        warm_up: round.warm_up,
+    };
+    if !card.reliable && may_be_damaged(case) {
+        echo.run(&mut Undamaged::new(wire, case), marks)
+    } else {
+        echo.run(wire, marks)
+    }
 }
 
 fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
@@ -200,13 +219,7 @@ fn one_way(
     if is_woken(&round.case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
-    let begins_within = Duration::from_nanos(round.deadline_ns.saturating_add(round.timeout_ns));
-    match control.receive(begins_within).map_err(|error| error.failure("the client"))? {
-        Message::Begin => {}
-        Message::Stop => return Err(ended_before_its_load()),
-        Message::Failed(failure) => return Err(failure),
-        other => return Err(ControlError::Unexpected(other.name()).failure("the client")),
-    }
+    wait_for_the_load(control, round)?;
     // A server has no user: it stops when it is told.
     let stop = AtomicBool::new(false);
     let drops = Drops::now(&round.case);
@@ -226,6 +239,22 @@ fn one_way(
         streamed: vec![ran.streamed],
         ..ran.usage
     })
+}
+
+/// Waits until the client says that its load begins. Until then it says now and then that it is still there.
+fn wait_for_the_load(control: &mut dyn Control, round: &RoundOrder) -> Result<(), Failure> {
+    let patience = PATIENCE.min(Duration::from_nanos(round.deadline_ns.saturating_add(round.timeout_ns)));
+    let began = Instant::now();
+    while began.elapsed() < LONGEST_START {
+        match control.receive(patience).map_err(|error| error.failure("the client"))? {
+            Message::Begin => return Ok(()),
+            Message::Progress(_) => {}
+            Message::Stop => return Err(ended_before_its_load()),
+            Message::Failed(failure) => return Err(failure),
+            other => return Err(ControlError::Unexpected(other.name()).failure("the client")),
+        }
+    }
+    Err(ControlError::OnlyProgress(LONGEST_START).failure("the client"))
 }
 
 fn ended_before_its_load() -> Failure {

@@ -86,7 +86,7 @@ const KNOBS: &[Knob] = &[
         .many()
         .or(&["1"]),
     Knob::new("congestion", "NAME", KnobKind::Congestion)
-        .help("Congestion controls of the load, separated by commas [default: that of the host]")
+        .help("Congestion controls of the load, separated by commas [default: that of the host; cubic over a link]")
         .many(),
     Knob::new("load-option", "SET", KnobKind::OptionSet)
         .help("Socket options of the load. Repeat it to compare sets")
@@ -96,7 +96,7 @@ const KNOBS: &[Knob] = &[
         .many(),
     Knob::new("idle", "TIME", shared::LASTS).help("How long the probe runs alone [default: 300ms; 1s over a link]"),
     Knob::new("ramp", "TIME", shared::LASTS)
-        .help("How long the load may take to become steady, without figures [default: 300ms; 5s over a link]"),
+        .help("How long the load may take to become steady, not measured [default: 300ms; 5s over a link]"),
     Knob::new("duration", "TIME", shared::LASTS)
         .help("How long the probe runs beside the steady load [default: 700ms; 5s over a link]"),
     Knob::new("recovery", "TIME", shared::LASTS)
@@ -120,7 +120,6 @@ const KNOBS: &[Knob] = &[
     shared::KEEP_SAMPLES,
     shared::KEEP_LINK_LOG,
     shared::ALLOW_UNMET_OPTIONS,
-    shared::PORT,
     shared::REPLICATE,
 ];
 
@@ -217,7 +216,8 @@ impl Asked {
     /// The case with a load, on each of the CPUs asked for.
     fn placed(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Vec<Case> {
         let shares = case.flow().connection_use == ConnectionUse::Shared;
-        let has_others = capabilities.cpus.len() > 1 && case.ends.placement != Placement::Unpinned && !shares;
+        let enough = possible::cpus_of_two_pairs(case.ends.placement);
+        let has_others = capabilities.cpus.len() >= enough && case.ends.placement != Placement::Unpinned && !shares;
         let which = match self.which_cpus.as_slice() {
             [] if case.is_emulated() || !has_others => &[WhichCpus::Same][..],
             [] => WhichCpus::ALL,
@@ -249,7 +249,9 @@ impl Asked {
         let has_own = case.flow().connection_use == ConnectionUse::PerMessage;
         (wanted && possible::is_tcp(card) && !has_own).then(|| {
             let flow = Flow::ping_pong(&first.transport);
-            let flow = Flow { name: FOREIGN.to_owned(), load: flow.load.paced(FOREIGN_PER_S), ..flow };
+            let ends = EndSettings { waiting: Waiting::Block, ..case.ends };
+            let ends = (ends != case.ends).then_some(ends);
+            let flow = Flow { name: FOREIGN.to_owned(), load: flow.load.paced(FOREIGN_PER_S), ends, ..flow };
             carried(flow, ConnectionUse::PerMessage, card)
         })
     }

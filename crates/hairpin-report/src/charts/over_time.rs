@@ -33,6 +33,8 @@ pub(super) struct Frame<'s> {
     pub(super) across: Vec<(f64, String)>,
     /// The height of the plot, in pixels.
     pub(super) height: f64,
+    /// Labels of the time axis, or a few more.
+    pub(super) times: usize,
     /// What is stretched to the plot.
     pub(super) stretched: String,
     /// What keeps its size.
@@ -156,6 +158,7 @@ impl Span {
             title,
             across: Vec::new(),
             height: HEIGHT,
+            times: 4,
             stretched: String::new(),
             marks: String::new(),
             legend: String::new(),
@@ -199,7 +202,7 @@ impl Frame<'_> {
                 escape(label)
             );
         }
-        for tick in self.span.time.time_ticks(4) {
+        for tick in self.span.time.time_ticks(self.times) {
             let _ = write!(
                 lines,
                 "<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>",

@@ -61,7 +61,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
     );
     html.push_str(&legend(&rows, &shown, looks, &shared));
     if lines.iter().any(|line| !line.phase.is_empty()) {
-        html.push_str("<p class=\"caption left-out\">Solid: beside the load. Dashed: the idle phase before it.</p>");
+        html.push_str("<p class=\"caption left-out\">Solid: the loaded phase. Dashed: the idle phase.</p>");
     }
     if !invalid.is_empty() {
         let names: Vec<String> = invalid.iter().map(|row| escape(&name(row))).collect();

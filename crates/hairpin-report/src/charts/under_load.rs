@@ -21,6 +21,8 @@ use crate::page_text::tied;
 
 /// The height of the plot of latency, and of those below it, in pixels.
 const HEIGHTS: [f64; 2] = [170.0, 84.0];
+/// Labels of the time axis: the plots are as wide as the page.
+const TIMES: usize = 7;
 
 /// The charts of the cases with one probe over one path; null where none has a time line.
 pub(crate) fn chart(stand: &Stand<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
@@ -114,7 +116,10 @@ impl Charts<'_> {
         let shown = |moment: &LoadedMoment| depth(moment).map(|bytes| bytes / size);
         let axis = self.axis(shown)?;
         let mut frame = self.frame("Queue that the load fills, median of the intervals", HEIGHTS[1]);
-        frame.ticks(axis.ticks(3, |value| format!("{}\u{a0}{unit}", quantities::number(value))));
+        let tick = |value: f64| {
+            if value == 0.0 { "0".to_owned() } else { format!("{}\u{a0}{unit}", quantities::number(value)) }
+        };
+        frame.ticks(axis.ticks(3, tick));
         self.lines(&mut frame, &axis, &shown, &|value| tied(&quantities::bytes(value * size)));
         Some(frame.finish())
     }
@@ -128,7 +133,7 @@ impl Charts<'_> {
     fn frame(&self, title: &str, height: f64) -> Frame<'_> {
         let span = &self.lines[0].span;
         let mut frame = span.frame(title.to_owned(), format!("{title} over the time of a round, {}", self.of));
-        frame.height = height;
+        (frame.height, frame.times) = (height, TIMES);
         let [_, ramp, loaded, recovering] = self.begins();
         let (from, until) = (span.place(ramp) * 1000.0, span.place(loaded) * 1000.0);
         let width = (until - from).max(0.0);
@@ -174,8 +179,8 @@ impl Charts<'_> {
                 let _ = write!(frame.stretched, "<polyline class=\"line {}\" points=\"{corners}\"/>", line.classes);
             }
             let known = values.iter().enumerate().filter_map(|(place, value)| Some((place, (*value)?)));
-            if let Some((place, most)) = known.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, most)| *most > 0.0)
-            {
+            let highest = known.reduce(|most, next| if next.1 > most.1 { next } else { most });
+            if let Some((place, most)) = highest.filter(|(_, most)| *most > 0.0) {
                 let words = format!("{}: highest at {}, {}", line.name, line.span.begins(place), text(most));
                 frame.mark((line.colour, &line.classes), line.span.middle(place), axis.place(most), &words);
             }

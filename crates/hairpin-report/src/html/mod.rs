@@ -109,6 +109,7 @@ fn view(run: &Run) -> Value {
         sequences_left_out,
         evidence => evidence(run),
         invalid => wording::invalid(run),
+        loads => wording::loads_left_out(run),
         ledger => wording::ledger_lines(run),
         options => wording::option_notes(run),
         failures => failures(run),

@@ -88,6 +88,7 @@ fn limits(page: &mut Page, run: &Run) {
     );
     some(page, "", WARN, trust::until_missed(run).into_iter().chain(trust::without_interval(run)));
     some(page, "Link: ", BAD, links::notes(run).into_iter().filter(|(unusable, _)| *unusable).map(|(_, line)| line));
+    some(page, "Load: ", WARN, wording::loads_left_out(run).into_iter().map(|(_, line)| line));
     some(page, "Ledger: ", WARN, wording::ledger_lines(run).into_iter());
     some(
         page,

@@ -121,6 +121,9 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     for (unusable, line) in links::notes(run) {
         page.item("Link: ", if unusable { BAD } else { page::PLAIN }, &line);
     }
+    for (unusable, line) in wording::loads_left_out(run) {
+        page.item("Load: ", if unusable { BAD } else { WARN }, &line);
+    }
     for line in wording::ledger_lines(run) {
         page.item("Ledger: ", WARN, &line);
     }

@@ -7,6 +7,7 @@ pub mod bulk;
 pub mod links;
 pub mod one_way;
 pub mod small_writes;
+pub mod under_load;
 
 use std::collections::BTreeMap;
 
@@ -192,7 +193,6 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         Some(around(found.latency_ns.max(middle.value), 0.04))
     };
     let max = curve.last().expect("it has points").latency_ns;
-    let kernel_answers = case.flow().transport == "icmp";
     let flow = FlowSummary {
         flow: case.flow().clone(),
         samples,
@@ -216,19 +216,6 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         one_way: None,
         over_time: None,
     };
-    let spins = case.ends.waiting == Waiting::Spin;
-    let end = |role: End, cpu_seconds: f64| EndSummary {
-        role,
-        host: 0,
-        waiting: case.ends.waiting,
-        placement: case.ends.placement,
-        cpu_seconds,
-        effective_options: effective(&case),
-        differing_options: Vec::new(),
-        facts: Vec::new(),
-    };
-    let client = end(End::Client, if spins { 0.5 } else { 0.21 });
-    let server = (!kernel_answers).then(|| end(End::Server, if spins { 0.5 } else { 0.19 }));
     CaseSummary {
         id: case.id(),
         label: case.label(),
@@ -241,7 +228,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         goodput_of_all_bytes_per_s: None,
         cpu_seconds_per_gb_of_all: None,
         under_load: None,
-        ends: [Some(client), server].into_iter().flatten().collect(),
+        ends: ends(&case),
         path: PathSummary { path: case.path.clone(), relay: None },
         valid: true,
         why_invalid: Vec::new(),
@@ -249,6 +236,25 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         trace: None,
         case,
     }
+}
+
+/// The client, and the server but where the kernel answers.
+fn ends(case: &Case) -> Vec<EndSummary> {
+    let spins = case.ends.waiting == Waiting::Spin;
+    let end = |role: End, cpu_seconds: f64| EndSummary {
+        role,
+        flow: 0,
+        host: 0,
+        waiting: case.ends.waiting,
+        placement: case.ends.placement,
+        cpu_seconds,
+        effective_options: effective(case),
+        differing_options: Vec::new(),
+        facts: Vec::new(),
+    };
+    let client = end(End::Client, if spins { 0.5 } else { 0.21 });
+    let server = (case.flow().transport != "icmp").then(|| end(End::Server, if spins { 0.5 } else { 0.19 }));
+    [Some(client), server].into_iter().flatten().collect()
 }
 
 fn round_point(case: &Case, block: u32, p50: f64, spread: f64, generator: &mut Generator) -> RoundPoint {

@@ -189,3 +189,23 @@ pub fn over_time(bytes_per_s: f64) -> OverTime {
     };
     OverTime { measured_from_ns: 50_000_000, moments: (0..20).map(moment).collect() }
 }
+
+/// Figures of a stream that brings so many bytes a second, in messages of 1 kB.
+pub fn stream_figures(bytes_per_s: f64) -> OneWayFigures {
+    let both = |client: f64, server: f64| BothEnds { client: near(client), server: near(server) };
+    OneWayFigures {
+        received_per_s: near(bytes_per_s / 1000.0),
+        sent_per_s: near(bytes_per_s / 1000.0),
+        goodput_bytes_per_s: near(bytes_per_s),
+        warm_up_goodput_bytes_per_s: near(bytes_per_s * 0.6),
+        system_calls_per_message: both(1.0, 0.149),
+        context_switches_per_message: both(0.0002, 0.003),
+        cpu_seconds_per_million: both(0.439, 0.26),
+        cpu_seconds_per_gb: both(6.9, 4.1),
+        fairness: None,
+        offered_per_s: None,
+        delivered_per_s: None,
+        delivered_share: None,
+        pacing: None,
+    }
+}

@@ -5,6 +5,9 @@ use serde_json::Value;
 /// The ends.
 pub(super) const ROLES: &[&str] = &["client", "server"];
 
+/// Figures of a latency, in the order in which they may only grow, and the samples that each needs.
+const LATENCIES: &[(&str, u64)] = &[("p50", 1), ("p90", 1), ("p99", 1_000), ("p999", 10_000), ("max", 1)];
+
 /// Collects faults, each with the place in the object.
 #[derive(Default)]
 pub(super) struct Faults(pub(super) Vec<String>);
@@ -93,4 +96,60 @@ pub(super) fn figure_faults(faults: &mut Faults, place: &str, figure: Option<&Va
         }
         _ => faults.unless(false, place, "is neither {value, low, high} nor null"),
     }
+}
+
+/// `one_state` is null where figures may be missing.
+pub(super) fn latency_faults(
+    faults: &mut Faults,
+    place: &str,
+    latency: &Value,
+    samples: u64,
+    one_state: Option<bool>,
+) {
+    let mut smaller = ("", 0.0);
+    for (name, needs) in LATENCIES {
+        let place = join(place, name);
+        let figure = latency.get(name);
+        // A state has at least one round, and each round some samples.
+        figure_faults(faults, &place, figure, samples >= *needs && one_state.is_some_and(|one| one || *needs <= 1));
+        let Some(value) = figure.and_then(|figure| figure["value"].as_f64()) else { continue };
+        faults.unless(
+            samples >= *needs,
+            &place,
+            &format!("is shown, but {samples} samples do not suffice ({needs})"),
+        );
+        faults.unless(value >= smaller.1, &place, &format!("is less than {}", smaller.0));
+        smaller = (name, value);
+    }
+    figure_faults(faults, &join(place, "mean"), latency.get("mean"), samples > 0 && one_state.is_some());
+}
+
+/// A ledger closes, and has so many samples; `in_part` where they are of a part of its messages.
+pub(super) fn ledger_faults(faults: &mut Faults, place: &str, ledger: &Value, (samples, in_part): (u64, bool)) {
+    let mut count = |name: &str| {
+        let value = faults.need(ledger, place, name, Kind::Count);
+        i128::from(value.as_u64().unwrap_or(0))
+    };
+    let (sent, received, late) = (count("sent"), count("received"), count("late"));
+    count("duplicated");
+    let lost = by_cause(faults, ledger, place, "lost");
+    let unexplained = faults.need(ledger, place, "unexplained", Kind::Number).as_i64().unwrap_or(0);
+    let rest = sent - received - lost - late;
+    faults.unless(
+        rest == i128::from(unexplained),
+        place,
+        &format!("does not close: {rest} are left, not {unexplained}"),
+    );
+    // Where the warm-up lost messages the ledger covers it too.
+    let samples_fit = i128::from(samples) >= received || lost > 0 || in_part;
+    let fine = samples_fit && i128::from(samples) <= received + late;
+    faults.unless(fine, place, &format!("{samples} samples, but {received} received and {late} late"));
+}
+
+/// The sum of the counts by cause of an object at that name.
+pub(super) fn by_cause(faults: &mut Faults, parent: &Value, place: &str, name: &str) -> i128 {
+    let causes = faults.need(parent, place, name, Kind::Object).as_object();
+    let counts: Vec<Option<u64>> = causes.into_iter().flat_map(|causes| causes.values().map(Value::as_u64)).collect();
+    faults.unless(counts.iter().all(Option::is_some), &join(place, name), "has a cause without a count");
+    counts.into_iter().flatten().map(i128::from).sum()
 }

@@ -204,3 +204,113 @@ fn a_flow_with_answers_has_no_figures_of_a_one_way_load() {
     let expected = "cases[0].flows[0].goodput_bytes_per_s: is there although the flow has answers";
     assert_eq!(faults(&run), [expected]);
 }
+
+/// The example as a probe beside a load, with figures of every phase.
+fn example_under_load() -> Value {
+    let figure = |value: f64| json!({"value": value, "low": value - 1.0, "high": value + 1.0});
+    let mut run = example_of(&json!({"kind": "stream", "write_size_bytes": 65_536}));
+    let case = &mut run["cases"][0];
+    let (mut load, mut asked) = (case["flows"][0].clone(), case["case"]["flows"][0].clone());
+    for flow in [&mut load, &mut asked] {
+        flow["name"] = json!("load");
+    }
+    let mut probe = example()["cases"][0].clone();
+    for pointer in ["/flows/0/name", "/case/flows/0/name"] {
+        *probe.pointer_mut(pointer).expect("the example has it") = json!("probe");
+    }
+    case["flows"] = json!([probe["flows"][0], load]);
+    case["case"]["flows"] = json!([probe["case"]["flows"][0], asked]);
+    let of = |goodput: Value, queue: Value| {
+        let flow = &probe["flows"][0];
+        json!({"probe": {"samples": flow["samples"], "latency_ns": flow["latency_ns"], "ledger": flow["ledger"]},
+            "load": {"goodput_bytes_per_s": goodput}, "queue_bytes": queue})
+    };
+    let queue = json!({"p50": figure(100.0), "max": 200.0});
+    case["phases"] = json!({"idle": of(json!(null), json!(null)), "loaded": of(figure(1e6), queue.clone()),
+        "recovering": of(json!(null), queue)});
+    case["added_ns"] = json!({"p50": figure(170.0), "p99": null});
+    case["responsiveness_rpm"] = json!({"value": 300.0, "low": null, "high": null, "draft": "draft-09"});
+    case["recovered_after_ns"] = json!(null);
+    run
+}
+
+#[test]
+fn a_probe_beside_a_load_that_keeps_the_contract_has_no_fault() {
+    let mut run = example_under_load();
+    assert_eq!(faults(&run), [""; 0]);
+    let ledger = json!({"sent": 900, "received": 898, "lost": {}, "late": 2, "duplicated": 0, "unexplained": 0});
+    run["cases"][0]["flows"][0]["ledger"] = ledger;
+    assert_eq!(faults(&run), [""; 0], "its samples are of one phase");
+    let case = &mut run["cases"][0];
+    for pointer in ["/flows", "/case/flows"] {
+        let flows = case.pointer_mut(pointer).expect("the example has it").as_array_mut().expect("they are a list");
+        let mut foreign = flows[0].clone();
+        foreign["name"] = json!("foreign");
+        flows.push(foreign);
+    }
+    assert_eq!(faults(&run), [""; 0]);
+    run["cases"][0]["flows"].as_array_mut().expect("they are a list").swap(1, 2);
+    assert!(faults(&run).iter().any(|fault| fault.starts_with("cases[0].flows[1]: has not the name")));
+}
+
+#[test]
+fn every_missing_key_of_a_case_under_load_is_named_with_its_place() {
+    let needed = [
+        ("", "phases"),
+        ("", "added_ns"),
+        ("", "responsiveness_rpm"),
+        ("", "recovered_after_ns"),
+        ("added_ns", "p50"),
+        ("added_ns", "p99"),
+        ("responsiveness_rpm", "value"),
+        ("responsiveness_rpm", "low"),
+        ("responsiveness_rpm", "high"),
+        ("responsiveness_rpm", "draft"),
+        ("phases", "idle"),
+        ("phases", "loaded"),
+        ("phases", "recovering"),
+        ("phases.idle", "probe"),
+        ("phases.loaded.probe", "samples"),
+        ("phases.loaded.probe", "latency_ns"),
+        ("phases.recovering.probe", "ledger"),
+        ("phases.loaded", "load"),
+        ("phases.loaded.load", "goodput_bytes_per_s"),
+        ("phases.idle", "queue_bytes"),
+        ("phases.loaded.queue_bytes", "p50"),
+        ("phases.loaded.queue_bytes", "max"),
+    ];
+    for (parent, name) in needed {
+        let mut run = example_under_load();
+        let pointer: String =
+            parent.split('.').filter(|part| !part.is_empty()).map(|part| format!("/{part}")).collect();
+        let parent_value = run["cases"][0].pointer_mut(&pointer).expect("the example has it");
+        parent_value.as_object_mut().expect("it is one").remove(name).expect("it was there");
+        let place = if parent.is_empty() { format!("cases[0].{name}") } else { format!("cases[0].{parent}") };
+        let found = faults(&run);
+        assert!(found.iter().any(|fault| fault.starts_with(&place)), "{place} without {name}: {found:?}");
+    }
+}
+
+#[test]
+fn every_break_of_the_contract_of_a_case_under_load_is_named_with_its_place() {
+    let figure = json!({"value": 7.0, "low": null, "high": null});
+    let breaks = [
+        ("flows/1/name", json!("other"), "flows[1]: has not the name of its place"),
+        ("flows/1/direction", json!("round-trip"), "flows[1]: is not a probe with answers or a load without"),
+        ("phases/idle/load/goodput_bytes_per_s", figure.clone(), "phases.idle.load.goodput_bytes_per_s: is there"),
+        ("phases/loaded/queue_bytes/max", json!(50.0), "phases.loaded.queue_bytes.max: is less than p50"),
+        ("phases/loaded/queue_bytes", json!(5), "phases.loaded.queue_bytes: is neither {p50, max} nor null"),
+        ("phases/loaded/probe/latency_ns/p50", figure.clone(), "phases.loaded.probe.latency_ns: is not that of"),
+        ("phases/recovering/probe/ledger/sent", json!(401), "phases.recovering.probe.ledger: does not close"),
+        ("added_ns/p50", json!(170.0), "added_ns.p50: is neither {value, low, high} nor null"),
+        ("responsiveness_rpm/draft", json!(""), "responsiveness_rpm.draft: is not a text"),
+    ];
+    for (pointer, value, expected) in breaks {
+        let found = faults(&changed(example_under_load(), &format!("/cases/0/{pointer}"), value));
+        let expected = format!("cases[0].{expected}");
+        assert!(found.iter().any(|fault| fault.starts_with(&expected)), "{expected}: {found:?}");
+    }
+    let mut run = example();
+    run["cases"][0]["added_ns"] = json!({"p50": figure, "p99": null});
+    assert_eq!(faults(&run), ["cases[0].added_ns: is there although no flow is a probe"]);
+}

@@ -180,7 +180,7 @@ fn compare() -> Command {
             Arg::new("phase")
                 .long("phase")
                 .value_name("PHASE")
-                .value_parser(PossibleValuesParser::new(Phase::WORDS))
+                .value_parser(PossibleValuesParser::new(Phase::WORDS.iter().copied().filter(|word| *word != "ramp")))
                 .help("Compare what runs of under-load measured in this phase: with each other, or with a round-trip run"),
         )
         .arg(switch("allow-unlike", "Compare even if machine, settings, tool, plan or link differ"))

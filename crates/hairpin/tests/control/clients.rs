@@ -74,14 +74,25 @@ fn scripts() -> Vec<Script> {
             vec![Agrees, Orders, Connects, Says(Message::Measure)],
             "the client did not end the round before its deadline",
         ),
+        // It never says that its load begins.
         script(
             short(Direction::Up, Extent::Count(5)),
             vec![Agrees, Orders, Connects],
+            "the client: no message for 300 ms",
+        ),
+        script(
+            short(Direction::Down, Extent::Count(5)),
+            vec![Agrees, Orders, Connects, Says(Message::Stop)],
+            "the client ended the round before its load began",
+        ),
+        script(
+            short(Direction::Up, Extent::Count(5)),
+            vec![Agrees, Orders, Connects, Says(Message::Begin)],
             "timed out: the load made no progress for 100 ms",
         ),
         script(
             RoundOrder { deadline_ns: u64::MAX, ..short(Direction::Down, Extent::Count(u64::MAX)) },
-            vec![Agrees, Orders, Connects],
+            vec![Agrees, Orders, Connects, Says(Message::Begin)],
             "timed out: the load made no progress for 100 ms",
         ),
     ]

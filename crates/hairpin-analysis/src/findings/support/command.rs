@@ -197,7 +197,9 @@ pub(in crate::findings) fn link_word(case: &Case) -> String {
 
 /// The options asked for, as `--option` takes them; `None` where none are.
 pub(in crate::findings) fn options(case: &Case) -> Option<String> {
-    set_in_words(&case.flow().options)
+    // On a shared connection they are the load's, which are told as such.
+    let own = case.flow().connection_use != ConnectionUse::Shared;
+    set_in_words(&case.flow().options).filter(|_| own)
 }
 
 #[cfg(test)]

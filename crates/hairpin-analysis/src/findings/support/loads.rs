@@ -60,3 +60,111 @@ fn option_sets(loaded: &[&Case]) -> Vec<Values> {
     let words = sets.into_iter().map(|set| set.unwrap_or_else(|| NO_OPTIONS.to_owned()));
     vec![("congestion", controls), ("load-option", words.collect())]
 }
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::EndSettings;
+    use hairpin_model::flow::Load;
+
+    use super::super::command::command;
+    use hairpin_model::flow::Direction;
+
+    use super::*;
+    use crate::fixture::links::over;
+    use crate::fixture::under_load::{probed, probed_over_link};
+
+    fn told(cases: &[&Case]) -> String {
+        command(cases, "rounds", &["5".to_owned()])
+    }
+
+    fn with_options(case: Case, options: &str) -> Case {
+        case.with(|case| case.flows[1].options = Options::parse(options).unwrap())
+    }
+
+    #[test]
+    fn a_case_under_load_is_repeated_by_under_load_and_says_what_is_not_usual() {
+        let probe = "hairpin under-load --transport udp --waiting block --placement same-cpu --rate 100";
+        let up = || probed(&[Direction::Up]);
+        assert_eq!(told(&[&up()]), format!("{probe} --load-transport tcp --load-cpu same --rounds 5"));
+        assert_eq!(told(&[&probed(&[])]), format!("{probe} --load none --rounds 5"));
+        let down = probed(&[Direction::Down]).with(|case| case.flows[1].connections = 4);
+        let both = probed(&[Direction::Up, Direction::Down]).with(|case| case.flows[1].connections = 4);
+        assert_eq!(
+            told(&[&down, &both]),
+            format!("{probe} --load down,both --load-transport tcp --connections 4 --load-cpu same --rounds 5")
+        );
+        let closed =
+            up().with(|case| case.flow_mut().load = Load::PingPong { size_bytes: 100, reply_size_bytes: 100 });
+        assert_eq!(
+            told(&[&closed]),
+            "hairpin under-load --transport udp --waiting block --placement same-cpu --size 100 --closed-loop \
+             --load-transport tcp --load-cpu same --rounds 5"
+        );
+    }
+
+    #[test]
+    fn a_load_at_a_rate_and_one_of_other_writes_are_told() {
+        let offered = probed(&[Direction::Up]).with(|case| {
+            case.flows[1].load = Load::Offered {
+                offered_per_s: 5e6 / 8.0 / 1400.0,
+                size_bytes: 1400,
+                arrivals: hairpin_model::arrivals::Arrivals::Fixed,
+                pacing: hairpin_model::flow::Pacing::SleepSpin,
+            };
+        });
+        assert!(
+            told(&[&offered]).contains(" --load-transport tcp --load-rate 5mbit --load-cpu same "),
+            "{}",
+            told(&[&offered])
+        );
+        let full = probed(&[Direction::Up]);
+        assert!(told(&[&full, &offered]).contains(" --load-rate full,5mbit "));
+        let small = full.with(|case| case.flows[1].load.set_sizes(4096, 0));
+        assert!(
+            told(&[&small]).contains(" --load-transport tcp --load-size 4096 --load-cpu same "),
+            "{}",
+            told(&[&small])
+        );
+    }
+
+    #[test]
+    fn congestion_controls_have_a_knob_of_their_own_where_each_load_has_one() {
+        let cubic = with_options(probed_over_link(), "congestion=cubic");
+        let bbr = with_options(probed_over_link(), "congestion=bbr,nodelay=on");
+        let link = "--responsiveness off --link 'rate=10mbit queue=256KiB delay=5ms' --rounds 5";
+        let before =
+            "hairpin under-load --transport udp --waiting block --placement same-cpu --rate 100 --load-transport tcp";
+        assert_eq!(told(&[&cubic]), format!("{before} --congestion cubic {link}"));
+        assert_eq!(
+            told(&[&cubic, &bbr]),
+            format!("{before} --congestion cubic,bbr --load-option none --load-option nodelay=on {link}")
+        );
+        assert_eq!(
+            told(&[&probed_over_link(), &cubic]),
+            format!("{before} --load-option none --load-option congestion=cubic {link}")
+        );
+    }
+
+    #[test]
+    fn a_load_elsewhere_is_told_over_a_link_and_both_places_on_the_loopback() {
+        let elsewhere = |case: &Case| {
+            let ends = EndSettings { cpus: WhichCpus::Other, ..case.ends };
+            case.clone().with(|case| case.flows[1].ends = Some(ends))
+        };
+        let link = over("delay=5ms", probed(&[Direction::Up]));
+        assert!(!told(&[&link]).contains("--load-cpu"));
+        assert!(told(&[&elsewhere(&link)]).contains(" --load-cpu other "));
+        let loopback = link.without_link();
+        assert!(told(&[&loopback, &elsewhere(&loopback)]).contains(" --load-cpu same,other "));
+    }
+
+    #[test]
+    fn what_measures_responsiveness_is_told_where_it_is_not_usual() {
+        let foreign = |mut case: Case| {
+            case.flows.push(Flow { name: hairpin_model::flow::FOREIGN.to_owned(), ..Flow::ping_pong("tcp") });
+            case
+        };
+        assert!(!told(&[&foreign(probed_over_link())]).contains("--responsiveness"));
+        assert!(told(&[&foreign(probed(&[Direction::Up]))]).contains(" --responsiveness on "));
+    }
+}

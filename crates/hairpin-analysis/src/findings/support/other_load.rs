@@ -3,22 +3,24 @@
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, EndSettings, Placement, WhichCpus};
 use hairpin_model::finding::CounterExperiment;
-use hairpin_model::flow::{Flow, Load, MESSAGE_BYTES, Pacing, WRITE_BYTES};
+use hairpin_model::flow::{ConnectionUse, Flow, Load, MESSAGE_BYTES, Pacing, WRITE_BYTES};
+use hairpin_model::options::OptionName;
 use hairpin_model::parse;
 use hairpin_model::quantities::bit_rate_argument;
 
 use super::loads::FULL;
+use super::values::{NO_OPTIONS, set_in_words};
 use super::{counter_experiment, paired};
 
 /// The counter-experiment that runs the load on another CPU than the probe; `None` where it is on another already, and where a
 /// placement leaves no other.
 pub(in crate::findings) fn load_elsewhere(case: &Case, words: &str) -> Option<CounterExperiment> {
-    let is_elsewhere = |flow: &Flow| flow.ends.unwrap_or(case.ends).cpus != case.ends.cpus;
+    let is_elsewhere = |flow: &Flow| case.ends_of(flow).cpus != case.ends.cpus;
     if case.ends.placement != Placement::SameCpu || case.loads().is_empty() || case.loads().iter().any(is_elsewhere) {
         return None;
     }
     let elsewhere = with_loads(case, |flow| {
-        let ends = EndSettings { cpus: WhichCpus::Other, ..flow.ends.unwrap_or(case.ends) };
+        let ends = EndSettings { cpus: WhichCpus::Other, ..case.ends_of(flow) };
         Flow { ends: Some(ends), ..flow.clone() }
     });
     let values = [WhichCpus::Same, WhichCpus::Other].map(|which| which.to_string());
@@ -45,6 +47,31 @@ pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64, words: &str) ->
     Some(paired(experiment, [case.clone(), limited]))
 }
 
+/// The counter-experiment that sets an option on the connection of the load, which the probe may share.
+pub(in crate::findings) fn with_load_option(
+    case: &Case,
+    name: OptionName,
+    value: &str,
+    words: &str,
+) -> Option<CounterExperiment> {
+    let load = case.loads().first()?;
+    if load.options.get(name).is_some() {
+        return None;
+    }
+    let changed = |flow: &Flow| Flow { options: flow.options.clone().with(name, value), ..flow.clone() };
+    let mut other = with_loads(case, changed);
+    if case.flow().connection_use == ConnectionUse::Shared {
+        *other.flow_mut() = changed(case.flow());
+    }
+    let values = [case, &other].map(|case| sets(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
+    Some(paired(counter_experiment(words, &[case], "load-option", &values), [case.clone(), other]))
+}
+
+/// The options of the load as `--load-option` takes them: a congestion control has a knob of its own.
+fn sets(case: &Case) -> Option<String> {
+    set_in_words(&case.loads().first()?.options.clone().without(OptionName::Congestion))
+}
+
 /// The greatest number of three digits that is no greater.
 fn three_digits(number: f64) -> f64 {
     let digit = 10_f64.powf(number.max(1.0).log10().floor() - 2.0);
@@ -54,4 +81,40 @@ fn three_digits(number: f64) -> f64 {
 fn with_loads(case: &Case, change: impl Fn(&Flow) -> Flow) -> Case {
     let loads = case.loads().len();
     case.clone().with(|changed| changed.flows[1..=loads].iter_mut().for_each(|flow| *flow = change(flow)))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::flow::Direction;
+
+    use super::*;
+    use crate::fixture::under_load::probed;
+
+    #[test]
+    fn a_rate_of_three_digits_is_no_greater_and_is_that_of_the_command() {
+        for (asked, argument) in [(9_127_345.0, "9.12mbit"), (23_456_789_000.0, "23.4gbit"), (999.9e3, "999kbit")] {
+            let experiment = load_at(&probed(&[Direction::Up]), asked, "").unwrap();
+            assert!(experiment.command.contains(&format!(" --load-rate full,{argument} ")), "{}", experiment.command);
+            let [_, limited] = *experiment.pair.unwrap();
+            let offered_per_s = parse::bits_per_s(argument).unwrap() / 8.0 / 1400.0;
+            assert_eq!(limited.flows[1].load.rate_per_s(), Some(offered_per_s));
+        }
+    }
+
+    #[test]
+    fn every_load_is_changed_and_what_else_runs_beside_the_probe_stays() {
+        let mut case = probed(&[Direction::Up, Direction::Down]);
+        case.flows[2].load.set_sizes(4096, 0);
+        case.flows.push(Flow::ping_pong("tcp"));
+        let [_, limited] = *load_at(&case, 8e6, "").unwrap().pair.unwrap();
+        let loads: Vec<_> =
+            limited.flows[1..].iter().map(|flow| (flow.load.size_bytes(), flow.load.rate_per_s())).collect();
+        assert_eq!(loads, [(1400, Some(1e6 / 1400.0)), (4096, Some(1e6 / 4096.0)), (4, None)]);
+        assert_eq!(limited.flows[2].direction, Direction::Down);
+        let [_, elsewhere] = *load_elsewhere(&case, "").unwrap().pair.unwrap();
+        let which: Vec<_> = elsewhere.flows.iter().map(|flow| flow.ends.map(|ends| ends.cpus)).collect();
+        assert_eq!(which, [None, Some(WhichCpus::Other), Some(WhichCpus::Other), None]);
+        assert_eq!(load_at(&limited, 8e6, ""), None, "it has a rate");
+        assert_eq!(load_at(&probed(&[]), 8e6, ""), None);
+    }
 }

@@ -72,7 +72,7 @@ impl Client<'_> {
         let server = Some(server);
         Ok(SharedEnd {
             probe: ClientEnd { journey, setup_ns, report, noise, server, watched: None, link },
-            load: [streamed, of_server],
+            load: [streamed, of_server].map(|one| one.since(all_connected_ns)),
             started_ns: began_ns.saturating_sub(all_connected_ns),
         })
     }

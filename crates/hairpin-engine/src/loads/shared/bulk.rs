@@ -98,6 +98,7 @@ impl ReceivedBulk {
             bytes_after_first: self.bytes_after_first,
             over_ns: self.last_ns.saturating_sub(first_ns),
             reordered: 0,
+            began_ns: self.time_line.begin_ns(),
             interval_ns: width_ns,
             warm_up_intervals: (warm_up_ns / width_ns).min(self.time_line.bytes().len() as u64),
             interval_bytes: self.time_line.bytes().to_vec(),

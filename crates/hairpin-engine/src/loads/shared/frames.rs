@@ -101,6 +101,12 @@ impl Outgoing {
         self.messages.push_back((frame(kind, bytes), number));
     }
 
+    /// Frames that wait, beside bulk data.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.messages.len()
+    }
+
     /// Whether nothing is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -12,6 +12,9 @@ use crate::loads::driver::states::SenderStates;
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::message::patterned;
 
+/// So many answers may wait for a client that does not read them.
+const MOST_UNANSWERED: usize = 1 << 16;
+
 /// Serves until the client closes the connection, or the load is over and it says so. `reply_size` is that of an answer.
 ///
 /// # Errors
@@ -66,6 +69,12 @@ pub fn run<C: Clock>(
             return Err(Failure {
                 cause: format!("unexpected frame {kind:?} from the client"),
                 hint: "use the same version of Hairpin at both ends".to_owned(),
+            });
+        }
+        if out.queued() > MOST_UNANSWERED {
+            return Err(Failure {
+                cause: format!("the client: it sends messages and does not read {MOST_UNANSWERED} answers"),
+                hint: "does another program than Hairpin's client send?".to_owned(),
             });
         }
         if sent.is_over(now_ns) {

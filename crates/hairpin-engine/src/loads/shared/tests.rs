@@ -9,8 +9,11 @@ use super::{BulkOrder, frames};
 
 const ORDER: BulkOrder = BulkOrder { write_size_bytes: 100, goes_up: true, ramp_ns: 10, loaded_ns: 20 };
 
-/// What comes of these bytes, cut into pieces of that size: bulk bytes of the ramp and measured, and the whole frames.
-fn taken(bytes: &[u8], piece: usize) -> Result<([u64; 2], Vec<(Kind, Vec<u8>)>), frames::NoFrame> {
+/// Bulk bytes of the ramp and measured, and the whole frames.
+type Taken = ([u64; 2], Vec<(Kind, Vec<u8>)>);
+
+/// What comes of these bytes, cut into pieces of that size.
+fn taken(bytes: &[u8], piece: usize) -> Result<Taken, frames::NoFrame> {
     let mut incoming = Incoming::default();
     let (mut bulk, mut whole) = ([0; 2], Vec::new());
     for piece in bytes.chunks(piece) {

@@ -312,6 +312,16 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_has_codel_has_no_line_with_it() {
+        let record = link("rate=12mbit up.codel=10ms/200ms").record(None);
+        let of = |direction: &hairpin_model::link::DirectionRecord| {
+            direction.stages.iter().find_map(|stage| stage.line_with_codel.clone())
+        };
+        let down = "rate=12mbit queue=1000packets up.codel=10ms/200ms down.codel=5ms/100ms";
+        assert_eq!((of(&record.up), of(&record.down).as_deref()), (None, Some(down)));
+    }
+
+    #[test]
     fn its_depth_is_told_with_the_packet_that_is_being_sent() {
         let mut link = link("up=12mbit up.queue=64KiB");
         for arrival in packets([(0, 1500), (0, 500), (0, 500)]) {

@@ -1,0 +1,185 @@
+//! `own-send-queue`: a message waits in the sender's own socket, behind bulk data that was written before it on the same connection.
+//!
+//! Why: the kernel takes much more of a stream than it can send at once, and what is written later waits for all of it, before the
+//! path has seen a byte. No queue of the path is at fault, and no CoDel helps. Evidence: the bytes that the load's socket had not sent
+//! yet (`tcpi_notsent_bytes` of tcp_info, read every 20 ms), over the rate at which the load is received; against the median latency
+//! that the load adds. The counter-experiment is the option `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), by which the program keeps
+//! the rest itself. Advice: that option, and to decide what to send next only when the socket asks for it.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{About, Finding, FindingCard, Proved, Severity};
+use hairpin_model::flow::ConnectionUse;
+use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
+use hairpin_model::round::Measured;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::support::{Detector, Hit, Hits, blank, evidence, gone_by_block, rounds_of, sibling_of, with_load_option};
+use crate::compare::{by_block, over_points};
+use crate::statistics::interval::median_over;
+use crate::statistics::location::median;
+use crate::under_load::{added_ns, goodput, loaded_states};
+
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
+
+const CARD: FindingCard = FindingCard {
+    code: "own-send-queue",
+    about: About::Cause,
+    what: "messages waited in the sender's socket, behind bulk data that was written before them",
+    why: "the delay is in the sender itself: a better path does not help, and a shorter send queue does",
+};
+
+/// From this part of the latency on it is worth a word.
+const LEAST: f64 = 0.1;
+/// What the socket may have unsent in the counter-experiment, in bytes.
+const LOWAT: &str = "16384";
+const CHECK: &str = "set notsent-lowat";
+
+/// What waits in the socket of the load.
+pub(super) struct Unsent {
+    bytes: Figure,
+    bytes_per_s: Figure,
+    pub(super) delay_ns: Figure,
+    added_ns: Figure,
+    loaded_ns: Figure,
+}
+
+impl Unsent {
+    fn explained_ns(&self) -> f64 {
+        self.delay_ns.value.min(self.added_ns.value)
+    }
+}
+
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| {
+        let unsent = unsent(run, case)?;
+        let share = unsent.explained_ns() / unsent.loaded_ns.value;
+        (share >= LEAST).then_some((share, unsent))
+    });
+    let Some(first) = hits.first() else { return Vec::new() };
+    let words = "let the socket keep 16 KiB unsent; if the latency stays the same, its send queue is not the cause";
+    let check = with_load_option(&first.case.case, OptionName::NotsentLowat, LOWAT, words);
+    let pair = check.as_ref().and_then(|experiment| experiment.pair.as_ref());
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!("{}{}", summary(first), hits.others()),
+        evidence: all_evidence(first),
+        advice: "Set TCP_NOTSENT_LOWAT (16 KiB) on the sender, and choose what to write next when the socket asks for more; or give \
+                 what must be quick a connection of its own."
+            .to_owned(),
+        proved: pair.and_then(|pair| proved(run, first, &pair[1])),
+        counter_experiment: check,
+        share: first.share,
+        ..blank(&CARD, Severity::Warning)
+    }]
+}
+
+fn proved(run: &Run, first: &Hit<'_, Unsent>, changed: &hairpin_model::case::Case) -> Option<Proved> {
+    let changed = sibling_of(run, changed)?;
+    let [own, other] =
+        [first.case, changed].map(|case| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns))));
+    gone_by_block(CHECK, first.with.explained_ns(), [&own, &other], over_points(first.case, run.plan.alpha))
+}
+
+fn summary(first: &Hit<'_, Unsent>) -> String {
+    let unsent = &first.with;
+    format!(
+        "{}: each message waits in the sender's own socket, behind {} of bulk data that are not sent yet. At {} that is {}, {} of \
+         the median of {}.",
+        first.case.label,
+        quantities::bytes(unsent.bytes.value),
+        quantities::byte_rate(unsent.bytes_per_s.value),
+        quantities::duration(unsent.delay_ns.value),
+        quantities::share(unsent.explained_ns() / unsent.loaded_ns.value),
+        quantities::duration_figure(unsent.loaded_ns),
+    )
+}
+
+fn all_evidence(first: &Hit<'_, Unsent>) -> Vec<hairpin_model::finding::Evidence> {
+    let (unsent, label) = (&first.with, &first.case.label);
+    let of = |what: &str, value: Figure, unit: &str| evidence(format!("{what}, {label}"), value, unit);
+    vec![
+        of("bytes written and not sent yet", unsent.bytes, "bytes"),
+        of("rate at which the load is received", unsent.bytes_per_s, "bytes/s"),
+        of("bytes over rate", unsent.delay_ns, "ns"),
+        of("latency that the load adds, p50", unsent.added_ns, "ns"),
+        of("p50 beside the load", unsent.loaded_ns, "ns"),
+    ]
+}
+
+/// What waits in the socket of a load whose connection the probe shares.
+pub(super) fn unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
+    if case.case.replicate != 0 || case.case.flow().connection_use != ConnectionUse::Shared {
+        return None;
+    }
+    let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
+    let over = |of: &dyn Fn(&Measured) -> Option<f64>| {
+        let values: Vec<f64> = rounds.iter().filter_map(|measured| of(measured)).collect();
+        median_over(&values, over_points(case, run.plan.alpha))
+    };
+    let rate = |measured: &Measured| goodput(measured, measured.phases.as_ref()?.loaded).filter(|rate| *rate > 0.0);
+    Some(Unsent {
+        bytes: over(&unsent_bytes)?,
+        bytes_per_s: over(&rate)?,
+        delay_ns: over(&|measured| Some(unsent_bytes(measured)? * 1e9 / rate(measured)?))?,
+        added_ns: over(&|measured| added_ns(measured, |latency| latency.p50))?,
+        loaded_ns: case.flow().latency_ns.p50?,
+    })
+}
+
+/// The median of the readings beside the steady load.
+fn unsent_bytes(measured: &Measured) -> Option<f64> {
+    median(&loaded_states(measured, 1)?.map(|state| state.not_sent_bytes as f64).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+    use hairpin_model::phases::SenderState;
+
+    use crate::findings::findings;
+    use crate::fixture::Fixture;
+    use crate::fixture::under_load::{Beside, shared_over_link};
+
+    const CODE: &str = "own-send-queue";
+
+    /// Latency beside the load, and what the socket has unsent of a load of 1.2 MB/s.
+    fn beside(loaded_ns: u64, not_sent_bytes: u64) -> Beside {
+        let state = SenderState { not_sent_bytes, ..SenderState::default() };
+        Beside { state: Some(state), ..Beside::latencies(10_000_000, loaded_ns) }
+    }
+
+    fn found(cases: &[(Case, Beside)]) -> Option<hairpin_model::finding::Finding> {
+        let mut fixture = Fixture::new();
+        cases.iter().for_each(|(case, beside)| fixture.all_beside(case, *beside));
+        findings(&fixture.run()).into_iter().find(|finding| finding.code == CODE)
+    }
+
+    #[test]
+    fn unsent_bytes_over_the_rate_are_the_wait_in_the_own_socket() {
+        let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
+        assert!(finding.summary.contains("behind 586 KiB of bulk data that are not sent yet"), "{}", finding.summary);
+        assert!((finding.share - 500.0 / 610.0).abs() < 0.01, "{}", finding.share);
+        let experiment = finding.counter_experiment.expect("it has one");
+        assert!(
+            experiment.command.contains("--load-option none --load-option notsent-lowat=16384"),
+            "{}",
+            experiment.command
+        );
+        assert!(experiment.command.contains("--probe-connection shared"), "{}", experiment.command);
+        assert_eq!(finding.proved, None);
+    }
+
+    #[test]
+    fn it_is_checked_by_the_case_with_less_unsent_and_nothing_is_said_where_little_is() {
+        let mut lowat = shared_over_link();
+        for flow in &mut lowat.flows[..2] {
+            flow.options = hairpin_model::options::Options::parse("notsent-lowat=16384").unwrap();
+        }
+        let both = [(shared_over_link(), beside(610_000_000, 600_000)), (lowat, beside(120_000_000, 12_000))];
+        let proved = found(&both).unwrap().proved.expect("the other case is in the run");
+        assert_eq!((proved.verdict.as_str(), proved.effect.value), ("confirmed", -490_000_000.0));
+        assert!(found(&[(shared_over_link(), beside(200_000_000, 12_000))]).is_none());
+    }
+}

@@ -1,0 +1,184 @@
+//! `shared-connection`: messages wait for bulk data that has the same connection.
+//!
+//! Why: a connection is one stream of bytes in order. What is written later arrives later, whatever it is: it waits for the write that
+//! has begun, for what the socket has not sent yet, and for segments that were lost before it (head-of-line blocking). Evidence: where
+//! the run has the same probe on a connection of its own, how much longer the shared one takes; else what a message waits before the
+//! kernel takes its first byte, and what is unsent before it. Its share is without the latter, which is that of `own-send-queue`. The
+//! counter-experiment is a connection of its own. Advice: one connection for each kind of traffic, or a transport with several streams.
+
+use hairpin_model::case::Case;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Proved, Severity};
+use hairpin_model::flow::ConnectionUse;
+use hairpin_model::options::Options;
+use hairpin_model::quantities;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::own_send_queue::unsent;
+use super::support::{Detector, Hit, Hits, blank, counter_experiment, evidence, gone_by_block, paired, sibling_of};
+use crate::compare::{by_block, difference_by_block, over_points};
+
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
+
+const CARD: FindingCard = FindingCard {
+    code: "shared-connection",
+    about: About::Cause,
+    what: "messages waited for bulk data that has the same connection",
+    why: "a connection delivers in order: whatever is sent on it waits for what was written before",
+};
+
+/// From this part of the latency on it is worth a word.
+const LEAST: f64 = 0.1;
+const CHECK: &str = "a connection of its own";
+
+struct Shared {
+    loaded_ns: Figure,
+    /// How much longer than on a connection of its own, where the run has that.
+    longer_ns: Option<Figure>,
+    /// Before the kernel takes the first byte, and in the socket.
+    waits_ns: [Option<Figure>; 2],
+}
+
+impl Shared {
+    fn explained_ns(&self) -> f64 {
+        let waits = self.waits_ns.iter().flatten().map(|wait| wait.value).sum::<f64>();
+        self.longer_ns.map_or(waits, |longer| longer.value).min(self.loaded_ns.value)
+    }
+
+    /// Without what waits in the socket, which `own-send-queue` tells.
+    fn beyond_the_socket_ns(&self) -> f64 {
+        let in_socket = self.waits_ns[1].map_or(0.0, |unsent| unsent.value);
+        (self.explained_ns() - in_socket).max(0.0)
+    }
+}
+
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| shared(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let check = check(&first.case.case);
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!("{}{}", summary(first), hits.others()),
+        evidence: all_evidence(first),
+        advice: "Give messages that must be quick a connection of their own, or use a transport with several streams. Where one \
+                 connection is all there is: small writes, TCP_NOTSENT_LOWAT, and messages before bulk data."
+            .to_owned(),
+        proved: check.pair.as_ref().and_then(|pair| proved(run, first, &pair[1])),
+        counter_experiment: Some(check),
+        share: first.share,
+        ..blank(&CARD, Severity::Warning)
+    }]
+}
+
+/// The counter-experiment: the probe on a connection of its own.
+fn check(case: &Case) -> CounterExperiment {
+    let words =
+        "give the messages a connection of their own; if the latency stays the same, sharing is not the cause";
+    let values = [ConnectionUse::Shared, ConnectionUse::Own].map(|which| which.to_string());
+    paired(counter_experiment(words, &[case], "probe-connection", &values), [case.clone(), with_own(case)])
+}
+
+fn with_own(case: &Case) -> Case {
+    case.clone().with(|case| {
+        let probe = case.flow_mut();
+        (probe.connection_use, probe.options) = (ConnectionUse::Own, Options::default());
+    })
+}
+
+fn proved(run: &Run, first: &Hit<'_, Shared>, changed: &Case) -> Option<Proved> {
+    let changed = sibling_of(run, changed)?;
+    let [own, other] =
+        [first.case, changed].map(|case| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns))));
+    gone_by_block(CHECK, first.with.explained_ns(), [&own, &other], over_points(first.case, run.plan.alpha))
+}
+
+fn summary(first: &Hit<'_, Shared>) -> String {
+    let shared = &first.with;
+    let of = quantities::share(shared.explained_ns() / shared.loaded_ns.value);
+    let why = match shared.longer_ns {
+        Some(longer) => {
+            format!("{} longer than on a connection of its own, {of} of", quantities::duration(longer.value))
+        }
+        None => format!("{} before they are sent, {of} of", quantities::duration(shared.explained_ns())),
+    };
+    let median = quantities::duration_figure(shared.loaded_ns);
+    format!("{}: messages wait for bulk data on the same connection: {why} the median of {median}.", first.case.label)
+}
+
+fn all_evidence(first: &Hit<'_, Shared>) -> Vec<hairpin_model::finding::Evidence> {
+    let shared = &first.with;
+    let [before, unsent] = shared.waits_ns;
+    let all = [
+        ("p50 beside the load", Some(shared.loaded_ns)),
+        ("longer than on a connection of its own, p50", shared.longer_ns),
+        ("wait before the kernel takes the first byte, p50", before),
+        ("wait for bytes that the socket has not sent yet", unsent),
+    ];
+    let told = all.into_iter().filter_map(|(what, figure)| Some((what, figure?)));
+    told.map(|(what, figure)| evidence(format!("{what}, {}", first.case.label), figure, "ns")).collect()
+}
+
+fn shared(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
+    if case.case.replicate != 0 || case.case.flow().connection_use != ConnectionUse::Shared {
+        return None;
+    }
+    let longer_ns = sibling_of(run, &with_own(&case.case)).and_then(|own| {
+        let [own, shared] =
+            [own, case].map(|case| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns))));
+        let over = over_points(case, run.plan.alpha);
+        difference_by_block(&own, &shared, over).map(|(difference, _)| difference.figure(over.alpha))
+    });
+    let before = case.flow().lateness_ns.as_ref().and_then(|lateness| lateness.p50);
+    let shared = Shared {
+        loaded_ns: case.flow().latency_ns.p50?,
+        longer_ns,
+        waits_ns: [before, unsent(run, case).map(|unsent| unsent.delay_ns)],
+    };
+    let is_certain = shared.longer_ns.is_none_or(|longer| longer.low.is_none_or(|low| low > 0.0));
+    let is_worth_a_word = shared.explained_ns() >= LEAST * shared.loaded_ns.value;
+    (is_worth_a_word && is_certain).then(|| (shared.beyond_the_socket_ns() / shared.loaded_ns.value, shared))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::finding::Finding;
+    use hairpin_model::phases::SenderState;
+
+    use super::*;
+    use crate::findings::findings;
+    use crate::fixture::Fixture;
+    use crate::fixture::under_load::{Beside, shared_over_link};
+
+    fn beside(loaded_ns: u64, not_sent_bytes: u64) -> Beside {
+        let state = SenderState { not_sent_bytes, ..SenderState::default() };
+        Beside { state: Some(state), ..Beside::latencies(10_000_000, loaded_ns) }
+    }
+
+    fn found(cases: &[(Case, Beside)]) -> Option<Finding> {
+        let mut fixture = Fixture::new();
+        cases.iter().for_each(|(case, beside)| fixture.all_beside(case, *beside));
+        findings(&fixture.run()).into_iter().find(|finding| finding.code == CARD.code)
+    }
+
+    #[test]
+    fn alone_it_rests_on_what_waits_before_a_message() {
+        let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
+        assert!(finding.summary.contains("500 ms before they are sent"), "{}", finding.summary);
+        assert!(finding.share < 0.01, "it waits in the socket only, as own-send-queue tells: {}", finding.share);
+        let command = finding.counter_experiment.expect("it has one").command;
+        assert!(command.contains("--probe-connection shared,own"), "{command}");
+    }
+
+    #[test]
+    fn beside_a_connection_of_its_own_it_is_the_difference_and_that_proves_it() {
+        let own = with_own(&shared_over_link());
+        let both = [(shared_over_link(), beside(610_000_000, 0)), (own.clone(), beside(180_000_000, 0))];
+        let finding = found(&both).expect("it takes 430 ms longer");
+        assert!((finding.share - 430.0 / 610.0).abs() < 0.01, "{}", finding.share);
+        assert!(finding.summary.contains("430 ms longer than on a connection of its own"), "{}", finding.summary);
+        assert_eq!(finding.proved.map(|proved| proved.verdict), Some("confirmed".to_owned()));
+        let alike = [(shared_over_link(), beside(181_000_000, 0)), (own, beside(180_000_000, 0))];
+        assert!(found(&alike).is_none());
+    }
+}

@@ -1,0 +1,155 @@
+//! What findings that know no load say of a probe beside one: what is true of the probe, or nothing.
+
+use hairpin_analysis::{findings, phase_figures};
+use hairpin_model::case::{Case, CpuIdle, EndSettings, Placement};
+use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
+use hairpin_model::finding::Finding;
+use hairpin_model::flow::Direction;
+use hairpin_model::phases::{ByPhase, PhaseLengths, Span};
+use hairpin_model::round::{FlowRecord, Measured, Noise, Outcome, Turnaround};
+use hairpin_model::samples::PhaseSamples;
+
+use crate::support::links::{dropping, over};
+use crate::support::under_load::{Beside, MESSAGES, probed, probed_over_link};
+use crate::support::{Fixture, back_to_back, paced};
+
+const MS: u64 = 1_000_000;
+const US: u64 = 1_000;
+
+fn beside_load() -> Case {
+    probed(&[Direction::Up])
+}
+
+fn found(case: &Case, beside: Beside, change: impl Fn(&mut Measured)) -> Vec<Finding> {
+    let mut fixture = Fixture::new();
+    (0..6).for_each(|block| fixture.beside_with(case, block, beside, &change));
+    findings(&fixture.run())
+}
+
+fn codes(found: &[Finding]) -> Vec<&str> {
+    found.iter().map(|finding| finding.code.as_str()).collect()
+}
+
+#[test]
+fn the_cpu_time_of_the_load_is_no_other_program_s() {
+    // Both ends of the load use half of a CPU for a second.
+    let noise = |busy_ns: u64| {
+        let found = found(&beside_load(), Beside::latencies(50 * US, 50 * US), |measured| {
+            measured.noise = Noise { busy_ns, wall_ns: 1_600 * MS, runnable_before: 1, ..Noise::default() };
+        });
+        codes(&found).join(" ")
+    };
+    assert_eq!(noise(1_000 * MS), "");
+    // A tenth of two CPUs is 320 ms, and the counters have steps of 10 ms each.
+    assert_eq!(noise(1_339 * MS), "");
+    assert_eq!(noise(1_341 * MS), "noisy-machine");
+}
+
+#[test]
+fn a_probe_that_waits_for_a_cpu_is_no_late_generator() {
+    let late = Beside { late_ns: 200 * US, ..Beside::latencies(50 * US, 300 * US) };
+    assert_eq!(codes(&found(&beside_load(), late, |_| {})), ["generator-late"]);
+    let waits = Beside { waited_ns: [0, 200 * US], ..late };
+    assert_eq!(codes(&found(&beside_load(), waits, |_| {})), ["cpu-contention"]);
+}
+
+#[test]
+fn answers_that_wait_behind_a_load_are_no_rate_that_was_not_reached() {
+    let behind = |case: &Case| {
+        codes(&found(case, Beside::latencies(10 * MS, 184 * MS), |measured| {
+            measured.flow_mut().figures.rate_per_s = 80.0
+        }))
+        .join(" ")
+    };
+    assert_eq!(behind(&probed(&[])), "rate-not-reached");
+    assert_eq!(behind(&beside_load()), "");
+}
+
+#[test]
+fn segments_that_the_load_sent_again_are_not_the_probe_s() {
+    let tcp = over("rate=10mbit queue=256KiB delay=5ms", beside_load())
+        .with(|case| case.flow_mut().transport = "tcp".to_owned());
+    let again = |place: usize| {
+        found(&tcp, Beside::latencies(10 * MS, 12 * MS).queued(0), |measured| {
+            measured.ends[place].facts = vec![Fact::number(fact_names::RETRANSMITS, 5.0)];
+        })
+    };
+    assert_eq!(codes(&again(2)), Vec::<&str>::new());
+    let own = again(0);
+    assert_eq!(codes(&own), ["retransmission"]);
+    let words =
+        "30 segments were sent again in 6 rounds (with warm-up). The run does not show which messages waited for it.";
+    assert!(own[0].summary.ends_with(words), "{}", own[0].summary);
+}
+
+#[test]
+fn drops_of_several_flows_are_laid_over_no_message() {
+    let drops = |case: &Case| {
+        let mut fixture = Fixture::new();
+        let samples = paced(10 * MS, &[(0, 9 * MS); MESSAGES as usize]);
+        fixture.round_with(case, 0, &samples, |measured| measured.link = Some(dropping("queue", &[5 * MS])));
+        let Outcome::Measured(measured) = &fixture.rounds[0].outcome else { panic!("it is measured") };
+        measured.flow().figures.drops.map(|drops| drops.messages_hit)
+    };
+    assert_eq!(drops(&over("rate=10mbit", probed(&[]))), Some(1));
+    assert_eq!(drops(&probed_over_link()), None);
+}
+
+#[test]
+fn stalls_of_the_server_are_a_part_of_the_round_trips_of_all_phases() {
+    let found = found(&beside_load(), Beside::latencies(MS, 7 * MS), |measured| {
+        let mut turnaround =
+            Turnaround { counts: vec![390; 10], total_ns: 390 * 1_500 + 10 * 3 * MS, max_ns: 3 * MS };
+        turnaround.counts = (0..22)
+            .map(|bucket| {
+                if bucket == 10 {
+                    390
+                } else if bucket == 21 {
+                    10
+                } else {
+                    0
+                }
+            })
+            .collect();
+        measured.ends[1].turnaround = Some(turnaround);
+    });
+    // 10 of 3 ms, of 300 messages of 1 ms and 100 of 7 ms.
+    let stalled = found.iter().find(|finding| finding.code == "echo-stalled").unwrap();
+    assert!((stalled.share - 30.0 / 1000.0).abs() < 0.001, "{}", stalled.share);
+}
+
+#[test]
+fn beside_a_load_no_cpu_waits_to_be_woken() {
+    let verdict = |case: &Case| {
+        let mut fixture = Fixture::new();
+        let awake = case.clone().with(|case| case.ends.cpu_idle = CpuIdle::Shallow);
+        fixture.all_beside(case, Beside::latencies(60 * US, 60 * US));
+        fixture.all_beside(&awake, Beside::latencies(10 * US, 10 * US));
+        codes(&findings(&fixture.run())).join(" ")
+    };
+    let apart = |case: Case| {
+        let ends = EndSettings { placement: Placement::CrossCpu, ..case.ends };
+        case.with(|case| case.ends = ends)
+    };
+    assert_eq!(verdict(&apart(probed(&[]))), "wake-up-dominated");
+    assert_eq!(verdict(&apart(beside_load())), "");
+}
+
+#[test]
+fn the_rate_of_a_probe_is_that_of_the_loaded_phase() {
+    let mut samples = back_to_back(&[], &[MS; 350]);
+    samples.phases = Some(Box::new(PhaseSamples {
+        others: ByPhase::default(),
+        counts: ByPhase::default(),
+        over_time: hairpin_model::phases::ProbeTimeLine::default(),
+    }));
+    let lengths = PhaseLengths::usual(false);
+    let spans = ByPhase::of(|phase| {
+        let from_ns = lengths.before_ns(phase);
+        Span { from_ns, until_ns: from_ns + lengths.get(phase) }
+    });
+    let mut flow = FlowRecord::default();
+    phase_figures(&mut flow, Some(&spans), Some(&samples));
+    assert_eq!(flow.figures.rate_per_s, 500.0, "350 in 700 ms");
+}

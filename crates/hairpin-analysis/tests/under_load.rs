@@ -1,0 +1,179 @@
+//! A case under load over its rounds: what counts, what is left out, and its figures.
+
+use hairpin_model::flow::Direction;
+use hairpin_model::phases::{ByPhase, PhaseLengths, ProbeTimeLine, Span};
+use hairpin_model::round::Measured;
+
+use crate::support::Fixture;
+use crate::support::under_load::{Beside, probed, probed_over_link};
+
+const MS: u64 = 1_000_000;
+
+fn spans() -> ByPhase<Span> {
+    let lengths = PhaseLengths::usual(true);
+    ByPhase::of(|phase| {
+        let from_ns = lengths.before_ns(phase);
+        Span { from_ns, until_ns: from_ns + lengths.get(phase) }
+    })
+}
+
+/// A time line of 100 ms an interval, whose mean latency at a time in ms is this, in ms.
+fn over_time(latency_ms: impl Fn(u64) -> u64) -> ProbeTimeLine {
+    let intervals = spans().recovering.until_ns / (100 * MS);
+    let mean_ns: Vec<f64> = (0..intervals).map(|number| (latency_ms(number * 100) * MS) as f64).collect();
+    ProbeTimeLine {
+        interval_ns: 100 * MS,
+        answered: vec![10; mean_ns.len()],
+        max_ns: mean_ns.iter().map(|mean| *mean as u64).collect(),
+        mean_ns,
+    }
+}
+
+/// Five rounds as they should be, and one with a change: why that one is left out.
+fn left_out(change: impl Fn(&mut Measured)) -> Vec<String> {
+    let mut fixture = Fixture::new();
+    let case = probed_over_link();
+    let beside = Beside::latencies(10 * MS, 180 * MS).queued(212_500);
+    let steady = |measured: &mut Measured| {
+        measured.flow_mut().phases.as_mut().unwrap().over_time =
+            over_time(|at_ms| if at_ms < 1_000 { 10 } else { 180 });
+    };
+    (0..5).for_each(|block| fixture.beside_with(&case, block, beside, steady));
+    fixture.beside_with(&case, 5, beside, |measured| {
+        steady(measured);
+        change(measured);
+    });
+    let run = fixture.run();
+    assert!(run.cases[0].valid, "{:?}", run.cases[0].why_invalid);
+    run.cases[0].under_load.as_ref().unwrap().rounds_left_out.clone()
+}
+
+#[test]
+fn a_round_whose_phases_are_not_what_they_say_is_left_out_with_the_reason() {
+    assert_eq!(left_out(|_| {}), [] as [&str; 0]);
+    let phases = |measured: &mut Measured, change: &dyn Fn(&mut hairpin_model::phases::ProbePhases)| {
+        change(measured.flow_mut().phases.as_mut().unwrap());
+    };
+    let unanswered = left_out(|measured| phases(measured, &|phases| phases.by_phase.idle.samples = 0));
+    assert_eq!(unanswered, ["round 5: no message of the probe was answered in the idle phase"]);
+    let busy = left_out(|measured| {
+        let line = measured.link.as_mut().unwrap().up.timeline.as_mut().unwrap();
+        line.queue_bytes_mean.fill(5 * 1024);
+    });
+    assert_eq!(busy, ["round 5: the path was not idle before the load: 5 KiB in its queue"]);
+    let busy = left_out(|measured| {
+        measured.link = None;
+        phases(measured, &|phases| {
+            phases.by_phase.idle.latency_ns.p50 = 120e6;
+            phases.by_phase.idle.least_ns = 10e6;
+        });
+    });
+    assert_eq!(busy, ["round 5: the path was not idle before the load: p50 120 ms, and 10.0 ms at the least"]);
+    let late = left_out(|measured| measured.flows[1].started_ns = Some(spans().ramp.from_ns + 700 * MS));
+    assert_eq!(late, ["round 5: the load began 700 ms late"]);
+    let short = left_out(|measured| measured.flows[1].received.as_mut().unwrap().over_ns = 2_000 * MS);
+    assert_eq!(short, ["round 5: the load was received for 2.00 s of 5.00 s only"]);
+    let rising = left_out(|measured| {
+        let second_half_ms = (spans().loaded.from_ns + spans().loaded.until_ns) / 2 / MS;
+        phases(measured, &|phases| {
+            phases.over_time = over_time(|at_ms| match at_ms {
+                0..1_000 => 10,
+                _ if at_ms < second_half_ms => 60,
+                _ => 180,
+            });
+        });
+    });
+    let up_and_down = left_out(|measured| {
+        let second_half_ms = (spans().loaded.from_ns + spans().loaded.until_ns) / 2 / MS;
+        let to_its_height = 4_000..5_000;
+        phases(measured, &|phases| {
+            phases.over_time = over_time(|at_ms| match at_ms {
+                0..1_000 => 10,
+                _ if at_ms >= second_half_ms || to_its_height.contains(&at_ms) => 210,
+                _ => 140,
+            });
+        });
+    });
+    assert_eq!(up_and_down, [] as [&str; 0], "it has been as high before");
+    assert_eq!(
+        rising,
+        [
+            "round 5: the load was not steady: mean latency 60.0 ms in the first half of the loaded phase, 180 ms in the second"
+        ]
+    );
+}
+
+#[test]
+fn what_the_load_adds_is_the_difference_of_each_round_and_recovery_ends_with_the_last_slow_interval() {
+    let mut fixture = Fixture::new();
+    let case = probed_over_link();
+    let ends_ms = spans().recovering.from_ns / MS;
+    for block in 0..6 {
+        let beside = Beside::latencies(10 * MS, (180 + u64::from(block)) * MS).queued(212_500);
+        fixture.beside_with(&case, block, beside, |measured| {
+            measured.flow_mut().phases.as_mut().unwrap().over_time =
+                over_time(|at_ms| if (1_000..ends_ms + 700).contains(&at_ms) { 180 } else { 10 });
+        });
+    }
+    let run = fixture.run();
+    let under_load = run.cases[0].under_load.as_ref().unwrap();
+    assert_eq!(under_load.added_ns.p50.unwrap().value, 172.5 * MS as f64);
+    assert_eq!(under_load.added_ns.p99, None, "the idle phases have 600 samples");
+    assert_eq!(under_load.recovered_after_ns.unwrap().value, 700.0 * MS as f64);
+    let queue = under_load.phases.loaded.queue_bytes.unwrap();
+    assert_eq!((queue.p50.value, queue.max), (212_500.0, 212_500.0));
+    assert_eq!(under_load.phases.idle.queue_bytes.unwrap().p50.value, 0.0);
+    let over_time = under_load.over_time.as_ref().unwrap();
+    let lengths = PhaseLengths::usual(true);
+    assert_eq!((over_time.load_from_ns, over_time.until_ns), (lengths.idle, lengths.total_ns()));
+    let at = |ms: u64| over_time.moments.iter().find(|moment| moment.at_ns > ms * MS).unwrap();
+    assert_eq!(at(500).latency_ns.unwrap().value, 10.0 * MS as f64);
+    assert_eq!(at(ends_ms - 500).latency_ns.unwrap().value, 180.0 * MS as f64);
+    assert_eq!(at(ends_ms - 500).queue_bytes, Some(212_500.0));
+}
+
+#[test]
+fn a_probe_that_loses_everything_beside_the_load_has_no_latency_there_and_nothing_is_added() {
+    let mut fixture = Fixture::new();
+    let case = probed(&[Direction::Up]);
+    for block in 0..6 {
+        fixture.beside_with(&case, block, Beside::latencies(10 * MS, 180 * MS), |measured| {
+            let loaded = &mut measured.flow_mut().phases.as_mut().unwrap().by_phase.loaded;
+            loaded.samples = 0;
+            loaded.latency_ns = hairpin_model::summary::Percentiles::default();
+            loaded.ledger.received = 0;
+            loaded.ledger.lost = [("link-queue".to_owned(), loaded.ledger.sent)].into();
+        });
+    }
+    let run = fixture.run();
+    let under_load = run.cases[0].under_load.as_ref().unwrap();
+    assert_eq!(under_load.phases.loaded.probe.latency_ns.p50, None);
+    assert_eq!((under_load.added_ns.p50, under_load.added_ns.p99), (None, None));
+    assert_eq!(under_load.phases.loaded.probe.ledger.lost["link-queue"], 600);
+    assert!(under_load.phases.idle.probe.latency_ns.p50.is_some());
+}
+
+/// Whatever a damaged file says.
+#[test]
+fn no_times_of_a_file_overflow() {
+    let mut fixture = Fixture::new();
+    let case = probed_over_link();
+    let beside = Beside::latencies(10 * MS, 180 * MS).queued(1);
+    fixture.beside_with(&case, 0, beside, |measured| {
+        let huge = Span { from_ns: u64::MAX - 5, until_ns: u64::MAX };
+        measured.phases = Some(ByPhase {
+            idle: Span { from_ns: 0, until_ns: u64::MAX },
+            ramp: huge,
+            loaded: huge,
+            recovering: huge,
+        });
+        measured.flows[1].started_ns = Some(u64::MAX);
+        measured.flows[1].received.as_mut().unwrap().interval_ns = u64::MAX;
+        measured.flows[1].received.as_mut().unwrap().interval_bytes = vec![u64::MAX; 3];
+        measured.link.as_mut().unwrap().samples_began_ns = Some(u64::MAX);
+        let line = &mut measured.flow_mut().phases.as_mut().unwrap().over_time;
+        (line.interval_ns, line.answered) = (0, vec![1; 1000]);
+        line.mean_ns.truncate(1);
+    });
+    assert_eq!(fixture.run().cases.len(), 1);
+}

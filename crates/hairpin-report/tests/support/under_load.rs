@@ -1,0 +1,204 @@
+//! A fixture run of a probe beside loads. None of the figures was measured.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::answer::Answer;
+use hairpin_model::case::{Case, EndSettings, Path, WhichCpus};
+use hairpin_model::figure::Figure;
+use hairpin_model::flow::{Direction, Flow, LOAD, LOAD_BACK, PROBE, WRITE_BYTES};
+use hairpin_model::ledger::Ledger;
+use hairpin_model::options::Options;
+use hairpin_model::phases::{
+    AddedFigures, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, PhaseFigures, PhasesOfCase, ProbeFigures,
+    QueueBytes, RESPONSIVENESS_DRAFT, Responsiveness, UnderLoad,
+};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, FlowSummary, LatencyFigures};
+
+use super::{Generator, around, curve};
+
+const MS: f64 = 1e6;
+/// Idle, ramp, loaded and recovering begin, and the round ends, in ns.
+const TIMES_NS: [u64; 5] = [0, 1_000_000_000, 6_000_000_000, 11_000_000_000, 13_000_000_000];
+/// The width of a moment.
+const MOMENT_NS: u64 = 100_000_000;
+
+/// A load: its options, its ways, the loaded median in ms, and the bytes in the queue.
+type Load = (&'static str, &'static [Direction], f64, Option<f64>);
+
+/// Over a link of 10 Mbit/s: no load, two congestion controls, and both ways at once, which loses messages of the probe.
+pub fn congestion() -> Run {
+    const LOADS: &[Load] = &[
+        ("", &[], 10.4, None),
+        ("congestion=cubic", &[Direction::Up], 183.6, Some(218_000.0)),
+        ("congestion=bbr", &[Direction::Up], 19.5, Some(12_000.0)),
+        ("congestion=cubic", &[Direction::Up, Direction::Down], 196.0, Some(131_000.0)),
+    ];
+    let link = Path { link: "rate=10mbit queue=256KiB delay=5ms".to_owned(), name: None };
+    let mut generator = Generator(11);
+    let mut cases: Vec<CaseSummary> = Vec::new();
+    for load in LOADS {
+        let case = probed(load).with(|case| case.path = link.clone());
+        cases.push(row(case, load, 10.3 * MS, &mut generator));
+    }
+    let lost = &mut cases[3].under_load.as_mut().expect("it has phases").phases.loaded.probe;
+    lost.ledger = Ledger {
+        sent: 5000,
+        received: 4950,
+        lost: BTreeMap::from([("link-queue".to_owned(), 50)]),
+        ..Ledger::default()
+    };
+    lost.samples = 4950;
+    cases[3].flow_mut().ledger = lost_of_all(&cases[3]);
+    cases[3].flow_mut().samples = 4950;
+    cases[1].under_load.as_mut().expect("it has phases").rounds_left_out =
+        vec!["round 4: the load began 700 ms late".to_owned()];
+    run(cases)
+}
+
+/// On the loopback without a queue that tells: a load on the probe's CPU, and one on another.
+pub fn two_cpus() -> Run {
+    const LOADS: [Load; 2] = [("", &[Direction::Up], 0.0954, None), ("", &[Direction::Up], 0.0463, None)];
+    let mut generator = Generator(12);
+    let case = |(place, load): (usize, &Load)| {
+        let case = probed(load).with(|case| {
+            let ends = EndSettings { cpus: WhichCpus::Other, ..case.ends };
+            case.flows[1].ends = (place == 1).then_some(ends);
+        });
+        let mut row = row(case, load, 0.0476 * MS, &mut generator);
+        let under_load = row.under_load.as_mut().expect("it has phases");
+        under_load.responsiveness_rpm = None;
+        if place == 1 {
+            under_load.added_ns = AddedFigures { p50: Some(Figure::new(-1300.0, -66_400.0, 53_100.0)), p99: None };
+        }
+        row
+    };
+    run(LOADS.iter().enumerate().map(case).collect())
+}
+
+fn run(cases: Vec<CaseSummary>) -> Run {
+    let mut run = super::survey(1);
+    "under-load".clone_into(&mut run.plan.experiment);
+    "What does a load on the path add to the latency of other traffic?".clone_into(&mut run.plan.question);
+    run.plan.rounds_ordered = cases.len() as u64 * u64::from(super::ROUNDS);
+    run.cases = cases;
+    run.comparisons.clear();
+    run.findings.clear();
+    run.skipped.clear();
+    run.answer = Answer {
+        headline: "The load adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms.".to_owned(),
+        sentences: vec!["The load gets 1.20 MB/s.".to_owned()],
+        ..Answer::default()
+    };
+    run
+}
+
+/// A probe of 64 B over UDP, 100 a second, beside streams over TCP.
+fn probed((options, ways, ..): &Load) -> Case {
+    let mut case = Case::ping_pong("udp");
+    case.flow_mut().name = PROBE.to_owned();
+    case.flow_mut().load.set_sizes(64, 64);
+    case.flow_mut().load = case.flow().load.paced(100.0);
+    for (name, way) in [LOAD, LOAD_BACK].iter().zip(*ways) {
+        let options = Options::parse(options).expect("the options of a fixture");
+        case.flows.push(Flow { name: (*name).to_owned(), options, ..Flow::stream("tcp", WRITE_BYTES, *way) });
+    }
+    case
+}
+
+fn row(case: Case, (_, ways, loaded_ms, queue): &Load, idle_ns: f64, generator: &mut Generator) -> CaseSummary {
+    let loaded_ns = loaded_ms * MS;
+    let mut row = super::summary(case, loaded_ns, generator);
+    let samples = 5000;
+    row.flow_mut().samples = samples;
+    row.flow_mut().curve = curve(loaded_ns, false, samples, generator);
+    row.flow_mut().latency_ns.p999 = None;
+    row.flow_mut().latency_ns.p99 = Some(around(loaded_ns * 1.2, 0.03));
+    let idle_curve = curve(idle_ns, false, samples / 5, generator);
+    let phase = |p50_ns: f64, samples: u64| PhaseFigures {
+        probe: ProbeFigures {
+            samples,
+            latency_ns: LatencyFigures {
+                p50: Some(around(p50_ns, 0.002)),
+                p90: Some(around(p50_ns * 1.1, 0.02)),
+                p99: Some(around(p50_ns * 1.2, 0.03)).filter(|_| samples >= 1000),
+                p999: None,
+                max: Some(around(p50_ns * 1.3, 0.03)),
+                mean: Some(around(p50_ns * 1.02, 0.02)),
+            },
+            ledger: Ledger { sent: samples, received: samples, ..Ledger::default() },
+            curve: Vec::new(),
+        },
+        load: LoadFigures::default(),
+        queue_bytes: queue.map(|_| QueueBytes { p50: Figure::bare(0.0), max: 15_092.0 }),
+        cpu: CpuFigures { used: Some(Figure::bare(0.0313)), probe_waited_ns: Some(Figure::bare(9100.0)) },
+    };
+    let idle = phase(idle_ns, samples / 5);
+    let loaded = PhaseFigures {
+        probe: ProbeFigures { latency_ns: row.flow().latency_ns, ..phase(loaded_ns, samples).probe },
+        load: LoadFigures {
+            goodput_bytes_per_s: (!ways.is_empty()).then(|| around(1.2e6 * ways.len() as f64, 0.01)),
+        },
+        queue_bytes: queue.map(|bytes| QueueBytes { p50: around(bytes, 0.03), max: bytes * 1.2 }),
+        ..phase(loaded_ns, samples)
+    };
+    row.flow_mut().latency_ns.p50 = loaded.probe.latency_ns.p50;
+    row.under_load = Some(UnderLoad {
+        phases: PhasesOfCase {
+            idle: PhaseFigures { probe: ProbeFigures { curve: idle_curve, ..idle.probe }, ..idle },
+            loaded,
+            recovering: phase(idle_ns, samples * 2 / 5),
+        },
+        added_ns: AddedFigures {
+            p50: Some(around(loaded_ns - idle_ns, 0.015)),
+            p99: Some(around((loaded_ns - idle_ns) * 1.2, 0.04)),
+        },
+        responsiveness_rpm: (!ways.is_empty()).then(|| Responsiveness {
+            figure: around(60e9 / loaded_ns, 0.04),
+            draft: RESPONSIVENESS_DRAFT.to_owned(),
+        }),
+        recovered_after_ns: (!ways.is_empty()).then(|| around(715.0 * MS, 0.02)),
+        rounds_left_out: Vec::new(),
+        over_time: Some(over_time([idle_ns, loaded_ns], *queue, ways.len())),
+    });
+    for flow in row.case.flows.clone().into_iter().skip(1) {
+        let mut load = FlowSummary { flow, ..row.flow().clone() };
+        (load.samples, load.latency_ns, load.curve) = (900, LatencyFigures::default(), Vec::new());
+        load.ledger = Ledger { sent: 900, received: 900, ..Ledger::default() };
+        load.one_way = Some(super::one_way::stream_figures(1.2e6));
+        row.flows.push(load);
+    }
+    row.flow_mut().ledger = lost_of_all(&row);
+    row
+}
+
+/// The ledger of all phases together.
+fn lost_of_all(row: &CaseSummary) -> Ledger {
+    let phases = &row.under_load.as_ref().expect("it has phases").phases;
+    phases.each().into_iter().fold(Ledger::default(), |all, (_, phase)| all.plus(&phase.probe.ledger))
+}
+
+/// Latency rises through the ramp, stays, and falls when the load ends; the fourth moment has no answer.
+fn over_time([idle_ns, loaded_ns]: [f64; 2], queue: Option<f64>, loads: usize) -> LoadedOverTime {
+    let [_, load_from_ns, loaded_from_ns, recovering_from_ns, until_ns] = TIMES_NS;
+    let moment = |number: u64| {
+        let from_ns = number * MOMENT_NS;
+        // Fixture times.
+        let risen = (from_ns.saturating_sub(load_from_ns) as f64 / (loaded_from_ns - load_from_ns) as f64).min(1.0);
+        let share = if from_ns < recovering_from_ns { risen } else { 0.0 };
+        let ns = idle_ns + (loaded_ns - idle_ns) * share;
+        LoadedMoment {
+            at_ns: from_ns + MOMENT_NS,
+            latency_ns: (number != 3).then(|| Figure::new(ns, ns * 0.95, ns * 1.1)),
+            goodput_bytes_per_s: (loads > 0).then_some(if share > 0.0 { 1.2e6 * loads as f64 } else { 0.0 }),
+            queue_bytes: queue.map(|bytes| bytes * share),
+        }
+    };
+    LoadedOverTime {
+        load_from_ns,
+        loaded_from_ns,
+        recovering_from_ns,
+        until_ns,
+        moments: (0..until_ns / MOMENT_NS).map(moment).collect(),
+    }
+}

@@ -1,0 +1,184 @@
+//! Latency under load in the terminal, in the CSV table, in the JSON and on the page.
+
+use hairpin_model::run::Run;
+use hairpin_report::terminal::{Look, render, render_brief, render_more};
+use hairpin_report::{csv_table, html, json};
+use hairpin_testing::contract;
+
+use crate::html::{assert_finite, assert_well_formed};
+use crate::support::under_load;
+
+fn plain(width: usize) -> Look {
+    Look { width, colour: false }
+}
+
+fn runs() -> [Run; 2] {
+    [under_load::congestion(), under_load::two_cpus()]
+}
+
+#[test]
+fn loads_at_80_columns() {
+    insta::assert_snapshot!(render_brief(&under_load::congestion(), &plain(80)));
+}
+
+#[test]
+fn loads_at_100_columns() {
+    insta::assert_snapshot!(render_brief(&under_load::congestion(), &plain(100)));
+}
+
+#[test]
+fn all_of_loads_at_100_columns() {
+    insta::assert_snapshot!(render(&under_load::congestion(), &plain(100)));
+}
+
+#[test]
+fn loads_on_two_cpus_at_80_columns() {
+    insta::assert_snapshot!(render_brief(&under_load::two_cpus(), &plain(80)));
+}
+
+#[test]
+fn a_first_screen_has_at_most_45_lines_and_none_is_wider_than_asked() {
+    for run in runs() {
+        for width in [60, 72, 80, 100, 120] {
+            let texts = [render_brief, render_more, render].map(|render| render(&run, &plain(width)));
+            for text in &texts {
+                let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
+                assert!(wide.is_empty(), "wider than {width}: {wide:#?}");
+            }
+            assert!(width < 80 || texts[0].lines().count() <= 45, "at {width} columns: {}", texts[0]);
+        }
+    }
+}
+
+#[test]
+fn what_all_loads_share_stands_in_the_heading_and_not_in_the_rows() {
+    let text = render_brief(&under_load::congestion(), &plain(160));
+    let heading = text.lines().find(|line| line.starts_with("Latency under load")).expect("the heading");
+    assert_eq!(heading, "Latency under load  load 64 KiB, probe udp 64 B 100/s, same CPU, blocking");
+    let names: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("  u"))
+        .map(|line| line.trim_start().split("  ").next().unwrap_or_default())
+        .collect();
+    let expected = [
+        "unloaded",
+        "under tcp up congestion=bbr",
+        "under tcp up congestion=cubic",
+        "under tcp both ways congestion=cubic",
+    ];
+    assert_eq!(names, expected, "{text}");
+}
+
+#[test]
+fn a_row_of_the_csv_table_has_every_phase() {
+    let text = csv_table::summary(&under_load::congestion());
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let titles = reader.headers().unwrap().clone();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let cells = |row: usize, names: &[&str]| -> Vec<String> {
+        let place = |name: &&str| titles.iter().position(|title| title == *name).unwrap_or_else(|| panic!("{name}"));
+        names.iter().map(|name| rows[row][place(name)].to_owned()).collect()
+    };
+    let names = ["load_beside_probe", "idle_p50_ns", "loaded_p50_ns", "added_p50_ns", "load_goodput_bytes_per_s"];
+    let cubic = cells(1, &names);
+    assert_eq!(cubic[..2], ["under tcp up 64 KiB congestion=cubic", "10300000"]);
+    assert_eq!(cubic[2..], [&cells(1, &["latency_p50_ns"])[0], "173300000", "1200000"]);
+    let names = ["added_p50_ns_low", "added_p50_ns_high", "queue_p50_bytes", "queue_max_bytes", "recovered_after_ns"];
+    let figures: Vec<f64> = cells(1, &names).iter().map(|cell| cell.parse::<f64>().unwrap().round()).collect();
+    assert_eq!(figures, [170_700_500.0, 175_899_500.0, 218_000.0, 261_600.0, 715_000_000.0]);
+    let names = ["idle_lost_share", "loaded_lost_share", "recovering_lost_share", "load_goodput_bytes_per_s"];
+    assert_eq!(cells(3, &names), ["0", "0.01", "0", "2400000"]);
+    let names = ["load_beside_probe", "load_goodput_bytes_per_s", "queue_p50_bytes", "responsiveness_rpm"];
+    assert_eq!(cells(0, &names), ["unloaded", "", "", ""]);
+}
+
+#[test]
+fn the_json_keeps_its_contract() {
+    for run in runs() {
+        let json = serde_json::from_str(&json::render(&run)).expect("it is JSON");
+        assert_eq!(contract::faults(&json), [""; 0]);
+    }
+}
+
+fn count(page: &str, text: &str) -> usize {
+    page.matches(text).count()
+}
+
+/// The markup of the section of that identity.
+fn section<'p>(page: &'p str, id: &str) -> &'p str {
+    let start = page.find(&format!("<section id=\"{id}\">")).unwrap_or_else(|| panic!("no {id}"));
+    &page[start..start + page[start..].find("</section>").expect("it ends")]
+}
+
+#[test]
+fn latency_goodput_and_queue_are_drawn_over_one_time_with_the_phases() {
+    let page = html::render(&under_load::congestion());
+    assert_well_formed(&page);
+    assert_finite(&page);
+    let charts = section(&page, "under-load");
+    for title in
+        ["Latency of the probe, mean in each 100\u{a0}ms", "Goodput of the load", "Queue that the load fills"]
+    {
+        assert_eq!(count(charts, &format!("<figcaption>{title}")), 1, "{title}");
+    }
+    for phase in ["idle", "ramp", "loaded", "recovering"] {
+        assert_eq!(count(charts, &format!(">{phase}</text>")), 1, "{phase}");
+    }
+    // From 1 s to 6 s of 13 s, in all three.
+    assert_eq!(count(charts, "<rect class=\"warm-up\" x=\"76.9\" y=\"0\" width=\"384.6\""), 3);
+    assert_eq!(count(charts, "<line class=\"phase\""), 9, "three begin after the first");
+    // A gap parts a line and its band in two; without a load there is neither goodput nor queue.
+    assert_eq!(count(charts, "<polygon class=\"surface"), 2 * 4);
+    assert_eq!(count(charts, "<polyline class=\"line"), 2 * 4 + 3 + 3);
+    assert!(
+        charts.contains("<title>under tcp up congestion=cubic: highest at 6\u{a0}s, 184\u{a0}ms</title>"),
+        "{charts}"
+    );
+    assert!(
+        charts.contains("<title>under tcp up congestion=bbr: highest at 6\u{a0}s, 11.7\u{a0}KiB</title>"),
+        "{charts}"
+    );
+    assert!(!page.contains("id=\"over-time\"") && !page.contains("id=\"throughput\""), "they are of one-way loads");
+    let page = html::render(&under_load::two_cpus());
+    assert!(!section(&page, "under-load").contains("Queue that the load fills"), "nothing tells the queue");
+}
+
+#[test]
+fn percentile_curves_are_of_the_loaded_phase_and_dashed_of_the_idle_one() {
+    let run = under_load::congestion();
+    let page = html::render(&run);
+    let curves = section(&page, "percentiles");
+    let cubic = "data-series=\"under tcp up congestion=cubic\"";
+    assert_eq!(count(curves, &format!("<g class=\"curve s1 d0\" {cubic}>")), 1);
+    assert_eq!(count(curves, &format!("<g class=\"curve s1 d1\" {cubic}>")), 1);
+    assert_eq!(count(curves, "<g class=\"curve "), 2 * run.cases.len());
+    assert_eq!(count(curves, "Solid: the loaded phase. Dashed: the idle phase."), 1);
+    assert!(curves.contains(">under tcp up congestion=cubic, idle: 50 % 10."), "{curves}");
+}
+
+#[test]
+fn the_table_of_the_page_has_every_figure_with_its_interval() {
+    let page = html::render(&under_load::congestion());
+    let table = section(&page, "summary");
+    for title in ["p50, idle", "p50, loaded", "added to p50", "queue, p50", "goodput of the load", "RPM"] {
+        assert_eq!(count(table, &format!("<th scope=\"col\" class=\"figure\">{title}</th>")), 1, "{title}");
+    }
+    assert!(table.contains("173\u{a0}ms<small>171\u{2013}176</small>"), "{table}");
+    assert!(table.contains("213\u{a0}KiB<small>207\u{2013}219</small>"), "{table}");
+}
+
+#[test]
+fn rounds_that_do_not_count_are_told_with_the_reason() {
+    for text in [render_brief, render].map(|render| render(&under_load::congestion(), &plain(120))) {
+        let start = text.find("\nLoad: ").expect("a note") + 1;
+        let note: Vec<&str> = text[start..].split_whitespace().take(40).collect();
+        let note = note.join(" ");
+        assert!(
+            note.starts_with("Load: udp block same-cpu 64 B 100/s under tcp up 64 KiB congestion=cubic over"),
+            "{note}"
+        );
+        assert!(note.contains("delay=5ms: 1 round does not count (round 4: the load began 700 ms late)"), "{note}");
+    }
+    let page = html::render(&under_load::congestion());
+    assert_eq!(count(section(&page, "exceptions"), "1 round does not count (round 4: the load began"), 1);
+}

@@ -1,0 +1,90 @@
+//! The contract of a probe beside a load.
+
+use serde_json::Value;
+
+use super::checks::{Faults, Kind, figure_faults, join, latency_faults, ledger_faults};
+
+/// What only such a case has.
+const OF_CASE: &[&str] = &["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"];
+/// The phases that have figures.
+const PHASES: &[&str] = &["idle", "loaded", "recovering"];
+/// The name of the first flow.
+const PROBE: &str = "probe";
+/// Those of the load, of both ways also of the flow that goes back.
+const LOADS: &[&str] = &["load", "load-back"];
+/// That of a flow that opens new connections beside the load, for responsiveness; the last where there is one.
+const FOREIGN: &str = "foreign";
+
+/// Whether the samples of a flow are of the loaded phase, where its ledger is of all phases.
+pub(super) fn has_phases(flow: &Value) -> bool {
+    flow["name"] == PROBE || flow["name"] == FOREIGN
+}
+
+/// The figures of a case, in one state of the machine or not; a case without a probe has none of them.
+pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_state: bool) {
+    let flows: Vec<&Value> = case["flows"].as_array().into_iter().flatten().collect();
+    if flows.first().is_none_or(|flow| flow["name"] != PROBE) {
+        for name in OF_CASE.iter().filter(|name| case.get(**name).is_some()) {
+            faults.unless(false, &join(place, name), "is there although no flow is a probe");
+        }
+        return;
+    }
+    let loads = flows.iter().filter(|flow| LOADS.iter().any(|name| flow["name"] == *name)).count();
+    for (number, flow) in flows.iter().enumerate() {
+        let place = format!("{place}.flows[{number}]");
+        let name =
+            if number == 0 { PROBE } else { LOADS.get(number - 1).filter(|_| number <= loads).unwrap_or(&FOREIGN) };
+        let in_place = flow["name"] == name && number <= loads + 1;
+        faults.unless(in_place, &place, "has not the name of its place");
+        let has_answers = flow["direction"] == "round-trip";
+        faults.unless(has_answers != LOADS.contains(&name), &place, "is not a probe with answers or a load without");
+    }
+    let phases = faults.need(case, place, "phases", Kind::Object);
+    for name in PHASES {
+        let phase = faults.need(phases, &join(place, "phases"), name, Kind::Object);
+        let loaded = *name == "loaded" && loads > 0;
+        phase_faults(faults, &format!("{place}.phases.{name}"), phase, (one_state, loaded));
+    }
+    let same = phases["loaded"]["probe"]["latency_ns"] == case["flows"][0]["latency_ns"];
+    faults.unless(same, &join(place, "phases.loaded.probe.latency_ns"), "is not that of the probe");
+    let added = faults.need(case, place, "added_ns", Kind::Object);
+    for name in ["p50", "p99"] {
+        figure_faults(faults, &format!("{place}.added_ns.{name}"), added.get(name), false);
+    }
+    responsiveness_faults(faults, &join(place, "responsiveness_rpm"), case.get("responsiveness_rpm"));
+    figure_faults(faults, &join(place, "recovered_after_ns"), case.get("recovered_after_ns"), false);
+}
+
+/// A phase; a goodput is there where the load runs.
+fn phase_faults(faults: &mut Faults, place: &str, phase: &Value, (one_state, loaded): (bool, bool)) {
+    let (probe, of_probe) = (faults.need(phase, place, "probe", Kind::Object), join(place, "probe"));
+    let samples = faults.need(probe, &of_probe, "samples", Kind::Count).as_u64().unwrap_or(0);
+    latency_faults(faults, &join(&of_probe, "latency_ns"), &probe["latency_ns"], samples, Some(one_state));
+    ledger_faults(faults, &join(&of_probe, "ledger"), &probe["ledger"], (samples, false));
+    let load = faults.need(phase, place, "load", Kind::Object);
+    let (goodput, of_load) = (load.get("goodput_bytes_per_s"), join(place, "load.goodput_bytes_per_s"));
+    figure_faults(faults, &of_load, goodput, false);
+    faults.unless(loaded || goodput.is_none_or(Value::is_null), &of_load, "is there although no load runs");
+    let place = join(place, "queue_bytes");
+    match phase.get("queue_bytes") {
+        Some(Value::Null) => {}
+        Some(queue @ Value::Object(_)) => {
+            figure_faults(faults, &join(&place, "p50"), queue.get("p50"), true);
+            let most = faults.need(queue, &place, "max", Kind::Number).as_f64();
+            let fits = most.zip(queue["p50"]["value"].as_f64()).is_none_or(|(most, p50)| p50 <= most);
+            faults.unless(fits, &join(&place, "max"), "is less than p50");
+        }
+        _ => faults.unless(false, &place, "is neither {p50, max} nor null"),
+    }
+}
+
+/// A figure with the text that defines it, or null.
+fn responsiveness_faults(faults: &mut Faults, place: &str, responsiveness: Option<&Value>) {
+    let mut figure = responsiveness.cloned();
+    if let Some(fields) = figure.as_mut().and_then(Value::as_object_mut) {
+        let draft = fields.remove("draft");
+        let named = draft.is_some_and(|draft| draft.as_str().is_some_and(|text| !text.is_empty()));
+        faults.unless(named, &join(place, "draft"), "is not a text");
+    }
+    figure_faults(faults, place, figure.as_ref(), false);
+}
