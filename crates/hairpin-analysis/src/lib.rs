@@ -19,6 +19,7 @@ pub mod digest;
 mod drops;
 mod exchanges;
 pub mod findings;
+mod in_span;
 mod knees;
 mod links;
 pub mod modes;

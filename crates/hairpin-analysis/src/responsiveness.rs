@@ -17,8 +17,8 @@ use hairpin_model::round::Measured;
 use hairpin_model::samples::{PhaseSamples, Samples};
 use hdrhistogram::Histogram;
 
+use crate::in_span::loaded_states;
 use crate::over_rounds::OverRounds;
-use crate::under_load::loaded_states;
 
 /// The share of the values that a trimmed mean is of.
 const KEPT: f64 = 0.95;

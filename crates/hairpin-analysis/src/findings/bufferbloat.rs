@@ -22,9 +22,10 @@ use super::support::{
     Detector, Hit, Hits, blank, evidence, gone_by_block, load_at, rounds_of, sibling_of, with_codel,
 };
 use crate::compare::{by_block, over_points};
+use crate::in_span::{drained_bytes_per_s, loaded_states, queue_bytes};
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
-use crate::under_load::{added_ns, drained_bytes_per_s, loaded_states, queue_bytes};
+use crate::under_load::added_ns;
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 

@@ -17,9 +17,10 @@ use hairpin_model::summary::CaseSummary;
 
 use super::support::{Detector, Hit, Hits, blank, evidence, gone_by_block, rounds_of, sibling_of, with_load_option};
 use crate::compare::{by_block, over_points};
+use crate::in_span::{goodput, loaded_states};
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
-use crate::under_load::{added_ns, goodput, loaded_states};
+use crate::under_load::added_ns;
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
