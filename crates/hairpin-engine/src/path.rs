@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use hairpin_link::profile::Profile;
 use hairpin_link::stages::delay::Order;
+use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::Case;
 use hairpin_model::digest::digest;
 use hairpin_model::flow::{self, Flow};
@@ -18,7 +19,7 @@ use crate::ends::opening;
 use crate::links::namespace;
 use crate::links::tcp;
 use crate::links::traces::Traces;
-use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink};
+use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink, ToldBy};
 use crate::placement::Cpus;
 use crate::store::Folder;
 
@@ -208,7 +209,10 @@ fn numbered(flow: &Flow, port: Option<u16>) -> Numbered {
         flow::Direction::Up => Some(hairpin_link::Direction::Up),
         flow::Direction::Down => Some(hairpin_link::Direction::Down),
     };
-    Numbered { message_bytes: bytes(size), answer_bytes: bytes(size.min(reply)), one_way, port }
+    let is_icmp =
+        opening::transport(&flow.transport).is_ok_and(|known| known.card().answered_by == AnsweredBy::Kernel);
+    let told_by = port.map(|port| if is_icmp { ToldBy::Icmp } else { ToldBy::Udp(port) });
+    Numbered { message_bytes: bytes(size), answer_bytes: bytes(size.min(reply)), one_way, told_by }
 }
 
 #[cfg(test)]

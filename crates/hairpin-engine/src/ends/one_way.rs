@@ -11,7 +11,7 @@ use hairpin_model::card::Card;
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
-use hairpin_model::flow::{Direction, Flow, Load, Pacing, Source};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow, Load, Pacing, Source};
 use hairpin_model::one_way::{Received, Sent, Streamed};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{EndReport, Extent, Failure, RoundOrder};
@@ -28,6 +28,7 @@ use crate::loads::driver::times::MOST_ROWS;
 use crate::loads::driver::{
     Amount, Counts, Ended, Marks, Offering, Outcome, PROGRESS_NS, Receiving, Sending, Tally, Totals,
 };
+use crate::loads::shared::frames::MOST_MESSAGE_BYTES;
 use crate::path::longest_gap_ns;
 use crate::usage::{CpuOverTime, Usage};
 
@@ -86,12 +87,15 @@ pub(super) struct Ran {
 /// Too many wires, or too large writes.
 pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
     let most_bytes = match flow.direction {
+        Direction::RoundTrip if flow.connection_use == ConnectionUse::Shared => MOST_MESSAGE_BYTES as u64,
         Direction::RoundTrip => card.max_message_bytes,
         Direction::Up | Direction::Down => LARGEST_WRITE_BYTES.min(card.max_message_bytes),
     };
     let (bytes, wires, batch) = (flow.load.size_bytes(), flow.wires(), flow.load.batch());
-    let (cause, hint) = if bytes == 0 || bytes > most_bytes {
-        let cause = format!("cannot send {bytes} bytes at once: 1 to {most_bytes} can be sent over {}", card.name);
+    let most_of_both = bytes.max(flow.load.reply_size_bytes());
+    let (cause, hint) = if bytes == 0 || most_of_both > most_bytes {
+        let cause =
+            format!("cannot send {most_of_both} bytes at once: 1 to {most_bytes} can be sent over {}", card.name);
         (cause, "use smaller writes")
     } else if !(1..=MOST_WIRES).contains(&wires) {
         (format!("cannot open {wires} connections: 1 to {MOST_WIRES} can be open"), "use fewer connections")

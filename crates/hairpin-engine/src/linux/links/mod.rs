@@ -92,8 +92,18 @@ pub struct Numbered {
     pub answer_bytes: usize,
     /// There are no answers, and messages go this way; null where there are.
     pub one_way: Option<hairpin_link::Direction>,
-    /// The UDP port of the far end that tells the flow from others; null where it is the only one.
-    pub port: Option<u16>,
+    /// What tells the flow from others; null where it is the only one.
+    pub told_by: Option<ToldBy>,
+}
+
+/// How a flow is told from others by its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToldBy {
+    /// The UDP port of the far end.
+    Udp(u16),
+    /// It is the only one of ICMP.
+    Icmp,
 }
 
 /// The messages of a flow that the link kept from being answered or, of a one-way load, from arriving.

@@ -10,7 +10,7 @@ use crate::loads::message::patterned;
 /// The head of a frame.
 pub const HEAD_BYTES: usize = 8;
 /// The largest frame but bulk data.
-const MOST_MESSAGE_BYTES: usize = 1 << 20;
+pub const MOST_MESSAGE_BYTES: usize = 1 << 20;
 /// The largest frame of bulk data.
 const MOST_BULK_BYTES: usize = 16 << 20;
 /// What one call receives at most.

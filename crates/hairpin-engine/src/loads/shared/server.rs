@@ -12,8 +12,9 @@ use crate::loads::driver::states::SenderStates;
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::message::patterned;
 
-/// So many answers may wait for a client that does not read them.
+/// So many answers may wait for a client that does not read them, and so many bytes of them.
 const MOST_UNANSWERED: usize = 1 << 16;
+const MOST_UNANSWERED_BYTES: usize = 64 << 20;
 
 /// Serves until the client closes the connection, or the load is over and it says so. `reply_size` is that of an answer.
 ///
@@ -71,9 +72,9 @@ pub fn run<C: Clock>(
                 hint: "use the same version of Hairpin at both ends".to_owned(),
             });
         }
-        if out.queued() > MOST_UNANSWERED {
+        if out.queued() > MOST_UNANSWERED.min(MOST_UNANSWERED_BYTES / reply_size.max(1)) {
             return Err(Failure {
-                cause: format!("the client: it sends messages and does not read {MOST_UNANSWERED} answers"),
+                cause: format!("the client: it sends messages and does not read {} answers", out.queued()),
                 hint: "does another program than Hairpin's client send?".to_owned(),
             });
         }

@@ -55,6 +55,8 @@ pub(super) struct IpPacket {
     /// Where in the frame the payload of its datagram is, if it holds (the beginning of) one that may be a message:
     /// UDP, or an ICMP echo request on its way up, or a reply on its way down.
     pub(super) payload: Option<Range<usize>>,
+    /// Whether that datagram is of UDP.
+    pub(super) is_udp: bool,
 }
 
 /// A part of a larger packet.
@@ -79,7 +81,8 @@ pub(super) fn content(direction: Direction, bytes: &[u8], length_bytes: usize) -
 }
 
 fn ipv4(direction: Direction, network: &[u8], all_bytes: usize) -> IpPacket {
-    let nonsense = IpPacket { size_bytes: all_bytes, carries_data: true, fragment: None, payload: None };
+    let nonsense =
+        IpPacket { size_bytes: all_bytes, carries_data: true, fragment: None, payload: None, is_udp: false };
     let header_bytes = network.first().map_or(0, |first| usize::from(first & 0xf) * 4);
     let stated_bytes = half(network, 2).map_or(0, usize::from);
     let is_version_4 = network.first().is_some_and(|first| first >> 4 == 4);
@@ -96,7 +99,8 @@ fn ipv4(direction: Direction, network: &[u8], all_bytes: usize) -> IpPacket {
 }
 
 fn ipv6(direction: Direction, network: &[u8], all_bytes: usize) -> IpPacket {
-    let nonsense = IpPacket { size_bytes: all_bytes, carries_data: true, fragment: None, payload: None };
+    let nonsense =
+        IpPacket { size_bytes: all_bytes, carries_data: true, fragment: None, payload: None, is_udp: false };
     let is_version_6 = network.first().is_some_and(|first| first >> 4 == 6);
     let (Some(payload_bytes), Some(next)) = (half(network, 4), network.get(6)) else { return nonsense };
     let stated_bytes = IPV6_BYTES + usize::from(payload_bytes);
@@ -164,6 +168,7 @@ fn transport(
         fragment,
         payload: (may_be_message && !payload.is_empty())
             .then(|| payload.start + ETHERNET_BYTES..payload.end + ETHERNET_BYTES),
+        is_udp: protocol == UDP,
     }
 }
 

@@ -15,7 +15,7 @@ use hairpin_link::{Direction, stages};
 use hairpin_transports::is_hello;
 
 use super::frames::{Fragment, IpPacket};
-use crate::links::{LostMessages, Numbered};
+use crate::links::{LostMessages, Numbered, ToldBy};
 
 /// A packet that the relay could not let go, or a copy of it.
 pub(super) const RELEASE: &str = "release";
@@ -156,9 +156,11 @@ impl Messages {
         }
         let range = packet.payload.clone()?;
         let payload = frame.get(range.clone())?;
-        let is_of_another =
-            self.numbered.port.is_some_and(|port| far_port(direction, frame, range.start) != Some(port));
-        if is_of_another || is_hello(payload) || self.numbered.one_way.is_some_and(|way| way != direction) {
+        let is_own = self.numbered.told_by.is_none_or(|told_by| match told_by {
+            ToldBy::Udp(port) => packet.is_udp && far_port(direction, frame, range.start) == Some(port),
+            ToldBy::Icmp => !packet.is_udp,
+        });
+        if !is_own || is_hello(payload) || self.numbered.one_way.is_some_and(|way| way != direction) {
             return None;
         }
         let part = if self.numbered.one_way.is_some() {

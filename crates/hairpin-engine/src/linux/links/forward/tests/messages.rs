@@ -7,11 +7,11 @@ use hairpin_transports::{HELLO_BYTES, is_hello};
 
 use super::packets::{datagram, ipv4, ipv6, udp, udp_in_parts};
 use super::{Coming, Fixture, carried, carrier, coming};
-use crate::links::Numbered;
+use crate::links::{Numbered, ToldBy};
 
 const MS: u64 = 1_000_000;
 const END: u64 = 10_000 * MS;
-const WIDE: Numbered = Numbered { message_bytes: 8, answer_bytes: 8, one_way: None, port: None };
+const WIDE: Numbered = Numbered { message_bytes: 8, answer_bytes: 8, one_way: None, told_by: None };
 
 /// A message and, 100 ms later, its answer: both as one datagram of `bytes` of payload.
 fn exchange(number: u64, bytes: usize) -> [Coming; 2] {
@@ -81,7 +81,7 @@ fn hellos_and_errors_are_no_messages() {
         coming(3, Up, ipv4(6, &[0; 40])),
         coming(4, Down, udp(&[0; 8])),
     ];
-    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, port: None };
+    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, told_by: None };
     assert_eq!(lost("loss=100%", narrow, packets), causes([]), "nor is the answer to no message");
 }
 
@@ -157,7 +157,7 @@ fn a_message_in_parts_is_lost_with_any_of_them() {
 #[test]
 fn numbers_that_are_cut_are_told_apart_by_the_newest() {
     for (bytes, count) in [(1, 1_000_u64), (2, 70_000)] {
-        let numbered = Numbered { message_bytes: bytes, answer_bytes: bytes, one_way: None, port: None };
+        let numbered = Numbered { message_bytes: bytes, answer_bytes: bytes, one_way: None, told_by: None };
         let packets: Vec<_> = (0..count)
             .flat_map(|number| {
                 let frame = udp(&number.to_le_bytes()[..bytes]);
@@ -172,14 +172,14 @@ fn numbers_that_are_cut_are_told_apart_by_the_newest() {
         assert_eq!(lost(&line, numbered, answered), causes([("link-loss", 14)]), "{bytes}");
     }
     // The relay missed so many that the next is nearer to an older number: it counts as a new one all the same.
-    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, port: None };
+    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, told_by: None };
     let packets = vec![coming(0, Up, udp(&[3])), coming(1, Up, udp(&[200]))];
     assert_eq!(lost("up.drop=1", narrow, packets), causes([("link-loss", 1)]));
 }
 
 #[test]
 fn an_answer_may_have_a_shorter_number_than_its_message() {
-    let numbered = Numbered { message_bytes: 8, answer_bytes: 1, one_way: None, port: None };
+    let numbered = Numbered { message_bytes: 8, answer_bytes: 1, one_way: None, told_by: None };
     let packets = (0..600_u64).flat_map(|number| {
         let [message, answer] = exchange(number, 8);
         [
@@ -204,6 +204,29 @@ fn echo_requests_and_replies_are_messages_too() {
             })
             .collect();
         assert_eq!(lost("down.drop=2,4", WIDE, packets), causes([("link-loss", 2)]));
+    }
+}
+
+#[test]
+fn a_flow_loses_its_own_messages_only() {
+    let to_port = |port: u16, number: u64| {
+        let mut transport = datagram(0, &number.to_le_bytes());
+        transport[2..4].copy_from_slice(&port.to_be_bytes());
+        coming(number * MS, Up, ipv4(17, &transport))
+    };
+    let echo = |number: u64| coming(number * MS, Up, ipv4(1, &datagram(8, &number.to_le_bytes())));
+    let packets: Vec<Coming> = (0..6)
+        .map(|number| match number {
+            0..3 => to_port(40_000, number),
+            3..5 => to_port(40_001, number),
+            _ => echo(number),
+        })
+        .collect();
+    for (told_by, count) in
+        [(None, 6), (Some(ToldBy::Udp(40_000)), 3), (Some(ToldBy::Udp(40_001)), 2), (Some(ToldBy::Icmp), 1)]
+    {
+        let numbered = Numbered { told_by, ..WIDE };
+        assert_eq!(lost("loss=100%", numbered, packets.clone()), causes([("link-loss", count)]), "{told_by:?}");
     }
 }
 
