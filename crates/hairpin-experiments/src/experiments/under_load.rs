@@ -57,7 +57,7 @@ const KNOBS: &[Knob] = &[
         .many()
         .or(&["64B"]),
     Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, 1e6))
-        .help("Messages of the probe a second; auto: 1000, over a link 100")
+        .help("Messages of the probe a second; auto: 1000; over a link 100, and 10 of per-message")
         .many()
         .or(&[AUTO]),
     Knob::switch("closed-loop", "The probe sends its next message when the last was answered, instead of at a rate"),
@@ -196,18 +196,22 @@ impl Asked {
         probe.flow_mut().name = PROBE.to_owned();
         let cases = each(&[probe], &self.sizes, |case, size| case.flow_mut().load.set_sizes(size, size));
         let cases = self.circumstances.at_their_places(&cases, card);
-        let rated = |case: &Case| {
-            let rates = self.rates.iter().map(|rate| if *rate > 0.0 { *rate } else { RATES_PER_S[over(case)] });
-            let paced =
-                rates.map(|rate| case.clone().with(|case| case.flow_mut().load = case.flow().load.paced(rate)));
-            if self.rates.is_empty() { vec![case.clone()] } else { paced.collect() }
-        };
-        let cases: Vec<Case> = cases.iter().flat_map(rated).collect();
         let suits = |connection: &&ConnectionUse| self.transports_given || is_default_probe(card, **connection);
         let connections: Vec<ConnectionUse> = self.connections.iter().filter(suits).copied().collect();
         let cases = each(&cases, &connections, |case, connection| {
             *case.flow_mut() = carried(case.flow().clone(), connection, card);
         });
+        let usual = |case: &Case| match case.flow().connection_use {
+            ConnectionUse::PerMessage if case.is_emulated() => FOREIGN_PER_S,
+            _ => RATES_PER_S[over(case)],
+        };
+        let rated = |case: &Case| {
+            let rates = self.rates.iter().map(|rate| if *rate > 0.0 { *rate } else { usual(case) });
+            let paced =
+                rates.map(|rate| case.clone().with(|case| case.flow_mut().load = case.flow().load.paced(rate)));
+            if self.rates.is_empty() { vec![case.clone()] } else { paced.collect() }
+        };
+        let cases: Vec<Case> = cases.iter().flat_map(rated).collect();
         let loaded = cases.iter().flat_map(|case| self.loads.iter().map(move |load| (case, load)));
         let placed = loaded.flat_map(|(case, load)| self.placed(case, load, capabilities));
         self.circumstances.with_replicates(&placed.collect::<Vec<_>>())
