@@ -47,8 +47,7 @@ pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, sampl
     if flow.phases.is_some() {
         return;
     }
-    let ledger_of_flow = &flow.ledger;
-    let causes = causes_left(ledger_of_flow, phases.counts.each().map(|(_, counts)| counts));
+    let cause_left = cause_left(&flow.ledger, &phases.counts);
     let by_phase = phases.counts.clone();
     let of = |phase: Phase| {
         let latency = phases.others.get(phase).as_ref().map_or(&samples.latency, |others| &others.latency);
@@ -56,20 +55,22 @@ pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, sampl
             samples: latency.len(),
             latency_ns: percentiles(latency),
             least_ns: if latency.is_empty() { 0.0 } else { latency.min() as f64 },
-            ledger: ledger(by_phase.get(phase), causes.as_deref()),
+            ledger: ledger(by_phase.get(phase), cause_left.as_deref()),
             trimmed: Some(responsiveness::trimmed(samples, phases, phase)).filter(|_| !latency.is_empty()),
         }
     };
     flow.phases = Some(ProbePhases { by_phase: ByPhase::of(of), over_time: phases.over_time.clone() });
 }
 
-/// The one cause that all losses have which no path told by their messages; `None` where there are several, or none, or where
-/// some of the losses have no cause.
-fn causes_left<'c>(ledger: &Ledger, counts: impl Iterator<Item = &'c PhaseCounts>) -> Option<String> {
-    let told: Vec<&String> = counts.flat_map(|counts| counts.lost.keys()).collect();
-    let mut left = ledger.lost.keys().filter(|cause| !told.contains(cause));
-    let only = left.next()?;
-    (left.next().is_none() && ledger.unexplained == 0).then(|| only.clone())
+/// The one cause that all losses have which no path told by their messages; `None` where there are several, or none, where some of
+/// the losses have no cause, and where more are left than have that one.
+fn cause_left(of_flow: &Ledger, counts: &ByPhase<PhaseCounts>) -> Option<String> {
+    let told: Vec<&String> = counts.each().flat_map(|(_, counts)| counts.lost.keys()).collect();
+    let mut left = of_flow.lost.iter().filter(|(cause, _)| !told.contains(cause));
+    let (only, lost) = left.next()?;
+    let of_phases: i64 = counts.each().map(|(_, counts)| ledger(counts, None).unexplained).sum();
+    let is_sure = left.next().is_none() && of_flow.unexplained == 0;
+    (is_sure && u64::try_from(of_phases).is_ok_and(|of_phases| of_phases <= *lost)).then(|| only.clone())
 }
 
 fn ledger(counts: &PhaseCounts, cause_left: Option<&str>) -> Ledger {
