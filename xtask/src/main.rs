@@ -161,6 +161,9 @@ enum Chore {
         /// Only those of causes with this in their code
         #[arg(long, value_name = "NAME")]
         only: Option<String>,
+        /// Run the counter-experiments of injections too, and count those that confirm
+        #[arg(long)]
+        prove: bool,
     },
 }
 
@@ -209,7 +212,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Overhead => overhead::run(root),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
-        Chore::Diagnose { runs, only } => diagnose::run(root, runs, only.as_deref()),
+        Chore::Diagnose { runs, only, prove } => diagnose::run(root, runs, only.as_deref(), prove),
     }
 }
 

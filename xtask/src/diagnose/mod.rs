@@ -19,25 +19,35 @@ use serde_json::Value;
 use self::trials::{ALL, Kind, Trial};
 use crate::process;
 
-/// No run takes this long.
+/// No run takes this long, nor one with its counter-experiments.
 const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT_OF_PROOF: Duration = Duration::from_mins(6);
 /// A cause that explains less is named by nobody.
 const LEAST_SHARE: f64 = 0.01;
 /// Of all injections so many must be named first, of each so many, and of each decoy at most so many may be mistaken.
 const POOLED: f64 = 0.95;
 const EACH: f64 = 17.0 / 20.0;
 const MISTAKEN: f64 = 1.0 / 20.0;
+/// The counter-experiment of each injection must confirm it so often.
+const CONFIRMED: f64 = 0.95;
 /// The column of runs that name no cause.
 const NOTHING: &str = "nothing";
 
 /// How often each cause was named first in the runs of a trial.
 type Named = BTreeMap<String, usize>;
 
-/// Runs the trials whose cause contains `only`, prints the table and judges it.
+/// The cause that a run names first.
+struct First {
+    code: String,
+    /// Its counter-experiment ran and confirmed it.
+    is_confirmed: bool,
+}
+
+/// Runs the trials whose cause contains `only`, prints the table and judges it. `prove` runs the counter-experiments of injections too.
 ///
 /// # Errors
 /// Where the binary cannot be built or run, or no trial has that cause.
-pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>) -> Result<bool> {
+pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> Result<bool> {
     let chosen: Vec<&Trial> = ALL.iter().filter(|trial| only.is_none_or(|word| trial.cause.contains(word))).collect();
     if chosen.is_empty() {
         bail!("no trial of `{}` (hint: the list is xtask/src/diagnose/trials.rs)", only.unwrap_or_default());
@@ -46,10 +56,14 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>) -> Result<bool> 
     let scratch = process::scratch("diagnose")?;
     let started = Instant::now();
     let mut named = vec![Named::new(); chosen.len()];
+    let mut confirmed = vec![0; chosen.len()];
     for number in 0..runs {
-        for (trial, named) in chosen.iter().zip(&mut named) {
-            let first = first_cause(&hairpin, &scratch, trial)?;
-            *named.entry(first.unwrap_or_else(|| NOTHING.to_owned())).or_default() += 1;
+        for (place, trial) in chosen.iter().enumerate() {
+            let first = first_cause(&hairpin, &scratch, trial, prove && trial.kind == Kind::Injection)?;
+            let right = |first: &First| first.code == trial.cause && first.is_confirmed;
+            confirmed[place] += usize::from(first.as_ref().is_some_and(right));
+            let code = first.map_or_else(|| NOTHING.to_owned(), |first| first.code);
+            *named[place].entry(code).or_default() += 1;
         }
         println!("{} of {runs}, {:.0} s", number + 1, started.elapsed().as_secs_f64());
     }
@@ -58,22 +72,32 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>) -> Result<bool> 
     println!("\n{}", table(&results));
     let (verdicts, holds) = judged(&results, runs);
     println!("{verdicts}");
-    Ok(holds)
+    let mut all_hold = holds;
+    let injections = results.iter().zip(confirmed).filter(|((trial, _), _)| prove && trial.kind == Kind::Injection);
+    for ((trial, _), count) in injections {
+        let is_met = count as f64 >= CONFIRMED * runs as f64;
+        all_hold &= is_met;
+        let word = if is_met { "holds " } else { "MISSED" };
+        println!("{word} {} confirmed by its counter-experiment in {count} of {runs}", trial.cause);
+    }
+    Ok(all_hold)
 }
 
 /// The cause that a run of the trial names first.
-fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial) -> Result<Option<String>> {
+fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial, prove: bool) -> Result<Option<First>> {
     let out = scratch.join("run");
     let mut command = match trial.queue {
         None => Command::new(hairpin),
         Some(queue) => behind(queue, hairpin),
     };
     command.args(trial.words()).args(["--json", "--quiet", "--out"]).arg(&out);
+    command.args(prove.then_some("--prove"));
+    let limit = if prove { LIMIT_OF_PROOF } else { LIMIT };
     let about = || format!("hairpin {}", trial.arguments);
-    let ran = process::run(&mut command, LIMIT).with_context(about)?;
+    let ran = process::run(&mut command, limit).with_context(about)?;
     // A run with failed rounds is reported as well.
     let told = if matches!(ran.code, Some(0 | 3)) { ran.json() } else { ran.succeeded()?.json() };
-    let first = told.as_ref().map(named_first).map(|first| first.map(str::to_owned));
+    let first = told.as_ref().map(named_first);
     process::remove(&out)?;
     first.map_err(|why| anyhow::anyhow!("{why:#}")).with_context(about)
 }
@@ -86,11 +110,13 @@ fn behind(queue: &str, hairpin: &Path) -> Command {
     command
 }
 
-fn named_first(told: &Value) -> Option<&str> {
+fn named_first(told: &Value) -> Option<First> {
     let is_cause = |finding: &&Value| {
         finding["about"] == "cause" && finding["share"].as_f64().is_some_and(|share| share >= LEAST_SHARE)
     };
-    contract::list(told, "findings").iter().find(is_cause)?["code"].as_str()
+    let first = contract::list(told, "findings").iter().find(is_cause)?;
+    let is_confirmed = first["proved"]["verdict"] == "confirmed";
+    Some(First { code: first["code"].as_str()?.to_owned(), is_confirmed })
 }
 
 /// A row for each trial, a column for each cause by the letter of its row, and one for nothing.
@@ -181,8 +207,12 @@ mod tests {
         let noisy = finding("noisy-machine", "run", 0.9);
         let refuted = finding("nagle-waits", "cause", 0.0);
         let stalled = finding("echo-stalled", "cause", 0.01);
-        assert_eq!(named_first(&told(&[noisy.clone(), refuted.clone()])), None);
-        assert_eq!(named_first(&told(&[noisy, refuted, stalled])), Some("echo-stalled"));
+        assert!(named_first(&told(&[noisy.clone(), refuted.clone()])).is_none());
+        let first = named_first(&told(&[noisy, refuted, stalled.clone()])).unwrap();
+        assert_eq!((first.code.as_str(), first.is_confirmed), ("echo-stalled", false));
+        let mut proved = stalled;
+        proved["proved"] = json!({"verdict": "confirmed"});
+        assert!(named_first(&told(&[proved])).unwrap().is_confirmed);
     }
 
     #[test]
