@@ -4,8 +4,10 @@
 //! path has seen a byte. No queue of the path is at fault, and no CoDel helps. Evidence: the bytes that the load's socket had not sent
 //! yet (`tcpi_notsent_bytes` of tcp_info, read every 20 ms), over the rate at which the load is received; against the median latency
 //! that the load adds. The counter-experiment is the option `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), by which the program keeps
-//! the rest itself. Advice: that option, and to decide what to send next only when the socket asks for it.
+//! the rest itself; where it is set already, there is nothing to say. Advice: that option, and to decide what to send next only when
+//! the socket asks for it.
 
+use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Proved, Severity};
 use hairpin_model::flow::ConnectionUse;
@@ -55,6 +57,9 @@ impl Unsent {
 fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| {
         let unsent = unsent(run, case)?;
+        if is_bounded(&case.case) {
+            return None;
+        }
         let share = unsent.explained_ns() / unsent.loaded_ns.value;
         (share >= LEAST).then_some((share, unsent))
     });
@@ -76,7 +81,7 @@ fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-fn proved(run: &Run, first: &Hit<'_, Unsent>, changed: &hairpin_model::case::Case) -> Option<Proved> {
+fn proved(run: &Run, first: &Hit<'_, Unsent>, changed: &Case) -> Option<Proved> {
     let changed = sibling_of(run, changed)?;
     let [own, other] =
         [first.case, changed].map(|case| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns))));
@@ -129,6 +134,11 @@ pub(super) fn unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
     })
 }
 
+/// Whether the program already bounds what its socket holds unsent.
+pub(super) fn is_bounded(case: &Case) -> bool {
+    case.loads().iter().any(|load| load.options.get(OptionName::NotsentLowat).is_some())
+}
+
 /// The median of the readings beside the steady load.
 fn unsent_bytes(measured: &Measured) -> Option<f64> {
     median(&loaded_states(measured, 1)?.map(|state| state.not_sent_bytes as f64).collect::<Vec<_>>())
@@ -136,12 +146,12 @@ fn unsent_bytes(measured: &Measured) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
     use hairpin_model::phases::SenderState;
 
+    use super::*;
     use crate::findings::findings;
     use crate::fixture::Fixture;
-    use crate::fixture::under_load::{Beside, shared_over_link};
+    use crate::fixture::under_load::{Beside, bounded_over_link, shared_over_link};
 
     const CODE: &str = "own-send-queue";
 
@@ -173,12 +183,14 @@ mod tests {
     }
 
     #[test]
+    fn where_the_program_bounds_its_socket_already_there_is_nothing_to_say() {
+        assert!(found(&[(bounded_over_link(), beside(120_000_000, 60_000))]).is_none());
+    }
+
+    #[test]
     fn it_is_checked_by_the_case_with_less_unsent_and_nothing_is_said_where_little_is() {
-        let mut lowat = shared_over_link();
-        for flow in &mut lowat.flows[..2] {
-            flow.options = hairpin_model::options::Options::parse("notsent-lowat=16384").unwrap();
-        }
-        let both = [(shared_over_link(), beside(610_000_000, 600_000)), (lowat, beside(120_000_000, 12_000))];
+        let both =
+            [(shared_over_link(), beside(610_000_000, 600_000)), (bounded_over_link(), beside(120_000_000, 12_000))];
         let proved = found(&both).unwrap().proved.expect("the other case is in the run");
         assert_eq!((proved.verdict.as_str(), proved.effect.value), ("confirmed", -490_000_000.0));
         assert!(found(&[(shared_over_link(), beside(200_000_000, 12_000))]).is_none());

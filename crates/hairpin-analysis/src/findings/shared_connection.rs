@@ -3,8 +3,9 @@
 //! Why: a connection is one stream of bytes in order. What is written later arrives later, whatever it is: it waits for the write that
 //! has begun, for what the socket has not sent yet, and for segments that were lost before it (head-of-line blocking). Evidence: where
 //! the run has the same probe on a connection of its own, how much longer the shared one takes; else what a message waits before the
-//! kernel takes its first byte, and what is unsent before it. Its share is without the latter, which is that of `own-send-queue`. The
-//! counter-experiment is a connection of its own. Advice: one connection for each kind of traffic, or a transport with several streams.
+//! kernel takes its first byte, and what is unsent before it. Its share is without the latter where that is for `own-send-queue` to
+//! tell. The counter-experiment is a connection of its own. Advice: one connection for each kind of traffic, or a transport with several
+//! streams.
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -15,7 +16,7 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::own_send_queue::unsent;
+use super::own_send_queue::{is_bounded, unsent};
 use super::support::{Detector, Hit, Hits, blank, counter_experiment, evidence, gone_by_block, paired, sibling_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 
@@ -46,10 +47,10 @@ impl Shared {
         self.longer_ns.map_or(waits, |longer| longer.value).min(self.loaded_ns.value)
     }
 
-    /// Without what waits in the socket, which `own-send-queue` tells.
-    fn beyond_the_socket_ns(&self) -> f64 {
-        let in_socket = self.waits_ns[1].map_or(0.0, |unsent| unsent.value);
-        (self.explained_ns() - in_socket).max(0.0)
+    /// Without what waits in the socket, where `own-send-queue` tells that.
+    fn own_ns(&self, case: &Case) -> f64 {
+        let told = self.waits_ns[1].filter(|_| !is_bounded(case));
+        (self.explained_ns() - told.map_or(0.0, |unsent| unsent.value)).max(0.0)
     }
 }
 
@@ -137,7 +138,7 @@ fn shared(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
     };
     let is_certain = shared.longer_ns.is_none_or(|longer| longer.low.is_none_or(|low| low > 0.0));
     let is_worth_a_word = shared.explained_ns() >= LEAST * shared.loaded_ns.value;
-    (is_worth_a_word && is_certain).then(|| (shared.beyond_the_socket_ns() / shared.loaded_ns.value, shared))
+    (is_worth_a_word && is_certain).then(|| (shared.own_ns(&case.case) / shared.loaded_ns.value, shared))
 }
 
 #[cfg(test)]
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
     use crate::findings::findings;
     use crate::fixture::Fixture;
-    use crate::fixture::under_load::{Beside, shared_over_link};
+    use crate::fixture::under_load::{Beside, bounded_over_link, shared_over_link};
 
     fn beside(loaded_ns: u64, not_sent_bytes: u64) -> Beside {
         let state = SenderState { not_sent_bytes, ..SenderState::default() };
@@ -168,6 +169,12 @@ mod tests {
         assert!(finding.share < 0.01, "it waits in the socket only, as own-send-queue tells: {}", finding.share);
         let command = finding.counter_experiment.expect("it has one").command;
         assert!(command.contains("--probe-connection shared,own"), "{command}");
+    }
+
+    #[test]
+    fn what_waits_in_a_socket_that_the_program_bounds_already_is_its_own() {
+        let finding = found(&[(bounded_over_link(), beside(110_000_000, 60_000))]).expect("60 kB are unsent");
+        assert!((finding.share - 50.0 / 110.0).abs() < 0.01, "{}", finding.share);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use hairpin_model::flow::{ConnectionUse, Direction, Flow, PROBE, WRITE_BYTES};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::link::{LinkRecord, LinkTimeline, StageRecord};
 use hairpin_model::one_way::{Received, Sent};
+use hairpin_model::options::Options;
 use hairpin_model::phases::{
     ByPhase, Phase, PhaseLengths, PhaseUsage, ProbePhase, ProbePhases, ProbeTimeLine, SenderState, Span,
 };
@@ -42,6 +43,15 @@ pub fn shared_over_link() -> Case {
     let mut case = probed_over_link();
     case.flow_mut().transport = "tcp".to_owned();
     case.flow_mut().connection_use = ConnectionUse::Shared;
+    case
+}
+
+/// The same, where the sender bounds what its socket holds unsent.
+pub fn bounded_over_link() -> Case {
+    let mut case = shared_over_link();
+    for flow in &mut case.flows[..2] {
+        flow.options = Options::parse("notsent-lowat=16384").expect("an option of TCP");
+    }
     case
 }
 
