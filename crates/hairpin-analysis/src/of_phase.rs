@@ -1,5 +1,6 @@
 //! A run under load as the run of one of its phases, so that a phase can be compared with any other run of the same round trips.
 
+use hairpin_model::case::Case;
 use hairpin_model::flow::MAIN;
 use hairpin_model::names::distinct;
 use hairpin_model::phases::Phase;
@@ -11,8 +12,8 @@ use crate::digest::Digest;
 use crate::states::States;
 use crate::under_load::why_left_out;
 
-/// The run with each of its cases under load as the plain case of its probe, measured in that phase. The idle phases of cases that
-/// differ in their load only are one case. Other cases stay as they are.
+/// The run with each of its cases under load measured in that phase. In the idle phase it is the plain case of its probe, so cases
+/// that differ in their load only are one; after that the load is a part of the case. Other cases stay as they are.
 #[must_use]
 pub fn of_phase(run: &Run, phase: Phase) -> Run {
     if !run.cases.iter().any(|row| row.case.is_under_load()) {
@@ -20,9 +21,7 @@ pub fn of_phase(run: &Run, phase: Phase) -> Run {
     }
     let counted = counted_rounds(run);
     let rounds: Vec<RoundRecord> = counted.map(|round| round_of(round, phase)).collect();
-    let planned =
-        run.cases.iter().map(|row| if row.case.is_under_load() { probe_of(&row.case) } else { row.case.clone() });
-    let planned: Vec<_> = planned.collect();
+    let planned: Vec<Case> = run.cases.iter().map(|row| case_of(&row.case, phase)).collect();
     let planned = distinct(&planned).into_iter().cloned().collect::<Vec<_>>();
     let states = States::of(&rounds);
     let cases = Digest::new().summaries(&planned, &run.cards, &rounds, &states, run.plan.alpha);
@@ -37,31 +36,33 @@ fn counted_rounds(run: &Run) -> impl Iterator<Item = &RoundRecord> {
     })
 }
 
-/// The case of the probe alone.
-fn probe_of(case: &hairpin_model::case::Case) -> hairpin_model::case::Case {
+fn case_of(case: &Case, phase: Phase) -> Case {
+    if !case.is_under_load() || phase != Phase::Idle {
+        return case.clone();
+    }
     let mut alone = case.alone(0);
     alone.flow_mut().name = MAIN.to_owned();
     alone
 }
 
 fn round_of(round: &RoundRecord, phase: Phase) -> RoundRecord {
-    if !round.order.case.is_under_load() {
-        return round.clone();
-    }
     let mut round = round.clone();
-    round.order.case = probe_of(&round.order.case);
+    if !round.order.case.is_under_load() {
+        return round;
+    }
+    round.order.case = case_of(&round.order.case, phase);
     round.order.phases = None;
     round.case_id = round.order.case.id();
     if let Outcome::Measured(measured) = &mut round.outcome {
+        measured.flows.truncate(round.order.case.flows.len());
+        measured.ends.retain(|end| end.flow < round.order.case.flows.len());
         in_phase(measured, phase);
     }
     round
 }
 
-/// The round as if only that phase of the probe had been measured.
+/// The round as if the probe had been measured in that phase only.
 fn in_phase(measured: &mut Measured, phase: Phase) {
-    measured.flows.truncate(1);
-    measured.ends.retain(|end| end.flow == 0);
     let span = measured.phases.take().map(|spans| *spans.get(phase)).unwrap_or_default();
     measured.duration_ns = span.until_ns.saturating_sub(span.from_ns);
     let flow = measured.flow_mut();

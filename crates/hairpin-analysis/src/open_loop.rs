@@ -16,11 +16,12 @@ pub const SATURATED_BELOW: f64 = 0.99;
 /// figure is the generator's.
 pub const RANKED_UP_TO: f64 = 0.2;
 
-/// Whether the generator's median lateness is more than [`RANKED_UP_TO`] of the median latency. False in a closed loop, and where
-/// lateness is that of a connection.
+/// Whether the generator's median lateness is more than [`RANKED_UP_TO`] of the median latency. False in a closed loop, where
+/// lateness is that of a connection, and of a probe under load: what the load adds is a difference within each round, and to send
+/// late is part of it.
 #[must_use]
 pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
-    if case.case.flow().connection_use != ConnectionUse::Own {
+    if case.case.flow().connection_use != ConnectionUse::Own || case.case.is_under_load() {
         return false;
     }
     let lateness = case.flow().lateness_ns.and_then(|lateness| lateness.p50);

@@ -102,7 +102,9 @@ pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
         }
     } else if idle.latency_ns.p50 > times * least_ns + above_ns {
         let [idle, least] = [idle.latency_ns.p50, least_ns].map(hairpin_model::quantities::duration);
-        return Some(format!("the path was not idle before the load: p50 {idle}, and {least} at the least"));
+        return Some(format!(
+            "the path was not idle before the load, or the probe alone fills it: p50 {idle}, minimum {least}"
+        ));
     }
     let allowed_ns = OUT_OF_TIME * lasts_ns(spans.loaded);
     for load in loads(measured) {

@@ -85,7 +85,7 @@ pub(crate) fn no_interval_lines(names_of: impl Fn(NoInterval) -> Vec<String>) ->
 
 fn why_no_interval(reason: NoInterval) -> &'static str {
     match reason {
-        NoInterval::TooFewRounds => "fewer than 5 rounds (hint: omit --rounds, or give more)",
+        NoInterval::TooFewRounds => "fewer than 5 rounds count (hint: omit --rounds, or give more)",
         NoInterval::TooFewInState => {
             "the machine changed its state, with too few rounds in one state (hint: --over 40s)"
         }

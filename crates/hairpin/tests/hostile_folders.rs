@@ -52,25 +52,21 @@ fn no_run_folder_does_harm() {
     let asked = std::env::var("HAIRPIN_HOSTILE_FOLDERS").ok();
     let count = asked.map_or(FOLDERS, |text| text.parse().expect("HAIRPIN_HOSTILE_FOLDERS is a number"));
     let base = Place::new();
-    let plan = [
-        "small-writes",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "tcp",
-        "--remedy",
-        "default,nodelay",
-        "--exchanges",
-        "30",
-        "--rounds",
-        "2",
+    let plans = [
+        "small-writes --placement same-cpu --transport tcp --remedy default,nodelay --exchanges 30 --rounds 2 --out run",
+        "under-load --placement same-cpu --load-cpu same --probe-connection own,shared --responsiveness on --idle 100ms \
+         --ramp 100ms --duration 100ms --recovery 100ms --rounds 2 --out loaded",
     ];
-    base.hairpin(&[&plan[..], &["--seed", "5", "--out", "run", "--quiet"]].concat()).with_code(0);
+    for plan in plans {
+        let words: Vec<&str> = plan.split_whitespace().chain(["--seed", "5", "--quiet"]).collect();
+        base.hairpin(&words).with_code(0);
+    }
     assert!(
         base.path("run/samples.parquet").is_file() && base.path("run/traces").is_dir(),
         "the mutations need them"
     );
-    with_files_of_rounds(&base);
+    with_files_of_rounds(&base, ["run", "killed"]);
+    with_files_of_rounds(&base, ["loaded", "loaded-killed"]);
     let mut codes = BTreeMap::new();
     let mut faults = Vec::new();
     for number in 0..count {
@@ -85,18 +81,20 @@ fn no_run_folder_does_harm() {
     assert!(codes.contains_key(&0) && codes.contains_key(&2), "some are refused and some are harmless: {codes:?}");
 }
 
-/// Saves the run as `killed`, with a samples file for each round.
-fn with_files_of_rounds(base: &Place) {
-    let (from, run) = RunFolder::open(&base.path("run")).unwrap();
-    let to = RunFolder::create(&base.path("killed")).unwrap();
+/// Saves a run once more, as one that was killed: with a samples file for each round.
+fn with_files_of_rounds(base: &Place, [name, killed]: [&str; 2]) {
+    let (from, run) = RunFolder::open(&base.path(name)).unwrap();
+    let to = RunFolder::create(&base.path(killed)).unwrap();
     to.write_run(&run).unwrap();
     let mut samples_of = from.samples().unwrap();
     for mut record in run.rounds {
         let samples = samples_of(&record).unwrap();
         to.append(&mut record, samples.as_ref(), None).unwrap();
     }
-    copy(&base.path("run/traces"), &base.path("killed/traces"));
-    assert!(base.path("killed/samples/round-000000.parquet").is_file());
+    if base.path(name).join("traces").is_dir() {
+        copy(&base.path(name).join("traces"), &base.path(killed).join("traces"));
+    }
+    assert!(base.path(killed).join("samples/round-000000.parquet").is_file());
 }
 
 /// One hostile folder, and what is done with it.
@@ -109,12 +107,9 @@ struct Tried {
 impl Tried {
     fn new(base: &Place, number: u64) -> Self {
         let place = Place::new();
-        // In every other folder each round has a samples file of its own, as in a run that was killed.
-        if number.is_multiple_of(2) {
-            copy(&base.path("run"), &place.path("run"));
-        } else {
-            copy(&base.path("killed"), &place.path("run"));
-        }
+        let kinds = ["run", "killed", "loaded-killed"];
+        let kind_of_run = kinds[usize::try_from(number).unwrap() % kinds.len()];
+        copy(&base.path(kind_of_run), &place.path("run"));
         copy(&base.path("run"), &place.path("other"));
         fs::create_dir(place.path("outside")).unwrap();
         fs::write(place.path("outside/canary"), "canary").unwrap();

@@ -156,6 +156,21 @@ fn a_load_that_cannot_start_or_ends_early_fails_its_round_with_its_cause() {
 }
 
 #[test]
+fn a_ramp_that_is_too_short_for_the_queue_marks_its_round() {
+    or_skip!(can_link());
+    let place = Place::new();
+    // The queue takes 4 s to fill, and the ramp ends long before.
+    let plan = format!("under-load {SHORT} --load-transport udp --load-rate 4mbit --load-size 1000 --json");
+    let mut plan = words(&plan);
+    plan.extend(["--link", "rate=2mbit queue=1MiB delay=1ms"]);
+    let run = place.hairpin(&plan).json();
+    let case = &run["cases"][0];
+    assert_eq!(case["valid"], false, "{case}");
+    assert!(case["why_invalid"].to_string().contains("the load was not steady"), "{case}");
+    place.assert_nothing_left();
+}
+
+#[test]
 fn what_cannot_be_measured_under_load_is_refused_before_it_starts() {
     let place = Place::new();
     for (plan, expected) in [
@@ -165,6 +180,8 @@ fn what_cannot_be_measured_under_load_is_refused_before_it_starts() {
         ("--transport udp --probe-connection shared", "the load's connection is one of tcp"),
         ("--transport tcp --probe-connection shared --connections 2", "shares one connection with one load"),
         ("--transport tcp --probe-connection shared --load none", "no load has a connection"),
+        ("--responsiveness on --load-transport udp", "--responsiveness is about a load over TCP"),
+        ("--congestion cubic --load none", "--congestion is about a load over TCP"),
         ("--load-rate 5", "is not a rate"),
         ("--load-transport pipe --link delay=2ms", "works on one machine only"),
     ] {
@@ -190,6 +207,12 @@ fn the_idle_phase_is_compared_with_a_run_of_round_trips() {
     let cases: std::collections::BTreeSet<&str> =
         list(&compared["rows"]).iter().map(|row| text(&row["case"])).collect();
     assert_eq!(cases.len(), 1, "the idle phases of both loads are one case: {compared}");
+    for phase in ["loaded", "recovering"] {
+        let itself = place.hairpin(&["compare", "loaded", "loaded", "--json", "--phase", phase]).with_code(0).json();
+        let cases: std::collections::BTreeSet<&str> =
+            list(&itself["rows"]).iter().map(|row| text(&row["case"])).collect();
+        assert_eq!(cases.len(), 2, "{phase}: each load has its own: {itself}");
+    }
 }
 
 #[test]

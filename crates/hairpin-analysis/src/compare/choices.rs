@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hairpin_model::case::{Case, EndSettings};
 use hairpin_model::comparison::Unlike;
 use hairpin_model::exchange::Exchange;
-use hairpin_model::flow::{Flow, Load};
+use hairpin_model::flow::{Flow, LOAD, Load};
 use hairpin_model::options::Options;
 use hairpin_model::quantities::{duration_argument, exact_bytes};
 use hairpin_model::sysctls::Sysctls;
@@ -168,12 +168,21 @@ fn written(options: &Options) -> String {
 pub(super) fn difference(about: About, baseline: &Case, candidate: &Case) -> Unlike {
     let both = [baseline, candidate];
     let [one, other] = match about {
-        About::Options => return of_sets("option", both.map(|case| pairs_of_options(&case.flow().options))),
+        About::Options => return of_options(both),
         About::Sysctls => return of_sets("sysctl", both.map(|case| pairs_of_sysctls(&case.sysctls))),
         About::Link => link_names(both),
         _ => both.map(|case| choices(case).remove(&about).unwrap_or_default()),
     };
     Unlike { what: about.word().to_owned(), baseline: one, candidate: other }
+}
+
+/// In what the options differ of the first flow whose options do.
+fn of_options(both: [&Case; 2]) -> Unlike {
+    let [one, other] = both;
+    let differs = one.flows.iter().zip(&other.flows).find(|(flow, other)| flow.options != other.options);
+    let (one, other) = differs.unwrap_or((one.flow(), other.flow()));
+    let whose = if one.name == LOAD { "load option" } else { "option" };
+    of_sets(whose, [one, other].map(|flow| pairs_of_options(&flow.options)))
 }
 
 type Pairs = BTreeMap<String, String>;

@@ -99,6 +99,7 @@ pub(super) fn why_none_in_common(baselines: &[&Run], candidates: &[&Run]) -> Vec
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::{CpuIdle, Placement, Waiting};
+    use hairpin_model::options::OptionName;
 
     use super::*;
     use crate::compare::runs::compare_runs;
@@ -183,6 +184,10 @@ mod tests {
         let changed = |change: fn(&mut Case)| tcp().with(change);
         let sized = |message, answer| tcp().with(|case| case.flow_mut().load.set_sizes(message, answer));
         let plain = "tcp block same-cpu";
+        let under = |congestion: &str| {
+            let options = hairpin_model::options::Options::default().with(OptionName::Congestion, congestion);
+            crate::fixture::under_load::probed_over_link().with(|case| case.flows[1].options = options)
+        };
         for (one, other, label, difference) in [
             (tcp(), Case::ping_pong("udp"), "block same-cpu", "transport: tcp / udp"),
             (tcp(), changed(|case| case.ends.waiting = Waiting::Spin), "tcp same-cpu", "waiting: block / spin"),
@@ -193,6 +198,12 @@ mod tests {
                 "placement: same-cpu / cross-cpu",
             ),
             (tcp(), changed(|case| case.ends.cpu_idle = CpuIdle::Shallow), plain, "CPU idle state: deep / shallow"),
+            (
+                under("cubic"),
+                under("bbr"),
+                "udp block same-cpu 64 B 100/s over rate=10mbit queue=256KiB delay=5ms",
+                "load option congestion: cubic / bbr",
+            ),
             (sized(64, 64), sized(65_536, 65_536), plain, "size: 64 B / 64 KiB"),
             (sized(64, 64), sized(64, 8), plain, "size: 64 B / 64 B, answer 8 B"),
             (

@@ -38,7 +38,7 @@ const LEAST_OF_ADDED: f64 = 0.25;
 /// Beside the load they are longer in so many of the rounds than the median of them is without it: other programs make an end wait
 /// now in one phase and now in another.
 const MOST_ROUNDS: f64 = 0.75;
-const CHECK: &str = "run the load on another CPU";
+const CHECK: &str = "run the load on another CPU (mean latency)";
 
 struct Contended {
     added_ns: Figure,

@@ -96,7 +96,7 @@ fn advice(hits: &Hits<'_, Late>) -> String {
 fn summary(first: &Hit<'_, Late>) -> String {
     let late = &first.with;
     format!(
-        "{}: the relay released packets late: {} at the median, which is at least {} of the p50, and {} at p99.",
+        "{}: the relay released packets late: {} at the median, in all {} of the p50, and {} at p99.",
         first.case.label,
         quantities::duration_figure(late.p50_ns),
         quantities::share(late.share),
@@ -254,7 +254,10 @@ mod tests {
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.06).abs() < 0.001, "{}", found[0].share);
         let summary = &found[0].summary;
-        assert!(summary.contains("30.0 us (30.0-30.0) at the median, which is at least 6.0 %"), "{summary}");
+        assert!(
+            summary.contains("30.0 us (30.0-30.0) at the median, in all 6.0 % of the p50, and 60.0 us at p99"),
+            "{summary}"
+        );
         assert!(!summary.contains("left out"), "{summary}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(

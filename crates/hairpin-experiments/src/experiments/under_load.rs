@@ -66,7 +66,7 @@ const KNOBS: &[Knob] = &[
         .many()
         .or(&["own"]),
     Knob::new("responsiveness", "ON_OFF", KnobKind::OnOff).help(
-        "Measure round trips a minute on new connections beside a TCP load: on or off [default: on over a link]",
+        "Measure responsiveness, in round trips per minute (RPM; more is better), on new connections beside a TCP load, as in draft-ietf-ippm-responsiveness: on or off [default: on over a link]",
     ),
     Knob::new("load", "WAY", KnobKind::Words(LoadWays::WORDS))
         .help("Direction of the load: up (client to server), down, both at once, none, or all")
@@ -176,15 +176,27 @@ impl Asked {
             return Err(Refused::new("--closed-loop and --rate each say when the probe sends", "give one of them"));
         }
         let chosen = knobs.has_chosen("rate").then_some(0.0);
+        let loads = loads(knobs, capabilities)?;
+        let has_tcp = loads.iter().flatten().any(|load| {
+            capabilities.candidate(&load.transport).is_some_and(|candidate| possible::is_tcp(&candidate.card))
+        });
+        let responsiveness = knobs.value("responsiveness");
+        let of_tcp = [("responsiveness", responsiveness == Some(true)), ("congestion", knobs.is_given("congestion"))];
+        if let Some((name, _)) = of_tcp.iter().find(|(_, is_asked)| *is_asked && !has_tcp) {
+            return Err(Refused::new(
+                format!("--{name} is about a load over TCP, and there is none"),
+                format!("omit --{name}, or choose another --load-transport or --load"),
+            ));
+        }
         Ok(Self {
             circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
             sizes: knobs.values("size"),
             rates: if closed_loop { Vec::new() } else { chosen.into_iter().chain(knobs.values("rate")).collect() },
-            loads: loads(knobs, capabilities)?,
+            loads,
             which_cpus: knobs.choices("load-cpu", WhichCpus::ALL),
             connections: knobs.choices("probe-connection", ConnectionUse::ALL),
             transports_given: knobs.is_given("transport"),
-            responsiveness: knobs.value("responsiveness"),
+            responsiveness,
             lengths: LENGTH_KNOBS.map(|name| knobs.value(name)),
             warm_up_ns: knobs.value("warmup"),
         })

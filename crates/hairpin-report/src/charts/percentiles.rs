@@ -11,7 +11,7 @@ use hairpin_model::summary::{CaseSummary, CurvePoint};
 
 use super::axis::{Axis, Nines, Tick};
 use super::series::Looks;
-use super::svg::{down, escape, percent, trimmed};
+use super::svg::{down, escape, invalid_not_drawn, percent, trimmed};
 use crate::one_way::Shared;
 use crate::page_text::tied;
 
@@ -63,10 +63,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
     if lines.iter().any(|line| !line.phase.is_empty()) {
         html.push_str("<p class=\"caption left-out\">Solid: the loaded phase. Dashed: the idle phase.</p>");
     }
-    if !invalid.is_empty() {
-        let names: Vec<String> = invalid.iter().map(|row| escape(&name(row))).collect();
-        let _ = write!(html, "<p class=\"caption left-out\">Invalid, not drawn: {}.</p>", names.join("; "));
-    }
+    html.push_str(&invalid_not_drawn(invalid.iter().map(|row| name(row))));
     Some(html)
 }
 

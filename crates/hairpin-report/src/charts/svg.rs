@@ -69,6 +69,15 @@ pub(crate) fn symbols() -> String {
     text
 }
 
+/// Names the invalid cases that a chart leaves out; nothing where there are none.
+pub(crate) fn invalid_not_drawn(names: impl Iterator<Item = String>) -> String {
+    let names: Vec<String> = names.map(|name| escape(&name)).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("<p class=\"caption left-out\">Invalid, not drawn: {}.</p>", names.join("; "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

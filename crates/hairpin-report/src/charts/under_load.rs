@@ -15,7 +15,7 @@ use super::plot::looks_in;
 use super::quantity::Quantity;
 use super::queue_depth;
 use super::series::Looks;
-use super::svg::percent;
+use super::svg::{invalid_not_drawn, percent};
 use crate::one_way::Stand;
 use crate::page_text::tied;
 
@@ -39,7 +39,10 @@ pub(crate) fn chart(stand: &Stand<'_>, looks: &BTreeMap<String, Looks>) -> Optio
     let lines: Vec<Line<'_>> = lines.collect();
     let charts = Charts { lines: &lines, longest, of: &stand.title };
     let drawn: String = [charts.latency(), charts.goodput(), charts.queue()].into_iter().flatten().collect();
-    (!drawn.is_empty()).then(|| format!("<div class=\"under-load\">{drawn}</div>"))
+    let rows = stand.series.iter().flat_map(|series| series.rows.iter().map(move |row| (series, row)));
+    let invalid = rows.filter(|(_, row)| !row.valid).map(|(series, _)| series.words.join(" "));
+    let left_out = invalid_not_drawn(invalid);
+    (!drawn.is_empty()).then(|| format!("<div class=\"under-load\">{drawn}{left_out}</div>"))
 }
 
 /// The time line of a valid case; null of fewer than two moments.

@@ -19,6 +19,7 @@ use minijinja::{Value, context};
 use hairpin_model::finding::{About, Finding};
 use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::ladder;
+use hairpin_model::phases::RESPONSIVENESS_DRAFT;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 
@@ -88,6 +89,9 @@ fn view(run: &Run) -> Value {
         shared_link => crate::links::shared(run),
         links => Serde(links::of(run)),
         has_latency,
+        has_goodput => has(Quantity::Goodput),
+        has_probe => groups.iter().any(|group| group.kind == ladder::Kind::UnderLoad),
+        draft => RESPONSIVENESS_DRAFT,
         judged => judged(&groups),
         pictures => one_way::pictures(run, &groups),
         under_load => one_way::under_load(run, &groups),

@@ -50,7 +50,7 @@ fn top_finding(page: &mut Page, run: &Run) {
     let Some((label, top)) = top.map(|top| ("Cause: ", top)).or(of_run.map(|top| ("Run:   ", top)).next()) else {
         return;
     };
-    page.item(label, if top.severity == Severity::Problem { BAD } else { PLAIN }, &cause(top));
+    page.item(label, if top.severity == Severity::Problem { BAD } else { PLAIN }, &cause(run, top));
     if !top.advice.is_empty() {
         page.item("Fix:   ", PLAIN, findings::first_sentence(&top.advice));
     }
@@ -64,10 +64,12 @@ fn has_default_options(row: &CaseSummary) -> bool {
     row.case.flow().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Default)
 }
 
-fn cause(finding: &Finding) -> String {
+fn cause(run: &Run, finding: &Finding) -> String {
     let is_cause = finding.about != About::Run && finding.share > 0.0;
     let share = if is_cause { format!(", {}", quantities::share(finding.share)) } else { String::new() };
-    format!("{} ({}{share})", findings::first_sentence(&finding.summary).trim_end_matches('.'), finding.code)
+    let is_invalid = finding.cases.first().and_then(|id| run.case(id)).is_some_and(|row| !row.valid);
+    let hint = if is_invalid { "; its figures are invalid, so this is a hint only" } else { "" };
+    format!("{} ({}{share}){hint}", findings::first_sentence(&finding.summary).trim_end_matches('.'), finding.code)
 }
 
 /// What a reader must know before trusting the figures.

@@ -220,14 +220,17 @@ const LEGEND: &[(&str, &str)] = &[
     ("delivered_per_s", "delivered: median round; lost: all rounds together"),
     ("gaps_below_half_share", "gaps < half: sent sooner than half the nominal gap"),
     ("fairness", "goodput: sum of all streams; fairness: Jain's index"),
-    ("idle_p50_ns", "idle, loaded: p50 of the probe's round trip; added: loaded less idle"),
+    (
+        "idle_p50_ns",
+        "idle, loaded: p50 of the probe's round trip; added: loaded less idle in each round, median of them",
+    ),
     ("loaded_p99_ns", "p99: loaded"),
     ("loaded_lost_share", "lost: of the probe, loaded"),
     ("load_goodput_bytes_per_s", "goodput: of the load"),
     ("queue_p50_bytes", "queue: median, loaded"),
     ("queue_max_bytes", "max: of the queue, loaded"),
-    ("responsiveness_rpm", "RPM: round trips per minute"),
-    ("recovered_after_ns", "recovered: after the load's end"),
+    ("responsiveness_rpm", "RPM: responsiveness, round trips per minute, more is better"),
+    ("recovered_after_ns", "recovered: time from the load's end, a dash where later than measured"),
     ("recovering_p50_ns", "recovering: p50 after the load"),
     ("loaded_cpus_used", "CPUs: CPU time of all ends per second"),
     ("loaded_probe_waited_ns", "waited: of the probe for a CPU, per message"),
@@ -288,7 +291,10 @@ impl<'r> Table<'r> {
         let taken: usize = chosen.iter().map(|column| GAP + width_of(sheet.columns, &cells, *column)).sum();
         let room = page.width().saturating_sub(taken).max(NAME);
         page.heading(&format!("{}{}", self.blocks.kind.title(), sheet.title), &self.shared);
-        page.paragraph(0, DIM, &legend(sheet.columns, &chosen));
+        let hidden = |column: usize| !chosen.contains(&column) && cells.iter().any(|texts| texts[column] != DASH);
+        let is_cut = self.blocks.kind == Kind::UnderLoad && (0..sheet.columns.len()).any(hidden);
+        let more = if is_cut && !sheet.extents.contains(&Extent::All) { "; --all: more columns" } else { "" };
+        page.paragraph(0, DIM, &format!("{}{more}", legend(sheet.columns, &chosen)));
         let mut block = Block::new(chosen.iter().map(|column| sheet.columns[*column].title().to_owned()));
         let mut cells = cells.iter();
         for Stand { title, series } in &self.blocks.all {

@@ -304,7 +304,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
             record["outcome"] = serde_json::json!({ "kind": "failed", "cause": "none", "hint": "none" });
         }
         let (mut out, has_cases) = (String::new(), generator.below(2) == 0);
-        for number in 0..if is_failed { 100_000 } else { 12_000 } {
+        for number in 0..fitting(if is_failed { 100_000 } else { 12_000 }, &record) {
             record["number"] = number.into();
             if has_cases {
                 record["case_id"] = format!("{number:016x}").into();
@@ -321,7 +321,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
         for of in ["cases", "findings", "comparisons"] {
             let list = head[of].as_array_mut().unwrap();
             let Some(first) = list.first().cloned() else { continue };
-            list.extend((0..count).map(|number| {
+            list.extend((0..fitting(count, &first)).map(|number| {
                 let mut one = first.clone();
                 if of == "cases" {
                     one["id"] = format!("{number:016x}").into();
@@ -349,6 +349,12 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
 const STEERING: &str = "\u{1b}[2J\u{7}\r\n\t\u{7f}\u{9b}31m\u{85}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{0}";
 
 /// Removes one or two files and puts something else in their place.
+/// So many copies of a record, or as many as a file of 100 MB has room for.
+fn fitting(count: usize, record: &Value) -> usize {
+    const MOST_BYTES: usize = 100_000_000;
+    count.min(MOST_BYTES / record.to_string().len())
+}
+
 fn replace(run: &Path, generator: &mut Generator, make: fn(&Path, &mut Generator)) {
     for _ in 0..=generator.below(2) {
         let path = run.join(generator.file(run));

@@ -8,7 +8,7 @@ use clap::{Arg, Command, value_parser};
 use crate::cli::flags::{switch, valued};
 
 const PROFILES: &str = "A profile is the name of a built-in one (hairpin link list), words such as `delay=23.5ms±1ms \
-     up=5.5mbit queue=64KiB loss=0.1%`, or a name and words that change it. docs/links.md describes every word.\n\n\
+     up=5.5mbit queue=64KiB codel=5ms/100ms loss=0.1%`, or a name and words that change it. docs/links.md describes every word.\n\n\
      reorder=1%/5ms holds 1 % of the packets back by 5 ms; netem's reorder sends that share early instead.";
 
 const RUN: &str = "Both commands have in their environment HAIRPIN_NEAR and HAIRPIN_FAR (IPv4 addresses), HAIRPIN_NEAR_IPV6 and \
