@@ -7,7 +7,7 @@ use crate::end_settings::EndSettings;
 use crate::exchange::Exchange;
 use crate::fields::is_default;
 use crate::options::Options;
-use crate::quantities::{exact_bytes, exact_duration};
+use crate::quantities::{bit_rate_argument, exact_bytes, exact_duration};
 use crate::words;
 
 words! {
@@ -376,7 +376,13 @@ impl Flow {
             (_, size, reply) if size % 1024 != 0 && reply % 1024 != 0 => words.push(format!("{size}/{reply} B")),
             (_, size, reply) => words.push(format!("{}/{}", exact_bytes(size), exact_bytes(reply))),
         }
-        words.extend(self.load.rate_per_s().map(|rate_per_s| format!("{rate_per_s}/s")));
+        // A rate that was asked for in bits is no whole number of messages.
+        words.extend(self.load.rate_per_s().map(|rate_per_s| match &self.load {
+            Load::Offered { size_bytes, .. } if rate_per_s.fract() != 0.0 => {
+                bit_rate_argument(rate_per_s * *size_bytes as f64 * 8.0)
+            }
+            _ => format!("{rate_per_s}/s"),
+        }));
         for (count, what) in [(self.connections, "connections"), (self.streams, "streams")] {
             if count > 1 {
                 words.push(format!("{count} {what}"));

@@ -168,7 +168,7 @@ impl Set<'_> {
             let known: Vec<&CaseSummary> =
                 loaded.iter().copied().filter(|row| added(row).and_then(Figure::interval).is_some()).collect();
             let known = if known.is_empty() {
-                "What the loads add has no interval, so none is named".to_owned()
+                "What each adds has no interval yet, so they are not ordered".to_owned()
             } else {
                 format!("Added where there is an interval: {}", self.told(&known))
             };
@@ -404,7 +404,7 @@ mod tests {
     fn where_an_interval_is_missing_no_load_is_named_the_least() {
         let unsure = answer_of(&[(linked("congestion=cubic"), 183.3, None), (linked("congestion=bbr"), 20.3, None)]);
         let headline = "Median round trip over delay=5ms: 10.3 ms idle, 20.4 ms beside tcp up congestion=bbr and 184 ms \
-                        beside tcp up congestion=cubic. What the loads add has no interval, so none is named.";
+                        beside tcp up congestion=cubic. What each adds has no interval yet, so they are not ordered.";
         assert_eq!(unsure.headline, headline);
         let sure = (linked("congestion=cubic"), 183.3, Some((171.0, 176.0)));
         let half = answer_of(&[sure, (linked("congestion=bbr"), 20.3, None)]).headline;

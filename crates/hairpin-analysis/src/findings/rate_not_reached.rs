@@ -11,12 +11,14 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::flow::{Load, Pacing};
 use hairpin_model::quantities;
+use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
 use crate::open_loop;
 use crate::open_loop::HeldUp;
+use crate::statistics::location::median;
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -51,7 +53,42 @@ fn detect(run: &Run) -> Vec<Finding> {
         "all were sent on time, but answers arrived at"
     };
     let findings = [finding(&saturated, generator, Severity::Problem), finding(&behind, queue, Severity::Warning)];
-    findings.into_iter().flatten().collect()
+    findings.into_iter().flatten().chain(load_behind(run)).collect()
+}
+
+/// A load beside a probe that is not what was asked for. It is no cause of latency, so its share is none.
+fn load_behind(run: &Run) -> Option<Finding> {
+    let hits = Hits::among(run, |case| {
+        let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
+        let each = case.case.loads().iter().zip(1..).filter_map(|(load, place)| {
+            let asked_per_s = load.load.rate_per_s()?;
+            let sent_per_s = |measured: &&Measured| {
+                let sent = measured.flows.get(place)?.sent.as_ref()?;
+                (sent.over_ns > 0).then(|| sent.messages as f64 / (sent.over_ns as f64 / 1e9 + 1.0 / asked_per_s))
+            };
+            let reached = median(&rounds.iter().filter_map(sent_per_s).collect::<Vec<_>>())? / asked_per_s;
+            let bytes_per_s = asked_per_s * load.load.size_bytes() as f64;
+            (reached < open_loop::SATURATED_BELOW).then_some((1.0 - reached, (bytes_per_s, reached)))
+        });
+        each.max_by(|one, other| one.0.total_cmp(&other.0))
+    });
+    let first = hits.first()?;
+    let (asked_bytes_per_s, reached) = first.with;
+    let [asked, got] = [1.0, reached].map(|part| quantities::byte_rate(asked_bytes_per_s * part));
+    Some(Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{}: the load sent {got} of the {asked} requested: it is a load at the greatest rate that was possible.{}",
+            first.case.label,
+            hits.others()
+        ),
+        evidence: vec![
+            evidence("bytes/s requested of the load", Figure::bare(asked_bytes_per_s), "bytes/s"),
+            evidence("bytes/s that it sent", Figure::bare(asked_bytes_per_s * reached), "bytes/s"),
+        ],
+        advice: "Request a lower --load-rate, or --load-rate full.".to_owned(),
+        ..blank(&CARD, Severity::Warning)
+    })
 }
 
 /// The rate asked for, the rate reached, and what held the generator up.
@@ -140,6 +177,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::over;
+    use crate::fixture::under_load::{Beside, probed_over_link};
     use crate::fixture::{Fixture, at_rate, one_way_losses, paced};
 
     /// 1 000 messages asked for at 10 000 a second, each one `behind_ns` later than the one before.
@@ -189,6 +227,32 @@ mod tests {
         let (reason, summary, advice) = found(9.0);
         assert!(reason.starts_with("the generator was saturated: it sent 8 0"), "{reason}");
         assert!(!summary.contains("wait") && advice.starts_with("Request at most"), "{summary} {advice}");
+    }
+
+    #[test]
+    fn a_load_beside_a_probe_that_sends_less_than_requested_is_told_as_a_note() {
+        let case = probed_over_link().with(|case| {
+            case.flows[1].load = Load::Offered {
+                offered_per_s: 1_000.0,
+                size_bytes: 1_400,
+                arrivals: Arrivals::Fixed,
+                pacing: Pacing::SleepSpin,
+            };
+        });
+        let of = |messages: u64| {
+            let mut fixture = Fixture::new();
+            for block in 0..5 {
+                fixture.beside_with(&case, block, Beside::latencies(10_000_000, 20_000_000), |measured| {
+                    let sent = measured.flows[1].sent.as_mut().unwrap();
+                    (sent.messages, sent.over_ns) = (messages, 999_000_000);
+                });
+            }
+            crate::findings(&fixture.run()).into_iter().find(|finding| finding.code == CARD.code)
+        };
+        let found = of(800).expect("a fifth is missing");
+        assert!(found.summary.contains("the load sent 1.12 MB/s of the 1.40 MB/s requested"), "{}", found.summary);
+        assert_eq!(found.severity, Severity::Note);
+        assert_eq!(of(1_000), None);
     }
 
     #[test]

@@ -254,7 +254,7 @@ pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
                 continue;
             }
         }
-        table.show(page, sheet);
+        table.show(page, sheet, extent);
     }
     let pacing = one_way::pacing(run);
     for line in &pacing {
@@ -280,7 +280,7 @@ impl<'r> Table<'r> {
     }
 
     /// A row a case.
-    fn show(&self, page: &mut Page, sheet: &Sheet) {
+    fn show(&self, page: &mut Page, sheet: &Sheet, extent: Extent) {
         let texts = |row: &CaseSummary| sheet.columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();
         let cells: Vec<Vec<String>> = self.blocks.rows().map(texts).collect();
         let rooms: Vec<usize> = [NAME, usize::MAX].map(|room| self.widest_name(room)).to_vec();
@@ -293,7 +293,7 @@ impl<'r> Table<'r> {
         page.heading(&format!("{}{}", self.blocks.kind.title(), sheet.title), &self.shared);
         let hidden = |column: usize| !chosen.contains(&column) && cells.iter().any(|texts| texts[column] != DASH);
         let is_cut = self.blocks.kind == Kind::UnderLoad && (0..sheet.columns.len()).any(hidden);
-        let more = if is_cut && !sheet.extents.contains(&Extent::All) { "; --all: more columns" } else { "" };
+        let more = if is_cut && extent != Extent::All { "; --all: more columns" } else { "" };
         page.paragraph(0, DIM, &format!("{}{more}", legend(sheet.columns, &chosen)));
         let mut block = Block::new(chosen.iter().map(|column| sheet.columns[*column].title().to_owned()));
         let mut cells = cells.iter();
