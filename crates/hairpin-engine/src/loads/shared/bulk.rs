@@ -3,7 +3,7 @@
 use hairpin_model::one_way::{Received, Sent, Streamed};
 use hairpin_model::phases::SenderState;
 
-use super::{BulkEnd, BulkOrder};
+use super::BulkOrder;
 use crate::loads::driver::time_line::TimeLine;
 
 /// The load of the end that sends it.
@@ -27,8 +27,8 @@ impl SentBulk {
         self.began_ns.get_or_insert(now_ns);
     }
 
-    pub(super) fn has_begun(&self) -> bool {
-        self.began_ns.is_some()
+    pub(super) fn began_ns(&self) -> Option<u64> {
+        self.began_ns
     }
 
     /// What is to be written now: bulk data of the ramp (0) or measured (1); none before and after the load.
@@ -40,7 +40,7 @@ impl SentBulk {
 
     /// Whether its time is over and its end is still to be told; true once.
     pub(super) fn is_over(&mut self, now_ns: u64) -> bool {
-        let is_over = self.has_begun() && !self.has_ended && self.phase(now_ns).is_none();
+        let is_over = self.began_ns.is_some() && !self.has_ended && self.phase(now_ns).is_none();
         self.has_ended |= is_over;
         is_over
     }
@@ -54,12 +54,11 @@ impl SentBulk {
         }
     }
 
-    pub(super) fn ended(self, states: Vec<SenderState>) -> BulkEnd {
+    pub(super) fn ended(self, states: Vec<SenderState>) -> Streamed {
         let [warm_up_sent, sent] = self.frames;
         let over_ns = self.first_ns.map_or(0, |first_ns| self.last_ns.saturating_sub(first_ns));
         let departures = Sent { messages: sent, over_ns, states, ..Sent::default() };
-        let streamed = Streamed { sent, warm_up_sent, departures: Some(departures), ..Streamed::default() };
-        BulkEnd { streamed, began_ns: self.began_ns }
+        Streamed { sent, warm_up_sent, departures: Some(departures), ..Streamed::default() }
     }
 }
 
@@ -88,7 +87,7 @@ impl ReceivedBulk {
         }
     }
 
-    pub(super) fn ended(self, order: BulkOrder) -> BulkEnd {
+    pub(super) fn ended(self, order: BulkOrder) -> Streamed {
         let writes = |bytes: u64| bytes / (order.write_size_bytes as u64).max(1);
         let first_ns = self.first_ns.unwrap_or(self.last_ns);
         let warm_up_ns = self.time_line.begin_ns().map_or(0, |begin_ns| first_ns.saturating_sub(begin_ns));
@@ -104,12 +103,11 @@ impl ReceivedBulk {
             interval_bytes: self.time_line.bytes().to_vec(),
             connection_bytes: Vec::new(),
         };
-        let streamed = Streamed {
+        Streamed {
             received: writes(self.bytes[1]),
             warm_up_received: writes(self.bytes[0]),
             arrivals: Some(arrivals),
             ..Streamed::default()
-        };
-        BulkEnd { streamed, began_ns: self.time_line.begin_ns() }
+        }
     }
 }

@@ -46,7 +46,7 @@ struct Shared<'a, C> {
     answers: Vec<Vec<u8>>,
 }
 
-/// Runs the warm-up and the round at `rate_per_s`; the load begins at `load_at_ns` of the clock.
+/// Runs the warm-up and the round at a rate a second; the load begins at `load_at_ns` of the clock.
 ///
 /// # Errors
 /// The connection failed, what came is no frame or no answer, or the deadline passed.
@@ -54,8 +54,8 @@ pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
-    rate_per_s: f64,
-    (bulk, load_at_ns): (BulkOrder, u64),
+    (bulk, rate_per_s): (BulkOrder, f64),
+    load_at_ns: u64,
 ) -> Result<(Journey, BulkEnd), Failure> {
     let (clock, order) = (client.clock, client.order);
     let origin_ns = clock.now_ns();
@@ -112,8 +112,9 @@ pub fn run<C: Clock>(
     let late_replies = LateReplies::new(message, Vec::new(), [], next, order.timeout_ns, true);
     let journey =
         Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies };
-    let bulk_end = if bulk.goes_up { sent.ended(states.ended()) } else { received.ended(bulk) };
-    Ok((journey, bulk_end))
+    let began_ns = sent.began_ns();
+    let streamed = if bulk.goes_up { sent.ended(states.ended()) } else { received.ended(bulk) };
+    Ok((journey, BulkEnd { streamed, began_ns }))
 }
 
 impl<'a, C: Clock> Shared<'a, C> {
@@ -148,7 +149,7 @@ impl<'a, C: Clock> Shared<'a, C> {
 
     /// Begins the load once, here or at the server, and says when it ends here.
     fn begin_load(&mut self, bulk: BulkOrder, now_ns: u64) {
-        if !self.sent.has_begun() {
+        if self.sent.began_ns().is_none() {
             self.sent.begin(now_ns);
             if !bulk.goes_up {
                 self.out.push(Kind::Begin, &[], None);

@@ -1,12 +1,13 @@
 //! The server of a shared connection: it answers the probe's messages, and takes the load or sends it down.
 
+use hairpin_model::one_way::Streamed;
 use hairpin_model::round::Failure;
 use hairpin_transports::Wire;
 
 use super::bulk::{ReceivedBulk, SentBulk};
 use super::client::{is_closed, unreadable};
 use super::frames::{Came, Incoming, Kind, Outgoing};
-use super::{BulkEnd, BulkOrder, LOOK_NS, Waits, broken};
+use super::{BulkOrder, LOOK_NS, Waits, broken};
 use crate::clock::Clock;
 use crate::loads::driver::states::SenderStates;
 use crate::loads::marks::{ServerMarks, Told};
@@ -26,7 +27,7 @@ pub fn run<C: Clock>(
     marks: &mut dyn ServerMarks,
     reply_size: usize,
     bulk: BulkOrder,
-) -> Result<BulkEnd, Failure> {
+) -> Result<Streamed, Failure> {
     let (mut out, mut incoming, mut waits) =
         (Outgoing::new(bulk.write_size_bytes), Incoming::default(), Waits::new(wire)?);
     let (mut sent, mut received) = (SentBulk::new(bulk), ReceivedBulk::default());
@@ -54,7 +55,7 @@ pub fn run<C: Clock>(
                 reply[..common].copy_from_slice(&bytes[..common]);
                 out.push(Kind::Answer, &reply, None);
             }
-            Came::Whole(Kind::Begin, _) if !bulk.goes_up && !sent.has_begun() => {
+            Came::Whole(Kind::Begin, _) if !bulk.goes_up && sent.began_ns().is_none() => {
                 sent.begin(now_ns);
                 states = SenderStates::begun(now_ns, true);
             }

@@ -78,9 +78,10 @@ fn a_load_has_a_ramp_and_a_measured_part_and_ends_once() {
     sent.count([0, 2], 112);
     sent.count([0, 1], 125);
     assert_eq!((sent.is_over(129), sent.is_over(130), sent.is_over(131)), (false, true, false));
+    assert_eq!(sent.began_ns(), Some(100));
     let end = sent.ended(Vec::new());
-    assert_eq!((end.streamed.sent, end.streamed.warm_up_sent, end.began_ns), (3, 3, Some(100)));
-    assert_eq!(end.streamed.departures.map(|sent| (sent.messages, sent.over_ns)), Some((3, 13)));
+    assert_eq!((end.sent, end.warm_up_sent), (3, 3));
+    assert_eq!(end.departures.map(|sent| (sent.messages, sent.over_ns)), Some((3, 13)));
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_receiver_counts_what_came_after_the_first_measured_bytes() {
     received.came(false, 300, 1_000_000);
     received.came(true, 150, 4_000_000);
     received.came(true, 250, 6_500_000);
-    let end = received.ended(ORDER).streamed;
+    let end = received.ended(ORDER);
     assert_eq!((end.received, end.warm_up_received), (4, 3));
     let Received { bytes, bytes_after_first, over_ns, warm_up_intervals, interval_bytes, .. } = end.arrivals.unwrap();
     assert_eq!((bytes, bytes_after_first, over_ns, warm_up_intervals), (400, 250, 2_500_000, 3));
