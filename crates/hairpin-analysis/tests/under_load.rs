@@ -10,11 +10,7 @@ use crate::support::under_load::{Beside, probed, probed_over_link};
 const MS: u64 = 1_000_000;
 
 fn spans() -> ByPhase<Span> {
-    let lengths = PhaseLengths::usual(true);
-    ByPhase::of(|phase| {
-        let from_ns = lengths.before_ns(phase);
-        Span { from_ns, until_ns: from_ns + lengths.get(phase) }
-    })
+    PhaseLengths::usual(true).spans(0)
 }
 
 /// A time line of 100 ms an interval, whose mean latency at a time in ms is this, in ms.

@@ -33,7 +33,6 @@ use crate::loads::shared::{BulkEnd, BulkOrder};
 use crate::loads::{self, Journey, run_client};
 use crate::noise::Reading;
 use crate::path::Link;
-use crate::phases::PhaseTimes;
 use crate::probe::Probing;
 use crate::tracing::Observed;
 use crate::tracing::round::{Watch, Watched};
@@ -210,7 +209,7 @@ impl Client<'_> {
             order: self.order,
             lossy: !self.card.reliable,
             boundaries: self.card.boundaries,
-            phases: self.phases(begin_ns),
+            phases: self.order.phases.map(|lengths| lengths.spans(begin_ns)),
             stop: self.stop,
         };
         let load_at_ns = self.load_at_ns(started);
@@ -236,11 +235,6 @@ impl Client<'_> {
     /// When a load begins that the round's other flows may precede, in ns of the clock.
     fn load_at_ns(&self, started: &Started) -> u64 {
         started.all_connected_ns.saturating_add(self.joins.map_or(0, |joins| joins.starts_after_ns))
-    }
-
-    /// When the phases of the round begin, the first of them at `begin_ns`.
-    fn phases(&self, begin_ns: u64) -> Option<PhaseTimes> {
-        self.order.phases.as_ref().map(|lengths| PhaseTimes::from(begin_ns, lengths))
     }
 
     /// Ends the round, in the one order that the head of this file gives.
