@@ -250,9 +250,8 @@ fn each_round(case: &CaseSummary, rounds: &[&Measured]) -> Option<(Source, Vec<V
 fn of_link(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
     let loaded = measured.phases.as_ref()?.loaded;
     let queue = |direction: Direction| {
-        let bytes: Vec<f64> = queue_bytes(measured, direction, loaded).iter().map(|bytes| *bytes as f64).collect();
-        let bytes_per_s = drained_bytes_per_s(measured, direction, loaded)?;
-        Some(Queue { direction, bytes: median(&bytes)?, bytes_per_s })
+        let bytes = queue_bytes(measured, direction, loaded)?;
+        Some(Queue { direction, bytes, bytes_per_s: drained_bytes_per_s(measured, direction, loaded)? })
     };
     ways(case).into_iter().map(queue).collect()
 }
