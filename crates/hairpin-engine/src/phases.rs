@@ -17,7 +17,6 @@ pub(crate) struct PhaseRecorder {
     interval_ns: u64,
     answered: Vec<u64>,
     sum_ns: Vec<u64>,
-    max_ns: Vec<u64>,
 }
 
 impl PhaseRecorder {
@@ -36,7 +35,6 @@ impl PhaseRecorder {
             interval_ns: total_ns.div_ceil(INTERVALS).max(1),
             answered: vec![0; intervals],
             sum_ns: vec![0; intervals],
-            max_ns: vec![0; intervals],
         }
     }
 
@@ -66,7 +64,6 @@ impl PhaseRecorder {
         let latency_ns = stamps.received_ns.saturating_sub(stamps.due_ns).min(LONGEST_NS);
         self.answered[place] += 1;
         self.sum_ns[place] = self.sum_ns[place].saturating_add(latency_ns);
-        self.max_ns[place] = self.max_ns[place].max(latency_ns);
     }
 
     pub(crate) fn finish(self) -> PhaseSamples {
@@ -76,7 +73,6 @@ impl PhaseRecorder {
                 interval_ns: self.interval_ns,
                 mean_ns: self.sum_ns.iter().zip(&self.answered).map(mean).collect(),
                 answered: self.answered,
-                max_ns: self.max_ns,
             },
             others: self.others,
             counts: self.counts,
@@ -118,6 +114,6 @@ mod tests {
         assert_eq!(samples.others.recovering.unwrap().latency.len(), 1);
         assert_eq!(samples.over_time.interval_ns, 3, "400 intervals of a round of 1 000 ns");
         assert_eq!(samples.over_time.answered.iter().sum::<u64>(), 4);
-        assert_eq!((samples.over_time.mean_ns[0], samples.over_time.max_ns[0]), (50.0, 50));
+        assert_eq!(samples.over_time.mean_ns[0], 50.0);
     }
 }

@@ -183,8 +183,6 @@ pub struct ProbeTimeLine {
     pub answered: Vec<u64>,
     /// Their mean latency, in ns; 0 of none.
     pub mean_ns: Vec<f64>,
-    /// Their greatest latency, in ns.
-    pub max_ns: Vec<u64>,
 }
 
 /// What a probe measured in a round with phases.
@@ -211,8 +209,6 @@ pub struct PhaseUsage {
 pub struct SenderState {
     /// When, in ns since the load began.
     pub at_ns: u64,
-    /// Congestion window, in bytes.
-    pub cwnd_bytes: u64,
     /// Sent and not acknowledged, in bytes.
     pub in_flight_bytes: u64,
     /// Written and not sent yet, in bytes.

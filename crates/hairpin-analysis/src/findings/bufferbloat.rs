@@ -404,7 +404,6 @@ mod tests {
     /// 250 KB in flight, where 10 ms at 1.25 MB/s hold 12.5 KB: 237.5 KB and 190 ms more.
     const STATE: SenderState = SenderState {
         at_ns: 0,
-        cwnd_bytes: 260_000,
         in_flight_bytes: 250_000,
         not_sent_bytes: 0,
         round_trip_ns: 200 * MS,
