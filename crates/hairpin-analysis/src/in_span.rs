@@ -5,6 +5,8 @@ use hairpin_model::link::{DirectionRecord, LinkTimeline};
 use hairpin_model::phases::{ProbeTimeLine, SenderState, Span};
 use hairpin_model::round::{FlowRecord, Measured};
 
+use crate::statistics::location::median;
+
 /// The flows of a round that load the path.
 pub(crate) fn loads(measured: &Measured) -> impl Iterator<Item = &FlowRecord> {
     measured.flows.iter().skip(1).filter(|flow| flow.sent.is_some() || flow.received.is_some())
@@ -45,10 +47,16 @@ pub(crate) fn loaded_states(measured: &Measured, place: usize) -> Option<impl It
     Some(states.filter(move |state| loaded.contains(&began_ns.saturating_add(state.at_ns))))
 }
 
-/// The bytes in a queue over a span: the mean of each interval of the link's time line. Empty without a link, and of runs of
-/// versions that recorded no means.
-pub(crate) fn queue_bytes(measured: &Measured, direction: Direction, span: Span) -> &[u64] {
-    along(measured, direction, span, |line| &line.queue_bytes_mean)
+/// The bytes in a queue over a span: the median of the means of the link's intervals. `None` without a link, and of runs of versions
+/// that recorded no means.
+pub(crate) fn queue_bytes(measured: &Measured, direction: Direction, span: Span) -> Option<f64> {
+    let means = along(measured, direction, span, |line| &line.queue_bytes_mean);
+    median(&means.iter().map(|bytes| *bytes as f64).collect::<Vec<_>>())
+}
+
+/// The most bytes in it.
+pub(crate) fn most_queue_bytes(measured: &Measured, direction: Direction, span: Span) -> Option<u64> {
+    along(measured, direction, span, |line| &line.queue_bytes_max).iter().max().copied()
 }
 
 /// Bytes that the link let go in a direction a second; `None` where none did, and where it is not recorded.
@@ -59,36 +67,20 @@ pub(crate) fn drained_bytes_per_s(measured: &Measured, direction: Direction, spa
     (sum > 0).then(|| sum as f64 * 1e9 / over_ns)
 }
 
-/// The intervals of a time line that begin in the span.
-pub(crate) fn along(
-    measured: &Measured,
-    direction: Direction,
-    span: Span,
-    of: fn(&LinkTimeline) -> &Vec<u64>,
-) -> &[u64] {
+/// The intervals of a time line that are in the span or hold a part of it.
+fn along(measured: &Measured, direction: Direction, span: Span, of: fn(&LinkTimeline) -> &Vec<u64>) -> &[u64] {
     let line = measured.link.as_ref().zip(timeline(measured, direction));
     let Some((Some(began_ns), line)) = line.map(|(link, line)| (link.samples_began_ns, line)) else { return &[] };
-    let span =
-        Span { from_ns: span.from_ns.saturating_add(began_ns), until_ns: span.until_ns.saturating_add(began_ns) };
-    part(of(line), within(0, line.interval_ns, span))
+    let [from_ns, until_ns] = [span.from_ns, span.until_ns].map(|ns| ns.saturating_add(began_ns));
+    let from_ns = from_ns - from_ns % line.interval_ns.max(1);
+    part(of(line), within(0, line.interval_ns, Span { from_ns, until_ns }))
 }
 
 /// The time line of the direction of a load.
-pub(crate) fn timeline(measured: &Measured, direction: Direction) -> Option<&LinkTimeline> {
+fn timeline(measured: &Measured, direction: Direction) -> Option<&LinkTimeline> {
     let link = measured.link.as_ref()?;
     let of: &DirectionRecord = if direction == Direction::Down { &link.down } else { &link.up };
     of.timeline.as_ref()
-}
-
-/// The means of the link's intervals that are in the span or hold it.
-pub(crate) fn overlapping(measured: &Measured, direction: Direction, span: Span) -> Option<Vec<f64>> {
-    let line = timeline(measured, direction)?;
-    let began_ns = measured.link.as_ref()?.samples_began_ns?;
-    let place =
-        |ns: u64| usize::try_from(ns.saturating_add(began_ns) / line.interval_ns.max(1)).unwrap_or(usize::MAX);
-    let range = place(span.from_ns)..place(span.until_ns.saturating_sub(1)).saturating_add(1);
-    let bytes = part(&line.queue_bytes_mean, range);
-    (!bytes.is_empty()).then(|| bytes.iter().map(|bytes| *bytes as f64).collect())
 }
 
 /// Bytes of all loads that were received a second in a span. An interval is shared out evenly.

@@ -114,11 +114,8 @@ mod tests {
         case.flow_mut().name = hairpin_model::flow::PROBE.to_owned();
         case.flows.extend([load, foreign]);
         let mut measured = Measured::default();
-        let spans = hairpin_model::phases::PhaseLengths { idle: 10, ramp: 10, loaded: 10, recovering: 10 };
-        measured.phases = Some(hairpin_model::phases::ByPhase::of(|phase| hairpin_model::phases::Span {
-            from_ns: spans.before_ns(phase),
-            until_ns: spans.before_ns(phase) + 10,
-        }));
+        let lengths = hairpin_model::phases::PhaseLengths { idle: 10, ramp: 10, loaded: 10, recovering: 10 };
+        measured.phases = Some(lengths.spans(0));
         let state = |at_ns, round_trip_ns| SenderState { at_ns, round_trip_ns, ..SenderState::default() };
         measured.flows.resize_with(3, Default::default);
         measured.flows[1].started_ns = Some(10);

@@ -12,7 +12,7 @@ use hairpin_model::round::{FlowRecord, Measured};
 use hairpin_model::samples::{PhaseCounts, Samples};
 use hairpin_model::summary::{CurvePoint, Percentiles};
 
-use crate::in_span::{along, goodput, lasts_ns, loads, mean_latency, overlapping, part, queue_bytes, within};
+use crate::in_span::{goodput, lasts_ns, loads, mean_latency, most_queue_bytes, part, queue_bytes, within};
 use crate::over_rounds::OverRounds;
 use crate::responsiveness;
 use crate::round_figures::percentiles;
@@ -127,10 +127,7 @@ pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
 
 /// The median of the bytes in the fuller queue of the link in the idle phase; `None` where no link tells.
 fn idle_queue_bytes(measured: &Measured, idle: Span) -> Option<f64> {
-    let of = |direction: Direction| {
-        let bytes: Vec<f64> = queue_bytes(measured, direction, idle).iter().map(|bytes| *bytes as f64).collect();
-        median(&bytes)
-    };
+    let of = |direction: Direction| queue_bytes(measured, direction, idle);
     [Direction::Up, Direction::Down].into_iter().filter_map(of).reduce(f64::max)
 }
 
@@ -156,15 +153,10 @@ fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<String> {
 }
 
 /// The direction whose queue is the deepest in the loaded phase, of those that the loads go.
-pub(crate) fn queue_direction(case: &Case, measured: &Measured) -> Option<Direction> {
+fn queue_direction(case: &Case, measured: &Measured) -> Option<Direction> {
     let spans = measured.phases.as_ref()?;
-    let depth = |direction: Direction| {
-        let bytes: Vec<f64> =
-            queue_bytes(measured, direction, spans.loaded).iter().map(|bytes| *bytes as f64).collect();
-        median(&bytes)
-    };
     let ways = case.loads().iter().map(|flow| flow.direction);
-    let deepest = ways.filter_map(|way| Some((way, depth(way)?)));
+    let deepest = ways.filter_map(|way| Some((way, queue_bytes(measured, way, spans.loaded)?)));
     deepest.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(way, _)| way)
 }
 
@@ -235,13 +227,10 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
     let goodput_in_phase = |measured: &Measured| -> Option<f64> {
         (phase == Phase::Loaded).then(|| goodput(measured, span(measured)?))?
     };
-    let depth = |measured: &Measured| -> Option<Vec<f64>> {
-        let direction = queue_direction(case, measured)?;
-        let bytes = queue_bytes(measured, direction, span(measured)?);
-        (!bytes.is_empty()).then(|| bytes.iter().map(|bytes| *bytes as f64).collect())
-    };
-    let p50 = over_rounds.median(|measured| median(&depth(measured)?));
-    let most = over_rounds.measured().iter().filter_map(|measured| most_bytes(case, measured, span(measured)?));
+    let p50 = over_rounds.median(|measured| queue_bytes(measured, queue_direction(case, measured)?, span(measured)?));
+    let most = over_rounds.measured().iter().filter_map(|measured| {
+        most_queue_bytes(measured, queue_direction(case, measured)?, span(measured)?).map(|bytes| bytes as f64)
+    });
     let cpu_ns = |measured: &Measured, of: &dyn Fn(&hairpin_model::round::EndReport) -> Option<f64>| -> Option<f64> {
         measured.ends.iter().map(of).sum()
     };
@@ -270,12 +259,6 @@ pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option
 /// How much longer than without the load they waited for each message beside it, in ns.
 pub(crate) fn added_wait_ns(measured: &Measured) -> Option<f64> {
     Some(waited_ns_per_message(measured, Phase::Loaded)? - waited_ns_per_message(measured, Phase::Idle)?)
-}
-
-/// The most bytes in the queue in a span.
-fn most_bytes(case: &Case, measured: &Measured, span: Span) -> Option<f64> {
-    let bytes = along(measured, queue_direction(case, measured)?, span, |line| &line.queue_bytes_max);
-    bytes.iter().max().map(|most| *most as f64)
 }
 
 /// From the load's end to the end of the last interval that it still slows, in ns: one whose mean latency, and that of the one
@@ -331,11 +314,7 @@ fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
             at_ns: (number + 1).saturating_mul(width_ns),
             latency_ns: median(&latencies).map(|middle| Figure::new(middle, least, most)),
             goodput_bytes_per_s: median(&each(&|measured| goodput(measured, span))),
-            queue_bytes: median(&each(&|measured| {
-                let direction = queue_direction(case, measured)?;
-                let bytes: Vec<f64> = overlapping(measured, direction, span)?;
-                median(&bytes)
-            })),
+            queue_bytes: median(&each(&|measured| queue_bytes(measured, queue_direction(case, measured)?, span))),
         }
     });
     Some(LoadedOverTime {

@@ -6,7 +6,7 @@ use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::finding::Finding;
 use hairpin_model::flow::Direction;
-use hairpin_model::phases::{ByPhase, PhaseLengths, Span};
+use hairpin_model::phases::{ByPhase, PhaseLengths};
 use hairpin_model::round::{FlowRecord, Measured, Noise, Outcome, Turnaround};
 use hairpin_model::samples::PhaseSamples;
 
@@ -144,11 +144,7 @@ fn the_rate_of_a_probe_is_that_of_the_loaded_phase() {
         counts: ByPhase::default(),
         over_time: hairpin_model::phases::ProbeTimeLine::default(),
     }));
-    let lengths = PhaseLengths::usual(false);
-    let spans = ByPhase::of(|phase| {
-        let from_ns = lengths.before_ns(phase);
-        Span { from_ns, until_ns: from_ns + lengths.get(phase) }
-    });
+    let spans = PhaseLengths::usual(false).spans(0);
     let mut flow = FlowRecord::default();
     phase_figures(&mut flow, Some(&spans), Some(&samples));
     assert_eq!(flow.figures.rate_per_s, 500.0, "350 in 700 ms");

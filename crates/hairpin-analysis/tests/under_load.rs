@@ -10,23 +10,14 @@ use crate::support::under_load::{Beside, probed, probed_over_link};
 const MS: u64 = 1_000_000;
 
 fn spans() -> ByPhase<Span> {
-    let lengths = PhaseLengths::usual(true);
-    ByPhase::of(|phase| {
-        let from_ns = lengths.before_ns(phase);
-        Span { from_ns, until_ns: from_ns + lengths.get(phase) }
-    })
+    PhaseLengths::usual(true).spans(0)
 }
 
 /// A time line of 100 ms an interval, whose mean latency at a time in ms is this, in ms.
 fn over_time(latency_ms: impl Fn(u64) -> u64) -> ProbeTimeLine {
     let intervals = spans().recovering.until_ns / (100 * MS);
     let mean_ns: Vec<f64> = (0..intervals).map(|number| (latency_ms(number * 100) * MS) as f64).collect();
-    ProbeTimeLine {
-        interval_ns: 100 * MS,
-        answered: vec![10; mean_ns.len()],
-        max_ns: mean_ns.iter().map(|mean| *mean as u64).collect(),
-        mean_ns,
-    }
+    ProbeTimeLine { interval_ns: 100 * MS, answered: vec![10; mean_ns.len()], mean_ns }
 }
 
 /// Five rounds as they should be, and one with a change: why that one is left out.

@@ -23,7 +23,7 @@ use hairpin_transports::giving_up::has_given_up;
 
 use crate::clock::{Clock, RealClock};
 use crate::control::Control;
-use crate::ends::client::{Client, ClientEnd, OneWayEnd, SharedEnd};
+use crate::ends::client::{Client, ClientEnd, OneWayEnd, SharedLoad};
 use crate::ends::start::Server;
 use crate::ends::{Host, opening};
 use crate::joins::Joins;
@@ -271,24 +271,17 @@ fn one_flow(
         stop: &engine.stop,
     };
     let done = match order.case.flow().direction {
-        _ if order.case.flow().connection_use == ConnectionUse::Shared => {
-            client.run_shared().map(|ended| shared_done(order, card, ended))
-        }
         Direction::RoundTrip => client.run().map(|ended| done(order, card, ended)),
         Direction::Up | Direction::Down => client.run_one_way().map(|ended| one_way_done(order, card, ended)),
     };
     done.map_err(|failure| explained(failure, server.as_mut(), link.take()))
 }
 
-/// The record of a round whose probe and load share one connection.
-fn shared_done(order: &RoundOrder, card: &Card, ended: SharedEnd) -> Done {
-    let SharedEnd { probe, load, started_ns } = ended;
-    let setup_ns = probe.setup_ns;
-    let mut done = done(order, card, probe);
-    let facts: [&[Fact]; 2] = [&[], &[]];
-    let (flow, _) = one_way_flow(&order.case.loads()[0], card, [&load[0], &load[1]], facts, LinkLosses::default());
-    done.measured.flows.push(FlowRecord { setup_ns, started_ns: Some(started_ns), ..flow });
-    done
+/// The record of a load on the connection of a probe.
+fn shared_flow(order: &RoundOrder, card: &Card, setup_ns: u64, load: &SharedLoad) -> FlowRecord {
+    let [client, server] = &load.streamed;
+    let (flow, _) = one_way_flow(&order.case.loads()[0], card, [client, server], [&[], &[]], LinkLosses::default());
+    FlowRecord { setup_ns, started_ns: load.started_ns, ..flow }
 }
 
 /// The record of a round whose flow went one way.
@@ -379,7 +372,7 @@ fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
 
 /// The record of a round that ran.
 fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
-    let ClientEnd { journey, setup_ns, mut report, noise, mut server, watched, link } = ended;
+    let ClientEnd { journey, setup_ns, mut report, noise, mut server, watched, link, load } = ended;
     let waited = Some(journey.tally.waited_for_answers).filter(|waited| *waited > 0);
     report.facts.extend(waited.map(|waited| Fact::number(fact_names::WAITED_FOR_ANSWERS, waited as f64)));
     let server_facts = server.as_ref().map_or(&[][..], |report| &report.facts);
@@ -405,8 +398,9 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         exchange_counts: journey.exchange_counts,
         ..FlowRecord::default()
     };
+    let shared = load.map(|load| shared_flow(order, card, setup_ns, &load));
     let measured = Measured {
-        flows: vec![flow],
+        flows: std::iter::once(flow).chain(shared).collect(),
         duration_ns: journey.duration_ns,
         ends: [Some(report), server.map(|server| EndReport { role: End::Server, ..server })]
             .into_iter()

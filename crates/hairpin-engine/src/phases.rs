@@ -1,6 +1,6 @@
 //! Which phase of a round a message belongs to, and what is counted of each: a message belongs to the phase in which it was due.
 
-use hairpin_model::phases::{ByPhase, Phase, PhaseLengths, ProbeTimeLine, Span};
+use hairpin_model::phases::{ByPhase, Phase, ProbeTimeLine, Span};
 use hairpin_model::samples::{Fate, LONGEST_NS, PhaseCounts, PhaseHistograms, PhaseSamples, latency_histogram};
 
 use crate::stamps::Stamps;
@@ -8,80 +8,39 @@ use crate::stamps::Stamps;
 /// The most intervals of a probe's time line.
 const INTERVALS: u64 = 400;
 
-/// When each phase begins, in ns of the clock of the process that measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PhaseTimes {
-    begins_ns: [u64; 4],
-    until_ns: u64,
-}
-
-impl PhaseTimes {
-    /// Phases of these lengths, the first of which begins then.
-    #[must_use]
-    pub fn from(begin_ns: u64, lengths: &PhaseLengths) -> Self {
-        let begins_ns = [Phase::Idle, Phase::Ramp, Phase::Loaded, Phase::Recovering]
-            .map(|phase| begin_ns.saturating_add(lengths.before_ns(phase)));
-        Self { begins_ns, until_ns: begin_ns.saturating_add(lengths.total_ns()) }
-    }
-
-    /// The phase at that time; the first before all of them, and the last after.
-    fn at(&self, at_ns: u64) -> Phase {
-        let begun = self.begins_ns.iter().filter(|begin_ns| **begin_ns <= at_ns).count();
-        Phase::ALL[begun.saturating_sub(1)]
-    }
-
-    /// The phases in ns since `origin_ns`.
-    #[must_use]
-    pub fn since(&self, origin_ns: u64) -> ByPhase<Span> {
-        let mut ends_ns = self.begins_ns.iter().skip(1).chain([&self.until_ns]);
-        let mut begins_ns = self.begins_ns.iter();
-        let since = |ns: Option<&u64>| ns.map_or(0, |ns| ns.saturating_sub(origin_ns));
-        ByPhase::of(|_| Span { from_ns: since(begins_ns.next()), until_ns: since(ends_ns.next()) })
-    }
-
-    /// When each phase begins, and when the last ends.
-    #[must_use]
-    pub fn bounds_ns(&self) -> [u64; 5] {
-        let [idle, ramp, loaded, recovering] = self.begins_ns;
-        [idle, ramp, loaded, recovering, self.until_ns]
-    }
-}
-
 /// Counts the messages of a round by phase; latencies of the loaded phase are the recorder's own.
 #[derive(Debug)]
 pub(crate) struct PhaseRecorder {
-    times: PhaseTimes,
+    spans: ByPhase<Span>,
     others: ByPhase<Option<PhaseHistograms>>,
     counts: ByPhase<PhaseCounts>,
     interval_ns: u64,
     answered: Vec<u64>,
     sum_ns: Vec<u64>,
-    max_ns: Vec<u64>,
 }
 
 impl PhaseRecorder {
-    pub(crate) fn new(times: PhaseTimes, open_loop: bool) -> Self {
+    pub(crate) fn new(spans: ByPhase<Span>, open_loop: bool) -> Self {
         let histograms = || PhaseHistograms {
             latency: latency_histogram(),
             service: open_loop.then(latency_histogram),
             lateness: open_loop.then(latency_histogram),
         };
-        let total_ns = times.until_ns.saturating_sub(times.begins_ns[0]);
+        let total_ns = spans.recovering.until_ns.saturating_sub(spans.idle.from_ns);
         let intervals = usize::try_from(INTERVALS).unwrap_or(usize::MAX);
         Self {
-            times,
+            spans,
             others: ByPhase::of(|phase| (phase != Phase::Loaded).then(histograms)),
             counts: ByPhase::default(),
             interval_ns: total_ns.div_ceil(INTERVALS).max(1),
             answered: vec![0; intervals],
             sum_ns: vec![0; intervals],
-            max_ns: vec![0; intervals],
         }
     }
 
     /// Counts a message; answers the histograms that it belongs to, none where these are the recorder's own.
     pub(crate) fn count(&mut self, stamps: &Stamps, was_counted: bool) -> Option<&mut PhaseHistograms> {
-        let phase = self.times.at(stamps.due_ns);
+        let phase = self.spans.at(stamps.due_ns);
         let counts = self.counts.get_mut(phase);
         if !was_counted {
             let first = if counts.sent == 0 { stamps.sequence } else { counts.first_sequence };
@@ -100,12 +59,11 @@ impl PhaseRecorder {
     }
 
     fn answered_at(&mut self, stamps: &Stamps) {
-        let since_ns = stamps.due_ns.saturating_sub(self.times.begins_ns[0]);
+        let since_ns = stamps.due_ns.saturating_sub(self.spans.idle.from_ns);
         let place = usize::try_from(since_ns / self.interval_ns).unwrap_or(usize::MAX).min(self.answered.len() - 1);
         let latency_ns = stamps.received_ns.saturating_sub(stamps.due_ns).min(LONGEST_NS);
         self.answered[place] += 1;
         self.sum_ns[place] = self.sum_ns[place].saturating_add(latency_ns);
-        self.max_ns[place] = self.max_ns[place].max(latency_ns);
     }
 
     pub(crate) fn finish(self) -> PhaseSamples {
@@ -115,7 +73,6 @@ impl PhaseRecorder {
                 interval_ns: self.interval_ns,
                 mean_ns: self.sum_ns.iter().zip(&self.answered).map(mean).collect(),
                 answered: self.answered,
-                max_ns: self.max_ns,
             },
             others: self.others,
             counts: self.counts,
@@ -125,21 +82,9 @@ impl PhaseRecorder {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::phases::PhaseLengths;
+
     use super::*;
-
-    fn times() -> PhaseTimes {
-        PhaseTimes::from(1_000, &PhaseLengths { idle: 100, ramp: 200, loaded: 300, recovering: 400 })
-    }
-
-    #[test]
-    fn a_message_belongs_to_the_phase_in_which_it_was_due() {
-        let phases = [999, 1_000, 1_099, 1_100, 1_299, 1_300, 1_599, 1_600, 5_000].map(|at_ns| times().at(at_ns));
-        let [idle, ramp, loaded, after] = [Phase::Idle, Phase::Ramp, Phase::Loaded, Phase::Recovering];
-        assert_eq!(phases, [idle, idle, idle, ramp, ramp, loaded, loaded, after, after]);
-        let spans = times().since(900);
-        assert_eq!(spans.ramp, Span { from_ns: 200, until_ns: 400 });
-        assert_eq!(spans.recovering, Span { from_ns: 700, until_ns: 1_100 });
-    }
 
     fn none() -> PhaseCounts {
         PhaseCounts::default()
@@ -147,7 +92,8 @@ mod tests {
 
     #[test]
     fn each_phase_has_its_counts_and_latencies_and_the_time_line_has_all() {
-        let mut recorder = PhaseRecorder::new(times(), false);
+        let spans = PhaseLengths { idle: 100, ramp: 200, loaded: 300, recovering: 400 }.spans(1_000);
+        let mut recorder = PhaseRecorder::new(spans, false);
         let message =
             |sequence, due_ns, fate| Stamps { sequence, due_ns, sent_ns: due_ns, received_ns: due_ns + 50, fate };
         let count = |recorder: &mut PhaseRecorder, stamps: &Stamps| {
@@ -168,6 +114,6 @@ mod tests {
         assert_eq!(samples.others.recovering.unwrap().latency.len(), 1);
         assert_eq!(samples.over_time.interval_ns, 3, "400 intervals of a round of 1 000 ns");
         assert_eq!(samples.over_time.answered.iter().sum::<u64>(), 4);
-        assert_eq!((samples.over_time.mean_ns[0], samples.over_time.max_ns[0]), (50.0, 50));
+        assert_eq!(samples.over_time.mean_ns[0], 50.0);
     }
 }

@@ -4,12 +4,13 @@
 //! nothing and meets no page fault. Beyond its capacity only the histograms go on, so its memory is bounded however
 //! long a round lasts.
 
+use hairpin_model::phases::{ByPhase, Span};
 use hairpin_model::round::Turnaround;
 use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
 use hdrhistogram::Histogram;
 
 use crate::clock::{Clock, RealClock};
-use crate::phases::{PhaseRecorder, PhaseTimes};
+use crate::phases::PhaseRecorder;
 pub use crate::stamps::Stamps;
 
 /// Collects the stamps of one round.
@@ -57,8 +58,8 @@ impl Recorder {
 
     /// The same for a round with phases, where there are any.
     #[must_use]
-    pub fn in_phases(self, times: Option<PhaseTimes>) -> Self {
-        let phases = times.map(|times| Box::new(PhaseRecorder::new(times, self.open_loop)));
+    pub fn in_phases(self, spans: Option<ByPhase<Span>>) -> Self {
+        let phases = spans.map(|spans| Box::new(PhaseRecorder::new(spans, self.open_loop)));
         Self { phases, ..self }
     }
 

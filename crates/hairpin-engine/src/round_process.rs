@@ -498,27 +498,12 @@ fn invalid(problem: &'static str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
-    use hairpin_model::round::{Extent, Purpose};
     use hairpin_model::trace::RoundTrace;
 
     use super::*;
 
     fn finished(rows: u64, open_loop: bool) -> Finished {
-        let order = RoundOrder {
-            case: Case::ping_pong("tcp"),
-            purpose: Purpose::Timed,
-            block: 0,
-            extent: Extent::Count(1),
-            warm_up: Extent::Count(0),
-            timeout_ns: 1,
-            deadline_ns: u64::MAX,
-            keep_samples: 1,
-            allow_unmet_options: false,
-            port: 0,
-            not_before_ns: 0,
-            phases: None,
-            link_seed: 0,
-        };
+        let order = RoundOrder::of(Case::ping_pong("tcp"), 1);
         let outcome = Outcome::Failed(Failure { cause: "none".to_owned(), hint: String::new() });
         let record = RoundRecord { number: 7, started_ns: 1, case_id: order.case.id(), order, outcome };
         let mut latency = latency_histogram();

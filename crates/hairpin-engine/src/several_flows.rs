@@ -9,7 +9,7 @@ use hairpin_model::case::Case;
 use hairpin_model::flow::ConnectionUse;
 use hairpin_model::ledger;
 use hairpin_model::link::LinkRecord;
-use hairpin_model::phases::{ByPhase, Phase, PhaseLengths, PhaseUsage};
+use hairpin_model::phases::{ByPhase, Phase, PhaseLengths, PhaseUsage, Span};
 use hairpin_model::round::{EndReport, Extent, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder};
 use hairpin_model::samples::PhaseSamples;
 
@@ -20,7 +20,6 @@ use crate::joins::Joins;
 use crate::links::{LinkEnd, LostMessages};
 use crate::noise::Reading;
 use crate::path::{Link, port_of, told_apart};
-use crate::phases::PhaseTimes;
 use crate::round_process::RoundProcess;
 use crate::usage::of_process;
 
@@ -48,8 +47,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let processes = flows.iter_mut().map(RoundProcess::connected).collect::<Result<Vec<_>, Failure>>()?;
     let begin_ns = engine.clock.now_ns();
     flows.iter_mut().try_for_each(|flow| flow.begin(begin_ns))?;
-    let times = order.phases.as_ref().map(|lengths| PhaseTimes::from(begin_ns + warm_up_ns(order), lengths));
-    let mut usage = Observer::new(engine.clock, &processes, times);
+    let spans = order.phases.map(|lengths| lengths.spans(begin_ns + warm_up_ns(order)));
+    let mut usage = Observer::new(engine.clock, &processes, spans);
     let finished = all_finished(&mut flows, &mut usage)?;
     drop(flows);
     let noise = before.until(&Reading::now(), engine.clock.now_ns() - noise_from_ns);
@@ -58,7 +57,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         flows: Vec::new(),
         ends: Vec::new(),
         noise,
-        phases: times.map(|times| times.since(begin_ns)),
+        phases: spans.map(|spans| spans.since(begin_ns)),
         ..Measured::default()
     };
     let (mut samples, mut other_samples) = (None, Vec::new());
@@ -88,7 +87,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
             let samples = samples.as_mut().filter(|_| place == 0);
             add_losses(&mut together.flows[place], lost, samples.and_then(|samples| samples.phases.as_deref_mut()));
         }
-        let samples_began_ns = times.map(|_| begin_ns.saturating_sub(started_ns));
+        let samples_began_ns = spans.map(|_| begin_ns.saturating_sub(started_ns));
         LinkRecord { samples_began_ns, ..record }
     });
     Ok(Done { measured: together, samples, other_samples, trace: None })
@@ -187,8 +186,10 @@ struct Observer {
 }
 
 impl Observer {
-    fn new(clock: RealClock, processes: &[[Option<u32>; 2]], times: Option<PhaseTimes>) -> Self {
-        let bounds_ns = times.map_or_else(Vec::new, |times| times.bounds_ns().to_vec());
+    fn new(clock: RealClock, processes: &[[Option<u32>; 2]], spans: Option<ByPhase<Span>>) -> Self {
+        let bounds_ns = spans.map_or_else(Vec::new, |spans| {
+            spans.each().map(|(_, span)| span.from_ns).chain([spans.recovering.until_ns]).collect()
+        });
         Self { clock, processes: processes.to_vec(), bounds_ns, readings: Vec::new() }
     }
 

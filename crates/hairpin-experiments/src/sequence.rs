@@ -116,7 +116,7 @@ pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
         port: common.port,
         not_before_ns: 0,
         link_seed: 0,
-        phases: planned.phases.clone(),
+        phases: planned.phases,
     }
 }
 

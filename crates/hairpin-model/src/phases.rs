@@ -22,7 +22,7 @@ words! {
 }
 
 /// One value for each phase.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByPhase<T> {
     /// Of [`Phase::Idle`].
     pub idle: T,
@@ -108,15 +108,42 @@ impl PhaseLengths {
     pub fn before_ns(&self, phase: Phase) -> u64 {
         self.each().take_while(|(other, _)| *other != phase).map(|(_, ns)| *ns).fold(0, u64::saturating_add)
     }
+
+    /// Phases of these lengths, the first of which begins then.
+    #[must_use]
+    pub fn spans(&self, begin_ns: u64) -> ByPhase<Span> {
+        ByPhase::of(|phase| {
+            let from_ns = begin_ns.saturating_add(self.before_ns(phase));
+            Span { from_ns, until_ns: from_ns.saturating_add(*self.get(phase)) }
+        })
+    }
 }
 
-/// When a phase began and ended, in ns since all flows of the round were connected.
+/// When a phase began and ended; of a round, in ns since all of its flows were connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// Its beginning.
     pub from_ns: u64,
     /// Its end.
     pub until_ns: u64,
+}
+
+impl ByPhase<Span> {
+    /// The phase at that time; the first before all of them, and the last after.
+    #[must_use]
+    pub fn at(&self, at_ns: u64) -> Phase {
+        let begun = self.each().take_while(|(_, span)| span.from_ns <= at_ns);
+        begun.last().map_or(Phase::Idle, |(phase, _)| phase)
+    }
+
+    /// The same with times of a clock as times since that one, in ns.
+    #[must_use]
+    pub fn since(&self, origin_ns: u64) -> Self {
+        self.map(|span| Span {
+            from_ns: span.from_ns.saturating_sub(origin_ns),
+            until_ns: span.until_ns.saturating_sub(origin_ns),
+        })
+    }
 }
 
 /// What a probe measured in one phase of a round: of the messages that it sent in it.
@@ -156,8 +183,6 @@ pub struct ProbeTimeLine {
     pub answered: Vec<u64>,
     /// Their mean latency, in ns; 0 of none.
     pub mean_ns: Vec<f64>,
-    /// Their greatest latency, in ns.
-    pub max_ns: Vec<u64>,
 }
 
 /// What a probe measured in a round with phases.
@@ -184,8 +209,6 @@ pub struct PhaseUsage {
 pub struct SenderState {
     /// When, in ns since the load began.
     pub at_ns: u64,
-    /// Congestion window, in bytes.
-    pub cwnd_bytes: u64,
     /// Sent and not acknowledged, in bytes.
     pub in_flight_bytes: u64,
     /// Written and not sent yet, in bytes.
@@ -361,5 +384,16 @@ mod tests {
         assert_eq!(lengths.total_ns(), 4321);
         let before: Vec<u64> = Phase::ALL.iter().map(|phase| lengths.before_ns(*phase)).collect();
         assert_eq!(before, [0, 1, 21, 321]);
+    }
+
+    #[test]
+    fn a_phase_lasts_until_the_next_and_the_last_for_ever() {
+        let spans = PhaseLengths { idle: 100, ramp: 200, loaded: 300, recovering: 400 }.spans(1_000);
+        let phases = [999, 1_000, 1_099, 1_100, 1_299, 1_300, 1_599, 1_600, 5_000].map(|at_ns| spans.at(at_ns));
+        let [idle, ramp, loaded, after] = [Phase::Idle, Phase::Ramp, Phase::Loaded, Phase::Recovering];
+        assert_eq!(phases, [idle, idle, idle, ramp, ramp, loaded, loaded, after, after]);
+        let since = spans.since(900);
+        assert_eq!(since.ramp, Span { from_ns: 200, until_ns: 400 });
+        assert_eq!(since.recovering, Span { from_ns: 700, until_ns: 1_100 });
     }
 }

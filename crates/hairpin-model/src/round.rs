@@ -81,6 +81,28 @@ pub struct RoundOrder {
     pub link_seed: u64,
 }
 
+impl RoundOrder {
+    /// A timed round of so many messages after no warm-up, in which an answer may take a second.
+    #[must_use]
+    pub fn of(case: Case, count: u64) -> Self {
+        Self {
+            case,
+            purpose: Purpose::Timed,
+            block: 0,
+            extent: Extent::Count(count),
+            warm_up: Extent::Count(0),
+            timeout_ns: 1_000_000_000,
+            deadline_ns: never(),
+            keep_samples: 1000,
+            allow_unmet_options: false,
+            phases: None,
+            port: 0,
+            not_before_ns: 0,
+            link_seed: 0,
+        }
+    }
+}
+
 fn never() -> u64 {
     u64::MAX
 }

@@ -9,6 +9,7 @@ mod json_contract;
 mod links;
 mod one_way;
 mod page_layout;
+mod shown;
 mod support;
 mod terminal;
 mod time_sequence;

@@ -1,9 +1,11 @@
 //! Claims in the terminal and on the page: snapshots that were read by people, and rules that hold for any report.
 
 use hairpin_model::judged_claim::ClaimsReport;
-use hairpin_report::terminal::{Look, render_claims};
+use hairpin_report::terminal::render_claims;
 use hairpin_report::{html, json};
 use serde_json::{Value, json};
+
+use crate::shown::{joined, plain};
 
 /// A row: name, published, what came of it. `None` for one that was only listed.
 fn row(name: &str, published: &Value, came: Option<(Value, f64, &str, &str)>, missing: Option<&str>) -> Value {
@@ -99,13 +101,13 @@ fn report(tested: bool) -> ClaimsReport {
 }
 
 fn text(tested: bool, width: usize) -> String {
-    render_claims(&report(tested), &Look { width, colour: false })
+    render_claims(&report(tested), &plain(width))
 }
 
 #[test]
 fn verdicts_from_a_busy_machine_are_said_to_be() {
     let mut report = report(true);
-    let shown = |report: &ClaimsReport| render_claims(report, &Look { width: 300, colour: false });
+    let shown = |report: &ClaimsReport| render_claims(report, &plain(300));
     assert!(!shown(&report).contains("idle machine"));
     report.runs[0].warnings = vec!["noisy-machine".to_owned(), "link-late".to_owned()];
     let caution = "Verdicts of these runs may differ on an idle machine: B-small-writes (noisy-machine, link-late).";
@@ -130,16 +132,15 @@ fn tested_claims_at_60_columns() {
 
 #[test]
 fn every_text_is_there_to_its_end_at_every_width() {
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     for width in [40, 60, 80, 100] {
         for tested in [false, true] {
-            let shown = words(&text(tested, width));
+            let shown = joined(&text(tested, width));
             for claim in report(tested).claims {
                 assert!(shown.contains(&claim.text), "{} at {width}:\n{shown}", claim.id);
             }
             assert!(shown.contains(SLEEPS), "at {width}:\n{shown}");
         }
-        assert!(words(&text(false, width)).contains("Published: released after the last write < forgotten."));
+        assert!(joined(&text(false, width)).contains("Published: released after the last write < forgotten."));
     }
 }
 

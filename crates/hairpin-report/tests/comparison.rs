@@ -3,11 +3,9 @@
 use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::summary::Verdict;
-use hairpin_report::terminal::{Look, render_comparison};
+use hairpin_report::terminal::render_comparison;
 
-fn plain(width: usize) -> Look {
-    Look { width, colour: false }
-}
+use crate::shown::plain;
 
 fn comparison() -> ComparisonReport {
     let row = |case: &str, figure: &str, from: f64, to: f64, verdict| ComparisonRow {

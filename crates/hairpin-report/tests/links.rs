@@ -2,16 +2,14 @@
 
 use crate::support::links::{HOME_UPLINK, TYPED, run, run_over};
 use hairpin_model::run::Run;
-use hairpin_report::terminal::{Look, render};
+use hairpin_report::terminal::render;
 use hairpin_testing::contract;
 
-fn plain(width: usize) -> Look {
-    Look { width, colour: false }
-}
+use crate::shown::{joined, plain};
 
 /// The text in one line.
 fn text(run: &Run) -> String {
-    render(run, &plain(100)).split_whitespace().collect::<Vec<_>>().join(" ")
+    joined(&render(run, &plain(100)))
 }
 
 #[test]

@@ -6,17 +6,14 @@ use hairpin_model::flow::{Direction, Load};
 use hairpin_model::one_way::{BothEnds, Moment, OneWayFigures, OverTime};
 use hairpin_model::run::{Plan, Run, Sends};
 use hairpin_model::summary::{FlowSummary, LatencyFigures};
-use hairpin_report::terminal::{Look, render, render_brief, render_more};
+use hairpin_report::terminal::{render, render_brief, render_more};
 use hairpin_report::{announcement, html};
 use hairpin_report::{csv_table, json};
 use hairpin_testing::contract;
 
 use crate::html::{assert_finite, assert_well_formed};
+use crate::shown::{assert_fits, count, joined, plain};
 use crate::support::{bulk, one_way};
-
-fn plain(width: usize) -> Look {
-    Look { width, colour: false }
-}
 
 fn runs() -> [Run; 4] {
     [one_way::message_rate(), one_way::write_sizes(), one_way::offered_load(), bulk::run()]
@@ -71,16 +68,7 @@ fn all_of_offered_loads_at_100_columns() {
 
 #[test]
 fn a_first_screen_has_at_most_45_lines_and_none_is_wider_than_asked() {
-    for run in runs() {
-        for width in [60, 72, 80, 100, 120] {
-            let texts = [render_brief, render_more, render].map(|render| render(&run, &plain(width)));
-            for text in &texts {
-                let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
-                assert!(wide.is_empty(), "wider than {width}: {wide:#?}");
-            }
-            assert!(width < 80 || texts[0].lines().count() <= 45, "at {width} columns: {}", texts[0]);
-        }
-    }
+    runs().iter().for_each(assert_fits);
 }
 
 /// Twelve transports with three batches: a row a transport, batches beside each other, every rate is there.
@@ -97,12 +85,7 @@ fn of_many_cases_batches_stand_beside_each_other() {
         }
     }
     let text = render_brief(&run, &plain(80));
-    assert!(
-        text.lines()
-            .any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")
-                == "batch 1 p50 batch 8 p50 batch 64 p50"),
-        "{text}"
-    );
+    assert!(text.lines().any(|line| joined(line) == "batch 1 p50 batch 8 p50 batch 64 p50"), "{text}");
     assert!(text.lines().count() <= 45, "{text}");
     for row in &run.cases {
         let rate = row.one_way().unwrap().received_per_s.unwrap().value;
@@ -214,10 +197,6 @@ fn the_json_keeps_its_contract() {
         let json = serde_json::from_str(&json::render(&run)).expect("it is JSON");
         assert_eq!(contract::faults(&json), [""; 0], "{}", run.plan.experiment);
     }
-}
-
-fn count(page: &str, text: &str) -> usize {
-    page.matches(text).count()
 }
 
 #[test]

@@ -11,11 +11,8 @@ use hairpin_model::summary::{LatencyFigures, Verdict};
 use hairpin_model::trace::Capture;
 use hairpin_report::terminal::{Look, render, render_brief, render_more};
 
+use crate::shown::{assert_fits, joined, plain};
 use crate::support;
-
-fn plain(width: usize) -> Look {
-    Look { width, colour: false }
-}
 
 #[test]
 fn a_survey_at_80_columns() {
@@ -37,21 +34,9 @@ fn the_first_screen_of_small_writes_at_80_columns() {
     insta::assert_snapshot!(render_brief(&support::small_writes::run(false), &plain(80)));
 }
 
-/// One screen, whatever the width: no line is longer, and none is cut.
 #[test]
 fn the_first_screen_has_at_most_45_lines() {
-    for run in [support::survey(1), support::small_writes::run(true)] {
-        for width in [60, 80, 100, 120] {
-            let text = render_brief(&run, &plain(width));
-            let widest = text.lines().map(|line| line.chars().count()).max();
-            assert!(widest <= Some(width), "{widest:?} of {width} columns: {text}");
-            assert!(
-                width < 80 || text.lines().count() <= 45,
-                "{} lines at {width} columns: {text}",
-                text.lines().count()
-            );
-        }
-    }
+    [support::survey(1), support::small_writes::run(true)].iter().for_each(assert_fits);
 }
 
 #[test]
@@ -119,10 +104,6 @@ fn remedies_stand_in_the_order_of_what_they_move_and_chains_in_that_of_their_p50
     let note = "By bytes per second more and cork are faster than some before them";
     assert!(chain.contains(note), "and that is said: {chain}");
     assert!(!render(&support::small_writes::run(true), &plain(100)).contains("than some before"));
-}
-
-fn joined(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -465,7 +446,7 @@ fn chains_are_those_of_the_saved_pairs() {
         let text = render(run, &plain(100));
         let (_, rest) = text.split_once("Who is faster at p50").expect("there is a chain");
         let (_, body) = rest.split_once('\n').expect("lines below the heading");
-        body.split_once("\n\n").expect("something follows").0.split_whitespace().collect::<Vec<_>>().join(" ")
+        joined(body.split_once("\n\n").expect("something follows").0)
     };
     let mut run = support::survey(1);
     run.answer.pairs.truncate(3);

@@ -7,11 +7,8 @@ use hairpin_model::trace::End;
 use hairpin_report::terminal::{Look, render_time_sequences};
 use hairpin_report::time_sequence::{ALL, MOST_TELLING, check, chosen};
 
+use crate::shown::{joined, plain};
 use crate::support;
-
-fn plain(width: usize) -> Look {
-    Look { width, colour: false }
-}
 
 fn drawn(run: &Run, which: &str, width: usize) -> String {
     render_time_sequences(run, which, &plain(width)).expect("it names a case")
@@ -103,7 +100,7 @@ fn a_drawing_says_what_it_was_drawn_from() {
         sequence(&mut run, "default").events.retain(kept);
         let text = drawn(&run, "tcp block same-cpu default 100x2 B", 100);
         let from = text.find("Drawn from ").expect("it says so");
-        text[from..].split_whitespace().collect::<Vec<_>>().join(" ")
+        joined(&text[from..])
     };
     let packet = |event: &Event| matches!(event.kind, EventKind::Segment | EventKind::PureAck);
     assert!(said(&|_| true).starts_with("Drawn from the kernel's time stamps of both ends; their times may be off"));

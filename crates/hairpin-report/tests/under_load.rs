@@ -1,16 +1,13 @@
 //! Latency under load in the terminal, in the CSV table, in the JSON and on the page.
 
 use hairpin_model::run::Run;
-use hairpin_report::terminal::{Look, render, render_brief, render_more};
+use hairpin_report::terminal::{render, render_brief};
 use hairpin_report::{csv_table, html, json};
 use hairpin_testing::contract;
 
 use crate::html::{assert_finite, assert_well_formed};
+use crate::shown::{assert_fits, count, plain};
 use crate::support::under_load;
-
-fn plain(width: usize) -> Look {
-    Look { width, colour: false }
-}
 
 fn runs() -> [Run; 2] {
     [under_load::congestion(), under_load::two_cpus()]
@@ -38,16 +35,7 @@ fn loads_on_two_cpus_at_80_columns() {
 
 #[test]
 fn a_first_screen_has_at_most_45_lines_and_none_is_wider_than_asked() {
-    for run in runs() {
-        for width in [60, 72, 80, 100, 120] {
-            let texts = [render_brief, render_more, render].map(|render| render(&run, &plain(width)));
-            for text in &texts {
-                let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
-                assert!(wide.is_empty(), "wider than {width}: {wide:#?}");
-            }
-            assert!(width < 80 || texts[0].lines().count() <= 45, "at {width} columns: {}", texts[0]);
-        }
-    }
+    runs().iter().for_each(assert_fits);
 }
 
 #[test]
@@ -98,10 +86,6 @@ fn the_json_keeps_its_contract() {
         let json = serde_json::from_str(&json::render(&run)).expect("it is JSON");
         assert_eq!(contract::faults(&json), [""; 0]);
     }
-}
-
-fn count(page: &str, text: &str) -> usize {
-    page.matches(text).count()
 }
 
 /// The markup of the section of that identity.

@@ -216,7 +216,7 @@ pub(crate) fn figure(
         measured.flow_mut().figures = figures;
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
-        let spans = measured.phases.clone();
+        let spans = measured.phases;
         phase_figures(measured.flow_mut(), spans.as_ref(), samples);
         let flows = measured.flows.iter_mut().zip(&record.order.case.flows);
         flows.for_each(|(measured, flow)| one_way_figures(measured, &flow.load));
@@ -230,7 +230,7 @@ pub(crate) fn figure(
 fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(usize, Samples)]) {
     let Outcome::Measured(measured) = &mut record.outcome else { return };
     let order = &record.order;
-    let spans = measured.phases.clone();
+    let spans = measured.phases;
     for (place, samples) in samples {
         let Some(flow) = measured.flows.get_mut(*place) else { continue };
         let case = order.case.alone(*place);

@@ -19,13 +19,12 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{
-    Detector, Hit, Hits, blank, evidence, gone_by_block, load_at, rounds_of, sibling_of, with_codel,
+    Detector, Hit, Hits, blank, change_of, evidence, gone_by_block, load_at, p50, rounds_of, sibling_of, with_codel,
 };
-use crate::compare::{by_block, over_points};
+use crate::compare::over_points;
 use crate::in_span::{drained_bytes_per_s, loaded_states, queue_bytes};
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
-use crate::under_load::added_ns;
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -133,9 +132,7 @@ fn check(case: &CaseSummary) -> Option<(CounterExperiment, &'static str)> {
 fn proved(run: &Run, hit: &Hit<'_, Bloated>) -> Option<Proved> {
     let (experiment, words) = check(hit.case)?;
     let changed = sibling_of(run, &experiment.pair?[1])?;
-    let [own, other] =
-        [hit.case, changed].map(|case| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns))));
-    gone_by_block(words, hit.with.explained_ns(), [&own, &other], over_points(hit.case, run.plan.alpha))
+    Some(gone_by_block(words, hit.with.explained_ns(), change_of(run, [hit.case, changed], p50)?))
 }
 
 fn summary(first: &Hit<'_, Bloated>) -> String {
@@ -195,15 +192,15 @@ fn bloated(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
     if case.case.replicate != 0 || case.case.loads().is_empty() {
         return None;
     }
-    let phases = &case.under_load.as_ref()?.phases;
+    let under_load = case.under_load.as_ref()?;
+    let (phases, added_ns) = (&under_load.phases, under_load.added_ns.p50?);
     let (idle_ns, loaded_ns) = (phases.idle.probe.latency_ns.p50?, phases.loaded.probe.latency_ns.p50?);
-    let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-    let over = |values: Vec<f64>| median_over(&values, over_points(case, run.plan.alpha));
-    let added_ns = over(rounds.iter().filter_map(|measured| added_ns(measured, |latency| latency.p50)).collect())?;
     let short_ns = if is_kept_by_codel(case) { SHORT_BY_CODEL_NS } else { SHORT_NS };
     if added_ns.value <= short_ns {
         return None;
     }
+    let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
+    let over = |values: Vec<f64>| median_over(&values, over_points(case, run.plan.alpha));
     let (source, each_round) = each_round(case, &rounds)?;
     let delay_ns = over(each_round.iter().map(|queues| queues.iter().map(Queue::delay_ns).sum()).collect())?;
     let queued = |direction: Direction| {
@@ -253,9 +250,8 @@ fn each_round(case: &CaseSummary, rounds: &[&Measured]) -> Option<(Source, Vec<V
 fn of_link(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
     let loaded = measured.phases.as_ref()?.loaded;
     let queue = |direction: Direction| {
-        let bytes: Vec<f64> = queue_bytes(measured, direction, loaded).iter().map(|bytes| *bytes as f64).collect();
-        let bytes_per_s = drained_bytes_per_s(measured, direction, loaded)?;
-        Some(Queue { direction, bytes: median(&bytes)?, bytes_per_s })
+        let bytes = queue_bytes(measured, direction, loaded)?;
+        Some(Queue { direction, bytes, bytes_per_s: drained_bytes_per_s(measured, direction, loaded)? })
     };
     ways(case).into_iter().map(queue).collect()
 }
@@ -408,7 +404,6 @@ mod tests {
     /// 250 KB in flight, where 10 ms at 1.25 MB/s hold 12.5 KB: 237.5 KB and 190 ms more.
     const STATE: SenderState = SenderState {
         at_ns: 0,
-        cwnd_bytes: 260_000,
         in_flight_bytes: 250_000,
         not_sent_bytes: 0,
         round_trip_ns: 200 * MS,

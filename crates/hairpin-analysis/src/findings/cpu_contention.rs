@@ -15,10 +15,9 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{
-    CONFIRMED, Detector, Hit, Hits, blank, evidence, evidence_of, gone, load_elsewhere, rounds_of, sibling_of,
+    CONFIRMED, Detector, Hit, Hits, blank, change_of, evidence, evidence_of, gone, load_elsewhere, median_of,
+    rounds_of, sibling_of,
 };
-use crate::compare::{by_block, difference_by_block, over_points};
-use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
 use crate::under_load::{added_ns, added_wait_ns, waited_ns_per_message};
 
@@ -124,17 +123,16 @@ fn contended(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
     }
     let phases = &case.under_load.as_ref()?.phases;
     let mean = |phase: &PhaseFigures| phase.probe.latency_ns.mean;
-    let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-    let over = |values: Vec<f64>| median_over(&values, over_points(case, run.plan.alpha));
     let waits_of = |phase: Phase| -> Vec<f64> {
-        rounds.iter().filter_map(|measured| waited_ns_per_message(measured, phase)).collect()
+        let rounds = rounds_of(run, &case.id).into_iter();
+        rounds.filter_map(|(_, measured)| waited_ns_per_message(measured, phase)).collect()
     };
     let (usual_ns, waits_ns) = (median(&waits_of(Phase::Idle))?, waits_of(Phase::Loaded));
     let longer = waits_ns.iter().filter(|wait_ns| **wait_ns > usual_ns).count();
     let is_certain = longer as f64 >= MOST_ROUNDS * waits_ns.len() as f64;
     let contended = Contended {
-        added_ns: over(rounds.iter().filter_map(|measured| added_ns(measured, |latency| latency.mean)).collect())?,
-        wait_ns: over(rounds.iter().filter_map(|measured| added_wait_ns(measured)).collect())?,
+        added_ns: median_of(run, case, |measured| added_ns(measured, |latency| latency.mean))?,
+        wait_ns: median_of(run, case, added_wait_ns)?,
         idle_ns: mean(&phases.idle)?,
         loaded_ns: mean(&phases.loaded)?,
         waited_ns: [phases.idle.cpu.probe_waited_ns, phases.loaded.cpu.probe_waited_ns],
@@ -155,14 +153,8 @@ fn contended(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
 /// The change of the mean latency beside the load with the load on another CPU, where the run has that case.
 fn elsewhere_ns(run: &Run, case: &CaseSummary) -> Option<Figure> {
     let [_, elsewhere] = *load_elsewhere(&case.case, "")?.pair?;
-    let elsewhere = sibling_of(run, &elsewhere)?;
-    let [own, other] = [case, elsewhere].map(|case| {
-        let rounds = rounds_of(run, &case.id).into_iter();
-        by_block(rounds.map(|(round, measured)| (round.order.block, measured.flow().figures.latency_ns.mean)))
-    });
-    let over = over_points(case, run.plan.alpha);
-    let (effect, _) = difference_by_block(&own, &other, over)?;
-    Some(effect.figure(over.alpha))
+    let mean = |measured: &Measured| Some(measured.flow().figures.latency_ns.mean);
+    Some(change_of(run, [case, sibling_of(run, &elsewhere)?], mean)?.0)
 }
 
 #[cfg(test)]

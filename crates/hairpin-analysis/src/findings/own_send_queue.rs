@@ -17,12 +17,11 @@ use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hit, Hits, blank, evidence, gone_by_block, rounds_of, sibling_of, with_load_option};
-use crate::compare::{by_block, over_points};
+use super::support::{
+    Detector, Hit, Hits, blank, change_of, evidence, gone_by_block, median_of, p50, sibling_of, with_load_option,
+};
 use crate::in_span::{goodput, loaded_states};
-use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
-use crate::under_load::added_ns;
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -83,9 +82,7 @@ fn detect(run: &Run) -> Vec<Finding> {
 
 fn proved(run: &Run, first: &Hit<'_, Unsent>, changed: &Case) -> Option<Proved> {
     let changed = sibling_of(run, changed)?;
-    let [own, other] =
-        [first.case, changed].map(|case| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns))));
-    gone_by_block(CHECK, first.with.explained_ns(), [&own, &other], over_points(first.case, run.plan.alpha))
+    Some(gone_by_block(CHECK, first.with.explained_ns(), change_of(run, [first.case, changed], p50)?))
 }
 
 fn summary(first: &Hit<'_, Unsent>) -> String {
@@ -119,17 +116,12 @@ pub(super) fn unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
     if case.case.replicate != 0 || case.case.flow().connection_use != ConnectionUse::Shared {
         return None;
     }
-    let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-    let over = |of: &dyn Fn(&Measured) -> Option<f64>| {
-        let values: Vec<f64> = rounds.iter().filter_map(|measured| of(measured)).collect();
-        median_over(&values, over_points(case, run.plan.alpha))
-    };
     let rate = |measured: &Measured| goodput(measured, measured.phases.as_ref()?.loaded).filter(|rate| *rate > 0.0);
     Some(Unsent {
-        bytes: over(&unsent_bytes)?,
-        bytes_per_s: over(&rate)?,
-        delay_ns: over(&|measured| Some(unsent_bytes(measured)? * 1e9 / rate(measured)?))?,
-        added_ns: over(&|measured| added_ns(measured, |latency| latency.p50))?,
+        bytes: median_of(run, case, unsent_bytes)?,
+        bytes_per_s: median_of(run, case, rate)?,
+        delay_ns: median_of(run, case, |measured| Some(unsent_bytes(measured)? * 1e9 / rate(measured)?))?,
+        added_ns: case.under_load.as_ref()?.added_ns.p50?,
         loaded_ns: case.flow().latency_ns.p50?,
     })
 }

@@ -20,8 +20,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, DropFigures, RoundFigures};
 use hairpin_model::{fact, fact_names};
 
-use super::support::{Detector, Hit, Hits, blank, evidence, gone, rounds_of, sibling_of, without_stage};
-use crate::compare::{by_block, difference_by_block, over_points};
+use super::support::{Detector, Hit, Hits, blank, change_of, evidence, gone, rounds_of, sibling_of, without_stage};
 use crate::links::directions;
 use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
@@ -276,14 +275,11 @@ fn all_evidence(first: &Hit<'_, Again>) -> Vec<Evidence> {
 fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case) -> Option<Proved> {
     let expected_ns = first.with.hurt.as_ref()?.added_ns;
     let sibling = sibling_of(run, sibling).filter(|sibling| sibling.valid)?;
-    let [own, other] = [first.case, sibling].map(|case| {
-        let answered =
-            rounds_of(run, &case.id).into_iter().filter(|(_, measured)| measured.flow().figures.samples > 0);
-        by_block(answered.map(|(round, measured)| (round.order.block, measured.flow().figures.latency_ns.mean)))
-    });
-    let over = over_points(first.case, run.plan.alpha);
-    let (effect, _) = difference_by_block(&own, &other, over)?;
-    Some(gone("drop nothing", expected_ns, effect.figure(over.alpha)))
+    let mean = |measured: &Measured| {
+        let figures = &measured.flow().figures;
+        (figures.samples > 0).then_some(figures.latency_ns.mean)
+    };
+    Some(gone("drop nothing", expected_ns, change_of(run, [first.case, sibling], mean)?.0))
 }
 
 #[cfg(test)]

@@ -17,8 +17,9 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::own_send_queue::{is_bounded, unsent};
-use super::support::{Detector, Hit, Hits, blank, counter_experiment, evidence, gone_by_block, paired, sibling_of};
-use crate::compare::{by_block, difference_by_block, over_points};
+use super::support::{
+    Detector, Hit, Hits, blank, change_of, counter_experiment, evidence, gone_by_block, p50, paired, sibling_of,
+};
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -89,9 +90,7 @@ fn with_own(case: &Case) -> Case {
 
 fn proved(run: &Run, first: &Hit<'_, Shared>, changed: &Case) -> Option<Proved> {
     let changed = sibling_of(run, changed)?;
-    let [own, other] =
-        [first.case, changed].map(|case| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns))));
-    gone_by_block(CHECK, first.with.explained_ns(), [&own, &other], over_points(first.case, run.plan.alpha))
+    Some(gone_by_block(CHECK, first.with.explained_ns(), change_of(run, [first.case, changed], p50)?))
 }
 
 fn summary(first: &Hit<'_, Shared>) -> String {
@@ -124,12 +123,8 @@ fn shared(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
     if case.case.replicate != 0 || case.case.flow().connection_use != ConnectionUse::Shared {
         return None;
     }
-    let longer_ns = sibling_of(run, &with_own(&case.case)).and_then(|own| {
-        let [own, shared] =
-            [own, case].map(|case| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns))));
-        let over = over_points(case, run.plan.alpha);
-        difference_by_block(&own, &shared, over).map(|(difference, _)| difference.figure(over.alpha))
-    });
+    let own = sibling_of(run, &with_own(&case.case));
+    let longer_ns = own.and_then(|own| change_of(run, [own, case], p50)).map(|(longer, _)| longer);
     let before = case.flow().lateness_ns.as_ref().and_then(|lateness| lateness.p50);
     let shared = Shared {
         loaded_ns: case.flow().latency_ns.p50?,

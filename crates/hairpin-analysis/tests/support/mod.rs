@@ -196,19 +196,10 @@ impl Fixture {
 
 fn order(case: &Case, block: u32) -> RoundOrder {
     RoundOrder {
-        case: case.clone(),
-        purpose: Purpose::Timed,
         block,
-        extent: Extent::Count(100),
         warm_up: Extent::Count(20),
-        timeout_ns: 1_000_000_000,
-        deadline_ns: u64::MAX,
-        keep_samples: 1000,
-        allow_unmet_options: false,
-        port: 0,
-        not_before_ns: 0,
-        phases: None,
         link_seed: if case.is_emulated() { SEED + u64::from(block) } else { 0 },
+        ..RoundOrder::of(case.clone(), 100)
     }
 }
 

@@ -109,16 +109,8 @@ impl Fixture {
     }
 }
 
-fn spans(case: &Case) -> ByPhase<Span> {
-    let lengths = PhaseLengths::usual(case.is_emulated());
-    ByPhase::of(|phase| {
-        let from_ns = lengths.before_ns(phase);
-        Span { from_ns, until_ns: from_ns + lengths.get(phase) }
-    })
-}
-
 fn fill(measured: &mut Measured, case: &Case, beside: Beside) {
-    let spans = spans(case);
+    let spans = PhaseLengths::usual(case.is_emulated()).spans(0);
     let of = |phase: Phase, [idle, loaded]: [u64; 2]| if phase == Phase::Loaded { loaded } else { idle };
     let by_phase = ByPhase::of(|phase| probe_phase(of(phase, beside.latency_ns)));
     // The histogram of the samples is a little coarser.
@@ -183,13 +175,7 @@ fn ends(spans: &ByPhase<Span>, flow: usize, waited_ns: impl Fn(Phase) -> u64) ->
             _ => PhaseUsage::default(),
         }
     });
-    let end = |role| EndReport {
-        role,
-        flow,
-        pinned_cpu: Some(0),
-        phase_usage: Some(usage.clone()),
-        ..EndReport::default()
-    };
+    let end = |role| EndReport { role, flow, pinned_cpu: Some(0), phase_usage: Some(usage), ..EndReport::default() };
     [end(End::Client), end(End::Server)]
 }
 

@@ -5,8 +5,6 @@
 //! what has come until then is taken. So each message was answered, came late, was dropped by a counter that says so, or is
 //! still inside the path.
 
-mod shared;
-
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,10 +29,10 @@ use crate::joins::Joins;
 use crate::links::LinkEnd;
 use crate::links::addresses::FAR;
 use crate::loads::marks::ClientMarks;
+use crate::loads::shared::{BulkEnd, BulkOrder};
 use crate::loads::{self, Journey, run_client};
 use crate::noise::Reading;
 use crate::path::Link;
-use crate::phases::PhaseTimes;
 use crate::probe::Probing;
 use crate::tracing::Observed;
 use crate::tracing::round::{Watch, Watched};
@@ -50,8 +48,6 @@ const LOOK: Duration = Duration::from_millis(1);
 const MARGIN_NS: u64 = 20_000_000;
 /// How long the server may take to end once it is told, in ns; then it is asked for its report and fails.
 const LONGEST_NS: u64 = 60_000_000_000;
-
-pub(crate) use shared::SharedEnd;
 
 /// A client before its round.
 pub(crate) struct Client<'a> {
@@ -80,6 +76,16 @@ pub(crate) struct ClientEnd {
     pub(crate) watched: Option<(Watched, EndTrace)>,
     /// What the path between the ends left.
     pub(crate) link: Option<LinkEnd>,
+    /// The load on the same connection, where there is one.
+    pub(crate) load: Option<SharedLoad>,
+}
+
+/// A load on the connection of a probe.
+pub(crate) struct SharedLoad {
+    /// What the client counted, and what the server did.
+    pub(crate) streamed: [Streamed; 2],
+    /// When it began, in ns since all flows of the round were connected; none where it did not.
+    pub(crate) started_ns: Option<u64>,
 }
 
 impl Client<'_> {
@@ -93,16 +99,23 @@ impl Client<'_> {
             self.open()?;
         let mut wire = wires.remove(0);
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
-        let (journey, usage) = self.load(observed.wire(), pinned, &started)?;
+        let all_connected_ns = started.all_connected_ns;
+        let (journey, usage, bulk) = self.load(observed.wire(), pinned, &started)?;
         // The server waits for the wire to close meanwhile, so this CPU is the probe's own.
         let usage = EndReport { probe_ns: probing.end(clock), waking_ns, ..usage };
         let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
         let trace = observed.finish()?;
         let (order, card) = (self.order, self.card);
-        let Ended { journey, facts, server, watched, link } = self.end(wire, journey, watch)?;
+        let Ended { journey, facts, mut server, watched, link } = self.end(wire, journey, watch)?;
+        let of_both = |(bulk, server): (BulkEnd, &mut EndReport)| -> Result<SharedLoad, Failure> {
+            let of_server = one_way::of_server(server, &order.case.loads()[0])?;
+            let streamed = [bulk.streamed, of_server].map(|one| one.since(all_connected_ns));
+            Ok(SharedLoad { streamed, started_ns: bulk.began_ns.map(|ns| ns.saturating_sub(all_connected_ns)) })
+        };
+        let load = bulk.zip(server.as_mut()).map(of_both).transpose()?;
         let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
         let report = EndReport { options, facts: counters(facts), ..usage };
-        Ok(ClientEnd { journey, setup_ns, report, noise, server, watched: watched.zip(trace), link })
+        Ok(ClientEnd { journey, setup_ns, report, noise, server, watched: watched.zip(trace), link, load })
     }
 
     /// Runs a round whose flow goes one way.
@@ -114,8 +127,8 @@ impl Client<'_> {
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
         let Opened { before, begin_ns, pinned, probing, setup_ns, mut wires, options, waking_ns, started, .. } =
             self.open()?;
+        let starts_ns = self.load_at_ns(&started);
         let Some(server) = self.server else { return Err(no_server(card)) };
-        let starts_ns = started.all_connected_ns.saturating_add(self.joins.map_or(0, |joins| joins.starts_after_ns));
         while !self.stop.load(Ordering::Relaxed) && clock.now_ns() < starts_ns {
             server.tell(&Message::Progress(Progress::default()))?;
             wait_until(clock, starts_ns.min(clock.now_ns() + STILL_THERE_NS), self.stop);
@@ -183,39 +196,45 @@ impl Client<'_> {
         Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns, started })
     }
 
-    /// Runs the load; answers what this end used for it.
+    /// Runs the load; answers what this end used for it, and what it counted of a load on the same connection.
     fn load(
         &mut self,
         wire: &mut dyn Wire,
         pinned: Option<usize>,
         started: &Started,
-    ) -> Result<(Journey, EndReport), Failure> {
+    ) -> Result<(Journey, EndReport, Option<BulkEnd>), Failure> {
         let begin_ns = started.all_connected_ns.saturating_add(warm_up_ns(self.order));
         let client = loads::Client {
             clock: &self.host.clock,
             order: self.order,
             lossy: !self.card.reliable,
             boundaries: self.card.boundaries,
-            phases: self.phases(begin_ns),
+            phases: self.order.phases.map(|lengths| lengths.spans(begin_ns)),
             stop: self.stop,
         };
+        let load_at_ns = self.load_at_ns(started);
         let mut marks =
             Marks { server: self.server.as_deref_mut(), has_asked: false, usage: Usage::now(), used: None, pinned };
         let flow = self.order.case.flow();
-        let journey = match (flow.connection_use, flow.load.rate_per_s()) {
+        let (journey, bulk) = match (flow.connection_use, flow.load.rate_per_s()) {
             (ConnectionUse::PerMessage, Some(rate_per_s)) => {
                 let connect = || connected(self.transport, &started.address, &started.setup);
-                loads::connecting::run(&client, connect, &mut marks, rate_per_s)?
+                (loads::connecting::run(&client, connect, &mut marks, rate_per_s)?, None)
             }
-            _ => run_client(&client, wire, &mut marks)?,
+            (ConnectionUse::Shared, rate_per_s) => {
+                let bulk = BulkOrder::of(self.order).zip(rate_per_s).ok_or_else(|| no_shared_load(self.card))?;
+                let (journey, end) = loads::shared::client::run(&client, wire, &mut marks, bulk, load_at_ns)?;
+                (journey, Some(end))
+            }
+            _ => (run_client(&client, wire, &mut marks)?, None),
         };
         let Marks { usage, used, .. } = marks;
-        Ok((journey, used.unwrap_or_else(|| usage.since(pinned))))
+        Ok((journey, used.unwrap_or_else(|| usage.since(pinned)), bulk))
     }
 
-    /// When the phases of the round begin, the first of them at `begin_ns`.
-    fn phases(&self, begin_ns: u64) -> Option<PhaseTimes> {
-        self.order.phases.as_ref().map(|lengths| PhaseTimes::from(begin_ns, lengths))
+    /// When a load begins that the round's other flows may precede, in ns of the clock.
+    fn load_at_ns(&self, started: &Started) -> u64 {
+        started.all_connected_ns.saturating_add(self.joins.map_or(0, |joins| joins.starts_after_ns))
     }
 
     /// Ends the round, in the one order that the head of this file gives.
@@ -262,6 +281,13 @@ fn no_server(card: &Card) -> Failure {
     Failure {
         cause: format!("the kernel answers {}, so no program receives or sends a stream", card.name),
         hint: "`hairpin list` shows which transports the kernel answers".to_owned(),
+    }
+}
+
+fn no_shared_load(card: &Card) -> Failure {
+    Failure {
+        cause: format!("{}: no load shares the connection of the probe, or the probe has no rate", card.name),
+        hint: "use --rate, and a load that shares the connection".to_owned(),
     }
 }
 

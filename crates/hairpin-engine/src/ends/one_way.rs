@@ -237,7 +237,7 @@ impl OneWay<'_> {
         usage.system_calls = calls.map(|calls| calls + outcome.waits);
         let Counts { messages_sent, messages_received, .. } = outcome.total.warm_up;
         usage.warm_up_messages = Some(messages_sent + messages_received);
-        Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed: self.streamed(outcome), usage })
+        Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed: outcome.streamed(self.sends()), usage })
     }
 
     fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
@@ -348,45 +348,6 @@ impl OneWay<'_> {
             Ended::Failed(error) => {
                 Err(failed(error.to_string(), "the other end ended early; see its own cause, if any"))
             }
-        }
-    }
-
-    fn streamed(&self, outcome: Outcome) -> Streamed {
-        let Outcome { wires, total, time_line, times, pacing, states, .. } = outcome;
-        let over_ns = total.first_ns.zip(total.last_ns).map_or(0, |(first, last)| last.saturating_sub(first));
-        let (sent, received) = (self.sends(), !self.sends());
-        let warm_up_ns =
-            total.first_ns.zip(time_line.begin_ns()).map_or(0, |(first, begin)| first.saturating_sub(begin));
-        let of_connections = wires.iter().filter(|_| wires.len() > 1).map(|wire| wire.measured.bytes_received);
-        Streamed {
-            sent: total.measured.messages_sent,
-            received: total.measured.messages_received,
-            duplicated: total.measured.duplicated,
-            warm_up_sent: total.warm_up.messages_sent,
-            warm_up_received: total.warm_up.messages_received,
-            unreadable: total.measured.unreadable,
-            arrivals: received.then(|| Received {
-                bytes: total.measured.bytes_received,
-                bytes_after_first: total.bytes_after_first,
-                over_ns,
-                reordered: total.measured.reordered,
-                // Of the clock, until the client makes it a time since all flows were connected.
-                began_ns: time_line.begin_ns(),
-                interval_ns: time_line.width_ns(),
-                interval_bytes: time_line.bytes().to_vec(),
-                warm_up_intervals: warm_up_ns / time_line.width_ns(),
-                connection_bytes: of_connections.collect(),
-            }),
-            departures: sent.then_some(Sent {
-                messages: total.measured.messages_sent,
-                over_ns,
-                refused: total.all().refused,
-                full: total.measured.full,
-                pacing: pacing.filter(|_| sent),
-                states,
-            }),
-            arrivals_apart: pacing.filter(|_| received),
-            times: times.reported(),
         }
     }
 }

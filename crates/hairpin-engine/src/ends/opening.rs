@@ -158,7 +158,6 @@ mod tests {
     use super::*;
     use hairpin_model::exchange::{Exchange, Remedy};
     use hairpin_model::options::OptionName;
-    use hairpin_model::round::Extent;
 
     fn card() -> Card {
         let mut card = hairpin_transports::find("tcp").expect("tcp is always built").card();
@@ -167,22 +166,8 @@ mod tests {
     }
 
     fn round(options: &str, allow_unmet_options: bool) -> RoundOrder {
-        RoundOrder {
-            case: Case::ping_pong("tcp")
-                .with(|changed| changed.flow_mut().options = Options::parse(options).unwrap()),
-            purpose: hairpin_model::round::Purpose::Timed,
-            block: 0,
-            extent: Extent::Count(1),
-            warm_up: Extent::Count(0),
-            timeout_ns: 1,
-            deadline_ns: u64::MAX,
-            keep_samples: 1,
-            allow_unmet_options,
-            port: 0,
-            not_before_ns: 0,
-            phases: None,
-            link_seed: 0,
-        }
+        let case = Case::ping_pong("tcp").with(|case| case.flow_mut().options = Options::parse(options).unwrap());
+        RoundOrder { allow_unmet_options, ..RoundOrder::of(case, 1) }
     }
 
     /// Whatever the system's own words are.

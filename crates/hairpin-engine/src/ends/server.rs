@@ -109,8 +109,7 @@ fn answer(
         ConnectionUse::PerMessage => connecting::serve(|| accepted(listener), &mut marks, sizes)?,
         ConnectionUse::Shared => {
             let bulk = BulkOrder::of(round).ok_or_else(|| several_flows(case.flows.len()))?;
-            let served = shared::server::run(&host.clock, observed.wire(), &mut marks, sizes[1], bulk)?;
-            streamed.push(served.streamed);
+            streamed.push(shared::server::run(&host.clock, observed.wire(), &mut marks, sizes[1], bulk)?);
         }
     }
     let report = EndReport { probe_ns: probing.end(&host.clock), ..marks.usage.since(pinned) };

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
+use hairpin_model::phases::{ByPhase, Span};
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 
 use super::undamaged;
-use crate::phases::PhaseTimes;
 use crate::recorder::Recorder;
 
 /// So many time-outs in a row without any answer end a round: a peer that lives and does not answer would keep it for ever.
@@ -21,8 +21,8 @@ pub struct Client<'a, C> {
     pub lossy: bool,
     /// The transport keeps message boundaries: one receive is one answer.
     pub boundaries: bool,
-    /// When the phases of the round begin; none of a round without.
-    pub phases: Option<PhaseTimes>,
+    /// The phases of the round, in ns of the clock; none of a round without.
+    pub phases: Option<ByPhase<Span>>,
     /// Raised when the user ends the run.
     pub stop: &'a AtomicBool,
 }

@@ -19,24 +19,11 @@ use crate::clock::ManualClock;
 pub(crate) const TIMEOUT_NS: u64 = 1_000_000;
 
 pub(crate) fn order(load: Load, count: u64, warm_up: u64) -> RoundOrder {
-    RoundOrder {
-        case: Case::ping_pong("memory").with(|case| {
-            case.flow_mut().load = load;
-            case.flow_mut().load.set_sizes(12, 12);
-        }),
-        purpose: hairpin_model::round::Purpose::Timed,
-        block: 0,
-        extent: Extent::Count(count),
-        warm_up: Extent::Count(warm_up),
-        timeout_ns: TIMEOUT_NS,
-        deadline_ns: u64::MAX,
-        keep_samples: 1000,
-        allow_unmet_options: false,
-        port: 0,
-        not_before_ns: 0,
-        phases: None,
-        link_seed: 0,
-    }
+    let case = Case::ping_pong("memory").with(|case| {
+        case.flow_mut().load = load;
+        case.flow_mut().load.set_sizes(12, 12);
+    });
+    RoundOrder { warm_up: Extent::Count(warm_up), timeout_ns: TIMEOUT_NS, ..RoundOrder::of(case, count) }
 }
 
 fn travel(order: &RoundOrder, acts: &[Act], lossy: bool) -> Result<Journey, Failure> {

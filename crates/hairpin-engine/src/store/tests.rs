@@ -45,21 +45,7 @@ fn run(state: State) -> Run {
 
 fn record(number: u32, samples: &Samples) -> RoundRecord {
     let case = Case::ping_pong("udp");
-    let order = RoundOrder {
-        case: case.clone(),
-        purpose: hairpin_model::round::Purpose::Timed,
-        block: 0,
-        extent: Extent::Count(3),
-        warm_up: Extent::Count(1),
-        timeout_ns: 1,
-        deadline_ns: u64::MAX,
-        keep_samples: 3,
-        allow_unmet_options: false,
-        port: 0,
-        not_before_ns: 0,
-        phases: None,
-        link_seed: 0,
-    };
+    let order = RoundOrder { warm_up: Extent::Count(1), keep_samples: 3, ..RoundOrder::of(case.clone(), 3) };
     let flow = FlowRecord {
         ledger: Ledger { sent: samples.measured, received: samples.latency.len(), ..Ledger::default() }.closed(),
         samples_kept: samples.kept() as u64,

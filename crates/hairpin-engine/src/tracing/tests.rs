@@ -24,19 +24,11 @@ const TIMEOUT_NS: u64 = 1_000_000;
 fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
     let exchange = Exchange { writes: writes.parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
     RoundOrder {
-        case: Case::small_writes("memory", exchange),
         purpose,
-        block: 0,
-        extent: Extent::Count(2),
         warm_up: Extent::Count(1),
         timeout_ns: TIMEOUT_NS,
-        deadline_ns: u64::MAX,
         keep_samples: 3,
-        allow_unmet_options: false,
-        port: 0,
-        not_before_ns: 0,
-        phases: None,
-        link_seed: 0,
+        ..RoundOrder::of(Case::small_writes("memory", exchange), 2)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use hairpin_engine::Engine;
 use hairpin_model::case::{Case, EndKind};
 use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::round::{Extent, Purpose, RoundOrder};
+use hairpin_model::round::{Extent, RoundOrder};
 
 /// Exchanges that are measured.
 pub(crate) const COUNT: u64 = 20;
@@ -16,21 +16,7 @@ pub(crate) const WARM_UP: u64 = 2;
 
 /// A timed round of so many messages.
 pub(crate) fn order_of(case: Case, count: u64) -> RoundOrder {
-    RoundOrder {
-        case,
-        purpose: Purpose::Timed,
-        block: 0,
-        extent: Extent::Count(count),
-        warm_up: Extent::Count(0),
-        timeout_ns: 20_000_000_000,
-        deadline_ns: u64::MAX,
-        keep_samples: 1000,
-        allow_unmet_options: false,
-        port: 0,
-        not_before_ns: 0,
-        phases: None,
-        link_seed: 0,
-    }
+    RoundOrder { timeout_ns: 20_000_000_000, ..RoundOrder::of(case, count) }
 }
 
 /// A timed round of exchanges.

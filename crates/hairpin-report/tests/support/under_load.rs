@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::answer::Answer;
 use hairpin_model::case::{Case, EndSettings, Path, WhichCpus};
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Flow, LOAD, LOAD_BACK, PROBE, WRITE_BYTES};
@@ -15,6 +14,7 @@ use hairpin_model::phases::{
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, FlowSummary, LatencyFigures};
 
+use super::one_way::run_of;
 use super::{Generator, around, curve};
 
 const MS: f64 = 1e6;
@@ -77,20 +77,11 @@ pub fn two_cpus() -> Run {
 }
 
 fn run(cases: Vec<CaseSummary>) -> Run {
-    let mut run = super::survey(1);
-    "under-load".clone_into(&mut run.plan.experiment);
-    "What does a load on the path add to the latency of other traffic?".clone_into(&mut run.plan.question);
-    run.plan.rounds_ordered = cases.len() as u64 * u64::from(super::ROUNDS);
-    run.cases = cases;
-    run.comparisons.clear();
-    run.findings.clear();
-    run.skipped.clear();
-    run.answer = Answer {
-        headline: "The load adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms.".to_owned(),
-        sentences: vec!["The load gets 1.20 MB/s.".to_owned()],
-        ..Answer::default()
-    };
-    run
+    let told = [
+        "The load adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms.",
+        "The load gets 1.20 MB/s.",
+    ];
+    run_of("under-load", "What does a load on the path add to the latency of other traffic?", cases, told)
 }
 
 /// A probe of 64 B over UDP, 100 a second, beside streams over TCP.

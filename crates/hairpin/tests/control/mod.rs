@@ -23,7 +23,7 @@ use hairpin_engine::control::{Control, ControlError, Message, VERSION};
 use hairpin_engine::ends::{Host, server, start};
 use hairpin_model::case::{Case, Placement, Waiting};
 use hairpin_model::flow::{Direction, Flow};
-use hairpin_model::round::{EndReport, Extent, Failure, Finished, Measured, Outcome, Purpose, RoundOrder};
+use hairpin_model::round::{EndReport, Extent, Failure, Finished, Measured, Outcome, RoundOrder};
 
 use crate::support::PROGRAM;
 use carriers::{CARRIERS, Carrier, End, Fault, IMPATIENT, Limited, Pace, Relay, Spoilt, framed, join};
@@ -114,19 +114,10 @@ fn order(direction: Direction) -> RoundOrder {
     };
     let waiting = if direction == Direction::RoundTrip { Waiting::Block } else { Waiting::Poll };
     RoundOrder {
-        case: Case::of(flow).with(|case| case.ends.waiting = waiting),
-        purpose: Purpose::Timed,
-        block: 0,
-        extent: Extent::Count(COUNT),
-        warm_up: Extent::Count(0),
         timeout_ns: 500_000_000,
         deadline_ns: 20_000_000_000,
         keep_samples: 100,
-        allow_unmet_options: false,
-        port: 0,
-        not_before_ns: 0,
-        phases: None,
-        link_seed: 0,
+        ..RoundOrder::of(Case::of(flow).with(|case| case.ends.waiting = waiting), COUNT)
     }
 }
 

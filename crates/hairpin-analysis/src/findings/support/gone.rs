@@ -1,13 +1,13 @@
 //! Whether time that a cause is blamed for goes away without that cause.
 
-use std::collections::BTreeMap;
-
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Proved;
+use hairpin_model::round::Measured;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
 
-use super::{CANNOT_TELL, CONFIRMED, FEWEST_BLOCKS, REFUTED};
-use crate::compare::difference_by_block;
-use crate::statistics::interval::Over;
+use super::{CANNOT_TELL, CONFIRMED, FEWEST_BLOCKS, REFUTED, rounds_of};
+use crate::compare::{by_block, difference_by_block, over_points};
 
 /// A change takes away what it is expected to where no more than this part of it is left.
 const GONE: f64 = 0.5;
@@ -28,16 +28,24 @@ pub(in crate::findings) fn gone(check: &str, expected_ns: f64, effect: Figure) -
     Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect, unit: "ns".to_owned() }
 }
 
-/// The same of a difference between rounds of one block, of which `expected` is to go. What is all gone, or all still there, needs
-/// no interval.
-pub(in crate::findings) fn gone_by_block(
-    check: &str,
-    expected: f64,
-    [own, other]: [&BTreeMap<u32, f64>; 2],
-    over: Over,
-) -> Option<Proved> {
-    let (effect, blocks) = difference_by_block(own, other, over)?;
-    let effect = effect.figure(over.alpha);
+/// How a value of the rounds changes from one case to another, and how many paired blocks that rests on.
+pub(in crate::findings) fn change_of(
+    run: &Run,
+    cases: [&CaseSummary; 2],
+    of: impl Fn(&Measured) -> Option<f64>,
+) -> Option<(Figure, u64)> {
+    let [from, to] = cases.map(|case| {
+        let rounds = rounds_of(run, &case.id).into_iter();
+        by_block(rounds.filter_map(|(round, measured)| Some((round.order.block, of(measured)?))))
+    });
+    let over = over_points(cases[0], run.plan.alpha);
+    let (change, blocks) = difference_by_block(&from, &to, over)?;
+    Some((change.figure(over.alpha), blocks))
+}
+
+/// The same as [`gone`] of a change between rounds of one block, of which `expected` is to go. What is all gone, or all still there,
+/// needs no interval.
+pub(in crate::findings) fn gone_by_block(check: &str, expected: f64, (effect, blocks): (Figure, u64)) -> Proved {
     let proved = gone(check, expected, effect);
     let left = 1.0 + effect.value / expected;
     let verdict = match left {
@@ -46,7 +54,7 @@ pub(in crate::findings) fn gone_by_block(
         much if much >= 1.0 - CLEAR => REFUTED.to_owned(),
         _ => proved.verdict,
     };
-    Some(Proved { verdict, ..proved })
+    Proved { verdict, ..proved }
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::{CounterExperiment, Evidence, Proved};
 use hairpin_model::flow::{Load, Pacing};
 use hairpin_model::ledger::Ledger;
+use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::{counter_experiment, evidence, gone_by_block, paired, rounds_of, sibling_of};
-use crate::compare::{by_block, over_points};
+use super::{change_of, counter_experiment, evidence, gone_by_block, paired, sibling_of};
 
 /// What a case lost to some causes.
 #[derive(Clone, Copy, Debug)]
@@ -64,11 +64,8 @@ impl Lost {
         check: &str,
     ) -> Option<Proved> {
         let changed = sibling_of(run, changed)?;
-        let [own, other] = [case, changed].map(|case| {
-            let rounds = rounds_of(run, &case.id).into_iter();
-            by_block(rounds.map(|(round, measured)| (round.order.block, share(&measured.flow().ledger, self.causes))))
-        });
-        let proved = gone_by_block(check, self.share(), [&own, &other], over_points(case, run.plan.alpha))?;
+        let of = |measured: &Measured| Some(share(&measured.flow().ledger, self.causes));
+        let proved = gone_by_block(check, self.share(), change_of(run, [case, changed], of)?);
         Some(Proved { unit: "share".to_owned(), ..proved })
     }
 }

@@ -20,7 +20,7 @@ use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint, Verdict};
 
 pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without_nagle, without_stage};
 pub(super) use self::command::{counter_experiment, for_longer, link_word, options, paired, sysctls};
-pub(super) use self::gone::{gone, gone_by_block};
+pub(super) use self::gone::{change_of, gone, gone_by_block};
 
 pub(super) use self::loss::{Lost, lost_to, slower};
 pub(super) use self::other_load::{load_at, load_elsewhere, with_load_option};
@@ -28,6 +28,7 @@ pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::compare::{as_ratio, by_block, difference_by_block, over_points};
 use crate::counted;
+use crate::statistics::interval::median_over;
 
 /// Looks for one cause in a run.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +79,17 @@ pub(super) fn pure_acks(case: &CaseSummary) -> Option<Evidence> {
 /// The measured rounds of a case that its figures are made of, in order of execution.
 pub(super) fn rounds_of<'r>(run: &'r Run, id: &str) -> Vec<(&'r RoundRecord, &'r Measured)> {
     counted::timed(run.rounds.iter().filter(|round| round.case_id == id))
+}
+
+/// The median over these rounds of a case that have such a value.
+pub(super) fn median_of(run: &Run, case: &CaseSummary, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
+    let values = rounds_of(run, &case.id).into_iter().filter_map(|(_, measured)| of(measured));
+    median_over(&values.collect::<Vec<_>>(), over_points(case, run.plan.alpha))
+}
+
+/// The median latency of a round, in ns.
+pub(super) fn p50(measured: &Measured) -> Option<f64> {
+    Some(measured.flow().figures.latency_ns.p50)
 }
 
 /// Cases in which a detector found its cause, each with the share that it explains, the greatest first.

@@ -16,6 +16,7 @@ mod receiving;
 mod schedule;
 mod sending;
 pub mod states;
+mod streamed;
 #[cfg(test)]
 mod tests;
 pub mod time_line;
@@ -100,7 +101,7 @@ pub struct Tally {
 
 impl Tally {
     /// Bytes that were sent or received by then, from the first measured ones on.
-    fn moved(&mut self, at_ns: u64, bytes: u64) {
+    pub(in crate::loads) fn moved(&mut self, at_ns: u64, bytes: u64) {
         if self.first_ns.is_some() {
             self.bytes_after_first += bytes;
         }
@@ -117,7 +118,7 @@ impl Tally {
     }
 
     /// What that much more did of one wire, for the sum of all.
-    fn count(&mut self, is_measured: bool, counts: Counts) {
+    pub(in crate::loads) fn count(&mut self, is_measured: bool, counts: Counts) {
         if is_measured { &mut self.measured } else { &mut self.warm_up }.add(counts);
     }
 

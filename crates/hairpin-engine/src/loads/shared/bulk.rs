@@ -1,115 +1,100 @@
-//! What an end counts of the load on a shared connection.
+//! The load at one end of a shared connection: when it runs, and what is counted of it, as ends of other one-way loads do.
 
-use hairpin_model::one_way::{Received, Sent, Streamed};
-use hairpin_model::phases::SenderState;
+use hairpin_model::one_way::Streamed;
+use hairpin_transports::Wire;
 
-use super::{BulkEnd, BulkOrder};
+use super::BulkOrder;
+use crate::loads::driver::states::SenderStates;
 use crate::loads::driver::time_line::TimeLine;
+use crate::loads::driver::times::TimesOfMessages;
+use crate::loads::driver::{Counts, Ended, Outcome, Tally};
 
-/// The load of the end that sends it.
-#[derive(Debug)]
-pub(super) struct SentBulk {
+/// The load at an end that sends or receives it.
+pub(super) struct Bulk {
     order: BulkOrder,
-    began_ns: Option<u64>,
-    /// It has written the frame that ends it.
-    has_ended: bool,
-    frames: [u64; 2],
-    first_ns: Option<u64>,
-    last_ns: u64,
+    pub(super) sends: bool,
+    pub(super) began_ns: Option<u64>,
+    /// The end of the load was written, or has come.
+    pub(super) has_ended: bool,
+    total: Tally,
+    time_line: TimeLine,
+    states: SenderStates,
 }
 
-impl SentBulk {
-    pub(super) fn new(order: BulkOrder) -> Self {
-        Self { order, began_ns: None, has_ended: false, frames: [0; 2], first_ns: None, last_ns: 0 }
+impl Bulk {
+    pub(super) fn new(order: BulkOrder, sends: bool) -> Self {
+        let (total, time_line, states) = (Tally::default(), TimeLine::default(), SenderStates::begun(0, false));
+        Self { order, sends, began_ns: None, has_ended: false, total, time_line, states }
     }
 
-    pub(super) fn begin(&mut self, now_ns: u64) {
-        self.began_ns.get_or_insert(now_ns);
+    /// It begins; true once.
+    pub(super) fn begin(&mut self, now_ns: u64) -> bool {
+        let begins = self.began_ns.is_none();
+        if begins {
+            self.began_ns = Some(now_ns);
+            self.states = SenderStates::begun(now_ns, self.sends);
+        }
+        begins
     }
 
-    pub(super) fn has_begun(&self) -> bool {
-        self.began_ns.is_some()
-    }
-
-    /// What is to be written now: bulk data of the ramp (0) or measured (1); none before and after the load.
+    /// What is to be written now: bulk data of the ramp (0) or measured (1); none before and after the load, and at its receiver.
     pub(super) fn phase(&self, now_ns: u64) -> Option<usize> {
-        let since_ns = now_ns.saturating_sub(self.began_ns?);
+        let since_ns = now_ns.saturating_sub(self.began_ns.filter(|_| self.sends)?);
         let BulkOrder { ramp_ns, loaded_ns, .. } = self.order;
         (since_ns < ramp_ns.saturating_add(loaded_ns)).then_some(usize::from(since_ns >= ramp_ns))
     }
 
-    /// Whether its time is over and its end is still to be told; true once.
-    pub(super) fn is_over(&mut self, now_ns: u64) -> bool {
-        let is_over = self.has_begun() && !self.has_ended && self.phase(now_ns).is_none();
-        self.has_ended |= is_over;
-        is_over
+    /// Whether its time is over and its end is still to be written; true once.
+    pub(super) fn ends(&mut self, now_ns: u64) -> bool {
+        let ends = self.sends && self.began_ns.is_some() && !self.has_ended && self.phase(now_ns).is_none();
+        self.has_ended |= ends;
+        ends
     }
 
-    pub(super) fn count(&mut self, frames: [u64; 2], now_ns: u64) {
-        self.frames[0] += frames[0];
-        self.frames[1] += frames[1];
-        if frames[1] > 0 {
-            self.first_ns.get_or_insert(now_ns);
-            self.last_ns = now_ns;
+    /// So many frames were written, of the ramp and measured.
+    pub(super) fn wrote(&mut self, frames: [u64; 2], now_ns: u64) {
+        for (phase, frames) in frames.into_iter().enumerate() {
+            let bytes_sent = frames.saturating_mul(self.order.write_size_bytes as u64);
+            self.count(phase == 1, Counts { messages_sent: frames, bytes_sent, ..Counts::default() }, now_ns);
         }
     }
 
-    pub(super) fn ended(self, states: Vec<SenderState>) -> BulkEnd {
-        let [warm_up_sent, sent] = self.frames;
-        let over_ns = self.first_ns.map_or(0, |first_ns| self.last_ns.saturating_sub(first_ns));
-        let departures = Sent { messages: sent, over_ns, states, ..Sent::default() };
-        let streamed = Streamed { sent, warm_up_sent, departures: Some(departures), ..Streamed::default() };
-        BulkEnd { streamed, began_ns: self.began_ns }
+    /// So many bytes came.
+    pub(super) fn came(&mut self, is_measured: bool, bytes: u64, now_ns: u64) {
+        self.count(is_measured, Counts { bytes_received: bytes, ..Counts::default() }, now_ns);
     }
-}
 
-/// The load of the end that receives it.
-#[derive(Debug, Default)]
-pub(super) struct ReceivedBulk {
-    bytes: [u64; 2],
-    bytes_after_first: u64,
-    first_ns: Option<u64>,
-    last_ns: u64,
-    time_line: TimeLine,
-    /// The sender has said that it has ended.
-    pub(super) has_ended: bool,
-}
-
-impl ReceivedBulk {
-    pub(super) fn came(&mut self, measured: bool, bytes: u64, now_ns: u64) {
-        self.bytes[usize::from(measured)] += bytes;
-        self.time_line.note(now_ns, bytes);
-        if self.first_ns.is_some() {
-            self.bytes_after_first += bytes;
-        }
-        if measured {
-            self.first_ns.get_or_insert(now_ns);
-            self.last_ns = now_ns;
+    fn count(&mut self, is_measured: bool, counts: Counts, now_ns: u64) {
+        let bytes = counts.bytes_sent + counts.bytes_received;
+        if bytes > 0 {
+            self.total.count(is_measured, counts);
+            if is_measured {
+                self.total.moved(now_ns, bytes);
+            }
+            self.time_line.note(now_ns, bytes);
         }
     }
 
-    pub(super) fn ended(self, order: BulkOrder) -> BulkEnd {
-        let writes = |bytes: u64| bytes / (order.write_size_bytes as u64).max(1);
-        let first_ns = self.first_ns.unwrap_or(self.last_ns);
-        let warm_up_ns = self.time_line.begin_ns().map_or(0, |begin_ns| first_ns.saturating_sub(begin_ns));
-        let width_ns = self.time_line.width_ns();
-        let arrivals = Received {
-            bytes: self.bytes[1],
-            bytes_after_first: self.bytes_after_first,
-            over_ns: self.last_ns.saturating_sub(first_ns),
-            reordered: 0,
-            began_ns: self.time_line.begin_ns(),
-            interval_ns: width_ns,
-            warm_up_intervals: (warm_up_ns / width_ns).min(self.time_line.bytes().len() as u64),
-            interval_bytes: self.time_line.bytes().to_vec(),
-            connection_bytes: Vec::new(),
+    /// Reads the state of its sender where that is due.
+    pub(super) fn look(&mut self, now_ns: u64, wire: &mut dyn Wire) {
+        self.states.look(now_ns, wire);
+    }
+
+    pub(super) fn ended(self) -> Streamed {
+        let Self { order, sends, mut total, time_line, states, .. } = self;
+        for counts in [&mut total.warm_up, &mut total.measured] {
+            counts.messages_received = counts.bytes_received / (order.write_size_bytes as u64).max(1);
+        }
+        let outcome = Outcome {
+            wires: Vec::new(),
+            total,
+            time_line,
+            times: TimesOfMessages::new(0),
+            pacing: None,
+            waits: 0,
+            states: states.ended(),
+            ended: Ended::Complete,
         };
-        let streamed = Streamed {
-            received: writes(self.bytes[1]),
-            warm_up_received: writes(self.bytes[0]),
-            arrivals: Some(arrivals),
-            ..Streamed::default()
-        };
-        BulkEnd { streamed, began_ns: self.time_line.begin_ns() }
+        outcome.streamed(sends)
     }
 }

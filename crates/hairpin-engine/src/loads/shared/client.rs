@@ -7,12 +7,11 @@ use hairpin_model::round::Failure;
 use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 
-use super::bulk::{ReceivedBulk, SentBulk};
+use super::bulk::Bulk;
 use super::frames::{Came, Incoming, Kind, Outgoing, ReadError};
 use super::{BulkEnd, BulkOrder, LOOK_NS, Waits, broken};
 use crate::clock::Clock;
 use crate::loads::client::{Client, is_done, recorder};
-use crate::loads::driver::states::SenderStates;
 use crate::loads::failures::{garbage, overdue};
 use crate::loads::journey::Journey;
 use crate::loads::late_replies::LateReplies;
@@ -40,13 +39,12 @@ struct Shared<'a, C> {
     tally: Tally,
     flying: VecDeque<Flying>,
     out: Outgoing,
-    sent: SentBulk,
-    received: ReceivedBulk,
+    bulk: Bulk,
     /// What came back in one read: the number of each message, and when.
     answers: Vec<Vec<u8>>,
 }
 
-/// Runs the warm-up and the round at `rate_per_s`; the load begins at `load_at_ns` of the clock.
+/// Runs the warm-up and the round at a rate a second; the load begins at `load_at_ns` of the clock.
 ///
 /// # Errors
 /// The connection failed, what came is no frame or no answer, or the deadline passed.
@@ -54,15 +52,14 @@ pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
-    rate_per_s: f64,
-    (bulk, load_at_ns): (BulkOrder, u64),
+    (load, rate_per_s): (BulkOrder, f64),
+    load_at_ns: u64,
 ) -> Result<(Journey, BulkEnd), Failure> {
     let (clock, order) = (client.clock, client.order);
     let origin_ns = clock.now_ns();
     let timetable = Timetable::new(origin_ns, rate_per_s);
-    let mut this = Shared::new(client, bulk);
+    let mut this = Shared::new(client, load);
     let (mut incoming, mut waits) = (Incoming::default(), Waits::new(wire)?);
-    let mut states = SenderStates::begun(load_at_ns, bulk.goes_up);
     let (mut measuring, mut begin_ns, mut next, mut first) = (false, origin_ns, 0, 0);
     let mut until_ns = None;
     let interrupted = loop {
@@ -79,7 +76,7 @@ pub fn run<C: Clock>(
             until_ns = Some(now_ns.saturating_add(order.timeout_ns));
         }
         // Answers that are still to come are waited for, and so is the rest of a load that has not ended.
-        if is_over && (this.is_done(bulk) || until_ns.is_some_and(|until_ns| now_ns >= until_ns)) {
+        if is_over && (this.is_done() || until_ns.is_some_and(|until_ns| now_ns >= until_ns)) {
             break false;
         }
         if !is_over && now_ns >= due_ns {
@@ -94,12 +91,12 @@ pub fn run<C: Clock>(
             next += 1;
         }
         if now_ns >= load_at_ns {
-            this.begin_load(bulk, now_ns);
-            states.look(now_ns, wire);
+            this.begin_load(now_ns);
+            this.bulk.look(now_ns, wire);
         }
-        let has_no_room = this.write(wire, bulk.goes_up.then(|| this.sent.phase(now_ns)).flatten())?;
+        let has_no_room = this.write(wire, this.bulk.phase(now_ns))?;
         let came = this.read(&mut incoming, wire)?;
-        if !came && (has_no_room || this.sent.phase(now_ns).is_none() || !bulk.goes_up) {
+        if !came && (has_no_room || this.bulk.phase(now_ns).is_none()) {
             let next_ns = if is_over { now_ns + LOOK_NS } else { timetable.due_ns(next) };
             let load_ns = if now_ns < load_at_ns { load_at_ns } else { u64::MAX };
             waits.wait(clock, wire, next_ns.min(load_ns), has_no_room)?;
@@ -108,16 +105,16 @@ pub fn run<C: Clock>(
     marks.end();
     let duration_ns = clock.now_ns().saturating_sub(begin_ns);
     this.give_up();
-    let Shared { recorder, tally, message, sent, received, .. } = this;
+    let Shared { recorder, tally, message, bulk, .. } = this;
     let late_replies = LateReplies::new(message, Vec::new(), [], next, order.timeout_ns, true);
     let journey =
         Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies };
-    let bulk_end = if bulk.goes_up { sent.ended(states.ended()) } else { received.ended(bulk) };
-    Ok((journey, bulk_end))
+    let began_ns = bulk.began_ns;
+    Ok((journey, BulkEnd { streamed: bulk.ended(), began_ns }))
 }
 
 impl<'a, C: Clock> Shared<'a, C> {
-    fn new(client: &'a Client<'a, C>, bulk: BulkOrder) -> Self {
+    fn new(client: &'a Client<'a, C>, order: BulkOrder) -> Self {
         let load = &client.order.case.flow().load;
         let bytes = |size: u64| usize::try_from(size).expect("sizes are at most 1 GiB");
         Self {
@@ -126,16 +123,15 @@ impl<'a, C: Clock> Shared<'a, C> {
             recorder: recorder(client, true),
             tally: Tally::default(),
             flying: VecDeque::with_capacity(1024),
-            out: Outgoing::new(bulk.write_size_bytes),
-            sent: SentBulk::new(bulk),
-            received: ReceivedBulk::default(),
+            out: Outgoing::new(order.write_size_bytes),
+            bulk: Bulk::new(order, order.goes_up),
             answers: Vec::new(),
         }
     }
 
     /// Whether all answers have come, and all of the load that this end knows of.
-    fn is_done(&self, bulk: BulkOrder) -> bool {
-        let load_is_over = if bulk.goes_up { self.out.is_empty() } else { self.received.has_ended };
+    fn is_done(&self) -> bool {
+        let load_is_over = if self.bulk.sends { self.out.is_empty() } else { self.bulk.has_ended };
         self.flying.is_empty() && load_is_over
     }
 
@@ -147,14 +143,11 @@ impl<'a, C: Clock> Shared<'a, C> {
     }
 
     /// Begins the load once, here or at the server, and says when it ends here.
-    fn begin_load(&mut self, bulk: BulkOrder, now_ns: u64) {
-        if !self.sent.has_begun() {
-            self.sent.begin(now_ns);
-            if !bulk.goes_up {
-                self.out.push(Kind::Begin, &[], None);
-            }
+    fn begin_load(&mut self, now_ns: u64) {
+        if self.bulk.begin(now_ns) && !self.bulk.sends {
+            self.out.push(Kind::Begin, &[], None);
         }
-        if bulk.goes_up && self.sent.is_over(now_ns) {
+        if self.bulk.ends(now_ns) {
             self.out.push(Kind::End, &[], None);
         }
     }
@@ -163,7 +156,7 @@ impl<'a, C: Clock> Shared<'a, C> {
     fn write(&mut self, wire: &mut dyn Wire, phase: Option<usize>) -> Result<bool, Failure> {
         let written = self.out.write(wire, phase).map_err(|error| broken("write to", &error))?;
         let now_ns = self.client.clock.now_ns();
-        self.sent.count(written.bulk_frames, now_ns);
+        self.bulk.wrote(written.bulk_frames, now_ns);
         for number in written.begun {
             if let Some(flying) = self.flying.iter_mut().rev().find(|flying| flying.sequence == number) {
                 flying.sent_ns = Some(now_ns);
@@ -174,12 +167,12 @@ impl<'a, C: Clock> Shared<'a, C> {
 
     /// Takes what has come; whether anything has.
     fn read(&mut self, incoming: &mut Incoming, wire: &mut dyn Wire) -> Result<bool, Failure> {
-        let Self { answers, received, client, .. } = self;
+        let Self { answers, bulk, client, .. } = self;
         let mut unexpected = None;
         let read = incoming.read(wire, &mut |came| match came {
-            Came::Bulk { measured, bytes } => received.came(measured, bytes, client.clock.now_ns()),
+            Came::Bulk { measured, bytes } => bulk.came(measured, bytes, client.clock.now_ns()),
             Came::Whole(Kind::Answer, bytes) => answers.push(bytes.to_vec()),
-            Came::Whole(Kind::End, _) => received.has_ended = true,
+            Came::Whole(Kind::End, _) if !bulk.sends => bulk.has_ended = true,
             Came::Whole(kind, _) => unexpected = Some(kind),
         });
         let came = read.map_err(|error| unreadable(&error))?;

@@ -51,12 +51,12 @@ impl BulkOrder {
     }
 }
 
-/// What an end brings home of the load.
+/// What the client brings home of the load.
 #[derive(Clone, Debug, Default)]
 pub struct BulkEnd {
     /// What it counted.
     pub streamed: Streamed,
-    /// When the load began there, in ns of its clock; none where it did not.
+    /// When the load began, in ns of its clock; none where it did not.
     pub began_ns: Option<u64>,
 }
 

@@ -1,14 +1,14 @@
 //! The server of a shared connection: it answers the probe's messages, and takes the load or sends it down.
 
+use hairpin_model::one_way::Streamed;
 use hairpin_model::round::Failure;
 use hairpin_transports::Wire;
 
-use super::bulk::{ReceivedBulk, SentBulk};
+use super::bulk::Bulk;
 use super::client::{is_closed, unreadable};
 use super::frames::{Came, Incoming, Kind, Outgoing};
-use super::{BulkEnd, BulkOrder, LOOK_NS, Waits, broken};
+use super::{BulkOrder, LOOK_NS, Waits, broken};
 use crate::clock::Clock;
-use crate::loads::driver::states::SenderStates;
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::message::patterned;
 
@@ -25,12 +25,11 @@ pub fn run<C: Clock>(
     wire: &mut dyn Wire,
     marks: &mut dyn ServerMarks,
     reply_size: usize,
-    bulk: BulkOrder,
-) -> Result<BulkEnd, Failure> {
+    load: BulkOrder,
+) -> Result<Streamed, Failure> {
     let (mut out, mut incoming, mut waits) =
-        (Outgoing::new(bulk.write_size_bytes), Incoming::default(), Waits::new(wire)?);
-    let (mut sent, mut received) = (SentBulk::new(bulk), ReceivedBulk::default());
-    let mut states = SenderStates::begun(0, false);
+        (Outgoing::new(load.write_size_bytes), Incoming::default(), Waits::new(wire)?);
+    let mut bulk = Bulk::new(load, !load.goes_up);
     let mut reply = patterned(reply_size);
     let (mut measuring, mut looked_ns) = (false, 0);
     loop {
@@ -48,17 +47,14 @@ pub fn run<C: Clock>(
         }
         let mut unexpected = None;
         let read = incoming.read(wire, &mut |came| match came {
-            Came::Bulk { measured, bytes } => received.came(measured, bytes, clock.now_ns()),
+            Came::Bulk { measured, bytes } => bulk.came(measured, bytes, clock.now_ns()),
             Came::Whole(Kind::Message, bytes) => {
                 let common = bytes.len().min(reply.len());
                 reply[..common].copy_from_slice(&bytes[..common]);
                 out.push(Kind::Answer, &reply, None);
             }
-            Came::Whole(Kind::Begin, _) if !bulk.goes_up && !sent.has_begun() => {
-                sent.begin(now_ns);
-                states = SenderStates::begun(now_ns, true);
-            }
-            Came::Whole(Kind::End, _) => received.has_ended = true,
+            Came::Whole(Kind::Begin, _) if bulk.sends && bulk.begin(now_ns) => {}
+            Came::Whole(Kind::End, _) if !bulk.sends => bulk.has_ended = true,
             Came::Whole(kind, _) => unexpected = Some(kind),
         });
         let came = match read {
@@ -78,15 +74,15 @@ pub fn run<C: Clock>(
                 hint: "does another program than Hairpin's client send?".to_owned(),
             });
         }
-        if sent.is_over(now_ns) {
+        if bulk.ends(now_ns) {
             out.push(Kind::End, &[], None);
         }
-        let written = out.write(wire, sent.phase(now_ns)).map_err(|error| broken("write to", &error))?;
-        sent.count(written.bulk_frames, clock.now_ns());
-        states.look(now_ns, wire);
-        if !came && (written.has_no_room || sent.phase(now_ns).is_none()) {
+        let written = out.write(wire, bulk.phase(now_ns)).map_err(|error| broken("write to", &error))?;
+        bulk.wrote(written.bulk_frames, clock.now_ns());
+        bulk.look(now_ns, wire);
+        if !came && (written.has_no_room || bulk.phase(now_ns).is_none()) {
             waits.wait(clock, wire, now_ns + LOOK_NS, written.has_no_room)?;
         }
     }
-    Ok(if bulk.goes_up { received.ended(bulk) } else { sent.ended(states.ended()) })
+    Ok(bulk.ended())
 }

@@ -3,7 +3,7 @@
 use hairpin_model::one_way::Received;
 use proptest::prelude::*;
 
-use super::bulk::{ReceivedBulk, SentBulk};
+use super::bulk::Bulk;
 use super::frames::{Came, HEAD_BYTES, Incoming, Kind, frame};
 use super::{BulkOrder, frames};
 
@@ -66,30 +66,30 @@ proptest! {
 
 #[test]
 fn a_load_has_a_ramp_and_a_measured_part_and_ends_once() {
-    let mut sent = SentBulk::new(ORDER);
-    assert_eq!((sent.phase(5), sent.is_over(1_000)), (None, false), "it has not begun");
-    sent.begin(100);
-    sent.begin(200);
+    let mut sent = Bulk::new(ORDER, true);
+    assert_eq!((sent.phase(5), sent.ends(1_000)), (None, false), "it has not begun");
+    assert_eq!([sent.begin(100), sent.begin(200)], [true, false]);
     assert_eq!(
         [100, 109, 110, 129, 130].map(|now_ns| sent.phase(now_ns)),
         [Some(0), Some(0), Some(1), Some(1), None]
     );
-    sent.count([3, 0], 105);
-    sent.count([0, 2], 112);
-    sent.count([0, 1], 125);
-    assert_eq!((sent.is_over(129), sent.is_over(130), sent.is_over(131)), (false, true, false));
-    let end = sent.ended(Vec::new());
-    assert_eq!((end.streamed.sent, end.streamed.warm_up_sent, end.began_ns), (3, 3, Some(100)));
-    assert_eq!(end.streamed.departures.map(|sent| (sent.messages, sent.over_ns)), Some((3, 13)));
+    sent.wrote([3, 0], 105);
+    sent.wrote([0, 2], 112);
+    sent.wrote([0, 1], 125);
+    assert_eq!((sent.ends(129), sent.ends(130), sent.ends(131)), (false, true, false));
+    assert_eq!(sent.began_ns, Some(100));
+    let end = sent.ended();
+    assert_eq!((end.sent, end.warm_up_sent), (3, 3));
+    assert_eq!(end.departures.map(|sent| (sent.messages, sent.over_ns)), Some((3, 13)));
 }
 
 #[test]
 fn a_receiver_counts_what_came_after_the_first_measured_bytes() {
-    let mut received = ReceivedBulk::default();
+    let mut received = Bulk::new(ORDER, false);
     received.came(false, 300, 1_000_000);
     received.came(true, 150, 4_000_000);
     received.came(true, 250, 6_500_000);
-    let end = received.ended(ORDER).streamed;
+    let end = received.ended();
     assert_eq!((end.received, end.warm_up_received), (4, 3));
     let Received { bytes, bytes_after_first, over_ns, warm_up_intervals, interval_bytes, .. } = end.arrivals.unwrap();
     assert_eq!((bytes, bytes_after_first, over_ns, warm_up_intervals), (400, 250, 2_500_000, 3));

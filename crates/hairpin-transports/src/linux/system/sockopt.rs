@@ -175,7 +175,6 @@ pub(crate) fn sender_state(of: BorrowedFd<'_>) -> Option<SenderState> {
     let least_us = field(offset_of!(libc::tcp_info, tcpi_min_rtt))?;
     Some(SenderState {
         at_ns: 0,
-        cwnd_bytes: field(offset_of!(libc::tcp_info, tcpi_snd_cwnd))? * mss_bytes,
         in_flight_bytes: field(offset_of!(libc::tcp_info, tcpi_unacked))? * mss_bytes,
         not_sent_bytes: field(offset_of!(libc::tcp_info, tcpi_notsent_bytes))?,
         round_trip_ns: field(offset_of!(libc::tcp_info, tcpi_rtt))? * 1000,
