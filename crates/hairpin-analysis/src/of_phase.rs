@@ -78,3 +78,28 @@ fn in_phase(measured: &mut Measured, phase: Phase) {
         ..RoundFigures::default()
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::flow::Direction;
+
+    use super::*;
+    use crate::fixture::Fixture;
+    use crate::fixture::under_load::{Beside, probed_over_link};
+
+    #[test]
+    fn idle_phases_are_one_case_whatever_the_load_and_later_ones_are_one_a_load() {
+        let down = probed_over_link().with(|case| case.flows[1].direction = Direction::Down);
+        let mut fixture = Fixture::new();
+        fixture.all_beside(&probed_over_link(), Beside::latencies(10_000_000, 30_000_000));
+        fixture.all_beside(&down, Beside::latencies(10_000_000, 70_000_000));
+        let run = fixture.run();
+        let p50s = |phase| -> Vec<f64> {
+            let of_phase = of_phase(&run, phase);
+            of_phase.cases.iter().map(|row| row.flow().latency_ns.p50.expect("it was measured").value).collect()
+        };
+        assert_eq!(p50s(Phase::Idle), [10_000_000.0]);
+        assert_eq!(p50s(Phase::Loaded), [30_000_000.0, 70_000_000.0]);
+        assert_eq!(p50s(Phase::Recovering).len(), 2);
+    }
+}
