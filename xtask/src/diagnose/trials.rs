@@ -46,9 +46,9 @@ const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
 /// Every trial, decoys behind the injections of their cause.
 #[rustfmt::skip]
 pub(crate) const ALL: &[Trial] = &[
-    injection("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --congestion cubic --connections 4 --idle 500ms --ramp 3s --duration 2s --recovery 500ms --rounds 3"),
-    decoy("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --load none --idle 1s --ramp 1s --duration 2s --recovery 500ms --rounds 4"),
-    decoy("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --congestion cubic --load-rate 5mbit --idle 1s --ramp 1s --duration 2s --recovery 500ms --rounds 4"),
+    injection("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --congestion cubic --connections 4 --idle 300ms --ramp 2s --duration 1s --recovery 300ms --rounds 3"),
+    decoy("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --load none --idle 500ms --ramp 300ms --duration 1s --recovery 300ms --rounds 3"),
+    decoy("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --congestion cubic --load-rate 5mbit --idle 500ms --ramp 500ms --duration 1s --recovery 300ms --rounds 3"),
     injection("cold-start", "round-trip --placement same-cpu --transport tcp --warmup 0 --count 10 --rounds 6"),
     decoy("cold-start", "round-trip --placement same-cpu --transport tcp --warmup 200 --count 100 --rounds 6 --injected-fault sleep=1ms/20"),
     injection("congestion-control", "round-trip --transport tcp --placement cross-cpu --size 1MiB --option congestion=bbr --option congestion=cubic --warmup 100 --count 60 --rounds 8"),
