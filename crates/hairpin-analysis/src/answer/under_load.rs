@@ -8,7 +8,7 @@ use hairpin_model::ladder::Kind;
 use hairpin_model::ledger::in_words;
 use hairpin_model::names::{grouped, joined, shortened};
 use hairpin_model::path;
-use hairpin_model::phases::{Phase, PhaseFigures, UnderLoad};
+use hairpin_model::phases::{Phase, PhaseFigures, Responsiveness, UnderLoad};
 use hairpin_model::quantities::{
     DASH, byte_rate, bytes, count, counted, duration, exact_bytes, number, number_bounds, share,
 };
@@ -200,25 +200,28 @@ impl Set<'_> {
         shortened(&each, MOST_NAMED)
     }
 
-    /// What each load gets, and what the queue holds meanwhile.
-    fn loads(&self, loaded: &[&CaseSummary]) -> Vec<String> {
-        let each = |row: &&CaseSummary| {
-            let under_load = figures(row)?;
-            let goodput = under_load.phases.loaded.load.goodput_bytes_per_s.and_then(Figure::finite);
-            let gets = goodput.map(|goodput| format!("gets {}", byte_rate(goodput)));
-            let holds = queue(row).filter(|_| loaded.len() > 1).map(|queue| format!("the queue holds {queue}"));
-            let rpm = under_load.responsiveness_rpm.as_ref().map(|rpm| {
-                let (value, interval) = (rpm.figure.value, rpm.figure.interval());
-                let interval = interval.map_or_else(String::new, |(low, high)| {
-                    format!(", 95 % interval {}", number_bounds(value, low, high))
-                });
-                format!("responsiveness is {} round trips per minute ({}{interval})", number(value), rpm.draft)
+    /// What one load gets, and the responsiveness beside each; the table has the goodput of several.
+    fn loads(&self, loaded: &[&CaseSummary]) -> Option<String> {
+        let rpm = |row: &CaseSummary| figures(row)?.responsiveness_rpm.clone();
+        let told = |rpm: &Responsiveness| {
+            let interval = rpm.figure.interval().map_or_else(String::new, |(low, high)| {
+                format!(" (95 % interval {})", number_bounds(rpm.figure.value, low, high))
             });
-            let said: Vec<String> = [gets, holds, rpm].into_iter().flatten().collect();
-            let whose = if loaded.len() > 1 { self.names.name(row) } else { "The load".to_owned() };
-            (!said.is_empty()).then(|| format!("{whose}{} {}.", self.elsewhere(), joined(&said)))
+            format!("{} round trips per minute{interval}", number(rpm.figure.value))
         };
-        loaded.iter().take(MOST_NAMED).filter_map(each).collect()
+        let elsewhere = self.elsewhere();
+        if let [row] = loaded {
+            let goodput = figures(row)?.phases.loaded.load.goodput_bytes_per_s.and_then(Figure::finite);
+            let gets = goodput.map(|goodput| format!("gets {}", byte_rate(goodput)));
+            let rpm = rpm(row).map(|rpm| format!("responsiveness is {}, by {}", told(&rpm), rpm.draft));
+            let said: Vec<String> = gets.into_iter().chain(rpm).collect();
+            return (!said.is_empty()).then(|| format!("The load{elsewhere} {}.", joined(&said)));
+        }
+        let each: Vec<(String, Responsiveness)> =
+            loaded.iter().filter_map(|row| Some((self.names.name(row), rpm(row)?))).collect();
+        let (_, first) = each.first()?;
+        let beside: Vec<String> = each.iter().map(|(name, rpm)| format!("{} beside {name}", told(rpm))).collect();
+        Some(format!("Responsiveness{elsewhere}, by {}: {}.", first.draft, shortened(&beside, MOST_NAMED)))
     }
 
     /// What the phases differ by without a load.
@@ -298,7 +301,7 @@ mod tests {
     use hairpin_model::flow::{Direction, Flow, LOAD, PROBE, WRITE_BYTES};
     use hairpin_model::ledger::Ledger;
     use hairpin_model::options::Options;
-    use hairpin_model::phases::{QueueBytes, Responsiveness};
+    use hairpin_model::phases::QueueBytes;
 
     use super::super::answer;
     use super::*;
@@ -384,11 +387,7 @@ mod tests {
         let headline = "Least added to the median round trip of 10.3 ms over delay=5ms: 10.0 ms (95 % interval 9.0-11.0) by \
                         tcp up congestion=bbr; most: 173 ms (95 % interval 171-176) by tcp up congestion=cubic.";
         assert_eq!(two.headline, headline);
-        let details = [
-            "tcp up congestion=bbr gets 1.20 MB/s and the queue holds 20.3 KiB.",
-            "tcp up congestion=cubic gets 1.20 MB/s and the queue holds 183 KiB.",
-        ];
-        assert_eq!(two.sentences, details);
+        assert!(two.sentences.is_empty(), "the table has the rest: {two:?}");
         assert_eq!(two.pairs.first().map(|pair| pair.verdict), Some(Verdict::Slower), "one ladder");
         let alike = answer_of(&[cubic(), (linked("congestion=reno"), 183.3, Some((171.0, 176.0)))]);
         let headline = "Added to the median round trip of 10.3 ms over delay=5ms, no difference found: 173 ms (95 % interval \
@@ -439,11 +438,24 @@ mod tests {
         figures.responsiveness_rpm =
             Some(Responsiveness { figure: Figure::new(311.0, 305.0, 320.0), draft: "draft-09".to_owned() });
         let expected = [
-            "The load gets 1.20 MB/s and responsiveness is 311 round trips per minute (draft-09, 95 % interval 305-320).",
+            "The load gets 1.20 MB/s and responsiveness is 311 round trips per minute (95 % interval 305-320), by draft-09.",
             "The probe lost 0.60 % of 500 messages in the loaded phase beside tcp up congestion=cubic: 3 (link: queue).",
             "The probe lost 0.50 % of 200 messages in the recovering phase beside tcp up congestion=cubic: 1 (unexplained).",
         ];
         assert_eq!(answer(&run).sentences, expected);
+        let mut run = run_of(&[
+            (linked("congestion=cubic"), 183.3, Some((171.0, 176.0))),
+            (linked("congestion=bbr"), 20.3, Some((9.0, 11.0))),
+        ]);
+        for (row, rpm) in run.cases.iter_mut().zip([311.0, 2_300.0]) {
+            let figure = Figure::new(rpm, rpm - 6.0, rpm + 9.0);
+            row.under_load.as_mut().unwrap().responsiveness_rpm =
+                Some(Responsiveness { figure, draft: "draft-09".to_owned() });
+        }
+        let expected = "Responsiveness, by draft-09: 2300 round trips per minute (95 % interval 2294-2309) beside tcp up \
+                        congestion=bbr and 311 round trips per minute (95 % interval 305-320) beside tcp up \
+                        congestion=cubic.";
+        assert_eq!(answer(&run).sentences, [expected]);
     }
 
     #[test]
