@@ -48,8 +48,7 @@ pub const OPTION: Knob = Knob::new("option", "SET", KnobKind::OptionSet).help("S
 /// The path between the ends.
 pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .help(
-        "Path between the ends: a profile (home-uplink), words ('delay=20ms loss=1%', 'rate=10mbit queue=256KiB \
-         codel=5ms/100ms': see hairpin link --help), or all. Repeat it to compare",
+        "Path between ends: a profile (home-uplink), words ('delay=20ms codel=5ms/100ms'), or all; repeat to compare",
     )
     .repeat()
     .or(&[LOOPBACK]);

@@ -66,7 +66,7 @@ const KNOBS: &[Knob] = &[
         .many()
         .or(&["own"]),
     Knob::new("responsiveness", "ON_OFF", KnobKind::OnOff).help(
-        "Measure responsiveness, in round trips per minute (RPM; more is better), on new connections beside a TCP load, as in draft-ietf-ippm-responsiveness: on or off [default: on over a link]",
+        "Measure round trips a minute (RPM, IETF responsiveness) beside a TCP load: on or off [default: on over a link]",
     ),
     Knob::new("load", "WAY", KnobKind::Words(LoadWays::WORDS))
         .help("Direction of the load: up (client to server), down, both at once, none, or all")
