@@ -4,6 +4,7 @@
 //! end does not know: a thread of this process, a child process, another host. Nothing that comes over it is trusted: a
 //! message has a limit of size and of time, and a peer that breaks one is a failure with a kind.
 
+pub mod frames;
 pub(crate) mod patience;
 
 use std::io;

@@ -1,41 +1,54 @@
 //! Control over a pair of descriptors: the pipes of a child process, a socket pair between threads, a TCP connection.
-//!
-//! A frame is its length, 4 bytes little endian, then so many bytes of JSON.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
-use crate::control::patience::{Waited, wait};
-use crate::control::{Control, ControlError, Message};
+use crate::control::frames::{Carrier, Frames};
 use crate::system::process;
 
-/// How long a message may take to be sent.
-const SENDING: Duration = Duration::from_secs(10);
-/// Bytes before the message.
-const LENGTH_BYTES: usize = 4;
-/// So much is read at once.
-const CHUNK: usize = 64 << 10;
-/// So much is written at once: a pipe that can be written to has room for it (`PIPE_BUF`, pipe(7)), so no write blocks.
-const PIECE: usize = 4096;
+/// Messages over descriptors.
+pub type Channel = Frames<Descriptors>;
 
-/// The channel. Dropping it closes it.
+/// Descriptors to read from and to write to, which may be one and the same.
 #[derive(Debug)]
-pub struct Channel {
+pub struct Descriptors {
     input: File,
     output: File,
-    /// What has been read and not yet taken.
-    pending: Vec<u8>,
-    most_bytes: usize,
+}
+
+impl Read for Descriptors {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.input.read(into)
+    }
+}
+
+impl Write for Descriptors {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Carrier for Descriptors {
+    fn readable(&mut self, at_most_ms: i32) -> io::Result<bool> {
+        process::readable(self.input.as_fd(), at_most_ms)
+    }
+
+    fn writable(&mut self, at_most_ms: i32) -> io::Result<bool> {
+        process::writable(self.output.as_fd(), at_most_ms)
+    }
 }
 
 impl Channel {
     /// Over descriptors to read from and to write to, which may be one and the same. Larger messages are refused.
     #[must_use]
     pub fn new(input: OwnedFd, output: OwnedFd, most_bytes: usize) -> Self {
-        Self { input: File::from(input), output: File::from(output), pending: Vec::new(), most_bytes }
+        Self::over(Descriptors { input: File::from(input), output: File::from(output) }, most_bytes)
     }
 
     /// Over the standard streams of this process.
@@ -59,98 +72,17 @@ impl Channel {
         };
         Ok([channel(one, most_bytes[0])?, channel(other, most_bytes[1])?])
     }
-
-    /// The length that the frame in hand says, once that has come.
-    fn length(&self) -> Result<Option<usize>, ControlError> {
-        let Some(bytes) = self.pending.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
-        let bytes = usize::try_from(u32::from_le_bytes(*bytes)).unwrap_or(usize::MAX);
-        if bytes > self.most_bytes {
-            return Err(ControlError::TooLarge { bytes, most: self.most_bytes });
-        }
-        Ok(Some(bytes))
-    }
-
-    /// Takes the message in hand, if it is whole.
-    fn take(&mut self) -> Result<Option<Message>, ControlError> {
-        let Some(length) = self.length()? else { return Ok(None) };
-        let Some(bytes) = self.pending.get(LENGTH_BYTES..LENGTH_BYTES + length) else { return Ok(None) };
-        let message = serde_json::from_slice(bytes).map_err(|error| ControlError::Unreadable(error.to_string()));
-        self.pending.drain(..LENGTH_BYTES + length);
-        message.map(Some)
-    }
-
-    /// Reads what has come, which must be something or the end. It never holds more than the largest message and a chunk.
-    fn read_some(&mut self) -> Result<(), ControlError> {
-        let before = self.pending.len();
-        self.pending.resize(before + CHUNK, 0);
-        let read = self.input.read(&mut self.pending[before..]);
-        self.pending.truncate(before + read.as_ref().map_or(0, |read| *read));
-        match read {
-            Ok(0) => Err(ControlError::Closed),
-            Ok(_) => Ok(()),
-            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(ControlError::Closed),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-impl Control for Channel {
-    fn send(&mut self, message: &Message) -> Result<(), ControlError> {
-        let text = serde_json::to_vec(message).expect("a message has only string keys");
-        let length = u32::try_from(text.len()).expect("no end writes 4 GiB");
-        let frame = [&length.to_le_bytes()[..], &text].concat();
-        let mut rest = frame.as_slice();
-        let deadline = Instant::now() + SENDING;
-        while !rest.is_empty() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let waited = wait(left, |at_most| process::writable(self.output.as_fd(), at_most))?;
-            match waited {
-                Waited::Ready => {}
-                Waited::GivenUp => return Err(ControlError::GivenUp),
-                Waited::InVain => return Err(ControlError::TimedOut(SENDING)),
-            }
-            match self.output.write(&rest[..rest.len().min(PIECE)]) {
-                Ok(written) => rest = &rest[written..],
-                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
-                Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                    return Err(ControlError::Closed);
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    fn receive(&mut self, within: Duration) -> Result<Message, ControlError> {
-        // A peer that stops in the middle of a long message must hold nobody up either.
-        let deadline = Instant::now() + within;
-        loop {
-            if let Some(message) = self.take()? {
-                return Ok(message);
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            match wait(left, |at_most| process::readable(self.input.as_fd(), at_most))? {
-                Waited::Ready => self.read_some()?,
-                Waited::GivenUp => return Err(ControlError::GivenUp),
-                Waited::InVain => return Err(ControlError::TimedOut(within)),
-            }
-        }
-    }
-
-    fn is_ready(&mut self) -> bool {
-        !self.pending.is_empty() || process::readable(self.input.as_fd(), 0).unwrap_or(true)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::time::Duration;
 
     use hairpin_model::round::Failure;
 
     use super::*;
-    use crate::control::{VERSION, agree};
+    use crate::control::{Control, ControlError, Message, VERSION, agree};
 
     const PATIENT: Duration = Duration::from_secs(20);
 

@@ -1,0 +1,180 @@
+//! Frames: how messages are told apart in a stream of bytes, whatever carries that.
+//!
+//! A frame is its length, 4 bytes little endian, then so many bytes of JSON.
+
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::patience::{Waited, wait};
+use super::{Control, ControlError, Message};
+
+/// How long a message may take to be sent.
+const SENDING: Duration = Duration::from_secs(10);
+/// Bytes before the message.
+const LENGTH_BYTES: usize = 4;
+/// So much is read at once.
+const CHUNK: usize = 64 << 10;
+/// So much is written at once: a pipe that can be written to has room for it (`PIPE_BUF`, pipe(7)), so no write blocks.
+const PIECE: usize = 4096;
+
+/// What carries the bytes. It is read and written only when there is something to read and room to write; where there is none
+/// after all, it answers [`io::ErrorKind::WouldBlock`].
+pub trait Carrier: Read + Write + Send {
+    /// Waits until it may be read, for at most `at_most_ms` or until a signal comes; says whether it may.
+    ///
+    /// # Errors
+    /// The system call fails.
+    fn readable(&mut self, at_most_ms: i32) -> io::Result<bool>;
+
+    /// The same until it may be written.
+    ///
+    /// # Errors
+    /// As [`Carrier::readable`].
+    fn writable(&mut self, at_most_ms: i32) -> io::Result<bool>;
+}
+
+/// Messages over a carrier. Dropping it closes that.
+#[derive(Debug)]
+pub struct Frames<C> {
+    carrier: C,
+    /// What has been read and not yet taken.
+    pending: Vec<u8>,
+    most_bytes: usize,
+}
+
+impl<C: Carrier> Frames<C> {
+    /// Over that carrier. Larger messages are refused.
+    #[must_use]
+    pub fn over(carrier: C, most_bytes: usize) -> Self {
+        Self { carrier, pending: Vec::new(), most_bytes }
+    }
+
+    /// What carries it.
+    pub fn carrier(&self) -> &C {
+        &self.carrier
+    }
+
+    /// From now on messages of so many bytes are taken.
+    pub fn take_up_to(&mut self, most_bytes: usize) {
+        self.most_bytes = most_bytes;
+    }
+
+    /// Sends one message.
+    ///
+    /// # Errors
+    /// As [`Control::send`].
+    pub fn send_any(&mut self, message: &impl Serialize) -> Result<(), ControlError> {
+        let text = serde_json::to_vec(message).expect("a message has only string keys");
+        let length = u32::try_from(text.len()).expect("no end writes 4 GiB");
+        let frame = [&length.to_le_bytes()[..], &text].concat();
+        let mut rest = frame.as_slice();
+        let deadline = Instant::now() + SENDING;
+        loop {
+            // A write blocks where the carrier does, so room comes first.
+            if !rest.is_empty() {
+                self.wait_for_room(deadline)?;
+            }
+            let done = match rest {
+                [] => self.carrier.flush().map(|()| true),
+                _ => self.carrier.write(&rest[..rest.len().min(PIECE)]).map(|written| {
+                    rest = &rest[written..];
+                    false
+                }),
+            };
+            match done {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if rest.is_empty() {
+                        self.wait_for_room(deadline)?;
+                    }
+                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                    return Err(ControlError::Closed);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The next message.
+    ///
+    /// # Errors
+    /// As [`Control::receive`].
+    pub fn receive_any<M: DeserializeOwned>(&mut self, within: Duration) -> Result<M, ControlError> {
+        // A peer that stops in the middle of a long message must hold nobody up either.
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(message) = self.take()? {
+                return Ok(message);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match wait(left, |at_most| self.carrier.readable(at_most))? {
+                Waited::Ready => self.read_some()?,
+                Waited::GivenUp => return Err(ControlError::GivenUp),
+                Waited::InVain => return Err(ControlError::TimedOut(within)),
+            }
+        }
+    }
+
+    fn wait_for_room(&mut self, deadline: Instant) -> Result<(), ControlError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match wait(left, |at_most| self.carrier.writable(at_most))? {
+            Waited::Ready => Ok(()),
+            Waited::GivenUp => Err(ControlError::GivenUp),
+            Waited::InVain => Err(ControlError::TimedOut(SENDING)),
+        }
+    }
+
+    /// The length that the frame in hand says, once that has come.
+    fn length(&self) -> Result<Option<usize>, ControlError> {
+        let Some(bytes) = self.pending.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let bytes = usize::try_from(u32::from_le_bytes(*bytes)).unwrap_or(usize::MAX);
+        if bytes > self.most_bytes {
+            return Err(ControlError::TooLarge { bytes, most: self.most_bytes });
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Takes the message in hand, if it is whole.
+    fn take<M: DeserializeOwned>(&mut self) -> Result<Option<M>, ControlError> {
+        let Some(length) = self.length()? else { return Ok(None) };
+        let Some(bytes) = self.pending.get(LENGTH_BYTES..LENGTH_BYTES + length) else { return Ok(None) };
+        let message = serde_json::from_slice(bytes).map_err(|error| ControlError::Unreadable(error.to_string()));
+        self.pending.drain(..LENGTH_BYTES + length);
+        message.map(Some)
+    }
+
+    /// Reads what has come, which must be something or the end. It never holds more than the largest message and a chunk.
+    fn read_some(&mut self) -> Result<(), ControlError> {
+        let before = self.pending.len();
+        self.pending.resize(before + CHUNK, 0);
+        let read = self.carrier.read(&mut self.pending[before..]);
+        self.pending.truncate(before + read.as_ref().map_or(0, |read| *read));
+        match read {
+            Ok(0) => Err(ControlError::Closed),
+            Ok(_) => Ok(()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(ControlError::Closed),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl<C: Carrier> Control for Frames<C> {
+    fn send(&mut self, message: &Message) -> Result<(), ControlError> {
+        self.send_any(message)
+    }
+
+    fn receive(&mut self, within: Duration) -> Result<Message, ControlError> {
+        self.receive_any(within)
+    }
+
+    fn is_ready(&mut self) -> bool {
+        !self.pending.is_empty() || self.carrier.readable(0).unwrap_or(true)
+    }
+}

@@ -1,0 +1,3 @@
+//! Two hosts.
+#![forbid(unsafe_code)]
+pub mod ticket;

@@ -1,0 +1,247 @@
+//! The ticket that `hairpin serve` prints: one word with which a client finds a server, knows it, and is known by it.
+//!
+//! `host:port#` and 82 letters: base64 without padding (RFC 4648, section 5) of a version (1 byte), the SHA-256 fingerprint of the
+//! server's certificate (32), the secret (16), when it expires (8, seconds since 1970, big endian), and a checksum (4). The checksum
+//! is the lower half of FNV-1a over all text before it, in which a single wrong letter always shows: each step of that function is
+//! one to one in 32 bits.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hairpin_model::refused::Refused;
+
+const VERSION: u8 = 1;
+/// Version, fingerprint, secret, expiry.
+const PAYLOAD_BYTES: usize = 1 + 32 + 16 + 8;
+/// The payload in base64.
+const PAYLOAD_LETTERS: usize = 76;
+/// Its checksum in base64.
+const CHECKSUM_LETTERS: usize = 6;
+/// The longest name of a host (RFC 1035, section 2.3.4).
+const LONGEST_HOST: usize = 253;
+/// Longer texts are no tickets.
+const LONGEST: usize = LONGEST_HOST + "[]:65535#".len() + PAYLOAD_LETTERS + CHECKSUM_LETTERS;
+
+/// What proves a client to the server. It is never printed but in a ticket, and never sent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub [u8; 16]);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("Secret(..)")
+    }
+}
+
+/// A ticket. `Debug` and [`Ticket::redacted`] leave its secret out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Name or address of the server's host.
+    pub host: String,
+    /// The server's port, of TCP and UDP.
+    pub port: u16,
+    /// SHA-256 of the server's certificate.
+    pub fingerprint: [u8; 32],
+    /// What proves the client.
+    pub secret: Secret,
+    /// The first second in which it is no longer taken, since 1970-01-01 UTC.
+    pub expires_unix_s: u64,
+}
+
+impl Ticket {
+    /// The ticket as one word.
+    #[must_use]
+    pub fn word(&self) -> String {
+        let mut payload = Vec::with_capacity(PAYLOAD_BYTES);
+        payload.push(VERSION);
+        payload.extend_from_slice(&self.fingerprint);
+        payload.extend_from_slice(&self.secret.0);
+        payload.extend_from_slice(&self.expires_unix_s.to_be_bytes());
+        let text = format!("{}#{}", self.address(), URL_SAFE_NO_PAD.encode(payload));
+        format!("{text}{}", URL_SAFE_NO_PAD.encode(checksum(&text)))
+    }
+
+    /// `host:port`, an IPv6 address in brackets.
+    #[must_use]
+    pub fn address(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// The ticket in logs and saved command lines.
+    #[must_use]
+    pub fn redacted(&self) -> String {
+        format!("{}#...", self.address())
+    }
+
+    /// Reads a ticket.
+    ///
+    /// # Errors
+    /// The text is no ticket, a letter of it is wrong, or it is one of another version.
+    pub fn parse(text: &str) -> Result<Self, Refused> {
+        let not_one = |why: &str| Refused::new(format!("not a ticket: {why}"), "copy the whole word that `hairpin serve` printed");
+        if text.len() > LONGEST || !text.is_ascii() {
+            return Err(not_one("it is too long, or has letters that no ticket has"));
+        }
+        let (address, letters) = text.split_once('#').ok_or_else(|| not_one("it has no `#`"))?;
+        if letters.len() != PAYLOAD_LETTERS + CHECKSUM_LETTERS {
+            let expected = PAYLOAD_LETTERS + CHECKSUM_LETTERS;
+            return Err(not_one(&format!("it has {} letters after the `#`, not {expected}", letters.len())));
+        }
+        let (before, sum) = text.split_at(text.len() - CHECKSUM_LETTERS);
+        if URL_SAFE_NO_PAD.decode(sum).ok().as_deref() != Some(&checksum(before)[..]) {
+            return Err(Refused::new(
+                "the ticket has a wrong letter: its checksum does not fit",
+                "copy it again from the output of `hairpin serve`",
+            ));
+        }
+        let payload = URL_SAFE_NO_PAD.decode(&letters[..PAYLOAD_LETTERS]).map_err(|_| not_one("it is not base64"))?;
+        let (host, port) = host_and_port(address).ok_or_else(|| not_one("no host and port before the `#`"))?;
+        let [version, rest @ ..] = payload.as_slice() else { return Err(not_one("it is empty")) };
+        if *version != VERSION {
+            return Err(Refused::new(
+                format!("the ticket has version {version}; this Hairpin knows version {VERSION}"),
+                "use the same version of Hairpin at both ends",
+            ));
+        }
+        let (fingerprint, rest) = rest.split_first_chunk().ok_or_else(|| not_one("it is too short"))?;
+        let (secret, rest) = rest.split_first_chunk().ok_or_else(|| not_one("it is too short"))?;
+        let (expires, _) = rest.split_first_chunk().ok_or_else(|| not_one("it is too short"))?;
+        Ok(Self {
+            host,
+            port,
+            fingerprint: *fingerprint,
+            secret: Secret(*secret),
+            expires_unix_s: u64::from_be_bytes(*expires),
+        })
+    }
+}
+
+/// Puts [`Ticket::redacted`] in place of each ticket in the words of a command line.
+#[must_use]
+pub fn redacted(words: &[String]) -> Vec<String> {
+    let one = |word: &String| {
+        let (before, value) = word.split_once('=').map_or(("", word.as_str()), |(flag, value)| {
+            if flag.starts_with("--") { (&word[..=flag.len()], value) } else { ("", word.as_str()) }
+        });
+        // A ticket with a wrong letter still has most of a secret.
+        match value.split_once('#') {
+            Some((address, letters)) if host_and_port(address).is_some() && !letters.is_empty() => {
+                format!("{before}{address}#...")
+            }
+            _ => word.clone(),
+        }
+    };
+    words.iter().map(one).collect()
+}
+
+/// The host and the port of `host:port`, where these can be ones.
+pub(crate) fn host_and_port(address: &str) -> Option<(String, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    let is_number = !port.is_empty() && port.bytes().all(|letter| letter.is_ascii_digit());
+    let port: u16 = is_number.then(|| port.parse().ok()).flatten().filter(|port| *port > 0)?;
+    let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(inner) => Some(inner).filter(|inner| inner.contains(':')),
+        None => Some(host).filter(|host| !host.contains(':')),
+    }?;
+    let may_stand = |letter: u8| letter.is_ascii_alphanumeric() || b".-_:%".contains(&letter);
+    let is_host = !host.is_empty() && host.len() <= LONGEST_HOST && host.bytes().all(may_stand);
+    is_host.then(|| (host.to_owned(), port))
+}
+
+/// The lower half of 64-bit FNV-1a (draft-eastlake-fnv).
+fn checksum(text: &str) -> [u8; 4] {
+    let hash = hairpin_model::digest::fnv1a(text.bytes());
+    let [.., a, b, c, d] = hash.to_be_bytes();
+    [a, b, c, d]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ticket(host: &str) -> Ticket {
+        Ticket {
+            host: host.to_owned(),
+            port: 7420,
+            fingerprint: [0xa5; 32],
+            secret: Secret(*b"sixteen letters."),
+            expires_unix_s: 1_800_000_000,
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_one_word_and_is_read_back() {
+        for host in ["lab.example.org", "192.0.2.7", "2001:db8::1", "fe80::1%eth0"] {
+            let ticket = ticket(host);
+            let word = ticket.word();
+            assert!(!word.contains(char::is_whitespace) && word.contains('#'), "{word}");
+            assert_eq!(Ticket::parse(&word).unwrap(), ticket);
+        }
+        assert!(ticket("2001:db8::1").word().starts_with("[2001:db8::1]:7420#"));
+    }
+
+    #[test]
+    fn one_wrong_letter_anywhere_is_told() {
+        let word = ticket("192.0.2.7").word();
+        for place in 0..word.len() {
+            for other in ["x", "7", "-", "A"] {
+                let mut wrong = word.clone();
+                wrong.replace_range(place..=place, other);
+                if wrong != word {
+                    assert!(Ticket::parse(&wrong).is_err(), "{wrong}");
+                }
+            }
+        }
+        let mut wrong = word.clone();
+        wrong.replace_range(word.len() - 20..word.len() - 19, if word.as_bytes()[word.len() - 20] == b'q' { "r" } else { "q" });
+        assert_eq!(
+            Ticket::parse(&wrong).unwrap_err().to_string(),
+            "the ticket has a wrong letter: its checksum does not fit (hint: copy it again from the output of `hairpin serve`)"
+        );
+    }
+
+    #[test]
+    fn what_is_no_ticket_is_refused_with_the_reason() {
+        let why = |text: &str| Ticket::parse(text).unwrap_err().what;
+        assert_eq!(why("lab:7420"), "not a ticket: it has no `#`");
+        assert_eq!(why("lab:7420#abc"), "not a ticket: it has 3 letters after the `#`, not 82");
+        assert!(why(&"x".repeat(10_000)).contains("too long"));
+        let mut newer = URL_SAFE_NO_PAD.decode(&ticket("lab").word()["lab:7420#".len()..][..PAYLOAD_LETTERS]).unwrap();
+        newer[0] = 2;
+        let text = format!("lab:7420#{}", URL_SAFE_NO_PAD.encode(newer));
+        let word = format!("{text}{}", URL_SAFE_NO_PAD.encode(checksum(&text)));
+        assert_eq!(why(&word), "the ticket has version 2; this Hairpin knows version 1");
+    }
+
+    #[test]
+    fn neither_a_log_nor_a_saved_command_line_has_the_secret() {
+        let ticket = ticket("192.0.2.7");
+        let word = ticket.word();
+        let secret = URL_SAFE_NO_PAD.encode(&ticket.secret.0);
+        for text in [format!("{ticket:?}"), ticket.redacted()] {
+            assert!(!text.contains("sixteen") && !text.contains(&secret), "{text}");
+        }
+        let line = ["round-trip", "--to", &word, &format!("--to={word}"), "--link", "delay=5ms#x"].map(str::to_owned);
+        let expected = ["round-trip", "--to", "192.0.2.7:7420#...", "--to=192.0.2.7:7420#...", "--link", "delay=5ms#x"];
+        assert_eq!(redacted(&line), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,400}") {
+            let _ = Ticket::parse(&text);
+            let _ = redacted(&[text]);
+        }
+
+        #[test]
+        fn no_text_like_a_ticket_panics(host in "[\\[\\]a-z0-9.:%-]{0,40}", letters in "[A-Za-z0-9_-]{80,84}") {
+            let _ = Ticket::parse(&format!("{host}#{letters}"));
+        }
+    }
+}
