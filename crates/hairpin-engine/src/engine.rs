@@ -1,6 +1,8 @@
 //! One round from order to record.
 
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,6 +60,28 @@ pub struct Engine {
     pub link_logs: Option<Folder>,
     /// Rounds here are one flow of several; `None` of whole rounds.
     pub joins: Option<Joins>,
+    /// The server of every round, where that is on another host.
+    pub far: Option<Far>,
+}
+
+/// A server on another host.
+#[derive(Clone)]
+pub struct Far {
+    /// Where flows of data connect to.
+    pub at: SocketAddr,
+    /// What `dial` needs. It is secret.
+    pub credentials: String,
+    /// Opens the control channel of a round.
+    pub dial: Dial,
+}
+
+/// Opens a control channel to the server on another host, by its credentials.
+pub type Dial = fn(&str) -> Result<Box<dyn Control>, Failure>;
+
+impl fmt::Debug for Far {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Far").field("at", &self.at).finish_non_exhaustive()
+    }
 }
 
 impl Engine {
@@ -76,6 +100,7 @@ impl Engine {
             traces: Traces::default(),
             link_logs: None,
             joins: None,
+            far: None,
         })
     }
 
@@ -114,7 +139,10 @@ impl Engine {
     /// every call on a descriptor (`fdget`, fs/file.c), which costs a blocking round trip on one CPU 2 to 5 %.
     #[must_use]
     pub fn run(&self, number: u32, order: &RoundOrder) -> Finished {
-        self.run_with(number, order, |host| Server::start(&self.server_program, order, host))
+        self.run_with(number, order, |host| match &self.far {
+            None => Server::start(&self.server_program, order, host),
+            Some(far) => Ok(Server::behind((far.dial)(&far.credentials)?, order)),
+        })
     }
 
     /// As [`Engine::run`], with the server that waits for its order behind `control`, wherever that runs.
@@ -171,6 +199,7 @@ pub fn capabilities() -> io::Result<HostCapabilities> {
         default_congestion_control: sysctl::ipv4("tcp_congestion_control").trim().to_owned(),
         waking_round_trip_ns: crate::waking::round_trip_ns,
         links: crate::links::known::capabilities(),
+        far: None,
         may_set: crate::links::namespace::may_set,
     })
 }
@@ -254,7 +283,8 @@ fn one_flow(
     [client, server]: [Option<PathBuf>; 2],
     serve: impl Serve,
 ) -> Result<Done, Failure> {
-    let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace };
+    let across = engine.far.as_ref().map(|far| far.at);
+    let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace, across };
     let mut server = match card.answered_by {
         AnsweredBy::Kernel => None,
         AnsweredBy::Server => Some(serve(&host(server))?),

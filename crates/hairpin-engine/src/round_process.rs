@@ -8,6 +8,7 @@
 //! that signals find it prepared, runs the round, and writes what came of it. SIGTERM ends the round early.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +65,8 @@ pub(crate) struct Job {
     pub(crate) traces: Option<(String, Named)>,
     /// The round is one flow of several.
     pub(crate) joins: Option<Joins>,
+    /// Where the server is, where that is another host, and what its control channel needs.
+    pub(crate) far: Option<(SocketAddr, String)>,
 }
 
 impl Engine {
@@ -100,6 +103,7 @@ impl Engine {
             link_logs: None,
             traces: None,
             joins: None,
+            far: self.far.as_ref().map(|far| (far.at, far.credentials.clone())),
         }
     }
 

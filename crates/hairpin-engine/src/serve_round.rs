@@ -8,7 +8,7 @@ use hairpin_model::round::RoundOrder;
 use signal_hook::consts::SIGTERM;
 
 use crate::child;
-use crate::engine::Engine;
+use crate::engine::{Dial, Engine, Far};
 use crate::links::traces::Traces;
 use crate::round_process::{Job, READY, write_finished};
 use crate::several_flows;
@@ -20,11 +20,12 @@ fn joins_flows(order: &RoundOrder) -> bool {
     order.case.flows.len() > 1 || order.phases.is_some()
 }
 
-/// The program as a round: reads its job, runs it, writes what came of it. `parent` is the id of the process that started it.
+/// The program as a round: reads its job, runs it, writes what came of it. `parent` is the id of the process that started it;
+/// `dial` reaches a server on another host.
 ///
 /// # Errors
 /// There is no readable job, or nobody reads what came of it.
-pub fn serve_as_process(parent: u32) -> Result<(), String> {
+pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     if !process::die_with_parent(parent) {
         return Err("the process that started this round is gone".to_owned());
     }
@@ -32,7 +33,7 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
     let stop = Arc::new(AtomicBool::new(false));
     let prepared = signal_hook::flag::register(SIGTERM, Arc::clone(&stop)).and_then(|_| ending::bound(&[SIGTERM]));
     prepared.map_err(|error| format!("cannot prepare for signals: {error}"))?;
-    let Job { number, order, clock, cpus, started_ns, link_logs, traces, joins } = child::hear_order()?;
+    let Job { number, order, clock, cpus, started_ns, link_logs, traces, joins, far } = child::hear_order()?;
     let mut output = BufWriter::new(io::stdout().lock());
     let unread = |error: io::Error| format!("cannot say what came of the round: {error}");
     output.write_all(&[READY]).and_then(|()| output.flush()).map_err(unread)?;
@@ -40,7 +41,8 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
     let link_logs = link_logs.map(|path| Folder::open(&path)).transpose();
     let link_logs = link_logs.map_err(|error| format!("cannot open the run folder: {error}"))?;
     let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
-    let engine = Engine { clock, cpus, server_program: program, started_ns, stop, traces, link_logs, joins };
+    let far = far.map(|(at, credentials)| Far { at, credentials, dial });
+    let engine = Engine { far, clock, cpus, server_program: program, started_ns, stop, traces, link_logs, joins };
     let finished = if joins_flows(&order) && engine.joins.is_none() {
         several_flows::run(&engine, number, &order)
     } else {

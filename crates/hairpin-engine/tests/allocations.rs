@@ -68,7 +68,7 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(&case.flow().transport).expect("it is known");
     let card = transport.card();
-    let mut listening = transport.listen(&opening::setup(&order, End::Server, COOKIE)).expect("it can listen");
+    let mut listening = transport.listen(&opening::setup(&order, End::Server, COOKIE, None)).expect("it can listen");
     let address = listening.address();
     std::thread::scope(|scope| {
         let (clock, case) = (&clock, &order.case);
@@ -79,7 +79,7 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
                 listening.accept(&mut || false).and_then(|mut one| one.accept_wire()).expect("somebody connects");
             allocations_of(|| echo.run(&mut *wire, &mut Alone).expect("it echoes to the end"))
         });
-        let connected = transport.connect(&address, &opening::setup(&order, End::Client, COOKIE));
+        let connected = transport.connect(&address, &opening::setup(&order, End::Client, COOKIE, None));
         let mut wire = connected.and_then(|mut one| one.open()).expect("it can connect");
         let client = Client {
             clock,

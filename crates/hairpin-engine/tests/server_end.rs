@@ -85,7 +85,7 @@ fn travel(transport: &'static str, address: &str, load: &Load) -> Result<Journey
             phases: None,
             stop: &stop,
         };
-        let connected = transport.connect(&address, &opening::setup(&order, End::Client, Cookie([7; 16])));
+        let connected = transport.connect(&address, &opening::setup(&order, End::Client, Cookie([7; 16]), None));
         let journey = match connected.and_then(|mut connection| connection.open()) {
             Ok(mut wire) => run_client(&client, &mut *wire, &mut Alone),
             Err(error) => Err(opening::unopened(End::Client, &error)),

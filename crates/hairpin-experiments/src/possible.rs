@@ -1,7 +1,7 @@
 //! Which cases are possible here, and why the others are not. An impossible case is refused with its reason, not run.
 
 use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
+use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES, Reach, WhyNot};
 use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, Waiting, WhichCpus};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::flow::{ConnectionUse, Direction, Load, Pacing, Source};
@@ -93,6 +93,7 @@ fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
 /// The same of a case of one flow.
 fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     link(case, card, capabilities)?;
+    other_host(case, card, capabilities)?;
     waiting(case, card)?;
     match &case.flow().load {
         Load::Exchange { exchange, .. } => small_writes(case, exchange, card)?,
@@ -130,6 +131,26 @@ fn link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(),
         )),
         _ => Ok(()),
     }
+}
+
+/// Whether the transport reaches the host of the server.
+fn other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    let Some(far) = capabilities.far.as_ref().filter(|_| case.path.host.is_some()) else { return Ok(()) };
+    if card.reach != Reach::Network || card.answered_by == AnsweredBy::Kernel {
+        return Err(why(
+            format!("it works on one machine only, so it does not reach {}", far.name),
+            "use tcp, udp or another network transport, or omit --to",
+        ));
+    }
+    let is_ipv6 = card.min_mtu_bytes > IPV4_MTU_BYTES;
+    if is_ipv6 != far.is_ipv6 {
+        let [own, other] = if far.is_ipv6 { ["IPv6", "IPv4"] } else { ["IPv4", "IPv6"] };
+        return Err(why(
+            format!("it is over {other}, and {} is reached over {own}", far.name),
+            format!("use a ticket with an address of {other} (hairpin serve --advertise)"),
+        ));
+    }
+    Ok(())
 }
 
 fn why(reason: impl Into<String>, hint: impl Into<String>) -> WhyNot {

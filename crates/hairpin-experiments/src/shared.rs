@@ -120,6 +120,8 @@ pub struct Circumstances {
     ends: Vec<EndKind>,
     ends_given: bool,
     links: Vec<KnownLink>,
+    /// The host of the server, where that is another one.
+    host: Option<String>,
     option_sets: Vec<Options>,
     /// `--option all`: each option that is worth a trial, alone.
     trials: Vec<OptionName>,
@@ -161,6 +163,7 @@ impl Circumstances {
             ends,
             ends_given: knobs.is_given("ends"),
             links: links::asked(knobs, capabilities)?,
+            host: capabilities.far.as_ref().map(|far| far.name.clone()),
             option_sets,
             trials: trials.collect(),
             sysctls: sysctls(knobs, capabilities)?,
@@ -207,6 +210,7 @@ impl Circumstances {
     #[must_use]
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
         let cases = each(cases, &self.links, links::set);
+        let cases = each(&cases, std::slice::from_ref(&self.host), |case, host| case.path.host = host);
         let cases = self.sysctls.iter().fold(cases, |cases, values| {
             each(&cases, values, |case, value| case.sysctls = case.sysctls.clone().and(value))
         });

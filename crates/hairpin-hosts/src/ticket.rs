@@ -77,12 +77,20 @@ impl Ticket {
         format!("{}#...", self.address())
     }
 
+    /// The host and the port of `host:port`, where these can be ones.
+    #[must_use]
+    pub fn parse_address(text: &str) -> Option<(String, u16)> {
+        host_and_port(text)
+    }
+
     /// Reads a ticket.
     ///
     /// # Errors
     /// The text is no ticket, a letter of it is wrong, or it is one of another version.
     pub fn parse(text: &str) -> Result<Self, Refused> {
-        let not_one = |why: &str| Refused::new(format!("not a ticket: {why}"), "copy the whole word that `hairpin serve` printed");
+        let not_one = |why: &str| {
+            Refused::new(format!("not a ticket: {why}"), "copy the whole word that `hairpin serve` printed")
+        };
         if text.len() > LONGEST || !text.is_ascii() {
             return Err(not_one("it is too long, or has letters that no ticket has"));
         }
@@ -139,7 +147,7 @@ pub fn redacted(words: &[String]) -> Vec<String> {
 }
 
 /// The host and the port of `host:port`, where these can be ones.
-pub(crate) fn host_and_port(address: &str) -> Option<(String, u16)> {
+fn host_and_port(address: &str) -> Option<(String, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let is_number = !port.is_empty() && port.bytes().all(|letter| letter.is_ascii_digit());
     let port: u16 = is_number.then(|| port.parse().ok()).flatten().filter(|port| *port > 0)?;
@@ -199,7 +207,10 @@ mod tests {
             }
         }
         let mut wrong = word.clone();
-        wrong.replace_range(word.len() - 20..word.len() - 19, if word.as_bytes()[word.len() - 20] == b'q' { "r" } else { "q" });
+        wrong.replace_range(
+            word.len() - 20..word.len() - 19,
+            if word.as_bytes()[word.len() - 20] == b'q' { "r" } else { "q" },
+        );
         assert_eq!(
             Ticket::parse(&wrong).unwrap_err().to_string(),
             "the ticket has a wrong letter: its checksum does not fit (hint: copy it again from the output of `hairpin serve`)"
@@ -212,7 +223,8 @@ mod tests {
         assert_eq!(why("lab:7420"), "not a ticket: it has no `#`");
         assert_eq!(why("lab:7420#abc"), "not a ticket: it has 3 letters after the `#`, not 82");
         assert!(why(&"x".repeat(10_000)).contains("too long"));
-        let mut newer = URL_SAFE_NO_PAD.decode(&ticket("lab").word()["lab:7420#".len()..][..PAYLOAD_LETTERS]).unwrap();
+        let mut newer =
+            URL_SAFE_NO_PAD.decode(&ticket("lab").word()["lab:7420#".len()..][..PAYLOAD_LETTERS]).unwrap();
         newer[0] = 2;
         let text = format!("lab:7420#{}", URL_SAFE_NO_PAD.encode(newer));
         let word = format!("{text}{}", URL_SAFE_NO_PAD.encode(checksum(&text)));
@@ -228,7 +240,8 @@ mod tests {
             assert!(!text.contains("sixteen") && !text.contains(&secret), "{text}");
         }
         let line = ["round-trip", "--to", &word, &format!("--to={word}"), "--link", "delay=5ms#x"].map(str::to_owned);
-        let expected = ["round-trip", "--to", "192.0.2.7:7420#...", "--to=192.0.2.7:7420#...", "--link", "delay=5ms#x"];
+        let expected =
+            ["round-trip", "--to", "192.0.2.7:7420#...", "--to=192.0.2.7:7420#...", "--link", "delay=5ms#x"];
         assert_eq!(redacted(&line), expected);
     }
 

@@ -28,8 +28,19 @@ pub struct HostCapabilities {
     pub waking_round_trip_ns: fn() -> u64,
     /// The links that can be between the ends.
     pub links: LinkCapabilities,
+    /// The host of the servers, where that is another one.
+    pub far: Option<FarHost>,
     /// Whether a round can have its own value of the kernel setting of that name. It is tried when it is asked.
     pub may_set: fn(&str) -> Result<(), WhyNot>,
+}
+
+/// Another host on which servers run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FarHost {
+    /// As the user names it.
+    pub name: String,
+    /// Whether it is reached over IPv6.
+    pub is_ipv6: bool,
 }
 
 /// Which emulated links there are, and whether they can run here.

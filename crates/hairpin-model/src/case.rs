@@ -44,6 +44,9 @@ pub struct Path {
     /// people, and no part of the identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The host of the server as the user names it, where that is not the client's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// The link that needs no relay: the kernel's own loopback (or, for local transports, none at all).
@@ -53,7 +56,7 @@ impl Path {
     /// No link.
     #[must_use]
     pub fn loopback() -> Self {
-        Self { link: LOOPBACK.to_owned(), name: None }
+        Self { link: LOOPBACK.to_owned(), name: None, host: None }
     }
 }
 
@@ -179,6 +182,12 @@ impl Case {
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.path.link != LOOPBACK
+    }
+
+    /// Whether what is between the ends loses, delays and reorders: an emulated link, or a network between two hosts.
+    #[must_use]
+    pub fn crosses_a_network(&self) -> bool {
+        self.is_emulated() || self.path.host.is_some()
     }
 
     /// The case in a line of words for tables: only what differs from the plainest case is said.

@@ -29,4 +29,4 @@ pub use wire::{Descriptors, Handed};
 #[cfg(target_os = "linux")]
 pub use wire_set::{Interest, Ready, WireSet};
 #[cfg(target_os = "linux")]
-pub use wires::hello::{HELLO_BYTES, is_hello};
+pub use wires::hello::{HELLO_BYTES, Nonce, Said, challenge, is_hello, said};

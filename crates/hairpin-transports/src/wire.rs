@@ -60,6 +60,7 @@ impl Handed {
         let what = match self {
             Self::Bound(_) => Unsupported::BoundSocket,
             Self::Accepted(_) => Unsupported::AcceptedSocket,
+            Self::Confirmed(_) => Unsupported::ConfirmedSocket,
         };
         TransportError::Unsupported { transport, what }
     }
@@ -486,6 +487,8 @@ pub enum Unsupported {
     BoundSocket,
     /// A server on a socket that is accepted already.
     AcceptedSocket,
+    /// A server on a socket of datagrams that is connected already.
+    ConfirmedSocket,
 }
 
 impl Unsupported {
@@ -495,6 +498,7 @@ impl Unsupported {
             Self::SecondConnection => "accepts one connection per listener",
             Self::BoundSocket => "cannot listen on a socket that is already bound",
             Self::AcceptedSocket => "cannot take over a connection that is already accepted",
+            Self::ConfirmedSocket => "cannot take over a datagram socket that is already connected",
         }
     }
 
@@ -502,7 +506,7 @@ impl Unsupported {
         match self {
             Self::SecondWire => "open another connection",
             Self::SecondConnection => "listen again",
-            Self::BoundSocket | Self::AcceptedSocket => "let it open its own",
+            Self::BoundSocket | Self::AcceptedSocket | Self::ConfirmedSocket => "let it open its own",
         }
     }
 }

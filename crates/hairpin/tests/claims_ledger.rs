@@ -197,6 +197,7 @@ fn capabilities() -> HostCapabilities {
         default_congestion_control: "cubic".to_owned(),
         waking_round_trip_ns: || 54_000,
         links: LinkCapabilities { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },
+        far: None,
         may_set: |_| Ok(()),
     }
 }

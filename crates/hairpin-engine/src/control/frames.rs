@@ -57,6 +57,11 @@ impl<C: Carrier> Frames<C> {
         &self.carrier
     }
 
+    /// What carries it.
+    pub fn carrier_mut(&mut self) -> &mut C {
+        &mut self.carrier
+    }
+
     /// From now on messages of so many bytes are taken.
     pub fn take_up_to(&mut self, most_bytes: usize) {
         self.most_bytes = most_bytes;

@@ -162,7 +162,10 @@ impl Client<'_> {
         let (before, begin_ns) = (Reading::now(), clock.now_ns());
         let cookie = Cookie::draw().map_err(|error| no_cookie(&error))?;
         let address = match &mut self.server {
-            Some(server) => server.listening(order, cookie)?,
+            Some(server) => {
+                let listening = server.listening(order, cookie)?;
+                self.host.across.map_or(listening, |at| at.to_string())
+            }
             None if order.case.is_emulated() => FAR.v4.to_string(),
             None => Ipv4Addr::LOCALHOST.to_string(),
         };
@@ -170,7 +173,7 @@ impl Client<'_> {
         let probing = Probing::begin(clock);
         let server = self.link.as_ref().map(Link::server_namespace);
         let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &address, server));
-        let setup = setup(order, End::Client, cookie);
+        let setup = setup(order, End::Client, cookie, self.host.across);
         let connect_ns = clock.now_ns();
         let flow = order.case.flow();
         allow_descriptors(End::Client, flow)?;

@@ -9,6 +9,7 @@ pub mod opening;
 pub mod server;
 pub mod start;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use hairpin_model::case::{Case, EndSettings, Placement, Waiting};
@@ -38,6 +39,9 @@ pub struct Host {
     pub cpus: Cpus,
     /// The network namespace of the end, where it is at an end of a link.
     pub namespace: Option<PathBuf>,
+    /// Where the server is reached, where the two ends are on two hosts.
+    #[serde(default)]
+    pub across: Option<SocketAddr>,
 }
 
 impl Host {
@@ -60,5 +64,5 @@ pub(crate) const UNCOUNTED_PINGS: usize = 4;
 
 /// Whether a message has to wake another CPU, so that how long that takes now is a state of the machine.
 pub(crate) fn is_woken(case: &Case) -> bool {
-    case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin
+    case.path.host.is_none() && case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin
 }

@@ -1,5 +1,6 @@
 //! Opening an end: its transport, what is asked of its socket, and what was granted.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use hairpin_model::card::Card;
@@ -10,7 +11,7 @@ use hairpin_model::hint::Hinted;
 use hairpin_model::options::{Effective, Options};
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
-use hairpin_transports::{Cookie, Setup, Transport, Wire, descriptors, options};
+use hairpin_transports::{Cookie, ServerAddresses, Setup, Transport, Wire, descriptors, options};
 
 use crate::links::addresses;
 use crate::netstat;
@@ -37,9 +38,9 @@ pub fn asked(case: &Case, end: End) -> Options {
         .fold(case.flow().options.clone(), |options, (name, value)| options.with(name, value))
 }
 
-/// What an end is told when it opens.
+/// What an end is told when it opens; `across` is where the server is reached on another host.
 #[must_use]
-pub fn setup(round: &RoundOrder, end: End, cookie: Cookie) -> Setup {
+pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<SocketAddr>) -> Setup {
     let case = &round.case;
     let largest = case.flow().load.size_bytes().max(case.flow().load.reply_size_bytes());
     Setup {
@@ -49,8 +50,17 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie) -> Setup {
         largest_message: usize::try_from(largest).expect("sizes are at most 1 GiB"),
         port: round.port,
         cookie,
-        server: case.is_emulated().then_some(addresses::FAR),
+        server: case.is_emulated().then_some(addresses::FAR).or_else(|| across.map(only)),
     }
+}
+
+/// The addresses of a server that has one.
+fn only(at: SocketAddr) -> ServerAddresses {
+    let (v4, v6) = match at.ip() {
+        IpAddr::V4(v4) => (v4, Ipv6Addr::UNSPECIFIED),
+        IpAddr::V6(v6) => (Ipv4Addr::UNSPECIFIED, v6),
+    };
+    ServerAddresses { v4, v6 }
 }
 
 /// Descriptors that an end has beside those of its wires, at most; a pipe's second one is among them.

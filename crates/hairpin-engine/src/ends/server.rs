@@ -1,6 +1,7 @@
 //! The server of a round: it listens, accepts, echoes, and reports. Wherever it runs, it knows its host and a channel to the
 //! client, and nothing else.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use super::{EndOrder, Host, PINGS, is_woken};
 use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, agree, receive_past};
 use crate::drops::Drops;
+use crate::handing::HandedListener;
 use crate::loads::connecting;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
@@ -36,9 +38,10 @@ const LONGEST_START: Duration = Duration::from_hours(72);
 /// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves one round: what `control` orders. A failure is told to the client.
-pub fn run(control: &mut dyn Control, host: &Host) {
-    let last = match attempt(control, host) {
+/// Serves one round: what `control` orders. A failure is told to the client. Its sockets come from `sockets` where another process
+/// has the port.
+pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<OwnedFd>) {
+    let last = match attempt(control, host, sockets) {
         Ok(report) => Message::Report(Box::new(report)),
         Err(failure) => Message::Failed(failure),
     };
@@ -46,7 +49,7 @@ pub fn run(control: &mut dyn Control, host: &Host) {
     drop(control.send(&last));
 }
 
-fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure> {
+fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<OwnedFd>) -> Result<EndReport, Failure> {
     let order = heard_order(control).map_err(|error| error.failure("the client"))?;
     let EndOrder { round, cookie } = order;
     let case = &round.case;
@@ -63,13 +66,16 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let card = transport.card();
     one_way::check(flow, &card)?;
     let pinned = host.settle(&case.ends, End::Server)?;
-    let mut setup = setup(&round, End::Server, Cookie(cookie));
-    if case.is_emulated() && !card.reliable {
+    let mut setup = setup(&round, End::Server, Cookie(cookie), host.across);
+    if case.crosses_a_network() && !card.reliable {
         setup.timeout = setup.timeout.min(SILENCE);
     }
     // Before the address is told: the client starts its own probe, on the same CPU perhaps, when it has that.
     let probing = Probing::begin(&host.clock);
-    let mut listener = transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?;
+    let mut listener = match sockets {
+        None => transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?,
+        Some(sockets) => Box::new(HandedListener::new(transport, setup, sockets)),
+    };
     tell(control, &Message::Listening(listener.address()))?;
     let wires = accept(&mut *listener, control, flow)?;
     let before = wires[0].effective();

@@ -263,7 +263,7 @@ impl Drop for Server {
 /// How long to wait for a message: the wire's own time-outs come first, so this only ends a hang. Across a link opening and
 /// closing have round trips of their own, some of which are lost.
 fn patience(order: &RoundOrder) -> Duration {
-    let links = Duration::from_secs(if order.case.is_emulated() { 60 } else { 0 });
+    let links = Duration::from_secs(if order.case.crosses_a_network() { 60 } else { 0 });
     Duration::from_nanos(order.timeout_ns) * 2 + Duration::from_secs(5) + links
 }
 
@@ -287,7 +287,7 @@ fn in_a_thread(host: Host) -> Result<(Channel, Runs), Failure> {
     };
     let pair = Channel::pair([MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER]);
     let [own, mut its] = pair.map_err(|error| failed("control channel", error))?;
-    let serve = move || server::run(&mut its, &host);
+    let serve = move || server::run(&mut its, &host, None);
     let thread = std::thread::Builder::new().name("hairpin-server".to_owned()).spawn(serve);
     Ok((own, Runs::Thread(Some(thread.map_err(|error| failed("thread", error))?))))
 }
@@ -303,6 +303,11 @@ pub fn serve_as_process(parent: u32, host: &str) -> Result<(), String> {
     process::ignore_interrupts();
     let host: Host = serde_json::from_str(host).map_err(|error| format!("cannot read the host: {error}"))?;
     let unusable = |error: std::io::Error| format!("cannot use the standard streams: {error}");
-    server::run(&mut Channel::of_this_process(MOST_BYTES_OF_AN_ORDER).map_err(unusable)?, &host);
+    if host.across.is_some() {
+        let (mut control, sockets) = Channel::of_a_server_on_two_hosts(MOST_BYTES_OF_AN_ORDER).map_err(unusable)?;
+        server::run(&mut control, &host, Some(sockets));
+    } else {
+        server::run(&mut Channel::of_this_process(MOST_BYTES_OF_AN_ORDER).map_err(unusable)?, &host, None);
+    }
     Ok(())
 }

@@ -61,6 +61,16 @@ impl Channel {
         Ok(Self::new(input, output, most_bytes))
     }
 
+    /// Over the standard input of this process, which is a socket; and its standard output, over which sockets are handed to it.
+    ///
+    /// # Errors
+    /// As [`Channel::of_this_process`].
+    pub fn of_a_server_on_two_hosts(most_bytes: usize) -> io::Result<(Self, OwnedFd)> {
+        let input = io::stdin().as_fd().try_clone_to_owned()?;
+        let output = input.try_clone()?;
+        Ok((Self::new(input, output, most_bytes), io::stdout().as_fd().try_clone_to_owned()?))
+    }
+
     /// Two ends of one channel within this process, for the client and the server.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ pub(crate) mod child;
 pub(crate) mod drops;
 pub mod environment;
 pub(crate) mod folder;
+pub mod handing;
 pub mod keep_awake;
 pub mod links;
 pub(crate) mod netstat;

@@ -57,7 +57,11 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             sequence: 0,
             measuring: false,
             in_time_ns: client.order.timeout_ns.saturating_add(pauses_ns),
-            unanswered: VecDeque::with_capacity(if case.is_emulated() { REMEMBERED_OF_A_LINK } else { REMEMBERED }),
+            unanswered: VecDeque::with_capacity(if case.crosses_a_network() {
+                REMEMBERED_OF_A_LINK
+            } else {
+                REMEMBERED
+            }),
             time_outs: 0,
         }
     }

@@ -186,6 +186,7 @@ pub fn capabilities() -> HostCapabilities {
             read: read_link,
             relay: || Ok(Receipt { detail: "here".to_owned() }),
         },
+        far: None,
         may_set: |name| match name {
             "net.core.rmem_max" => {
                 let hint = "compare runs".to_owned();

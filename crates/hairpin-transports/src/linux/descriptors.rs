@@ -44,6 +44,8 @@ pub enum Handed {
     Bound(OwnedFd),
     /// Accepted from a listening socket; nothing was read from it, so that its hello is still to come.
     Accepted(OwnedFd),
+    /// Of datagrams: connected to a client that has confirmed its hello, and is not welcomed yet.
+    Confirmed(OwnedFd),
 }
 
 /// The descriptors of a wire; a socket's are one.

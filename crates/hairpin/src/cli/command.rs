@@ -47,6 +47,7 @@ pub fn command() -> Command {
         .subcommand(runs())
         .subcommand(claims())
         .subcommand(words::command())
+        .subcommand(serve())
         .subcommand(completions())
         .subcommand(man())
 }
@@ -64,6 +65,12 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .args(knobs)
         .args(has_samples.then_some(no_samples))
         .arg(folder("out", "Folder to save the run in; it must not hold a run yet [default: hairpin-runs/TIME-NAME]"))
+        .arg(valued(
+            "to",
+            "TICKET",
+            "Run the server on another host, where `hairpin serve` printed this ticket: @FILE has it, or it stands in HAIRPIN_TO. On \
+             the command line itself other users can read it",
+        ))
         .args(printing())
         .arg(switch(
             "prove",
@@ -244,6 +251,29 @@ fn claims() -> Command {
         .arg(no_csv())
         .arg(json())
         .subcommand(run)
+}
+
+fn serve() -> Command {
+    Command::new("serve")
+        .about("Serve rounds of clients on other hosts, and print the ticket that they need")
+        .arg(valued(
+            "bind",
+            "ADDRESS",
+            "Address and port of TCP and UDP to listen on [default: 127.0.0.1:7420, this host only; 0.0.0.0 opens it]",
+        ))
+        .arg(valued(
+            "advertise",
+            "HOST",
+            "Name or address of this host in the ticket, with the port if a NAT changes it [default: that of --bind]",
+        ))
+        .arg(valued("for", "TIME", "End after this time; the ticket expires then [default: the ticket expires after 7 days]"))
+        .arg(switch("once", "End after the first run of a client"))
+        .arg(switch("json", "Print a JSON object for each event, one to a line"))
+        .arg(valued("revoke", "ID", "Revoke the ticket of this name, also while the server runs, and exit").exclusive(true))
+        .after_help(
+            "The ticket has a secret: whoever has it may run rounds here. It is printed once, and stored with the key of the server \
+             in $XDG_STATE_HOME/hairpin (or ~/.local/state/hairpin), which only you can read.",
+        )
 }
 
 fn completions() -> Command {

@@ -57,6 +57,11 @@ impl Stopped {
         Self { exit, message }
     }
 
+    /// Something outside this program failed before anything was measured.
+    pub fn failed(failure: &Failure) -> Self {
+        Self { exit: Exit::RoundsFailed, message: failure.to_string() }
+    }
+
     /// The link failed.
     pub fn link(failure: &Failure) -> Self {
         Self { exit: Exit::Of(LINK_FAILED), message: failure.to_string() }

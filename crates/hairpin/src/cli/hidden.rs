@@ -8,6 +8,7 @@ use hairpin_engine::{round_process as round, serve_round};
 
 use super::exit::Exit;
 use super::output;
+use super::two_hosts;
 
 /// Prints what one recorded sample costs, for `cargo xtask overhead`.
 const RECORDER_COST: &str = "__recorder-cost";
@@ -17,7 +18,11 @@ const RECORDER_COST: &str = "__recorder-cost";
 pub fn run(arguments: &[OsString]) -> Option<Exit> {
     let word = arguments.get(1)?.to_str()?;
     match word {
-        round::COMMAND => Some(served("the round", serve_round::serve_as_process, arguments.get(2))),
+        round::COMMAND => Some(served(
+            "the round",
+            |parent| serve_round::serve_as_process(parent, two_hosts::dial),
+            arguments.get(2),
+        )),
         server::COMMAND => Some(server_of_a_round(arguments)),
         link::COMMAND => Some(served("the link", link::serve_as_process, arguments.get(2))),
         echo_server::COMMAND => Some(served("the echo server", echo_server::serve_as_process, arguments.get(2))),

@@ -25,6 +25,7 @@ use hairpin_report::time_sequence;
 use super::exit::{Exit, Stopped};
 use super::output;
 use super::report::{PAGE, show, write_page};
+use super::two_hosts::Session;
 use crate::measure::{Task, carry_out};
 use crate::progress::Progress;
 use crate::{interrupt, tool};
@@ -42,13 +43,16 @@ pub(super) const NO_SAMPLES: &str = "no-samples";
 pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked = Asked::read(name, matches)?;
     let mut bench = Bench::prepare()?;
+    bench.session = Session::asked(matches)?;
+    bench.capabilities.far = bench.session.as_ref().map(Session::host);
     let cases = asked.check(&mut bench)?;
     if let Some(which) = matches.get_one::<String>("ladder") {
         asked.check_ladder(which, &cases, &bench)?;
     }
     let engine = bench.engine()?;
     let folder = RunFolder::create(&folder(matches, name, now_unix_s())).map_err(Stopped::usage)?;
-    let command_line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command_line = hairpin_hosts::ticket::redacted(&words);
     let mut run = measured(&asked, &bench, &engine, &folder, command_line, matches.get_flag("quiet"))?;
     let page = save(&folder, &mut run);
     let printed = show(&folder, &run, matches);
@@ -129,6 +133,8 @@ pub(super) struct Bench {
     /// Whether it was root that started this process; in namespaces of its own it acts as root whoever did.
     by_root: bool,
     may_enter_links: bool,
+    /// With the server of the run, where that is on another host.
+    session: Option<Session>,
 }
 
 impl Bench {
@@ -141,6 +147,7 @@ impl Bench {
             namespace: NetworkNamespace::Original,
             by_root: hairpin_engine::environment::is_root(),
             may_enter_links: false,
+            session: None,
         })
     }
 
@@ -157,13 +164,15 @@ impl Bench {
             return Ok(false);
         }
         self.namespace = NetworkNamespace::Own;
-        self.capabilities = hairpin_engine::engine::capabilities().map_err(unready)?;
+        let far = self.capabilities.far.take();
+        self.capabilities = HostCapabilities { far, ..hairpin_engine::engine::capabilities().map_err(unready)? };
         Ok(true)
     }
 
     /// An engine for one run: its times count from now on.
     pub(super) fn engine(&self) -> Result<Engine, Stopped> {
-        Engine::new(self.program.clone(), Arc::clone(&self.stop)).map_err(unready)
+        let engine = Engine::new(self.program.clone(), Arc::clone(&self.stop)).map_err(unready)?;
+        Ok(Engine { far: self.session.as_ref().map(Session::far), ..engine })
     }
 
     /// Whether the user has ended it.

@@ -16,6 +16,8 @@ pub mod measure;
 pub mod output;
 pub mod report;
 pub mod runs;
+pub mod serve;
+mod two_hosts;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -80,6 +82,7 @@ fn dispatch(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stoppe
         Some(("runs", matches)) => runs::run(matches),
         Some(("claims", matches)) => claims::run(matches, arguments),
         Some(("link", matches)) => link::run(matches),
+        Some(("serve", matches)) => serve::run(matches),
         Some(("completions", matches)) => manual::completions(matches),
         Some(("man", matches)) => manual::man(matches),
         Some((experiment, matches)) => measure::run(experiment, matches, arguments),

@@ -59,6 +59,11 @@ pub fn note(line: &str) {
     drop(writeln!(std::io::stderr(), "{text}"));
 }
 
+/// Prints a warning on standard error.
+pub fn warning(line: &str) {
+    note(&format!("{WARNING}{line}"));
+}
+
 /// Asks a question on standard error; the answer is given on the same line.
 pub fn ask(question: &str) {
     drop(write!(std::io::stderr(), "{}", printable::lines(question)));

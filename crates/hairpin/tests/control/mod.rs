@@ -138,7 +138,7 @@ enum Server {
 impl Server {
     /// Serves one round over that end of the carrier; answers what is on its other side.
     fn start(carrier: &Carrier, engine: &Engine, name: &str, is_impatient: bool) -> (Self, [OwnedFd; 2]) {
-        let host = Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace: None };
+        let host = Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace: None, across: None };
         if carrier.is_a_process {
             let host = serde_json::to_string(&host).expect("a host has only string keys");
             let mut command = Command::new(PROGRAM);
@@ -148,7 +148,7 @@ impl Server {
             return (Self::Process(child), [output.into(), input.into()]);
         }
         let (own, other) = join(carrier);
-        let serve = move || server::run(&mut Limited::new(own, End::Server, is_impatient), &host);
+        let serve = move || server::run(&mut Limited::new(own, End::Server, is_impatient), &host, None);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(serve);
         (Self::Thread(thread.expect("a thread can be started")), other)
     }

@@ -38,7 +38,8 @@ const MARK: [u8; 6] = *b"hrpn\xb5\x1e";
 /// The length of each hello: kind, version, cookie, nonce, mark.
 pub const HELLO_BYTES: usize = 40;
 
-type Nonce = [u8; 16];
+/// What a client of datagrams must have received to confirm its hello.
+pub type Nonce = [u8; 16];
 
 /// How long a client waits for an answer before it says the same again.
 pub(crate) const AGAIN_AFTER: Duration = Duration::from_millis(250);
@@ -49,6 +50,35 @@ const MOST_PENDING: usize = 16;
 #[must_use]
 pub fn is_hello(datagram: &[u8]) -> bool {
     datagram.len() == HELLO_BYTES && kind_of(datagram).is_some() && datagram.ends_with(&MARK)
+}
+
+/// What a client says to a server that serves many rounds at one port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It knows this cookie.
+    Hello(Cookie),
+    /// The same, with the nonce of a challenge.
+    Confirm(Cookie, Nonce),
+}
+
+/// What a client says in these bytes, a datagram or the first of a stream; `None` where they are no hello of a client.
+#[must_use]
+pub fn said(bytes: &[u8]) -> Option<Said> {
+    if !is_hello(bytes) {
+        return None;
+    }
+    let cookie = Cookie(bytes[2..18].try_into().ok()?);
+    match kind_of(bytes)? {
+        Kind::Hello => Some(Said::Hello(cookie)),
+        Kind::Confirm => Some(Said::Confirm(cookie, bytes[18..34].try_into().ok()?)),
+        Kind::Challenge | Kind::Welcome => None,
+    }
+}
+
+/// The answer to a hello of datagrams, no longer than that: the client is to prove that it receives at its address.
+#[must_use]
+pub fn challenge(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
+    hello(Kind::Challenge, cookie, nonce)
 }
 
 fn kind_of(start: &[u8]) -> Option<Kind> {
@@ -155,20 +185,27 @@ pub(crate) fn hear(
             Some((Kind::Confirm, nonce)) if nonce == own => {
                 socket.connect(&from).map_err(error("connect back from"))?;
                 connected()?;
-                // What others sent before the socket was connected is still in its queue.
-                let mut thrown_away = [0; 1];
-                while socket::receive(socket.as_fd(), &mut thrown_away, false, false).is_ok() {}
-                let welcome = hello(Kind::Welcome, cookie, &[0; 16]);
-                // A server that sends at once does not hear that a welcome was lost on a link.
-                for _ in 0..if setup.server.is_some() { WELCOMES_ACROSS_A_LINK } else { 1 } {
-                    socket::send(socket.as_fd(), &welcome, false).map_err(error("answer a hello at"))?;
-                }
+                welcome(socket, address, setup)?;
                 return Ok(ignored);
             }
             _ => ignored += 1,
         }
     }
     Err(TransportError::TimedOut { what: "connected", after: timeout })
+}
+
+/// Welcomes the client that a socket was just connected to.
+pub(crate) fn welcome(socket: &Socket, address: &str, setup: &Setup) -> Result<(), TransportError> {
+    // What others sent before the socket was connected is still in its queue.
+    let mut thrown_away = [0; 1];
+    while socket::receive(socket.as_fd(), &mut thrown_away, false, false).is_ok() {}
+    let welcome = hello(Kind::Welcome, &setup.cookie, &[0; 16]);
+    // A server that sends at once does not hear that a welcome was lost on its way.
+    for _ in 0..if setup.server.is_some() { WELCOMES_ACROSS_A_LINK } else { 1 } {
+        socket::send(socket.as_fd(), &welcome, false)
+            .map_err(|source| unreached("answer a hello at", address, source))?;
+    }
+    Ok(())
 }
 
 /// Who sent a datagram, and what it says where it is a hello.
@@ -343,6 +380,16 @@ mod tests {
             }
             assert_eq!(read(&bytes[..39], &OWN), None);
         }
+    }
+
+    #[test]
+    fn a_server_of_many_rounds_reads_the_cookie_from_the_hello() {
+        let of = |kind| said(&hello(kind, &OWN, &[9; 16]));
+        assert_eq!(of(Kind::Hello), Some(Said::Hello(OWN)));
+        assert_eq!(of(Kind::Confirm), Some(Said::Confirm(OWN, [9; 16])));
+        assert_eq!([of(Kind::Challenge), of(Kind::Welcome)], [None, None]);
+        assert_eq!(said(&hello(Kind::Hello, &OWN, &[0; 16])[..39]), None);
+        assert_eq!(read(&challenge(&OWN, &[9; 16]), &OWN), Some((Kind::Challenge, [9; 16])));
     }
 
     #[test]

@@ -68,6 +68,7 @@ pub(crate) fn listen_on(handed: Handed, kind: &Kind, setup: &Setup) -> Result<Bo
             let unheard = Unheard::of(socket);
             Ok(Box::new(StreamListener { socket: None, address, unheard, kind: *kind, setup: setup.clone() }))
         }
+        Handed::Confirmed(_) => Err(handed.unsupported(kind.transport)),
     }
 }
 
@@ -178,6 +179,30 @@ pub(crate) fn listen_datagram_on(
     match handed {
         Handed::Bound(socket) => Ok(listen_datagram(kind.adopt(socket, setup)?, kind, setup)),
         Handed::Accepted(_) => Err(handed.unsupported(kind.transport)),
+        Handed::Confirmed(socket) => {
+            let socket = kind.adopt(socket, setup)?;
+            Ok(Box::new(ConfirmedListener { socket: Some(socket), kind: *kind, setup: setup.clone() }))
+        }
+    }
+}
+
+/// The server of the one client that another part of the program has heard.
+struct ConfirmedListener {
+    socket: Option<Socket>,
+    kind: Kind,
+    setup: Setup,
+}
+
+impl Listener for ConfirmedListener {
+    fn address(&self) -> String {
+        self.socket.as_ref().map(local_address).unwrap_or_default()
+    }
+
+    fn accept(&mut self, _: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
+        let Self { socket, kind, setup } = self;
+        let socket = socket.take().ok_or_else(|| second_connection(kind.transport))?;
+        hello::welcome(&socket, &local_address(&socket), setup)?;
+        connection(kind, socket, setup, 0)
     }
 }
 

@@ -1,0 +1,129 @@
+//! Sockets that the process which has a port hands to the one that serves a round there (SCM_RIGHTS, unix(7)).
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use hairpin_transports::{Connection, Handed, Listener, Setup, Transport, TransportError};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
+
+use crate::system::process;
+
+/// How long one look for a socket lasts, in ms.
+const LOOK_MS: i32 = 50;
+
+/// What a socket is, in the byte that goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// See [`Handed::Accepted`].
+    Accepted = 1,
+    /// See [`Handed::Confirmed`].
+    Confirmed = 2,
+}
+
+/// Hands a socket over.
+///
+/// # Errors
+/// The other process is gone, or takes none.
+pub fn hand(to: &UnixStream, sort: Sort, socket: BorrowedFd<'_>) -> io::Result<()> {
+    let sockets = [socket];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    if !beside.push(SendAncillaryMessage::ScmRights(&sockets)) {
+        return Err(io::Error::other("there is no room for a descriptor"));
+    }
+    sendmsg(to, &[IoSlice::new(&[sort as u8])], &mut beside, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+    Ok(())
+}
+
+/// The next socket that is handed over, which must be there; `None` where the other process is gone.
+fn taken(from: &UnixStream) -> io::Result<Option<Handed>> {
+    let (mut sort, mut socket) = ([0], None::<OwnedFd>);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(from, &mut [IoSliceMut::new(&mut sort)], &mut beside, RecvFlags::CMSG_CLOEXEC)?;
+    for message in beside.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            socket = rights.last();
+        }
+    }
+    match (received.bytes, sort, socket) {
+        (0, ..) => Ok(None),
+        (_, [1], Some(socket)) => Ok(Some(Handed::Accepted(socket))),
+        (_, [2], Some(socket)) => Ok(Some(Handed::Confirmed(socket))),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no socket came with the message")),
+    }
+}
+
+/// The server of a round whose connections another process accepts.
+pub(crate) struct HandedListener {
+    transport: &'static dyn Transport,
+    setup: Setup,
+    from: UnixStream,
+}
+
+impl HandedListener {
+    /// The server over that transport, whose sockets come from there.
+    pub(crate) fn new(transport: &'static dyn Transport, setup: Setup, from: OwnedFd) -> Self {
+        Self { transport, setup, from: UnixStream::from(from) }
+    }
+
+    fn failed(&self, source: io::Error) -> TransportError {
+        let object = format!("a socket for {}", self.transport.card().name);
+        TransportError::System { operation: "take over", object, source, hint: String::new() }
+    }
+}
+
+impl Listener for HandedListener {
+    fn address(&self) -> String {
+        "handed-over".to_owned()
+    }
+
+    fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
+        let timeout = self.setup.opening_timeout();
+        let deadline = Instant::now() + timeout;
+        loop {
+            if is_abandoned() {
+                return Err(TransportError::Abandoned);
+            }
+            if process::readable(self.from.as_fd(), LOOK_MS).map_err(|error| self.failed(error))? {
+                let handed = taken(&self.from).map_err(|error| self.failed(error))?;
+                let handed = handed.ok_or(TransportError::Abandoned)?;
+                return self.transport.listen_on(handed, &self.setup)?.accept(is_abandoned);
+            }
+            if deadline.saturating_duration_since(Instant::now()) == Duration::ZERO {
+                return Err(TransportError::TimedOut { what: "connected", after: timeout });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    #[test]
+    fn a_socket_comes_over_as_what_it_is_and_the_end_is_told() {
+        let [(near, far), (mut one, other)] = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
+        hand(&near, Sort::Accepted, other.as_fd()).unwrap();
+        drop(other);
+        let Some(Handed::Accepted(socket)) = taken(&far).unwrap() else { panic!("it is an accepted one") };
+        one.write_all(b"x").unwrap();
+        let mut byte = [0];
+        UnixStream::from(socket).read_exact(&mut byte).unwrap();
+        assert_eq!(byte, *b"x");
+        hand(&near, Sort::Confirmed, one.as_fd()).unwrap();
+        assert!(matches!(taken(&far).unwrap(), Some(Handed::Confirmed(_))));
+        (&near).write_all(&[1]).unwrap();
+        assert_eq!(taken(&far).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        drop(near);
+        assert!(taken(&far).unwrap().is_none());
+    }
+}

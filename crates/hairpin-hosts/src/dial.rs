@@ -1,0 +1,157 @@
+//! How a client reaches a server by its ticket.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hairpin_engine::control::frames::Frames;
+use hairpin_engine::control::{ControlError, MOST_BYTES_OF_A_REPORT};
+use hairpin_model::round::Failure;
+use rustls::{CertificateError, ClientConnection};
+
+use crate::identity;
+use crate::proof::{Role, is_proof, proof, ticket_id};
+use crate::protocol::{Answer, Base64, Greeting, Purpose, VERSION};
+use crate::ticket::Ticket;
+use crate::tls::Tls;
+
+/// How long the connection, the handshake and the greeting may take together.
+const OPENING: Duration = Duration::from_secs(15);
+
+/// A connection on which the server knows the client.
+pub struct Known {
+    /// What is said from now on.
+    pub frames: Frames<Tls>,
+    /// Where the server is.
+    pub at: SocketAddr,
+    /// The session.
+    pub session: u64,
+    /// The server's Hairpin.
+    pub tool: String,
+}
+
+/// Opens a connection by that ticket.
+///
+/// # Errors
+/// The ticket has expired; nobody is found at its address, or somebody else; the server refuses.
+pub fn dial(ticket: &Ticket, purpose: Purpose) -> Result<Known, Failure> {
+    let expired_for_s = now_unix_s().saturating_sub(ticket.expires_unix_s);
+    if expired_for_s > 0 {
+        return Err(Failure {
+            cause: format!("the ticket for {} expired {expired_for_s} s ago", ticket.address()),
+            hint: "get a new one from `hairpin serve`, or set the clocks of both hosts".to_owned(),
+        });
+    }
+    let deadline = Instant::now() + OPENING;
+    let (socket, at) = connected(ticket, deadline)?;
+    let mut tls = over_tls(ticket, socket)?;
+    tls.shake_hands_until(deadline).map_err(|error| no_handshake(ticket, &error))?;
+    let exporter = tls.exporter().map_err(|error| failed(ticket, "prove that it is known to", &error.to_string()))?;
+    let mut frames = Frames::over(tls, MOST_BYTES_OF_A_REPORT);
+    let greeting = Greeting {
+        version: VERSION,
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).to_owned(),
+        ticket: ticket_id(&ticket.secret),
+        proof: Base64(proof(&ticket.secret, Role::Client, &exporter).to_vec()),
+        purpose,
+    };
+    let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
+    frames.send_any(&greeting).map_err(unheard)?;
+    let left = deadline.saturating_duration_since(Instant::now());
+    match frames.receive_any(left).map_err(unheard)? {
+        Answer::Welcome { version: VERSION, tool, proof, session } => {
+            if !is_proof(&ticket.secret, Role::Server, &exporter, &proof.0) {
+                return Err(failed(ticket, "trust", "it does not know the secret of the ticket"));
+            }
+            Ok(Known { frames, at, session, tool })
+        }
+        Answer::Welcome { version, tool, .. } => Err(Failure {
+            cause: format!(
+                "the server at {} ({tool}) speaks version {version} of the protocol between hosts; this Hairpin \
+                 speaks version {VERSION}",
+                ticket.address()
+            ),
+            hint: "use the same version of Hairpin at both ends".to_owned(),
+        }),
+        Answer::Refused { what, hint } => {
+            Err(Failure { cause: format!("the server at {} refuses: {what}", ticket.address()), hint })
+        }
+    }
+}
+
+fn over_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
+    let config = identity::client_config(ticket.fingerprint);
+    let connection = config.and_then(|config| ClientConnection::new(config, identity::name()));
+    let connection = connection.map_err(|error| failed(ticket, "speak TLS with", &error.to_string()))?;
+    Tls::over(socket, connection).map_err(|error| failed(ticket, "speak TLS with", &error.to_string()))
+}
+
+/// A connection to the first address of the host that answers.
+fn connected(ticket: &Ticket, deadline: Instant) -> Result<(TcpStream, SocketAddr), Failure> {
+    let found = (ticket.host.as_str(), ticket.port).to_socket_addrs();
+    let addresses: Vec<SocketAddr> = found
+        .map_err(|error| Failure {
+            cause: format!("cannot find the host {}: {error}", ticket.host),
+            hint: "is its name right, and does the name service work here (`getent hosts NAME`)?".to_owned(),
+        })?
+        .collect();
+    let mut last = None;
+    for (tried, address) in addresses.iter().enumerate() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1);
+        match TcpStream::connect_timeout(address, share.max(Duration::from_millis(1))) {
+            Ok(socket) => return Ok((socket, *address)),
+            Err(error) => last = Some((*address, error)),
+        }
+    }
+    let Some((address, error)) = last else {
+        return Err(failed(ticket, "find", "its name has no address"));
+    };
+    let hint = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "nothing listens there: is `hairpin serve` running, and is this its port?"
+        }
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            "no answer at all: a firewall may drop the packets; open the port for TCP and UDP"
+        }
+        io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
+            "is there a route to it (`ip route get`)?"
+        }
+        _ => "",
+    };
+    let error = match error.kind() {
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => format!("no answer for {} s", OPENING.as_secs()),
+        _ => error.to_string(),
+    };
+    Err(Failure { cause: format!("cannot connect to {address}: {error}"), hint: hint.to_owned() })
+}
+
+fn no_handshake(ticket: &Ticket, error: &io::Error) -> Failure {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => Failure {
+            cause: format!("the server at {} is another one than that of the ticket", ticket.address()),
+            hint: "its key is new, or somebody else answers there: get a new ticket from `hairpin serve`".to_owned(),
+        },
+        _ if error.kind() == io::ErrorKind::TimedOut => {
+            failed(ticket, "speak TLS with", &format!("no answer for {} s", OPENING.as_secs()))
+        }
+        _ if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => Failure {
+            cause: format!("the server at {} closed the connection", ticket.address()),
+            hint: "is it a `hairpin serve`, or overloaded?".to_owned(),
+        },
+        _ => failed(ticket, "speak TLS with", &error.to_string()),
+    }
+}
+
+fn failed(ticket: &Ticket, operation: &str, cause: &str) -> Failure {
+    Failure {
+        cause: format!("cannot {operation} the server at {}: {cause}", ticket.address()),
+        hint: "is it a `hairpin serve` of this version?".to_owned(),
+    }
+}
+
+/// Seconds since 1970-01-01 UTC.
+pub(crate) fn now_unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,137 @@
+//! What a server is known by: a certificate that it made itself, of which a ticket has the fingerprint.
+
+use std::sync::Arc;
+
+use ring::digest::{SHA256, digest};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption};
+use rustls::crypto::{CryptoProvider, ring as by_ring, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::{NoServerSessionStorage, ServerConfig};
+use rustls::version::TLS13;
+use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+use serde::{Deserialize, Serialize};
+
+/// The name in the certificate. Nobody asks for another.
+const NAME: &str = "hairpin";
+/// The protocol within TLS (RFC 7301).
+const PROTOCOL: &[u8] = b"hairpin/1";
+
+/// A certificate and its private key, both DER.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Identity {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Identity {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub fn make() -> Result<Self, rcgen::Error> {
+        let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
+        Ok(Self { certificate: made.cert.der().to_vec(), key: made.signing_key.serialize_der() })
+    }
+
+    /// SHA-256 of the certificate.
+    #[must_use]
+    pub fn fingerprint(&self) -> [u8; 32] {
+        fingerprint(&self.certificate)
+    }
+
+    /// How the server speaks TLS: version 1.3, no resumption, no early data.
+    ///
+    /// # Errors
+    /// The key is none, or not that of the certificate.
+    pub fn server_config(&self) -> Result<Arc<ServerConfig>, Error> {
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()));
+        let chain = vec![CertificateDer::from(self.certificate.clone())];
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+/// How a client speaks TLS with the server of that fingerprint, and with no other.
+///
+/// # Errors
+/// The library has no TLS 1.3.
+pub fn client_config(fingerprint: [u8; 32]) -> Result<Arc<ClientConfig>, Error> {
+    let provider = provider();
+    let pinned = Pinned { fingerprint, provider: Arc::clone(&provider) };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(pinned))
+        .with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    config.enable_sni = false;
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The name that the client asks for.
+#[must_use]
+pub fn name() -> ServerName<'static> {
+    ServerName::try_from(NAME).expect("it is a name of a host")
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(by_ring::default_provider())
+}
+
+fn fingerprint(certificate: &[u8]) -> [u8; 32] {
+    digest(&SHA256, certificate).as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+/// Takes the one certificate that a ticket names.
+#[derive(Debug)]
+struct Pinned {
+    fingerprint: [u8; 32],
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if fingerprint(end_entity) == self.fingerprint {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("TLS 1.2 is not spoken".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,85 @@
+//! What a client and `hairpin serve` tell each other before a round: who the client is, and what it may do.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The version of everything that two hosts tell each other. Others are refused, and both are named.
+pub const VERSION: u32 = 1;
+
+/// The largest message before the client is known, in bytes.
+pub const MOST_BYTES_OF_A_STRANGER: usize = 4 << 10;
+
+/// Bytes in base64.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Base64(pub Vec<u8>);
+
+impl fmt::Debug for Base64 {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} bytes", self.0.len())
+    }
+}
+
+impl Serialize for Base64 {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD_NO_PAD.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Base64 {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        STANDARD_NO_PAD.decode(text).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The first message of a client.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Greeting {
+    /// [`VERSION`] of the client.
+    pub version: u32,
+    /// Its Hairpin, for the log.
+    pub tool: String,
+    /// The name of its ticket.
+    pub ticket: String,
+    /// That it has the ticket's secret.
+    pub proof: Base64,
+    /// What it wants.
+    pub purpose: Purpose,
+}
+
+/// What a client wants of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// To be told what the server can do and allows, and to hold a place for the rounds of one run.
+    Session,
+    /// One round, or one flow of it, of that session.
+    Round(u64),
+}
+
+/// The answer to a greeting.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The client is known.
+    Welcome {
+        /// [`VERSION`] of the server.
+        version: u32,
+        /// Its Hairpin.
+        tool: String,
+        /// That the server has the secret too.
+        proof: Base64,
+        /// The session.
+        session: u64,
+    },
+    /// It is refused.
+    Refused {
+        /// Why.
+        what: String,
+        /// What would help.
+        hint: String,
+    },
+}

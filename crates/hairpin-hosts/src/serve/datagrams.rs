@@ -1,0 +1,178 @@
+//! Hellos of datagrams at the port of the server. No state is kept of an address that has not proved that it receives there: the
+//! nonce that it must send back is computed from the address itself.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use hairpin_transports::{Cookie, HELLO_BYTES, Nonce, Said, challenge, said};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::registry::{NotTaken, Registry};
+
+/// Datagrams that are taken at once, so that a flood leaves time for other work.
+const AT_ONCE: usize = 64;
+
+/// What came at the port, by what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Flows that were taken.
+    pub taken: u64,
+    /// Hellos that were challenged.
+    pub challenged: u64,
+    /// Valid hellos of flows that the round does not have.
+    pub refused: u64,
+    /// Whatever else; it is not answered.
+    pub ignored: u64,
+}
+
+/// The socket of datagrams of a server.
+pub(super) struct Datagrams {
+    socket: UdpSocket,
+    /// Of this process alone, so a nonce fits no other server.
+    key: hmac::Key,
+    /// What came so far.
+    pub(super) counts: Counts,
+}
+
+impl Datagrams {
+    /// Binds the socket.
+    ///
+    /// # Errors
+    /// The address or the port is not to be had, or there are no random bytes.
+    pub(super) fn bind(at: SocketAddr) -> io::Result<Self> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+            .map_err(|_| io::Error::other("the system gives no random bytes"))?;
+        Ok(Self { socket: bound(at)?.into(), key, counts: Counts::default() })
+    }
+
+    /// The socket.
+    pub(super) fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// Answers what has come.
+    pub(super) fn serve(&mut self, registry: &Registry) {
+        let mut datagram = [0; HELLO_BYTES + 1];
+        for _ in 0..AT_ONCE {
+            match self.socket.recv_from(&mut datagram) {
+                Ok((bytes, from)) => self.hear(&datagram[..bytes], from, registry),
+                // An error of an earlier answer that was sent to nobody.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn hear(&mut self, datagram: &[u8], from: SocketAddr, registry: &Registry) {
+        match said(datagram) {
+            Some(Said::Hello(cookie)) if registry.knows(cookie) => {
+                self.counts.challenged += 1;
+                let nonce = self.nonce(&cookie, from);
+                // One that cannot be sent counts as lost: another hello follows.
+                drop(self.socket.send_to(&challenge(&cookie, &nonce), from));
+            }
+            Some(Said::Confirm(cookie, nonce)) if nonce == self.nonce(&cookie, from) => {
+                match registry.confirmed(cookie, from, || self.connected(from)) {
+                    Ok(is_new) => self.counts.taken += u64::from(is_new),
+                    Err(NotTaken::Unknown) => self.counts.ignored += 1,
+                    Err(NotTaken::Refused | NotTaken::Gone) => self.counts.refused += 1,
+                }
+            }
+            _ => self.counts.ignored += 1,
+        }
+    }
+
+    /// What a client at that address must send back.
+    fn nonce(&self, cookie: &Cookie, from: SocketAddr) -> Nonce {
+        let tag = hmac::sign(&self.key, &[from.to_string().as_bytes(), &cookie.0].concat());
+        tag.as_ref()[..16].try_into().expect("HMAC-SHA256 has 32 bytes")
+    }
+
+    /// A socket at this port that receives from that client alone, whatever else comes to the port.
+    fn connected(&self, from: SocketAddr) -> io::Result<Socket> {
+        let socket = bound(self.socket.local_addr()?)?;
+        socket.connect(&from.into())?;
+        Ok(socket)
+    }
+}
+
+/// A socket bound there, beside others of this user.
+fn bound(at: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    if at.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&at.into())?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const COOKIE: Cookie = Cookie([3; 16]);
+
+    /// A hello of that kind.
+    fn hello(kind: u8, cookie: &Cookie, nonce: Nonce) -> Vec<u8> {
+        let mut bytes = challenge(cookie, &nonce).to_vec();
+        bytes[0] = kind;
+        bytes
+    }
+
+    fn client(server: &Datagrams) -> UdpSocket {
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(server.socket().local_addr().unwrap()).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        client
+    }
+
+    /// What the server sends next, once it has heard what came.
+    fn answer(server: &mut Datagrams, registry: &Registry, client: &UdpSocket) -> Option<Vec<u8>> {
+        server.serve(registry);
+        client.set_nonblocking(true).unwrap();
+        let mut answer = [0; 100];
+        client.recv(&mut answer).ok().map(|bytes| answer[..bytes].to_vec())
+    }
+
+    #[test]
+    fn a_flow_is_taken_once_its_address_has_echoed_the_nonce() {
+        let (mut server, registry) = (Datagrams::bind("127.0.0.1:0".parse().unwrap()).unwrap(), Registry::default());
+        let (near, _far) = UnixStream::pair().unwrap();
+        let client = client(&server);
+        client.send(&hello(4, &COOKIE, [0; 16])).unwrap();
+        assert_eq!(answer(&mut server, &registry, &client), None, "no round announced it");
+        registry.expect(COOKIE, near, 1);
+        client.send(&hello(6, &COOKIE, [9; 16])).unwrap();
+        assert_eq!(answer(&mut server, &registry, &client), None, "a nonce that nobody sent");
+        client.send(&hello(4, &COOKIE, [0; 16])).unwrap();
+        let challenge = answer(&mut server, &registry, &client).expect("it is challenged");
+        assert_eq!((challenge.len(), challenge[0]), (HELLO_BYTES, 5));
+        let nonce: Nonce = challenge[18..34].try_into().unwrap();
+        client.send(&hello(6, &COOKIE, nonce)).unwrap();
+        client.send(&hello(6, &COOKIE, nonce)).unwrap();
+        assert_eq!(answer(&mut server, &registry, &client), None, "the round's own process welcomes it");
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        stranger.send_to(&hello(6, &COOKIE, nonce), server.socket().local_addr().unwrap()).unwrap();
+        server.serve(&registry);
+        assert_eq!(server.counts, Counts { taken: 1, challenged: 1, refused: 0, ignored: 3 });
+    }
+
+    proptest! {
+        #[test]
+        fn no_datagram_panics_or_is_answered(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let registry = Registry::default();
+            let mut server = Datagrams::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            server.hear(&bytes, "127.0.0.1:9".parse().unwrap(), &registry);
+            prop_assert_eq!(server.counts, Counts { ignored: 1, ..Counts::default() });
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! `hairpin serve`: the server end for clients on other hosts, at one port of TCP and UDP.
+//!
+//! One thread accepts connections, hears who they are, and answers hellos of datagrams; it never waits for one of them. A client
+//! that is known gets a thread, and each of its rounds a process of its own, to which its flows of data are handed.
+
+mod datagrams;
+mod registry;
+mod round;
+mod strangers;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hairpin_engine::control::ControlError;
+use hairpin_engine::control::frames::Frames;
+use hairpin_engine::ends::Host;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+pub use self::datagrams::Counts as DatagramCounts;
+use self::datagrams::Datagrams;
+use self::registry::Registry;
+pub use self::strangers::Counts as ConnectionCounts;
+use self::strangers::{Heard, Strangers};
+use crate::dial::now_unix_s;
+use crate::identity::Identity;
+use crate::proof::{Role, is_proof, proof};
+use crate::protocol::{Answer, Base64, Greeting, Purpose, VERSION};
+use crate::ticket::Secret;
+use crate::tls::Tls;
+
+/// Connections that are accepted at once, so that a flood leaves time for other work.
+const AT_ONCE: usize = 64;
+/// The longest that nothing is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long a session may be without a round.
+const LONGEST_IDLE: Duration = Duration::from_mins(10);
+/// How long a client has to close a connection on which it was refused.
+const CLOSING: Duration = Duration::from_secs(2);
+/// How often it is asked whether it has been.
+const IDLE_LOOK: Duration = Duration::from_secs(5);
+
+/// A ticket that the server takes.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Its name.
+    pub id: String,
+    /// Its secret.
+    pub secret: Secret,
+    /// When it expires, in seconds since 1970.
+    pub expires_unix_s: u64,
+}
+
+/// What happens at a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A client has begun a run.
+    Began {
+        /// The session.
+        session: u64,
+        /// Where the client is.
+        client: SocketAddr,
+        /// Its Hairpin.
+        tool: String,
+        /// The name of its ticket.
+        ticket: String,
+    },
+    /// A run is over.
+    Ended {
+        /// The session.
+        session: u64,
+        /// Its rounds.
+        rounds: u64,
+    },
+    /// A client was refused.
+    Refused {
+        /// Where it is.
+        client: SocketAddr,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a server has.
+pub struct Server {
+    listener: TcpListener,
+    datagrams: Datagrams,
+    strangers: Strangers,
+    shared: Arc<Shared>,
+    events: Receiver<Event>,
+}
+
+/// What its threads share.
+struct Shared {
+    registry: Registry,
+    tickets: Mutex<Vec<Taken>>,
+    host: Host,
+    program: PathBuf,
+    at: SocketAddr,
+    events: Sender<Event>,
+}
+
+impl Server {
+    /// Binds the port. `program` is started for each round, on `host`.
+    ///
+    /// # Errors
+    /// The address or the port is not to be had, or the identity cannot be used.
+    pub fn bind(at: SocketAddr, identity: &Identity, host: Host, program: PathBuf) -> io::Result<Self> {
+        let config = identity.server_config().map_err(io::Error::other)?;
+        let listener = TcpListener::bind(at)?;
+        listener.set_nonblocking(true)?;
+        let at = listener.local_addr()?;
+        let (told, events) = channel();
+        let shared =
+            Shared { registry: Registry::default(), tickets: Mutex::default(), host, program, at, events: told };
+        Ok(Self {
+            listener,
+            datagrams: Datagrams::bind(at)?,
+            strangers: Strangers::new(config),
+            shared: Arc::new(shared),
+            events,
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.shared.at
+    }
+
+    /// From now on it takes these tickets.
+    pub fn take(&self, tickets: Vec<Taken>) {
+        *self.shared.tickets.lock().unwrap_or_else(PoisonError::into_inner) = tickets;
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.shared.registry.sessions(None)
+    }
+
+    /// What came at the port so far.
+    #[must_use]
+    pub fn counts(&self) -> (ConnectionCounts, DatagramCounts) {
+        (self.strangers.counts, self.datagrams.counts)
+    }
+
+    /// Serves what comes, for about so long or until something happens; answers what did.
+    ///
+    /// # Errors
+    /// The system does not let it wait or accept any more.
+    pub fn serve(&mut self, at_most: Duration) -> io::Result<Vec<Event>> {
+        let until = Instant::now() + at_most;
+        loop {
+            self.look()?;
+            let events: Vec<Event> = self.events.try_iter().collect();
+            if !events.is_empty() || Instant::now() > until {
+                return Ok(events);
+            }
+        }
+    }
+
+    /// Waits until something comes, and serves that.
+    fn look(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        let next = self.strangers.next_look(now).map_or(LOOK, |at| at.saturating_duration_since(now).min(LOOK));
+        let ready = {
+            let own = [(self.listener.as_fd(), true), (self.datagrams.socket().as_fd(), true)];
+            wait(own.into_iter().chain(self.strangers.watched()), next)?
+        };
+        let [accepts, hears, strangers @ ..] = ready.as_slice() else { return Ok(()) };
+        for (heard, from) in self.strangers.hear(strangers, Instant::now()) {
+            self.heard(heard, from);
+        }
+        if *accepts {
+            self.accept()?;
+        }
+        if *hears {
+            self.datagrams.serve(&self.shared.registry);
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        for _ in 0..AT_ONCE {
+            match self.listener.accept() {
+                Ok((socket, from)) => self.strangers.take_in(socket, from, Instant::now()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // It has gone again, or there is no room for it now.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) if matches!(error.raw_os_error(), Some(23 | 24)) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, heard: Heard, from: SocketAddr) {
+        match heard {
+            Heard::Data(socket, cookie) => {
+                if self.shared.registry.connected(cookie, socket.as_fd()).is_err() {
+                    self.strangers.counts.dropped += 1;
+                }
+            }
+            Heard::Control(frames, greeting) => {
+                let shared = Arc::clone(&self.shared);
+                let thread = std::thread::Builder::new().name("hairpin-client".to_owned());
+                // Without a thread the client finds its connection closed.
+                drop(thread.spawn(move || shared.known(*frames, &greeting, from)));
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Answers a client that says who it is, and serves what it wants.
+    fn known(&self, mut frames: Frames<Tls>, greeting: &Greeting, from: SocketAddr) {
+        match self.checked(&frames, greeting) {
+            Ok((ticket, session, answer)) => {
+                if frames.send_any(&answer).is_ok() {
+                    match greeting.purpose {
+                        Purpose::Session => self.session(frames, session, &ticket, greeting, from),
+                        Purpose::Round(_) => {
+                            round::serve(frames, self.at, &self.host, &self.program, &self.registry);
+                        }
+                    }
+                } else if greeting.purpose == Purpose::Session {
+                    self.registry.end(session);
+                }
+            }
+            Err((what, hint)) => {
+                drop(self.events.send(Event::Refused { client: from, why: what.clone() }));
+                drop(frames.send_any(&Answer::Refused { what, hint: hint.to_owned() }));
+                frames.carrier_mut().close(CLOSING);
+            }
+        }
+    }
+
+    /// Whether the client has the secret of a ticket, and may have what it wants.
+    fn checked(
+        &self,
+        frames: &Frames<Tls>,
+        greeting: &Greeting,
+    ) -> Result<(Taken, u64, Answer), (String, &'static str)> {
+        if greeting.version != VERSION {
+            let what = format!(
+                "it speaks version {} of the protocol between hosts, and this server ({}) version {VERSION}",
+                greeting.version,
+                tool()
+            );
+            return Err((what, "use the same version of Hairpin at both ends"));
+        }
+        let exporter = frames.carrier().exporter().map_err(|error| (error.to_string(), ""))?;
+        let tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let ticket = tickets.iter().find(|ticket| ticket.id == greeting.ticket).cloned();
+        drop(tickets);
+        let ticket = ticket.filter(|ticket| is_proof(&ticket.secret, Role::Client, &exporter, &greeting.proof.0));
+        let ticket = ticket.ok_or_else(|| {
+            ("the ticket is not known here, or was revoked".to_owned(), "get a new one from `hairpin serve`")
+        })?;
+        if ticket.expires_unix_s <= now_unix_s() {
+            return Err(("the ticket has expired".to_owned(), "get a new one from `hairpin serve`"));
+        }
+        let session = match greeting.purpose {
+            Purpose::Session => self.registry.begin(&ticket.id),
+            Purpose::Round(session) if self.registry.count_round(session, &ticket.id) => session,
+            Purpose::Round(_) => return Err(("its session is over".to_owned(), "start the run again")),
+        };
+        let proof = Base64(proof(&ticket.secret, Role::Server, &exporter).to_vec());
+        Ok((ticket, session, Answer::Welcome { version: VERSION, tool: tool(), proof, session }))
+    }
+
+    /// Holds a session until its client has closed it.
+    fn session(&self, mut frames: Frames<Tls>, session: u64, ticket: &Taken, greeting: &Greeting, from: SocketAddr) {
+        let (tool, id) = (printable(&greeting.tool), ticket.id.clone());
+        drop(self.events.send(Event::Began { session, client: from, tool, ticket: id }));
+        let is_idle = || self.registry.idle(session).is_none_or(|idle| idle > LONGEST_IDLE);
+        // Its client has nothing to say, and closes it at the end of its run.
+        while !is_idle() && matches!(frames.receive_any::<Answer>(IDLE_LOOK), Err(ControlError::TimedOut(_))) {}
+        let rounds = self.registry.end(session).map_or(0, |session| session.rounds);
+        drop(self.events.send(Event::Ended { session, rounds }));
+    }
+}
+
+fn tool() -> String {
+    concat!("hairpin ", env!("CARGO_PKG_VERSION")).to_owned()
+}
+
+/// What a client says of itself, for a log: short, and without what steers a terminal.
+fn printable(text: &str) -> String {
+    text.chars().filter(|letter| letter.is_ascii_graphic() || *letter == ' ').take(60).collect()
+}
+
+/// Waits until any of these can be read, those that are watched for it, for at most so long; which can.
+fn wait<'f>(watched: impl Iterator<Item = (BorrowedFd<'f>, bool)>, at_most: Duration) -> io::Result<Vec<bool>> {
+    let flags = |for_input| if for_input { PollFlags::IN } else { PollFlags::empty() };
+    let mut watched: Vec<PollFd<'f>> =
+        watched.map(|(file, for_input)| PollFd::from_borrowed_fd(file, flags(for_input))).collect();
+    let at_most = Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: i64::from(at_most.subsec_nanos()) };
+    match poll(&mut watched, Some(&at_most)) {
+        Ok(_) => Ok(watched.iter().map(|file| !file.revents().is_empty()).collect()),
+        Err(rustix::io::Errno::INTR) => Ok(vec![false; watched.len()]),
+        Err(error) => Err(error.into()),
+    }
+}

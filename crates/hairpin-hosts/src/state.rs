@@ -1,0 +1,208 @@
+//! What a server keeps between its starts: its key, and the tickets that it takes. Only its user can read either.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::{Deserialize, Serialize};
+
+use crate::dial::now_unix_s;
+use crate::identity::Identity;
+use crate::proof::ticket_id;
+use crate::protocol::Base64;
+use crate::serve::Taken;
+use crate::ticket::Secret;
+
+/// The file with the key.
+const KEY: &str = "server-key.json";
+/// The folder with a file for each ticket.
+const TICKETS: &str = "tickets";
+/// No file here is longer.
+const MOST_BYTES: u64 = 64 << 10;
+/// No more tickets are read.
+const MOST_TICKETS: usize = 10_000;
+
+/// A ticket as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    secret: Base64,
+    expires_unix_s: u64,
+}
+
+/// The folder of a server's state.
+#[derive(Clone, Debug)]
+pub struct State(PathBuf);
+
+impl State {
+    /// `$XDG_STATE_HOME/hairpin`, or `~/.local/state/hairpin`; it is made where it is missing.
+    ///
+    /// # Errors
+    /// There is no home, or the folder cannot be made or is somebody else's.
+    pub fn of_user() -> io::Result<Self> {
+        let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+        let base =
+            base.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "neither XDG_STATE_HOME nor HOME is set"))?;
+        Self::at(&base.join("hairpin"))
+    }
+
+    /// That folder.
+    ///
+    /// # Errors
+    /// As [`State::of_user`].
+    pub fn at(folder: &Path) -> io::Result<Self> {
+        for one in [folder, &folder.join(TICKETS)] {
+            DirBuilder::new().recursive(true).mode(0o700).create(one)?;
+            let is_own = fs::metadata(one)?.uid() == rustix::process::geteuid().as_raw();
+            if !is_own {
+                let why = format!("{} belongs to another user", one.display());
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            }
+        }
+        Ok(Self(folder.to_owned()))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// The server's key, made at the first start.
+    ///
+    /// # Errors
+    /// It cannot be read, made or written.
+    pub fn identity(&self) -> io::Result<Identity> {
+        let path = self.0.join(KEY);
+        match read(&path) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| invalid(&path, &error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let made = Identity::make().map_err(io::Error::other)?;
+                write(&path, &serde_json::to_string(&made).expect("it has only string keys"))?;
+                Ok(made)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A new ticket.
+    ///
+    /// # Errors
+    /// There are no random bytes, or it cannot be written.
+    pub fn new_ticket(&self, expires_unix_s: u64) -> io::Result<Taken> {
+        let mut secret = [0; 16];
+        SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives no random bytes"))?;
+        let secret = Secret(secret);
+        let id = ticket_id(&secret);
+        let kept = Kept { secret: Base64(secret.0.to_vec()), expires_unix_s };
+        write(&self.ticket(&id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
+        Ok(Taken { id, secret, expires_unix_s })
+    }
+
+    /// The tickets that have not expired; the files of others are removed. One that cannot be read is passed over.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn tickets(&self) -> io::Result<Vec<Taken>> {
+        let mut tickets = Vec::new();
+        for entry in fs::read_dir(self.0.join(TICKETS))?.take(MOST_TICKETS) {
+            let path = entry?.path();
+            let Some(kept) = read(&path).ok().and_then(|text| serde_json::from_str::<Kept>(&text).ok()) else {
+                continue;
+            };
+            let Ok(secret) = <[u8; 16]>::try_from(kept.secret.0.as_slice()) else { continue };
+            if kept.expires_unix_s <= now_unix_s() {
+                // It is taken no more, also where its file stays.
+                drop(fs::remove_file(&path));
+                continue;
+            }
+            let secret = Secret(secret);
+            tickets.push(Taken { id: ticket_id(&secret), secret, expires_unix_s: kept.expires_unix_s });
+        }
+        Ok(tickets)
+    }
+
+    /// Revokes the ticket of that name; whether there was one.
+    ///
+    /// # Errors
+    /// Its file cannot be removed.
+    pub fn revoke(&self, id: &str) -> io::Result<bool> {
+        if id.is_empty() || !id.bytes().all(|letter| letter.is_ascii_hexdigit()) {
+            return Ok(false);
+        }
+        match fs::remove_file(self.ticket(id)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn ticket(&self, id: &str) -> PathBuf {
+        self.0.join(TICKETS).join(format!("{id}.json"))
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Writes a file that only its user can read, whole or not at all.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let partial = path.with_extension("partial");
+    drop(fs::remove_file(&partial));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(partial, path)
+}
+
+fn invalid(path: &Path, error: &serde_json::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{} cannot be read: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_and_tickets_outlive_a_start_and_a_revoked_ticket_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::at(&folder.path().join("hairpin")).unwrap();
+        let fingerprint = state.identity().unwrap().fingerprint();
+        let later = now_unix_s() + 1000;
+        let [one, other] = [later, later].map(|expires| state.new_ticket(expires).unwrap());
+        state.new_ticket(now_unix_s()).unwrap();
+        let again = State::at(state.folder()).unwrap();
+        assert_eq!(again.identity().unwrap().fingerprint(), fingerprint);
+        let mut ids: Vec<String> = again.tickets().unwrap().into_iter().map(|ticket| ticket.id).collect();
+        ids.sort();
+        let mut expected = [one.id.clone(), other.id.clone()];
+        expected.sort();
+        assert_eq!(ids, expected, "the third has expired");
+        assert!(again.revoke(&one.id).unwrap());
+        assert!(!again.revoke(&one.id).unwrap() && !again.revoke("../server-key").unwrap());
+        assert_eq!(again.tickets().unwrap().len(), 1);
+        for entry in [KEY, TICKETS] {
+            let mode = fs::metadata(state.folder().join(entry)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{entry}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_ticket_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::at(folder.path()).unwrap();
+        for (name, text) in
+            [("a.json", "{"), ("b.json", "{\"secret\":\"AAAA\",\"expires_unix_s\":9999999999}"), ("c", "")]
+        {
+            fs::write(folder.path().join(TICKETS).join(name), text).unwrap();
+        }
+        assert_eq!(state.tickets().unwrap().len(), 0);
+    }
+}

@@ -1,0 +1,285 @@
+//! Messages over TLS over TCP.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use hairpin_engine::control::frames::Carrier;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::Connection;
+
+use crate::proof::{EXPORTER_BYTES, EXPORTER_LABEL, Exporter};
+
+/// A TLS connection over a socket that never waits. What TLS still has to send is sent whenever the connection is used.
+pub struct Tls {
+    socket: TcpStream,
+    connection: Connection,
+    taken_bytes: u64,
+}
+
+impl Tls {
+    /// Over a connected socket; the handshake is still to come.
+    ///
+    /// # Errors
+    /// The socket cannot be made non-blocking.
+    pub fn over(socket: TcpStream, connection: impl Into<Connection>) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        Ok(Self { socket, connection: connection.into(), taken_bytes: 0 })
+    }
+
+    /// The socket beneath.
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Bytes that came over the socket so far.
+    #[must_use]
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
+    }
+
+    /// Goes on with the handshake as far as that is possible without waiting; says whether it is done.
+    ///
+    /// # Errors
+    /// The other end is gone, or no TLS of ours comes from it.
+    pub fn shake_hands(&mut self) -> io::Result<bool> {
+        self.send_pending()?;
+        while self.connection.is_handshaking() {
+            match self.take_in() {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => self.send_pending()?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(!self.connection.wants_write())
+    }
+
+    /// The whole handshake, until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Tls::shake_hands`], and [`io::ErrorKind::TimedOut`].
+    pub fn shake_hands_until(&mut self, deadline: Instant) -> io::Result<()> {
+        while !self.shake_hands()? {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let wants = if self.connection.wants_write() { PollFlags::OUT | PollFlags::IN } else { PollFlags::IN };
+            self.wait(wants, i32::try_from(left.as_millis()).unwrap_or(i32::MAX).max(1))?;
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more comes, and waits for so long until the other end has closed too. What it sent meanwhile is thrown away:
+    /// a socket that is closed with bytes unread resets its connection, and the other end might lose the last that was sent to it.
+    pub fn close(&mut self, within: Duration) {
+        self.connection.send_close_notify();
+        let sent = self.send_pending().and_then(|()| self.socket.shutdown(Shutdown::Write));
+        let deadline = Instant::now() + within;
+        let mut thrown_away = [0; 4096];
+        while sent.is_ok() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left_ms = i32::try_from(left.as_millis()).unwrap_or(i32::MAX);
+            if left_ms == 0 || !self.wait(PollFlags::IN, left_ms).unwrap_or(false) {
+                return;
+            }
+            match self.socket.read(&mut thrown_away) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// What is unique to this connection, once the handshake is done (RFC 9266).
+    ///
+    /// # Errors
+    /// It is not done.
+    pub fn exporter(&self) -> Result<Exporter, rustls::Error> {
+        self.connection.export_keying_material([0; EXPORTER_BYTES], EXPORTER_LABEL, Some(&[]))
+    }
+
+    /// Takes in what has come and decrypts it; answers how many bytes that were, 0 at the end.
+    fn take_in(&mut self) -> io::Result<usize> {
+        let count = self.connection.read_tls(&mut self.socket)?;
+        self.taken_bytes += count as u64;
+        if let Err(error) = self.connection.process_new_packets() {
+            // The other end is told why, where it still listens.
+            drop(self.send_pending());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        Ok(count)
+    }
+
+    /// Sends what is encrypted, as far as there is room.
+    fn send_pending(&mut self) -> io::Result<()> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut self.socket) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is plain text to take.
+    fn has_text(&mut self) -> bool {
+        self.connection.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
+    }
+
+    fn wait(&self, wants: PollFlags, at_most_ms: i32) -> io::Result<bool> {
+        let mut watched = [PollFd::from_borrowed_fd(self.socket.as_fd(), wants)];
+        let at_most =
+            Timespec { tv_sec: i64::from(at_most_ms / 1000), tv_nsec: i64::from(at_most_ms % 1000) * 1_000_000 };
+        match poll(&mut watched, Some(&at_most)) {
+            Ok(count) => Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Read for Tls {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.connection.reader().read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // Gone without its farewell.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                read => return read,
+            }
+            self.take_in()?;
+        }
+    }
+}
+
+impl Write for Tls {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send_pending()?;
+        match self.connection.writer().write(bytes)? {
+            0 if !bytes.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
+            taken => self.send_pending().map(|()| taken),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.send_pending()?;
+        if self.connection.wants_write() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+    }
+}
+
+impl Carrier for Tls {
+    fn readable(&mut self, at_most_ms: i32) -> io::Result<bool> {
+        if self.has_text() {
+            return Ok(true);
+        }
+        self.send_pending()?;
+        self.wait(PollFlags::IN, at_most_ms)
+    }
+
+    fn writable(&mut self, at_most_ms: i32) -> io::Result<bool> {
+        self.wait(PollFlags::OUT, at_most_ms)
+    }
+}
+
+impl Drop for Tls {
+    fn drop(&mut self) {
+        self.connection.send_close_notify();
+        drop(self.send_pending());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_engine::control::frames::Frames;
+    use hairpin_engine::control::{Control, ControlError, Message};
+    use rustls::{ClientConnection, ServerConnection};
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+    use crate::identity::{self, Identity};
+
+    const PATIENT: Duration = Duration::from_secs(20);
+
+    fn sockets() -> [TcpStream; 2] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        [client, listener.accept().unwrap().0]
+    }
+
+    fn client(socket: TcpStream, fingerprint: [u8; 32]) -> Tls {
+        let config = identity::client_config(fingerprint).unwrap();
+        Tls::over(socket, ClientConnection::new(config, identity::name()).unwrap()).unwrap()
+    }
+
+    fn server(socket: TcpStream, identity: &Identity) -> Tls {
+        Tls::over(socket, ServerConnection::new(identity.server_config().unwrap()).unwrap()).unwrap()
+    }
+
+    /// Both ends after their handshakes.
+    fn connected() -> [Tls; 2] {
+        let identity = Identity::make().unwrap();
+        let [one, other] = sockets();
+        let (mut client, mut server) = (client(one, identity.fingerprint()), server(other, &identity));
+        std::thread::scope(|scope| {
+            let deadline = Instant::now() + PATIENT;
+            let server = scope.spawn(|| server.shake_hands_until(Instant::now() + PATIENT));
+            client.shake_hands_until(deadline).unwrap();
+            server.join().unwrap().unwrap();
+        });
+        [client, server]
+    }
+
+    #[test]
+    fn messages_of_any_size_come_whole_and_the_end_is_told() {
+        let [client, server] = connected();
+        assert_eq!(client.exporter().unwrap(), server.exporter().unwrap());
+        let [mut client, mut server] = [client, server].map(|tls| Frames::over(tls, 8 << 20));
+        let large = Message::Listening("x".repeat(3 << 20));
+        let expected = large.clone();
+        let sender = std::thread::spawn(move || {
+            client.send(&Message::Ready).unwrap();
+            client.send(&large).unwrap();
+        });
+        assert_eq!(server.receive(PATIENT).unwrap(), Message::Ready);
+        assert_eq!(server.receive(PATIENT).unwrap(), expected);
+        sender.join().unwrap();
+        assert!(matches!(server.receive(PATIENT), Err(ControlError::Closed)));
+    }
+
+    #[test]
+    fn no_two_connections_have_the_same_exporter() {
+        let [one, _server] = connected();
+        let [other, _other_server] = connected();
+        assert_ne!(one.exporter().unwrap(), other.exporter().unwrap());
+    }
+
+    #[test]
+    fn a_server_of_another_fingerprint_is_refused_by_the_client() {
+        let identity = Identity::make().unwrap();
+        let [one, other] = sockets();
+        let (mut client, mut server) = (client(one, [0; 32]), server(other, &identity));
+        std::thread::scope(|scope| {
+            let deadline = Instant::now() + PATIENT;
+            let server = scope.spawn(|| server.shake_hands_until(Instant::now() + PATIENT));
+            let error = client.shake_hands_until(deadline).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+            assert!(server.join().unwrap().is_err(), "it is told");
+        });
+    }
+
+    #[test]
+    fn what_is_no_tls_ends_the_handshake() {
+        let [mut stranger, other] = sockets();
+        let mut server = server(other, &Identity::make().unwrap());
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let error = server.shake_hands_until(Instant::now() + PATIENT).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+    }
+}

@@ -1,0 +1,90 @@
+//! `--to`: the server of a run on another host.
+
+use std::path::Path;
+
+use clap::ArgMatches;
+use hairpin_engine::control::Control;
+use hairpin_engine::engine::Far;
+use hairpin_hosts::dial::{Known, dial as dial_ticket};
+use hairpin_hosts::protocol::Purpose;
+use hairpin_hosts::ticket::Ticket;
+use hairpin_model::capabilities::FarHost;
+use hairpin_model::refused::Refused;
+use hairpin_model::round::Failure;
+
+use super::exit::Stopped;
+use super::output;
+
+/// Where a ticket may stand that is not on the command line.
+const VARIABLE: &str = "HAIRPIN_TO";
+/// A file with more is none of a ticket.
+const MOST_BYTES: u64 = 4096;
+
+/// A session with the server of a run. It ends when this is dropped.
+pub(super) struct Session {
+    ticket: Ticket,
+    known: Known,
+}
+
+impl Session {
+    /// Opens the session that the flags or the environment ask for; none where the server is to run here.
+    ///
+    /// # Errors
+    /// The ticket cannot be read, or the server is not reached.
+    pub(super) fn asked(matches: &ArgMatches) -> Result<Option<Self>, Stopped> {
+        let given = matches.get_one::<String>("to");
+        let own = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+        let (text, source) = match (given, own) {
+            (Some(given), _) => (given.clone(), "--to"),
+            (None, Some(own)) => (own, VARIABLE),
+            (None, None) => return Ok(None),
+        };
+        let text = match text.strip_prefix('@') {
+            Some(file) => of_file(Path::new(file)).map_err(|error| Stopped::usage(error.while_reading(source)))?,
+            None if source == "--to" => {
+                output::warning(
+                    "other users of this host can read the ticket in the list of processes (hint: --to @FILE)",
+                );
+                text
+            }
+            None => text,
+        };
+        let ticket = Ticket::parse(text.trim()).map_err(|error| Stopped::usage(error.while_reading(source)))?;
+        let known = dial_ticket(&ticket, Purpose::Session).map_err(|error| Stopped::failed(&error))?;
+        Ok(Some(Self { ticket, known }))
+    }
+
+    /// What plans need to know of the host.
+    pub(super) fn host(&self) -> FarHost {
+        FarHost { name: self.ticket.host.clone(), is_ipv6: self.known.at.is_ipv6() }
+    }
+
+    /// What rounds need to reach it.
+    pub(super) fn far(&self) -> Far {
+        Far { at: self.known.at, credentials: format!("{} {}", self.known.session, self.ticket.word()), dial }
+    }
+}
+
+/// Opens the control channel of a round.
+///
+/// # Errors
+/// The server is not reached, or refuses.
+pub(super) fn dial(credentials: &str) -> Result<Box<dyn Control>, Failure> {
+    let unreadable =
+        || Failure { cause: "cannot read the credentials of the server".to_owned(), hint: String::new() };
+    let (session, ticket) = credentials.split_once(' ').ok_or_else(unreadable)?;
+    let session = session.parse().map_err(|_| unreadable())?;
+    let ticket = Ticket::parse(ticket).map_err(|error| Failure { cause: error.what, hint: error.hint })?;
+    let known = dial_ticket(&ticket, Purpose::Round(session))?;
+    Ok(Box::new(known.frames))
+}
+
+fn of_file(path: &Path) -> Result<String, Refused> {
+    use std::io::Read as _;
+    let failed = |error: std::io::Error| {
+        Refused::new(format!("cannot read {}: {error}", path.display()), "`hairpin serve > FILE` writes a ticket")
+    };
+    let mut text = String::new();
+    std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text)).map_err(failed)?;
+    Ok(text)
+}
