@@ -114,7 +114,7 @@ fn orders(
             not_before_ns: 0,
             ..order.clone()
         });
-        if window_ns < LONG_NS || !case.is_emulated() {
+        if window_ns < LONG_NS || !case.crosses_a_network() {
             quick.extend(both.clone());
         }
         templates.extend(both);

@@ -6,8 +6,8 @@
 //!
 //! Of a link only what [`KnownLink`] says is known: no jitter, no losses, and its queue only in time-outs.
 
-use hairpin_model::capabilities::{HostCapabilities, KnownLink};
-use hairpin_model::case::{Case, LOOPBACK};
+use hairpin_model::capabilities::{FarHost, HostCapabilities, KnownLink};
+use hairpin_model::case::{Across, Case, LOOPBACK, PathKind};
 use hairpin_model::flow::Direction;
 use hairpin_model::refused::Refused;
 
@@ -33,10 +33,11 @@ const FIRST_RETRANSMISSION_NS: u64 = SECOND_NS;
 /// What making and undoing a link adds to a round, in ns, as it is to be bearable; used for estimates only.
 pub const START_NS: u64 = 150_000_000;
 
-/// Puts the case on this link.
-pub fn set(case: &mut Case, link: KnownLink) {
+/// Puts the case on this link, or its server on the other host that there is.
+pub fn set(case: &mut Case, link: KnownLink, far: Option<&FarHost>) {
     case.path.name = link.name.filter(|_| link.line != LOOPBACK);
     case.path.link = link.line;
+    case.path.across = far.map(|far| Across { kind: PathKind::Hosts, host: far.name.clone() });
 }
 
 /// Every link of the knob `link`, in the order given and each once.
@@ -59,7 +60,19 @@ pub fn asked(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Known
 /// The link between the ends of the case; `None` on the loopback.
 #[must_use]
 pub fn between(case: &Case, capabilities: &HostCapabilities) -> Option<KnownLink> {
-    if case.is_emulated() { (capabilities.links.read)(&case.path.link).ok() } else { None }
+    if case.is_emulated() {
+        return (capabilities.links.read)(&case.path.link).ok();
+    }
+    let far = capabilities.far.as_ref().filter(|_| case.path.across.is_some())?;
+    Some(KnownLink {
+        name: None,
+        line: LOOPBACK.to_owned(),
+        round_trip_ns: far.round_trip_ns,
+        bits_per_s: [None, None],
+        mtu_bytes: u32::MAX,
+        queue_ns: 0,
+        may_lose: true,
+    })
 }
 
 /// How long a message of the case and its answer are on their way, in ns: the round trip of the delays, and the time

@@ -135,12 +135,15 @@ fn link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(),
 
 /// Whether the transport reaches the host of the server.
 fn other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
-    let Some(far) = capabilities.far.as_ref().filter(|_| case.path.host.is_some()) else { return Ok(()) };
+    let Some(far) = capabilities.far.as_ref().filter(|_| case.path.across.is_some()) else { return Ok(()) };
     if card.reach != Reach::Network || card.answered_by == AnsweredBy::Kernel {
         return Err(why(
             format!("it works on one machine only, so it does not reach {}", far.name),
             "use tcp, udp or another network transport, or omit --to",
         ));
+    }
+    if !far.transports.iter().any(|name| name == card.name) {
+        return Err(why(format!("it cannot run on {}", far.name), "`hairpin list` there says why"));
     }
     let is_ipv6 = card.min_mtu_bytes > IPV4_MTU_BYTES;
     if is_ipv6 != far.is_ipv6 {
@@ -390,6 +393,13 @@ fn options(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<
         if name == OptionName::Congestion && !controls.iter().any(|control| control == value) {
             let hint = format!("one of {}", controls.join(", "));
             return Err(why(format!("congestion control `{value}` is not available here"), hint));
+        }
+        if let Some(far) = &capabilities.far
+            && name == OptionName::Congestion
+            && !far.congestion_controls.iter().any(|control| control == value)
+        {
+            let hint = format!("one of {}", far.congestion_controls.join(", "));
+            return Err(why(format!("congestion control `{value}` is not available on {}", far.name), hint));
         }
         if name == OptionName::BusyPoll && value != "0" {
             return Err(why(

@@ -1,6 +1,6 @@
 //! What several experiments share: knobs as data, and their values read into the circumstances of a case.
 
-use hairpin_model::capabilities::{HostCapabilities, KnownLink};
+use hairpin_model::capabilities::{FarHost, HostCapabilities, KnownLink};
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Placement, Waiting};
 use hairpin_model::options::{OptionName, Options};
@@ -121,7 +121,7 @@ pub struct Circumstances {
     ends_given: bool,
     links: Vec<KnownLink>,
     /// The host of the server, where that is another one.
-    host: Option<String>,
+    far: Option<FarHost>,
     option_sets: Vec<Options>,
     /// `--option all`: each option that is worth a trial, alone.
     trials: Vec<OptionName>,
@@ -143,6 +143,7 @@ impl Circumstances {
         capabilities: &HostCapabilities,
         tried: impl Fn(OptionName) -> bool,
     ) -> Result<Self, Refused> {
+        refuse_across_hosts(knobs, capabilities)?;
         let every_option = knobs.has_every("option");
         let mut option_sets: Vec<Options> = knobs.values("option");
         if every_option || option_sets.is_empty() {
@@ -163,7 +164,7 @@ impl Circumstances {
             ends,
             ends_given: knobs.is_given("ends"),
             links: links::asked(knobs, capabilities)?,
-            host: capabilities.far.as_ref().map(|far| far.name.clone()),
+            far: capabilities.far.clone(),
             option_sets,
             trials: trials.collect(),
             sysctls: sysctls(knobs, capabilities)?,
@@ -209,8 +210,7 @@ impl Circumstances {
     /// Every case over every link, with every set of options, waiting, placement and kind of ends.
     #[must_use]
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
-        let cases = each(cases, &self.links, links::set);
-        let cases = each(&cases, std::slice::from_ref(&self.host), |case, host| case.path.host = host);
+        let cases = each(cases, &self.links, |case, link| links::set(case, link, self.far.as_ref()));
         let cases = self.sysctls.iter().fold(cases, |cases, values| {
             each(&cases, values, |case, value| case.sysctls = case.sysctls.clone().and(value))
         });
@@ -258,6 +258,26 @@ impl Circumstances {
     }
 }
 
+/// Refuses what only makes sense where both ends are on one host.
+fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<(), Refused> {
+    if capabilities.far.is_none() {
+        return Ok(());
+    }
+    let why = [
+        ("link", "an emulated link has both of its ends on one host, and the network between two hosts is a real one"),
+        ("sysctl", "kernel settings are changed on this host only, in a network namespace without the network"),
+        ("port", "the ticket names the port of the server"),
+        ("ends", "the ends are processes of two hosts"),
+        ("cpu-idle", "only the CPUs of this host could be kept awake"),
+    ];
+    match why.into_iter().find(|(name, _)| knobs.is_given(name)) {
+        Some((name, why)) => {
+            Err(Refused::new(format!("--{name} and --to cannot be combined: {why}"), format!("omit --{name} or --to")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The values of every kernel setting asked for, once these can be changed here.
 fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sysctls>>, Refused> {
     let settings: Vec<Vec<Sysctls>> = knobs.values("sysctl");
@@ -291,7 +311,7 @@ fn has_default_placement(case: &Case, card: &Card) -> bool {
     let by_kernel = card.answered_by == AnsweredBy::Kernel;
     match case.ends.placement {
         Placement::SameCpu => case.ends.waiting != Waiting::Spin || by_kernel,
-        Placement::CrossCpu => !by_kernel && (!case.is_emulated() || case.ends.waiting == Waiting::Spin),
+        Placement::CrossCpu => !by_kernel && (!case.crosses_a_network() || case.ends.waiting == Waiting::Spin),
         Placement::Unpinned => true,
     }
 }

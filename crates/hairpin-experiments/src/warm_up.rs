@@ -14,5 +14,5 @@ pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
         || case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
     let hands_over_to_another_cpu =
         case.ends.placement != Placement::SameCpu && card.answered_by == AnsweredBy::Server;
-    case.ends.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu || case.is_emulated())
+    case.ends.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu || case.crosses_a_network())
 }

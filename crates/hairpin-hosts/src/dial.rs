@@ -28,6 +28,8 @@ pub struct Known {
     pub session: u64,
     /// The server's Hairpin.
     pub tool: String,
+    /// How long the way there and back took: the time to connect.
+    pub round_trip: Duration,
 }
 
 /// Opens a connection by that ticket.
@@ -43,7 +45,7 @@ pub fn dial(ticket: &Ticket, purpose: Purpose) -> Result<Known, Failure> {
         });
     }
     let deadline = Instant::now() + OPENING;
-    let (socket, at) = connected(ticket, deadline)?;
+    let (socket, at, round_trip) = connected(ticket, deadline)?;
     let mut tls = over_tls(ticket, socket)?;
     tls.shake_hands_until(deadline).map_err(|error| no_handshake(ticket, &error))?;
     let exporter = tls.exporter().map_err(|error| failed(ticket, "prove that it is known to", &error.to_string()))?;
@@ -63,7 +65,7 @@ pub fn dial(ticket: &Ticket, purpose: Purpose) -> Result<Known, Failure> {
             if !is_proof(&ticket.secret, Role::Server, &exporter, &proof.0) {
                 return Err(failed(ticket, "trust", "it does not know the secret of the ticket"));
             }
-            Ok(Known { frames, at, session, tool })
+            Ok(Known { frames, at, session, tool, round_trip })
         }
         Answer::Welcome { version, tool, .. } => Err(Failure {
             cause: format!(
@@ -87,7 +89,7 @@ fn over_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
 }
 
 /// A connection to the first address of the host that answers.
-fn connected(ticket: &Ticket, deadline: Instant) -> Result<(TcpStream, SocketAddr), Failure> {
+fn connected(ticket: &Ticket, deadline: Instant) -> Result<(TcpStream, SocketAddr, Duration), Failure> {
     let found = (ticket.host.as_str(), ticket.port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = found
         .map_err(|error| Failure {
@@ -99,8 +101,9 @@ fn connected(ticket: &Ticket, deadline: Instant) -> Result<(TcpStream, SocketAdd
     for (tried, address) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1);
+        let began = Instant::now();
         match TcpStream::connect_timeout(address, share.max(Duration::from_millis(1))) {
-            Ok(socket) => return Ok((socket, *address)),
+            Ok(socket) => return Ok((socket, *address, began.elapsed())),
             Err(error) => last = Some((*address, error)),
         }
     }

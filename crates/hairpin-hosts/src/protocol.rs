@@ -4,6 +4,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use hairpin_model::environment::Environment;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The version of everything that two hosts tell each other. Others are refused, and both are named.
@@ -58,6 +59,17 @@ pub enum Purpose {
     Session,
     /// One round, or one flow of it, of that session.
     Round(u64),
+}
+
+/// What a server says of its host at the begin of a session.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct About {
+    /// Its environment, as a run records it.
+    pub environment: Environment,
+    /// The names of the transports that can run there.
+    pub transports: Vec<String>,
+    /// The congestion controls that its processes may set.
+    pub congestion_controls: Vec<String>,
 }
 
 /// The answer to a greeting.

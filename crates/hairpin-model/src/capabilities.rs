@@ -41,6 +41,12 @@ pub struct FarHost {
     pub name: String,
     /// Whether it is reached over IPv6.
     pub is_ipv6: bool,
+    /// How long a round trip there takes about, in ns.
+    pub round_trip_ns: u64,
+    /// The names of the transports that can run there.
+    pub transports: Vec<String>,
+    /// The congestion controls that can be set there.
+    pub congestion_controls: Vec<String>,
 }
 
 /// Which emulated links there are, and whether they can run here.

@@ -13,6 +13,7 @@ use crate::names::distinct;
 use crate::options::OptionName;
 use crate::quantities::{duration_argument, exact_bytes, exact_duration};
 use crate::sysctls::Sysctls;
+use crate::words;
 
 /// A fault injected in the server, to prove that it is found (canary) or called slower (calibration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -44,9 +45,27 @@ pub struct Path {
     /// people, and no part of the identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The host of the server as the user names it, where that is not the client's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
+    /// The host of the server, where that is not the client's.
+    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    pub across: Option<Across>,
+}
+
+/// A path between two hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Across {
+    /// What the path is.
+    pub kind: PathKind,
+    /// The host of the server as the user names it.
+    pub host: String,
+}
+
+words! {
+    /// What a path is that is not within one host.
+    pub enum PathKind: "kind of path" {
+        /// The network between two hosts.
+        Hosts = "hosts",
+    }
 }
 
 /// The link that needs no relay: the kernel's own loopback (or, for local transports, none at all).
@@ -56,7 +75,7 @@ impl Path {
     /// No link.
     #[must_use]
     pub fn loopback() -> Self {
-        Self { link: LOOPBACK.to_owned(), name: None, host: None }
+        Self { link: LOOPBACK.to_owned(), name: None, across: None }
     }
 }
 
@@ -184,10 +203,25 @@ impl Case {
         self.path.link != LOOPBACK
     }
 
+    /// The host of the server, where that is not the client's.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.path.across.as_ref().map(|across| across.host.as_str())
+    }
+
+    /// `over home-uplink`, `over delay=2ms`, `to lab.example.org`; null on the loopback.
+    #[must_use]
+    pub fn path_in_words(&self) -> Option<String> {
+        match self.host() {
+            Some(host) => Some(format!("to {host}")),
+            None => self.is_emulated().then(|| format!("over {}", self.path.name.as_ref().unwrap_or(&self.path.link))),
+        }
+    }
+
     /// Whether what is between the ends loses, delays and reorders: an emulated link, or a network between two hosts.
     #[must_use]
     pub fn crosses_a_network(&self) -> bool {
-        self.is_emulated() || self.path.host.is_some()
+        self.is_emulated() || self.path.across.is_some()
     }
 
     /// The case in a line of words for tables: only what differs from the plainest case is said.
@@ -223,9 +257,7 @@ impl Case {
             words.push("CPUs kept awake".to_owned());
         }
         words.extend(self.sysctls.iter().map(|(name, value)| format!("{name}={value}")));
-        if self.is_emulated() {
-            words.push(format!("over {}", self.path.name.as_ref().unwrap_or(&self.path.link)));
-        }
+        words.extend(self.path_in_words());
         if let Some(fault) = self.injected_fault {
             words.push(format!("injected {} every {}", exact_duration(fault.stall_ns), fault.every));
         }

@@ -3,16 +3,16 @@
 use crate::case::Case;
 use crate::summary::CaseSummary;
 
-/// The name of a case's link, or its line of figures where it has none.
+/// The name of a case's link, or its line of figures where it has none; between two hosts that of the server's.
 #[must_use]
 pub fn name(case: &Case) -> &str {
-    case.path.name.as_ref().unwrap_or(&case.path.link)
+    case.host().unwrap_or_else(|| case.path.name.as_ref().unwrap_or(&case.path.link))
 }
 
 /// Whether two cases have the same path between their ends.
 #[must_use]
 pub fn alike(one: &Case, other: &Case) -> bool {
-    one.path.link == other.path.link
+    one.path.link == other.path.link && one.path.across == other.path.across
 }
 
 /// Whether the cases have more than one path, so that each must say which.
@@ -21,10 +21,10 @@ pub fn several(cases: &[CaseSummary]) -> bool {
     cases.windows(2).any(|pair| !alike(&pair[0].case, &pair[1].case))
 }
 
-/// `over home-uplink`, `over delay=2ms`; null on the loopback.
+/// `over home-uplink`, `over delay=2ms`, `to lab.example.org`; null on the loopback.
 #[must_use]
 pub fn over(case: &Case) -> Option<String> {
-    case.is_emulated().then(|| format!("over {}", name(case)))
+    case.path_in_words()
 }
 
 /// The same for a headline: of a long line that has no name only the begin, where no other of `cases` has a link that

@@ -188,7 +188,7 @@ fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
 fn links(run: &Run) -> BTreeMap<String, String> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
     let link = |row: &CaseSummary| {
-        let Path { link, name, host: _ } = &row.case.path;
+        let Path { link, name, across: _ } = &row.case.path;
         let traces = row.path.relay.iter().flat_map(|link| &link.traces);
         let traces: String = traces.map(|(name, digest)| format!(", {name} of digest {digest}")).collect();
         let told = name.as_ref().map_or_else(|| link.clone(), |name| format!("{name} ({link})"));

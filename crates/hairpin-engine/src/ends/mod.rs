@@ -64,5 +64,5 @@ pub(crate) const UNCOUNTED_PINGS: usize = 4;
 
 /// Whether a message has to wake another CPU, so that how long that takes now is a state of the machine.
 pub(crate) fn is_woken(case: &Case) -> bool {
-    case.path.host.is_none() && case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin
+    case.path.across.is_none() && case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin
 }

@@ -159,9 +159,9 @@ impl Asked {
 fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
     let large = case.flow().load.size_bytes().max(case.flow().load.reply_size_bytes()) > LARGE_BYTES;
     let is_closed_loop = case.flow().load.rate_per_s().is_none();
-    if case.is_emulated() && is_closed_loop {
+    if case.crosses_a_network() && is_closed_loop {
         Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns))
-    } else if case.is_emulated() {
+    } else if case.crosses_a_network() {
         // An open loop is past its start when the first answer is back.
         Extent::DurationNs(WARM_UP_NS.max(travel_ns))
     } else if large || cpus_may_sleep(case, card) {

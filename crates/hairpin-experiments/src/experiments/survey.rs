@@ -9,7 +9,7 @@
 //! 400 messages of about 66 us. With 3200 samples over eight rounds it has its p99 and shows a dash for p99.9; samples for
 //! that (10 000) would cost four more seconds.
 
-use hairpin_model::capabilities::{Candidate, HostCapabilities, KnownLink};
+use hairpin_model::capabilities::{Candidate, FarHost, HostCapabilities, KnownLink};
 use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Placement, Waiting};
 use hairpin_model::refused::Refused;
@@ -150,10 +150,10 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     candidates.retain(|candidate| candidate.card.in_survey);
     let runnable = sieve.runnable(&candidates);
     for link in links::asked(knobs, capabilities)? {
-        let is_emulated = link.line != LOOPBACK;
-        for line in LINES.iter().filter(|line| !is_emulated || OVER_LINKS.contains(&line.name)) {
+        let is_local = link.line == LOOPBACK && capabilities.far.is_none();
+        for line in LINES.iter().filter(|line| is_local || OVER_LINKS.contains(&line.name)) {
             for candidate in over(line, &runnable) {
-                let mut case = case(line, candidate, link.clone());
+                let mut case = case(line, candidate, link.clone(), capabilities.far.as_ref());
                 case.injected_fault =
                     if line.replicate == 1 { fault_in_replicate.or(injected_fault) } else { injected_fault };
                 sieve.offer(&candidate.card, planned(line, case, knobs, capabilities));
@@ -180,7 +180,7 @@ fn over<'g>(line: &Line, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
     chosen
 }
 
-fn case(line: &Line, candidate: &Candidate, link: KnownLink) -> Case {
+fn case(line: &Line, candidate: &Candidate, link: KnownLink, far: Option<&FarHost>) -> Case {
     let mut case = Case::ping_pong(candidate.card.name).with(|changed| {
         changed.ends.waiting = line.waiting;
         changed.ends.placement = line.placement;
@@ -188,7 +188,7 @@ fn case(line: &Line, candidate: &Candidate, link: KnownLink) -> Case {
         changed.ends.cpu_idle = line.cpu_idle;
         changed.replicate = line.replicate;
     });
-    links::set(&mut case, link);
+    links::set(&mut case, link, far);
     case
 }
 
@@ -196,6 +196,6 @@ fn planned(line: &Line, case: Case, knobs: &Knobs, capabilities: &HostCapabiliti
     let travel_ns = links::travel_ns(&case, capabilities);
     let over_a_link = Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns));
     let extent = Extent::Count(links::count(line.count, travel_ns));
-    let warm_up = if case.is_emulated() { over_a_link } else { line.warm_up };
+    let warm_up = if case.crosses_a_network() { over_a_link } else { line.warm_up };
     Planned::of(case, warm_up, extent, knobs, capabilities)
 }

@@ -214,7 +214,7 @@ impl Asked {
             *case.flow_mut() = carried(case.flow().clone(), connection, card);
         });
         let usual = |case: &Case| match case.flow().connection_use {
-            ConnectionUse::PerMessage if case.is_emulated() => FOREIGN_PER_S,
+            ConnectionUse::PerMessage if case.crosses_a_network() => FOREIGN_PER_S,
             _ => RATES_PER_S[over(case)],
         };
         let rated = |case: &Case| {
@@ -235,7 +235,7 @@ impl Asked {
         let enough = possible::cpus_of_two_pairs(case.ends.placement);
         let has_others = capabilities.cpus.len() >= enough && case.ends.placement != Placement::Unpinned && !shares;
         let which = match self.which_cpus.as_slice() {
-            [] if case.is_emulated() || !has_others => &[WhichCpus::Same][..],
+            [] if case.crosses_a_network() || !has_others => &[WhichCpus::Same][..],
             [] => WhichCpus::ALL,
             given => given,
         };
@@ -261,7 +261,7 @@ impl Asked {
     fn foreign(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Option<Flow> {
         let first = load.first()?;
         let card = &capabilities.candidate(&first.transport)?.card;
-        let wanted = self.responsiveness.unwrap_or(case.is_emulated());
+        let wanted = self.responsiveness.unwrap_or(case.crosses_a_network());
         let has_own = case.flow().connection_use == ConnectionUse::PerMessage;
         (wanted && possible::is_tcp(card) && !has_own).then(|| {
             let flow = Flow::ping_pong(&first.transport);
@@ -273,7 +273,7 @@ impl Asked {
     }
 
     fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
-        let own = PhaseLengths::usual(case.is_emulated());
+        let own = PhaseLengths::usual(case.crosses_a_network());
         let lengths = PhaseLengths::of(|phase| self.lengths.get(phase).unwrap_or(*own.get(phase)));
         let warm_up_ns =
             self.warm_up_ns.unwrap_or_else(|| crate::warm_up::WARM_UP_NS.max(links::travel_ns(&case, capabilities)));
@@ -298,7 +298,7 @@ fn carried(flow: Flow, connection_use: ConnectionUse, card: &Card) -> Flow {
 
 /// The place of the defaults for its path.
 fn over(case: &Case) -> usize {
-    usize::from(case.is_emulated())
+    usize::from(case.crosses_a_network())
 }
 
 /// How the ends of a load wait: one connection blocks, several are waited for at once.

@@ -29,7 +29,7 @@ use self::strangers::{Heard, Strangers};
 use crate::dial::now_unix_s;
 use crate::identity::Identity;
 use crate::proof::{Role, is_proof, proof};
-use crate::protocol::{Answer, Base64, Greeting, Purpose, VERSION};
+use crate::protocol::{About, Answer, Base64, Greeting, Purpose, VERSION};
 use crate::ticket::Secret;
 use crate::tls::Tls;
 
@@ -99,24 +99,25 @@ struct Shared {
     registry: Registry,
     tickets: Mutex<Vec<Taken>>,
     host: Host,
+    about: About,
     program: PathBuf,
     at: SocketAddr,
     events: Sender<Event>,
 }
 
 impl Server {
-    /// Binds the port. `program` is started for each round, on `host`.
+    /// Binds the port. `program` is started for each round, on `host`, of which clients are told what `about` says.
     ///
     /// # Errors
     /// The address or the port is not to be had, or the identity cannot be used.
-    pub fn bind(at: SocketAddr, identity: &Identity, host: Host, program: PathBuf) -> io::Result<Self> {
+    pub fn bind(at: SocketAddr, identity: &Identity, host: Host, about: About, program: PathBuf) -> io::Result<Self> {
         let config = identity.server_config().map_err(io::Error::other)?;
         let listener = TcpListener::bind(at)?;
         listener.set_nonblocking(true)?;
         let at = listener.local_addr()?;
         let (told, events) = channel();
         let shared =
-            Shared { registry: Registry::default(), tickets: Mutex::default(), host, program, at, events: told };
+            Shared { registry: Registry::default(), tickets: Mutex::default(), host, about, program, at, events: told };
         Ok(Self {
             listener,
             datagrams: Datagrams::bind(at)?,
@@ -279,6 +280,7 @@ impl Shared {
         let (tool, id) = (printable(&greeting.tool), ticket.id.clone());
         drop(self.events.send(Event::Began { session, client: from, tool, ticket: id }));
         let is_idle = || self.registry.idle(session).is_none_or(|idle| idle > LONGEST_IDLE);
+        drop(frames.send_any(&self.about));
         // Its client has nothing to say, and closes it at the end of its run.
         while !is_idle() && matches!(frames.receive_any::<Answer>(IDLE_LOOK), Err(ControlError::TimedOut(_))) {}
         let rounds = self.registry.end(session).map_or(0, |session| session.rounds);

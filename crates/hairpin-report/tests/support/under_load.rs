@@ -34,7 +34,7 @@ pub fn congestion() -> Run {
         ("congestion=bbr", &[Direction::Up], 19.5, Some(12_000.0)),
         ("congestion=cubic", &[Direction::Up, Direction::Down], 196.0, Some(131_000.0)),
     ];
-    let link = Path { link: "rate=10mbit queue=256KiB delay=5ms".to_owned(), name: None, host: None };
+    let link = Path { link: "rate=10mbit queue=256KiB delay=5ms".to_owned(), name: None, across: None };
     let mut generator = Generator(11);
     let mut cases: Vec<CaseSummary> = Vec::new();
     for load in LOADS {

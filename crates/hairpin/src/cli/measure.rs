@@ -205,7 +205,10 @@ pub(super) fn measured(
         state: State::Running,
         seed: *seed,
         plan: plan(experiment, knobs),
-        hosts: vec![Host { role: End::Client, environment }],
+        hosts: [(End::Client, Some(environment)), (End::Server, bench.session.as_ref().map(Session::environment))]
+            .into_iter()
+            .filter_map(|(role, environment)| Some(Host { role, environment: environment? }))
+            .collect(),
         cards: bench.capabilities.saved_cards(),
         machine: Machine::default(),
         cases: Vec::new(),

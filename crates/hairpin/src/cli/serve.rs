@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::ArgMatches;
 use hairpin_engine::Engine;
 use hairpin_engine::ends::Host;
+use hairpin_hosts::protocol::About;
 use hairpin_hosts::serve::{Event, Server};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::Ticket;
@@ -37,9 +38,10 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let stop = interrupt::raised_by_user().map_err(|error| cannot("prepare for signals", &error))?;
     let program = std::env::current_exe().map_err(|error| cannot("tell this program's own file", &error))?;
     let engine = Engine::new(program.clone(), stop.clone()).map_err(|error| cannot("prepare", &error))?;
+    let about = about(&engine)?;
     let host = Host { clock: engine.clock, cpus: engine.cpus, namespace: None, across: None };
     let identity = state.identity().map_err(|error| cannot("use the key of the server", &error))?;
-    let mut server = Server::bind(asked.bind, &identity, host, program)
+    let mut server = Server::bind(asked.bind, &identity, host, about, program)
         .map_err(|error| cannot(&format!("listen on {} (TCP and UDP)", asked.bind), &error))?;
     let lasts_s = asked.lasts.map_or(TICKET_S, |lasts| lasts.as_secs().max(1));
     let taken = state.new_ticket(now_unix_s() + lasts_s).map_err(|error| cannot("save the ticket", &error))?;
@@ -75,6 +77,17 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
             return Ok(Exit::Fine);
         }
     }
+}
+
+/// What clients are told of this host.
+fn about(engine: &Engine) -> Result<About, Stopped> {
+    let capabilities = hairpin_engine::engine::capabilities().map_err(|error| cannot("see what can run here", &error))?;
+    let runs = capabilities.candidates.iter().filter(|candidate| candidate.can_run.is_ok());
+    Ok(About {
+        environment: hairpin_engine::environment::read(engine),
+        transports: runs.map(|candidate| candidate.card.name.to_owned()).collect(),
+        congestion_controls: capabilities.congestion_controls.clone(),
+    })
 }
 
 fn log(event: &Event) {

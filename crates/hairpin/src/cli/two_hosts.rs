@@ -1,14 +1,16 @@
 //! `--to`: the server of a run on another host.
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::ArgMatches;
-use hairpin_engine::control::Control;
+use hairpin_engine::control::{Control, ControlError};
 use hairpin_engine::engine::Far;
 use hairpin_hosts::dial::{Known, dial as dial_ticket};
-use hairpin_hosts::protocol::Purpose;
+use hairpin_hosts::protocol::{About, Purpose};
 use hairpin_hosts::ticket::Ticket;
 use hairpin_model::capabilities::FarHost;
+use hairpin_model::environment::Environment;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Failure;
 
@@ -20,10 +22,14 @@ const VARIABLE: &str = "HAIRPIN_TO";
 /// A file with more is none of a ticket.
 const MOST_BYTES: u64 = 4096;
 
+/// How long the server may take to say what its host is.
+const ABOUT: Duration = Duration::from_secs(15);
+
 /// A session with the server of a run. It ends when this is dropped.
 pub(super) struct Session {
     ticket: Ticket,
     known: Known,
+    about: About,
 }
 
 impl Session {
@@ -50,13 +56,26 @@ impl Session {
             None => text,
         };
         let ticket = Ticket::parse(text.trim()).map_err(|error| Stopped::usage(error.while_reading(source)))?;
-        let known = dial_ticket(&ticket, Purpose::Session).map_err(|error| Stopped::failed(&error))?;
-        Ok(Some(Self { ticket, known }))
+        let mut known = dial_ticket(&ticket, Purpose::Session).map_err(|error| Stopped::failed(&error))?;
+        let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
+        let about = known.frames.receive_any(ABOUT).map_err(unheard).map_err(|error| Stopped::failed(&error))?;
+        Ok(Some(Self { ticket, known, about }))
     }
 
     /// What plans need to know of the host.
     pub(super) fn host(&self) -> FarHost {
-        FarHost { name: self.ticket.host.clone(), is_ipv6: self.known.at.is_ipv6() }
+        FarHost {
+            name: self.ticket.host.clone(),
+            is_ipv6: self.known.at.is_ipv6(),
+            round_trip_ns: u64::try_from(self.known.round_trip.as_nanos()).unwrap_or(u64::MAX),
+            transports: self.about.transports.clone(),
+            congestion_controls: self.about.congestion_controls.clone(),
+        }
+    }
+
+    /// Its environment, for the record.
+    pub(super) fn environment(&self) -> Environment {
+        self.about.environment.clone()
     }
 
     /// What rounds need to reach it.

@@ -114,7 +114,7 @@ fn play(script: &Script, control: &mut Limited) -> (Option<Box<dyn Wire>>, Optio
             }
             Step::Connects => {
                 let transport = opening::transport("tcp").expect("it is built");
-                let setup = opening::setup(&script.order, trace::End::Client, Cookie(COOKIE));
+                let setup = opening::setup(&script.order, trace::End::Client, Cookie(COOKIE), None);
                 let connected = transport.connect(&address, &setup).and_then(|mut connection| connection.open());
                 wire = Some(connected.expect("it listens"));
                 assert_eq!(control.receive(LIMIT).expect("it has accepted"), Message::Ready);
