@@ -94,7 +94,8 @@ impl Listener for HandedListener {
             if process::readable(self.from.as_fd(), LOOK_MS).map_err(|error| self.failed(error))? {
                 let handed = taken(&self.from).map_err(|error| self.failed(error))?;
                 let handed = handed.ok_or(TransportError::Abandoned)?;
-                return self.transport.listen_on(handed, &self.setup)?.accept(is_abandoned);
+                // Its hello has come, so nothing is waited for.
+                return self.transport.listen_on(handed, &self.setup)?.accept(&mut || false);
             }
             if deadline.saturating_duration_since(Instant::now()) == Duration::ZERO {
                 return Err(TransportError::TimedOut { what: "connected", after: timeout });
