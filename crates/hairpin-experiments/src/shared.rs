@@ -264,16 +264,20 @@ fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities) -> Result
         return Ok(());
     }
     let why = [
-        ("link", "an emulated link has both of its ends on one host, and the network between two hosts is a real one"),
+        (
+            "link",
+            "an emulated link has both of its ends on one host, and the network between two hosts is a real one",
+        ),
         ("sysctl", "kernel settings are changed on this host only, in a network namespace without the network"),
         ("port", "the ticket names the port of the server"),
         ("ends", "the ends are processes of two hosts"),
         ("cpu-idle", "only the CPUs of this host could be kept awake"),
     ];
     match why.into_iter().find(|(name, _)| knobs.is_given(name)) {
-        Some((name, why)) => {
-            Err(Refused::new(format!("--{name} and --to cannot be combined: {why}"), format!("omit --{name} or --to")))
-        }
+        Some((name, why)) => Err(Refused::new(
+            format!("--{name} and --to cannot be combined: {why}"),
+            format!("omit --{name} or --to"),
+        )),
         None => Ok(()),
     }
 }

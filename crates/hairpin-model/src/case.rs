@@ -214,7 +214,9 @@ impl Case {
     pub fn path_in_words(&self) -> Option<String> {
         match self.host() {
             Some(host) => Some(format!("to {host}")),
-            None => self.is_emulated().then(|| format!("over {}", self.path.name.as_ref().unwrap_or(&self.path.link))),
+            None => {
+                self.is_emulated().then(|| format!("over {}", self.path.name.as_ref().unwrap_or(&self.path.link)))
+            }
         }
     }
 

@@ -30,4 +30,5 @@ mod scripting;
 mod small_writes;
 mod support;
 mod sysctls;
+mod two_hosts;
 mod under_load;

@@ -116,8 +116,15 @@ impl Server {
         listener.set_nonblocking(true)?;
         let at = listener.local_addr()?;
         let (told, events) = channel();
-        let shared =
-            Shared { registry: Registry::default(), tickets: Mutex::default(), host, about, program, at, events: told };
+        let shared = Shared {
+            registry: Registry::default(),
+            tickets: Mutex::default(),
+            host,
+            about,
+            program,
+            at,
+            events: told,
+        };
         Ok(Self {
             listener,
             datagrams: Datagrams::bind(at)?,

@@ -81,7 +81,8 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 
 /// What clients are told of this host.
 fn about(engine: &Engine) -> Result<About, Stopped> {
-    let capabilities = hairpin_engine::engine::capabilities().map_err(|error| cannot("see what can run here", &error))?;
+    let capabilities =
+        hairpin_engine::engine::capabilities().map_err(|error| cannot("see what can run here", &error))?;
     let runs = capabilities.candidates.iter().filter(|candidate| candidate.can_run.is_ok());
     Ok(About {
         environment: hairpin_engine::environment::read(engine),

@@ -1,0 +1,220 @@
+//! A server in another process stands for another host: `hairpin serve` and `--to`.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::json_contract::assert_kept;
+use crate::support::{PROGRAM, Place, Running, list, signal, text, until};
+
+/// A server, and where its ticket stands.
+struct Served {
+    running: Running,
+}
+
+impl Served {
+    /// Starts `hairpin serve` in the folder, with its state in there.
+    fn start(place: &Place, arguments: &str) -> Self {
+        let script = format!("exec \"$0\" serve {arguments} > ticket 2> log");
+        let mut command = place.command("sh");
+        command.args(["-c", &script, PROGRAM]).env("XDG_STATE_HOME", place.path("state"));
+        let served = Self { running: Running::start(&mut command) };
+        until("the server has printed its ticket", || !ticket(place).is_empty());
+        served
+    }
+
+    fn new(place: &Place) -> Self {
+        Self::start(place, "--bind 127.0.0.1:0")
+    }
+}
+
+fn ticket(place: &Place) -> String {
+    let text = std::fs::read_to_string(place.path("ticket")).unwrap_or_default();
+    if text.ends_with('\n') { text.trim().to_owned() } else { String::new() }
+}
+
+fn log(place: &Place) -> String {
+    std::fs::read_to_string(place.path("log")).unwrap_or_default()
+}
+
+/// The address that the ticket names.
+fn address(place: &Place) -> String {
+    ticket(place).split('#').next().expect("it has one").to_owned()
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries =
+        std::fs::read_dir(folder).expect("it is a folder").map(|entry| entry.expect("it can be read").path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn every_experiment_reaches_a_server_by_its_ticket_and_no_file_has_the_secret() {
+    let place = Place::new();
+    let served = Served::new(&place);
+    let secret = ticket(&place).split('#').nth(1).expect("a ticket has a secret").to_owned();
+    for (number, plan) in [
+        "round-trip --transport tcp,udp --count 50 --warmup 10 --rounds 2 --placement same-cpu",
+        "small-writes --exchanges 20 --rounds 1 --placement same-cpu --remedy default,nodelay",
+        "message-rate --transport udp,tcp --duration 30ms --rounds 1 --placement same-cpu",
+        "bulk --direction up,down --duration 30ms --rounds 1 --placement same-cpu",
+        "offered-load --transport udp --rate 1000 --count 50 --rounds 1 --placement same-cpu",
+        "under-load --probe-connection own,per-message,shared --transport tcp --load-cpu same --idle 100ms --ramp 100ms \
+         --duration 100ms --recovery 100ms --rounds 1",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let out = format!("run-{number}");
+        let words: Vec<&str> = plan.split_whitespace().chain(["--to", "@ticket", "--out", &out]).collect();
+        let run = place.json(&words);
+        assert_kept(&run);
+        let roles: Vec<&str> = list(&run["hosts"]).iter().map(|host| text(&host["role"])).collect();
+        assert_eq!(roles, ["client", "server"], "{plan}");
+        for case in list(&run["cases"]) {
+            assert_eq!(case["case"]["path"]["kind"], "hosts", "{plan}: {case}");
+            assert_eq!(case["case"]["path"]["host"], "127.0.0.1", "{plan}: {case}");
+            assert_eq!(case["failed_rounds"].as_array().map_or(0, Vec::len), 0, "{plan}: {case}");
+            for flow in list(&case["flows"]) {
+                assert!(flow["ledger"]["received"].as_u64() > Some(0), "{plan}: {flow}");
+            }
+        }
+        for file in files(&place.path(&out)) {
+            let bytes = std::fs::read(&file).expect("it can be read");
+            let has = bytes.windows(20).any(|window| window == &secret.as_bytes()[44..64]);
+            assert!(!has, "{plan}: {}", file.display());
+        }
+    }
+    assert!(!log(&place).contains(&secret[44..64]), "the log has the secret");
+    until("the last session is over", || log(&place).matches("the run is over").count() == 6);
+    drop(served);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn one_way_latency_between_two_hosts_is_a_dash_and_what_needs_one_host_is_refused_or_skipped_by_name() {
+    let place = Place::new();
+    let _served = Served::new(&place);
+    let plan = "offered-load --transport udp,pipe --rate 1000 --count 50 --rounds 1 --placement same-cpu --to @ticket --out run";
+    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    assert!(run["cases"][0]["flows"][0]["latency_ns"]["p50"].is_null(), "{run}");
+    let skipped = run["skipped"].to_string();
+    assert!(skipped.contains("pipe") && skipped.contains("it works on one machine only"), "{skipped}");
+    for (flags, expected) in [
+        ("--link delay=1ms", "--link and --to cannot be combined"),
+        ("--sysctl net.ipv4.tcp_sack=0", "--sysctl and --to cannot be combined"),
+        ("--port 5000", "--port and --to cannot be combined"),
+    ] {
+        let plan = format!("round-trip --to @ticket {flags}");
+        let refused = place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).refused();
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_told_apart() {
+    let place = Place::new();
+    let mut served = Served::new(&place);
+    let good = ticket(&place);
+    let mut wrong = good.clone().into_bytes();
+    let place_of_letter = wrong.len() - 30;
+    wrong[place_of_letter] = if wrong[place_of_letter] == b'x' { b'y' } else { b'x' };
+    std::fs::write(place.path("wrong"), wrong).unwrap();
+    let refused = place.hairpin(&["round-trip", "--to", "@wrong"]).refused();
+    assert!(refused.stderr.contains("the ticket has a wrong letter"), "{}", refused.stderr);
+
+    let id = log(&place).split("--revoke ").nth(1).expect("the log names it").trim().to_owned();
+    let revoke = |id: &str| {
+        let mut command = place.command(PROGRAM);
+        Running::start(command.args(["serve", "--revoke", id]).env("XDG_STATE_HOME", place.path("state"))).end()
+    };
+    revoke(&id).with_code(0);
+    revoke(&id).refused();
+    let try_it = || place.hairpin(&["round-trip", "--to", "@ticket", "--quick"]);
+    until("the server knows", || try_it().stderr.contains("not known here, or was revoked"));
+
+    let address = address(&place);
+    signal("INT", served.running.id());
+    until("it has ended", || std::net::TcpStream::connect(&address).is_err());
+    std::fs::write(place.path("old"), good).unwrap();
+    std::fs::remove_dir_all(place.path("state")).unwrap();
+    std::fs::remove_file(place.path("ticket")).unwrap();
+    served = Served::start(&place, &format!("--bind {address}"));
+    let other = place.hairpin(&["round-trip", "--to", "@old", "--quick"]).with_code(3);
+    assert!(other.stderr.contains("is another one than that of the ticket"), "{}", other.stderr);
+    drop(served);
+    let gone = place.hairpin(&["round-trip", "--to", "@ticket", "--quick"]).with_code(3);
+    assert!(
+        gone.stderr.contains("Connection refused") && gone.stderr.contains("is `hairpin serve` running"),
+        "{}",
+        gone.stderr
+    );
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_server_that_is_killed_in_the_middle_of_a_round_fails_that_round_with_its_cause() {
+    let place = Place::new();
+    let mut served = Served::new(&place);
+    let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --placement same-cpu --to @ticket --json";
+    let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    signal("KILL", served.running.busy_server());
+    let run = running.end().with_code(3).json();
+    let failed = text(&run["cases"][0]["failed_rounds"][0]).to_owned();
+    assert!(failed.contains("the server"), "{failed}");
+    let again = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    served.running.busy_server();
+    drop(served);
+    let run = again.end().with_code(3).json();
+    let failed = text(&run["cases"][0]["failed_rounds"][0]).to_owned();
+    assert!(failed.contains("the server"), "{failed}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_nothing_at_the_server() {
+    let place = Place::new();
+    let mut served = Served::new(&place);
+    let plan = "round-trip --transport udp --duration 3600s --rounds 1 --placement same-cpu --to @ticket --quiet";
+    let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    let server = served.running.busy_server();
+    signal("KILL", running.id());
+    until("its server has gone", || !Path::new(&format!("/proc/{server}/stat")).exists());
+    until("its session has gone", || log(&place).contains("the run is over"));
+    drop(served);
+    drop(running);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn strangers_are_not_answered_and_hold_nobody_up() {
+    let place = Place::new();
+    let served = Served::new(&place);
+    let address = address(&place);
+    let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let mut rude = TcpStream::connect(&address).unwrap();
+    rude.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    rude.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut answer = Vec::new();
+    // It may be reset as well as closed.
+    drop(rude.read_to_end(&mut answer));
+    assert!(answer.is_empty(), "{answer:?}");
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let mut hello = [0; 40];
+    hello[..2].copy_from_slice(&[4, 1]);
+    hello[34..].copy_from_slice(b"hrpn\xb5\x1e");
+    for datagram in [&hello[..], b"x", &[0; 1400]] {
+        udp.send_to(datagram, &address).unwrap();
+    }
+    assert!(udp.recv(&mut [0; 100]).is_err(), "no datagram is answered without a cookie that a round announced");
+    let run = place.json(&["round-trip", "--to", "@ticket", "--transport", "tcp,udp", "--quick", "--out", "run"]);
+    assert_eq!(run["state"], Value::from("complete"));
+    drop(silent);
+    drop(served);
+    place.assert_nothing_left();
+}
