@@ -310,7 +310,14 @@ fn one_flow(
 /// The record of a load on the connection of a probe.
 fn shared_flow(order: &RoundOrder, card: &Card, setup_ns: u64, load: &SharedLoad) -> FlowRecord {
     let [client, server] = &load.streamed;
-    let (flow, _) = one_way_flow(&order.case.loads()[0], card, [client, server], [&[], &[]], LinkLosses::default());
+    let (flow, _) = one_way_flow(
+        &order.case.loads()[0],
+        card,
+        [client, server],
+        [&[], &[]],
+        LinkLosses::default(),
+        order.case.path.across.is_some(),
+    );
     FlowRecord { setup_ns, started_ns: load.started_ns, ..flow }
 }
 
@@ -325,9 +332,10 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
         not_carried: link.record.relay.map_or(0, |relay| relay.overrun.saturating_sub(relay.memory_overrun)),
     });
     let facts = [report.facts.as_slice(), server.facts.as_slice()];
-    let (flow, samples) = one_way_flow(order.case.flow(), card, [&client, &of_server], facts, link_lost);
+    let is_across = order.case.path.across.is_some();
+    let (flow, samples) = one_way_flow(order.case.flow(), card, [&client, &of_server], facts, link_lost, is_across);
     // The clocks of two hosts are not one, so times of both say nothing.
-    let samples = samples.filter(|_| order.case.path.across.is_none());
+    let samples = samples.filter(|_| !is_across);
     let samples_kept = samples.as_ref().map_or(0, |samples| samples.kept() as u64);
     let flow = FlowRecord { samples_kept, ..flow };
     let duration_ns = flow.received.as_ref().map_or(0, |arrivals| arrivals.over_ns);
@@ -350,13 +358,18 @@ fn one_way_flow(
     [client, server]: [&Streamed; 2],
     [of_client, of_server]: [&[Fact]; 2],
     link_lost: LinkLosses,
+    is_across: bool,
 ) -> (FlowRecord, Option<Samples>) {
     let both = [
         tally::OneWayEnd { counted: client, facts: of_client },
         tally::OneWayEnd { counted: server, facts: of_server },
     ];
     let [sender, receiver] = if flow.direction == Direction::Up { both } else { [both[1], both[0]] };
-    let ledger = tally::one_way_ledger(card.reliable, sender, receiver, link_lost);
+    let ledger = if is_across {
+        tally::between_hosts(card.reliable, flow.direction == Direction::Up, sender, receiver)
+    } else {
+        tally::one_way_ledger(card.reliable, sender, receiver, link_lost)
+    };
     let (from, to) = (sender.counted, receiver.counted);
     let pacing = from.departures.as_ref().and_then(|sent| sent.pacing).or(to.arrivals_apart);
     let samples = one_way_samples(&to.times, &from.times);

@@ -44,6 +44,8 @@ fact_names! {
         /// Messages of an open loop that were due and had to wait, because as many were unanswered as their numbers
         /// tell apart; absent where none had to.
         WAITED_FOR_ANSWERS = "open_loop.waited_for_answers",
+        /// Messages that a server on another host received and answered, the warm-up's too.
+        ANSWERED = "server.answered",
         /// `TCPAutoCorking` of /proc/net/netstat, of all connections of the network namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
         /// Segments sent again because of acknowledgments that came (`TCPFastRetrans`). Read under a link only, where the

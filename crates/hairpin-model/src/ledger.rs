@@ -22,6 +22,33 @@ pub const LINK: &str = "link";
 /// The relay of the emulated link had no room for it before the link saw it; then the round does not count.
 pub const RELAY: &str = "relay";
 
+/// The network between two hosts lost it on its way to the server. Counters of both ends tell, beside the receive buffers.
+pub const NETWORK_UP: &str = "network-up";
+/// The same of an answer, or of a load that goes down.
+pub const NETWORK_DOWN: &str = "network-down";
+
+/// Messages that went one way between two hosts, the warm-up's too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Way {
+    /// Those that the one end sent.
+    pub sent: u64,
+    /// Those that the other received, in time or late.
+    pub received: u64,
+}
+
+impl Way {
+    /// What is missing that no buffer had no room for.
+    #[must_use]
+    pub fn missing(self, overflown: u64) -> u64 {
+        self.sent.saturating_sub(self.received).saturating_sub(overflown)
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { sent: self.sent + other.sent, received: self.received + other.received }
+    }
+}
+
 /// sent = received + lost (by cause) + late + unexplained. A duplicate is a second arrival and is counted apart.
 ///
 /// No cause is computed by subtraction: each is read from a counter of its own, and what the counters do not cover
@@ -41,6 +68,12 @@ pub struct Ledger {
     pub duplicated: u64,
     /// What is missing (positive) or too many (negative) after all of the above; see [`Ledger::may_count_copies`].
     pub unexplained: i64,
+    /// What went up between two hosts; null on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<Way>,
+    /// What went down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<Way>,
 }
 
 /// A cause of a loss as a reader is told it: `receive buffer of the server full`, `link: loss`.
@@ -53,6 +86,8 @@ pub fn in_words(cause: &str) -> String {
         DEVICE => Some("dropped by the receiver's device"),
         LINK => Some("lost on the link"),
         RELAY => Some("not carried by the relay of the link"),
+        NETWORK_UP => Some("lost in the network on the way to the server"),
+        NETWORK_DOWN => Some("lost in the network on the way to the client"),
         _ => None,
     };
     if let Some(words) = of_one_way {
@@ -118,6 +153,11 @@ impl Ledger {
         for (cause, count) in &other.lost {
             *self.lost.entry(cause.clone()).or_default() += count;
         }
+        let both = |one: Option<Way>, other: Option<Way>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.plus(other)),
+            (one, other) => one.or(other),
+        };
+        (self.up, self.down) = (both(self.up, other.up), both(self.down, other.down));
         self.closed()
     }
 }

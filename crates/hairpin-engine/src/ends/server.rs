@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow};
 use hairpin_model::round::{EndReport, Failure, RoundOrder, Turnaround};
 use hairpin_model::trace::End;
@@ -109,9 +110,13 @@ fn answer(
     let mut marks = Marks { control, clock: &host.clock, until_ns, usage: Usage::now(), told: Told::Nothing };
     let sizes = [flow.load.size_bytes(), flow.load.reply_size_bytes()];
     let sizes = sizes.map(|size| usize::try_from(size).unwrap_or(0));
-    let (mut turnaround, mut streamed) = (None, Vec::new());
+    let (mut turnaround, mut answered, mut streamed) = (None, None, Vec::new());
     match flow.connection_use {
-        ConnectionUse::Own => turnaround = echo(host, round, &card, observed.wire(), &mut marks)?,
+        ConnectionUse::Own => {
+            let (held, count) = echo(host, round, &card, observed.wire(), &mut marks)?;
+            turnaround = held;
+            answered = Some(count).filter(|_| case.path.across.is_some());
+        }
         ConnectionUse::PerMessage => connecting::serve(|| accepted(listener), &mut marks, sizes)?,
         ConnectionUse::Shared => {
             let bulk = BulkOrder::of(round).ok_or_else(|| several_flows(case.flows.len()))?;
@@ -120,7 +125,8 @@ fn answer(
     }
     let report = EndReport { probe_ns: probing.end(&host.clock), ..marks.usage.since(pinned) };
     let trace = observed.finish()?.map(Box::new);
-    let facts = facts(case, &card, &*wire);
+    let mut facts = facts(case, &card, &*wire);
+    facts.extend(answered.map(|count| Fact::number(fact_names::ANSWERED, count as f64)));
     Ok(EndReport {
         options: effective(&card, &opening::asked(case, End::Server), &before, &facts),
         facts: counters(facts),
@@ -138,7 +144,7 @@ fn echo(
     card: &Card,
     wire: &mut dyn Wire,
     marks: &mut Marks<'_>,
-) -> Result<Option<Turnaround>, Failure> {
+) -> Result<(Option<Turnaround>, u64), Failure> {
     let case = &round.case;
     let echo = Echo {
         clock: &host.clock,

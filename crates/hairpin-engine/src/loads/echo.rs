@@ -29,11 +29,15 @@ pub struct Echo<'a, C> {
 }
 
 impl<C: Clock> Echo<'_, C> {
-    /// Echoes until the other end closes. Answers how long messages were held, where that is stamped.
+    /// Echoes until the other end closes. Answers how long messages were held, where that is stamped, and how many there were.
     ///
     /// # Errors
     /// The wire failed.
-    pub fn run(&self, wire: &mut dyn Wire, marks: &mut dyn ServerMarks) -> Result<Option<Turnaround>, Failure> {
+    pub fn run(
+        &self,
+        wire: &mut dyn Wire,
+        marks: &mut dyn ServerMarks,
+    ) -> Result<(Option<Turnaround>, u64), Failure> {
         let size = usize::try_from(self.case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
         let reply_size = usize::try_from(self.case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let mut buffer = patterned(size.max(reply_size));
@@ -76,7 +80,7 @@ impl<C: Clock> Echo<'_, C> {
             }
             told = if measuring { Told::Nothing } else { marks.look()? };
         }
-        Ok(turnaround.map(TurnaroundCounter::finish))
+        Ok((turnaround.map(TurnaroundCounter::finish), number))
     }
 
     /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one where both ends

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
-use hairpin_model::ledger::{self, Ledger, OVERFLOW};
+use hairpin_model::ledger::{self, Ledger, OVERFLOW, Way};
 use hairpin_model::one_way::Streamed;
 
 /// Counts of the client, the warm-up included and apart.
@@ -70,7 +70,15 @@ impl Tally {
         let warm_up_lost = self.warm_up_received != self.warm_up_sent;
         let with = |count: u64, warm_up: u64| if warm_up_lost { count + warm_up } else { count };
         let mut lost = BTreeMap::new();
+        let (up, down) = self.ways(server).unzip();
         if !reliable {
+            let network =
+                [(ledger::NETWORK_UP, up, overflown(server)), (ledger::NETWORK_DOWN, down, overflown(client))];
+            lost.extend(
+                network
+                    .into_iter()
+                    .filter_map(|(cause, way, overflown)| Some((cause.to_owned(), way?.missing(overflown)))),
+            );
             lost.extend(link_lost.into_iter().flatten().map(|(cause, count)| (cause.clone(), *count)));
             lost.insert(format!("{OVERFLOW}-server"), overflown(server));
             lost.insert(format!("{OVERFLOW}-client"), overflown(client));
@@ -82,9 +90,22 @@ impl Tally {
             late: with(self.late, self.warm_up_late),
             duplicated: with(self.duplicated, self.warm_up_duplicated),
             lost,
-            unexplained: 0,
+            up,
+            down,
+            ..Ledger::default()
         }
         .closed()
+    }
+
+    /// What went up and down, where the server is on another host and says how many messages it answered.
+    fn ways(&self, server: &[Fact]) -> Option<(Way, Way)> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of messages")]
+        let answered = fact::number(server, fact_names::ANSWERED)? as u64;
+        let sent = self.sent + self.warm_up_sent;
+        let received = self.received + self.late + self.warm_up_received + self.warm_up_late;
+        // A message that the network copied is answered twice.
+        let arrived = answered.min(sent);
+        Some((Way { sent, received: arrived }, Way { sent: arrived, received }))
     }
 }
 
@@ -118,9 +139,24 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
         late: 0,
         duplicated: to.duplicated,
         lost,
-        unexplained: 0,
+        ..Ledger::default()
     }
     .closed()
+}
+
+/// The ledger of a one-way load between two hosts: what neither end's kernel dropped was lost in between.
+#[must_use]
+pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>) -> Ledger {
+    let mut ledger = one_way_ledger(reliable, sender, receiver, LinkLosses::default());
+    let (from, to) = (sender.counted, receiver.counted);
+    let way = Way { sent: from.sent + from.warm_up_sent, received: to.received + to.warm_up_received };
+    let missing = way.missing(ledger.lost.values().sum());
+    let cause = if up { ledger::NETWORK_UP } else { ledger::NETWORK_DOWN };
+    if !reliable && missing > 0 {
+        ledger.lost.insert(cause.to_owned(), missing);
+    }
+    *(if up { &mut ledger.up } else { &mut ledger.down }) = Some(way);
+    ledger.closed()
 }
 
 /// What one end of a one-way load counted, and what its kernel did.

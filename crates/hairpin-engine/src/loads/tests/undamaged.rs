@@ -121,7 +121,7 @@ fn the_server_answers_no_damaged_message() {
     let mut server = ServerWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();
     let echo = Echo { clock: &clock, case: &case, boundaries: true, cpu_only: false, warm_up: Extent::Count(1) };
-    let turnaround = echo.run(&mut Undamaged::new(&mut server, &case), &mut Alone).unwrap();
+    let (turnaround, _) = echo.run(&mut Undamaged::new(&mut server, &case), &mut Alone).unwrap();
     assert_eq!(server.answers, [whole(0)[..20].to_vec(), whole(4)[..20].to_vec()]);
     assert_eq!(turnaround.map(|turnaround| turnaround.counts.iter().sum()), Some(2_u64));
 }
