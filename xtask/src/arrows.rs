@@ -52,6 +52,11 @@ const TABLE: &[Allowed] = &[
         why: "what measures must not know what the figures are for",
     },
     Allowed {
+        name: "hairpin-hosts",
+        may_use: &["hairpin-model", "hairpin-transports", "hairpin-engine"],
+        why: "TLS, keys and what strangers send stay away from what measures",
+    },
+    Allowed {
         name: "hairpin",
         may_use: &[
             "hairpin-model",
@@ -61,6 +66,7 @@ const TABLE: &[Allowed] = &[
             "hairpin-report",
             "hairpin-transports",
             "hairpin-engine",
+            "hairpin-hosts",
         ],
         why: "it may use every crate that has a place in the table",
     },

@@ -3,9 +3,12 @@
 
 pub mod dial;
 pub mod identity;
+#[cfg(target_os = "linux")]
+mod linux;
 pub mod proof;
 pub mod protocol;
-pub mod serve;
-pub mod state;
 pub mod ticket;
 pub mod tls;
+
+#[cfg(target_os = "linux")]
+pub use linux::{serve, state};

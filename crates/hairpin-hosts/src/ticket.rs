@@ -235,7 +235,7 @@ mod tests {
     fn neither_a_log_nor_a_saved_command_line_has_the_secret() {
         let ticket = ticket("192.0.2.7");
         let word = ticket.word();
-        let secret = URL_SAFE_NO_PAD.encode(&ticket.secret.0);
+        let secret = URL_SAFE_NO_PAD.encode(ticket.secret.0);
         for text in [format!("{ticket:?}"), ticket.redacted()] {
             assert!(!text.contains("sixteen") && !text.contains(&secret), "{text}");
         }

@@ -2,13 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use hairpin_engine::control::frames::Carrier;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::Connection;
 
+use crate::linux::wait::{Wants, wait_for};
 use crate::proof::{EXPORTER_BYTES, EXPORTER_LABEL, Exporter};
 
 /// A TLS connection over a socket that never waits. What TLS still has to send is sent whenever the connection is used.
@@ -67,8 +66,8 @@ impl Tls {
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            let wants = if self.connection.wants_write() { PollFlags::OUT | PollFlags::IN } else { PollFlags::IN };
-            self.wait(wants, i32::try_from(left.as_millis()).unwrap_or(i32::MAX).max(1))?;
+            let wants = if self.connection.wants_write() { Wants::Both } else { Wants::Input };
+            wait_for(&self.socket, wants, left)?;
         }
         Ok(())
     }
@@ -82,8 +81,7 @@ impl Tls {
         let mut thrown_away = [0; 4096];
         while sent.is_ok() {
             let left = deadline.saturating_duration_since(Instant::now());
-            let left_ms = i32::try_from(left.as_millis()).unwrap_or(i32::MAX);
-            if left_ms == 0 || !self.wait(PollFlags::IN, left_ms).unwrap_or(false) {
+            if left.is_zero() || !wait_for(&self.socket, Wants::Input, left).unwrap_or(false) {
                 return;
             }
             match self.socket.read(&mut thrown_away) {
@@ -132,17 +130,6 @@ impl Tls {
     fn has_text(&mut self) -> bool {
         self.connection.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
     }
-
-    fn wait(&self, wants: PollFlags, at_most_ms: i32) -> io::Result<bool> {
-        let mut watched = [PollFd::from_borrowed_fd(self.socket.as_fd(), wants)];
-        let at_most =
-            Timespec { tv_sec: i64::from(at_most_ms / 1000), tv_nsec: i64::from(at_most_ms % 1000) * 1_000_000 };
-        match poll(&mut watched, Some(&at_most)) {
-            Ok(count) => Ok(count > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
 }
 
 impl Read for Tls {
@@ -180,12 +167,16 @@ impl Carrier for Tls {
             return Ok(true);
         }
         self.send_pending()?;
-        self.wait(PollFlags::IN, at_most_ms)
+        wait_for(&self.socket, Wants::Input, duration(at_most_ms))
     }
 
     fn writable(&mut self, at_most_ms: i32) -> io::Result<bool> {
-        self.wait(PollFlags::OUT, at_most_ms)
+        wait_for(&self.socket, Wants::Output, duration(at_most_ms))
     }
+}
+
+fn duration(ms: i32) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
 impl Drop for Tls {

@@ -1,7 +1,6 @@
 //! The server of a round: it listens, accepts, echoes, and reports. Wherever it runs, it knows its host and a channel to the
 //! client, and nothing else.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use super::{EndOrder, Host, PINGS, is_woken};
 use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, agree, receive_past};
 use crate::drops::Drops;
-use crate::handing::HandedListener;
+use crate::handing::{HandedListener, Sockets};
 use crate::loads::connecting;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
@@ -41,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves one round: what `control` orders. A failure is told to the client. Its sockets come from `sockets` where another process
 /// has the port.
-pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<OwnedFd>) {
+pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) {
     let last = match attempt(control, host, sockets) {
         Ok(report) => Message::Report(Box::new(report)),
         Err(failure) => Message::Failed(failure),
@@ -50,7 +49,7 @@ pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<OwnedFd>) {
     drop(control.send(&last));
 }
 
-fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<OwnedFd>) -> Result<EndReport, Failure> {
+fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> Result<EndReport, Failure> {
     let order = heard_order(control).map_err(|error| error.failure("the client"))?;
     let EndOrder { round, cookie } = order;
     let case = &round.case;

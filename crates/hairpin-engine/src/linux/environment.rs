@@ -60,6 +60,13 @@ pub fn read(engine: &Engine) -> Environment {
     }
 }
 
+/// The name that this host has for itself.
+#[must_use]
+pub fn host_name() -> Option<String> {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Some(name).filter(|name| !name.is_empty() && name != "(none)")
+}
+
 /// Whether this process acts as root.
 #[must_use]
 pub fn is_root() -> bool {

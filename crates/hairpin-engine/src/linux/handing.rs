@@ -17,6 +17,9 @@ use crate::system::process;
 /// How long one look for a socket lasts, in ms.
 const LOOK_MS: i32 = 50;
 
+/// The descriptor on which a process is handed sockets.
+pub type Sockets = OwnedFd;
+
 /// What a socket is, in the byte that goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
@@ -69,7 +72,7 @@ pub(crate) struct HandedListener {
 
 impl HandedListener {
     /// The server over that transport, whose sockets come from there.
-    pub(crate) fn new(transport: &'static dyn Transport, setup: Setup, from: OwnedFd) -> Self {
+    pub(crate) fn new(transport: &'static dyn Transport, setup: Setup, from: Sockets) -> Self {
         Self { transport, setup, from: UnixStream::from(from) }
     }
 

@@ -147,7 +147,9 @@ impl Asked {
     fn advertised(&self, at: SocketAddr) -> (String, u16) {
         match &self.advertise {
             Some((host, port)) => (host.clone(), port.unwrap_or(at.port())),
-            None if at.ip().is_unspecified() => (own_name().unwrap_or_else(|| at.ip().to_string()), at.port()),
+            None if at.ip().is_unspecified() => {
+                (hairpin_engine::environment::host_name().unwrap_or_else(|| at.ip().to_string()), at.port())
+            }
             None => (at.ip().to_string(), at.port()),
         }
     }
@@ -155,12 +157,6 @@ impl Asked {
 
 fn default_bind() -> SocketAddr {
     SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORT)
-}
-
-/// The name that this host has for itself.
-fn own_name() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// An address, with or without a port.

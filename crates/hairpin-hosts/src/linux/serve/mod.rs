@@ -10,7 +10,7 @@ mod strangers;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::ends::Host;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 pub use self::datagrams::Counts as DatagramCounts;
 use self::datagrams::Datagrams;
@@ -28,6 +27,7 @@ pub use self::strangers::Counts as ConnectionCounts;
 use self::strangers::{Heard, Strangers};
 use crate::dial::now_unix_s;
 use crate::identity::Identity;
+use crate::linux::wait::{Wants, wait_any};
 use crate::proof::{Role, is_proof, proof};
 use crate::protocol::{About, Answer, Base64, Greeting, Purpose, VERSION};
 use crate::ticket::Secret;
@@ -177,8 +177,8 @@ impl Server {
         let now = Instant::now();
         let next = self.strangers.next_look(now).map_or(LOOK, |at| at.saturating_duration_since(now).min(LOOK));
         let ready = {
-            let own = [(self.listener.as_fd(), true), (self.datagrams.socket().as_fd(), true)];
-            wait(own.into_iter().chain(self.strangers.watched()), next)?
+            let own = [(self.listener.as_fd(), Wants::Input), (self.datagrams.socket().as_fd(), Wants::Input)];
+            wait_any(own.into_iter().chain(self.strangers.watched()), next)?
         };
         let [accepts, hears, strangers @ ..] = ready.as_slice() else { return Ok(()) };
         for (heard, from) in self.strangers.hear(strangers, Instant::now()) {
@@ -302,17 +302,4 @@ fn tool() -> String {
 /// What a client says of itself, for a log: short, and without what steers a terminal.
 fn printable(text: &str) -> String {
     text.chars().filter(|letter| letter.is_ascii_graphic() || *letter == ' ').take(60).collect()
-}
-
-/// Waits until any of these can be read, those that are watched for it, for at most so long; which can.
-fn wait<'f>(watched: impl Iterator<Item = (BorrowedFd<'f>, bool)>, at_most: Duration) -> io::Result<Vec<bool>> {
-    let flags = |for_input| if for_input { PollFlags::IN } else { PollFlags::empty() };
-    let mut watched: Vec<PollFd<'f>> =
-        watched.map(|(file, for_input)| PollFd::from_borrowed_fd(file, flags(for_input))).collect();
-    let at_most = Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: i64::from(at_most.subsec_nanos()) };
-    match poll(&mut watched, Some(&at_most)) {
-        Ok(_) => Ok(watched.iter().map(|file| !file.revents().is_empty()).collect()),
-        Err(rustix::io::Errno::INTR) => Ok(vec![false; watched.len()]),
-        Err(error) => Err(error.into()),
-    }
 }

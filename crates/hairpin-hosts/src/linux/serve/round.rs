@@ -16,13 +16,13 @@ use hairpin_engine::ends::start::COMMAND;
 use hairpin_model::flow::ConnectionUse;
 use hairpin_model::round::Failure;
 use hairpin_transports::Cookie;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::registry::Registry;
+use crate::linux::wait::{Wants, wait_any};
 use crate::tls::Tls;
 
 /// How long one look lasts.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const LOOK: Duration = Duration::from_millis(200);
 /// How long the rest of a message may take whose beginning has come.
 const PART: Duration = Duration::from_secs(5);
 /// How long a client may take for its order.
@@ -181,9 +181,8 @@ impl Relay<'_> {
     }
 
     fn wait(&self) {
-        let client = PollFd::new(self.client.carrier().socket(), PollFlags::IN);
-        let process = PollFd::new(&self.process.watched, PollFlags::IN);
-        // A look that a signal ends is one more look.
-        let _ = poll(&mut [client, process], Some(&LOOK));
+        let both = [self.client.carrier().socket().as_fd(), self.process.watched.as_fd()];
+        // A wait that fails is one more look.
+        drop(wait_any(both.into_iter().map(|file| (file, Wants::Input)), LOOK));
     }
 }

@@ -12,6 +12,7 @@ use hairpin_engine::control::frames::Frames;
 use hairpin_transports::{Cookie, HELLO_BYTES, Said, said};
 use rustls::{ServerConfig, ServerConnection};
 
+use crate::linux::wait::Wants;
 use crate::protocol::{Greeting, MOST_BYTES_OF_A_STRANGER};
 use crate::tls::Tls;
 
@@ -94,12 +95,12 @@ impl Strangers {
     }
 
     /// What to watch, in the order of [`Strangers::hear`], and whether for input.
-    pub(super) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+    pub(super) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Wants)> {
         self.all.iter().map(|stranger| match stranger.stage.as_ref().expect("it is not looked at now") {
-            Stage::New(socket) => (socket.as_fd(), true),
-            Stage::Part(socket) => (socket.as_fd(), false),
-            Stage::Shaking(tls) => (tls.socket().as_fd(), true),
-            Stage::Silent(frames) => (frames.carrier().socket().as_fd(), true),
+            Stage::New(socket) => (socket.as_fd(), Wants::Input),
+            Stage::Part(socket) => (socket.as_fd(), Wants::Nothing),
+            Stage::Shaking(tls) => (tls.socket().as_fd(), Wants::Input),
+            Stage::Silent(frames) => (frames.carrier().socket().as_fd(), Wants::Input),
         })
     }
 
@@ -130,7 +131,7 @@ impl Strangers {
             }
             let stage = stranger.stage.take().expect("it is not looked at now");
             match step(stage, &config) {
-                Step::Stays(stage) => stranger.stage = Some(stage),
+                Step::Stays(stage) => stranger.stage = Some(*stage),
                 Step::Heard(what) => {
                     counts.heard += 1;
                     heard.push((what, stranger.from));
@@ -145,7 +146,7 @@ impl Strangers {
 }
 
 enum Step {
-    Stays(Stage),
+    Stays(Box<Stage>),
     Heard(Heard),
     Dropped,
     TooMuch,
@@ -165,7 +166,7 @@ fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Step {
     let mut start = [0; HELLO_BYTES];
     let bytes = match socket.peek(&mut start) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Step::Stays(Stage::New(socket)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Step::Stays(Box::new(Stage::New(socket))),
         Err(_) => return Step::Dropped,
     };
     match (start[..bytes].first(), said(&start[..bytes])) {
@@ -175,7 +176,7 @@ fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Step {
             let tls = connection.map_err(io::Error::other).and_then(|connection| Tls::over(socket, connection));
             tls.map_or(Step::Dropped, shaken)
         }
-        (Some(first), None) if *first == HELLO && bytes < HELLO_BYTES => Step::Stays(Stage::Part(socket)),
+        (Some(first), None) if *first == HELLO && bytes < HELLO_BYTES => Step::Stays(Box::new(Stage::Part(socket))),
         _ => Step::Dropped,
     }
 }
@@ -184,7 +185,7 @@ fn shaken(mut tls: Tls) -> Step {
     match tls.shake_hands() {
         Ok(true) => greeted(Frames::over(tls, MOST_BYTES_OF_A_STRANGER)),
         Ok(false) if tls.taken_bytes() > MOST_BYTES => Step::TooMuch,
-        Ok(false) => Step::Stays(Stage::Shaking(tls)),
+        Ok(false) => Step::Stays(Box::new(Stage::Shaking(tls))),
         Err(_) => Step::Dropped,
     }
 }
@@ -193,7 +194,7 @@ fn greeted(mut frames: Frames<Tls>) -> Step {
     match frames.receive_any::<Greeting>(Duration::ZERO) {
         Ok(greeting) => Step::Heard(Heard::Control(Box::new(frames), Box::new(greeting))),
         Err(ControlError::TimedOut(_)) if frames.carrier().taken_bytes() <= MOST_BYTES => {
-            Step::Stays(Stage::Silent(frames))
+            Step::Stays(Box::new(Stage::Silent(frames)))
         }
         Err(ControlError::TimedOut(_) | ControlError::TooLarge { .. }) => Step::TooMuch,
         Err(_) => Step::Dropped,

@@ -1,0 +1,55 @@
+//! Waiting for descriptors (poll(2)).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wants {
+    /// That the other end closes or fails, which is told in any case.
+    Nothing,
+    /// Input.
+    Input,
+    /// Room for output.
+    Output,
+    /// Either.
+    Both,
+}
+
+/// Waits for one descriptor, for at most so long; whether what is wanted has come. A signal ends the wait early.
+///
+/// # Errors
+/// The system cannot wait for it.
+pub(crate) fn wait_for(file: &impl AsFd, wants: Wants, at_most: Duration) -> io::Result<bool> {
+    Ok(wait_any([(file.as_fd(), wants)].into_iter(), at_most)?.contains(&true))
+}
+
+/// As [`wait_for`], of several; which of them are ready.
+///
+/// # Errors
+/// As [`wait_for`].
+pub(crate) fn wait_any<'f>(
+    watched: impl Iterator<Item = (BorrowedFd<'f>, Wants)>,
+    at_most: Duration,
+) -> io::Result<Vec<bool>> {
+    let flags = |wants| match wants {
+        Wants::Nothing => PollFlags::empty(),
+        Wants::Input => PollFlags::IN,
+        Wants::Output => PollFlags::OUT,
+        Wants::Both => PollFlags::IN | PollFlags::OUT,
+    };
+    let mut watched: Vec<PollFd<'f>> =
+        watched.map(|(file, wants)| PollFd::from_borrowed_fd(file, flags(wants))).collect();
+    let at_most = Timespec {
+        tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(at_most.subsec_nanos()),
+    };
+    match poll(&mut watched, Some(&at_most)) {
+        Ok(_) => Ok(watched.iter().map(|file| !file.revents().is_empty()).collect()),
+        Err(rustix::io::Errno::INTR) => Ok(vec![false; watched.len()]),
+        Err(error) => Err(error.into()),
+    }
+}
