@@ -29,6 +29,7 @@ pub mod judged_claim;
 pub mod knee;
 pub mod ladder;
 pub mod ledger;
+pub mod limits;
 pub mod link;
 pub mod link_ends;
 pub mod machine;

@@ -1,0 +1,315 @@
+//! What a server on another host allows who has a ticket of it.
+//!
+//! The same check is made twice: by the client before anything runs, so that a plan is refused early, and by the server for each
+//! order, which is the one that binds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::card::WhyNot;
+use crate::flow::{Direction, Flow, Load};
+use crate::parse;
+use crate::quantities;
+use crate::refused::Refused;
+use crate::round::{Extent, RoundOrder};
+
+/// Limits of a ticket; null is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Payload in bits a second, in the busier direction of a round.
+    pub rate_bits_per_s: Option<f64>,
+    /// How long a round may last, in ns.
+    pub duration_ns: Option<u64>,
+    /// Payload of both directions in a day (UTC), in bytes.
+    pub daily_bytes: Option<u64>,
+    /// Runs at once.
+    pub sessions: Option<u64>,
+    /// How long a round waits for the rounds of other clients to end, in ns. Then it runs beside them and does not count.
+    pub wait_ns: Option<u64>,
+}
+
+/// A limit by its name, what it allows in words, and what exceeds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// `rate=100mbit`.
+    pub limit: String,
+    /// What exceeds it: `the load sends 200 Mbit/s`.
+    pub by: String,
+    /// What would fit it.
+    pub hint: String,
+}
+
+impl Exceeded {
+    /// `limit rate=100mbit: the load sends 200 Mbit/s`.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        format!("limit {}: {}", self.limit, self.by)
+    }
+}
+
+impl From<Exceeded> for WhyNot {
+    fn from(exceeded: Exceeded) -> Self {
+        Self { reason: format!("the server's {}", exceeded.cause()), hint: exceeded.hint }
+    }
+}
+
+/// How long a round waits for those of other clients without a limit of the ticket, in ns.
+pub const WAIT_NS: u64 = 30_000_000_000;
+
+impl Limits {
+    /// Reads `rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=10s`.
+    ///
+    /// # Errors
+    /// An unknown limit, one given twice, or a value that is none.
+    pub fn parse(text: &str) -> Result<Self, Refused> {
+        let mut limits = Self::default();
+        for part in text.split(',') {
+            let (name, value) = part.split_once('=').ok_or_else(|| {
+                Refused::new(format!("`{part}` is not a limit"), "for instance rate=100mbit,duration=60s")
+            })?;
+            let while_reading = |error: Refused| error.while_reading(name);
+            let was_given = match name {
+                "rate" => limits.rate_bits_per_s.replace(parse::bits_per_s(value).map_err(while_reading)?).is_some(),
+                "duration" => limits.duration_ns.replace(duration_ns(value).map_err(while_reading)?).is_some(),
+                "daily-bytes" => limits.daily_bytes.replace(parse::bytes(value).map_err(while_reading)?).is_some(),
+                "sessions" => limits.sessions.replace(count(value).map_err(while_reading)?).is_some(),
+                "wait" => {
+                    limits.wait_ns.replace(parse::duration_ns(value).map_err(while_reading)?).is_some()
+                }
+                _ => {
+                    let known = ["rate", "duration", "daily-bytes", "sessions", "wait"];
+                    return Err(crate::names::find("limit", name, &known).unwrap_err().into());
+                }
+            };
+            if was_given {
+                return Err(Refused::new(format!("limit `{name}` is given twice"), "give each limit once"));
+            }
+        }
+        Ok(limits)
+    }
+
+    /// Each limit as it is written: `rate=100mbit`.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let words = [
+            self.rate_bits_per_s.map(rate_word),
+            self.duration_ns.map(|ns| format!("duration={}", quantities::duration_argument(ns))),
+            self.daily_bytes.map(|bytes| format!("daily-bytes={}", quantities::exact_bytes(bytes).replace(' ', ""))),
+            self.sessions.map(|sessions| format!("sessions={sessions}")),
+            self.wait_ns.map(|ns| format!("wait={}", quantities::duration_argument(ns))),
+        ];
+        words.into_iter().flatten().collect()
+    }
+
+    /// How long a round waits for those of other clients, in ns.
+    #[must_use]
+    pub fn waits_ns(&self) -> u64 {
+        self.wait_ns.unwrap_or(WAIT_NS)
+    }
+
+    /// Why a case over a path with that round-trip time exceeds the limits, if it does, where other loads of the same client send
+    /// so many bits a second already.
+    ///
+    /// # Errors
+    /// The limit of the rate.
+    pub fn allow_case(&self, case: &Case, round_trip_ns: u64, beside_bits_per_s: f64) -> Result<(), Exceeded> {
+        let Some(most) = self.rate_bits_per_s else { return Ok(()) };
+        let limit = rate_word(most);
+        let all: Option<Vec<f64>> = case.flows.iter().map(|flow| bits_per_s(flow, round_trip_ns)).collect();
+        let Some(all) = all else {
+            return Err(Exceeded {
+                limit,
+                by: "the load sends as fast as it can".to_owned(),
+                hint: "send at a rate (--rate, --load-rate)".to_owned(),
+            });
+        };
+        let sum = all.iter().sum::<f64>() + beside_bits_per_s;
+        if sum <= most {
+            return Ok(());
+        }
+        let closed_loop = case.flows.iter().any(|flow| flow.load.rate_per_s().is_none());
+        Err(Exceeded {
+            limit,
+            by: format!("the load sends up to {}", quantities::bit_rate_argument(sum)),
+            hint: if closed_loop { "use smaller messages, or a rate" } else { "use a smaller rate" }.to_owned(),
+        })
+    }
+
+    /// Why a round exceeds the limits, if it does, where so many bytes of the day are used.
+    ///
+    /// # Errors
+    /// The limit of the duration or of the bytes a day.
+    pub fn allow_round(&self, order: &RoundOrder, used_bytes: u64) -> Result<(), Exceeded> {
+        let lasts_ns = lasts_ns(order);
+        if let (Some(most), Some(lasts)) = (self.duration_ns, lasts_ns)
+            && lasts > most
+        {
+            return Err(Exceeded {
+                limit: self.words_of("duration"),
+                by: format!("the round lasts {}", quantities::duration(lasts as f64)),
+                hint: "use a shorter --duration and --warm-up".to_owned(),
+            });
+        }
+        let Some(most) = self.daily_bytes else { return Ok(()) };
+        let per_s = order.case.flows.iter().map(bytes_per_s).sum::<f64>();
+        // One that no rate bounds is ended when the bytes are used up.
+        let sends = lasts_ns.map_or(0.0, |lasts| per_s * lasts as f64 / 1e9) as u64;
+        if used_bytes < most && used_bytes.saturating_add(sends) <= most {
+            return Ok(());
+        }
+        let left = most.saturating_sub(used_bytes);
+        Err(Exceeded {
+            limit: self.words_of("daily-bytes"),
+            by: format!(
+                "{} of today are left, and the round sends about {}",
+                quantities::bytes(left as f64),
+                quantities::bytes(sends as f64)
+            ),
+            hint: "run less, or wait until the day is over (UTC)".to_owned(),
+        })
+    }
+
+    /// The limit of that name as it is written.
+    #[must_use]
+    pub fn words_of(&self, name: &str) -> String {
+        let starts = |word: &String| word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+        self.words().into_iter().find(starts).unwrap_or_else(|| name.to_owned())
+    }
+}
+
+fn rate_word(bits_per_s: f64) -> String {
+    format!("rate={}", quantities::bit_rate_argument(bits_per_s))
+}
+
+fn duration_ns(value: &str) -> Result<u64, Refused> {
+    let above = |ns: &u64| *ns > 0;
+    Some(parse::duration_ns(value)?).filter(above).ok_or_else(|| Refused::new("it is 0", "for instance duration=60s"))
+}
+
+fn count(value: &str) -> Result<u64, Refused> {
+    let count = value.parse().ok().filter(|count| (1..=1000).contains(count));
+    count.ok_or_else(|| Refused::new(format!("`{value}` is not a number of runs"), "1 to 1000"))
+}
+
+/// Payload of a flow in its busier direction in bits a second, at most; null where only the path bounds it.
+fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
+    let bytes = flow.load.size_bytes().max(flow.load.reply_size_bytes()) as f64;
+    let per_s = match &flow.load {
+        Load::Messages { .. } | Load::Stream { .. } => return None,
+        Load::Paced { .. } | Load::Offered { .. } => flow.load.rate_per_s()?,
+        Load::PingPong { .. } => 1e9 / round_trip_ns.max(1) as f64 * flow.wires() as f64,
+        Load::Exchange { exchange, .. } => {
+            exchange.pipeline.max(1) as f64 * 1e9 / round_trip_ns.max(1) as f64 * flow.wires() as f64
+        }
+    };
+    Some(per_s * bytes * 8.0)
+}
+
+/// Payload of a flow in both directions in bytes a second, where its rate is asked for; else 0.
+fn bytes_per_s(flow: &Flow) -> f64 {
+    let reply = if flow.direction == Direction::RoundTrip { flow.load.reply_size_bytes() } else { 0 };
+    flow.load.rate_per_s().unwrap_or(0.0) * (flow.load.size_bytes() + reply) as f64
+}
+
+/// How long a round lasts by its order, in ns; null where it counts messages.
+fn lasts_ns(order: &RoundOrder) -> Option<u64> {
+    if let Some(phases) = &order.phases {
+        let all = [phases.idle, phases.ramp, phases.loaded, phases.recovering];
+        return Some(all.into_iter().fold(0, u64::saturating_add));
+    }
+    match (order.warm_up, order.extent) {
+        (Extent::DurationNs(warm_up), Extent::DurationNs(extent)) => Some(warm_up.saturating_add(extent)),
+        (Extent::Count(_), Extent::DurationNs(extent)) => Some(extent),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::{Exchange, Remedy, Writes};
+
+    #[test]
+    fn limits_are_written_as_they_are_read() {
+        let text = "rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=500ms";
+        let limits = Limits::parse(text).unwrap();
+        assert_eq!(limits.rate_bits_per_s, Some(1e8));
+        assert_eq!(limits.words().join(","), text);
+        assert_eq!(limits.words_of("duration"), "duration=60s");
+        assert!(Limits::default().words().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_limit_is_refused() {
+        let why = |text: &str| Limits::parse(text).unwrap_err().to_string();
+        assert_eq!(why("rate"), "`rate` is not a limit (hint: for instance rate=100mbit,duration=60s)");
+        assert_eq!(why("rat=1mbit"), "unknown limit `rat` (hint: did you mean `rate`?)");
+        assert_eq!(
+            why("rate=5"),
+            "rate: `5` is not a rate (hint: bits per second with a unit, for instance 500kbit or 9.5mbit)"
+        );
+        assert_eq!(
+            why("sessions=2,sessions=3"),
+            "limit `sessions` is given twice (hint: give each limit once)"
+        );
+        assert_eq!(why("sessions=0"), "sessions: `0` is not a number of runs (hint: 1 to 1000)");
+        assert_eq!(why("duration=0s"), "duration: it is 0 (hint: for instance duration=60s)");
+    }
+
+    fn refused(limits: &str, flow: Flow, round_trip_ns: u64) -> Option<String> {
+        let limits = Limits::parse(limits).unwrap();
+        limits.allow_case(&Case::of(flow), round_trip_ns, 0.0).err().map(|exceeded| exceeded.cause())
+    }
+
+    #[test]
+    fn a_rate_is_compared_with_what_the_load_can_send() {
+        let offered = |per_s| {
+            let load = Load::Offered {
+                offered_per_s: per_s,
+                size_bytes: 1250,
+                arrivals: crate::arrivals::Arrivals::Fixed,
+                pacing: crate::flow::Pacing::SleepSpin,
+            };
+            Flow::one_way("udp", load, Direction::Up)
+        };
+        assert_eq!(refused("rate=10mbit", offered(1000.0), 1), None, "1000 x 1250 B x 8 is the limit");
+        assert_eq!(
+            refused("rate=10mbit", offered(1001.0), 1).unwrap(),
+            "limit rate=10mbit: the load sends up to 10.01mbit"
+        );
+        assert_eq!(
+            refused("rate=10mbit", Flow::stream("tcp", 1 << 16, Direction::Down), 1).unwrap(),
+            "limit rate=10mbit: the load sends as fast as it can"
+        );
+        let ping_pong = Flow::ping_pong("udp");
+        let bits = ping_pong.load.size_bytes() as f64 * 8.0;
+        assert_eq!(refused("rate=10mbit", ping_pong.clone(), 1_000_000), None, "{} bit/s", bits * 1000.0);
+        assert!(refused("rate=10mbit", ping_pong, 10_000).is_some());
+        let exchange =
+            Exchange { writes: "4,60".parse::<Writes>().unwrap(), gap_ns: 0, pipeline: 1000, remedy: Remedy::Default };
+        let exchanges = Flow::exchanges("tcp", exchange);
+        assert!(refused("rate=1mbit", exchanges, 1_000_000).is_some(), "requests in flight count");
+    }
+
+    #[test]
+    fn a_round_is_compared_with_the_duration_and_the_bytes_that_are_left() {
+        let limits = Limits::parse("duration=10s,daily-bytes=1MiB").unwrap();
+        let order = |seconds: u64, per_s: f64| {
+            let flow = Flow::ping_pong("udp");
+            let load = flow.load.paced(per_s);
+            RoundOrder {
+                extent: Extent::DurationNs(seconds * 1_000_000_000),
+                ..RoundOrder::of(Case::of(Flow { load, ..flow }), 1)
+            }
+        };
+        assert_eq!(limits.allow_round(&order(10, 1.0), 0), Ok(()));
+        let why = |order: &RoundOrder, used| limits.allow_round(order, used).unwrap_err().cause();
+        assert_eq!(why(&order(11, 1.0), 0), "limit duration=10s: the round lasts 11.0 s");
+        let bytes = Flow::ping_pong("udp").load.size_bytes() * 2;
+        let per_s = 1_048_576.0 / bytes as f64 / 10.0;
+        assert_eq!(limits.allow_round(&order(10, per_s), 0), Ok(()));
+        assert!(why(&order(10, per_s), 1000).starts_with("limit daily-bytes=1MiB: "));
+        assert!(limits.allow_round(&order(1, 1.0), 1 << 20).is_err(), "nothing is left");
+    }
+}
