@@ -2,17 +2,18 @@
 //!
 //! A round whose link did not do what its profile says is no measurement of that link: a relay that was late by more than
 //! the stated bound, or that had no room for packets ([`LinkRecord::why_invalid`]). It is left out of every figure,
-//! comparison and curve, and is listed; so is a round under load whose phases were not what they say. Where less than half of a case's rounds would be left the case is invalid, and all
-//! of them are shown.
+//! comparison and curve, and is listed; so is a round under load whose phases were not what they say, and one between two hosts that
+//! another client's disturbed. Where less than half of a case's rounds would be left the case is invalid, and all of them are shown.
 
 use hairpin_model::link::LinkRecord;
 use hairpin_model::round::{Measured, Purpose, RoundRecord};
 
-use crate::under_load;
+use crate::{two_hosts, under_load};
 
 /// Why the round is left out; null where it counts.
 pub(crate) fn left_out(measured: &Measured) -> Option<String> {
-    measured.link.as_ref().and_then(LinkRecord::why_invalid).or_else(|| under_load::why_left_out(measured))
+    let of_link = measured.link.as_ref().and_then(LinkRecord::why_invalid);
+    of_link.or_else(|| two_hosts::why_left_out(measured)).or_else(|| under_load::why_left_out(measured))
 }
 
 /// The timed rounds of one case that its figures are made of, in the order of `rounds`.

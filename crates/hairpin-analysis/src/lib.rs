@@ -33,6 +33,7 @@ pub mod states;
 pub mod statistics;
 mod summary;
 pub mod trace;
+mod two_hosts;
 pub mod under_load;
 
 pub use answer::answer;

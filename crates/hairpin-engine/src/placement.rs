@@ -3,6 +3,7 @@
 use std::io;
 
 use hairpin_model::case::{EndSettings, Placement, WhichCpus};
+use hairpin_model::refused::Refused;
 use serde::{Deserialize, Serialize};
 
 use crate::system::cpu;
@@ -27,6 +28,21 @@ impl Cpus {
     /// The kernel does not tell which CPUs are allowed.
     pub fn choose() -> io::Result<Self> {
         Ok(Self::among(&cpu::allowed()?, cpu::core_of))
+    }
+
+    /// These CPUs where every end that is pinned has that one.
+    ///
+    /// # Errors
+    /// This process may not use it.
+    pub fn only(&self, cpu: usize) -> Result<Self, Refused> {
+        if self.allowed.contains(&cpu) {
+            return Ok(Self { client: cpu, server: Some(cpu), share_core: None, ..self.clone() });
+        }
+        let may: Vec<String> = self.allowed.iter().map(usize::to_string).collect();
+        Err(Refused::new(
+            format!("--cpu {cpu}: this process may not use that CPU"),
+            format!("one of {}", may.join(", ")),
+        ))
     }
 
     fn among(allowed: &[usize], core: impl Fn(usize) -> Option<u64>) -> Self {
@@ -62,7 +78,7 @@ impl Cpus {
         match placement {
             Placement::Unpinned => None,
             Placement::CrossCpu if is_client => Some(self.client),
-            Placement::CrossCpu | Placement::SameCpu => Some(self.server.unwrap_or(self.client)),
+            Placement::CrossCpu | Placement::SameCpu | Placement::Pinned => Some(self.server.unwrap_or(self.client)),
         }
     }
 }

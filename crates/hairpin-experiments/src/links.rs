@@ -7,7 +7,8 @@
 //! Of a link only what [`KnownLink`] says is known: no jitter, no losses, and its queue only in time-outs.
 
 use hairpin_model::capabilities::{FarHost, HostCapabilities, KnownLink};
-use hairpin_model::case::{Across, Case, LOOPBACK, PathKind};
+use hairpin_model::card::Card;
+use hairpin_model::case::{Across, Case, Fallback, LOOPBACK, PathKind, Placement};
 use hairpin_model::flow::Direction;
 use hairpin_model::refused::Refused;
 
@@ -37,7 +38,24 @@ pub const START_NS: u64 = 150_000_000;
 pub fn set(case: &mut Case, link: KnownLink, far: Option<&FarHost>) {
     case.path.name = link.name.filter(|_| link.line != LOOPBACK);
     case.path.link = link.line;
-    case.path.across = far.map(|far| Across { kind: PathKind::Hosts, host: far.name.clone() });
+    case.path.across = far.map(|far| Across { kind: PathKind::Hosts, host: far.name.clone(), fallback: None });
+    if far.is_some() && case.ends.placement != Placement::Unpinned {
+        case.ends.placement = Placement::Pinned;
+    }
+}
+
+/// Puts another transport in the place of those over datagrams where these do not come through and the user allows it; the card of
+/// the one that then carries the case's first flow.
+pub fn fall_back<'c>(case: &mut Case, capabilities: &'c HostCapabilities) -> Option<&'c Card> {
+    let (to, evidence) = capabilities.far.as_ref()?.fallback.as_ref()?;
+    let is_lost = |name: &str| capabilities.candidate(name).is_some_and(|candidate| !candidate.card.reliable);
+    let from = case.flows.iter().map(|flow| flow.transport.clone()).find(|name| is_lost(name))?;
+    for flow in case.flows.iter_mut().filter(|flow| is_lost(&flow.transport)) {
+        flow.transport.clone_from(to);
+    }
+    let fallback = Fallback { from, to: to.clone(), evidence: evidence.clone() };
+    case.path.across.as_mut()?.fallback = Some(fallback);
+    Some(&capabilities.candidate(&case.flow().transport)?.card)
 }
 
 /// Every link of the knob `link`, in the order given and each once.

@@ -145,6 +145,7 @@ fn other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resu
     if !far.transports.iter().any(|name| name == card.name) {
         return Err(why(format!("it cannot run on {}", far.name), "`hairpin list` there says why"));
     }
+    far.limits.allow_case(case, far.round_trip_ns, 0.0).map_err(WhyNot::from)?;
     let is_ipv6 = card.min_mtu_bytes > IPV4_MTU_BYTES;
     if is_ipv6 != far.is_ipv6 {
         let [own, other] = if far.is_ipv6 { ["IPv6", "IPv4"] } else { ["IPv4", "IPv6"] };
@@ -268,6 +269,8 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
 pub(crate) const fn cpus_of_two_pairs(placement: Placement) -> usize {
     match placement {
         Placement::CrossCpu => 4,
+        // Of each host.
+        Placement::Pinned => 2,
         Placement::SameCpu | Placement::Unpinned => 2,
     }
 }

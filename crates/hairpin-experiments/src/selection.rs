@@ -11,6 +11,7 @@ use hairpin_model::run::Skipped;
 
 use crate::experiment::Planning;
 use crate::knobs::Knobs;
+use crate::links;
 use crate::possible;
 use crate::sequence::Planned;
 
@@ -95,7 +96,8 @@ impl<'g> Sieve<'g> {
     }
 
     /// Keeps the case if it is possible, and notes why not otherwise. A case that came before is left out.
-    pub fn offer(&mut self, card: &Card, planned: Planned) {
+    pub fn offer(&mut self, card: &Card, mut planned: Planned) {
+        let card = links::fall_back(&mut planned.case, self.capabilities).unwrap_or(card);
         if !self.seen.insert(planned.case.id()) {
             return;
         }

@@ -31,7 +31,7 @@ pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::W
 
 /// Where they run.
 pub const PLACEMENT: Knob = Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
-    .help("Where both ends run: same-cpu, cross-cpu, unpinned, or all; over a link the default is same-cpu alone")
+    .help("Where ends run: same-cpu, cross-cpu, unpinned, or all; default over a link: same-cpu; --to: pinned, unpinned")
     .many()
     .or(&["same-cpu", "cross-cpu"]);
 
@@ -159,7 +159,7 @@ impl Circumstances {
         Ok(Self {
             waitings: knobs.choices("waiting", Waiting::ALL),
             waitings_given: !knobs.values::<Waiting>("waiting").is_empty() || knobs.has_every("waiting"),
-            placements: knobs.choices("placement", Placement::ALL),
+            placements: placements(knobs, capabilities)?,
             placements_given: knobs.is_given("placement"),
             ends,
             ends_given: knobs.is_given("ends"),
@@ -282,6 +282,34 @@ fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities) -> Result
     }
 }
 
+/// Where both ends run: what there is on one host, or on two.
+///
+/// # Errors
+/// [`Refused`] for a placement that is none there.
+pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Placement>, Refused> {
+    let (possible, own) = match capabilities.far {
+        None => (&[Placement::SameCpu, Placement::CrossCpu, Placement::Unpinned][..], "one host"),
+        Some(_) => (&[Placement::Pinned, Placement::Unpinned][..], "two hosts"),
+    };
+    if capabilities.far.is_some() && !knobs.is_given("placement") {
+        return Ok(vec![Placement::Pinned]);
+    }
+    if knobs.has_every("placement") {
+        return Ok(possible.to_vec());
+    }
+    let asked: Vec<Placement> = knobs.choices("placement", possible);
+    match asked.iter().find(|placement| !possible.contains(placement)) {
+        Some(placement) => {
+            let words: Vec<&str> = possible.iter().map(|placement| placement.word()).collect();
+            Err(Refused::new(
+                format!("--placement {placement}: there is no such placement of ends on {own}"),
+                format!("use {}", words.join(" or ")),
+            ))
+        }
+        None => Ok(asked),
+    }
+}
+
 /// The values of every kernel setting asked for, once these can be changed here.
 fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sysctls>>, Refused> {
     let settings: Vec<Vec<Sysctls>> = knobs.values("sysctl");
@@ -316,7 +344,7 @@ fn has_default_placement(case: &Case, card: &Card) -> bool {
     match case.ends.placement {
         Placement::SameCpu => case.ends.waiting != Waiting::Spin || by_kernel,
         Placement::CrossCpu => !by_kernel && (!case.crosses_a_network() || case.ends.waiting == Waiting::Spin),
-        Placement::Unpinned => true,
+        Placement::Unpinned | Placement::Pinned => true,
     }
 }
 

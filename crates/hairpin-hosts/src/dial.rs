@@ -18,6 +18,9 @@ use crate::tls::Tls;
 /// How long the connection, the handshake and the greeting may take together.
 const OPENING: Duration = Duration::from_secs(15);
 
+/// The longest that a server may let a round wait for others, in ms.
+const LONGEST_WAIT_MS: u64 = 3_600_000;
+
 /// A connection on which the server knows the client.
 pub struct Known {
     /// What is said from now on.
@@ -59,8 +62,13 @@ pub fn dial(ticket: &Ticket, purpose: Purpose) -> Result<Known, Failure> {
     };
     let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
     frames.send_any(&greeting).map_err(unheard)?;
-    let left = deadline.saturating_duration_since(Instant::now());
-    match frames.receive_any(left).map_err(unheard)? {
+    let mut left = deadline.saturating_duration_since(Instant::now());
+    let mut answer = frames.receive_any(left).map_err(unheard)?;
+    if let Answer::Waiting { most_ms } = answer {
+        left = OPENING + Duration::from_millis(most_ms.min(LONGEST_WAIT_MS));
+        answer = frames.receive_any(left).map_err(unheard)?;
+    }
+    match answer {
         Answer::Welcome { version: VERSION, tool, proof, session } => {
             if !is_proof(&ticket.secret, Role::Server, &exporter, &proof.0) {
                 return Err(failed(ticket, "trust", "it does not know the secret of the ticket"));
@@ -69,15 +77,18 @@ pub fn dial(ticket: &Ticket, purpose: Purpose) -> Result<Known, Failure> {
         }
         Answer::Welcome { version, tool, .. } => Err(Failure {
             cause: format!(
-                "the server at {} ({tool}) speaks version {version} of the protocol between hosts; this Hairpin \
-                 speaks version {VERSION}",
-                ticket.address()
+                "the server at {} ({}) speaks version {version} of the protocol between hosts; this Hairpin speaks \
+                 version {VERSION}",
+                ticket.address(),
+                printable(&tool)
             ),
             hint: "use the same version of Hairpin at both ends".to_owned(),
         }),
-        Answer::Refused { what, hint } => {
-            Err(Failure { cause: format!("the server at {} refuses: {what}", ticket.address()), hint })
-        }
+        Answer::Waiting { .. } => Err(failed(ticket, "begin a round at", "it lets the round wait again and again")),
+        Answer::Refused { what, hint } => Err(Failure {
+            cause: format!("the server at {} refuses: {}", ticket.address(), printable(&what)),
+            hint: printable(&hint),
+        }),
     }
 }
 
@@ -152,6 +163,11 @@ fn failed(ticket: &Ticket, operation: &str, cause: &str) -> Failure {
         cause: format!("cannot {operation} the server at {}: {cause}", ticket.address()),
         hint: "is it a `hairpin serve` of this version?".to_owned(),
     }
+}
+
+/// What the other end says of itself, for a person: short, and without what steers a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().filter(|letter| letter.is_ascii_graphic() || *letter == ' ').take(300).collect()
 }
 
 /// Seconds since 1970-01-01 UTC.

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 /// The name in the certificate. Nobody asks for another.
 const NAME: &str = "hairpin";
-/// The protocol within TLS (RFC 7301).
-const PROTOCOL: &[u8] = b"hairpin/1";
+/// The protocol within TLS (RFC 7301). It has no version, so that ends of different versions can name both.
+const PROTOCOL: &[u8] = b"hairpin";
 
 /// A certificate and its private key, both DER.
 #[derive(Clone, Serialize, Deserialize)]

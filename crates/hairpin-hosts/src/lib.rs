@@ -9,6 +9,7 @@ pub mod proof;
 pub mod protocol;
 pub mod ticket;
 pub mod tls;
+pub mod trial;
 
 #[cfg(target_os = "linux")]
 pub use linux::{serve, state};

@@ -5,9 +5,11 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hairpin_model::environment::Environment;
+use hairpin_model::limits::Limits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The version of everything that two hosts tell each other. Others are refused, and both are named.
+/// The major version of everything that two hosts tell each other: another one is refused, and both are named. Within it messages
+/// only get more fields, so versions of Hairpin that share it work together.
 pub const VERSION: u32 = 1;
 
 /// The largest message before the client is known, in bytes.
@@ -36,6 +38,16 @@ impl<'de> Deserialize<'de> for Base64 {
     }
 }
 
+/// What the first message of a client has in every version.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Spoken {
+    /// See [`Greeting::version`].
+    pub version: u32,
+    /// See [`Greeting::tool`].
+    #[serde(default)]
+    pub tool: String,
+}
+
 /// The first message of a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Greeting {
@@ -61,8 +73,9 @@ pub enum Purpose {
     Round(u64),
 }
 
-/// What a server says of its host at the begin of a session.
+/// What a server says of its host and of the ticket at the begin of a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct About {
     /// Its environment, as a run records it.
     pub environment: Environment,
@@ -70,6 +83,33 @@ pub struct About {
     pub transports: Vec<String>,
     /// The congestion controls that its processes may set.
     pub congestion_controls: Vec<String>,
+    /// The limits of the ticket.
+    pub limits: Limits,
+    /// Bytes that the ticket has used today (UTC).
+    pub used_bytes: u64,
+    /// When the ticket expires, in seconds since 1970.
+    pub expires_unix_s: u64,
+    /// Sessions under way, this one too.
+    pub sessions: u64,
+}
+
+/// What a client asks during a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// To take datagrams with that cookie for a while, so that it is seen whether they come through.
+    TryDatagrams([u8; 16]),
+    /// What came of that.
+    DatagramsSeen([u8; 16]),
+}
+
+/// What came of a trial of datagrams, as the server saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatagramsSeen {
+    /// Hellos that came, each of which was answered.
+    pub hellos: u64,
+    /// Confirmations of these answers.
+    pub confirmed: u64,
 }
 
 /// The answer to a greeting.
@@ -86,6 +126,11 @@ pub enum Answer {
         proof: Base64,
         /// The session.
         session: u64,
+    },
+    /// The client is known, and its round waits for those of other clients. Another answer follows.
+    Waiting {
+        /// So long at most, in ms.
+        most_ms: u64,
     },
     /// It is refused.
     Refused {

@@ -1,6 +1,7 @@
 //! The host capabilities that a plan needs: what can run here. Read by the binary, given to the experiments as plain data.
 
 use crate::card::{Card, Receipt, SavedCards, WhyNot};
+use crate::limits::Limits;
 
 /// A transport and whether it can run here.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ pub struct HostCapabilities {
 }
 
 /// Another host on which servers run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FarHost {
     /// As the user names it.
     pub name: String,
@@ -47,6 +48,10 @@ pub struct FarHost {
     pub transports: Vec<String>,
     /// The congestion controls that can be set there.
     pub congestion_controls: Vec<String>,
+    /// What the ticket allows.
+    pub limits: Limits,
+    /// The transport that takes the place of those over datagrams, and the evidence that these do not come through.
+    pub fallback: Option<(String, String)>,
 }
 
 /// Which emulated links there are, and whether they can run here.

@@ -58,6 +58,21 @@ pub struct Across {
     pub kind: PathKind,
     /// The host of the server as the user names it.
     pub host: String,
+    /// The transport that was asked for, where this one took its place; null elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+}
+
+/// Another transport than the one asked for, which does not come through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Fallback {
+    /// What was asked for.
+    pub from: String,
+    /// What carries the messages.
+    pub to: String,
+    /// What was sent, what came back, and how long that was tried: a sentence.
+    pub evidence: String,
 }
 
 words! {
@@ -209,11 +224,20 @@ impl Case {
         self.path.across.as_ref().map(|across| across.host.as_str())
     }
 
+    /// The transport that was asked for, where another one took its place.
+    #[must_use]
+    pub fn fallback(&self) -> Option<&Fallback> {
+        self.path.across.as_ref()?.fallback.as_ref()
+    }
+
     /// `over home-uplink`, `over delay=2ms`, `to lab.example.org`; null on the loopback.
     #[must_use]
     pub fn path_in_words(&self) -> Option<String> {
         match self.host() {
-            Some(host) => Some(format!("to {host}")),
+            Some(host) => Some(match self.fallback() {
+                Some(fallback) => format!("to {host} for {}, which is blocked", fallback.from),
+                None => format!("to {host}"),
+            }),
             None => {
                 self.is_emulated().then(|| format!("over {}", self.path.name.as_ref().unwrap_or(&self.path.link)))
             }

@@ -26,6 +26,8 @@ words! {
         CrossCpu = "cross-cpu",
         /// Left to the scheduler; where they really ran is recorded.
         Unpinned = "unpinned",
+        /// Each pinned to a CPU of its own host, between two hosts.
+        Pinned = "pinned",
     }
 }
 
@@ -86,7 +88,14 @@ impl Placement {
             Self::SameCpu => "same CPU",
             Self::CrossCpu => "two CPUs",
             Self::Unpinned => "not pinned",
+            Self::Pinned => "each pinned",
         }
+    }
+
+    /// Whether each end is pinned to a CPU that the other does not have.
+    #[must_use]
+    pub fn has_own_cpus(self) -> bool {
+        matches!(self, Self::CrossCpu | Self::Pinned)
     }
 }
 

@@ -46,6 +46,8 @@ fact_names! {
         WAITED_FOR_ANSWERS = "open_loop.waited_for_answers",
         /// Messages that a server on another host received and answered, the warm-up's too.
         ANSWERED = "server.answered",
+        /// That a round of another client ran at the same time: 1.
+        OVERLAPPED = "server.overlapped",
         /// `TCPAutoCorking` of /proc/net/netstat, of all connections of the network namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
         /// Segments sent again because of acknowledgments that came (`TCPFastRetrans`). Read under a link only, where the

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::Case;
 use crate::card::WhyNot;
+use crate::case::Case;
 use crate::flow::{Direction, Flow, Load};
 use crate::parse;
 use crate::quantities;
@@ -74,9 +74,7 @@ impl Limits {
                 "duration" => limits.duration_ns.replace(duration_ns(value).map_err(while_reading)?).is_some(),
                 "daily-bytes" => limits.daily_bytes.replace(parse::bytes(value).map_err(while_reading)?).is_some(),
                 "sessions" => limits.sessions.replace(count(value).map_err(while_reading)?).is_some(),
-                "wait" => {
-                    limits.wait_ns.replace(parse::duration_ns(value).map_err(while_reading)?).is_some()
-                }
+                "wait" => limits.wait_ns.replace(parse::duration_ns(value).map_err(while_reading)?).is_some(),
                 _ => {
                     let known = ["rate", "duration", "daily-bytes", "sessions", "wait"];
                     return Err(crate::names::find("limit", name, &known).unwrap_err().into());
@@ -108,6 +106,12 @@ impl Limits {
         self.wait_ns.unwrap_or(WAIT_NS)
     }
 
+    /// Payload of a case in the busier direction of each flow in bits a second, at most; null where only the path bounds it.
+    #[must_use]
+    pub fn case_bits_per_s(case: &Case, round_trip_ns: u64) -> Option<f64> {
+        case.flows.iter().map(|flow| bits_per_s(flow, round_trip_ns)).sum()
+    }
+
     /// Why a case over a path with that round-trip time exceeds the limits, if it does, where other loads of the same client send
     /// so many bits a second already.
     ///
@@ -116,15 +120,14 @@ impl Limits {
     pub fn allow_case(&self, case: &Case, round_trip_ns: u64, beside_bits_per_s: f64) -> Result<(), Exceeded> {
         let Some(most) = self.rate_bits_per_s else { return Ok(()) };
         let limit = rate_word(most);
-        let all: Option<Vec<f64>> = case.flows.iter().map(|flow| bits_per_s(flow, round_trip_ns)).collect();
-        let Some(all) = all else {
+        let Some(own) = Self::case_bits_per_s(case, round_trip_ns) else {
             return Err(Exceeded {
                 limit,
                 by: "the load sends as fast as it can".to_owned(),
                 hint: "send at a rate (--rate, --load-rate)".to_owned(),
             });
         };
-        let sum = all.iter().sum::<f64>() + beside_bits_per_s;
+        let sum = own + beside_bits_per_s;
         if sum <= most {
             return Ok(());
         }
@@ -249,10 +252,7 @@ mod tests {
             why("rate=5"),
             "rate: `5` is not a rate (hint: bits per second with a unit, for instance 500kbit or 9.5mbit)"
         );
-        assert_eq!(
-            why("sessions=2,sessions=3"),
-            "limit `sessions` is given twice (hint: give each limit once)"
-        );
+        assert_eq!(why("sessions=2,sessions=3"), "limit `sessions` is given twice (hint: give each limit once)");
         assert_eq!(why("sessions=0"), "sessions: `0` is not a number of runs (hint: 1 to 1000)");
         assert_eq!(why("duration=0s"), "duration: it is 0 (hint: for instance duration=60s)");
     }
@@ -285,9 +285,13 @@ mod tests {
         let ping_pong = Flow::ping_pong("udp");
         let bits = ping_pong.load.size_bytes() as f64 * 8.0;
         assert_eq!(refused("rate=10mbit", ping_pong.clone(), 1_000_000), None, "{} bit/s", bits * 1000.0);
-        assert!(refused("rate=10mbit", ping_pong, 10_000).is_some());
-        let exchange =
-            Exchange { writes: "4,60".parse::<Writes>().unwrap(), gap_ns: 0, pipeline: 1000, remedy: Remedy::Default };
+        assert!(refused("rate=10mbit", ping_pong, 100).is_some());
+        let exchange = Exchange {
+            writes: "4,60".parse::<Writes>().unwrap(),
+            gap_ns: 0,
+            pipeline: 1000,
+            remedy: Remedy::Default,
+        };
         let exchanges = Flow::exchanges("tcp", exchange);
         assert!(refused("rate=1mbit", exchanges, 1_000_000).is_some(), "requests in flight count");
     }

@@ -13,7 +13,7 @@ use checks::{Faults, Kind, ROLES, by_cause, figure_faults, join, latency_faults,
 
 const FIGURES: &[&str] = &["p50", "p90", "p99", "p999", "mean", "rate", "goodput"];
 const WAITINGS: &[&str] = &["block", "poll", "spin", "uring", "async"];
-const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu", "unpinned"];
+const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu", "unpinned", "pinned"];
 
 /// The list at that name, empty where it is none.
 #[must_use]

@@ -29,4 +29,4 @@ pub use wire::{Descriptors, Handed};
 #[cfg(target_os = "linux")]
 pub use wire_set::{Interest, Ready, WireSet};
 #[cfg(target_os = "linux")]
-pub use wires::hello::{HELLO_BYTES, Nonce, Said, challenge, is_hello, said};
+pub use wires::hello::{HELLO_BYTES, Nonce, Said, challenge, challenged, confirm, hello_of, is_hello, said};

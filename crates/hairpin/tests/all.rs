@@ -31,4 +31,5 @@ mod small_writes;
 mod support;
 mod sysctls;
 mod two_hosts;
+mod two_hosts_limits;
 mod under_load;

@@ -11,13 +11,13 @@ use crate::json_contract::assert_kept;
 use crate::support::{PROGRAM, Place, Running, list, signal, text, until};
 
 /// A server, and where its ticket stands.
-struct Served {
-    running: Running,
+pub(crate) struct Served {
+    pub(crate) running: Running,
 }
 
 impl Served {
     /// Starts `hairpin serve` in the folder, with its state in there.
-    fn start(place: &Place, arguments: &str) -> Self {
+    pub(crate) fn start(place: &Place, arguments: &str) -> Self {
         let script = format!("exec \"$0\" serve {arguments} > ticket 2> log");
         let mut command = place.command("sh");
         command.args(["-c", &script, PROGRAM]).env("XDG_STATE_HOME", place.path("state"));
@@ -26,22 +26,22 @@ impl Served {
         served
     }
 
-    fn new(place: &Place) -> Self {
+    pub(crate) fn new(place: &Place) -> Self {
         Self::start(place, "--bind 127.0.0.1:0")
     }
 }
 
-fn ticket(place: &Place) -> String {
+pub(crate) fn ticket(place: &Place) -> String {
     let text = std::fs::read_to_string(place.path("ticket")).unwrap_or_default();
     if text.ends_with('\n') { text.trim().to_owned() } else { String::new() }
 }
 
-fn log(place: &Place) -> String {
+pub(crate) fn log(place: &Place) -> String {
     std::fs::read_to_string(place.path("log")).unwrap_or_default()
 }
 
 /// The address that the ticket names.
-fn address(place: &Place) -> String {
+pub(crate) fn address(place: &Place) -> String {
     ticket(place).split('#').next().expect("it has one").to_owned()
 }
 
@@ -58,11 +58,11 @@ fn every_experiment_reaches_a_server_by_its_ticket_and_no_file_has_the_secret() 
     let served = Served::new(&place);
     let secret = ticket(&place).split('#').nth(1).expect("a ticket has a secret").to_owned();
     for (number, plan) in [
-        "round-trip --transport tcp,udp --count 50 --warmup 10 --rounds 2 --placement same-cpu",
-        "small-writes --exchanges 20 --rounds 1 --placement same-cpu --remedy default,nodelay",
-        "message-rate --transport udp,tcp --duration 30ms --rounds 1 --placement same-cpu",
-        "bulk --direction up,down --duration 30ms --rounds 1 --placement same-cpu",
-        "offered-load --transport udp --rate 1000 --count 50 --rounds 1 --placement same-cpu",
+        "round-trip --transport tcp,udp --count 50 --warmup 10 --rounds 2",
+        "small-writes --exchanges 20 --rounds 1 --remedy default,nodelay",
+        "message-rate --transport udp,tcp --duration 30ms --rounds 1",
+        "bulk --direction up,down --duration 30ms --rounds 1",
+        "offered-load --transport udp --rate 1000 --count 50 --rounds 1",
         "under-load --probe-connection own,per-message,shared --transport tcp --load-cpu same --idle 100ms --ramp 100ms \
          --duration 100ms --recovery 100ms --rounds 1",
     ]
@@ -99,7 +99,7 @@ fn every_experiment_reaches_a_server_by_its_ticket_and_no_file_has_the_secret() 
 fn one_way_latency_between_two_hosts_is_a_dash_and_what_needs_one_host_is_refused_or_skipped_by_name() {
     let place = Place::new();
     let _served = Served::new(&place);
-    let plan = "offered-load --transport udp,pipe --rate 1000 --count 50 --rounds 1 --placement same-cpu --to @ticket --out run";
+    let plan = "offered-load --transport udp,pipe --rate 1000 --count 50 --rounds 1 --to @ticket --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     assert!(run["cases"][0]["flows"][0]["latency_ns"]["p50"].is_null(), "{run}");
     let skipped = run["skipped"].to_string();
@@ -160,7 +160,7 @@ fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_told_ap
 fn a_server_that_is_killed_in_the_middle_of_a_round_fails_that_round_with_its_cause() {
     let place = Place::new();
     let mut served = Served::new(&place);
-    let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --placement same-cpu --to @ticket --json";
+    let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --json";
     let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
     signal("KILL", served.running.busy_server());
     let run = running.end().with_code(3).json();
@@ -179,7 +179,7 @@ fn a_server_that_is_killed_in_the_middle_of_a_round_fails_that_round_with_its_ca
 fn a_client_that_is_killed_leaves_nothing_at_the_server() {
     let place = Place::new();
     let mut served = Served::new(&place);
-    let plan = "round-trip --transport udp --duration 3600s --rounds 1 --placement same-cpu --to @ticket --quiet";
+    let plan = "round-trip --transport udp --duration 3600s --rounds 1 --to @ticket --quiet";
     let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
     let server = served.running.busy_server();
     signal("KILL", running.id());

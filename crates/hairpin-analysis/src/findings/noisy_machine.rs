@@ -8,7 +8,6 @@
 //! The effect compares the p50 of such rounds, over the median of their case, with that of quiet rounds. Nothing is
 //! trimmed: such rounds are in the figures.
 
-use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::names::distinct;
@@ -103,7 +102,7 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
         steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= STEAL * capacity_ns,
         others: noise.busy_ns as f64 - own > OTHERS * capacity_ns + RESOLUTION_NS * cpus,
         runnable: noise.runnable_before as f64 > cpus + if relay.is_some() { 1.0 } else { 0.0 },
-        pushed_off: round.order.case.ends.placement == Placement::CrossCpu
+        pushed_off: round.order.case.ends.placement.has_own_cpus()
             && apart
             && pushes >= FEWEST_PUSHES
             && pushes as f64 >= PUSHED_OFF * measured.flow().figures.samples as f64,

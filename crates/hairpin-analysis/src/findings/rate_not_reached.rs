@@ -6,7 +6,7 @@
 //! Evidence: messages sent over the time for which they were due plus the generator's lag; answers a second.
 //! Advice: lower the rate, or give the ends more.
 
-use hairpin_model::case::{Case, Placement, Waiting};
+use hairpin_model::case::{Case, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::flow::{Load, Pacing};
@@ -157,7 +157,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
 
 /// What makes the ends faster, and what of it they have not.
 fn remedy(case: &Case) -> &'static str {
-    let share_a_cpu = case.ends.placement != Placement::CrossCpu;
+    let share_a_cpu = !case.ends.placement.has_own_cpus();
     match case.flow().load {
         Load::Offered { pacing: Pacing::Spin, .. } => "",
         Load::Offered { .. } if share_a_cpu => {
@@ -174,6 +174,8 @@ mod tests {
     use hairpin_model::arrivals::Arrivals;
     use hairpin_model::fact::Fact;
     use hairpin_model::fact_names;
+
+    use hairpin_model::case::Placement;
 
     use super::*;
     use crate::fixture::links::over;

@@ -8,7 +8,7 @@
 //! (arrivals fixed, or a sender that spins). A generator that did not reach its rate is `rate-not-reached`'s. Advice: pace.
 
 use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::{Case, Placement};
+use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
 use hairpin_model::flow::{Load, Pacing};
@@ -113,7 +113,7 @@ fn even(case: &Case) -> Option<CounterExperiment> {
     let (knob, values, changed) = if arrivals != Arrivals::Fixed {
         let values = [arrivals, Arrivals::Fixed].map(|arrivals| arrivals.to_string());
         ("arrivals", values, with(Arrivals::Fixed, pacing))
-    } else if pacing == Pacing::SleepSpin && case.ends.placement == Placement::CrossCpu {
+    } else if pacing == Pacing::SleepSpin && case.ends.placement.has_own_cpus() {
         let values = [pacing, Pacing::Spin].map(|pacing| pacing.to_string());
         ("pacing", values, with(arrivals, Pacing::Spin))
     } else {

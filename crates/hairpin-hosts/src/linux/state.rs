@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use hairpin_model::limits::Limits;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
@@ -12,11 +13,13 @@ use crate::dial::now_unix_s;
 use crate::identity::Identity;
 use crate::proof::ticket_id;
 use crate::protocol::Base64;
-use crate::serve::Taken;
+use crate::serve::{Book, Taken};
 use crate::ticket::Secret;
 
 /// The file with the key.
 const KEY: &str = "server-key.json";
+/// The file with the sessions and what tickets have used.
+const BOOK: &str = "sessions.json";
 /// The folder with a file for each ticket.
 const TICKETS: &str = "tickets";
 /// No file here is longer.
@@ -29,6 +32,8 @@ const MOST_TICKETS: usize = 10_000;
 struct Kept {
     secret: Base64,
     expires_unix_s: u64,
+    #[serde(default)]
+    limits: Limits,
 }
 
 /// The folder of a server's state.
@@ -91,14 +96,14 @@ impl State {
     ///
     /// # Errors
     /// There are no random bytes, or it cannot be written.
-    pub fn new_ticket(&self, expires_unix_s: u64) -> io::Result<Taken> {
+    pub fn new_ticket(&self, expires_unix_s: u64, limits: Limits) -> io::Result<Taken> {
         let mut secret = [0; 16];
         SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives no random bytes"))?;
         let secret = Secret(secret);
         let id = ticket_id(&secret);
-        let kept = Kept { secret: Base64(secret.0.to_vec()), expires_unix_s };
+        let kept = Kept { secret: Base64(secret.0.to_vec()), expires_unix_s, limits };
         write(&self.ticket(&id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
-        Ok(Taken { id, secret, expires_unix_s })
+        Ok(Taken { id, secret, expires_unix_s, limits })
     }
 
     /// The tickets that have not expired; the files of others are removed. One that cannot be read is passed over.
@@ -119,7 +124,8 @@ impl State {
                 continue;
             }
             let secret = Secret(secret);
-            tickets.push(Taken { id: ticket_id(&secret), secret, expires_unix_s: kept.expires_unix_s });
+            let (expires_unix_s, limits) = (kept.expires_unix_s, kept.limits);
+            tickets.push(Taken { id: ticket_id(&secret), secret, expires_unix_s, limits });
         }
         Ok(tickets)
     }
@@ -137,6 +143,27 @@ impl State {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// The sessions and what tickets have used, as a server kept them; none where none did.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn book(&self) -> io::Result<Book> {
+        let path = self.0.join(BOOK);
+        match read(&path) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| invalid(&path, &error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Book::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps the sessions and what tickets have used.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep(&self, book: &Book) -> io::Result<()> {
+        write(&self.0.join(BOOK), &serde_json::to_string(book).expect("it has only string keys"))
     }
 
     fn ticket(&self, id: &str) -> PathBuf {
@@ -176,8 +203,8 @@ mod tests {
         let state = State::at(&folder.path().join("hairpin")).unwrap();
         let fingerprint = state.identity().unwrap().fingerprint();
         let later = now_unix_s() + 1000;
-        let [one, other] = [later, later].map(|expires| state.new_ticket(expires).unwrap());
-        state.new_ticket(now_unix_s()).unwrap();
+        let [one, other] = [later, later].map(|expires| state.new_ticket(expires, Limits::default()).unwrap());
+        state.new_ticket(now_unix_s(), Limits::default()).unwrap();
         let again = State::at(state.folder()).unwrap();
         assert_eq!(again.identity().unwrap().fingerprint(), fingerprint);
         let mut ids: Vec<String> = again.tickets().unwrap().into_iter().map(|ticket| ticket.id).collect();

@@ -3,7 +3,10 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use hairpin_model::fact::Fact;
+
 use crate::system::process::{Limits, descriptor_limits, set_descriptor_limits};
+use crate::system::sockopt;
 use crate::wire::TransportError;
 
 /// Allows this process to have `count` descriptors open at once: raises its soft limit (`RLIMIT_NOFILE`, setrlimit(2)) to that
@@ -55,6 +58,12 @@ pub struct Descriptors<'w> {
     pub readable: BorrowedFd<'w>,
     /// What becomes writable.
     pub writable: BorrowedFd<'w>,
+}
+
+/// What the kernel counts of a TCP connection that no wire has (`struct tcp_info`, tcp(7)); empty of another socket.
+#[must_use]
+pub fn tcp_facts(of: BorrowedFd<'_>) -> Vec<Fact> {
+    sockopt::tcp_info(of)
 }
 
 #[cfg(test)]

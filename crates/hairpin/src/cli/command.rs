@@ -48,6 +48,7 @@ pub fn command() -> Command {
         .subcommand(claims())
         .subcommand(words::command())
         .subcommand(serve())
+        .subcommand(check())
         .subcommand(completions())
         .subcommand(man())
 }
@@ -71,6 +72,8 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
             "Run the server on another host, where `hairpin serve` printed this ticket: @FILE has it, or it stands in HAIRPIN_TO. On \
              the command line itself other users can read it",
         ))
+        .arg(valued("fallback", "TRANSPORT", "With --to, where UDP is blocked: send over this transport instead, for instance tcp, and say so"))
+        .arg(cpu("With --to, the CPU of the client [default: the second one, if there is one]"))
         .args(printing())
         .arg(switch(
             "prove",
@@ -268,12 +271,30 @@ fn serve() -> Command {
         ))
         .arg(valued("for", "TIME", "End after this time; the ticket expires then [default: the ticket expires after 7 days]"))
         .arg(switch("once", "End after the first run of a client"))
+        .arg(valued(
+            "limit",
+            "LIMITS",
+            "Limits of the ticket: rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=1,wait=30s; wait is for rounds of others",
+        ))
+        .arg(cpu("CPU on which rounds are served [default: the second one, if there is one]"))
+        .arg(switch("list", "List tickets and sessions, also while the server runs, and exit"))
         .arg(switch("json", "Print a JSON object for each event, one to a line"))
         .arg(valued("revoke", "ID", "Revoke the ticket of this name, also while the server runs, and exit").exclusive(true))
         .after_help(
             "The ticket has a secret: whoever has it may run rounds here. It is printed once, and stored with the key of the server \
              in $XDG_STATE_HOME/hairpin (or ~/.local/state/hairpin), which only you can read.",
         )
+}
+
+fn check() -> Command {
+    Command::new("check")
+        .about("Tell what the server of a ticket allows, and whether TCP and UDP reach it")
+        .arg(Arg::new("TICKET").help("The ticket; @FILE has it, or it stands in HAIRPIN_TO"))
+        .arg(switch("json", "Print one JSON object"))
+}
+
+fn cpu(help: &'static str) -> Arg {
+    valued("cpu", "NUMBER", help).value_parser(value_parser!(usize))
 }
 
 fn completions() -> Command {

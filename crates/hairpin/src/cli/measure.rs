@@ -45,6 +45,12 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
     let mut bench = Bench::prepare()?;
     bench.session = Session::asked(matches)?;
     bench.capabilities.far = bench.session.as_ref().map(Session::host);
+    bench.cpu = matches.get_one::<usize>("cpu").copied();
+    if bench.cpu.is_some() && bench.session.is_none() {
+        return Err(Stopped::usage(
+            "--cpu places the one end that is here (hint: use it with --to, else --placement)",
+        ));
+    }
     let cases = asked.check(&mut bench)?;
     if let Some(which) = matches.get_one::<String>("ladder") {
         asked.check_ladder(which, &cases, &bench)?;
@@ -104,7 +110,10 @@ impl Asked {
 
     fn first_cases(&self, bench: &Bench) -> Result<Vec<Case>, Stopped> {
         match self.experiment.next(&self.knobs, &bench.capabilities, &Done::default()).map_err(Stopped::usage)? {
-            Step::Run { cases, .. } => Ok(cases),
+            Step::Run { cases, rounds, .. } => {
+                bench.session.as_ref().map_or(Ok(()), |session| session.allow(&rounds))?;
+                Ok(cases)
+            }
             Step::Done => {
                 Err(Stopped::usage("no transport to measure (hint: `hairpin list` shows what can run here)"))
             }
@@ -135,6 +144,8 @@ pub(super) struct Bench {
     may_enter_links: bool,
     /// With the server of the run, where that is on another host.
     session: Option<Session>,
+    /// The CPU of the ends here, where the user chose one.
+    cpu: Option<usize>,
 }
 
 impl Bench {
@@ -148,6 +159,7 @@ impl Bench {
             by_root: hairpin_engine::environment::is_root(),
             may_enter_links: false,
             session: None,
+            cpu: None,
         })
     }
 
@@ -172,7 +184,8 @@ impl Bench {
     /// An engine for one run: its times count from now on.
     pub(super) fn engine(&self) -> Result<Engine, Stopped> {
         let engine = Engine::new(self.program.clone(), Arc::clone(&self.stop)).map_err(unready)?;
-        Ok(Engine { far: self.session.as_ref().map(Session::far), ..engine })
+        let cpus = self.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.only(cpu)).map_err(Stopped::usage)?;
+        Ok(Engine { far: self.session.as_ref().map(Session::far), cpus, ..engine })
     }
 
     /// Whether the user has ended it.

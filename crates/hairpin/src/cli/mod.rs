@@ -1,6 +1,7 @@
 //! The command line: words in, text out, an exit code. Everything else is the library's.
 
 pub mod analyse;
+pub mod check;
 pub mod claims;
 pub mod clean;
 pub mod command;
@@ -83,6 +84,7 @@ fn dispatch(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stoppe
         Some(("claims", matches)) => claims::run(matches, arguments),
         Some(("link", matches)) => link::run(matches),
         Some(("serve", matches)) => serve::run(matches),
+        Some(("check", matches)) => check::run(matches),
         Some(("completions", matches)) => manual::completions(matches),
         Some(("man", matches)) => manual::man(matches),
         Some((experiment, matches)) => measure::run(experiment, matches, arguments),

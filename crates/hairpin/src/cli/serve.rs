@@ -1,17 +1,21 @@
 //! `hairpin serve`: rounds for clients on other hosts.
 
+use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use hairpin_engine::Engine;
 use hairpin_engine::ends::Host;
+use hairpin_hosts::identity::Identity;
 use hairpin_hosts::protocol::About;
-use hairpin_hosts::serve::{Event, Server};
+use hairpin_hosts::serve::{Event, Server, Taken};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::Ticket;
-use hairpin_model::parse;
+use hairpin_model::limits::Limits;
 use hairpin_model::refused::Refused;
+use hairpin_model::{parse, quantities};
+use serde_json::json;
 
 use super::exit::{Exit, Stopped};
 use super::measure::now_unix_s;
@@ -31,35 +35,28 @@ const TICKET_LOOK: Duration = Duration::from_secs(1);
 /// Bad usage, or a port or a folder that is not to be had.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let state = State::of_user().map_err(|error| cannot("use the folder of keys and tickets", &error))?;
+    let is_json = matches.get_flag("json");
     if let Some(id) = matches.get_one::<String>("revoke") {
         return revoke(&state, id);
+    }
+    if matches.get_flag("list") {
+        return list(&state, is_json);
     }
     let asked = Asked::read(matches)?;
     let stop = interrupt::raised_by_user().map_err(|error| cannot("prepare for signals", &error))?;
     let program = std::env::current_exe().map_err(|error| cannot("tell this program's own file", &error))?;
     let engine = Engine::new(program.clone(), stop.clone()).map_err(|error| cannot("prepare", &error))?;
     let about = about(&engine)?;
-    let host = Host { clock: engine.clock, cpus: engine.cpus, namespace: None, across: None };
+    let cpus = asked.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.only(cpu)).map_err(Stopped::usage)?;
+    let host = Host { clock: engine.clock, cpus, namespace: None, across: None };
     let identity = state.identity().map_err(|error| cannot("use the key of the server", &error))?;
     let mut server = Server::bind(asked.bind, &identity, host, about, program)
         .map_err(|error| cannot(&format!("listen on {} (TCP and UDP)", asked.bind), &error))?;
+    server.restore(state.book().map_err(|error| cannot("read the list of sessions", &error))?);
     let lasts_s = asked.lasts.map_or(TICKET_S, |lasts| lasts.as_secs().max(1));
-    let taken = state.new_ticket(now_unix_s() + lasts_s).map_err(|error| cannot("save the ticket", &error))?;
-    let (name, port) = asked.advertised(server.address());
-    let ticket = Ticket {
-        host: name,
-        port,
-        fingerprint: identity.fingerprint(),
-        secret: taken.secret,
-        expires_unix_s: taken.expires_unix_s,
-    };
-    output::text(&format!("{}\n", ticket.word()));
-    output::note(&format!(
-        "Serving on {} (TCP and UDP). Ticket {} expires in {lasts_s} s; revoke it with: hairpin serve --revoke {}",
-        server.address(),
-        taken.id,
-        taken.id
-    ));
+    let expires_unix_s = now_unix_s() + lasts_s;
+    let taken = state.new_ticket(expires_unix_s, asked.limits).map_err(|error| cannot("save the ticket", &error))?;
+    tell(&asked, &server, &identity, taken, is_json);
     let (began, mut looked) = (Instant::now(), None::<Instant>);
     let mut runs = 0_u64;
     loop {
@@ -70,13 +67,96 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         let events = server.serve(TICKET_LOOK).map_err(|error| cannot("serve", &error))?;
         for event in events {
             runs += u64::from(matches!(event, Event::Ended { .. }));
-            log(&event);
+            log(&event, is_json);
+        }
+        if let Some(book) = server.changed()
+            && let Err(error) = state.keep(&book)
+        {
+            // Serving goes on: only the list and the limit of bytes a day need it.
+            output::warning(&format!("cannot save the list of sessions: {error}"));
         }
         let is_over = asked.lasts.is_some_and(|lasts| began.elapsed() > lasts) || asked.once && runs > 0;
         if is_over || stop.load(std::sync::atomic::Ordering::Relaxed) {
             return Ok(Exit::Fine);
         }
     }
+}
+
+/// Prints the ticket, and where the server is.
+fn tell(asked: &Asked, server: &Server, identity: &Identity, taken: Taken, is_json: bool) {
+    let (host, port) = asked.advertised(server.address());
+    let ticket = Ticket {
+        host,
+        port,
+        fingerprint: identity.fingerprint(),
+        secret: taken.secret,
+        expires_unix_s: taken.expires_unix_s,
+    };
+    if is_json {
+        let listening = json!({
+            "event": "listening",
+            "address": server.address(),
+            "ticket": ticket.word(),
+            "ticket_id": taken.id,
+            "expires_unix_s": taken.expires_unix_s,
+            "limits": taken.limits,
+        });
+        output::text(&format!("{listening}\n"));
+        return;
+    }
+    output::text(&format!("{}\n", ticket.word()));
+    let limits = taken.limits.words();
+    let limits = if limits.is_empty() { String::new() } else { format!(" Limits: {}.", limits.join(", ")) };
+    output::note(&format!(
+        "Serving on {} (TCP and UDP).{limits} Ticket {} expires at {}; revoke it with: hairpin serve --revoke {}",
+        server.address(),
+        taken.id,
+        quantities::utc(taken.expires_unix_s),
+        taken.id
+    ));
+}
+
+/// Lists the tickets that are taken, and the sessions.
+fn list(state: &State, is_json: bool) -> Result<Exit, Stopped> {
+    let tickets = state.tickets().map_err(|error| cannot("read the tickets", &error))?;
+    let book = state.book().map_err(|error| cannot("read the list of sessions", &error))?;
+    if is_json {
+        let tickets: Vec<_> = tickets.iter().map(|ticket| {
+            json!({ "ticket_id": ticket.id, "expires_unix_s": ticket.expires_unix_s, "limits": ticket.limits })
+        }).collect();
+        output::text(&format!("{:#}\n", json!({ "tickets": tickets, "sessions": book.sessions, "used": book.used })));
+        return Ok(Exit::Fine);
+    }
+    let mut text = String::from("Tickets\n");
+    for ticket in &tickets {
+        let used = book.used.get(&ticket.id).map_or(0, |used| used.bytes);
+        let _ = writeln!(
+            text,
+            "  {}  expires {}  {} today  {}",
+            ticket.id,
+            quantities::utc(ticket.expires_unix_s),
+            quantities::bytes(used as f64),
+            ticket.limits.words().join(", ")
+        );
+    }
+    text.push_str("Sessions\n");
+    for session in &book.sessions {
+        let state = session
+            .ended_unix_s
+            .map_or_else(|| "under way".to_owned(), |at| format!("until {}", quantities::utc(at)));
+        let _ = writeln!(
+            text,
+            "  {}  {}  ticket {}  {} {state}  {}  {}",
+            session.session,
+            session.client,
+            session.ticket,
+            quantities::utc(session.began_unix_s),
+            quantities::counted(session.rounds, "round"),
+            quantities::bytes(session.bytes as f64),
+        );
+    }
+    output::text(&text);
+    Ok(Exit::Fine)
 }
 
 /// What clients are told of this host.
@@ -88,15 +168,32 @@ fn about(engine: &Engine) -> Result<About, Stopped> {
         environment: hairpin_engine::environment::read(engine),
         transports: runs.map(|candidate| candidate.card.name.to_owned()).collect(),
         congestion_controls: capabilities.congestion_controls.clone(),
+        ..About::default()
     })
 }
 
-fn log(event: &Event) {
+fn log(event: &Event, is_json: bool) {
+    if is_json {
+        output::text(&format!("{}\n", json!(event)));
+        return;
+    }
     output::note(&match event {
         Event::Began { session, client, tool, ticket } => {
             format!("session {session}: {client} ({tool}, ticket {ticket}) begins a run")
         }
-        Event::Ended { session, rounds } => format!("session {session}: the run is over, {rounds} rounds"),
+        Event::Round { session, case, bytes, lasted_ns, failure, overlapped } => {
+            let beside = if *overlapped { ", at the same time as one of another client" } else { "" };
+            let outcome = failure.as_ref().map_or_else(
+                || format!("{} in {}", quantities::bytes(*bytes as f64), quantities::duration(*lasted_ns as f64)),
+                |why| format!("failed: {why}"),
+            );
+            format!("session {session}: {case}: {outcome}{beside}")
+        }
+        Event::Ended { session, rounds, bytes } => format!(
+            "session {session}: the run is over, {}, {}",
+            quantities::counted(*rounds, "round"),
+            quantities::bytes(*bytes as f64)
+        ),
         Event::Refused { client, why } => format!("{client}: refused: {why}"),
     });
 }
@@ -128,6 +225,8 @@ struct Asked {
     advertise: Option<(String, Option<u16>)>,
     lasts: Option<Duration>,
     once: bool,
+    limits: Limits,
+    cpu: Option<usize>,
 }
 
 impl Asked {
@@ -140,6 +239,8 @@ impl Asked {
             advertise: text("advertise").map(advertised).transpose().map_err(refused("--advertise"))?,
             lasts: lasts.map(Duration::from_nanos),
             once: matches.get_flag("once"),
+            limits: text("limit").map_or(Ok(Limits::default()), Limits::parse).map_err(refused("--limit"))?,
+            cpu: matches.get_one::<usize>("cpu").copied(),
         })
     }
 

@@ -9,10 +9,12 @@ use hairpin_engine::engine::Far;
 use hairpin_hosts::dial::{Known, dial as dial_ticket};
 use hairpin_hosts::protocol::{About, Purpose};
 use hairpin_hosts::ticket::Ticket;
+use hairpin_hosts::trial::{Trial, try_datagrams};
 use hairpin_model::capabilities::FarHost;
 use hairpin_model::environment::Environment;
+use hairpin_model::names;
 use hairpin_model::refused::Refused;
-use hairpin_model::round::Failure;
+use hairpin_model::round::{Failure, RoundOrder};
 
 use super::exit::Stopped;
 use super::output;
@@ -30,6 +32,8 @@ pub(super) struct Session {
     ticket: Ticket,
     known: Known,
     about: About,
+    /// The transport that takes the place of those over datagrams, and why.
+    fallback: Option<(String, String)>,
 }
 
 impl Session {
@@ -38,19 +42,33 @@ impl Session {
     /// # Errors
     /// The ticket cannot be read, or the server is not reached.
     pub(super) fn asked(matches: &ArgMatches) -> Result<Option<Self>, Stopped> {
-        let given = matches.get_one::<String>("to");
+        let Some(mut session) = Self::open(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
+            return Ok(None);
+        };
+        if let Some(to) = matches.get_one::<String>("fallback") {
+            session.fall_back(to)?;
+        }
+        Ok(Some(session))
+    }
+
+    /// Opens the session of the ticket that was given as `place`, or of the environment's; none without either.
+    ///
+    /// # Errors
+    /// As [`Session::asked`].
+    pub(super) fn open(given: Option<&str>, place: &'static str) -> Result<Option<Self>, Stopped> {
         let own = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
         let (text, source) = match (given, own) {
-            (Some(given), _) => (given.clone(), "--to"),
+            (Some(given), _) => (given.to_owned(), place),
             (None, Some(own)) => (own, VARIABLE),
             (None, None) => return Ok(None),
         };
         let text = match text.strip_prefix('@') {
             Some(file) => of_file(Path::new(file)).map_err(|error| Stopped::usage(error.while_reading(source)))?,
-            None if source == "--to" => {
-                output::warning(
-                    "other users of this host can read the ticket in the list of processes (hint: --to @FILE)",
-                );
+            None if source == place => {
+                output::warning(&format!(
+                    "other users of this host can read the ticket in the list of processes (hint: {}@FILE)",
+                    if place.starts_with('-') { format!("{place} ") } else { String::new() }
+                ));
                 text
             }
             None => text,
@@ -59,7 +77,58 @@ impl Session {
         let mut known = dial_ticket(&ticket, Purpose::Session).map_err(|error| Stopped::failed(&error))?;
         let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
         let about = known.frames.receive_any(ABOUT).map_err(unheard).map_err(|error| Stopped::failed(&error))?;
-        Ok(Some(Self { ticket, known, about }))
+        Ok(Some(Self { ticket, known, about, fallback: None }))
+    }
+
+    /// Tries whether datagrams come through; where not, that transport takes their place.
+    fn fall_back(&mut self, to: &str) -> Result<(), Stopped> {
+        let names: Vec<&str> = hairpin_transports::ALL.iter().map(|transport| transport.card().name).collect();
+        let to = names::find("transport", to, &names)
+            .map_err(|error| Stopped::usage(Refused::from(error).while_reading("--fallback")))?;
+        let is_reliable = hairpin_transports::find(to).is_some_and(|transport| transport.card().reliable);
+        if !is_reliable {
+            return Err(Stopped::usage(format!("--fallback: {to} is over datagrams itself (hint: use tcp)")));
+        }
+        let trial = try_datagrams(&mut self.known).map_err(|error| Stopped::failed(&error))?;
+        if !trial.is_through() {
+            output::warning(&format!("{}; what was asked for over datagrams goes over {to}", trial.evidence()));
+            self.fallback = Some((to.to_owned(), trial.evidence()));
+        }
+        Ok(())
+    }
+
+    /// Whether datagrams come through, and the evidence.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub(super) fn try_datagrams(&mut self) -> Result<Trial, Stopped> {
+        try_datagrams(&mut self.known).map_err(|error| Stopped::failed(&error))
+    }
+
+    /// What the server said of its host and of the ticket.
+    pub(super) fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// The server's Hairpin and the time of a round trip.
+    pub(super) fn known(&self) -> (&str, Duration) {
+        (&self.known.tool, self.known.round_trip)
+    }
+
+    /// Refuses rounds that exceed the limits of the ticket, before any runs.
+    ///
+    /// # Errors
+    /// The first limit that is exceeded.
+    pub(super) fn allow(&self, rounds: &[RoundOrder]) -> Result<(), Stopped> {
+        let limits = &self.about.limits;
+        let refused = rounds.iter().find_map(|order| limits.allow_round(order, self.about.used_bytes).err());
+        match refused {
+            Some(exceeded) => Err(Stopped::usage(Refused::new(
+                format!("the server at {} allows no such round: {}", self.ticket.address(), exceeded.cause()),
+                exceeded.hint,
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// What plans need to know of the host.
@@ -70,6 +139,8 @@ impl Session {
             round_trip_ns: u64::try_from(self.known.round_trip.as_nanos()).unwrap_or(u64::MAX),
             transports: self.about.transports.clone(),
             congestion_controls: self.about.congestion_controls.clone(),
+            limits: self.about.limits,
+            fallback: self.fallback.clone(),
         }
     }
 

@@ -4,8 +4,10 @@
 //! that is known gets a thread, and each of its rounds a process of its own, to which its flows of data are handed.
 
 mod datagrams;
+mod lease;
 mod registry;
 mod round;
+mod sessions;
 mod strangers;
 
 use std::io;
@@ -19,17 +21,23 @@ use std::time::{Duration, Instant};
 use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::ends::Host;
+use hairpin_model::limits::{Exceeded, Limits};
+use hairpin_transports::Cookie;
+use serde::Serialize;
 
 pub use self::datagrams::Counts as DatagramCounts;
 use self::datagrams::Datagrams;
+use self::lease::Lease;
 use self::registry::Registry;
+use self::sessions::{Begins, Sessions};
+pub use self::sessions::{Book, Session, Used};
 pub use self::strangers::Counts as ConnectionCounts;
 use self::strangers::{Heard, Strangers};
-use crate::dial::now_unix_s;
+use crate::dial::{now_unix_s, printable};
 use crate::identity::Identity;
 use crate::linux::wait::{Wants, wait_any};
 use crate::proof::{Role, is_proof, proof};
-use crate::protocol::{About, Answer, Base64, Greeting, Purpose, VERSION};
+use crate::protocol::{About, Answer, Ask, Base64, DatagramsSeen, Greeting, Purpose, Spoken, VERSION};
 use crate::ticket::Secret;
 use crate::tls::Tls;
 
@@ -41,6 +49,10 @@ const LOOK: Duration = Duration::from_millis(200);
 const LONGEST_IDLE: Duration = Duration::from_mins(10);
 /// How long a client has to close a connection on which it was refused.
 const CLOSING: Duration = Duration::from_secs(2);
+/// How long a session that is over waits for the end of its round.
+const ROUND_END: Duration = Duration::from_secs(10);
+/// Trials of datagrams that a session may make.
+const MOST_TRIALS: usize = 8;
 /// How often it is asked whether it has been.
 const IDLE_LOOK: Duration = Duration::from_secs(5);
 
@@ -53,10 +65,13 @@ pub struct Taken {
     pub secret: Secret,
     /// When it expires, in seconds since 1970.
     pub expires_unix_s: u64,
+    /// What it allows.
+    pub limits: Limits,
 }
 
 /// What happens at a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// A client has begun a run.
     Began {
@@ -69,12 +84,29 @@ pub enum Event {
         /// The name of its ticket.
         ticket: String,
     },
+    /// A flow of a round is over.
+    Round {
+        /// The session.
+        session: u64,
+        /// Its case in words.
+        case: String,
+        /// Payload in both directions, in bytes.
+        bytes: u64,
+        /// How long it took, in ns.
+        lasted_ns: u64,
+        /// Why it failed; null where it did not.
+        failure: Option<String>,
+        /// Whether a round of another client ran at the same time.
+        overlapped: bool,
+    },
     /// A run is over.
     Ended {
         /// The session.
         session: u64,
         /// Its rounds.
         rounds: u64,
+        /// Their payload in both directions, in bytes.
+        bytes: u64,
     },
     /// A client was refused.
     Refused {
@@ -97,6 +129,8 @@ pub struct Server {
 /// What its threads share.
 struct Shared {
     registry: Registry,
+    sessions: Sessions,
+    lease: Lease,
     tickets: Mutex<Vec<Taken>>,
     host: Host,
     about: About,
@@ -118,6 +152,8 @@ impl Server {
         let (told, events) = channel();
         let shared = Shared {
             registry: Registry::default(),
+            sessions: Sessions::default(),
+            lease: Lease::default(),
             tickets: Mutex::default(),
             host,
             about,
@@ -145,10 +181,15 @@ impl Server {
         *self.shared.tickets.lock().unwrap_or_else(PoisonError::into_inner) = tickets;
     }
 
-    /// How many sessions there are.
+    /// Goes on with what an earlier start kept.
+    pub fn restore(&self, book: Book) {
+        self.shared.sessions.restore(book);
+    }
+
+    /// What is to be kept, where that has changed since the last time.
     #[must_use]
-    pub fn sessions(&self) -> usize {
-        self.shared.registry.sessions(None)
+    pub fn changed(&self) -> Option<Book> {
+        self.shared.sessions.changed()
     }
 
     /// What came at the port so far.
@@ -220,78 +261,148 @@ impl Server {
                 // Without a thread the client finds its connection closed.
                 drop(thread.spawn(move || shared.known(*frames, &greeting, from)));
             }
+            Heard::OtherVersion(frames, spoken) => {
+                let shared = Arc::clone(&self.shared);
+                let thread = std::thread::Builder::new().name("hairpin-refused".to_owned());
+                drop(thread.spawn(move || shared.refuse(*frames, &other_version(&spoken), from)));
+            }
         }
     }
+}
+
+/// Why a client is not served.
+struct Refusal {
+    what: String,
+    hint: String,
+}
+
+impl Refusal {
+    fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: hint.into() }
+    }
+}
+
+impl From<Exceeded> for Refusal {
+    fn from(exceeded: Exceeded) -> Self {
+        Self::new(exceeded.cause(), exceeded.hint)
+    }
+}
+
+fn other_version(spoken: &Spoken) -> Refusal {
+    let what = format!(
+        "the client ({}) speaks version {} of the protocol between hosts, and this server ({}) version {VERSION}",
+        printable(&spoken.tool),
+        spoken.version,
+        tool()
+    );
+    Refusal::new(what, "use the same version of Hairpin at both ends")
 }
 
 impl Shared {
     /// Answers a client that says who it is, and serves what it wants.
     fn known(&self, mut frames: Frames<Tls>, greeting: &Greeting, from: SocketAddr) {
-        match self.checked(&frames, greeting) {
-            Ok((ticket, session, answer)) => {
-                if frames.send_any(&answer).is_ok() {
-                    match greeting.purpose {
-                        Purpose::Session => self.session(frames, session, &ticket, greeting, from),
-                        Purpose::Round(_) => {
-                            round::serve(frames, self.at, &self.host, &self.program, &self.registry);
-                        }
-                    }
-                } else if greeting.purpose == Purpose::Session {
-                    self.registry.end(session);
+        let (ticket, proof) = match self.checked(&frames, greeting) {
+            Ok(checked) => checked,
+            Err(refusal) => return self.refuse(frames, &refusal, from),
+        };
+        let welcome = |session| Answer::Welcome { version: VERSION, tool: tool(), proof: proof.clone(), session };
+        match greeting.purpose {
+            Purpose::Session => {
+                let most = ticket.limits.sessions;
+                let begins = Begins { ticket: &ticket.id, client: from, tool: short(&greeting.tool), most };
+                match self.sessions.begin(begins) {
+                    Ok(session) => self.session(frames, session, &welcome(session), &ticket, from),
+                    Err(exceeded) => self.refuse(frames, &exceeded.into(), from),
                 }
             }
-            Err((what, hint)) => {
-                drop(self.events.send(Event::Refused { client: from, why: what.clone() }));
-                drop(frames.send_any(&Answer::Refused { what, hint: hint.to_owned() }));
-                frames.carrier_mut().close(CLOSING);
+            Purpose::Round(session) if self.sessions.has(session, &ticket.id) => {
+                let wait = Duration::from_nanos(ticket.limits.waits_ns());
+                if self.lease.is_taken(session) {
+                    let most_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                    // Where it is gone, its round ends at once.
+                    drop(frames.send_any(&Answer::Waiting { most_ms }));
+                }
+                let running = self.lease.begin(session, wait);
+                if running.is_first {
+                    self.sessions.count_round(session);
+                }
+                if frames.send_any(&welcome(session)).is_ok() {
+                    drop(self.events.send(round::serve(frames, self, session, &ticket, &running)));
+                }
+            }
+            Purpose::Round(_) => {
+                self.refuse(frames, &Refusal::new("its session is over", "start the run again"), from);
             }
         }
     }
 
-    /// Whether the client has the secret of a ticket, and may have what it wants.
-    fn checked(
-        &self,
-        frames: &Frames<Tls>,
-        greeting: &Greeting,
-    ) -> Result<(Taken, u64, Answer), (String, &'static str)> {
-        if greeting.version != VERSION {
-            let what = format!(
-                "it speaks version {} of the protocol between hosts, and this server ({}) version {VERSION}",
-                greeting.version,
-                tool()
-            );
-            return Err((what, "use the same version of Hairpin at both ends"));
-        }
-        let exporter = frames.carrier().exporter().map_err(|error| (error.to_string(), ""))?;
+    fn refuse(&self, mut frames: Frames<Tls>, refusal: &Refusal, from: SocketAddr) {
+        let Refusal { what, hint } = refusal;
+        drop(self.events.send(Event::Refused { client: from, why: what.clone() }));
+        drop(frames.send_any(&Answer::Refused { what: what.clone(), hint: hint.clone() }));
+        frames.carrier_mut().close(CLOSING);
+    }
+
+    /// The ticket whose secret the client has, and the proof that this server has it too.
+    fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(Taken, Base64), Refusal> {
+        let exporter = frames.carrier().exporter().map_err(|error| Refusal::new(error.to_string(), ""))?;
         let tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         let ticket = tickets.iter().find(|ticket| ticket.id == greeting.ticket).cloned();
         drop(tickets);
         let ticket = ticket.filter(|ticket| is_proof(&ticket.secret, Role::Client, &exporter, &greeting.proof.0));
         let ticket = ticket.ok_or_else(|| {
-            ("the ticket is not known here, or was revoked".to_owned(), "get a new one from `hairpin serve`")
+            Refusal::new("the ticket is not known here, or was revoked", "get a new one from `hairpin serve`")
         })?;
         if ticket.expires_unix_s <= now_unix_s() {
-            return Err(("the ticket has expired".to_owned(), "get a new one from `hairpin serve`"));
+            return Err(Refusal::new("the ticket has expired", "get a new one from `hairpin serve`"));
         }
-        let session = match greeting.purpose {
-            Purpose::Session => self.registry.begin(&ticket.id),
-            Purpose::Round(session) if self.registry.count_round(session, &ticket.id) => session,
-            Purpose::Round(_) => return Err(("its session is over".to_owned(), "start the run again")),
-        };
         let proof = Base64(proof(&ticket.secret, Role::Server, &exporter).to_vec());
-        Ok((ticket, session, Answer::Welcome { version: VERSION, tool: tool(), proof, session }))
+        Ok((ticket, proof))
     }
 
     /// Holds a session until its client has closed it.
-    fn session(&self, mut frames: Frames<Tls>, session: u64, ticket: &Taken, greeting: &Greeting, from: SocketAddr) {
-        let (tool, id) = (printable(&greeting.tool), ticket.id.clone());
-        drop(self.events.send(Event::Began { session, client: from, tool, ticket: id }));
-        let is_idle = || self.registry.idle(session).is_none_or(|idle| idle > LONGEST_IDLE);
-        drop(frames.send_any(&self.about));
-        // Its client has nothing to say, and closes it at the end of its run.
-        while !is_idle() && matches!(frames.receive_any::<Answer>(IDLE_LOOK), Err(ControlError::TimedOut(_))) {}
-        let rounds = self.registry.end(session).map_or(0, |session| session.rounds);
-        drop(self.events.send(Event::Ended { session, rounds }));
+    fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken, from: SocketAddr) {
+        let tool = self.sessions.tool(session);
+        drop(self.events.send(Event::Began { session, client: from, tool, ticket: ticket.id.clone() }));
+        let about = About {
+            limits: ticket.limits,
+            used_bytes: self.sessions.used_bytes(&ticket.id),
+            expires_unix_s: ticket.expires_unix_s,
+            sessions: self.sessions.count() as u64,
+            ..self.about.clone()
+        };
+        let mut trials = Vec::new();
+        if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {
+            let is_idle = || self.sessions.idle(session).is_none_or(|idle| idle > LONGEST_IDLE);
+            while !is_idle() {
+                match frames.receive_any::<Ask>(IDLE_LOOK) {
+                    Ok(ask) if trials.len() < MOST_TRIALS && self.answer(ask, &mut frames, &mut trials) => {}
+                    Err(ControlError::TimedOut(_)) => {}
+                    // It has closed the session, or says what makes no sense.
+                    _ => break,
+                }
+            }
+        }
+        for cookie in trials {
+            self.registry.end_trial(cookie);
+        }
+        self.lease.wait_until_over(session, ROUND_END);
+        if let Some(Session { rounds, bytes, .. }) = self.sessions.end(session) {
+            drop(self.events.send(Event::Ended { session, rounds, bytes }));
+        }
+    }
+
+    /// Answers what the client of a session asks; whether it could be told.
+    fn answer(&self, ask: Ask, frames: &mut Frames<Tls>, trials: &mut Vec<Cookie>) -> bool {
+        let seen = match ask {
+            Ask::TryDatagrams(cookie) => {
+                trials.push(Cookie(cookie));
+                self.registry.begin_trial(Cookie(cookie));
+                DatagramsSeen::default()
+            }
+            Ask::DatagramsSeen(cookie) => self.registry.seen(Cookie(cookie)),
+        };
+        frames.send_any(&seen).is_ok()
     }
 }
 
@@ -299,7 +410,7 @@ fn tool() -> String {
     concat!("hairpin ", env!("CARGO_PKG_VERSION")).to_owned()
 }
 
-/// What a client says of itself, for a log: short, and without what steers a terminal.
-fn printable(text: &str) -> String {
-    text.chars().filter(|letter| letter.is_ascii_graphic() || *letter == ' ').take(60).collect()
+/// What a client says of itself, for a log.
+fn short(text: &str) -> String {
+    printable(text).chars().take(60).collect()
 }

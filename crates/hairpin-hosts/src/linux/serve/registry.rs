@@ -1,16 +1,17 @@
-//! What a server expects: sessions, and the flows of data that rounds under way announced over control.
+//! The flows of data that a server expects, which rounds under way announced over control.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use hairpin_engine::handing::{Sort, hand};
 use hairpin_transports::Cookie;
 use socket2::Socket;
+
+use crate::protocol::DatagramsSeen;
 
 /// Why a flow of data is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +22,6 @@ pub(super) enum NotTaken {
     Refused,
     /// The process of the round takes nothing more.
     Gone,
-}
-
-/// A run that a client makes here.
-#[derive(Clone, Debug)]
-pub(super) struct Session {
-    /// The name of its ticket.
-    pub(super) ticket: String,
-    /// Rounds so far.
-    pub(super) rounds: u64,
-    /// When it began or had its last round.
-    pub(super) last: Instant,
 }
 
 /// A round's flows.
@@ -46,9 +36,9 @@ struct Expected {
 
 #[derive(Default)]
 struct Inner {
-    sessions: BTreeMap<u64, Session>,
     flows: HashMap<[u8; 16], Expected>,
-    last_session: u64,
+    /// Cookies with which clients try whether datagrams come through, and what came with each.
+    trials: HashMap<[u8; 16], DatagramsSeen>,
 }
 
 /// What a server expects, shared by its threads.
@@ -59,39 +49,6 @@ impl Registry {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         // What a thread that panicked left is whole: no step here panics half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A new session; its number.
-    pub(super) fn begin(&self, ticket: &str) -> u64 {
-        let mut inner = self.inner();
-        inner.last_session += 1;
-        let number = inner.last_session;
-        inner.sessions.insert(number, Session { ticket: ticket.to_owned(), rounds: 0, last: Instant::now() });
-        number
-    }
-
-    /// The session is over; what it was.
-    pub(super) fn end(&self, number: u64) -> Option<Session> {
-        self.inner().sessions.remove(&number)
-    }
-
-    /// Counts a round of a session of that ticket; whether there is such a session.
-    pub(super) fn count_round(&self, number: u64, ticket: &str) -> bool {
-        let mut inner = self.inner();
-        let session = inner.sessions.get_mut(&number).filter(|session| session.ticket == ticket);
-        let counted = session.map(|session| (session.rounds, session.last) = (session.rounds + 1, Instant::now()));
-        counted.is_some()
-    }
-
-    /// For how long the session has had no round; `None` where it is over.
-    pub(super) fn idle(&self, number: u64) -> Option<Duration> {
-        self.inner().sessions.get(&number).map(|session| session.last.elapsed())
-    }
-
-    /// How many sessions there are, of that ticket or of all.
-    pub(super) fn sessions(&self, ticket: Option<&str>) -> usize {
-        let of = |session: &&Session| ticket.is_none_or(|ticket| session.ticket == ticket);
-        self.inner().sessions.values().filter(of).count()
     }
 
     /// From now on flows with that cookie are handed to `to`, so many.
@@ -105,9 +62,26 @@ impl Registry {
         self.inner().flows.remove(&cookie.0);
     }
 
-    /// Whether a round under way announced that cookie.
-    pub(super) fn knows(&self, cookie: Cookie) -> bool {
-        self.inner().flows.contains_key(&cookie.0)
+    /// Whether a round under way announced that cookie, or a client tries datagrams with it. A hello of a trial is counted.
+    pub(super) fn hears_hello(&self, cookie: Cookie) -> bool {
+        let mut inner = self.inner();
+        let trial = inner.trials.get_mut(&cookie.0).map(|seen| seen.hellos += 1);
+        trial.is_some() || inner.flows.contains_key(&cookie.0)
+    }
+
+    /// From now on a client may try datagrams with that cookie.
+    pub(super) fn begin_trial(&self, cookie: Cookie) {
+        self.inner().trials.insert(cookie.0, DatagramsSeen::default());
+    }
+
+    /// What came of the trial so far.
+    pub(super) fn seen(&self, cookie: Cookie) -> DatagramsSeen {
+        self.inner().trials.get(&cookie.0).copied().unwrap_or_default()
+    }
+
+    /// The trial is over.
+    pub(super) fn end_trial(&self, cookie: Cookie) {
+        self.inner().trials.remove(&cookie.0);
     }
 
     /// Hands over an accepted connection that begins with the hello of that cookie.
@@ -132,6 +106,10 @@ impl Registry {
         connect: impl FnOnce() -> io::Result<Socket>,
     ) -> Result<bool, NotTaken> {
         let mut inner = self.inner();
+        if let Some(seen) = inner.trials.get_mut(&cookie.0) {
+            seen.confirmed += 1;
+            return Ok(false);
+        }
         let expected = inner.flows.get_mut(&cookie.0).ok_or(NotTaken::Unknown)?;
         if expected.known.contains(&from) {
             return Ok(false);
@@ -181,16 +159,5 @@ mod tests {
         assert_eq!(registry.connected(COOKIE, udp().unwrap().as_fd()), Err(NotTaken::Refused));
         registry.forget(COOKIE);
         assert_eq!(registry.confirmed(COOKIE, one, udp), Err(NotTaken::Unknown));
-    }
-
-    #[test]
-    fn a_round_belongs_to_a_session_of_its_own_ticket() {
-        let registry = Registry::default();
-        let session = registry.begin("aa");
-        assert!(registry.count_round(session, "aa"));
-        assert!(!registry.count_round(session, "bb") && !registry.count_round(session + 1, "aa"));
-        assert_eq!((registry.sessions(None), registry.sessions(Some("bb"))), (1, 0));
-        assert_eq!(registry.end(session).map(|session| session.rounds), Some(1));
-        assert_eq!(registry.sessions(None), 0);
     }
 }

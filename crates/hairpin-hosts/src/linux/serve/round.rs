@@ -1,7 +1,6 @@
 //! A round of a client elsewhere: a process of its own serves it, and this thread carries what both tell each other.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -11,13 +10,18 @@ use std::time::{Duration, Instant};
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message};
-use hairpin_engine::ends::Host;
 use hairpin_engine::ends::start::COMMAND;
-use hairpin_model::flow::ConnectionUse;
-use hairpin_model::round::Failure;
+use hairpin_engine::ends::{EndOrder, Host};
+use hairpin_model::fact::{self, Fact};
+use hairpin_model::fact_names;
+use hairpin_model::flow::{ConnectionUse, Flow};
+use hairpin_model::limits::Limits;
+use hairpin_model::round::{EndReport, Failure};
 use hairpin_transports::Cookie;
+use hairpin_transports::descriptors::tcp_facts;
 
-use super::registry::Registry;
+use super::lease::Running;
+use super::{Event, Shared, Taken};
 use crate::linux::wait::{Wants, wait_any};
 use crate::tls::Tls;
 
@@ -31,34 +35,57 @@ const ORDER: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_hours(2);
 /// Beyond its own deadline a round has so long for its end.
 const ENDING: Duration = Duration::from_secs(90);
+/// Beyond the limit of its duration a round has so long to begin and to end.
+const AROUND: Duration = Duration::from_secs(30);
+/// A load may be so far ahead of the limit of its rate.
+const BURST: Duration = Duration::from_secs(1);
 /// How long a client has to close its connection at the end.
 const CLOSING: Duration = Duration::from_secs(5);
 /// How long a process has for its end.
 const LEAVE: Duration = Duration::from_millis(500);
 
-/// Serves one round, and returns when it is over, for whatever reason.
-pub(super) fn serve(mut client: Frames<Tls>, at: SocketAddr, host: &Host, program: &Path, registry: &Registry) {
+/// Serves one flow of a round, and returns when it is over, for whatever reason; what it was.
+pub(super) fn serve(
+    mut client: Frames<Tls>,
+    shared: &Shared,
+    session: u64,
+    ticket: &Taken,
+    running: &Running<'_>,
+) -> Event {
     client.take_up_to(MOST_BYTES_OF_AN_ORDER);
-    let started = Process::start(program, &Host { across: Some(at), ..host.clone() });
-    let outcome = started.and_then(|mut process| {
-        let mut relay = Relay {
-            client: &mut client,
-            process: &mut process,
-            registry,
-            cookie: None,
-            until: Instant::now() + ORDER,
-        };
-        let outcome = relay.run();
-        if let Some(cookie) = relay.cookie {
-            registry.forget(cookie);
-        }
-        outcome
-    });
-    if let Err(failure) = outcome {
+    let began = Instant::now();
+    let mut relay = Relay {
+        client: &mut client,
+        shared,
+        session,
+        ticket,
+        running,
+        order: None,
+        bits_per_s: 0.0,
+        moved_bytes: 0,
+        is_reported: false,
+        until: began + ORDER,
+        began,
+    };
+    let started = Process::start(&shared.program, &Host { across: Some(shared.at), ..shared.host.clone() });
+    let outcome = started.and_then(|mut process| relay.run(&mut process));
+    relay.settle();
+    let case = relay.order.as_ref().map_or_else(String::new, |order| order.round.case.label());
+    let bytes = relay.moved_bytes;
+    let failure = outcome.err();
+    if let Some(failure) = &failure {
         // A client that is gone hears nothing more.
-        drop(client.send(&Message::Failed(failure)));
+        drop(client.send(&Message::Failed(failure.clone())));
     }
     client.carrier_mut().close(CLOSING);
+    Event::Round {
+        session,
+        case,
+        bytes,
+        lasted_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        failure: failure.map(|failure| failure.cause),
+        overlapped: running.overlapped(),
+    }
 }
 
 /// The process that serves a round. Dropping it ends it.
@@ -113,76 +140,181 @@ impl Drop for Process {
 
 struct Relay<'r> {
     client: &'r mut Frames<Tls>,
-    process: &'r mut Process,
-    registry: &'r Registry,
-    /// Of the order, once it has come.
-    cookie: Option<Cookie>,
+    shared: &'r Shared,
+    session: u64,
+    ticket: &'r Taken,
+    running: &'r Running<'r>,
+    /// Once it has come.
+    order: Option<Box<EndOrder>>,
+    /// What its load may send, counted for the session.
+    bits_per_s: f64,
+    /// Payload that the flow has moved in both directions.
+    moved_bytes: u64,
+    /// The server's report has come: what follows is the end.
+    is_reported: bool,
     until: Instant,
+    began: Instant,
 }
 
 impl Relay<'_> {
     /// Carries messages until either end has closed.
-    fn run(&mut self) -> Result<(), Failure> {
+    fn run(&mut self, process: &mut Process) -> Result<(), Failure> {
         loop {
-            let (from_client, from_process) = (self.client.is_ready(), self.process.channel.is_ready());
-            if from_client && !self.forward()? || from_process && !self.back()? {
+            let (from_client, from_process) = (self.client.is_ready(), process.channel.is_ready());
+            if from_client && !self.forward(process)? || from_process && !self.back(process)? {
                 return Ok(());
             }
             if Instant::now() > self.until {
-                return Err(Failure {
-                    cause: "the server: the round did not end before its deadline".to_owned(),
-                    hint: "was the client stopped?".to_owned(),
-                });
+                return Err(self.overdue());
             }
             if !from_client && !from_process {
-                self.wait();
+                self.wait(process);
             }
         }
     }
 
+    fn overdue(&self) -> Failure {
+        let most = self.ticket.limits.duration_ns.map(Duration::from_nanos);
+        if most.is_some_and(|most| self.began.elapsed() > most) {
+            let limit = self.ticket.limits.words_of("duration");
+            return limit_reached(&limit, "the round has lasted longer", "measure less per round");
+        }
+        Failure {
+            cause: "the server: the round did not end before its deadline".to_owned(),
+            hint: "was the client stopped?".to_owned(),
+        }
+    }
+
     /// What the client says next, to the process; false where it has closed.
-    fn forward(&mut self) -> Result<bool, Failure> {
+    fn forward(&mut self, process: &mut Process) -> Result<bool, Failure> {
         let message = match self.client.receive(PART) {
             Ok(message) => message,
-            Err(ControlError::Closed) => return Ok(false),
+            Err(ControlError::Closed) if self.is_reported => return Ok(false),
             Err(error) => return Err(error.failure("the client")),
         };
         if let Message::Order(order) = &message {
-            if self.cookie.is_some() {
+            if self.order.is_some() {
                 return Err(ControlError::Unexpected(message.name()).failure("the client"));
             }
-            let cookie = Cookie(order.cookie);
-            let flow = order.round.case.flow();
-            let flows = match flow.connection_use {
-                ConnectionUse::PerMessage => u32::MAX,
-                ConnectionUse::Own | ConnectionUse::Shared => flow.connections,
-            };
-            let sockets =
-                self.process.sockets.try_clone().map_err(|error| ControlError::from(error).failure("the server"))?;
-            self.registry.expect(cookie, sockets, flows);
-            self.cookie = Some(cookie);
-            let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(ENDING);
-            self.until = Instant::now() + lasts.min(LONGEST);
+            self.take(order, process)?;
         }
-        match self.process.channel.send(&message) {
+        match process.channel.send(&message) {
             // One that has ended has said why, or reported: that is still to be taken.
             Ok(()) | Err(ControlError::Closed) => Ok(true),
             Err(error) => Err(error.failure("the server")),
         }
     }
 
-    /// What the process says next, to the client; false where it has closed.
-    fn back(&mut self) -> Result<bool, Failure> {
-        match self.process.channel.receive(PART) {
-            Ok(message) => self.client.send(&message).map(|()| true).map_err(|error| error.failure("the client")),
-            Err(ControlError::Closed) => Ok(false),
-            Err(error) => Err(error.failure("the server")),
-        }
+    /// Checks an order against the limits of the ticket, and expects its flows.
+    fn take(&mut self, order: &EndOrder, process: &Process) -> Result<(), Failure> {
+        let (limits, round_trip_ns) = (&self.ticket.limits, self.round_trip_ns());
+        let allowed =
+            limits.allow_round(&order.round, self.shared.sessions.used_bytes(&self.ticket.id)).and_then(|()| {
+                let bits_per_s = Limits::case_bits_per_s(&order.round.case, round_trip_ns).unwrap_or(0.0);
+                let allow = |beside| limits.allow_case(&order.round.case, round_trip_ns, beside);
+                self.shared.sessions.order(self.session, bits_per_s, allow)?;
+                self.bits_per_s = bits_per_s;
+                Ok(())
+            });
+        allowed.map_err(|exceeded| limit_reached(&exceeded.limit, &exceeded.by, &exceeded.hint))?;
+        let flow = order.round.case.flow();
+        let flows = match flow.connection_use {
+            ConnectionUse::PerMessage => u32::MAX,
+            ConnectionUse::Own | ConnectionUse::Shared => flow.connections,
+        };
+        let sockets = process.sockets.try_clone().map_err(|error| ControlError::from(error).failure("the server"))?;
+        self.shared.registry.expect(Cookie(order.cookie), sockets, flows);
+        let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(ENDING).min(LONGEST);
+        // What begins and ends a round is no part of its load.
+        let most = limits.duration_ns.map_or(LONGEST, |most| Duration::from_nanos(most).saturating_add(AROUND));
+        self.until = Instant::now() + lasts.min(most);
+        self.order = Some(Box::new(order.clone()));
+        Ok(())
     }
 
-    fn wait(&self) {
-        let both = [self.client.carrier().socket().as_fd(), self.process.watched.as_fd()];
+    /// Of the control connection, in ns, as TCP sees it.
+    fn round_trip_ns(&self) -> u64 {
+        let facts = tcp_facts(self.client.carrier().socket().as_fd());
+        fact::number(&facts, fact_names::MIN_RTT_US).map_or(0, |us| (us * 1e3) as u64)
+    }
+
+    /// What the process says next, to the client; false where it has closed.
+    fn back(&mut self, process: &mut Process) -> Result<bool, Failure> {
+        let mut message = match process.channel.receive(PART) {
+            Ok(message) => message,
+            Err(ControlError::Closed) => return Ok(false),
+            Err(error) => return Err(error.failure("the server")),
+        };
+        match &mut message {
+            Message::Progress(progress) => self.moved(progress.bytes_sent.saturating_add(progress.bytes_received))?,
+            Message::Failed(_) => self.is_reported = true,
+            Message::Report(report) => {
+                if let Some(order) = &self.order {
+                    let bytes = bytes_of(report, order.round.case.flow());
+                    // Nothing that was measured is lost to a limit that it reached at the end.
+                    drop(self.moved(bytes));
+                }
+                self.is_reported = true;
+                if self.running.overlapped() {
+                    report.facts.push(Fact::number(fact_names::OVERLAPPED, 1.0));
+                }
+            }
+            _ => {}
+        }
+        self.client.send(&message).map(|()| true).map_err(|error| error.failure("the client"))
+    }
+
+    /// Counts what the flow has moved so far, against the limits of the ticket.
+    fn moved(&mut self, bytes: u64) -> Result<(), Failure> {
+        let more = bytes.saturating_sub(self.moved_bytes);
+        self.moved_bytes += more;
+        let limits = &self.ticket.limits;
+        let used = self.shared.sessions.count_bytes(self.session, &self.ticket.id, more);
+        if limits.daily_bytes.is_some_and(|most| used > most) {
+            return Err(limit_reached(
+                &limits.words_of("daily-bytes"),
+                "the bytes of today are used up",
+                "wait until the day is over (UTC)",
+            ));
+        }
+        let most = limits.rate_bits_per_s.map(|most| most / 8.0 * (self.began.elapsed() + BURST).as_secs_f64());
+        if most.is_some_and(|most| self.moved_bytes as f64 > most) {
+            return Err(limit_reached(
+                &limits.words_of("rate"),
+                "more came than the order said",
+                "use a smaller rate",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The round is over: nothing more is expected of it.
+    fn settle(&self) {
+        if let Some(order) = &self.order {
+            self.shared.registry.forget(Cookie(order.cookie));
+        }
+        self.shared.sessions.over(self.session, self.bits_per_s);
+    }
+
+    fn wait(&self, process: &Process) {
+        let both = [self.client.carrier().socket().as_fd(), process.watched.as_fd()];
         // A wait that fails is one more look.
         drop(wait_any(both.into_iter().map(|file| (file, Wants::Input)), LOOK));
     }
+}
+
+fn limit_reached(limit: &str, by: &str, hint: &str) -> Failure {
+    Failure { cause: format!("the server: limit {limit}: {by}"), hint: hint.to_owned() }
+}
+
+/// Payload in both directions that the server's report tells of, the warm-up's too where it is counted.
+fn bytes_of(report: &EndReport, flow: &Flow) -> u64 {
+    let (size, reply) = (flow.load.size_bytes(), flow.load.reply_size_bytes());
+    if let [streamed] = report.streamed.as_slice() {
+        let messages = [streamed.sent, streamed.received, streamed.warm_up_sent, streamed.warm_up_received];
+        let counted = messages.into_iter().fold(0, u64::saturating_add).saturating_mul(size);
+        return streamed.arrivals.as_ref().map_or(counted, |arrivals| arrivals.bytes.max(counted));
+    }
+    let answered = fact::number(&report.facts, fact_names::ANSWERED).unwrap_or(0.0) as u64;
+    answered.saturating_mul(size.saturating_add(reply))
 }

@@ -11,9 +11,10 @@ use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_transports::{Cookie, HELLO_BYTES, Said, said};
 use rustls::{ServerConfig, ServerConnection};
+use serde::Deserialize;
 
 use crate::linux::wait::Wants;
-use crate::protocol::{Greeting, MOST_BYTES_OF_A_STRANGER};
+use crate::protocol::{Greeting, MOST_BYTES_OF_A_STRANGER, Spoken, VERSION};
 use crate::tls::Tls;
 
 /// How long a client has to become known.
@@ -35,6 +36,8 @@ pub(super) enum Heard {
     Data(TcpStream, Cookie),
     /// One of control, with the greeting of its client.
     Control(Box<Frames<Tls>>, Box<Greeting>),
+    /// One of control whose client has another version.
+    OtherVersion(Box<Frames<Tls>>, Spoken),
 }
 
 enum Stage {
@@ -191,8 +194,16 @@ fn shaken(mut tls: Tls) -> Step {
 }
 
 fn greeted(mut frames: Frames<Tls>) -> Step {
-    match frames.receive_any::<Greeting>(Duration::ZERO) {
-        Ok(greeting) => Step::Heard(Heard::Control(Box::new(frames), Box::new(greeting))),
+    match frames.receive_any::<serde_json::Value>(Duration::ZERO) {
+        Ok(greeting) => match (Spoken::deserialize(&greeting), Greeting::deserialize(&greeting)) {
+            (Ok(Spoken { version: VERSION, .. }), Ok(greeting)) => {
+                Step::Heard(Heard::Control(Box::new(frames), Box::new(greeting)))
+            }
+            (Ok(spoken), _) if spoken.version != VERSION => {
+                Step::Heard(Heard::OtherVersion(Box::new(frames), spoken))
+            }
+            _ => Step::Dropped,
+        },
         Err(ControlError::TimedOut(_)) if frames.carrier().taken_bytes() <= MOST_BYTES => {
             Step::Stays(Box::new(Stage::Silent(frames)))
         }

@@ -81,6 +81,24 @@ pub fn challenge(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     hello(Kind::Challenge, cookie, nonce)
 }
 
+/// What a client of datagrams says to that answer.
+#[must_use]
+pub fn confirm(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
+    hello(Kind::Confirm, cookie, nonce)
+}
+
+/// What a client of datagrams says first.
+#[must_use]
+pub fn hello_of(cookie: &Cookie) -> [u8; HELLO_BYTES] {
+    hello(Kind::Hello, cookie, &[0; 16])
+}
+
+/// The nonce, where a datagram is a challenge to the hello with that cookie.
+#[must_use]
+pub fn challenged(datagram: &[u8], cookie: &Cookie) -> Option<Nonce> {
+    read(datagram, cookie).and_then(|(kind, nonce)| (kind == Kind::Challenge).then_some(nonce))
+}
+
 fn kind_of(start: &[u8]) -> Option<Kind> {
     if start.get(1).is_some_and(|version| *version != VERSION) {
         return None;

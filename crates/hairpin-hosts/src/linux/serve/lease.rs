@@ -1,0 +1,158 @@
+//! Who may measure now: rounds of two clients would disturb each other, so they take turns.
+//!
+//! The rounds of one session share the lease, as the flows of one round are several connections. A round that has waited as long
+//! as its ticket allows runs all the same; then it and what it runs beside are marked.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+#[derive(Default)]
+struct Inner {
+    /// The session that has the lease, and how many of its rounds are under way with it.
+    holder: Option<(u64, u32)>,
+    /// Rounds that wait, by number, first come first.
+    queue: VecDeque<u64>,
+    last_number: u64,
+    /// Every round under way: its session, and the mark that another client's ran beside it.
+    running: Vec<(u64, Arc<AtomicBool>)>,
+}
+
+/// The lease of a server.
+#[derive(Default)]
+pub(super) struct Lease(Mutex<Inner>, Condvar);
+
+/// A round under way. Dropping it ends it.
+pub(super) struct Running<'l> {
+    lease: &'l Lease,
+    has_lease: bool,
+    /// Whether no other connection of its round was there before.
+    pub(super) is_first: bool,
+    overlapped: Arc<AtomicBool>,
+}
+
+impl Lease {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a round of that session would wait.
+    pub(super) fn is_taken(&self, session: u64) -> bool {
+        self.inner().is_taken(session)
+    }
+
+    /// Waits until no round of that session is under way, for at most so long.
+    pub(super) fn wait_until_over(&self, session: u64, at_most: Duration) {
+        let is_under_way = |inner: &mut Inner| inner.running.iter().any(|(running, _)| *running == session);
+        drop(self.1.wait_timeout_while(self.inner(), at_most, is_under_way));
+    }
+
+    /// Begins a round of that session, after those of other sessions, for which it waits at most so long.
+    pub(super) fn begin(&self, session: u64, at_most: Duration) -> Running<'_> {
+        let deadline = Instant::now() + at_most;
+        let mut inner = self.inner();
+        inner.last_number += 1;
+        let number = inner.last_number;
+        // The holder's further flows come before those that wait: they belong to its round.
+        if inner.holder.is_none_or(|(holder, _)| holder != session) {
+            inner.queue.push_back(number);
+            while inner.is_taken(session) || inner.queue.front() != Some(&number) {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                inner = self.1.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            inner.queue.retain(|waiting| *waiting != number);
+        }
+        let has_lease = !inner.is_taken(session);
+        if has_lease {
+            let rounds = inner.holder.map_or(0, |(_, rounds)| rounds);
+            inner.holder = Some((session, rounds + 1));
+        }
+        let is_first = inner.running.iter().all(|(running, _)| *running != session);
+        let overlapped = Arc::new(AtomicBool::new(false));
+        for (_, mark) in inner.running.iter().filter(|(other, _)| *other != session) {
+            mark.store(true, Ordering::Relaxed);
+            overlapped.store(true, Ordering::Relaxed);
+        }
+        inner.running.push((session, Arc::clone(&overlapped)));
+        drop(inner);
+        self.1.notify_all();
+        Running { lease: self, has_lease, is_first, overlapped }
+    }
+}
+
+impl Inner {
+    fn is_taken(&self, session: u64) -> bool {
+        self.holder.is_some_and(|(holder, _)| holder != session)
+    }
+}
+
+impl Running<'_> {
+    /// Whether a round of another client was under way at any time since this one began.
+    pub(super) fn overlapped(&self) -> bool {
+        self.overlapped.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.lease.inner();
+        if let Some(place) = inner.running.iter().position(|(_, mark)| Arc::ptr_eq(mark, &self.overlapped)) {
+            inner.running.swap_remove(place);
+        }
+        if self.has_lease {
+            inner.holder =
+                inner.holder.map(|(holder, rounds)| (holder, rounds - 1)).filter(|(_, rounds)| *rounds > 0);
+        }
+        drop(inner);
+        self.lease.1.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn rounds_of_one_session_share_the_lease_and_others_wait_for_their_turn() {
+        let lease = Lease::default();
+        let (first, second) = (lease.begin(1, LONG), lease.begin(1, Duration::ZERO));
+        assert!(lease.is_taken(2) && !lease.is_taken(1));
+        assert!(first.is_first && !second.is_first);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let running = lease.begin(2, LONG);
+                (running.has_lease, running.overlapped())
+            });
+            drop(first);
+            lease.wait_until_over(1, Duration::from_millis(1));
+            assert!(lease.is_taken(2), "one round of the session is left");
+            assert!(!second.overlapped());
+            scope.spawn(move || drop(second));
+            lease.wait_until_over(1, LONG);
+            assert_eq!(waiting.join().unwrap(), (true, false));
+        });
+        assert!(!lease.is_taken(3) && lease.inner().running.is_empty());
+    }
+
+    #[test]
+    fn a_round_that_has_waited_long_enough_runs_and_both_are_marked() {
+        let lease = Lease::default();
+        let first = lease.begin(1, LONG);
+        let second = lease.begin(2, Duration::from_millis(1));
+        assert!(first.overlapped() && second.overlapped() && !second.has_lease);
+        drop(first);
+        let third = lease.begin(3, LONG);
+        assert!(third.has_lease && third.overlapped(), "the second is still under way, without the lease");
+        drop(second);
+        drop(third);
+        let fourth = lease.begin(2, Duration::ZERO);
+        assert!(fourth.has_lease && !fourth.overlapped());
+        assert!(lease.inner().queue.is_empty());
+    }
+}

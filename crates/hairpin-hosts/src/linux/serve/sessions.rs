@@ -1,0 +1,309 @@
+//! The runs that clients make here, and how much of its limits each ticket has used.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hairpin_model::limits::Exceeded;
+use serde::{Deserialize, Serialize};
+
+use crate::dial::now_unix_s;
+
+/// Seconds of a day.
+const DAY_S: u64 = 24 * 3600;
+/// So many sessions that are over are listed.
+const LISTED: usize = 50;
+
+/// A run that a client makes here, as `hairpin serve --list` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its number.
+    pub session: u64,
+    /// Where the client is.
+    pub client: SocketAddr,
+    /// Its Hairpin.
+    pub tool: String,
+    /// The name of its ticket.
+    pub ticket: String,
+    /// When it began, in seconds since 1970.
+    pub began_unix_s: u64,
+    /// When it ended; null where it is under way.
+    pub ended_unix_s: Option<u64>,
+    /// Its rounds so far.
+    pub rounds: u64,
+    /// Their payload in both directions, in bytes.
+    pub bytes: u64,
+}
+
+/// The bytes of a ticket on one day (UTC).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// The day, counted from 1970-01-01.
+    pub day: u64,
+    /// Payload in both directions.
+    pub bytes: u64,
+}
+
+/// What a server keeps of its sessions between its starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Book {
+    /// Those under way and the last ones that are over, by number.
+    pub sessions: Vec<Session>,
+    /// What each ticket has used, by its name.
+    pub used: BTreeMap<String, Used>,
+}
+
+struct Open {
+    session: Session,
+    /// When it began or had its last round.
+    last: Instant,
+    /// Bits a second that its flows under way may send by their orders.
+    ordered_bits_per_s: f64,
+}
+
+#[derive(Default)]
+struct Inner {
+    open: BTreeMap<u64, Open>,
+    book: Book,
+    last_number: u64,
+    is_changed: bool,
+}
+
+/// The sessions of a server, shared by its threads.
+#[derive(Default)]
+pub(super) struct Sessions(Mutex<Inner>);
+
+/// A session that begins.
+pub(super) struct Begins<'b> {
+    pub(super) ticket: &'b str,
+    pub(super) client: SocketAddr,
+    pub(super) tool: String,
+    /// Limit of sessions at once.
+    pub(super) most: Option<u64>,
+}
+
+impl Sessions {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // What a thread that panicked left is whole: no step here panics half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What an earlier start kept. Its sessions are over.
+    pub(super) fn restore(&self, book: Book) {
+        let mut inner = self.inner();
+        inner.last_number = book.sessions.iter().map(|session| session.session).max().unwrap_or(0);
+        inner.book = book;
+        for session in &mut inner.book.sessions {
+            session.ended_unix_s.get_or_insert(session.began_unix_s);
+        }
+    }
+
+    /// What is to be kept, where that has changed since the last time.
+    pub(super) fn changed(&self) -> Option<Book> {
+        let mut inner = self.inner();
+        if !std::mem::take(&mut inner.is_changed) {
+            return None;
+        }
+        let today = today();
+        inner.book.used.retain(|_, used| used.day == today);
+        let over = inner.book.sessions.iter().cloned();
+        let under_way = inner.open.values().map(|open| open.session.clone());
+        Some(Book { sessions: over.chain(under_way).collect(), used: inner.book.used.clone() })
+    }
+
+    /// A new session; its number.
+    ///
+    /// # Errors
+    /// The ticket has as many as it may have at once.
+    pub(super) fn begin(&self, begins: Begins<'_>) -> Result<u64, Exceeded> {
+        let mut inner = self.inner();
+        let own = inner.open.values().filter(|open| open.session.ticket == begins.ticket).count() as u64;
+        if let Some(most) = begins.most.filter(|most| own >= *most) {
+            return Err(Exceeded {
+                limit: format!("sessions={most}"),
+                by: if own == 1 {
+                    "1 run with this ticket is under way".to_owned()
+                } else {
+                    format!("{own} runs with this ticket are under way")
+                },
+                hint: "wait until one is over".to_owned(),
+            });
+        }
+        inner.last_number += 1;
+        let number = inner.last_number;
+        let session = Session {
+            session: number,
+            client: begins.client,
+            tool: begins.tool,
+            ticket: begins.ticket.to_owned(),
+            began_unix_s: now_unix_s(),
+            ended_unix_s: None,
+            rounds: 0,
+            bytes: 0,
+        };
+        inner.open.insert(number, Open { session, last: Instant::now(), ordered_bits_per_s: 0.0 });
+        inner.is_changed = true;
+        Ok(number)
+    }
+
+    /// The session is over; what it was.
+    pub(super) fn end(&self, number: u64) -> Option<Session> {
+        let mut inner = self.inner();
+        let mut session = inner.open.remove(&number)?.session;
+        session.ended_unix_s = Some(now_unix_s());
+        inner.book.sessions.push(session.clone());
+        let too_many = inner.book.sessions.len().saturating_sub(LISTED);
+        inner.book.sessions.drain(..too_many);
+        inner.is_changed = true;
+        Some(session)
+    }
+
+    /// Whether there is such a session of that ticket. It is in use now.
+    pub(super) fn has(&self, number: u64, ticket: &str) -> bool {
+        let mut inner = self.inner();
+        let open = inner.open.get_mut(&number).filter(|open| open.session.ticket == ticket);
+        open.map(|open| open.last = Instant::now()).is_some()
+    }
+
+    /// Counts a round of that session.
+    pub(super) fn count_round(&self, number: u64) {
+        let mut inner = self.inner();
+        if let Some(open) = inner.open.get_mut(&number) {
+            open.session.rounds += 1;
+            inner.is_changed = true;
+        }
+    }
+
+    /// For how long the session has had no round; `None` where it is over.
+    pub(super) fn idle(&self, number: u64) -> Option<Duration> {
+        self.inner().open.get(&number).map(|open| open.last.elapsed())
+    }
+
+    /// What the client of that session says that it is.
+    pub(super) fn tool(&self, number: u64) -> String {
+        self.inner().open.get(&number).map(|open| open.session.tool.clone()).unwrap_or_default()
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.inner().open.len()
+    }
+
+    /// Bytes that the ticket has used today.
+    pub(super) fn used_bytes(&self, ticket: &str) -> u64 {
+        let inner = self.inner();
+        inner.book.used.get(ticket).filter(|used| used.day == today()).map_or(0, |used| used.bytes)
+    }
+
+    /// Counts bytes of a round of that session; how many its ticket has used today.
+    pub(super) fn count_bytes(&self, number: u64, ticket: &str, bytes: u64) -> u64 {
+        let mut inner = self.inner();
+        if let Some(open) = inner.open.get_mut(&number) {
+            open.session.bytes = open.session.bytes.saturating_add(bytes);
+            open.last = Instant::now();
+        }
+        let used = inner.book.used.entry(ticket.to_owned()).or_default();
+        let today = today();
+        if used.day != today {
+            *used = Used { day: today, bytes: 0 };
+        }
+        used.bytes = used.bytes.saturating_add(bytes);
+        let used_bytes = used.bytes;
+        inner.is_changed = true;
+        used_bytes
+    }
+
+    /// Another flow of the session is checked against the rate of those under way, in bits a second.
+    ///
+    /// # Errors
+    /// What `check` says, which is given that rate.
+    pub(super) fn order(
+        &self,
+        number: u64,
+        bits_per_s: f64,
+        check: impl FnOnce(f64) -> Result<(), Exceeded>,
+    ) -> Result<(), Exceeded> {
+        let mut inner = self.inner();
+        let Some(open) = inner.open.get_mut(&number) else { return Ok(()) };
+        check(open.ordered_bits_per_s)?;
+        open.ordered_bits_per_s += bits_per_s;
+        Ok(())
+    }
+
+    /// A flow that was checked is over.
+    pub(super) fn over(&self, number: u64, bits_per_s: f64) {
+        if let Some(open) = self.inner().open.get_mut(&number) {
+            open.ordered_bits_per_s = (open.ordered_bits_per_s - bits_per_s).max(0.0);
+        }
+    }
+}
+
+fn today() -> u64 {
+    now_unix_s() / DAY_S
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begins(ticket: &str, most: Option<u64>) -> Begins<'_> {
+        Begins { ticket, client: "192.0.2.1:1".parse().unwrap(), tool: "hairpin".to_owned(), most }
+    }
+
+    #[test]
+    fn a_round_belongs_to_a_session_of_its_own_ticket() {
+        let sessions = Sessions::default();
+        let number = sessions.begin(begins("aa", None)).unwrap();
+        assert!(sessions.has(number, "aa") && !sessions.has(number, "bb") && !sessions.has(number + 1, "aa"));
+        sessions.count_round(number);
+        assert_eq!(sessions.end(number).map(|session| session.rounds), Some(1));
+        assert!(sessions.end(number).is_none() && sessions.count() == 0);
+    }
+
+    #[test]
+    fn a_ticket_has_no_more_sessions_at_once_than_its_limit() {
+        let sessions = Sessions::default();
+        let first = sessions.begin(begins("aa", Some(1))).unwrap();
+        assert_eq!(
+            sessions.begin(begins("aa", Some(1))).unwrap_err().cause(),
+            "limit sessions=1: 1 run with this ticket is under way"
+        );
+        sessions.begin(begins("bb", Some(1))).unwrap();
+        sessions.end(first);
+        sessions.begin(begins("aa", Some(1))).unwrap();
+    }
+
+    #[test]
+    fn what_is_used_is_counted_by_ticket_and_kept() {
+        let sessions = Sessions::default();
+        let number = sessions.begin(begins("aa", None)).unwrap();
+        assert_eq!(sessions.count_bytes(number, "aa", 1000), 1000);
+        assert_eq!(sessions.count_bytes(number, "aa", 500), 1500);
+        assert_eq!((sessions.used_bytes("aa"), sessions.used_bytes("bb")), (1500, 0));
+        let book = sessions.changed().unwrap();
+        assert_eq!(sessions.changed(), None);
+        assert_eq!((book.sessions[0].bytes, book.sessions[0].ended_unix_s), (1500, None));
+        let again = Sessions::default();
+        again.restore(book.clone());
+        assert_eq!(again.used_bytes("aa"), 1500);
+        assert_eq!(again.begin(begins("aa", None)), Ok(number + 1));
+        assert!(again.changed().unwrap().sessions[0].ended_unix_s.is_some(), "it is over with its server");
+        let mut yesterday = book;
+        yesterday.used.get_mut("aa").unwrap().day -= 1;
+        again.restore(yesterday);
+        assert_eq!(again.used_bytes("aa"), 0);
+    }
+
+    #[test]
+    fn flows_under_way_are_counted_together() {
+        let sessions = Sessions::default();
+        let number = sessions.begin(begins("aa", None)).unwrap();
+        let beside = |expected: f64| move |beside: f64| (assert_eq!(beside, expected), Ok(())).1;
+        sessions.order(number, 5.0, beside(0.0)).unwrap();
+        sessions.order(number, 2.0, beside(5.0)).unwrap();
+        sessions.over(number, 5.0);
+        sessions.order(number, 1.0, beside(2.0)).unwrap();
+    }
+}

@@ -1,0 +1,194 @@
+//! Whether datagrams come through to a server, and which way they do not.
+//!
+//! The client says hello as a flow would. What was sent and received at each end tells the two directions apart, as the counts of
+//! the server come over control.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use hairpin_engine::control::ControlError;
+use hairpin_model::quantities::counted;
+use hairpin_model::round::Failure;
+use hairpin_transports::{Cookie, HELLO_BYTES, challenged, confirm, hello_of};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::dial::Known;
+use crate::protocol::{Ask, DatagramsSeen};
+
+/// How many hellos are sent where nothing comes back.
+const HELLOS: u64 = 10;
+/// How long an answer to each is waited for, at least.
+const ANSWER: Duration = Duration::from_millis(100);
+/// How often the server is asked whether a confirmation has come.
+const LOOKS: u64 = 20;
+/// How long the server may take for an answer over control.
+const TOLD: Duration = Duration::from_secs(10);
+
+/// What came of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// The port of the server.
+    pub port: u16,
+    /// Datagrams that the client sent.
+    pub sent: u64,
+    /// Answers that came back to it.
+    pub answers: u64,
+    /// What the server saw.
+    pub seen: DatagramsSeen,
+    /// How long it took, in ns.
+    pub lasted_ns: u64,
+    /// Whether a message came back that nothing receives at the port (ICMP, RFC 792).
+    pub is_refused: bool,
+}
+
+impl Trial {
+    /// Whether datagrams come through both ways.
+    #[must_use]
+    pub fn is_through(&self) -> bool {
+        self.answers > 0 && self.seen.confirmed > 0
+    }
+
+    /// What was sent and what came, and what that means: one sentence.
+    #[must_use]
+    pub fn evidence(&self) -> String {
+        let Self { port, sent, answers, seen, .. } = self;
+        let within = format!("{:.1} s", self.lasted_ns as f64 / 1e9);
+        let sent = format!("{sent} datagrams were sent to UDP port {port} in {within}");
+        match (seen.hellos, answers) {
+            (0, _) if self.is_refused => {
+                format!("{sent}, and the server received none: they were rejected (ICMP) on the way up")
+            }
+            (0, _) => format!("{sent}, and the server received none: UDP is blocked on the way up"),
+            (hellos, 0) => format!(
+                "{sent}, the server received {hellos} and answered each, and no answer came back: UDP is blocked on the \
+                 way down"
+            ),
+            (hellos, answers) => {
+                format!(
+                    "{sent}, the server received {}, and {} came back",
+                    hellos + seen.confirmed,
+                    counted(*answers, "answer")
+                )
+            }
+        }
+    }
+}
+
+/// Tries it, over the session that `known` has.
+///
+/// # Errors
+/// The server does not answer over control, or there is no socket.
+pub fn try_datagrams(known: &mut Known) -> Result<Trial, Failure> {
+    let mut cookie = [0; 16];
+    let random =
+        SystemRandom::new().fill(&mut cookie).map_err(|_| io::Error::other("the system gives no random bytes"));
+    random.map_err(|error| failed(&error))?;
+    let seen = |known: &mut Known, ask: Ask| {
+        let told = known.frames.send_any(&ask).and_then(|()| known.frames.receive_any::<DatagramsSeen>(TOLD));
+        told.map_err(|error: ControlError| error.failure("the server"))
+    };
+    seen(known, Ask::TryDatagrams(cookie))?;
+    let own = Cookie(cookie);
+    let (at, patience) = (known.at, ANSWER.max(2 * known.round_trip));
+    let mut trial = said(at, &own, patience).map_err(|error| failed(&error))?;
+    // What was sent last may be on its way still.
+    for _ in 0..LOOKS {
+        trial.seen = seen(known, Ask::DatagramsSeen(cookie))?;
+        if trial.answers == 0 || trial.seen.confirmed > 0 {
+            break;
+        }
+        std::thread::sleep(patience / u32::try_from(LOOKS).unwrap_or(1));
+    }
+    Ok(trial)
+}
+
+fn said(at: SocketAddr, cookie: &Cookie, patience: Duration) -> io::Result<Trial> {
+    let any: SocketAddr =
+        if at.is_ipv6() { (Ipv6Addr::UNSPECIFIED, 0).into() } else { (Ipv4Addr::UNSPECIFIED, 0).into() };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(at)?;
+    socket.set_read_timeout(Some(patience))?;
+    let began = Instant::now();
+    let mut trial = Trial {
+        port: at.port(),
+        sent: 0,
+        answers: 0,
+        seen: DatagramsSeen::default(),
+        lasted_ns: 0,
+        is_refused: false,
+    };
+    let mut datagram = hello_of(cookie).to_vec();
+    // Once there is an answer, three confirmations: one may be lost.
+    while trial.sent < HELLOS && trial.answers < 3 {
+        match socket.send(&datagram) {
+            Ok(_) => trial.sent += 1,
+            Err(error) if is_refused(&error) => (trial.is_refused, trial.sent) = (true, trial.sent + 1),
+            // A firewall of this host itself (`EPERM`), or no route any more.
+            Err(_) => trial.sent += 1,
+        }
+        if trial.answers > 0 {
+            trial.answers += 1;
+            continue;
+        }
+        let mut answer = [0; HELLO_BYTES + 1];
+        match socket.recv(&mut answer) {
+            Ok(bytes) => {
+                if let Some(nonce) = challenged(&answer[..bytes], cookie) {
+                    trial.answers = 1;
+                    datagram = confirm(cookie, &nonce).to_vec();
+                }
+            }
+            Err(error) if is_refused(&error) => {
+                trial.is_refused = true;
+                std::thread::sleep(patience);
+            }
+            Err(_) => {}
+        }
+    }
+    trial.answers = trial.answers.min(1);
+    trial.lasted_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok(trial)
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionRefused
+}
+
+fn failed(error: &io::Error) -> Failure {
+    Failure {
+        cause: format!("cannot try whether datagrams come through: {error}"),
+        hint: "is a limit of open files reached (ulimit -n)?".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_evidence_names_the_direction() {
+        let trial = |hellos, confirmed, answers| Trial {
+            port: 7420,
+            sent: 10,
+            answers,
+            seen: DatagramsSeen { hellos, confirmed },
+            lasted_ns: 1_020_000_000,
+            is_refused: false,
+        };
+        assert_eq!(
+            trial(0, 0, 0).evidence(),
+            "10 datagrams were sent to UDP port 7420 in 1.0 s, and the server received none: UDP is blocked on the way up"
+        );
+        assert_eq!(
+            trial(9, 0, 0).evidence(),
+            "10 datagrams were sent to UDP port 7420 in 1.0 s, the server received 9 and answered each, and no answer came \
+             back: UDP is blocked on the way down"
+        );
+        let through = trial(1, 3, 1);
+        assert!(through.is_through() && !trial(9, 0, 0).is_through());
+        assert!(through.evidence().ends_with("the server received 4, and 1 answer came back"));
+        let refused = Trial { is_refused: true, ..trial(0, 0, 0) };
+        assert!(refused.evidence().ends_with("they were rejected (ICMP) on the way up"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Limits of a ticket, turns of several clients, and what `hairpin check` and `hairpin serve --list` tell of them.
+
+use serde_json::Value;
+
+use crate::support::{PROGRAM, Place, list, signal, text, until};
+use crate::two_hosts::{Served, log};
+
+#[test]
+fn what_exceeds_a_limit_is_refused_before_anything_runs_and_the_limit_is_named() {
+    let place = Place::new();
+    let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=100mbit,duration=2s,daily-bytes=1MiB");
+    for (plan, expected) in [
+        ("bulk --transport tcp", "the server's limit rate=100mbit: the load sends as fast as it can"),
+        (
+            "offered-load --transport udp --rate 100k --size 1000 --duration 1s",
+            "the server's limit rate=100mbit: the load sends up to 800mbit",
+        ),
+        ("round-trip --transport tcp --duration 10s", "limit duration=2s: the round lasts"),
+        (
+            "round-trip --transport tcp --rate 1000 --size 1000 --duration 1s",
+            "limit daily-bytes=1MiB: 1 MiB of today are left, and the round sends about 1.9",
+        ),
+    ] {
+        let words: Vec<&str> = plan.split_whitespace().chain(["--rounds", "1", "--to", "@ticket"]).collect();
+        let ran = place.hairpin(&words).refused();
+        assert!(ran.stderr.replace("\n  ", " ").contains(expected), "{plan}: {}", ran.stderr);
+    }
+    let run = place.json(&["round-trip", "--to", "@ticket", "--count", "50", "--rounds", "1", "--out", "run"]);
+    assert_eq!(run["state"], "complete");
+}
+
+#[test]
+fn the_bytes_of_a_day_are_counted_over_runs_and_starts_of_the_server() {
+    let place = Place::new();
+    let limits = "--bind 127.0.0.1:0 --limit daily-bytes=300KiB";
+    let served = Served::start(&place, limits);
+    let plan = "round-trip --transport udp --size 1000 --count 100 --warmup 10 --rounds 1 --to @ticket";
+    let plan: Vec<&str> = plan.split_whitespace().collect();
+    place.hairpin(&plan).with_code(0);
+    let check = place.json(&["check", "@ticket"]);
+    // Messages and answers of 1000 bytes: 100 and those of the warm-up.
+    let used = check["used_bytes"].as_u64().unwrap();
+    assert!(used >= 220_000 && used % 2000 == 0, "{check}");
+    signal("INT", served.running.id());
+    served.running.end().with_code(0);
+    let old = std::fs::read_to_string(place.path("ticket")).unwrap();
+    let at = crate::two_hosts::address(&place);
+    std::fs::remove_file(place.path("ticket")).unwrap();
+    let _served = Served::start(&place, &format!("--bind {at}"));
+    std::fs::write(place.path("old"), old).unwrap();
+    assert_eq!(place.json(&["check", "@old"])["used_bytes"].as_u64(), Some(used));
+    assert_eq!(place.json(&["check", "@ticket"])["used_bytes"].as_u64(), Some(0), "each ticket has its own");
+    // No rate tells how much it will send: the server ends it when the bytes are used up.
+    let flood = "bulk --transport tcp --duration 3600s --rounds 1 --to @old --json";
+    let run = place.hairpin(&flood.split_whitespace().collect::<Vec<_>>()).with_code(3).json();
+    let failed = text(&run["cases"][0]["failed_rounds"][0]);
+    assert!(failed.contains("limit daily-bytes=300KiB: the bytes of today are used up"), "{failed}");
+}
+
+#[test]
+fn a_ticket_has_its_limit_of_runs_at_once_and_the_list_shows_them() {
+    let place = Place::new();
+    let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit sessions=1 --json");
+    until("the server listens", || std::fs::read_to_string(place.path("ticket")).unwrap().contains("listening"));
+    let first: Value =
+        serde_json::from_str(std::fs::read_to_string(place.path("ticket")).unwrap().lines().next().unwrap()).unwrap();
+    std::fs::write(place.path("word"), text(&first["ticket"])).unwrap();
+    let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @word --quiet";
+    let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    served.running.busy_server();
+    let second = place.hairpin(&["round-trip", "--to", "@word", "--quick"]).with_code(3);
+    assert!(second.stderr.contains("limit sessions=1: 1 run with this ticket is under way"), "{}", second.stderr);
+    let state = |arguments: &[&str]| {
+        place.command(PROGRAM).args(arguments).env("XDG_STATE_HOME", place.path("state")).output()
+    };
+    let listed =
+        || -> Value { serde_json::from_slice(&state(&["serve", "--list", "--json"]).unwrap().stdout).unwrap() };
+    until("the session is listed", || list(&listed()["sessions"]).len() == 1);
+    assert!(listed()["sessions"][0]["ended_unix_s"].is_null(), "{}", listed());
+    assert_eq!(list(&listed()["tickets"]).len(), 1);
+    signal("KILL", running.id());
+    until("the session is over", || listed()["sessions"][0]["ended_unix_s"].is_u64());
+    let shown = String::from_utf8(state(&["serve", "--list"]).unwrap().stdout).unwrap();
+    assert!(shown.contains("sessions=1") && shown.contains("1 round"), "{shown}");
+    drop(running);
+    let events: Vec<Value> = std::fs::read_to_string(place.path("ticket"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object on each line"))
+        .collect();
+    let names: Vec<&str> = events.iter().map(|event| text(&event["event"])).collect();
+    assert_eq!(names, ["listening", "began", "refused", "round", "ended"], "{events:#?}");
+}
+
+#[test]
+fn rounds_of_two_clients_take_turns_and_one_that_waits_too_long_is_left_out_with_what_it_disturbed() {
+    let place = Place::new();
+    let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit wait=100ms");
+    let long = "round-trip --transport tcp --duration 3s --rounds 1 --to @ticket --out long --json";
+    let first = place.start(&long.split_whitespace().collect::<Vec<_>>());
+    served.running.busy_server();
+    let short = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out short --json";
+    let short = place.hairpin(&short.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
+    let long = first.end().with_code(0).json();
+    for run in [&short, &long] {
+        let why = run["cases"][0]["why_invalid"].to_string();
+        assert!(why.contains("a round of another client ran at the same time"), "{why}");
+    }
+    let alone = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out alone --json";
+    let alone = place.hairpin(&alone.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
+    assert_eq!(alone["cases"][0]["why_invalid"], Value::from(Vec::<Value>::new()), "{alone}");
+    assert_eq!(log(&place).matches("at the same time as one of another client").count(), 2, "{}", log(&place));
+    drop(served);
+    // With time enough they wait for each other.
+    std::fs::remove_file(place.path("ticket")).unwrap();
+    let mut served = Served::start(&place, "--bind 127.0.0.1:0");
+    let first = "round-trip --transport tcp --duration 1s --rounds 1 --to @ticket --out turn-1 --json";
+    let first = place.start(&first.split_whitespace().collect::<Vec<_>>());
+    served.running.busy_server();
+    let second = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out turn-2 --json";
+    let second = place.hairpin(&second.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
+    for run in [second, first.end().with_code(0).json()] {
+        assert_eq!(run["cases"][0]["valid"], true, "{run}");
+    }
+}
+
+#[test]
+fn check_tells_the_limits_and_what_does_not_reach_the_server() {
+    let place = Place::new();
+    let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=1gbit,sessions=3");
+    let check = place.json(&["check", "@ticket"]);
+    assert_eq!(check["udp"]["is_through"], true, "{check}");
+    assert_eq!(check["limits"]["rate_bits_per_s"].as_f64(), Some(1e9));
+    let refusals = list(&check["refusals"]);
+    assert!(refusals.iter().any(|refusal| refusal["transport"] == "pipe"), "{check}");
+    assert!(!refusals.iter().any(|refusal| refusal["transport"] == "tcp"), "{check}");
+    let shown = place.hairpin(&["check", "@ticket"]).with_code(0).stdout;
+    assert!(shown.contains("rate=1gbit, sessions=3") && shown.contains("UDP         yes"), "{shown}");
+    place.hairpin(&["check"]).refused();
+    place.hairpin(&["check", "nonsense"]).refused();
+}
