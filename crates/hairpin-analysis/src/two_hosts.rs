@@ -2,10 +2,16 @@
 
 use hairpin_model::fact;
 use hairpin_model::fact_names;
+use hairpin_model::quantities::duration;
 use hairpin_model::round::Measured;
 
 /// Why a round between two hosts is left out; null where it counts.
 pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
+    let silent_ns = measured.flows.iter().filter_map(|flow| flow.sent.as_ref()?.no_feedback_ns).max();
+    if let Some(silent_ns) = silent_ns {
+        let silent = duration(silent_ns as f64);
+        return Some(format!("no feedback: the sender had heard nothing of the receiver for {silent}, and stopped"));
+    }
     let overlapped = measured.ends.iter().any(|end| fact::number(&end.facts, fact_names::OVERLAPPED).is_some());
     overlapped.then(|| "a round of another client ran at the same time on the server".to_owned())
 }

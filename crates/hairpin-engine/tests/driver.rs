@@ -63,7 +63,7 @@ impl Marks for Told {
         self.begun += 1;
     }
 
-    fn progress(&mut self, so_far: &Tally) {
+    fn progress(&mut self, so_far: &Tally, _: u64) {
         self.progress.push(so_far.measured);
     }
 
@@ -321,7 +321,7 @@ fn no_wire_starves() {
     /// Ends both once so much has come.
     struct Enough<'a>(&'a AtomicBool);
     impl Marks for Enough<'_> {
-        fn progress(&mut self, so_far: &Tally) {
+        fn progress(&mut self, so_far: &Tally, _: u64) {
             if so_far.measured.messages_received > 20_000 {
                 self.0.store(true, Ordering::Relaxed);
             }
@@ -467,5 +467,74 @@ mod limits {
                 _ => Err(std::io::Error::last_os_error().to_string()),
             }
         }
+    }
+}
+
+/// The receiver of messages with boundaries can quote the number that their sender gave them; shorter ones have no room for it.
+#[test]
+fn messages_carry_the_number_that_the_receiver_quotes() {
+    struct Numbered;
+    impl Marks for Numbered {
+        fn nonce(&mut self) -> u64 {
+            7
+        }
+    }
+    /// Ends the sender at the first report.
+    struct Hears<'a>(&'a AtomicBool, u64);
+    impl Marks for Hears<'_> {
+        fn progress(&mut self, _: &Tally, nonce: u64) {
+            self.1 = nonce;
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    for (size, quoted) in [(24, 7), (23, 0)] {
+        let stop = AtomicBool::new(false);
+        let unix = hairpin_transports::find("unix-datagram").expect("it is built");
+        let load = Load {
+            write_size_bytes: size,
+            warm_up: Amount::Count(0),
+            amount: Amount::Count(u64::MAX),
+            ..load(unix.card(), &stop)
+        };
+        let (mut from, mut to) = pairs(unix, 1, &setup(Waiting::Poll, size, ""));
+        std::thread::scope(|scope| {
+            let load = &load;
+            scope.spawn(move || {
+                let sending = Sending {
+                    keep_states: false,
+                    clock: &load.clock,
+                    boundaries: true,
+                    waiting: Waiting::Poll,
+                    write_size_bytes: size,
+                    batch: 3,
+                    source: Source::Buffer,
+                    unchanging: false,
+                    warm_up: load.warm_up,
+                    amount: load.amount,
+                    within_ns: LIMIT_NS,
+                    stop: load.stop,
+                };
+                sending.run(&mut from, &mut Numbered).expect("it can begin");
+            });
+            let receiving = Receiving {
+                clock: &load.clock,
+                boundaries: true,
+                waiting: Waiting::Poll,
+                reliable: true,
+                write_size_bytes: size,
+                batch: 3,
+                read_size_bytes: 1 << 16,
+                every_time: false,
+                gaps_of_ns: None,
+                keep_times: 0,
+                quiet_ns: QUIET_NS,
+                within_ns: LIMIT_NS,
+                stop: &AtomicBool::new(false),
+            };
+            let mut heard = Hears(load.stop, 0);
+            // The sender closes its wires at the end.
+            drop(receiving.run(&mut to, &mut heard));
+            assert_eq!(heard.1, quoted, "{size} bytes");
+        });
     }
 }

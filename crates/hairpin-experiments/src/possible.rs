@@ -172,6 +172,10 @@ fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
 /// The header of a numbered message: [`number`](../../hairpin-engine/src/loads/driver/phase.rs).
 const NUMBERED_BYTES: u64 = 8;
 
+/// Those of a message that also carries its time and what the receiver quotes:
+/// [`nonce_of`](../../hairpin-engine/src/loads/driver/messages.rs).
+const QUOTED_BYTES: u64 = 24;
+
 /// The most bytes that one call sends, which both ends have room for.
 const MOST_BATCH_BYTES: u64 = 64 << 20;
 
@@ -195,6 +199,15 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if card.boundaries && flow.load.size_bytes() < NUMBERED_BYTES {
         let reason = format!("it needs messages of at least {NUMBERED_BYTES} B to number them");
         return Err(why(reason, "use larger messages"));
+    }
+    if case.path.across.is_some() && !card.reliable && flow.load.size_bytes() < QUOTED_BYTES {
+        return Err(why(
+            format!(
+                "a sender of datagrams to another host goes on only while the receiver quotes what came, for which messages need \
+                 {QUOTED_BYTES} B"
+            ),
+            "use larger messages",
+        ));
     }
     let bytes_at_once = flow.load.size_bytes().saturating_mul(flow.load.batch());
     if bytes_at_once > MOST_BATCH_BYTES {

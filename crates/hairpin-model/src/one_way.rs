@@ -66,6 +66,9 @@ pub struct Sent {
     /// The state of its first connection over time, warm-up included; empty where the kernel does not tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<SenderState>,
+    /// How long it had heard nothing of the receiver when it stopped for that, in ns; null where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_feedback_ns: Option<u64>,
 }
 
 /// How well a sender kept to the times at which messages were due.

@@ -93,6 +93,9 @@ pub struct Progress {
     pub bytes_sent: u64,
     /// Bytes received so far.
     pub bytes_received: u64,
+    /// The number that the last datagram of a load between two hosts carried (see `ends/credit.rs`); 0 elsewhere.
+    #[serde(default)]
+    pub nonce: u64,
 }
 
 /// A carrier of messages between two ends.

@@ -4,6 +4,7 @@
 //! server is the same wherever it runs, and whatever carries its [`crate::control`].
 
 pub mod client;
+mod credit;
 mod one_way;
 pub mod opening;
 pub mod server;

@@ -5,6 +5,7 @@
 //! may be lost, when nothing came for a while. A receiver whose user ends the run tells the sender to stop, and takes what is on
 //! its way.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_model::card::Card;
@@ -17,8 +18,9 @@ use hairpin_model::options::OptionName;
 use hairpin_model::round::{EndReport, Extent, Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::giving_up::has_given_up;
-use hairpin_transports::{Batch, Wire};
+use hairpin_transports::{Batch, Cookie, Wire};
 
+use super::credit::Credit;
 use super::opening::{facts, name};
 use crate::clock::{Clock, RealClock};
 use crate::control::{ControlError, Message, Progress};
@@ -210,6 +212,10 @@ impl OneWay<'_> {
             sender_measures: false,
             sent: None,
             failure: None,
+            sends: self.sends(),
+            credit: (self.sends() && Credit::is_needed(&self.order.case, self.card))
+                .then(|| Credit::begun(self.clock.now_ns())),
+            no_feedback_ns: None,
             stalled: Stalled {
                 clock: self.clock,
                 timeout_ns: self.order.timeout_ns,
@@ -220,6 +226,7 @@ impl OneWay<'_> {
                 heard_ns: self.clock.now_ns(),
             },
         };
+        marks.look_for_feedback();
         let outcome =
             if self.sends() { self.send(wires, &mut marks, &ended) } else { self.receive(wires, &mut marks, &ended) };
         let mut usage = marks.usage.since(pinned);
@@ -229,6 +236,7 @@ impl OneWay<'_> {
         if let Some(failure) = marks.failure.take() {
             return Err(failure);
         }
+        let no_feedback_ns = marks.no_feedback_ns;
         let outcome = outcome?;
         if self.sends() {
             marks.peer.tell(&Message::Sent(progress(&outcome.total.all())))?;
@@ -237,7 +245,11 @@ impl OneWay<'_> {
         usage.system_calls = calls.map(|calls| calls + outcome.waits);
         let Counts { messages_sent, messages_received, .. } = outcome.total.warm_up;
         usage.warm_up_messages = Some(messages_sent + messages_received);
-        Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed: outcome.streamed(self.sends()), usage })
+        let mut streamed = outcome.streamed(self.sends());
+        if let Some(sent) = &mut streamed.departures {
+            sent.no_feedback_ns = no_feedback_ns;
+        }
+        Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed, usage })
     }
 
     fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
@@ -361,6 +373,7 @@ fn amount(extent: Extent) -> Amount {
 
 fn progress(counts: &Counts) -> Progress {
     Progress {
+        nonce: 0,
         messages_sent: counts.messages_sent,
         messages_received: counts.messages_received,
         bytes_sent: counts.bytes_sent,
@@ -392,6 +405,12 @@ struct Told<'a> {
     sent: Option<Totals>,
     failure: Option<Failure>,
     stalled: Stalled<'a>,
+    /// This end sends.
+    sends: bool,
+    /// Of a sender that needs it.
+    credit: Option<Credit>,
+    /// The sender stopped, having heard nothing for so long.
+    no_feedback_ns: Option<u64>,
 }
 
 /// Since when nothing has moved, and since when the other end has reported nothing: who sends datagrams moves some whether or
@@ -404,6 +423,14 @@ struct Stalled<'a> {
     moved_bytes: u64,
     since_ns: u64,
     heard_ns: u64,
+}
+
+/// One that nobody can guess who does not receive it.
+fn random_number() -> io::Result<u64> {
+    let Cookie(bytes) = Cookie::draw()?;
+    let [a, b, c, d, e, f, g, h, ..] = bytes;
+    // 0 stands for none.
+    Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]).max(1))
 }
 
 /// How long nothing of a load may be due, in ns.
@@ -457,6 +484,23 @@ impl Told<'_> {
         }
     }
 
+    /// Gives messages a new number, and ends the load where too long no number was quoted.
+    fn look_for_feedback(&mut self) {
+        let Some(credit) = &mut self.credit else { return };
+        let now_ns = self.stalled.clock.now_ns();
+        if let Some(missing_ns) = credit.missing_ns(now_ns) {
+            self.no_feedback_ns.get_or_insert(missing_ns);
+            self.ended.store(true, Ordering::Relaxed);
+        }
+        match random_number() {
+            Ok(nonce) => credit.renew(nonce, now_ns),
+            Err(error) => self.fail(Failure {
+                cause: format!("cannot draw random bytes for the load: {error}"),
+                hint: "allow getrandom(2) in this sandbox".to_owned(),
+            }),
+        }
+    }
+
     fn hear(&mut self) -> Result<(), Failure> {
         if self.tells_of_the_user && self.user.load(Ordering::Relaxed) {
             self.tells_of_the_user = false;
@@ -467,7 +511,11 @@ impl Told<'_> {
             let Some(message) = self.peer.heard()? else { return Ok(()) };
             self.stalled.heard_ns = self.stalled.clock.now_ns();
             match message {
-                Message::Progress(_) => {}
+                Message::Progress(told) => {
+                    if let Some(credit) = &mut self.credit {
+                        credit.quoted(told.nonce, self.stalled.heard_ns);
+                    }
+                }
                 Message::Measuring => self.sender_measures = true,
                 Message::Sent(all) => {
                     self.came_late();
@@ -504,10 +552,16 @@ impl Marks for Told<'_> {
         self.sender_measures
     }
 
-    fn progress(&mut self, so_far: &Tally) {
-        if let Err(failure) = self.peer.tell(&Message::Progress(progress(&so_far.measured))) {
+    fn nonce(&mut self) -> u64 {
+        self.credit.as_ref().map_or(0, Credit::nonce)
+    }
+
+    fn progress(&mut self, so_far: &Tally, nonce: u64) {
+        let quoted = if self.sends { 0 } else { nonce };
+        if let Err(failure) = self.peer.tell(&Message::Progress(Progress { nonce: quoted, ..progress(&so_far.all()) })) {
             self.fail(failure);
         }
+        self.look_for_feedback();
         if let Some(failure) = self.stalled.look(so_far) {
             self.fail(failure);
         }

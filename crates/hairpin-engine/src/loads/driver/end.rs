@@ -47,6 +47,8 @@ pub(super) struct End<'a, C> {
     pub(super) calls_per_turn: usize,
     turn_began_ns: u64,
     time_line: TimeLine,
+    /// Of a sender what its messages carry, of a receiver what the last one carried.
+    pub(super) nonce: u64,
     /// Of a sender.
     pub(super) states: SenderStates,
     pending: Pending,
@@ -71,12 +73,14 @@ pub(super) struct About<'a, C> {
     pub(super) keep_times: usize,
     /// It sends, and the state of its first wire is noted.
     pub(super) keep_states: bool,
+    /// The first number that a sender's messages carry; 0 of a receiver.
+    pub(super) nonce: u64,
 }
 
 impl<'a, C: Clock> End<'a, C> {
     /// An end that waits for all of the wires.
     pub(super) fn new(about: About<'a, C>, wires: &[Box<dyn Wire>]) -> Result<Self, DriverError> {
-        let About { clock, stop, within_ns, waiting, interest, keep_times, keep_states } = about;
+        let About { clock, stop, within_ns, waiting, interest, keep_times, keep_states, nonce } = about;
         let blocks = waiting == Waiting::Block;
         if blocks && wires.len() != 1 {
             return Err(DriverError::Blocks { wires: wires.len() });
@@ -111,6 +115,7 @@ impl<'a, C: Clock> End<'a, C> {
             },
             turn_began_ns: now_ns,
             time_line: TimeLine::default(),
+            nonce,
             states: SenderStates::begun(now_ns, keep_states),
             pending: Pending::default(),
         })
@@ -148,7 +153,10 @@ impl<'a, C: Clock> End<'a, C> {
         }
         if self.now_ns >= self.next_progress_ns {
             self.next_progress_ns = self.now_ns.saturating_add(PROGRESS_NS);
-            marks.progress(&self.total);
+            marks.progress(&self.total, self.nonce);
+            if self.interest == Interest::Write {
+                self.nonce = marks.nonce();
+            }
         }
         if self.stop.load(Ordering::Relaxed) {
             Some(Ended::Stopped)

@@ -16,6 +16,18 @@ pub fn stamp_every(size_bytes: usize, boundaries: bool) -> Option<u64> {
     (size_bytes >= least).then(|| BYTES_PER_STAMP.div_ceil(size_bytes).next_power_of_two() as u64)
 }
 
+/// The bytes of the number that a receiver quotes, the last ones of a message.
+const NONCE_BYTES: usize = 8;
+/// Messages of so many bytes have room for it after header and time.
+const NONCE_FROM_BYTES: usize = HEADER_BYTES + STAMP_BYTES + NONCE_BYTES;
+
+/// The number that a message with boundaries carries for its receiver to quote; 0 where it has no room.
+#[inline]
+pub(super) fn nonce_of(message: &[u8]) -> u64 {
+    let carried = message.last_chunk().filter(|_| message.len() >= NONCE_FROM_BYTES);
+    carried.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
 /// What is offered in a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
@@ -48,6 +60,8 @@ pub(super) struct Messages {
     stamped: Vec<usize>,
     /// The time that the last offer gave.
     stamped_ns: u64,
+    /// The number that messages with boundaries carry at their end; 0 where they have no room.
+    nonce: u64,
 }
 
 /// So many messages are never sent; a power of two.
@@ -71,6 +85,7 @@ impl Messages {
             filled: Phase::WarmUp,
             stamped: Vec::with_capacity(batch + 1),
             stamped_ns: 0,
+            nonce: 0,
         })
     }
 
@@ -84,6 +99,18 @@ impl Messages {
     pub(super) fn unchanging(self) -> Self {
         let other = vec![Phase::Measured as u8; self.bytes.len()].into();
         Self { other: Some(other), stamp_every: NEVER, ..self }
+    }
+
+    /// From now on messages with boundaries carry this number, where they have room.
+    #[inline]
+    pub(super) fn carry(&mut self, nonce: u64) {
+        if self.nonce == nonce || !self.boundaries || self.size < NONCE_FROM_BYTES {
+            return;
+        }
+        self.nonce = nonce;
+        for message in self.bytes.chunks_exact_mut(self.size) {
+            message[self.size - NONCE_BYTES..].copy_from_slice(&nonce.to_le_bytes());
+        }
     }
 
     /// Messages that there is room for.

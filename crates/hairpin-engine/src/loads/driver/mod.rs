@@ -229,8 +229,14 @@ pub trait Marks {
     /// Every [`LOOK_NS`] or later: the time.
     fn look(&mut self, _now_ns: u64) {}
 
-    /// Every [`PROGRESS_NS`]: what all wires carried so far.
-    fn progress(&mut self, _so_far: &Tally) {}
+    /// Every [`PROGRESS_NS`]: what all wires carried so far, and at a receiver the number that the last message carried.
+    fn progress(&mut self, _so_far: &Tally, _nonce: u64) {}
+
+    /// The number that messages with boundaries carry from now on, for their receiver to quote. Asked of a sender's marks at the
+    /// begin and after each [`Marks::progress`].
+    fn nonce(&mut self) -> u64 {
+        0
+    }
 
     /// What was sent, once the sender has ended. Asked of the receiver's marks, at least every [`LOOK_NS`].
     fn sent(&mut self) -> Option<Totals> {
@@ -241,4 +247,4 @@ pub trait Marks {
 /// How long an end waits at most before it looks whether it is to end, in ns.
 pub const LOOK_NS: u64 = 50_000_000;
 /// How long between two reports of progress, in ns.
-pub const PROGRESS_NS: u64 = 200_000_000;
+pub const PROGRESS_NS: u64 = 100_000_000;

@@ -80,6 +80,7 @@ impl<C: Clock> Offering<'_, C> {
             interest: Interest::Write,
             keep_times: self.keep_times,
             keep_states: self.keep_states,
+            nonce: marks.nonce(),
         };
         let end = End::new(about, wires)?;
         let mut schedule = Schedule::new(self.per_s, self.arrivals, self.seed);
@@ -189,6 +190,7 @@ impl<C: Clock> Run<'_, C> {
         let size = self.order.size_bytes;
         let first = self.sequences[wire];
         let offer = Offer { phase: self.phase, first, count: 1, next_stamp: first, begun_at_ns: None };
+        self.messages.carry(self.end.nonce);
         self.messages.prepare(offer, || due_ns);
         let mut sent = 0;
         loop {

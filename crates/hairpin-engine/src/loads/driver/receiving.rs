@@ -7,7 +7,7 @@ use hairpin_transports::{Batch, Interest, Wire, WireError};
 
 use super::end::{About, End, room_for};
 use super::gaps::Gaps;
-use super::messages::{NEVER, stamp_every};
+use super::messages::{NEVER, nonce_of, stamp_every};
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, read, read_stamp, warm_up_bytes};
 use super::window::{Arrival, Window};
 use super::{Counts, DriverError, Ended, Marks, Outcome, Totals};
@@ -91,6 +91,7 @@ impl<C: Clock> Receiving<'_, C> {
             interest: Interest::Read,
             keep_times: self.keep_times,
             keep_states: false,
+            nonce: 0,
         };
         let end = End::new(about, wires)?;
         let last_news_ns = end.now_ns;
@@ -294,6 +295,7 @@ impl<C: Clock> Run<'_, C> {
         let Some((phase, sequence, due_ns)) = header else {
             return self.end.count(wire, true, Counts { unreadable: 1, ..Counts::default() });
         };
+        self.end.nonce = nonce_of(message);
         let one = Counts { messages_received: 1, bytes_received: message.len() as u64, ..Counts::default() };
         let is_measured = phase == Phase::Measured;
         if is_measured {

@@ -91,6 +91,7 @@ impl<C: Clock> Sending<'_, C> {
             interest: Interest::Write,
             keep_times: 0,
             keep_states: self.keep_states,
+            nonce: marks.nonce(),
         };
         let end = End::new(about, wires)?;
         let began_ns = end.now_ns;
@@ -115,6 +116,7 @@ impl<C: Clock> Sending<'_, C> {
             if let Some(ended) = run.end.wait(&mut ready, run.next_change_ns(), marks)? {
                 break ended;
             }
+            run.messages.carry(run.end.nonce);
             run.end.states.look(run.end.now_ns, &mut *wires[0]);
             let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], marks));
             // A wire that has no room gets no turn, and may have no more to send.

@@ -39,6 +39,7 @@ impl Outcome {
                 full: total.measured.full,
                 pacing,
                 states,
+                no_feedback_ns: None,
             }),
             arrivals_apart: pacing.filter(|_| !sends),
             times: times.reported(),

@@ -414,3 +414,89 @@ fn tool() -> String {
 fn short(text: &str) -> String {
     printable(text).chars().take(60).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use hairpin_engine::clock::RealClock;
+    use hairpin_engine::placement::Cpus;
+    use rustls::ClientConnection;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::identity;
+    use crate::proof::ticket_id;
+
+    const PATIENT: Duration = Duration::from_secs(20);
+    const SECRET: Secret = Secret([7; 16]);
+
+    /// What the server answers to a greeting, which is made from the proof of a client; and what happened there.
+    fn answered(greeting: impl FnOnce(String) -> Value) -> (Value, Vec<Event>) {
+        let identity = Identity::make().unwrap();
+        let (clock, cpus) = (RealClock::calibrated(), Cpus::choose().unwrap());
+        let host = Host { clock, cpus, namespace: None, across: None };
+        let at = "127.0.0.1:0".parse().unwrap();
+        let mut server = Server::bind(at, &identity, host, About::default(), PathBuf::from("/nonexistent")).unwrap();
+        let expires_unix_s = now_unix_s() + 1000;
+        let id = ticket_id(&SECRET);
+        server.take(vec![Taken { id, secret: SECRET, expires_unix_s, limits: Limits::default() }]);
+        let at = server.address();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let serving = scope.spawn(|| {
+                let mut events = Vec::new();
+                while !over.load(Ordering::Relaxed) || events.is_empty() {
+                    events.extend(server.serve(Duration::from_millis(5)).unwrap());
+                }
+                events
+            });
+            let config = identity::client_config(identity.fingerprint()).unwrap();
+            let connection = ClientConnection::new(config, identity::name()).unwrap();
+            let mut tls = Tls::over(TcpStream::connect(at).unwrap(), connection).unwrap();
+            tls.shake_hands_until(Instant::now() + PATIENT).unwrap();
+            let given = proof(&SECRET, Role::Client, &tls.exporter().unwrap());
+            let mut frames = Frames::over(tls, 1 << 16);
+            let given = serde_json::to_value(Base64(given.to_vec())).unwrap().as_str().unwrap().to_owned();
+            frames.send_any(&greeting(given)).unwrap();
+            let answer = frames.receive_any(PATIENT).unwrap();
+            over.store(true, Ordering::Relaxed);
+            (answer, serving.join().unwrap())
+        })
+    }
+
+    fn greeting(version: u32, proof: String) -> Value {
+        json!({ "version": version, "tool": "hairpin 9.9.9", "ticket": ticket_id(&SECRET), "proof": proof, "purpose": "session" })
+    }
+
+    #[test]
+    fn another_major_version_is_refused_and_both_are_named() {
+        // Whatever else a later version says.
+        let (answer, events) = answered(|_| json!({ "version": 2, "tool": "hairpin 9.9.9\u{1b}[31m", "new": [1, 2] }));
+        let what = answer["refused"]["what"].as_str().unwrap();
+        let own = concat!("hairpin ", env!("CARGO_PKG_VERSION"));
+        assert_eq!(
+            what,
+            format!("the client (hairpin 9.9.9[31m) speaks version 2 of the protocol between hosts, and this server ({own}) version 1")
+        );
+        assert!(matches!(events.as_slice(), [Event::Refused { .. }]), "{events:?}");
+    }
+
+    #[test]
+    fn a_later_hairpin_of_the_same_major_version_is_served() {
+        let (answer, events) = answered(|proof| {
+            let mut greeting = greeting(1, proof);
+            greeting["a field of later versions"] = Value::from(1);
+            greeting
+        });
+        assert!(answer["welcome"]["session"].is_u64(), "{answer}");
+        assert!(matches!(&events[0], Event::Began { tool, .. } if tool == "hairpin 9.9.9"), "{events:?}");
+    }
+
+    #[test]
+    fn without_the_secret_nothing_is_told() {
+        let (answer, _) = answered(|_| greeting(1, "AAAA".to_owned()));
+        assert_eq!(answer["refused"]["what"], "the ticket is not known here, or was revoked");
+    }
+}

@@ -1,0 +1,118 @@
+//! Credit: a sender of datagrams to another host goes on only while their receiver shows that they come.
+//!
+//! Every message carries a random number that the sender changes from time to time. The receiver quotes over control the last one
+//! that came; so only who receives the load can grant more of it. How long the quotes take is the loaded round trip.
+
+use hairpin_model::case::Case;
+use hairpin_model::card::Card;
+
+/// The sender waits for a quote at least so long, in ns.
+const LEAST_NS: u64 = 500_000_000;
+/// And at most so long.
+const MOST_NS: u64 = 10_000_000_000;
+/// So long before the first quote, when the loaded round trip is not known.
+const FIRST_NS: u64 = 3_000_000_000;
+/// Numbers that are remembered: those of the longest wait.
+const REMEMBERED: usize = 128;
+
+/// What a sender knows of the receiver's quotes.
+pub(super) struct Credit {
+    /// Numbers that are out, and when each was first sent, in ns of the clock; the oldest first.
+    out: Vec<(u64, u64)>,
+    /// When the last quote came, or the load began.
+    granted_ns: u64,
+    /// The slowest of the last quotes took so long; none before the first.
+    loaded_ns: Option<u64>,
+}
+
+impl Credit {
+    /// Whether a load needs it: one of datagrams to another host. What is acknowledged stops by itself.
+    pub(super) fn is_needed(case: &Case, card: &Card) -> bool {
+        case.path.across.is_some() && !card.reliable
+    }
+
+    /// From now on.
+    pub(super) fn begun(now_ns: u64) -> Self {
+        Self { out: Vec::with_capacity(REMEMBERED), granted_ns: now_ns, loaded_ns: None }
+    }
+
+    /// From now on messages carry this number.
+    pub(super) fn renew(&mut self, nonce: u64, now_ns: u64) {
+        if self.out.len() == REMEMBERED {
+            self.out.remove(0);
+        }
+        self.out.push((nonce, now_ns));
+    }
+
+    /// The number that messages carry; 0 before the first.
+    pub(super) fn nonce(&self) -> u64 {
+        self.out.last().map_or(0, |(nonce, _)| *nonce)
+    }
+
+    /// The receiver has quoted a number. One that is not out, or older than one that was quoted, grants nothing.
+    pub(super) fn quoted(&mut self, nonce: u64, now_ns: u64) {
+        let Some(place) = self.out.iter().position(|(out, _)| *out == nonce) else { return };
+        let took_ns = now_ns.saturating_sub(self.out[place].1);
+        // A number is quoted again until the next one comes, which says nothing about the way.
+        let newest = self.out.len() - 1;
+        let slowest_ns = self.loaded_ns.map_or(took_ns, |loaded_ns| took_ns.max(loaded_ns - loaded_ns / 8));
+        self.loaded_ns = Some(slowest_ns);
+        self.out.drain(..place.min(newest));
+        self.granted_ns = now_ns;
+    }
+
+    /// For how long there was no quote, where that is too long, in ns.
+    pub(super) fn missing_ns(&self, now_ns: u64) -> Option<u64> {
+        let limit_ns =
+            self.loaded_ns.map_or(FIRST_NS, |loaded_ns| loaded_ns.saturating_mul(2).clamp(LEAST_NS, MOST_NS));
+        let silent_ns = now_ns.saturating_sub(self.granted_ns);
+        (silent_ns >= limit_ns).then_some(silent_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn only_a_number_that_is_out_grants_time() {
+        let mut credit = Credit::begun(0);
+        credit.renew(7, 0);
+        credit.quoted(8, 400 * MS);
+        credit.quoted(0, 400 * MS);
+        assert_eq!(credit.missing_ns(2_999 * MS), None);
+        assert_eq!(credit.missing_ns(3_000 * MS), Some(3_000 * MS), "nobody quoted what was sent");
+        credit.quoted(7, 3_000 * MS);
+        assert_eq!(credit.missing_ns(3_400 * MS), None);
+    }
+
+    #[test]
+    fn the_limit_is_twice_the_loaded_round_trip_within_bounds() {
+        let limit_ms = |took_ms: u64| {
+            let mut credit = Credit::begun(0);
+            credit.renew(7, 0);
+            credit.quoted(7, took_ms * MS);
+            (1..20_000).find(|ms| credit.missing_ns((took_ms + ms) * MS).is_some())
+        };
+        assert_eq!(limit_ms(10), Some(500));
+        assert_eq!(limit_ms(400), Some(800));
+        assert_eq!(limit_ms(9_000), Some(10_000));
+    }
+
+    #[test]
+    fn a_number_that_was_replaced_grants_no_more_once_a_newer_one_was_quoted() {
+        let mut credit = Credit::begun(0);
+        for (nonce, at_ms) in [(1, 0), (2, 100), (3, 200)] {
+            credit.renew(nonce, at_ms * MS);
+        }
+        credit.quoted(3, 250 * MS);
+        credit.quoted(1, 700 * MS);
+        assert_eq!(credit.missing_ns(750 * MS), Some(500 * MS));
+        for nonce in 10..10 + 2 * REMEMBERED as u64 {
+            credit.renew(nonce, 800 * MS);
+        }
+        assert_eq!((credit.out.len(), credit.nonce()), (REMEMBERED, 9 + 2 * REMEMBERED as u64));
+    }
+}
