@@ -3,8 +3,8 @@
 //! Every message carries a random number that the sender changes from time to time. The receiver quotes over control the last one
 //! that came; so only who receives the load can grant more of it. How long the quotes take is the loaded round trip.
 
-use hairpin_model::case::Case;
 use hairpin_model::card::Card;
+use hairpin_model::case::Case;
 
 /// The sender waits for a quote at least so long, in ns.
 const LEAST_NS: u64 = 500_000_000;

@@ -558,7 +558,9 @@ impl Marks for Told<'_> {
 
     fn progress(&mut self, so_far: &Tally, nonce: u64) {
         let quoted = if self.sends { 0 } else { nonce };
-        if let Err(failure) = self.peer.tell(&Message::Progress(Progress { nonce: quoted, ..progress(&so_far.all()) })) {
+        if let Err(failure) =
+            self.peer.tell(&Message::Progress(Progress { nonce: quoted, ..progress(&so_far.all()) }))
+        {
             self.fail(failure);
         }
         self.look_for_feedback();

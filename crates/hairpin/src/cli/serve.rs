@@ -26,8 +26,8 @@ use crate::interrupt;
 const PORT: u16 = 7420;
 /// How long a ticket is taken without --for, in seconds.
 const TICKET_S: u64 = 7 * 24 * 3600;
-/// How often it is looked whether a ticket was revoked.
-const TICKET_LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked whether to end, where nothing happens.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Serves until Ctrl-C, or until the flags say so.
 ///
@@ -50,21 +50,18 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let cpus = asked.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.only(cpu)).map_err(Stopped::usage)?;
     let host = Host { clock: engine.clock, cpus, namespace: None, across: None };
     let identity = state.identity().map_err(|error| cannot("use the key of the server", &error))?;
-    let mut server = Server::bind(asked.bind, &identity, host, about, program)
+    let own = state.clone();
+    let mut server = Server::bind(asked.bind, &identity, Box::new(move || own.tickets()), host, about, program)
         .map_err(|error| cannot(&format!("listen on {} (TCP and UDP)", asked.bind), &error))?;
     server.restore(state.book().map_err(|error| cannot("read the list of sessions", &error))?);
     let lasts_s = asked.lasts.map_or(TICKET_S, |lasts| lasts.as_secs().max(1));
     let expires_unix_s = now_unix_s() + lasts_s;
     let taken = state.new_ticket(expires_unix_s, asked.limits).map_err(|error| cannot("save the ticket", &error))?;
     tell(&asked, &server, &identity, taken, is_json);
-    let (began, mut looked) = (Instant::now(), None::<Instant>);
+    let began = Instant::now();
     let mut runs = 0_u64;
     loop {
-        if looked.is_none_or(|looked| looked.elapsed() > TICKET_LOOK) {
-            server.take(state.tickets().map_err(|error| cannot("read the tickets", &error))?);
-            looked = Some(Instant::now());
-        }
-        let events = server.serve(TICKET_LOOK).map_err(|error| cannot("serve", &error))?;
+        let events = server.serve(LOOK).map_err(|error| cannot("serve", &error))?;
         for event in events {
             runs += u64::from(matches!(event, Event::Ended { .. }));
             log(&event, is_json);

@@ -10,12 +10,13 @@ mod round;
 mod sessions;
 mod strangers;
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::control::ControlError;
@@ -43,8 +44,8 @@ use crate::tls::Tls;
 
 /// Connections that are accepted at once, so that a flood leaves time for other work.
 const AT_ONCE: usize = 64;
-/// The longest that nothing is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+/// The longest that nothing is looked at: a signal may come just before the wait.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long a session may be without a round.
 const LONGEST_IDLE: Duration = Duration::from_mins(10);
 /// How long a client has to close a connection on which it was refused.
@@ -124,19 +125,26 @@ pub struct Server {
     strangers: Strangers,
     shared: Arc<Shared>,
     events: Receiver<Event>,
+    woken: UnixStream,
 }
+
+/// Reads the tickets that a server takes.
+pub type Tickets = Box<dyn Fn() -> io::Result<Vec<Taken>> + Send + Sync>;
 
 /// What its threads share.
 struct Shared {
     registry: Registry,
     sessions: Sessions,
     lease: Lease,
-    tickets: Mutex<Vec<Taken>>,
+    /// Those that are taken now: a ticket that was revoked is not among them.
+    tickets: Tickets,
     host: Host,
     about: About,
     program: PathBuf,
     at: SocketAddr,
     events: Sender<Event>,
+    /// A byte in it ends the wait of the thread that serves.
+    wake: UnixStream,
 }
 
 impl Server {
@@ -144,22 +152,33 @@ impl Server {
     ///
     /// # Errors
     /// The address or the port is not to be had, or the identity cannot be used.
-    pub fn bind(at: SocketAddr, identity: &Identity, host: Host, about: About, program: PathBuf) -> io::Result<Self> {
+    pub fn bind(
+        at: SocketAddr,
+        identity: &Identity,
+        tickets: Tickets,
+        host: Host,
+        about: About,
+        program: PathBuf,
+    ) -> io::Result<Self> {
         let config = identity.server_config().map_err(io::Error::other)?;
         let listener = TcpListener::bind(at)?;
         listener.set_nonblocking(true)?;
         let at = listener.local_addr()?;
         let (told, events) = channel();
+        let (wake, woken) = UnixStream::pair()?;
+        woken.set_nonblocking(true)?;
+        wake.set_nonblocking(true)?;
         let shared = Shared {
             registry: Registry::default(),
             sessions: Sessions::default(),
             lease: Lease::default(),
-            tickets: Mutex::default(),
+            tickets,
             host,
             about,
             program,
             at,
             events: told,
+            wake,
         };
         Ok(Self {
             listener,
@@ -167,6 +186,7 @@ impl Server {
             strangers: Strangers::new(config),
             shared: Arc::new(shared),
             events,
+            woken,
         })
     }
 
@@ -174,11 +194,6 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.shared.at
-    }
-
-    /// From now on it takes these tickets.
-    pub fn take(&self, tickets: Vec<Taken>) {
-        *self.shared.tickets.lock().unwrap_or_else(PoisonError::into_inner) = tickets;
     }
 
     /// Goes on with what an earlier start kept.
@@ -205,7 +220,7 @@ impl Server {
     pub fn serve(&mut self, at_most: Duration) -> io::Result<Vec<Event>> {
         let until = Instant::now() + at_most;
         loop {
-            self.look()?;
+            self.look(until)?;
             let events: Vec<Event> = self.events.try_iter().collect();
             if !events.is_empty() || Instant::now() > until {
                 return Ok(events);
@@ -214,16 +229,25 @@ impl Server {
     }
 
     /// Waits until something comes, and serves that.
-    fn look(&mut self) -> io::Result<()> {
+    fn look(&mut self, until: Instant) -> io::Result<()> {
         let now = Instant::now();
-        let next = self.strangers.next_look(now).map_or(LOOK, |at| at.saturating_duration_since(now).min(LOOK));
+        let longest = until.saturating_duration_since(now).min(LOOK);
+        let next = self.strangers.next_look(now).map_or(longest, |at| at.saturating_duration_since(now).min(longest));
         let ready = {
-            let own = [(self.listener.as_fd(), Wants::Input), (self.datagrams.socket().as_fd(), Wants::Input)];
+            let own = [
+                (self.listener.as_fd(), Wants::Input),
+                (self.datagrams.socket().as_fd(), Wants::Input),
+                (self.woken.as_fd(), Wants::Input),
+            ];
             wait_any(own.into_iter().chain(self.strangers.watched()), next)?
         };
-        let [accepts, hears, strangers @ ..] = ready.as_slice() else { return Ok(()) };
+        let [accepts, hears, is_woken, strangers @ ..] = ready.as_slice() else { return Ok(()) };
         for (heard, from) in self.strangers.hear(strangers, Instant::now()) {
             self.heard(heard, from);
+        }
+        if *is_woken {
+            // What they say is in the channel.
+            drop(self.woken.read(&mut [0; 64]));
         }
         if *accepts {
             self.accept()?;
@@ -327,7 +351,7 @@ impl Shared {
                     self.sessions.count_round(session);
                 }
                 if frames.send_any(&welcome(session)).is_ok() {
-                    drop(self.events.send(round::serve(frames, self, session, &ticket, &running)));
+                    self.tell(round::serve(frames, self, session, &ticket, &running));
                 }
             }
             Purpose::Round(_) => {
@@ -336,9 +360,15 @@ impl Shared {
         }
     }
 
+    /// Tells an event, and wakes who serves.
+    fn tell(&self, event: Event) {
+        // Without room for the byte there are others to wake it.
+        drop(self.events.send(event).map(|()| (&self.wake).write(&[0])));
+    }
+
     fn refuse(&self, mut frames: Frames<Tls>, refusal: &Refusal, from: SocketAddr) {
         let Refusal { what, hint } = refusal;
-        drop(self.events.send(Event::Refused { client: from, why: what.clone() }));
+        self.tell(Event::Refused { client: from, why: what.clone() });
         drop(frames.send_any(&Answer::Refused { what: what.clone(), hint: hint.clone() }));
         frames.carrier_mut().close(CLOSING);
     }
@@ -346,9 +376,9 @@ impl Shared {
     /// The ticket whose secret the client has, and the proof that this server has it too.
     fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(Taken, Base64), Refusal> {
         let exporter = frames.carrier().exporter().map_err(|error| Refusal::new(error.to_string(), ""))?;
-        let tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-        let ticket = tickets.iter().find(|ticket| ticket.id == greeting.ticket).cloned();
-        drop(tickets);
+        let tickets = (self.tickets)()
+            .map_err(|error| Refusal::new(format!("it cannot read its tickets: {error}"), "look at its folder"))?;
+        let ticket = tickets.into_iter().find(|ticket| ticket.id == greeting.ticket);
         let ticket = ticket.filter(|ticket| is_proof(&ticket.secret, Role::Client, &exporter, &greeting.proof.0));
         let ticket = ticket.ok_or_else(|| {
             Refusal::new("the ticket is not known here, or was revoked", "get a new one from `hairpin serve`")
@@ -363,7 +393,7 @@ impl Shared {
     /// Holds a session until its client has closed it.
     fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken, from: SocketAddr) {
         let tool = self.sessions.tool(session);
-        drop(self.events.send(Event::Began { session, client: from, tool, ticket: ticket.id.clone() }));
+        self.tell(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
         let about = About {
             limits: ticket.limits,
             used_bytes: self.sessions.used_bytes(&ticket.id),
@@ -388,7 +418,7 @@ impl Shared {
         }
         self.lease.wait_until_over(session, ROUND_END);
         if let Some(Session { rounds, bytes, .. }) = self.sessions.end(session) {
-            drop(self.events.send(Event::Ended { session, rounds, bytes }));
+            self.tell(Event::Ended { session, rounds, bytes });
         }
     }
 
@@ -438,10 +468,15 @@ mod tests {
         let (clock, cpus) = (RealClock::calibrated(), Cpus::choose().unwrap());
         let host = Host { clock, cpus, namespace: None, across: None };
         let at = "127.0.0.1:0".parse().unwrap();
-        let mut server = Server::bind(at, &identity, host, About::default(), PathBuf::from("/nonexistent")).unwrap();
-        let expires_unix_s = now_unix_s() + 1000;
-        let id = ticket_id(&SECRET);
-        server.take(vec![Taken { id, secret: SECRET, expires_unix_s, limits: Limits::default() }]);
+        let ticket = || Taken {
+            id: ticket_id(&SECRET),
+            secret: SECRET,
+            expires_unix_s: now_unix_s() + 1000,
+            limits: Limits::default(),
+        };
+        let tickets = Box::new(move || Ok(vec![ticket()]));
+        let program = PathBuf::from("/nonexistent");
+        let mut server = Server::bind(at, &identity, tickets, host, About::default(), program).unwrap();
         let at = server.address();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -473,12 +508,15 @@ mod tests {
     #[test]
     fn another_major_version_is_refused_and_both_are_named() {
         // Whatever else a later version says.
-        let (answer, events) = answered(|_| json!({ "version": 2, "tool": "hairpin 9.9.9\u{1b}[31m", "new": [1, 2] }));
+        let (answer, events) =
+            answered(|_| json!({ "version": 2, "tool": "hairpin 9.9.9\u{1b}[31m", "new": [1, 2] }));
         let what = answer["refused"]["what"].as_str().unwrap();
         let own = concat!("hairpin ", env!("CARGO_PKG_VERSION"));
         assert_eq!(
             what,
-            format!("the client (hairpin 9.9.9[31m) speaks version 2 of the protocol between hosts, and this server ({own}) version 1")
+            format!(
+                "the client (hairpin 9.9.9[31m) speaks version 2 of the protocol between hosts, and this server ({own}) version 1"
+            )
         );
         assert!(matches!(events.as_slice(), [Event::Refused { .. }]), "{events:?}");
     }
