@@ -46,6 +46,10 @@ fact_names! {
         WAITED_FOR_ANSWERS = "open_loop.waited_for_answers",
         /// Messages that a server on another host received and answered, the warm-up's too.
         ANSWERED = "server.answered",
+        /// Those of them that were copies of one that it had received, the next also only of datagrams.
+        DUPLICATED_UP = "server.duplicated",
+        /// Those of them before which one had come that was sent later (RFC 4737).
+        REORDERED_UP = "server.reordered",
         /// `TCPAutoCorking` of /proc/net/netstat, of all connections of the network namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
         /// Segments sent again because of acknowledgments that came (`TCPFastRetrans`). Read under a link only, where the

@@ -23,6 +23,7 @@ use crate::loads::connecting;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::shared::{self, BulkOrder};
+use crate::loads::arrival_order::{ArrivalOrder, Ordered};
 use crate::loads::undamaged::{Undamaged, may_be_damaged};
 use crate::probe::Probing;
 use crate::tracing::Observed;
@@ -109,12 +110,11 @@ fn answer(
     let mut marks = Marks { control, clock: &host.clock, until_ns, usage: Usage::now(), told: Told::Nothing };
     let sizes = [flow.load.size_bytes(), flow.load.reply_size_bytes()];
     let sizes = sizes.map(|size| usize::try_from(size).unwrap_or(0));
-    let (mut turnaround, mut answered, mut streamed) = (None, None, Vec::new());
+    let (mut turnaround, mut answered, mut streamed) = (None, Vec::new(), Vec::new());
     match flow.connection_use {
         ConnectionUse::Own => {
-            let (held, count) = echo(host, round, &card, observed.wire(), &mut marks)?;
-            turnaround = held;
-            answered = Some(count).filter(|_| case.path.across.is_some());
+            let (held, facts) = echo(host, round, &card, observed.wire(), &mut marks)?;
+            (turnaround, answered) = (held, facts);
         }
         ConnectionUse::PerMessage => connecting::serve(|| accepted(listener), &mut marks, sizes)?,
         ConnectionUse::Shared => {
@@ -125,7 +125,7 @@ fn answer(
     let report = EndReport { probe_ns: probing.end(&host.clock), ..marks.usage.since(pinned) };
     let trace = observed.finish()?.map(Box::new);
     let mut facts = facts(case, &card, &*wire);
-    facts.extend(answered.map(|count| Fact::number(fact_names::ANSWERED, count as f64)));
+    facts.extend(answered);
     Ok(EndReport {
         options: effective(&card, &opening::asked(case, End::Server), &before, &facts),
         facts: counters(facts),
@@ -136,14 +136,14 @@ fn answer(
     })
 }
 
-/// Sends every message back.
+/// Sends every message back. Answers how long they were held, and what the record of two hosts needs to know of them.
 fn echo(
     host: &Host,
     round: &RoundOrder,
     card: &Card,
     wire: &mut dyn Wire,
     marks: &mut Marks<'_>,
-) -> Result<(Option<Turnaround>, u64), Failure> {
+) -> Result<(Option<Turnaround>, Vec<Fact>), Failure> {
     let case = &round.case;
     let echo = Echo {
         clock: &host.clock,
@@ -152,11 +152,22 @@ fn echo(
         cpu_only: card.cpu_only,
         warm_up: round.warm_up,
     };
-    if !card.reliable && may_be_damaged(case) {
-        echo.run(&mut Undamaged::new(wire, case), marks)
-    } else {
-        echo.run(wire, marks)
+    let number = |name, count: u64| Fact::number(name, count as f64);
+    if ArrivalOrder::may_differ(case, !card.reliable) {
+        let mut ordered = Ordered::new(wire, case);
+        let (turnaround, answered) = echo.run(&mut ordered, marks)?;
+        let ArrivalOrder { duplicated, reordered, .. } = ordered.order();
+        let order =
+            [number(fact_names::DUPLICATED_UP, *duplicated), number(fact_names::REORDERED_UP, *reordered)];
+        return Ok((turnaround, [vec![number(fact_names::ANSWERED, answered)], order.to_vec()].concat()));
     }
+    let (turnaround, answered) = if !card.reliable && may_be_damaged(case) {
+        echo.run(&mut Undamaged::new(wire, case), marks)?
+    } else {
+        echo.run(wire, marks)?
+    };
+    let answered = case.path.across.is_some().then(|| number(fact_names::ANSWERED, answered));
+    Ok((turnaround, answered.into_iter().collect()))
 }
 
 fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
