@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::ends::Host;
+use hairpin_engine::environment::interface;
 use hairpin_transports::received;
 
 pub use self::datagrams::Counts as DatagramCounts;
@@ -285,12 +286,20 @@ impl Shared {
         Ok((ticket, session, Answer::Welcome { version: VERSION, tool: tool(), proof, session }))
     }
 
+    /// What a client is told of this host: its connection tells which interface is on the path.
+    fn about_for(&self, frames: &Frames<Tls>) -> About {
+        let mut about = self.about.clone();
+        let here = frames.carrier().socket().local_addr().ok();
+        about.environment.interface = here.and_then(|here| interface(here.ip()));
+        about
+    }
+
     /// Holds a session until its client has closed it.
     fn session(&self, mut frames: Frames<Tls>, session: u64, ticket: &Taken, greeting: &Greeting, from: SocketAddr) {
         let (tool, id) = (printable(&greeting.tool), ticket.id.clone());
         drop(self.events.send(Event::Began { session, client: from, tool, ticket: id }));
         let is_idle = || self.registry.idle(session).is_none_or(|idle| idle > LONGEST_IDLE);
-        drop(frames.send_any(&self.about));
+        drop(frames.send_any(&self.about_for(&frames)));
         // Its client has nothing to say, and closes it at the end of its run.
         while !is_idle() && matches!(frames.receive_any::<Answer>(IDLE_LOOK), Err(ControlError::TimedOut(_))) {}
         let rounds = self.registry.end(session).map_or(0, |session| session.rounds);
