@@ -8,7 +8,7 @@ use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow};
-use hairpin_model::round::{EndReport, Failure, RoundOrder, Turnaround};
+use hairpin_model::round::{EndReport, Failure, Purpose, RoundOrder, Turnaround};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
@@ -27,6 +27,7 @@ use crate::loads::arrival_order::{ArrivalOrder, Ordered};
 use crate::loads::undamaged::{Undamaged, may_be_damaged};
 use crate::probe::Probing;
 use crate::tracing::Observed;
+use crate::tracing::round::OwnClock;
 use crate::usage::Usage;
 
 /// Across a link a lossy transport may lose the farewell. So the server looks after so long a silence whether the load is
@@ -99,6 +100,8 @@ fn answer(
     let (case, flow) = (&round.case, round.case.flow());
     let card = opening::transport(&flow.transport)?.card();
     let mut wire = wires.remove(0);
+    let has_own_clock = case.path.across.is_some() && round.purpose == Purpose::Traced;
+    let own_clock = has_own_clock.then(|| OwnClock::begin(host.clock));
     let mut observed = Observed::begin(round, End::Server, &mut *wire, &host.clock);
     tell(control, &Message::Ready)?;
     if is_woken(case) {
@@ -123,7 +126,11 @@ fn answer(
         }
     }
     let report = EndReport { probe_ns: probing.end(&host.clock), ..marks.usage.since(pinned) };
-    let trace = observed.finish()?.map(Box::new);
+    let mut trace = observed.finish()?;
+    if let Some(own_clock) = own_clock {
+        trace = trace.map(|trace| own_clock.place(trace));
+    }
+    let trace = trace.map(Box::new);
     let mut facts = facts(case, &card, &*wire);
     facts.extend(answered);
     Ok(EndReport {

@@ -149,8 +149,19 @@ impl Stall {
         };
         let ends = self.ends.iter().map(of);
         let ends = ends.enumerate().map(|(place, told)| if place == 0 { told } else { capitalised(&told) });
-        format!("{} {}", ends.collect::<Vec<_>>().join(" "), self.often.told())
+        let of_server = self.ends.iter().any(|at| at.end == End::Client);
+        let unknown = if of_server { cannot_tell_the_delay(case) } else { "" };
+        format!("{}{unknown} {}", ends.collect::<Vec<_>>().join(" "), self.often.told())
     }
+}
+
+/// What is not known of a delay of the server's acknowledgments between two hosts, after a sentence; empty on one host.
+pub(in crate::findings) fn cannot_tell_the_delay(case: &Case) -> &'static str {
+    if case.path.across.is_none() {
+        return "";
+    }
+    " The delay is what the ACK took beyond the shortest round trip; cannot tell how much of it the network took: nothing \
+     bounds how far the clocks of the two hosts are apart."
 }
 
 impl StallAt {
