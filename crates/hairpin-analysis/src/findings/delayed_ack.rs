@@ -16,7 +16,8 @@ use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::support::{
-    Detector, Hits, Often, Traced, blank, cannot_tell_the_delay, evidence, other_remedy, pure_acks, stall,
+    Detector, Hits, Often, Traced, blank, cannot_tell_the_delay, evidence, late_for_the_client, other_remedy,
+    pure_acks, stall,
 };
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
@@ -66,7 +67,8 @@ fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding {
         cases: hits.ids(),
         summary: format!(
-            "{label}: in {some} of {all} traced exchanges the server delayed an ACK by {}; {waits}.{}{others}",
+            "{label}: in {some} of {all} traced exchanges {} delayed an ACK by {}; {waits}.{}{others}",
+            late_for_the_client(&first.case.case),
             quantities::duration_figure(late.delay_ns),
             cannot_tell_the_delay(&first.case.case)
         ),

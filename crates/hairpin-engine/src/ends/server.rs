@@ -19,11 +19,11 @@ use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, agree, receive_past};
 use crate::drops::Drops;
 use crate::handing::{HandedListener, Sockets};
+use crate::loads::arrival_order::{ArrivalOrder, Ordered};
 use crate::loads::connecting;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::shared::{self, BulkOrder};
-use crate::loads::arrival_order::{ArrivalOrder, Ordered};
 use crate::loads::undamaged::{Undamaged, may_be_damaged};
 use crate::probe::Probing;
 use crate::tracing::Observed;
@@ -164,8 +164,7 @@ fn echo(
         let mut ordered = Ordered::new(wire, case);
         let (turnaround, answered) = echo.run(&mut ordered, marks)?;
         let ArrivalOrder { duplicated, reordered, .. } = ordered.order();
-        let order =
-            [number(fact_names::DUPLICATED_UP, *duplicated), number(fact_names::REORDERED_UP, *reordered)];
+        let order = [number(fact_names::DUPLICATED_UP, *duplicated), number(fact_names::REORDERED_UP, *reordered)];
         return Ok((turnaround, [vec![number(fact_names::ANSWERED, answered)], order.to_vec()].concat()));
     }
     let (turnaround, answered) = if !card.reliable && may_be_damaged(case) {
@@ -250,7 +249,7 @@ fn one_way(
     wait_for_the_load(control, round)?;
     // A server has no user: it stops when it is told.
     let stop = AtomicBool::new(false);
-    let drops = Drops::now(&round.case);
+    let drops = Drops::now(&round.case, &*wires[0]);
     let load = OneWay { clock: &host.clock, order: round, card, end: End::Server, stop: &stop };
     let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
     if round.case.flow().direction == Direction::Down {

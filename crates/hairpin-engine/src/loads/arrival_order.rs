@@ -60,8 +60,7 @@ impl ArrivalOrder {
         let mask = u64::MAX >> (64 - 8 * bytes.len());
         let ahead = u64::from_le_bytes(low).wrapping_sub(self.next) & mask;
         let behind = self.next.wrapping_sub(u64::from_le_bytes(low)) & mask;
-        let nearest =
-            if ahead <= behind { self.next.checked_add(ahead) } else { self.next.checked_sub(behind) };
+        let nearest = if ahead <= behind { self.next.checked_add(ahead) } else { self.next.checked_sub(behind) };
         if let Some(sequence) = nearest {
             self.note(sequence);
         }
@@ -206,7 +205,8 @@ mod tests {
             order.note_lowest(&number.to_le_bytes()[..1]);
         }
         assert_eq!(counts(&order), (0, 0), "a byte begins again after 256 messages");
-        for (number, expected) in [(1002_u64, (0, 0)), (1001, (1, 0)), (1001, (1, 1)), (990, (1, 2)), (1000, (2, 2))] {
+        for (number, expected) in [(1002_u64, (0, 0)), (1001, (1, 0)), (1001, (1, 1)), (990, (1, 2)), (1000, (2, 2))]
+        {
             order.note_lowest(&number.to_le_bytes()[..1]);
             assert_eq!(counts(&order), expected, "{number}");
         }

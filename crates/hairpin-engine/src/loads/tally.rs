@@ -168,7 +168,8 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
     .closed()
 }
 
-/// The ledger of a one-way load between two hosts: what neither end's kernel dropped was lost in between.
+/// The ledger of a one-way load between two hosts: what neither end's kernel dropped was lost in between. The counters of queue
+/// disciplines and devices are of all that crosses the ends' interfaces, so no more of them counts than is missing.
 #[must_use]
 pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>) -> Ledger {
     let mut ledger = one_way_ledger(reliable, sender, receiver, LinkLosses::default());
@@ -179,7 +180,15 @@ pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: 
         duplicated: to.duplicated,
         reordered: to.arrivals.as_ref().map_or(0, |arrivals| arrivals.reordered),
     };
-    let missing = way.missing(ledger.lost.values().sum());
+    let of_sockets = [ledger::RECEIVE_BUFFER, ledger::SEND_BUFFER].iter().filter_map(|cause| ledger.lost.get(*cause));
+    let mut missing = way.missing(of_sockets.sum());
+    for cause in [ledger::QDISC, ledger::DEVICE] {
+        if let Some(count) = ledger.lost.get_mut(cause) {
+            *count = missing.min(*count);
+            missing -= *count;
+        }
+    }
+    ledger.lost.retain(|_, count| *count > 0);
     let cause = if up { ledger::NETWORK_UP } else { ledger::NETWORK_DOWN };
     if !reliable && missing > 0 {
         ledger.lost.insert(cause.to_owned(), missing);
@@ -377,12 +386,39 @@ mod tests {
     fn a_one_way_load_tells_the_order_and_the_copies_of_its_direction() {
         let arrivals = hairpin_model::one_way::Received { reordered: 5, ..Default::default() };
         let from = Streamed { sent: 20, warm_up_sent: 10, ..Streamed::default() };
-        let to =
-            Streamed { received: 17, duplicated: 2, warm_up_received: 10, arrivals: Some(arrivals), ..Default::default() };
+        let to = Streamed {
+            received: 17,
+            duplicated: 2,
+            warm_up_received: 10,
+            arrivals: Some(arrivals),
+            ..Default::default()
+        };
         let ends = [OneWayEnd { counted: &from, facts: &[] }, OneWayEnd { counted: &to, facts: &[] }];
         let ledger = between_hosts(false, false, ends[0], ends[1]);
         assert_eq!(ledger.down, Some(Way { sent: 30, received: 27, duplicated: 2, reordered: 5 }));
         assert_eq!((ledger.up, ledger.lost[ledger::NETWORK_DOWN]), (None, 3));
+    }
+
+    #[test]
+    fn what_other_programs_lost_on_the_interfaces_of_two_hosts_is_not_lost_of_the_load() {
+        let sent = Streamed { sent: 20, ..Streamed::default() };
+        let lost = |received, qdisc: u32, device: u32| {
+            let received = Streamed { received, ..Streamed::default() };
+            let [from, to] = [(fact_names::QDISC_DROPS, qdisc), (fact_names::DEVICE_DROPS, device)]
+                .map(|(name, count)| [Fact::number(name, count.into()), Fact::number(fact_names::SOCKET_DROPS, 1.0)]);
+            let ends = [OneWayEnd { counted: &sent, facts: &from }, OneWayEnd { counted: &received, facts: &to }];
+            let ledger = between_hosts(false, true, ends[0], ends[1]);
+            assert_eq!(ledger.unexplained, 0, "{ledger:?}");
+            ledger.lost.into_iter().collect::<Vec<_>>()
+        };
+        let of = |parts: &[(&str, u64)]| {
+            parts.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect::<Vec<_>>()
+        };
+        assert_eq!(lost(19, 50, 50), of(&[(ledger::RECEIVE_BUFFER, 1)]));
+        assert_eq!(lost(12, 3, 50), of(&[(ledger::DEVICE, 4), (ledger::QDISC, 3), (ledger::RECEIVE_BUFFER, 1)]));
+        let with_network =
+            of(&[(ledger::DEVICE, 2), (ledger::NETWORK_UP, 2), (ledger::QDISC, 3), (ledger::RECEIVE_BUFFER, 1)]);
+        assert_eq!(lost(12, 3, 2), with_network);
     }
 
     #[test]

@@ -18,9 +18,7 @@ impl IpHeader {
     pub fn of_packet(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 if packet.len() >= 20 => Some(Self { ttl: packet[8], traffic_class: packet[1] }),
-            6 if packet.len() >= 40 => {
-                Some(Self { ttl: packet[7], traffic_class: packet[0] << 4 | packet[1] >> 4 })
-            }
+            6 if packet.len() >= 40 => Some(Self { ttl: packet[7], traffic_class: packet[0] << 4 | packet[1] >> 4 }),
             _ => None,
         }
     }

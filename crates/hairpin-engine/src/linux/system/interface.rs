@@ -45,7 +45,9 @@ unsafe fn address_at(address: *const libc::sockaddr) -> Option<IpAddr> {
                 let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
                 Some(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()))
             }
-            libc::AF_INET6 => Some(IpAddr::from(address.cast::<libc::sockaddr_in6>().read_unaligned().sin6_addr.s6_addr)),
+            libc::AF_INET6 => {
+                Some(IpAddr::from(address.cast::<libc::sockaddr_in6>().read_unaligned().sin6_addr.s6_addr))
+            }
             _ => None,
         }
     }
@@ -169,7 +171,10 @@ mod tests {
     fn what_a_driver_does_not_tell_is_absent() {
         assert!(mtu_bytes("lo").is_some_and(|bytes| bytes >= 1280));
         assert_eq!((driver("lo"), speed_and_duplex("lo")), (None, (None, None)));
-        assert_eq!((mtu_bytes("no-such"), driver("no-such"), speed_and_duplex("no-such")), (None, None, (None, None)));
+        assert_eq!(
+            (mtu_bytes("no-such"), driver("no-such"), speed_and_duplex("no-such")),
+            (None, None, (None, None))
+        );
         assert_eq!([u32::MAX, 0, 25_000].map(speed), [None, None, Some(25_000)]);
         assert_eq!([0, 1, 255].map(duplex), [Some("half"), Some("full"), None]);
     }

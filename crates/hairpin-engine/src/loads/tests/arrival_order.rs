@@ -44,7 +44,11 @@ fn a_closed_loop_counts_copies_apart_from_the_order() {
     let tally = &journey.tally;
     assert_eq!((tally.received, tally.late, tally.duplicated), (3, 1, 1));
     let order = tally.order.as_ref().expect("it is between two hosts");
-    assert_eq!((order.reordered, order.duplicated), (0, 0), "one that is late is not reordered, and one lost neither");
+    assert_eq!(
+        (order.reordered, order.duplicated),
+        (0, 0),
+        "one that is late is not reordered, and one lost neither"
+    );
 }
 
 #[test]

@@ -42,10 +42,7 @@ pub(crate) fn tell(on: BorrowedFd<'_>, tells: bool) {
 }
 
 /// A datagram: how many bytes it has, who sent it, and its header where the socket tells it ([`tell`]). Never waits.
-pub(crate) fn receive_from(
-    from: BorrowedFd<'_>,
-    into: &mut [u8],
-) -> io::Result<(usize, SockAddr, Option<IpHeader>)> {
+pub(crate) fn receive_from(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, SockAddr, Option<IpHeader>)> {
     let mut control = Control::default();
     let (bytes, sender) = receive_with_sender(from, into, &mut control, libc::MSG_DONTWAIT | libc::MSG_TRUNC)?;
     Ok((bytes, sender, header(&control)))
@@ -108,7 +105,10 @@ mod tests {
                 assert!(poll(server.as_fd(), READABLE, LONG).unwrap());
                 let (length, from, header) = receive_from(server.as_fd(), &mut bytes).unwrap();
                 assert_eq!((length, &bytes, header), (5, b"hell", expected), "{address}");
-                assert_eq!(from.as_socket().unwrap().port(), client.local_addr().unwrap().as_socket().unwrap().port());
+                assert_eq!(
+                    from.as_socket().unwrap().port(),
+                    client.local_addr().unwrap().as_socket().unwrap().port()
+                );
             }
             assert_eq!(receive_from(server.as_fd(), &mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         }

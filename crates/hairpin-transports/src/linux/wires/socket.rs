@@ -18,12 +18,7 @@ use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, failed, second_connection, slice, unreached};
 
 /// The connection over a connected socket.
-fn connection(
-    kind: &Kind,
-    socket: Socket,
-    setup: &Setup,
-    met: Met,
-) -> Result<Box<dyn Connection>, TransportError> {
+fn connection(kind: &Kind, socket: Socket, setup: &Setup, met: Met) -> Result<Box<dyn Connection>, TransportError> {
     options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;
     // The hello of datagrams has time-outs of its own, which would cost a timer in every later call.
     let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
