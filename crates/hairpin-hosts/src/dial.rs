@@ -1,7 +1,7 @@
 //! How a client reaches a server by its ticket.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hairpin_engine::control::frames::Frames;
@@ -27,6 +27,8 @@ pub struct Known {
     pub frames: Frames<Tls>,
     /// Where the server is.
     pub at: SocketAddr,
+    /// The address of this host on the path to it.
+    pub here: Option<IpAddr>,
     /// The session.
     pub session: u64,
     /// The server's Hairpin.
@@ -73,7 +75,8 @@ pub fn dial(ticket: &Ticket, purpose: Purpose) -> Result<Known, Failure> {
             if !is_proof(&ticket.secret, Role::Server, &exporter, &proof.0) {
                 return Err(failed(ticket, "trust", "it does not know the secret of the ticket"));
             }
-            Ok(Known { frames, at, session, tool, round_trip })
+            let here = frames.carrier().socket().local_addr().ok().map(|here| here.ip());
+            Ok(Known { frames, at, here, session, tool, round_trip })
         }
         Answer::Welcome { version, tool, .. } => Err(Failure {
             cause: format!(

@@ -55,6 +55,9 @@ pub struct Environment {
     pub network_namespace: NetworkNamespace,
     /// The loopback device: MTU, qdisc, offloads.
     pub loopback: BTreeMap<String, String>,
+    /// The network interface that has this host's address on the path to the other host; null where there is one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<Interface>,
     /// Load averages over 1, 5 and 15 minutes when the run began.
     pub load: Vec<f64>,
     /// Load averages when it ended; empty while it runs.
@@ -62,6 +65,26 @@ pub struct Environment {
     pub load_after: Vec<f64>,
     /// Effective user is root.
     pub root: bool,
+}
+
+/// A network interface, as far as the kernel and its driver tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Interface {
+    /// Its name, for instance `eth0`.
+    pub name: String,
+    /// The driver; null of interfaces without one, as the loopback is.
+    pub driver: Option<String>,
+    /// The speed of its link, in Mbit/s.
+    pub speed_mbit_per_s: Option<u64>,
+    /// `full` or `half`.
+    pub duplex: Option<String>,
+    /// The largest packet that it sends.
+    pub mtu_bytes: Option<u64>,
+    /// The queue discipline for what it sends.
+    pub qdisc: Option<String>,
+    /// Its offloads, `on` or `off`.
+    pub offloads: BTreeMap<String, String>,
 }
 
 /// The one clock.

@@ -48,6 +48,10 @@ fact_names! {
         ANSWERED = "server.answered",
         /// That a round of another client ran at the same time: 1.
         OVERLAPPED = "server.overlapped",
+        /// Those of them that were copies of one that it had received, the next also only of datagrams.
+        DUPLICATED_UP = "server.duplicated",
+        /// Those of them before which one had come that was sent later (RFC 4737).
+        REORDERED_UP = "server.reordered",
         /// `TCPAutoCorking` of /proc/net/netstat, of all connections of the network namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
         /// Segments sent again because of acknowledgments that came (`TCPFastRetrans`). Read under a link only, where the
@@ -95,6 +99,15 @@ fact_names! {
         RTO_US = "tcp_info.rto_us",
         /// The time-out of delayed acknowledgments (`tcpi_ato`).
         ATO_US = "tcp_info.ato_us",
+        /// The TTL, of IPv6 the hop limit, of a packet with which the flow began, as this end received it across a link or from
+        /// another host. Each router on the way has taken one off; most hosts begin at 64, 128 or 255.
+        RECEIVED_TTL = "received.ttl",
+        /// Its DSCP (RFC 2474).
+        RECEIVED_DSCP = "received.dscp",
+        /// Its two bits of ECN (RFC 3168): 0 not ECT, 1 ECT(1), 2 ECT(0), 3 CE. Packets that open a connection of TCP have 0.
+        RECEIVED_ECN = "received.ecn",
+        /// The largest packet that the kernel sends on the path, across a link or to another host (`IP_MTU`, `IPV6_MTU`).
+        PATH_MTU_BYTES = "path.mtu_bytes",
         /// Bytes that a pipe holds (`F_GETPIPE_SZ`).
         PIPE_CAPACITY_BYTES = "pipe.capacity_bytes",
         /// Messages that fit between two ends of `memory`.
@@ -108,6 +121,8 @@ fact_names! {
     WORDS {
         /// The address of the socket's own end.
         LOCAL_ADDRESS = "socket.local_address",
+        /// Whether the ends of a TCP connection use ECN (`tcpi_options`): `off`, `on`, or `received` where a packet has come with it.
+        ECN = "tcp.ecn",
         /// Whether Multipath TCP goes on as plain TCP: `yes` or `no`.
         FELL_BACK_TO_TCP = "mptcp.fell_back_to_tcp",
         /// Why the kernel stamps nothing.

@@ -27,7 +27,7 @@ pub const NETWORK_UP: &str = "network-up";
 /// The same of an answer, or of a load that goes down.
 pub const NETWORK_DOWN: &str = "network-down";
 
-/// Messages that went one way between two hosts, the warm-up's too.
+/// Messages that went one way between two hosts, the warm-up's too, each once; copies and order by the terms of RFC 4737.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Way {
@@ -35,6 +35,12 @@ pub struct Way {
     pub sent: u64,
     /// Those that the other received, in time or late.
     pub received: u64,
+    /// Further arrivals of a message; of a one-way load after the warm-up, and 0 where the transport lets none through.
+    #[serde(default)]
+    pub duplicated: u64,
+    /// Messages that arrived after one that was sent later; as above. Of answers at least so many.
+    #[serde(default)]
+    pub reordered: u64,
 }
 
 impl Way {
@@ -45,7 +51,12 @@ impl Way {
     }
 
     fn plus(self, other: Self) -> Self {
-        Self { sent: self.sent + other.sent, received: self.received + other.received }
+        Self {
+            sent: self.sent + other.sent,
+            received: self.received + other.received,
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+        }
     }
 }
 

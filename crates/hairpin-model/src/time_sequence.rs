@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::fields::is_default;
 use crate::figure::Figure;
 use crate::trace::{Capture, End};
 use crate::words;
@@ -28,6 +29,9 @@ pub struct TimeSequence {
     pub source: Source,
     /// How far a kernel's time may be off against a call's, in ns.
     pub clock_error_ns: u64,
+    /// Of two hosts only what the client's saw, by its clock: nothing bounds how far the clock of the server's is off.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub of_client_alone: bool,
     /// From the first write to the answer, in ns.
     pub duration_ns: i64,
     /// What happened, in order of time.
@@ -157,6 +161,10 @@ pub struct TracedExchange {
     pub waits: Vec<Wait>,
     /// From the request's last byte leaving the client's host to its acknowledgment, in ns; null where it is not known.
     pub last_ack_ns: Option<u64>,
+    /// From the read that completed the request to the first write of the answer, at a server on another host and by its own
+    /// clock, in ns; null on one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_server_ns: Option<u64>,
 }
 
 /// What a run keeps of a case's traces.

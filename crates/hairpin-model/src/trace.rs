@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fact::Fact;
+use crate::fields::is_default;
 use crate::words;
 
 words! {
@@ -43,6 +44,10 @@ pub struct RoundTrace {
     /// The server, `far` in format 1.
     #[serde(alias = "far")]
     pub server: EndTrace,
+    /// The server was on another host: its times are of its own clock, since its own trace began, and say nothing of when
+    /// anything was by the client's. Packets were then captured at the client only.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub server_has_own_clock: bool,
     /// What became of the capture.
     pub capture: Capture,
     /// The connection's packets in the order in which they were sent; empty without a capture.
@@ -121,7 +126,7 @@ pub struct Stamp {
 /// One packet of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet {
-    /// When it passed the interface; across a link, that of its sender.
+    /// When it passed the interface; across a link that of its sender, between two hosts that of the client.
     pub at_ns: u64,
     /// Across a link, when it passed the interface of the other end: null where it never did. On the loopback both are one
     /// interface, and it is null for every packet.

@@ -7,7 +7,7 @@ use hairpin_model::names::{distinct, joined};
 use hairpin_model::quantities::{self, DASH, counted, thousandths, three_digits};
 use hairpin_model::run::State;
 
-use crate::wording;
+use crate::hosts;
 
 /// What is published, in a line.
 pub(crate) fn published(of: &Published) -> String {
@@ -119,7 +119,7 @@ pub(crate) fn partial(report: &ClaimsReport) -> Option<&'static str> {
 pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(environment) = &report.environment {
-        parts.push(wording::machine_of(environment));
+        parts.push(hosts::machine_of(environment));
     }
     if let Some(seed) = report.seed {
         let took = quantities::duration(report.duration_ns as f64);

@@ -18,6 +18,7 @@ mod claim_wording;
 mod columns;
 mod exchanges;
 mod findings;
+mod hosts;
 mod links;
 mod one_way;
 mod page_text;

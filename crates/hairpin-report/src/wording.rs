@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::environment::Environment;
 use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::ledger::{in_words, is_of_the_namespace};
 use hairpin_model::names::grouped;
@@ -12,6 +11,7 @@ use hairpin_model::round::Purpose;
 use hairpin_model::run::{Plan, Run, Sends, Skipped, State, Tool};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
+use crate::hosts::{self, machine_of};
 use crate::links;
 
 /// A run that is not complete says so before anything else.
@@ -247,6 +247,7 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
                 parts.push(format!("{} too many{why}", quantities::count(extra.unsigned_abs())));
             }
         }
+        parts.extend(hosts::ways(ledger));
         let of = format!("of {} sent", quantities::count(ledger.sent));
         (!parts.is_empty()).then(|| format!("{}: {of}, {}", row.label, parts.join(", ")))
     };
@@ -357,19 +358,6 @@ pub fn announcement(plan: &Plan, cases: usize) -> String {
 /// The machine in a line.
 pub(crate) fn machine_line(run: &Run) -> String {
     machine_of(run.environment())
-}
-
-/// A machine in a line.
-pub(crate) fn machine_of(environment: &Environment) -> String {
-    let mut parts: Vec<String> =
-        [&environment.kernel, &environment.cpu_model].into_iter().filter(|text| !text.is_empty()).cloned().collect();
-    if environment.cpus_online > 0 {
-        parts.push(counted(environment.cpus_online as u64, "CPU"));
-    }
-    if let Some(hypervisor) = environment.hypervisor.as_ref().filter(|name| *name != "none") {
-        parts.push(format!("under {hypervisor}"));
-    }
-    parts.join(", ")
 }
 
 /// The program in a line.

@@ -4,6 +4,7 @@ mod chromium;
 mod claims;
 mod comparison;
 mod csv;
+mod hosts;
 mod html;
 mod json_contract;
 mod links;

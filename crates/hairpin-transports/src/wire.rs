@@ -60,7 +60,7 @@ impl Handed {
         let what = match self {
             Self::Bound(_) => Unsupported::BoundSocket,
             Self::Accepted(_) => Unsupported::AcceptedSocket,
-            Self::Confirmed(_) => Unsupported::ConfirmedSocket,
+            Self::Confirmed(..) => Unsupported::ConfirmedSocket,
         };
         TransportError::Unsupported { transport, what }
     }

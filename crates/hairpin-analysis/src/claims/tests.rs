@@ -255,7 +255,15 @@ fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
         end_byte: 0,
     };
     let events = kinds.iter().enumerate().map(event).collect();
-    TimeSequence { exchange: 1, source, clock_error_ns: 0, duration_ns: 0, events, waits: Vec::new() }
+    TimeSequence {
+        exchange: 1,
+        source,
+        clock_error_ns: 0,
+        of_client_alone: false,
+        duration_ns: 0,
+        events,
+        waits: Vec::new(),
+    }
 }
 
 #[test]

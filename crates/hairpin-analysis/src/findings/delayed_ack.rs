@@ -15,7 +15,10 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
-use super::support::{Detector, Hits, Often, Traced, blank, evidence, other_remedy, pure_acks, stall};
+use super::support::{
+    Detector, Hits, Often, Traced, blank, cannot_tell_the_delay, evidence, late_for_the_client, other_remedy,
+    pure_acks, stall,
+};
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -64,8 +67,10 @@ fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding {
         cases: hits.ids(),
         summary: format!(
-            "{label}: in {some} of {all} traced exchanges the server delayed an ACK by {}; {waits}.{others}",
-            quantities::duration_figure(late.delay_ns)
+            "{label}: in {some} of {all} traced exchanges {} delayed an ACK by {}; {waits}.{}{others}",
+            late_for_the_client(&first.case.case),
+            quantities::duration_figure(late.delay_ns),
+            cannot_tell_the_delay(&first.case.case)
         ),
         evidence: all_evidence,
         advice: "No action is needed while nothing waits for the ACKs. A program that writes in several parts \

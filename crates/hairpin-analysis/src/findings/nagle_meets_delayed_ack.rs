@@ -108,8 +108,8 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::trace::StampKind;
+    use hairpin_model::case::{Across, Case, PathKind};
+    use hairpin_model::trace::{RoundTrace, StampKind};
 
     use super::*;
     use crate::fixture::traces::{self, MS, US, switches, uncaptured};
@@ -142,6 +142,29 @@ mod tests {
             );
             assert_eq!(experiment.pair.as_deref(), Some(&[none(), small_writes("nodelay")]));
         }
+    }
+
+    #[test]
+    fn between_two_hosts_it_says_what_cannot_be_told_of_the_delay() {
+        let case = none().with(|case| {
+            case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned() });
+        });
+        let unknown =
+            "cannot tell how much of it the network took: nothing bounds how far the clocks of the two hosts are";
+        for trace in [traces::none(), uncaptured(traces::none())] {
+            let trace = RoundTrace { server_has_own_clock: true, ..trace };
+            let mut fixture = Fixture::new();
+            traced_rounds(&mut fixture, &case, 44 * MS, &trace, &switches("off", "off"));
+            let found = fixture.findings(CODE);
+            assert!(
+                found[0].summary.contains("the server or the network delays that ACK by 40.1 ms. The delay"),
+                "{found:?}"
+            );
+            assert!(found[0].summary.contains(unknown), "{}", found[0].summary);
+        }
+        let mut fixture = Fixture::new();
+        traced_rounds(&mut fixture, &none(), 44 * MS, &traces::none(), &switches("off", "off"));
+        assert!(!fixture.findings(CODE)[0].summary.contains("cannot tell"));
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub(super) struct Direction<'t> {
     captured: bool,
     /// Whether the packets were seen at both ends of a link, each at its own time.
     crosses_link: bool,
+    /// Whether nothing is known of the receiver's times: then `travel_ns` is the whole way to it and back.
+    sender_alone: bool,
 }
 
 /// The other end.
@@ -97,6 +99,7 @@ impl<'t> Direction<'t> {
             received,
             captured: source == Source::Capture,
             crosses_link: source == Source::Capture && crosses_link(&trace.packets),
+            sender_alone: false,
         };
         let travels = direction.first_sent.iter().filter_map(|segment| {
             let arrived_ns = direction.exact_arrival_ns(segment)?;
@@ -106,6 +109,12 @@ impl<'t> Direction<'t> {
         direction.travel_ns = travels.iter().min().copied().unwrap_or(0);
         direction.longest_travel_ns = travels.iter().max().copied().unwrap_or(0);
         direction
+    }
+
+    /// Only the sender saw the direction, and an answer takes so long at least: what takes longer was delayed, at the receiver or
+    /// on the way.
+    pub(super) fn seen_at_sender_alone(&mut self, least_round_trip_ns: u64) {
+        (self.sender_alone, self.travel_ns) = (true, least_round_trip_ns);
     }
 
     /// When the bytes up to `end_byte` were surely at the other host: by the interface, by the kernel's receive stamps
@@ -124,7 +133,7 @@ impl<'t> Direction<'t> {
             let with_it = self.segments.iter().filter(|one| one.first_byte < end_byte && one.end_byte >= end_byte);
             return with_it.filter_map(|segment| segment.seen_ns).min();
         }
-        let left = self.left(end_byte).filter(|_| self.captured);
+        let left = self.left(end_byte).filter(|_| self.captured || self.sender_alone);
         left.map(|segment| segment.left_ns.saturating_add(self.travel_ns))
     }
 

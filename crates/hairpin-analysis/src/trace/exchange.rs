@@ -171,6 +171,7 @@ impl Reading<'_> {
             segments: out.segments_with(&extent.request).count() as u64,
             waits: self.waits_of(extent, waits),
             last_ack_ns: acknowledged.map(|(ack, segment)| ack.at_ns.saturating_sub(segment.left_ns)),
+            at_server_ns: None,
         }
     }
 }

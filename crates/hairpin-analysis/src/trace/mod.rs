@@ -7,6 +7,7 @@
 mod direction;
 mod exchange;
 mod hold;
+mod own_clock;
 mod reading;
 mod sending;
 mod sequence;
@@ -38,8 +39,14 @@ pub fn trace_figures(
     client: &[Effective],
     server: &[Effective],
 ) -> TraceFigures {
+    let of_both = trace;
+    let of_client = of_both.server_has_own_clock.then(|| own_clock::of_client_alone(of_both));
+    let trace = of_client.as_ref().unwrap_or(of_both);
     let source = source(trace);
     let [mut out, mut back] = [End::Client, End::Server].map(|from| Direction::new(trace, source, from));
+    if of_client.is_some() {
+        out.seen_at_sender_alone(own_clock::least_round_trip_ns(trace, &out));
+    }
     out.settle_acks(&back.segments, trace.clock_error_ns);
     back.settle_acks(&out.segments, trace.clock_error_ns);
     let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
@@ -48,7 +55,11 @@ pub fn trace_figures(
     let reading =
         Reading { trace, source, directions: [out, back], sending, autocorked, of_messages: exchange.is_none() };
     let waits = reading.waits();
-    let exchanges = reading.extents().map(|extent| reading.traced_exchange(&extent, &waits)).collect::<Vec<_>>();
+    let mut exchanges = reading.extents().map(|extent| reading.traced_exchange(&extent, &waits)).collect::<Vec<_>>();
+    if of_client.is_some() {
+        let numbered = (0..).zip(&mut exchanges);
+        numbered.for_each(|(number, exchange)| exchange.at_server_ns = own_clock::at_server_ns(of_both, number));
+    }
     let sequence = reading.sequence(&exchanges, &waits);
     TraceFigures { exchanges, sequence, autocorked, capture: trace.capture.clone() }
 }

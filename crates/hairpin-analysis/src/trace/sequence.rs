@@ -32,6 +32,7 @@ impl Reading<'_> {
             exchange: place as u64 + 1,
             source: self.source,
             clock_error_ns: self.trace.clock_error_ns,
+            of_client_alone: self.trace.server_has_own_clock,
             duration_ns: extent.time(extent.ended_ns),
             events,
             waits: self.waits_of(&extent, waits),

@@ -1,6 +1,7 @@
 //! Made-up traces with the cause of every wait known, with a capture and without.
 
 mod links;
+mod two_hosts;
 
 use std::ops::Range;
 

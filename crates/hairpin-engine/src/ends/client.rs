@@ -135,7 +135,7 @@ impl Client<'_> {
         }
         server.tell(&Message::Begin)?;
         let started_ns = clock.now_ns().saturating_sub(started.all_connected_ns);
-        let drops = Drops::now(&order.case);
+        let drops = Drops::now(&order.case, &*wires[0]);
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let Ran { streamed, usage, interrupted, .. } = load.run(&mut wires, &mut ServerOfRound(server), pinned)?;
         // A server that receives ends by itself, when all has come; one that sends keeps its wires open until it is told.
@@ -172,7 +172,8 @@ impl Client<'_> {
         let pinned = self.host.settle(&order.case.ends, End::Client)?;
         let probing = Probing::begin(clock);
         let server = self.link.as_ref().map(Link::server_namespace);
-        let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &address, server));
+        let watch =
+            (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &order.case, &address, server));
         let setup = setup(order, End::Client, cookie, self.host.across);
         let connect_ns = clock.now_ns();
         let flow = order.case.flow();

@@ -8,7 +8,7 @@ use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow};
-use hairpin_model::round::{EndReport, Failure, RoundOrder, Turnaround};
+use hairpin_model::round::{EndReport, Failure, Purpose, RoundOrder, Turnaround};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
@@ -19,6 +19,7 @@ use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, agree, receive_past};
 use crate::drops::Drops;
 use crate::handing::{HandedListener, Sockets};
+use crate::loads::arrival_order::{ArrivalOrder, Ordered};
 use crate::loads::connecting;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
@@ -26,6 +27,7 @@ use crate::loads::shared::{self, BulkOrder};
 use crate::loads::undamaged::{Undamaged, may_be_damaged};
 use crate::probe::Probing;
 use crate::tracing::Observed;
+use crate::tracing::round::OwnClock;
 use crate::usage::Usage;
 
 /// Across a link a lossy transport may lose the farewell. So the server looks after so long a silence whether the load is
@@ -98,6 +100,8 @@ fn answer(
     let (case, flow) = (&round.case, round.case.flow());
     let card = opening::transport(&flow.transport)?.card();
     let mut wire = wires.remove(0);
+    let has_own_clock = case.path.across.is_some() && round.purpose == Purpose::Traced;
+    let own_clock = has_own_clock.then(|| OwnClock::begin(host.clock));
     let mut observed = Observed::begin(round, End::Server, &mut *wire, &host.clock);
     tell(control, &Message::Ready)?;
     if is_woken(case) {
@@ -109,12 +113,11 @@ fn answer(
     let mut marks = Marks { control, clock: &host.clock, until_ns, usage: Usage::now(), told: Told::Nothing };
     let sizes = [flow.load.size_bytes(), flow.load.reply_size_bytes()];
     let sizes = sizes.map(|size| usize::try_from(size).unwrap_or(0));
-    let (mut turnaround, mut answered, mut streamed) = (None, None, Vec::new());
+    let (mut turnaround, mut answered, mut streamed) = (None, Vec::new(), Vec::new());
     match flow.connection_use {
         ConnectionUse::Own => {
-            let (held, count) = echo(host, round, &card, observed.wire(), &mut marks)?;
-            turnaround = held;
-            answered = Some(count).filter(|_| case.path.across.is_some());
+            let (held, facts) = echo(host, round, &card, observed.wire(), &mut marks)?;
+            (turnaround, answered) = (held, facts);
         }
         ConnectionUse::PerMessage => connecting::serve(|| accepted(listener), &mut marks, sizes)?,
         ConnectionUse::Shared => {
@@ -123,9 +126,13 @@ fn answer(
         }
     }
     let report = EndReport { probe_ns: probing.end(&host.clock), ..marks.usage.since(pinned) };
-    let trace = observed.finish()?.map(Box::new);
+    let mut trace = observed.finish()?;
+    if let Some(own_clock) = own_clock {
+        trace = trace.map(|trace| own_clock.place(trace));
+    }
+    let trace = trace.map(Box::new);
     let mut facts = facts(case, &card, &*wire);
-    facts.extend(answered.map(|count| Fact::number(fact_names::ANSWERED, count as f64)));
+    facts.extend(answered);
     Ok(EndReport {
         options: effective(&card, &opening::asked(case, End::Server), &before, &facts),
         facts: counters(facts),
@@ -136,14 +143,14 @@ fn answer(
     })
 }
 
-/// Sends every message back.
+/// Sends every message back. Answers how long they were held, and what the record of two hosts needs to know of them.
 fn echo(
     host: &Host,
     round: &RoundOrder,
     card: &Card,
     wire: &mut dyn Wire,
     marks: &mut Marks<'_>,
-) -> Result<(Option<Turnaround>, u64), Failure> {
+) -> Result<(Option<Turnaround>, Vec<Fact>), Failure> {
     let case = &round.case;
     let echo = Echo {
         clock: &host.clock,
@@ -152,11 +159,21 @@ fn echo(
         cpu_only: card.cpu_only,
         warm_up: round.warm_up,
     };
-    if !card.reliable && may_be_damaged(case) {
-        echo.run(&mut Undamaged::new(wire, case), marks)
-    } else {
-        echo.run(wire, marks)
+    let number = |name, count: u64| Fact::number(name, count as f64);
+    if ArrivalOrder::may_differ(case, !card.reliable) {
+        let mut ordered = Ordered::new(wire, case);
+        let (turnaround, answered) = echo.run(&mut ordered, marks)?;
+        let ArrivalOrder { duplicated, reordered, .. } = ordered.order();
+        let order = [number(fact_names::DUPLICATED_UP, *duplicated), number(fact_names::REORDERED_UP, *reordered)];
+        return Ok((turnaround, [vec![number(fact_names::ANSWERED, answered)], order.to_vec()].concat()));
     }
+    let (turnaround, answered) = if !card.reliable && may_be_damaged(case) {
+        echo.run(&mut Undamaged::new(wire, case), marks)?
+    } else {
+        echo.run(wire, marks)?
+    };
+    let answered = case.path.across.is_some().then(|| number(fact_names::ANSWERED, answered));
+    Ok((turnaround, answered.into_iter().collect()))
 }
 
 fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
@@ -232,7 +249,7 @@ fn one_way(
     wait_for_the_load(control, round)?;
     // A server has no user: it stops when it is told.
     let stop = AtomicBool::new(false);
-    let drops = Drops::now(&round.case);
+    let drops = Drops::now(&round.case, &*wires[0]);
     let load = OneWay { clock: &host.clock, order: round, card, end: End::Server, stop: &stop };
     let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
     if round.case.flow().direction == Direction::Down {

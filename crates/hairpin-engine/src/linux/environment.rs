@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
-use hairpin_model::environment::{Environment, NetworkNamespace};
+use hairpin_model::environment::{Environment, Interface, NetworkNamespace};
 
 use crate::engine::Engine;
-use crate::system::{device, process};
+use crate::system::{device, interface, process};
 
 /// Kernel settings that shape transports, under `/proc/sys`.
 const SETTINGS: &[&str] = &[
@@ -54,10 +55,27 @@ pub fn read(engine: &Engine) -> Environment {
         settings: settings(),
         network_namespace: NetworkNamespace::default(),
         loopback: loopback(),
+        interface: None,
         load: load(),
         load_after: Vec::new(),
         root: is_root(),
     }
+}
+
+/// The network interface that has the address, as far as the kernel and its driver tell; `None` where none has.
+#[must_use]
+pub fn interface(address: IpAddr) -> Option<Interface> {
+    let name = interface::name_of(address)?;
+    let (speed_mbit_per_s, duplex) = interface::speed_and_duplex(&name);
+    Some(Interface {
+        driver: interface::driver(&name),
+        speed_mbit_per_s,
+        duplex: duplex.map(str::to_owned),
+        mtu_bytes: interface::mtu_bytes(&name),
+        qdisc: device::queueing_discipline(&name),
+        offloads: device::offloads(&name).into_iter().collect(),
+        name,
+    })
 }
 
 /// The name that this host has for itself.
@@ -153,6 +171,16 @@ mod tests {
         assert_eq!(field(text, "name"), None);
         assert!(hypervisor(text).is_some());
         assert!(hypervisor("flags : a b\n").is_none());
+    }
+
+    #[test]
+    fn the_interface_of_an_address_is_told_as_the_loopback_device_is() {
+        let interface = interface("127.0.0.1".parse().unwrap()).expect("it has the address");
+        let of_loopback = loopback();
+        assert_eq!((interface.name.as_str(), interface.qdisc.as_ref()), ("lo", of_loopback.get("qdisc")));
+        assert_eq!(interface.mtu_bytes.map(|bytes| bytes.to_string()).as_ref(), of_loopback.get("mtu"));
+        assert!(interface.offloads.contains_key("tcp_segmentation_offload"), "{interface:?}");
+        assert!(interface.offloads.iter().all(|(name, state)| of_loopback.get(name) == Some(state)));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use hairpin_transports::received::IpHeader;
 use hairpin_transports::{Connection, Handed, Listener, Setup, Transport, TransportError};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -20,13 +21,35 @@ const LOOK_MS: i32 = 50;
 /// The descriptor on which a process is handed sockets.
 pub type Sockets = OwnedFd;
 
-/// What a socket is, in the byte that goes with it.
+/// What a socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// See [`Handed::Accepted`].
-    Accepted = 1,
+    Accepted,
     /// See [`Handed::Confirmed`].
-    Confirmed = 2,
+    Confirmed(Option<IpHeader>),
+}
+
+/// The message that goes with a socket: what it is, and what is known of its header.
+const MESSAGE_BYTES: usize = 4;
+
+impl Sort {
+    fn message(self) -> [u8; MESSAGE_BYTES] {
+        match self {
+            Self::Accepted => [1, 0, 0, 0],
+            Self::Confirmed(None) => [2, 0, 0, 0],
+            Self::Confirmed(Some(IpHeader { ttl, traffic_class })) => [2, 1, ttl, traffic_class],
+        }
+    }
+
+    fn of(message: [u8; MESSAGE_BYTES]) -> Option<Self> {
+        match message {
+            [1, 0, 0, 0] => Some(Self::Accepted),
+            [2, 0, 0, 0] => Some(Self::Confirmed(None)),
+            [2, 1, ttl, traffic_class] => Some(Self::Confirmed(Some(IpHeader { ttl, traffic_class }))),
+            _ => None,
+        }
+    }
 }
 
 /// Hands a socket over.
@@ -40,25 +63,25 @@ pub fn hand(to: &UnixStream, sort: Sort, socket: BorrowedFd<'_>) -> io::Result<(
     if !beside.push(SendAncillaryMessage::ScmRights(&sockets)) {
         return Err(io::Error::other("there is no room for a descriptor"));
     }
-    sendmsg(to, &[IoSlice::new(&[sort as u8])], &mut beside, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+    sendmsg(to, &[IoSlice::new(&sort.message())], &mut beside, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
     Ok(())
 }
 
 /// The next socket that is handed over, which must be there; `None` where the other process is gone.
 fn taken(from: &UnixStream) -> io::Result<Option<Handed>> {
-    let (mut sort, mut socket) = ([0], None::<OwnedFd>);
+    let (mut message, mut socket) = ([0; MESSAGE_BYTES], None::<OwnedFd>);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
-    let received = recvmsg(from, &mut [IoSliceMut::new(&mut sort)], &mut beside, RecvFlags::CMSG_CLOEXEC)?;
-    for message in beside.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
+    let received = recvmsg(from, &mut [IoSliceMut::new(&mut message)], &mut beside, RecvFlags::CMSG_CLOEXEC)?;
+    for one in beside.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = one {
             socket = rights.last();
         }
     }
-    match (received.bytes, sort, socket) {
+    match (received.bytes, Sort::of(message), socket) {
         (0, ..) => Ok(None),
-        (_, [1], Some(socket)) => Ok(Some(Handed::Accepted(socket))),
-        (_, [2], Some(socket)) => Ok(Some(Handed::Confirmed(socket))),
+        (MESSAGE_BYTES, Some(Sort::Accepted), Some(socket)) => Ok(Some(Handed::Accepted(socket))),
+        (MESSAGE_BYTES, Some(Sort::Confirmed(header)), Some(socket)) => Ok(Some(Handed::Confirmed(socket, header))),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no socket came with the message")),
     }
 }
@@ -123,9 +146,12 @@ mod tests {
         let mut byte = [0];
         UnixStream::from(socket).read_exact(&mut byte).unwrap();
         assert_eq!(byte, *b"x");
-        hand(&near, Sort::Confirmed, one.as_fd()).unwrap();
-        assert!(matches!(taken(&far).unwrap(), Some(Handed::Confirmed(_))));
-        (&near).write_all(&[1]).unwrap();
+        for header in [None, Some(IpHeader { ttl: 57, traffic_class: 0xb9 })] {
+            hand(&near, Sort::Confirmed(header), one.as_fd()).unwrap();
+            let Some(Handed::Confirmed(_, came)) = taken(&far).unwrap() else { panic!("it is a confirmed one") };
+            assert_eq!(came, header);
+        }
+        (&near).write_all(&[1, 0, 0, 0]).unwrap();
         assert_eq!(taken(&far).unwrap_err().kind(), io::ErrorKind::InvalidData);
         drop(near);
         assert!(taken(&far).unwrap().is_none());

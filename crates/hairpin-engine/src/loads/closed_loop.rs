@@ -53,7 +53,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             // One byte more where a message could come too long, so that this shows.
             reply: patterned(reply_size + usize::from(client.boundaries)),
             recorder: recorder(client, false),
-            tally: Tally::default(),
+            tally: Tally::of(client),
             sequence: 0,
             measuring: false,
             in_time_ns: client.order.timeout_ns.saturating_add(pauses_ns),
@@ -170,7 +170,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         let in_time = received_ns - sent_ns <= self.in_time_ns;
         let fate = if in_time { Fate::Received } else { Fate::Late };
         self.time_outs = 0;
-        self.tally.answered(self.measuring, in_time);
+        self.tally.answered(sequence, self.measuring, in_time);
         self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns, fate });
     }
 
@@ -194,7 +194,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             return Ok(());
         };
         let Unanswered { sent_ns, measured, .. } = self.unanswered.remove(place).expect("its place was just found");
-        self.tally.answered(measured, false);
+        self.tally.answered(earlier, measured, false);
         let stamps = Stamps { sequence: earlier, due_ns: sent_ns, sent_ns, received_ns, fate: Fate::Late };
         self.recorder.arrived_late(stamps, measured);
         Ok(())

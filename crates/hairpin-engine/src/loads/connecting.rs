@@ -91,7 +91,7 @@ pub fn run<C: Clock>(
             (true, false) => Fate::Late,
         };
         if answered {
-            tally.answered(measuring, in_time);
+            tally.answered(sequence, measuring, in_time);
         }
         time_outs = if answered { 0 } else { time_outs + 1 };
         if time_outs >= MOST_TIME_OUTS {

@@ -68,7 +68,7 @@ impl Journey {
         };
         // A round that the user ends gives up what could still have come in time.
         let in_time = received_ns.saturating_sub(sent_ns) <= *in_time_ns;
-        self.tally.answered(measured, in_time);
+        self.tally.answered(sequence, measured, in_time);
         let fate = if in_time { Fate::Received } else { Fate::Late };
         self.recorder.arrived_late(Stamps { sequence, due_ns, sent_ns, received_ns, fate }, measured);
         Ok(())

@@ -2,6 +2,7 @@
 //! and the [`echo`] half. They know a wire and a clock and nothing else, so the same code runs on a manual clock in tests.
 //! One-way loads over many wires are the [`driver`]'s.
 
+pub mod arrival_order;
 mod client;
 mod closed_loop;
 pub mod connecting;

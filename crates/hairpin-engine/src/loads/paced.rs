@@ -141,7 +141,7 @@ impl<'a, C: Clock> Paced<'a, C> {
             reply: patterned(reply_size + usize::from(client.boundaries)),
             partial: 0,
             recorder: recorder(client, true),
-            tally: Tally::default(),
+            tally: Tally::of(client),
             timetable,
             flying: vec![Flying::default(); most],
             next: 0,
@@ -257,7 +257,7 @@ impl<'a, C: Clock> Paced<'a, C> {
     fn answered(&mut self, flying: Flying, received_ns: u64) {
         let Flying { sequence, due_ns, sent_ns, measured, .. } = flying;
         let in_time = received_ns.saturating_sub(sent_ns) <= self.client.order.timeout_ns;
-        self.tally.answered(measured, in_time);
+        self.tally.answered(sequence, measured, in_time);
         let fate = if in_time { Fate::Received } else { Fate::Late };
         self.recorder.record_as(Stamps { sequence, due_ns, sent_ns, received_ns, fate }, measured);
     }

@@ -7,6 +7,9 @@ use hairpin_model::fact_names;
 use hairpin_model::ledger::{self, Ledger, OVERFLOW, Way};
 use hairpin_model::one_way::Streamed;
 
+use super::arrival_order::ArrivalOrder;
+use super::client::Client;
+
 /// Counts of the client, the warm-up included and apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -28,12 +31,23 @@ pub struct Tally {
     pub warm_up_late: u64,
     /// Answers to warm-up messages that had come before.
     pub warm_up_duplicated: u64,
+    /// In which order answers came, the warm-up's too, where they may come in another than their messages were sent.
+    pub order: Option<ArrivalOrder>,
 }
 
 impl Tally {
-    /// Counts an answer to a message that was sent after the warm-up, or in it.
+    /// That of a client before its load.
+    pub(super) fn of<C>(client: &Client<'_, C>) -> Self {
+        let may_differ = ArrivalOrder::may_differ(&client.order.case, client.lossy);
+        Self { order: may_differ.then(ArrivalOrder::default), ..Self::default() }
+    }
+
+    /// Counts the first answer to a message, by its number, that was sent after the warm-up, or in it.
     #[inline]
-    pub fn answered(&mut self, measured: bool, in_time: bool) {
+    pub fn answered(&mut self, sequence: u64, measured: bool, in_time: bool) {
+        if let Some(order) = &mut self.order {
+            order.note(sequence);
+        }
         let count = match (measured, in_time) {
             (true, true) => &mut self.received,
             (true, false) => &mut self.late,
@@ -98,14 +112,24 @@ impl Tally {
     }
 
     /// What went up and down, where the server is on another host and says how many messages it answered.
+    ///
+    /// The server answers a copy too, and answers in the order in which messages came. So of what the client saw that is taken off
+    /// which the server saw, as far as it goes: what is left the way down must have done.
     fn ways(&self, server: &[Fact]) -> Option<(Way, Way)> {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of messages")]
-        let answered = fact::number(server, fact_names::ANSWERED)? as u64;
+        fact::number(server, fact_names::ANSWERED)?;
+        let of_server = |name| counted(server, name);
         let sent = self.sent + self.warm_up_sent;
-        let received = self.received + self.late + self.warm_up_received + self.warm_up_late;
-        // A message that the network copied is answered twice.
-        let arrived = answered.min(sent);
-        Some((Way { sent, received: arrived }, Way { sent: arrived, received }))
+        let (copied, overtaken) = (of_server(fact_names::DUPLICATED_UP), of_server(fact_names::REORDERED_UP));
+        let arrived = of_server(fact_names::ANSWERED).saturating_sub(copied).min(sent);
+        let reordered = self.order.as_ref().map_or(0, |order| order.reordered);
+        let up = Way { sent, received: arrived, duplicated: copied, reordered: overtaken };
+        let down = Way {
+            sent: arrived,
+            received: self.received + self.late + self.warm_up_received + self.warm_up_late,
+            duplicated: (self.duplicated + self.warm_up_duplicated).saturating_sub(copied),
+            reordered: reordered.saturating_sub(overtaken),
+        };
+        Some((up, down))
     }
 }
 
@@ -144,13 +168,27 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
     .closed()
 }
 
-/// The ledger of a one-way load between two hosts: what neither end's kernel dropped was lost in between.
+/// The ledger of a one-way load between two hosts: what neither end's kernel dropped was lost in between. The counters of queue
+/// disciplines and devices are of all that crosses the ends' interfaces, so no more of them counts than is missing.
 #[must_use]
 pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>) -> Ledger {
     let mut ledger = one_way_ledger(reliable, sender, receiver, LinkLosses::default());
     let (from, to) = (sender.counted, receiver.counted);
-    let way = Way { sent: from.sent + from.warm_up_sent, received: to.received + to.warm_up_received };
-    let missing = way.missing(ledger.lost.values().sum());
+    let way = Way {
+        sent: from.sent + from.warm_up_sent,
+        received: to.received + to.warm_up_received,
+        duplicated: to.duplicated,
+        reordered: to.arrivals.as_ref().map_or(0, |arrivals| arrivals.reordered),
+    };
+    let of_sockets = [ledger::RECEIVE_BUFFER, ledger::SEND_BUFFER].iter().filter_map(|cause| ledger.lost.get(*cause));
+    let mut missing = way.missing(of_sockets.sum());
+    for cause in [ledger::QDISC, ledger::DEVICE] {
+        if let Some(count) = ledger.lost.get_mut(cause) {
+            *count = missing.min(*count);
+            missing -= *count;
+        }
+    }
+    ledger.lost.retain(|_, count| *count > 0);
     let cause = if up { ledger::NETWORK_UP } else { ledger::NETWORK_DOWN };
     if !reliable && missing > 0 {
         ledger.lost.insert(cause.to_owned(), missing);
@@ -289,6 +327,98 @@ mod tests {
         let tally = Tally { sent: 10, received: 10, warm_up_sent: 5, warm_up_received: 3, ..Tally::default() };
         let ledger = tally.ledger(false, &[Fact::number(fact_names::SOCKET_DROPS, 2.0)], &[], None);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (15, 13, 0));
+    }
+
+    /// The order of messages of which so many came after a later one.
+    fn reordered(count: u64) -> Option<ArrivalOrder> {
+        let mut order = ArrivalOrder::default();
+        std::iter::once(count).chain(0..count).for_each(|number| order.note(number));
+        Some(order)
+    }
+
+    /// What the ledger of a client makes of both ends' counts.
+    fn between(client: &Tally, [answered, copied, overtaken]: [u32; 3], overflown: [u32; 2]) -> Ledger {
+        let server = [
+            Fact::number(fact_names::ANSWERED, answered.into()),
+            Fact::number(fact_names::DUPLICATED_UP, copied.into()),
+            Fact::number(fact_names::REORDERED_UP, overtaken.into()),
+            Fact::number(fact_names::SOCKET_DROPS, overflown[0].into()),
+        ];
+        client.ledger(false, &[Fact::number(fact_names::SOCKET_DROPS, overflown[1].into())], &server, None)
+    }
+
+    #[test]
+    fn loss_copies_and_order_are_told_by_direction() {
+        let tally = Tally {
+            sent: 90,
+            received: 70,
+            late: 4,
+            duplicated: 5,
+            warm_up_sent: 10,
+            warm_up_received: 8,
+            warm_up_duplicated: 1,
+            order: reordered(9),
+            ..Tally::default()
+        };
+        // 100 were sent, of which 7 found no room, 3 were lost on the way up, and 90 arrived, 2 of them twice.
+        let ledger = between(&tally, [92, 2, 6], [7, 1]);
+        let (up, down) = (ledger.up.unwrap(), ledger.down.unwrap());
+        assert_eq!(up, Way { sent: 100, received: 90, duplicated: 2, reordered: 6 });
+        assert_eq!(down, Way { sent: 90, received: 82, duplicated: 4, reordered: 3 });
+        let lost = [
+            (ledger::NETWORK_DOWN, 7),
+            (ledger::NETWORK_UP, 3),
+            ("receive-buffer-overflow-client", 1),
+            ("receive-buffer-overflow-server", 7),
+        ];
+        assert!(ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).eq(lost), "{ledger:?}");
+        assert_eq!((ledger.sent, ledger.received, ledger.late, ledger.unexplained), (100, 78, 4, 0));
+    }
+
+    #[test]
+    fn what_the_way_up_did_is_not_told_of_the_way_down() {
+        let tally = Tally { sent: 10, received: 10, duplicated: 3, order: reordered(2), ..Tally::default() };
+        let down = between(&tally, [14, 4, 2], [0, 0]).down.unwrap();
+        assert_eq!(down, Way { sent: 10, received: 10, duplicated: 0, reordered: 0 }, "one copied answer was lost");
+    }
+
+    #[test]
+    fn a_one_way_load_tells_the_order_and_the_copies_of_its_direction() {
+        let arrivals = hairpin_model::one_way::Received { reordered: 5, ..Default::default() };
+        let from = Streamed { sent: 20, warm_up_sent: 10, ..Streamed::default() };
+        let to = Streamed {
+            received: 17,
+            duplicated: 2,
+            warm_up_received: 10,
+            arrivals: Some(arrivals),
+            ..Default::default()
+        };
+        let ends = [OneWayEnd { counted: &from, facts: &[] }, OneWayEnd { counted: &to, facts: &[] }];
+        let ledger = between_hosts(false, false, ends[0], ends[1]);
+        assert_eq!(ledger.down, Some(Way { sent: 30, received: 27, duplicated: 2, reordered: 5 }));
+        assert_eq!((ledger.up, ledger.lost[ledger::NETWORK_DOWN]), (None, 3));
+    }
+
+    #[test]
+    fn what_other_programs_lost_on_the_interfaces_of_two_hosts_is_not_lost_of_the_load() {
+        let sent = Streamed { sent: 20, ..Streamed::default() };
+        let lost = |received, qdisc: u32, device: u32| {
+            let received = Streamed { received, ..Streamed::default() };
+            let [from, to] = [(fact_names::QDISC_DROPS, qdisc), (fact_names::DEVICE_DROPS, device)]
+                .map(|(name, count)| [Fact::number(name, count.into()), Fact::number(fact_names::SOCKET_DROPS, 1.0)]);
+            let ends = [OneWayEnd { counted: &sent, facts: &from }, OneWayEnd { counted: &received, facts: &to }];
+            let ledger = between_hosts(false, true, ends[0], ends[1]);
+            assert_eq!(ledger.unexplained, 0, "{ledger:?}");
+            ledger.lost.into_iter().collect::<Vec<_>>()
+        };
+        let of = |parts: &[(&str, u64)]| {
+            parts.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect::<Vec<_>>()
+        };
+        assert_eq!(lost(19, 50, 50), of(&[(ledger::RECEIVE_BUFFER, 1)]));
+        assert_eq!(lost(12, 3, 50), of(&[(ledger::DEVICE, 4), (ledger::QDISC, 3), (ledger::RECEIVE_BUFFER, 1)]));
+        let with_network =
+            of(&[(ledger::DEVICE, 2), (ledger::NETWORK_UP, 2), (ledger::QDISC, 3), (ledger::RECEIVE_BUFFER, 1)]);
+        assert_eq!(lost(12, 3, 2), with_network);
     }
 
     #[test]

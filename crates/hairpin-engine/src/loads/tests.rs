@@ -1,5 +1,6 @@
 //! The client on the manual clock: exact numbers, no sleeping.
 
+mod arrival_order;
 mod late_replies;
 mod small_writes;
 mod undamaged;

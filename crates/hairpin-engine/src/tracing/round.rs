@@ -1,6 +1,6 @@
 //! A traced round as a whole: both ends' traces and the packets, on one clock.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use hairpin_model::card::{Card, Reach, WhyNot};
@@ -15,6 +15,30 @@ use crate::capture::{self, Captured, Live};
 use crate::clock::{Clock, RealClock};
 use crate::links::{END_INTERFACE, namespace};
 use crate::realtime::{Bracket, RealtimeMap};
+use crate::system::interface;
+
+/// The clock of a server on another host, whose trace is by no other.
+pub struct OwnClock {
+    clock: RealClock,
+    before: Bracket,
+    origin_ns: u64,
+}
+
+impl OwnClock {
+    /// The times of the trace count from when this returns.
+    #[must_use]
+    pub fn begin(clock: RealClock) -> Self {
+        let before = Bracket::read(&clock);
+        Self { clock, before, origin_ns: clock.now_ns() }
+    }
+
+    /// The trace, by this clock.
+    #[must_use]
+    pub fn place(self, trace: EndTrace) -> EndTrace {
+        let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
+        on_one_clock(trace, self.origin_ns, &map)
+    }
+}
 
 /// The interface that the packets of this machine's own addresses pass.
 const LOOPBACK: &str = "lo";
@@ -36,11 +60,12 @@ enum Capturing {
 }
 
 impl Watch {
-    /// Begins just before the connect call to `address`; the trace's times count from when this returns. Under a link the
-    /// calling thread is at its client, and `server` is the network namespace of the other.
+    /// Begins just before the connect call to `address`, of the case; the trace's times count from when this returns. Under a
+    /// link the calling thread is at its client, and `server` is the network namespace of the other.
     #[must_use]
-    pub fn begin(clock: RealClock, card: &Card, address: &str, server: Option<&Path>) -> Self {
-        let capture = begin_capture(card, address, server);
+    pub fn begin(clock: RealClock, card: &Card, case: &Case, address: &str, server: Option<&Path>) -> Self {
+        let interface = if case.path.across.is_some() { interface_to(address) } else { Ok(LOOPBACK.to_owned()) };
+        let capture = interface.and_then(|interface| begin_capture(card, address, &interface, server));
         let before = Bracket::read(&clock);
         Self { clock, before, origin_ns: clock.now_ns(), capture }
     }
@@ -78,6 +103,7 @@ impl Watched {
             (Ok(_), None) => skipped("the client does not report its port".to_owned()),
             (Err(why), _) => skipped(why.to_string()),
         };
+        let server_has_own_clock = about.case.path.across.is_some();
         let since_origin = |ns: u64| about.began_ns.saturating_add(ns).saturating_sub(origin_ns);
         let trace = RoundTrace {
             exchange_began_ns: about.answered().map(|row| since_origin(about.samples.sent_ns[row])).collect(),
@@ -86,7 +112,8 @@ impl Watched {
             reply_bytes: about.case.flow().load.reply_size_bytes(),
             clock_error_ns: map.error_ns(),
             client: on_one_clock(client, origin_ns, &map),
-            server: on_one_clock(server, origin_ns, &map),
+            server: if server_has_own_clock { server } else { on_one_clock(server, origin_ns, &map) },
+            server_has_own_clock,
             capture,
             packets,
         };
@@ -135,18 +162,36 @@ impl Capturing {
 }
 
 /// Only a stream between machines is TCP, which is what the capture's filter lets through.
-fn begin_capture(card: &Card, address: &str, server: Option<&Path>) -> Result<Capturing, WhyNot> {
+fn begin_capture(card: &Card, address: &str, interface: &str, server: Option<&Path>) -> Result<Capturing, WhyNot> {
     let Some(port) = port(address).filter(|_| card.reach == Reach::Network && !card.boundaries) else {
         return Err(WhyNot {
             reason: format!("{} sends no TCP segments that could be captured", card.name),
             hint: "tcp, tcp6 and mptcp do".to_owned(),
         });
     };
-    let Some(server) = server else { return capture::begin(LOOPBACK, port).map(Capturing::OneInterface) };
+    let Some(server) = server else { return capture::begin(interface, port).map(Capturing::OneInterface) };
     let client = capture::begin(END_INTERFACE, port)?;
     // A packet socket belongs to the namespace in which it was opened, wherever it is read.
     let _visit = namespace::visit(server).map_err(|Failure { cause, hint }| WhyNot { reason: cause, hint })?;
     Ok(Capturing::BothEnds(client, capture::begin(END_INTERFACE, port)?))
+}
+
+/// The interface over which packets to the address leave this host.
+fn interface_to(address: &str) -> Result<String, WhyNot> {
+    let why_not = |reason: String| WhyNot { reason, hint: "is there a route to it (`ip route get`)?".to_owned() };
+    let own = || -> std::io::Result<(IpAddr, IpAddr)> {
+        let to: SocketAddr = address.parse().map_err(std::io::Error::other)?;
+        let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        // Nothing is sent: connecting chooses the address from which datagrams would leave.
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(to)?;
+        Ok((socket.local_addr()?.ip(), to.ip()))
+    };
+    let (here, there) = own().map_err(|error| why_not(format!("cannot find the way to {address}: {error}")))?;
+    if here == there {
+        return Ok(LOOPBACK.to_owned());
+    }
+    interface::name_of(here).ok_or_else(|| why_not(format!("no interface of this host has the address {here}")))
 }
 
 fn port(address: &str) -> Option<u16> {

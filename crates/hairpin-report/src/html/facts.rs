@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use hairpin_model::environment::Environment;
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
+
+use crate::hosts;
 
 /// A titled list of names and values.
 #[derive(Serialize)]
@@ -17,9 +20,18 @@ pub(super) struct Section {
 /// All of it; sections without rows are left out.
 pub(super) fn of(run: &Run) -> Vec<Section> {
     let map = |facts: &BTreeMap<String, String>| facts.clone().into_iter().collect::<Vec<_>>();
+    let interface = |environment: &Environment| environment.interface.as_ref().map_or_else(Vec::new, hosts::rows);
+    let server = run.hosts.get(1).map(|host| &host.environment);
     let sections = [
         Section { title: "Plan", rows: plan(run) },
-        Section { title: "Machine", rows: machine(run) },
+        Section { title: "Machine", rows: machine(run.environment()) },
+        Section { title: "Network interface", rows: interface(run.environment()) },
+        Section { title: "Machine of the server", rows: server.map_or_else(Vec::new, machine) },
+        Section { title: "Network interface of the server", rows: server.map_or_else(Vec::new, interface) },
+        Section {
+            title: "Kernel settings of the server",
+            rows: server.map_or_else(Vec::new, |environment| map(&environment.settings)),
+        },
         Section { title: "Clock", rows: clock(run) },
         Section { title: "Kernel settings", rows: map(&run.environment().settings) },
         Section { title: "Loopback device", rows: map(&run.environment().loopback) },
@@ -38,8 +50,7 @@ fn plan(run: &Run) -> Vec<(String, String)> {
     rows
 }
 
-fn machine(run: &Run) -> Vec<(String, String)> {
-    let machine = &run.environment();
+fn machine(machine: &Environment) -> Vec<(String, String)> {
     let numbers = |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let load = |load: &[f64]| load.iter().map(|one| format!("{one:.2}")).collect::<Vec<_>>().join(", ");
     let yes_no = |fact: Option<bool>| fact.map_or("unknown", |fact| if fact { "yes" } else { "no" });

@@ -29,7 +29,7 @@ use crate::charts::series::Looks;
 use crate::charts::{percentiles, ranking, rounds, series, svg};
 use crate::one_way::Shared;
 use crate::page_text::{tied, words};
-use crate::{exchanges, findings, trust, wording};
+use crate::{exchanges, findings, hosts, trust, wording};
 use template::{SCRIPT, STYLE, rendered};
 
 const PAGE: &str = include_str!("page.html");
@@ -114,6 +114,7 @@ fn view(run: &Run) -> Value {
         invalid => wording::invalid(run),
         loads => wording::loads_left_out(run),
         ledger => wording::ledger_lines(run),
+        paths => hosts::paths(run),
         options => wording::option_notes(run),
         failures => failures(run),
         skipped => wording::skipped(run).into_iter().map(|(reason, names)| (names.join(", "), reason)).collect::<Value>(),
@@ -193,7 +194,9 @@ fn tab_rules(tabs: usize) -> String {
 }
 
 fn subtitle(run: &Run) -> Vec<String> {
-    let mut parts = vec![quantities::utc(run.started_unix_s), wording::machine_line(run)];
+    let mut parts = vec![quantities::utc(run.started_unix_s)];
+    let hosts = hosts::lines(run);
+    parts.extend(if hosts.is_empty() { vec![wording::machine_line(run)] } else { hosts });
     if run.duration_ns > 0 {
         parts.push(tied(&format!("took {}", quantities::duration(run.duration_ns as f64))));
     }

@@ -21,7 +21,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::chains::{self, chains};
-use crate::{exchanges, findings, links, trust, wording};
+use crate::{exchanges, findings, hosts, links, trust, wording};
 use hairpin_model::comparison::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
@@ -126,6 +126,9 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     }
     for line in wording::ledger_lines(run) {
         page.item("Ledger: ", WARN, &line);
+    }
+    for line in hosts::paths(run) {
+        page.item("Path: ", DIM, &line);
     }
     if let Some(cost) = exchanges::tracing_cost(run) {
         page.item("Tracing: ", DIM, &cost);
@@ -275,7 +278,11 @@ fn footer(page: &mut Page, run: &Run) {
         String::new()
     };
     let rounds = format!("{}{took}, seed {}", wording::rounds(run), run.seed);
-    let machine = wording::machine_line(run);
+    let hosts = hosts::lines(run);
+    for line in &hosts {
+        page.paragraph(0, DIM, line);
+    }
+    let machine = if hosts.is_empty() { wording::machine_line(run) } else { String::new() };
     let parts: Vec<String> = [machine, rounds].into_iter().filter(|part| !part.is_empty()).collect();
     page.paragraph(0, DIM, &format!("{}.", parts.join("; ")));
 }

@@ -259,7 +259,15 @@ mod tests {
 
     fn sequence(events: Vec<Event>, waits: Vec<Wait>) -> TimeSequence {
         let duration_ns = events.iter().filter_map(|event| event.until_ns).max().unwrap_or(0);
-        TimeSequence { exchange: 1, source: Source::Capture, clock_error_ns: 0, duration_ns, events, waits }
+        TimeSequence {
+            exchange: 1,
+            source: Source::Capture,
+            clock_error_ns: 0,
+            of_client_alone: false,
+            duration_ns,
+            events,
+            waits,
+        }
     }
 
     fn events(lines: &Lines) -> Vec<(EventKind, usize, i64, i64)> {

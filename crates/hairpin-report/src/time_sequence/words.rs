@@ -204,7 +204,16 @@ pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
             )
         }
     };
-    format!("{from}{}", capture(row))
+    format!("{from}{}{}", of_client_alone(sequence), capture(row))
+}
+
+/// Whose times they are between two hosts, after a blank; empty on one.
+fn of_client_alone(sequence: &TimeSequence) -> &'static str {
+    if !sequence.of_client_alone {
+        return "";
+    }
+    " All times are of the client's host: a packet of the server stands where it came in there. When anything was at the server \
+     cannot be told: nothing bounds how far the clocks of the two hosts are apart."
 }
 
 /// Whether the sequence shows what the kernel stamped for the client, and for the server one. A sender's stamps are of its

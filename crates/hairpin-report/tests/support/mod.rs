@@ -585,6 +585,7 @@ fn environment() -> Environment {
             ("net.core.rmem_default", "212992"),
         ]),
         loopback: words(&[("mtu", "65536"), ("qdisc", "noqueue"), ("tso", "on")]),
+        interface: None,
         load: vec![0.42, 0.31, 0.2],
         load_after: vec![1.1, 0.5, 0.3],
         root: true,

@@ -278,7 +278,15 @@ fn answer(at_ns: i64, first_byte: i64) -> Vec<Event> {
 fn sequence(exchange: u64, mut events: Vec<Event>, waits: Vec<Wait>) -> TimeSequence {
     events.sort_by_key(|event| event.at_ns);
     let duration_ns = events.iter().filter_map(|event| event.until_ns).max().unwrap_or(0);
-    TimeSequence { exchange, source: Source::Capture, clock_error_ns: 84, duration_ns, events, waits }
+    TimeSequence {
+        exchange,
+        source: Source::Capture,
+        clock_error_ns: 84,
+        of_client_alone: false,
+        duration_ns,
+        events,
+        waits,
+    }
 }
 
 /// The first write leaves at once; the others wait for a delayed ACK.

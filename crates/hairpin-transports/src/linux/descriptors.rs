@@ -8,6 +8,7 @@ use hairpin_model::fact::Fact;
 use crate::system::process::{Limits, descriptor_limits, set_descriptor_limits};
 use crate::system::sockopt;
 use crate::wire::TransportError;
+use crate::wires::ip_header::IpHeader;
 
 /// Allows this process to have `count` descriptors open at once: raises its soft limit (`RLIMIT_NOFILE`, setrlimit(2)) to that
 /// where it is lower.
@@ -47,8 +48,8 @@ pub enum Handed {
     Bound(OwnedFd),
     /// Accepted from a listening socket; nothing was read from it, so that its hello is still to come.
     Accepted(OwnedFd),
-    /// Of datagrams: connected to a client that has confirmed its hello, and is not welcomed yet.
-    Confirmed(OwnedFd),
+    /// Of datagrams: connected to a client that has confirmed its hello, in a packet with that header, and is not welcomed yet.
+    Confirmed(OwnedFd, Option<IpHeader>),
 }
 
 /// The descriptors of a wire; a socket's are one.

@@ -3,6 +3,7 @@
 mod batch;
 pub mod descriptors;
 pub(crate) mod options;
+pub mod received;
 pub(crate) mod system;
 pub mod wire_set;
 pub(crate) mod wires;

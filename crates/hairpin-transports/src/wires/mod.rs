@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 pub(crate) mod internet;
+#[cfg(target_os = "linux")]
+pub(crate) mod ip_header;
 pub(crate) mod one_wire;
 #[cfg(target_os = "linux")]
 pub(crate) mod ring;

@@ -207,6 +207,7 @@ pub(super) fn measured(
     let environment = Environment {
         network_namespace: bench.namespace,
         root: bench.by_root,
+        interface: bench.session.as_ref().and_then(Session::interface),
         ..hairpin_engine::environment::read(engine)
     };
     let run = Run {

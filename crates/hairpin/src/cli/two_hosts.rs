@@ -11,7 +11,7 @@ use hairpin_hosts::protocol::{About, Purpose};
 use hairpin_hosts::ticket::Ticket;
 use hairpin_hosts::trial::{Trial, try_datagrams};
 use hairpin_model::capabilities::FarHost;
-use hairpin_model::environment::Environment;
+use hairpin_model::environment::{Environment, Interface};
 use hairpin_model::names;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::{Failure, RoundOrder};
@@ -147,6 +147,11 @@ impl Session {
     /// Its environment, for the record.
     pub(super) fn environment(&self) -> Environment {
         self.about.environment.clone()
+    }
+
+    /// The network interface of this host on the path to it.
+    pub(super) fn interface(&self) -> Option<Interface> {
+        hairpin_engine::environment::interface(self.known.here?)
     }
 
     /// What rounds need to reach it.

@@ -144,22 +144,46 @@ impl Stall {
     /// What happened, in sentences of which the first follows a colon.
     pub(in crate::findings) fn told(&self, case: &Case) -> String {
         let of = |at: &StallAt| match case.flow().load.exchange() {
-            Some(exchange) => at.told(exchange.pipeline, &self.writes),
-            None => at.told_of_messages(),
+            Some(exchange) => at.told(exchange.pipeline, &self.writes, delayed_by(at.end, case)),
+            None => at.told_of_messages(delayed_by(at.end, case)),
         };
         let ends = self.ends.iter().map(of);
         let ends = ends.enumerate().map(|(place, told)| if place == 0 { told } else { capitalised(&told) });
-        format!("{} {}", ends.collect::<Vec<_>>().join(" "), self.often.told())
+        let of_server = self.ends.iter().any(|at| at.end == End::Client);
+        let unknown = if of_server { cannot_tell_the_delay(case) } else { "" };
+        format!("{}{unknown} {}", ends.collect::<Vec<_>>().join(" "), self.often.told())
     }
 }
 
+/// What is not known of a delay of the server's acknowledgments between two hosts, after a sentence; empty on one host.
+pub(in crate::findings) fn cannot_tell_the_delay(case: &Case) -> &'static str {
+    if case.path.across.is_none() {
+        return "";
+    }
+    " The delay is what the ACK took beyond the shortest round trip; cannot tell how much of it the network took: nothing \
+     bounds how far the clocks of the two hosts are apart."
+}
+
+/// What delays the acknowledgments of that end's bytes.
+fn delayed_by(end: End, case: &Case) -> &'static str {
+    match end {
+        End::Client => late_for_the_client(case),
+        End::Server => "the client",
+    }
+}
+
+/// What delays an acknowledgment that the client sees late.
+pub(in crate::findings) fn late_for_the_client(case: &Case) -> &'static str {
+    if case.path.across.is_some() { "the server or the network" } else { "the server" }
+}
+
 impl StallAt {
-    fn told(&self, in_flight: u64, writes: &Figure) -> String {
+    fn told(&self, in_flight: u64, writes: &Figure, other: &str) -> String {
         let held = quantities::duration_figure(self.held_ns);
         let delay = quantities::duration(self.acknowledged_ns.value);
-        let (what, at, other) = match self.end {
-            End::Client => ("request", "the client", "the server"),
-            End::Server => ("answer", "the server", "the client"),
+        let (what, at) = match self.end {
+            End::Client => ("request", "the client"),
+            End::Server => ("answer", "the server"),
         };
         if in_flight == 1 && self.end == End::Client && self.held == Held::AllButTheFirstWrite {
             return format!(
@@ -178,17 +202,17 @@ impl StallAt {
     }
 
     /// The same of an open loop.
-    fn told_of_messages(&self) -> String {
+    fn told_of_messages(&self, other: &str) -> String {
         let held = quantities::duration_figure(self.held_ns);
         let delay = quantities::duration(self.acknowledged_ns.value);
         match self.end {
             End::Client => format!(
                 "messages wait at the client for {held}: Nagle's algorithm holds each until the one before is \
-                 acknowledged, and the server delays that ACK by {delay}."
+                 acknowledged, and {other} delays that ACK by {delay}."
             ),
             End::Server => format!(
                 "answers wait at the server for {held}: Nagle's algorithm holds each until the one before is \
-                 acknowledged, and the client delays that ACK by {delay}, mostly until its next message is due."
+                 acknowledged, and {other} delays that ACK by {delay}, mostly until its next message is due."
             ),
         }
     }

@@ -21,7 +21,7 @@ fn packet(from: End, at_ns: u64, arrived: bool, bytes: Range<u64>, ack_byte: u64
     }
 }
 
-fn call(kind: CallKind, at_ns: u64, bytes: Range<u64>) -> Call {
+pub(super) fn call(kind: CallKind, at_ns: u64, bytes: Range<u64>) -> Call {
     Call { kind, began_ns: at_ns, ended_ns: at_ns + US, first_byte: bytes.start, end_byte: bytes.end }
 }
 
@@ -59,6 +59,7 @@ fn exchange(held_ns: u64, lost: Option<u64>) -> RoundTrace {
         server: EndTrace { calls: server, ..EndTrace::default() },
         capture: Capture::Saved { file: String::new(), packets: 4, dropped: 0 },
         packets,
+        ..RoundTrace::default()
     }
 }
 
@@ -67,7 +68,7 @@ fn waits(trace: &RoundTrace) -> Vec<(WaitCause, i64, i64)> {
     figures.exchanges[0].waits.iter().map(|wait| (wait.cause, wait.from_ns, wait.until_ns)).collect()
 }
 
-fn ms(ms: i64) -> i64 {
+pub(super) fn ms(ms: i64) -> i64 {
     ms * 1_000_000
 }
 

@@ -5,14 +5,17 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// `ethtool` commands of `linux/ethtool.h` that read one on/off value, with the words users know them by.
-const QUERIES: &[(&str, u32)] = &[
-    ("rx_checksum", 0x14),
-    ("tx_checksum", 0x16),
-    ("scatter_gather", 0x18),
-    ("tcp_segmentation_offload", 0x1e),
-    ("generic_segmentation_offload", 0x23),
-    ("generic_receive_offload", 0x2b),
+/// `ethtool` commands of `linux/ethtool.h` that read one value, with the words users know them by, and the bits of it that say
+/// whether they are on.
+const QUERIES: &[(&str, u32, u32)] = &[
+    ("rx_checksum", 0x14, u32::MAX),
+    ("tx_checksum", 0x16, u32::MAX),
+    ("scatter_gather", 0x18, u32::MAX),
+    ("tcp_segmentation_offload", 0x1e, u32::MAX),
+    ("generic_segmentation_offload", 0x23, u32::MAX),
+    ("generic_receive_offload", 0x2b, u32::MAX),
+    // `ETH_FLAG_LRO` of `ETHTOOL_GFLAGS`.
+    ("large_receive_offload", 0x25, 1 << 15),
 ];
 
 /// `struct ethtool_value` of `linux/ethtool.h`.
@@ -27,20 +30,20 @@ pub(crate) fn offloads(device: &str) -> Vec<(String, String)> {
     let Some(socket) = socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return Vec::new() };
     QUERIES
         .iter()
-        .filter_map(|(name, command)| Some(((*name).to_owned(), query(&socket, device, *command)?)))
+        .filter_map(|(name, command, bits)| Some(((*name).to_owned(), query(&socket, device, *command, *bits)?)))
         .collect()
 }
 
-fn query(socket: &OwnedFd, device: &str, command: u32) -> Option<String> {
+fn query(socket: &OwnedFd, device: &str, command: u32, bits: u32) -> Option<String> {
     let mut value = Value { command, data: 0 };
     let mut request = request_for(device);
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: the request names a device and points to an ethtool_value that outlives the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    (result == 0).then(|| if value.data == 0 { "off" } else { "on" }.to_owned())
+    (result == 0).then(|| if value.data & bits == 0 { "off" } else { "on" }.to_owned())
 }
 
-fn request_for(device: &str) -> libc::ifreq {
+pub(super) fn request_for(device: &str) -> libc::ifreq {
     // SAFETY: ifreq is plain data, for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
@@ -112,7 +115,7 @@ pub(crate) fn is_running(device: &str) -> io::Result<bool> {
     Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
 }
 
-fn socket(family: i32, sort: i32, protocol: i32) -> Option<OwnedFd> {
+pub(super) fn socket(family: i32, sort: i32, protocol: i32) -> Option<OwnedFd> {
     // SAFETY: takes three integers and returns a new descriptor or -1.
     let raw = unsafe { libc::socket(family, sort | libc::SOCK_CLOEXEC, protocol) };
     // SAFETY: the descriptor was just made and nobody else owns it.

@@ -5,6 +5,7 @@ pub(crate) mod cpu;
 pub(crate) mod device;
 pub(crate) mod ending;
 pub(crate) mod guest;
+pub(crate) mod interface;
 pub(crate) mod isolation;
 pub(crate) mod namespace;
 pub(crate) mod packet_ring;

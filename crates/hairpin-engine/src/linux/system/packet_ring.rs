@@ -25,7 +25,7 @@ pub(crate) const SNAP_BYTES: u32 = 440;
 /// A network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interface {
-    index: i32,
+    pub(crate) index: i32,
     /// `ARPHRD_*` of `linux/if_arp.h`.
     pub(crate) hardware: u16,
 }

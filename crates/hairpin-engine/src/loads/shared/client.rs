@@ -202,7 +202,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         let sent_ns = sent_ns.unwrap_or(received_ns);
         let in_time = received_ns.saturating_sub(due_ns) <= self.client.order.timeout_ns;
         let fate = if in_time { Fate::Received } else { Fate::Late };
-        self.tally.answered(measured, in_time);
+        self.tally.answered(sequence, measured, in_time);
         self.recorder.record_as(Stamps { sequence, due_ns, sent_ns, received_ns, fate }, measured);
         Ok(())
     }

@@ -70,9 +70,9 @@ fn elsewhere_an_answer_that_is_not_what_was_sent_is_a_failure() {
 }
 
 /// The server's end: messages that come, and what it answers.
-struct ServerWire {
-    coming: VecDeque<Vec<u8>>,
-    answers: Vec<Vec<u8>>,
+pub(super) struct ServerWire {
+    pub(super) coming: VecDeque<Vec<u8>>,
+    pub(super) answers: Vec<Vec<u8>>,
 }
 
 impl Wire for ServerWire {

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
+use hairpin_transports::received::{self, IpHeader};
 use hairpin_transports::{Cookie, HELLO_BYTES, Nonce, Said, challenge, said};
 use ring::hmac;
 use ring::rand::SystemRandom;
@@ -44,7 +45,9 @@ impl Datagrams {
     pub(super) fn bind(at: SocketAddr) -> io::Result<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| io::Error::other("the system gives no random bytes"))?;
-        Ok(Self { socket: bound(at)?.into(), key, counts: Counts::default() })
+        let socket = bound(at)?.into();
+        received::tell(&socket);
+        Ok(Self { socket, key, counts: Counts::default() })
     }
 
     /// The socket.
@@ -56,8 +59,8 @@ impl Datagrams {
     pub(super) fn serve(&mut self, registry: &Registry) {
         let mut datagram = [0; HELLO_BYTES + 1];
         for _ in 0..AT_ONCE {
-            match self.socket.recv_from(&mut datagram) {
-                Ok((bytes, from)) => self.hear(&datagram[..bytes], from, registry),
+            match received::receive_from(&self.socket, &mut datagram) {
+                Ok((bytes, from, header)) => self.hear(&datagram[..bytes], from, header, registry),
                 // An error of an earlier answer that was sent to nobody.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(_) => return,
@@ -65,7 +68,7 @@ impl Datagrams {
         }
     }
 
-    fn hear(&mut self, datagram: &[u8], from: SocketAddr, registry: &Registry) {
+    fn hear(&mut self, datagram: &[u8], from: SocketAddr, header: Option<IpHeader>, registry: &Registry) {
         match said(datagram) {
             Some(Said::Hello(cookie)) if registry.hears_hello(cookie) => {
                 self.counts.challenged += 1;
@@ -74,7 +77,7 @@ impl Datagrams {
                 drop(self.socket.send_to(&challenge(&cookie, &nonce), from));
             }
             Some(Said::Confirm(cookie, nonce)) if nonce == self.nonce(&cookie, from) => {
-                match registry.confirmed(cookie, from, || self.connected(from)) {
+                match registry.confirmed(cookie, from, header, || self.connected(from)) {
                     Ok(is_new) => self.counts.taken += u64::from(is_new),
                     Err(NotTaken::Unknown) => self.counts.ignored += 1,
                     Err(NotTaken::Refused | NotTaken::Gone) => self.counts.refused += 1,
@@ -171,7 +174,7 @@ mod tests {
         fn no_datagram_panics_or_is_answered(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let registry = Registry::default();
             let mut server = Datagrams::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-            server.hear(&bytes, "127.0.0.1:9".parse().unwrap(), &registry);
+            server.hear(&bytes, "127.0.0.1:9".parse().unwrap(), None, &registry);
             prop_assert_eq!(server.counts, Counts { ignored: 1, ..Counts::default() });
         }
     }

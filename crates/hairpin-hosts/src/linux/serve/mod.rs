@@ -22,8 +22,10 @@ use std::time::{Duration, Instant};
 use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::ends::Host;
+use hairpin_engine::environment::interface;
 use hairpin_model::limits::{Exceeded, Limits};
 use hairpin_transports::Cookie;
+use hairpin_transports::received;
 use serde::Serialize;
 
 pub use self::datagrams::Counts as DatagramCounts;
@@ -163,6 +165,8 @@ impl Server {
         let config = identity.server_config().map_err(io::Error::other)?;
         let listener = TcpListener::bind(at)?;
         listener.set_nonblocking(true)?;
+        // A kernel that keeps nothing costs the record facts, and nothing else.
+        drop(received::keep(&listener));
         let at = listener.local_addr()?;
         let (told, events) = channel();
         let (wake, woken) = UnixStream::pair()?;
@@ -390,6 +394,14 @@ impl Shared {
         Ok((ticket, proof))
     }
 
+    /// What a client is told of this host: its connection tells which interface is on the path.
+    fn about_for(&self, frames: &Frames<Tls>) -> About {
+        let mut about = self.about.clone();
+        let here = frames.carrier().socket().local_addr().ok();
+        about.environment.interface = here.and_then(|here| interface(here.ip()));
+        about
+    }
+
     /// Holds a session until its client has closed it.
     fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken, from: SocketAddr) {
         let tool = self.sessions.tool(session);
@@ -399,7 +411,7 @@ impl Shared {
             used_bytes: self.sessions.used_bytes(&ticket.id),
             expires_unix_s: ticket.expires_unix_s,
             sessions: self.sessions.count() as u64,
-            ..self.about.clone()
+            ..self.about_for(&frames)
         };
         let mut trials = Vec::new();
         if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hairpin_engine::handing::{Sort, hand};
 use hairpin_transports::Cookie;
+use hairpin_transports::received::IpHeader;
 use socket2::Socket;
 
 use crate::protocol::DatagramsSeen;
@@ -94,8 +95,8 @@ impl Registry {
         expected.hand(Sort::Accepted, socket)
     }
 
-    /// Hands over the socket that `connect` makes for a client of datagrams that has confirmed its hello; whether it is new. One
-    /// that was taken already said so twice.
+    /// Hands over the socket that `connect` makes for a client of datagrams that has confirmed its hello, in a packet with that
+    /// header; whether it is new. One that was taken already said so twice.
     ///
     /// # Errors
     /// See [`NotTaken`].
@@ -103,6 +104,7 @@ impl Registry {
         &self,
         cookie: Cookie,
         from: SocketAddr,
+        header: Option<IpHeader>,
         connect: impl FnOnce() -> io::Result<Socket>,
     ) -> Result<bool, NotTaken> {
         let mut inner = self.inner();
@@ -118,7 +120,7 @@ impl Registry {
             return Err(NotTaken::Refused);
         }
         let socket = connect().map_err(|_| NotTaken::Gone)?;
-        expected.hand(Sort::Confirmed, socket.as_fd())?;
+        expected.hand(Sort::Confirmed(header), socket.as_fd())?;
         expected.known.push(from);
         Ok(true)
     }
@@ -150,14 +152,14 @@ mod tests {
         let registry = Registry::default();
         let (near, _far) = UnixStream::pair().unwrap();
         let [one, other, third] = ["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3"].map(|text| text.parse().unwrap());
-        assert_eq!(registry.confirmed(COOKIE, one, udp), Err(NotTaken::Unknown));
+        assert_eq!(registry.confirmed(COOKIE, one, None, udp), Err(NotTaken::Unknown));
         registry.expect(COOKIE, near, 2);
-        assert_eq!(registry.confirmed(COOKIE, one, udp), Ok(true));
-        assert_eq!(registry.confirmed(COOKIE, one, || panic!("it has its socket")), Ok(false));
-        assert_eq!(registry.confirmed(COOKIE, other, udp), Ok(true));
-        assert_eq!(registry.confirmed(COOKIE, third, udp), Err(NotTaken::Refused));
+        assert_eq!(registry.confirmed(COOKIE, one, None, udp), Ok(true));
+        assert_eq!(registry.confirmed(COOKIE, one, None, || panic!("it has its socket")), Ok(false));
+        assert_eq!(registry.confirmed(COOKIE, other, None, udp), Ok(true));
+        assert_eq!(registry.confirmed(COOKIE, third, None, udp), Err(NotTaken::Refused));
         assert_eq!(registry.connected(COOKIE, udp().unwrap().as_fd()), Err(NotTaken::Refused));
         registry.forget(COOKIE);
-        assert_eq!(registry.confirmed(COOKIE, one, udp), Err(NotTaken::Unknown));
+        assert_eq!(registry.confirmed(COOKIE, one, None, udp), Err(NotTaken::Unknown));
     }
 }

@@ -5,7 +5,9 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use super::counted;
+use socket2::SockAddr;
+
+use super::{counted, done};
 
 /// `recvmsg(2)`, with the control data that comes with it.
 #[inline]
@@ -28,6 +30,44 @@ pub(super) fn receive_with(
         control.filled = message.msg_controllen as usize;
         Ok(bytes)
     }
+}
+
+/// The same of a datagram, and who sent it.
+pub(super) fn receive_with_sender(
+    from: BorrowedFd<'_>,
+    into: &mut [u8],
+    control: &mut Control,
+    flags: i32,
+) -> io::Result<(usize, SockAddr)> {
+    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // SAFETY: as above; the storage of the address is live and exclusively borrowed, its length is told, and the kernel says how
+    // much of it it filled, with an address of the socket's family.
+    unsafe {
+        SockAddr::try_init(|storage, length| {
+            let mut message: libc::msghdr = zeroed();
+            message.msg_name = storage.cast();
+            message.msg_namelen = *length;
+            message.msg_iov = &raw mut part;
+            message.msg_iovlen = 1;
+            message.msg_control = control.room.as_mut_ptr().cast();
+            message.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
+            let bytes = counted(libc::recvmsg(from.as_raw_fd(), &raw mut message, flags))?;
+            control.filled = message.msg_controllen as usize;
+            *length = message.msg_namelen;
+            Ok(bytes)
+        })
+    }
+}
+
+/// `getsockopt(2)` of an option whose value is control data.
+pub(super) fn socket_option(of: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<Control> {
+    let mut control = Control::default();
+    let mut length = size_of::<[u64; CONTROL_WORDS]>() as libc::socklen_t;
+    let room = control.room.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most `length` bytes, which is the length of the live room, and says how many it wrote.
+    done(unsafe { libc::getsockopt(of.as_raw_fd(), level, name, room, &raw mut length) })?;
+    control.filled = length as usize;
+    Ok(control)
 }
 
 /// Three times of 16 bytes (`scm_timestamping`) and an extended error with an address of 28, with their headers of 16
@@ -76,3 +116,5 @@ unsafe impl Plain for libc::sock_extended_err {}
 unsafe impl Plain for [libc::timespec; 3] {}
 // SAFETY: a whole number.
 unsafe impl Plain for libc::c_int {}
+// SAFETY: a whole number.
+unsafe impl Plain for u8 {}

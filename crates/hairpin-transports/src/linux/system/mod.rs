@@ -11,6 +11,7 @@ pub(crate) mod messages;
 pub(crate) mod pipe;
 pub(crate) mod process;
 pub(crate) mod random;
+pub(crate) mod received;
 pub(crate) mod socket;
 pub(crate) mod sockopt;
 pub(crate) mod timestamping;

@@ -32,6 +32,10 @@ pub(crate) const MAX_PACING_RATE: Place = Place(libc::SOL_SOCKET, libc::SO_MAX_P
 /// `ICMP_FILTER` of `linux/icmp.h`: a bit mask of the ICMP types that a raw socket does not want.
 pub(crate) const ICMP_FILTER: Place = Place(libc::SOL_RAW, 1);
 
+/// What the kernel knows of the path of a connected socket: no packet may be larger (ip(7), ipv6(7)).
+pub(crate) const PATH_MTU: Place = Place(libc::IPPROTO_IP, libc::IP_MTU);
+pub(crate) const PATH_MTU_V6: Place = Place(libc::IPPROTO_IPV6, libc::IPV6_MTU);
+
 /// Sets an option that is an `int`.
 pub(crate) fn set(on: BorrowedFd<'_>, place: Place, value: i32) -> io::Result<()> {
     set_bytes(on, place, &value.to_ne_bytes())
@@ -78,7 +82,7 @@ fn set_bytes(on: BorrowedFd<'_>, Place(level, name): Place, value: &[u8]) -> io:
     done(unsafe { libc::setsockopt(on.as_raw_fd(), level, name, value.as_ptr().cast(), length) })
 }
 
-fn get_bytes(on: BorrowedFd<'_>, Place(level, name): Place, into: &mut [u8]) -> io::Result<usize> {
+pub(super) fn get_bytes(on: BorrowedFd<'_>, Place(level, name): Place, into: &mut [u8]) -> io::Result<usize> {
     let mut length = into.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, which is the slice's length, and says how many it wrote.
     done(unsafe { libc::getsockopt(on.as_raw_fd(), level, name, into.as_mut_ptr().cast(), &raw mut length) })?;
@@ -153,6 +157,19 @@ pub(crate) fn tcp_info(of: BorrowedFd<'_>) -> Vec<Fact> {
             (value != none).then(|| Fact::number(name, value as f64))
         })
         .collect()
+}
+
+/// Whether the ends of a TCP connection use ECN (`tcpi_options`, linux/tcp.h).
+pub(crate) fn ecn(of: BorrowedFd<'_>) -> Option<&'static str> {
+    const NEGOTIATED: u8 = 8;
+    const SEEN: u8 = 16;
+    let mut info = RawTcpInfo::default();
+    let options = *info.read(of).ok()?.get(offset_of!(libc::tcp_info, tcpi_options))?;
+    Some(match (options & NEGOTIATED != 0, options & SEEN != 0) {
+        (false, _) => "off",
+        (true, false) => "on",
+        (true, true) => "received",
+    })
 }
 
 /// Segments with payload and without, both directions. The kernel's counters have 32 bits and wrap.

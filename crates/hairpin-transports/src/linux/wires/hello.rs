@@ -14,8 +14,9 @@ use std::time::Duration;
 use socket2::{SockAddr, Socket};
 
 use crate::system::descriptor::{READABLE, poll, poll_all};
-use crate::system::{random, socket};
+use crate::system::{random, received, socket};
 use crate::wire::{Cookie, Setup, TransportError};
+use crate::wires::ip_header::IpHeader;
 use crate::wires::{Deadline, failed, left_to_accept, unreached};
 
 /// What a hello is, in its first byte.
@@ -149,12 +150,23 @@ pub(crate) fn say_once(socket: &Socket, address: &str, cookie: &Cookie) -> Resul
     sent.and_then(whole).map_err(|source| unreached("say hello to", address, source))
 }
 
+/// How the other end was met.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Met {
+    /// Connections or datagrams without the hello that came before.
+    pub(crate) ignored: u64,
+    /// Of a packet of the other end that opened the flow, where the kernel tells it.
+    pub(crate) header: Option<IpHeader>,
+}
+
 /// Says hello on a connected datagram socket, and what the answers ask for, until it is welcome.
-pub(crate) fn say(socket: &Socket, address: &str, timeout: Duration, cookie: &Cookie) -> Result<(), TransportError> {
+pub(crate) fn say(socket: &Socket, address: &str, setup: &Setup) -> Result<Met, TransportError> {
+    let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
     let error = |operation| move |source| unreached(operation, address, source);
     let mut deadline = Deadline::new(timeout);
     let mut own = hello(Kind::Hello, cookie, &[0; 16]);
     let mut is_due = true;
+    received::tell(socket.as_fd(), setup.server.is_some());
     while let Some(left) = deadline.left() {
         if is_due {
             socket::send(socket.as_fd(), &own, false).map_err(error("say hello to"))?;
@@ -162,9 +174,12 @@ pub(crate) fn say(socket: &Socket, address: &str, timeout: Duration, cookie: &Co
         is_due = true;
         if patient_poll(socket, left.min(AGAIN_AFTER)).map_err(error("wait for an answer of"))? {
             let mut answer = [0; HELLO_BYTES + 1];
-            match socket::receive(socket.as_fd(), &mut answer, false, true) {
-                Ok(bytes) => match answer.get(..bytes).and_then(|answer| read(answer, cookie)) {
-                    Some((Kind::Welcome, _)) => return Ok(()),
+            match received::receive_from(socket.as_fd(), &mut answer) {
+                Ok((bytes, _, header)) => match answer.get(..bytes).and_then(|answer| read(answer, cookie)) {
+                    Some((Kind::Welcome, _)) => {
+                        received::tell(socket.as_fd(), false);
+                        return Ok(Met { ignored: 0, header });
+                    }
                     Some((Kind::Challenge, nonce)) => own = hello(Kind::Confirm, cookie, &nonce),
                     _ => is_due = false,
                 },
@@ -176,19 +191,18 @@ pub(crate) fn say(socket: &Socket, address: &str, timeout: Duration, cookie: &Co
     Err(TransportError::TimedOut { what: "answered", after: timeout })
 }
 
-/// Hears hellos on a bound datagram socket until one is confirmed, and connects to whoever said it; answers how many datagrams
-/// were ignored. `connected` is called before the other end is told.
+/// Hears hellos on a bound datagram socket until one is confirmed, and connects to whoever said it. `connected` is called before
+/// the other end is told.
 pub(crate) fn hear(
     socket: &Socket,
     address: &str,
     setup: &Setup,
     is_abandoned: &mut dyn FnMut() -> bool,
     connected: &mut dyn FnMut() -> Result<(), TransportError>,
-) -> Result<u64, TransportError> {
+) -> Result<Met, TransportError> {
     let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
     let error = |operation| move |source| failed(operation, address, source, "");
-    // Taking a datagram that turns out to have a bad checksum would otherwise wait for the next one without end.
-    socket.set_read_timeout(Some(timeout.max(Duration::from_millis(1)))).map_err(error("set the time-out of"))?;
+    received::tell(socket.as_fd(), setup.server.is_some());
     let own: Nonce = random::bytes().map_err(error("draw a nonce for"))?;
     let mut ignored = 0;
     let mut deadline = Deadline::new(timeout);
@@ -196,15 +210,17 @@ pub(crate) fn hear(
         if !patient_poll(socket, left).map_err(error("wait for a hello at"))? {
             continue;
         }
-        let Some((from, said)) = one_hello(socket, cookie).map_err(error("receive a hello at"))? else { continue };
+        let one = one_hello(socket, cookie).map_err(error("receive a hello at"))?;
+        let Some(Datagram { from, header, said }) = one else { continue };
         match said {
             // One that cannot be sent counts as lost: another hello follows.
             Some((Kind::Hello, _)) => drop(socket.send_to(&hello(Kind::Challenge, cookie, &own), &from)),
             Some((Kind::Confirm, nonce)) if nonce == own => {
                 socket.connect(&from).map_err(error("connect back from"))?;
+                received::tell(socket.as_fd(), false);
                 connected()?;
                 welcome(socket, address, setup)?;
-                return Ok(ignored);
+                return Ok(Met { ignored, header });
             }
             _ => ignored += 1,
         }
@@ -226,20 +242,25 @@ pub(crate) fn welcome(socket: &Socket, address: &str, setup: &Setup) -> Result<(
     Ok(())
 }
 
-/// Who sent a datagram, and what it says where it is a hello.
-type Datagram = (SockAddr, Option<(Kind, Nonce)>);
+/// A datagram that came to a server.
+struct Datagram {
+    from: SockAddr,
+    header: Option<IpHeader>,
+    /// What it says where it is a hello.
+    said: Option<(Kind, Nonce)>,
+}
 
-/// Who sent the next datagram, and what it says where it is a hello with that cookie; `None` when there was none after all.
+/// The next datagram; `None` when there was none after all, as where its checksum is wrong.
 fn one_hello(socket: &Socket, cookie: &Cookie) -> io::Result<Option<Datagram>> {
-    // Its sender first, then its bytes: between the two calls nobody else takes from this socket.
-    let from = match socket.peek_sender() {
-        Ok(from) => from,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-        Err(error) => return Err(error),
-    };
     let mut datagram = [0; HELLO_BYTES + 1];
-    let bytes = socket::receive(socket.as_fd(), &mut datagram, false, true)?;
-    Ok(Some((from, datagram.get(..bytes).and_then(|datagram| read(datagram, cookie)))))
+    match received::receive_from(socket.as_fd(), &mut datagram) {
+        Ok((bytes, from, header)) => {
+            let said = datagram.get(..bytes).and_then(|datagram| read(datagram, cookie));
+            Ok(Some(Datagram { from, header, said }))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// A connection whose hello has not come whole.

@@ -6,29 +6,26 @@ use std::time::Duration;
 use socket2::{SockAddr, Socket};
 
 use super::descriptor::DescriptorWire;
-use super::hello::{self, Unheard};
+use super::hello::{self, Met, Unheard};
 pub(crate) use super::socket_kind::{Kind, facts, local_address};
 use super::socket_port::SocketPort;
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{WRITABLE, poll};
+use crate::system::received;
 use crate::wire::{Connection, Handed, Listener, Setup, TransportError};
+use crate::wires::ip_header::IpHeader;
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, failed, second_connection, slice, unreached};
 
 /// The connection over a connected socket.
-fn connection(
-    kind: &Kind,
-    socket: Socket,
-    setup: &Setup,
-    ignored: u64,
-) -> Result<Box<dyn Connection>, TransportError> {
+fn connection(kind: &Kind, socket: Socket, setup: &Setup, met: Met) -> Result<Box<dyn Connection>, TransportError> {
     options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;
     // The hello of datagrams has time-outs of its own, which would cost a timer in every later call.
     let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
     quiet.map_err(|source| failed("reset the time-outs of", "the socket", source, ""))?;
     let error =
         |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
-    let port = SocketPort::new(socket, *kind, setup, ignored);
+    let port = SocketPort::new(socket, *kind, setup, met);
     let wire = DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?;
     Ok(OneWire::connection(kind.transport, wire))
 }
@@ -54,6 +51,10 @@ pub(crate) fn listen(socket: Socket, kind: &Kind, setup: &Setup) -> Result<Box<d
         // Others may come before the client does.
         socket.listen(BACKLOG).map_err(|source| failed("listen on", &address, source, ""))?;
     }
+    if kind.has_tcp_info() && setup.server.is_some() {
+        // Where the kernel keeps none the fact is absent.
+        drop(received::keep_syn(socket.as_fd()));
+    }
     let unheard = Unheard::default();
     Ok(Box::new(StreamListener { socket: Some(socket), address, unheard, kind: *kind, setup: setup.clone() }))
 }
@@ -68,7 +69,7 @@ pub(crate) fn listen_on(handed: Handed, kind: &Kind, setup: &Setup) -> Result<Bo
             let unheard = Unheard::of(socket);
             Ok(Box::new(StreamListener { socket: None, address, unheard, kind: *kind, setup: setup.clone() }))
         }
-        Handed::Confirmed(_) => Err(handed.unsupported(kind.transport)),
+        Handed::Confirmed(..) => Err(handed.unsupported(kind.transport)),
     }
 }
 
@@ -84,7 +85,9 @@ impl Listener for StreamListener {
         }
         let timeout = setup.opening_timeout();
         let (socket, ignored) = unheard.accept(socket.as_ref(), address, timeout, &setup.cookie, is_abandoned)?;
-        connection(kind, socket, setup, ignored)
+        let keeps_syn = kind.has_tcp_info() && setup.server.is_some();
+        let header = if keeps_syn { received::of_syn(socket.as_fd()) } else { None };
+        connection(kind, socket, setup, Met { ignored, header })
     }
 }
 
@@ -111,6 +114,8 @@ pub(crate) fn connect(
 ) -> Result<Box<dyn Connection>, TransportError> {
     let socket = kind.open(setup)?;
     let timeout = setup.opening_timeout().max(Duration::from_millis(1));
+    let tells = kind.family == Family::V6 && setup.server.is_some();
+    received::tell(socket.as_fd(), tells);
     let connected = if kind.family == Family::Unix {
         // A Unix socket connects at once or waits for room in the backlog as long as a send may.
         socket.set_write_timeout(Some(timeout)).and_then(|()| socket.connect(to))
@@ -129,8 +134,10 @@ pub(crate) fn connect(
     if kind.family != Family::Unix && matches!((own, peer), (Ok(own), Ok(peer)) if own == peer) {
         return Err(refused(address));
     }
+    let header = if tells { received::of_last_packet(socket.as_fd()) } else { None };
+    received::tell(socket.as_fd(), false);
     hello::say_once(&socket, address, &setup.cookie)?;
-    connection(kind, socket, setup, 0)
+    connection(kind, socket, setup, Met { ignored: 0, header })
 }
 
 /// Connects within that time.
@@ -179,9 +186,9 @@ pub(crate) fn listen_datagram_on(
     match handed {
         Handed::Bound(socket) => Ok(listen_datagram(kind.adopt(socket, setup)?, kind, setup)),
         Handed::Accepted(_) => Err(handed.unsupported(kind.transport)),
-        Handed::Confirmed(socket) => {
+        Handed::Confirmed(socket, header) => {
             let socket = kind.adopt(socket, setup)?;
-            Ok(Box::new(ConfirmedListener { socket: Some(socket), kind: *kind, setup: setup.clone() }))
+            Ok(Box::new(ConfirmedListener { socket: Some(socket), header, kind: *kind, setup: setup.clone() }))
         }
     }
 }
@@ -189,6 +196,7 @@ pub(crate) fn listen_datagram_on(
 /// The server of the one client that another part of the program has heard.
 struct ConfirmedListener {
     socket: Option<Socket>,
+    header: Option<IpHeader>,
     kind: Kind,
     setup: Setup,
 }
@@ -199,10 +207,10 @@ impl Listener for ConfirmedListener {
     }
 
     fn accept(&mut self, _: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
-        let Self { socket, kind, setup } = self;
+        let Self { socket, header, kind, setup } = self;
         let socket = socket.take().ok_or_else(|| second_connection(kind.transport))?;
         hello::welcome(&socket, &local_address(&socket), setup)?;
-        connection(kind, socket, setup, 0)
+        connection(kind, socket, setup, Met { ignored: 0, header: *header })
     }
 }
 
@@ -226,8 +234,8 @@ impl Listener for DatagramListener {
             next = if *expected > 1 { Some(beside(&socket, kind, setup)?) } else { None };
             Ok(())
         });
-        let ignored = match heard {
-            Ok(ignored) => ignored,
+        let met = match heard {
+            Ok(met) => met,
             Err(error) => {
                 // Whoever came in vain leaves the listener as it was.
                 *slot = Some(socket);
@@ -236,7 +244,7 @@ impl Listener for DatagramListener {
         };
         *expected = expected.saturating_sub(1);
         *slot = next;
-        connection(kind, socket, setup, ignored)
+        connection(kind, socket, setup, met)
     }
 }
 
@@ -259,8 +267,8 @@ pub(crate) fn connect_datagram(
     setup: &Setup,
 ) -> Result<Box<dyn Connection>, TransportError> {
     socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
-    hello::say(&socket, address, setup.opening_timeout(), &setup.cookie)?;
-    connection(kind, socket, setup, 0)
+    let met = hello::say(&socket, address, setup)?;
+    connection(kind, socket, setup, met)
 }
 
 /// What [`hairpin_model::card::Receipt`] says of the loopback device.

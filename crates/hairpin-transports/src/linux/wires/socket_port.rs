@@ -12,17 +12,18 @@ use hairpin_model::options::OptionName;
 use hairpin_model::phases::SenderState;
 use socket2::{Socket, Type};
 
-use super::hello;
+use super::hello::{self, Met};
 use super::offload::Offload;
 use super::port::{Miss, Port, Taken};
 use super::socket_kind::{Kind, facts};
 use super::stamping::{Completions, Stamping};
 use crate::batch::Batch;
-use crate::options;
+use crate::options::{self, Family};
 use crate::system::descriptor::{WRITABLE, poll, send_file, set_nonblocking};
 use crate::system::messages::Messages;
 use crate::system::{socket, sockopt};
 use crate::wire::{Cookie, Segments, Setup};
+use crate::wires::ip_header::IpHeader;
 
 /// Sends without a copy between two looks at their completions, of which several in a row come as one.
 const SENDS_PER_LOOK: u32 = 32;
@@ -36,8 +37,7 @@ pub(super) struct SocketPort {
     /// Set for datagrams until the first message: the other end may have said its part of the hello twice. Across a link it
     /// stays set.
     hello: Option<Cookie>,
-    /// Connections or datagrams without the hello that came before it.
-    ignored: u64,
+    met: Met,
     /// The way may lose, repeat and reorder datagrams.
     crosses_link: bool,
     /// Present where the kernel stamps segments. In a cell, because whoever reads the counters takes what has come for them.
@@ -53,8 +53,8 @@ pub(super) struct SocketPort {
 }
 
 impl SocketPort {
-    /// A connected socket; `ignored` is how many others came before its peer.
-    pub(super) fn new(socket: Socket, kind: Kind, setup: &Setup, ignored: u64) -> Self {
+    /// A connected socket, whose peer was so met.
+    pub(super) fn new(socket: Socket, kind: Kind, setup: &Setup, met: Met) -> Self {
         let hello = kind.is_datagram().then_some(setup.cookie);
         let is_on = |name| setup.options.get(name) == Some("on");
         let stamping = kind.has_stamps().then(|| RefCell::new(Stamping::new(is_on(OptionName::Zerocopy))));
@@ -62,7 +62,7 @@ impl SocketPort {
             socket,
             kind,
             hello,
-            ignored,
+            met,
             crosses_link: setup.server.is_some(),
             stamping,
             offload: is_on(OptionName::Gso).then(|| Offload::new(kind.family)),
@@ -155,6 +155,17 @@ impl SocketPort {
         facts.into_iter().flatten().map(|(name, count)| Fact::number(name, count as f64)).collect()
     }
 
+    /// What is known of the path to another host.
+    fn path_facts(&self) -> Vec<Fact> {
+        if !self.crosses_link {
+            return Vec::new();
+        }
+        let place = if self.kind.family == Family::V6 { sockopt::PATH_MTU_V6 } else { sockopt::PATH_MTU };
+        let mtu = sockopt::get(self.socket.as_fd(), place).ok();
+        let mtu = mtu.map(|bytes| Fact::number(fact_names::PATH_MTU_BYTES, bytes.into()));
+        self.met.header.into_iter().flat_map(IpHeader::facts).chain(mtu).collect()
+    }
+
     fn completions(&mut self) -> Option<&mut Completions> {
         self.stamping.as_mut().and_then(|stamping| stamping.get_mut().completions())
     }
@@ -224,11 +235,13 @@ impl Port for SocketPort {
         let mut facts = facts(&self.socket, self.kind.family, self.kind.options);
         if self.kind.has_tcp_info() {
             facts.extend(sockopt::tcp_info(self.socket.as_fd()));
+            facts.extend(sockopt::ecn(self.socket.as_fd()).map(|ecn| Fact::word(fact_names::ECN, ecn)));
         }
         facts.extend(self.zero_copy_facts());
-        if self.ignored > 0 {
-            facts.push(Fact::number(fact_names::IGNORED, self.ignored as f64));
+        if self.met.ignored > 0 {
+            facts.push(Fact::number(fact_names::IGNORED, self.met.ignored as f64));
         }
+        facts.extend(self.path_facts());
         if self.kind.is_mptcp() {
             let fell_back = sockopt::fell_back_to_tcp(self.socket.as_fd());
             facts.push(Fact::word(fact_names::FELL_BACK_TO_TCP, if fell_back { "yes" } else { "no" }));

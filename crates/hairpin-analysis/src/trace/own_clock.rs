@@ -1,0 +1,35 @@
+//! Traces of two hosts, each by its own clock: what the client's alone tells, and of the server's what needs no other clock.
+//!
+//! Nothing bounds how far the two clocks are apart, so no time of one is held against a time of the other.
+
+use hairpin_model::trace::{CallKind, EndTrace, RoundTrace};
+use hairpin_model::{fact, fact_names};
+
+use super::direction::Direction;
+
+/// The trace without the server's times.
+pub(super) fn of_client_alone(trace: &RoundTrace) -> RoundTrace {
+    RoundTrace { server: EndTrace::default(), ..trace.clone() }
+}
+
+/// The shortest time from a segment of the client to an answer of the server's kernel, in ns: so long at least an acknowledgment
+/// takes that nobody delays. 0 where nothing tells.
+pub(super) fn least_round_trip_ns(trace: &RoundTrace, out: &Direction<'_>) -> u64 {
+    let mut syns = trace.packets.iter().filter(|packet| packet.syn).map(|packet| packet.at_ns);
+    let handshake = syns.next().zip(syns.next()).map(|(asked_ns, answered_ns)| answered_ns.saturating_sub(asked_ns));
+    let acknowledged = out.acks.iter().filter_map(|ack| ack.at_ns.checked_sub(out.left(ack.end_byte)?.left_ns));
+    let of_kernel = fact::number(&trace.client.after, fact_names::MIN_RTT_US).map(|us| (us * 1000.0) as u64);
+    handshake.into_iter().chain(acknowledged).chain(of_kernel).min().unwrap_or(0)
+}
+
+/// From the read that completed that request, counted from 0, to the first write of its answer, by the server's clock, in ns.
+pub(super) fn at_server_ns(trace: &RoundTrace, number: u64) -> Option<u64> {
+    let request_end = trace.request_bytes.checked_mul(number.checked_add(1)?)?;
+    let reply_begin = trace.reply_bytes.checked_mul(number)?;
+    let of = |kind: CallKind| {
+        trace.server.calls.iter().filter(move |call| call.kind == kind && call.end_byte > call.first_byte)
+    };
+    let read = of(CallKind::Read).find(|call| call.end_byte >= request_end)?;
+    let answer = of(CallKind::Write).find(|call| call.end_byte > reply_begin)?;
+    answer.began_ns.checked_sub(read.ended_ns)
+}

@@ -1,0 +1,181 @@
+//! Which network interface has an address (getifaddrs(3)), and what its driver says of it (`linux/ethtool.h`).
+
+use std::ffi::{CStr, c_char};
+use std::io;
+use std::mem;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+
+use super::device::{request_for, socket};
+
+/// The name of the interface that has the address.
+pub(crate) fn name_of(address: IpAddr) -> Option<String> {
+    let address = address.to_canonical();
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the call writes a list to `first`, which is freed below and not used after that.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return None;
+    }
+    let mut found = None;
+    let mut next = first;
+    // SAFETY: each entry of the list is valid until the list is freed, and names the one behind it or none.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        // SAFETY: the address of an entry is none or a live one, of the family that it says.
+        if unsafe { address_at(entry.ifa_addr) } == Some(address) {
+            // SAFETY: an entry has a name that ends in NUL.
+            found = unsafe { CStr::from_ptr(entry.ifa_name) }.to_str().ok().map(str::to_owned);
+            break;
+        }
+        next = entry.ifa_next;
+    }
+    // SAFETY: the list came from getifaddrs, and nothing of it is used any more.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}
+
+/// The address in a `sockaddr`.
+///
+/// # Safety
+/// It is none, or points to an address of the family that it says.
+unsafe fn address_at(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: as the caller says; it need not be aligned for its family.
+    unsafe {
+        match i32::from(address.as_ref()?.sa_family) {
+            libc::AF_INET => {
+                let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
+                Some(IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()))
+            }
+            libc::AF_INET6 => {
+                Some(IpAddr::from(address.cast::<libc::sockaddr_in6>().read_unaligned().sin6_addr.s6_addr))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The largest packet that the interface sends, in bytes.
+pub(crate) fn mtu_bytes(device: &str) -> Option<u64> {
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let mut request = request_for(device);
+    // SAFETY: the request names an interface, outlives the call, and is where the kernel writes the answer.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) } < 0 {
+        return None;
+    }
+    // SAFETY: the call succeeded, so the kernel has written this member of the union.
+    u64::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+}
+
+/// `struct ethtool_drvinfo`.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    /// Versions, bus and lengths.
+    rest: [u8; 160],
+}
+
+/// The name of the driver; `None` where there is none, as of the loopback interface.
+pub(crate) fn driver(device: &str) -> Option<String> {
+    const GET: u32 = 0x03;
+    let mut info = DriverInfo { command: GET, driver: [0; 32], rest: [0; 160] };
+    ethtool(device, &mut info).ok()?;
+    let name = info.driver.split(|byte| *byte == 0).next().unwrap_or_default();
+    Some(String::from_utf8_lossy(name).into_owned()).filter(|name| !name.is_empty())
+}
+
+/// Words of 32 link modes that there is room for, the most that the kernel can name: it has three masks of them.
+const MODE_WORDS: usize = 127;
+
+/// `struct ethtool_link_settings`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LinkSettings {
+    command: u32,
+    speed: u32,
+    duplex: u8,
+    port: [u8; 6],
+    mode_words: i8,
+    rest: [u8; 4],
+    reserved: [u32; 7],
+    modes: [[u32; MODE_WORDS]; 3],
+}
+
+/// The speed of a link in Mbit/s and its duplex, `full` or `half`, as far as the driver tells them.
+pub(crate) fn speed_and_duplex(device: &str) -> (Option<u64>, Option<&'static str>) {
+    const GET: u32 = 0x4c;
+    // SAFETY: it consists of whole numbers, for which all zeroes are valid values.
+    let mut settings: LinkSettings = unsafe { mem::zeroed() };
+    settings.command = GET;
+    // The first answer says, as a negative number, how many words the kernel's masks have.
+    if ethtool(device, &mut settings).is_err() {
+        return (None, None);
+    }
+    let Some(mode_words) = settings.mode_words.checked_neg().filter(|words| *words > 0) else { return (None, None) };
+    // SAFETY: as above.
+    settings = unsafe { mem::zeroed() };
+    (settings.command, settings.mode_words) = (GET, mode_words);
+    match ethtool(device, &mut settings) {
+        Ok(()) => (speed(settings.speed), duplex(settings.duplex)),
+        Err(_) => (None, None),
+    }
+}
+
+/// `SPEED_UNKNOWN` has all bits set; a device whose cable is out may say 0.
+fn speed(told: u32) -> Option<u64> {
+    (told != u32::MAX && told != 0).then_some(told.into())
+}
+
+fn duplex(told: u8) -> Option<&'static str> {
+    match told {
+        0 => Some("half"),
+        1 => Some("full"),
+        _ => None,
+    }
+}
+
+/// `SIOCETHTOOL` with a structure of `linux/ethtool.h`, whose first field is the command.
+fn ethtool<T>(device: &str, about: &mut T) -> io::Result<()> {
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok_or_else(io::Error::last_os_error)?;
+    let mut request = request_for(device);
+    request.ifr_ifru.ifru_data = std::ptr::from_mut(about).cast::<c_char>();
+    // SAFETY: the request names an interface and points to a structure that outlives the call and has room for the answer to
+    // the command that stands in it.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_structures_have_the_sizes_of_the_kernels() {
+        assert_eq!(mem::size_of::<DriverInfo>(), 196);
+        assert_eq!(mem::offset_of!(LinkSettings, mode_words), 15);
+        assert_eq!(mem::offset_of!(LinkSettings, modes), 48);
+    }
+
+    #[test]
+    fn an_interface_is_found_by_its_address() {
+        for address in ["127.0.0.1", "::ffff:127.0.0.1"] {
+            assert_eq!(name_of(address.parse().unwrap()).as_deref(), Some("lo"), "{address}");
+        }
+        assert_eq!(name_of("203.0.113.9".parse().unwrap()), None);
+        let told = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
+        if told.contains(" lo\n") {
+            assert_eq!(name_of("::1".parse().unwrap()).as_deref(), Some("lo"));
+        }
+    }
+
+    #[test]
+    fn what_a_driver_does_not_tell_is_absent() {
+        assert!(mtu_bytes("lo").is_some_and(|bytes| bytes >= 1280));
+        assert_eq!((driver("lo"), speed_and_duplex("lo")), (None, (None, None)));
+        assert_eq!(
+            (mtu_bytes("no-such"), driver("no-such"), speed_and_duplex("no-such")),
+            (None, None, (None, None))
+        );
+        assert_eq!([u32::MAX, 0, 25_000].map(speed), [None, None, Some(25_000)]);
+        assert_eq!([0, 1, 255].map(duplex), [Some("half"), Some("full"), None]);
+    }
+}

@@ -1,0 +1,72 @@
+//! Copies and order of datagrams between two hosts, at either end.
+
+use hairpin_model::case::{Across, Case, PathKind};
+use hairpin_model::flow::Load;
+use hairpin_model::round::{Extent, RoundOrder};
+
+use super::super::arrival_order::{ArrivalOrder, Ordered};
+use super::super::echo::Echo;
+use super::super::marks::Alone;
+use super::super::message::Message;
+use super::super::scripted::Act;
+use super::undamaged::ServerWire;
+use super::{TIMEOUT_NS, order, travel};
+use crate::clock::ManualClock;
+
+fn across(case: &mut Case) {
+    case.path.across = Some(Across { kind: PathKind::Hosts, host: "far".to_owned(), fallback: None });
+}
+
+fn between_hosts(load: Load, count: u64, warm_up: u64) -> RoundOrder {
+    let mut order = order(load, count, warm_up);
+    across(&mut order.case);
+    order
+}
+
+#[test]
+fn an_open_loop_counts_answers_that_came_after_a_later_one() {
+    // Every 1000 ns a message: number 1, of the warm-up, comes after 4, and 6 between 8 and 9.
+    let held = |number| if number == 1 { 3500 } else { 2100 };
+    let acts: Vec<Act> =
+        (0..10).map(|number| Act::After(if [1, 6].contains(&number) { held(number) } else { 100 })).collect();
+    let load = Load::PLAIN.paced(1e6);
+    let journey = travel(&between_hosts(load.clone(), 8, 2), &acts, true).unwrap();
+    assert_eq!(journey.tally.order.map(|order| (order.reordered, order.duplicated)), Some((2, 0)));
+    assert_eq!(travel(&order(load.clone(), 8, 2), &acts, true).unwrap().tally.order, None, "not on one host");
+    let in_order = [Act::After(100)];
+    assert_eq!(travel(&between_hosts(load, 8, 2), &in_order, false).unwrap().tally.order, None, "not of a stream");
+}
+
+#[test]
+fn a_closed_loop_counts_copies_apart_from_the_order() {
+    let acts = [Act::Twice(100), Act::After(TIMEOUT_NS + 50), Act::After(100), Act::Never, Act::After(100)];
+    let journey = travel(&between_hosts(Load::PLAIN, 5, 0), &acts, true).unwrap();
+    let tally = &journey.tally;
+    assert_eq!((tally.received, tally.late, tally.duplicated), (3, 1, 1));
+    let order = tally.order.as_ref().expect("it is between two hosts");
+    assert_eq!(
+        (order.reordered, order.duplicated),
+        (0, 0),
+        "one that is late is not reordered, and one lost neither"
+    );
+}
+
+#[test]
+fn the_server_counts_what_comes_twice_or_after_a_later_one() {
+    let mut case = Case::ping_pong("udp").with(|changed| changed.flow_mut().load.set_sizes(2, 2));
+    across(&mut case);
+    assert!(ArrivalOrder::may_differ(&case, true));
+    let whole = |number| {
+        let mut message = Message::new(2, 2);
+        message.number(number);
+        message.request().to_vec()
+    };
+    let numbers = [0, 1, 3, 2, 3, 0, 260, 259, 261];
+    let mut server = ServerWire { coming: numbers.map(whole).into(), answers: Vec::new() };
+    let clock = ManualClock::default();
+    let echo = Echo { clock: &clock, case: &case, boundaries: true, cpu_only: false, warm_up: Extent::Count(1) };
+    let mut ordered = Ordered::new(&mut server, &case);
+    let (_, answered) = echo.run(&mut ordered, &mut Alone).unwrap();
+    assert_eq!((answered, ordered.order().reordered, ordered.order().duplicated), (9, 2, 2));
+    assert_eq!(server.answers.len(), 9, "copies are answered like any other");
+}

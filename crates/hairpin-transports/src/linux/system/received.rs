@@ -1,0 +1,149 @@
+//! What of a packet's IP header the kernel tells its receiver: of datagrams beside each (ip(7), ipv6(7)), of a TCP connection its
+//! SYN (tcp(7), `TCP_SAVE_SYN`), and over IPv6 the last packet that came.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use socket2::SockAddr;
+
+use super::control::{Control, receive_with_sender, socket_option};
+use super::sockopt::{self, Place};
+use crate::wires::ip_header::IpHeader;
+
+const SAVE_SYN: Place = Place(libc::IPPROTO_TCP, libc::TCP_SAVE_SYN);
+const SAVED_SYN: Place = Place(libc::IPPROTO_TCP, libc::TCP_SAVED_SYN);
+/// An IPv6 socket may receive packets of IPv4 too.
+const TELLS: [Place; 4] = [
+    Place(libc::IPPROTO_IP, libc::IP_RECVTTL),
+    Place(libc::IPPROTO_IP, libc::IP_RECVTOS),
+    Place(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
+    Place(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
+];
+/// Longer than any SYN with an IP header and few extensions: the headers of TCP and IPv4 have at most 60 bytes each.
+const MOST_SYN_BYTES: usize = 256;
+
+/// From now on the connections that come to a listening socket keep their SYN, until it is read.
+pub(crate) fn keep_syn(listener: BorrowedFd<'_>) -> io::Result<()> {
+    sockopt::set(listener, SAVE_SYN, 1)
+}
+
+/// The header of an accepted connection's SYN, once; `None` where it was not kept.
+pub(crate) fn of_syn(accepted: BorrowedFd<'_>) -> Option<IpHeader> {
+    let mut syn = [0; MOST_SYN_BYTES];
+    let bytes = sockopt::get_bytes(accepted, SAVED_SYN, &mut syn).ok()?;
+    IpHeader::of_packet(syn.get(..bytes)?)
+}
+
+/// Whether the socket tells the headers of what it receives. What it does not know of is left as it was.
+pub(crate) fn tell(on: BorrowedFd<'_>, tells: bool) {
+    for place in TELLS {
+        drop(sockopt::set(on, place, tells.into()));
+    }
+}
+
+/// A datagram: how many bytes it has, who sent it, and its header where the socket tells it ([`tell`]). Never waits.
+pub(crate) fn receive_from(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, SockAddr, Option<IpHeader>)> {
+    let mut control = Control::default();
+    let (bytes, sender) = receive_with_sender(from, into, &mut control, libc::MSG_DONTWAIT | libc::MSG_TRUNC)?;
+    Ok((bytes, sender, header(&control)))
+}
+
+/// The header of the last packet of a TCP connection over IPv6 that tells it ([`tell`]); over IPv4 the kernel keeps none
+/// (`IPV6_2292PKTOPTIONS`, net/ipv6/ipv6_sockglue.c).
+pub(crate) fn of_last_packet(of: BorrowedFd<'_>) -> Option<IpHeader> {
+    header(&socket_option(of, libc::IPPROTO_IPV6, libc::IPV6_2292PKTOPTIONS).ok()?)
+}
+
+fn header(control: &Control) -> Option<IpHeader> {
+    let v4 = || -> Option<(libc::c_int, u8)> {
+        Some((control.find(libc::SOL_IP, libc::IP_TTL)?, control.find(libc::SOL_IP, libc::IP_TOS)?))
+    };
+    let v6 = || -> Option<(libc::c_int, u8)> {
+        let class: libc::c_int = control.find(libc::SOL_IPV6, libc::IPV6_TCLASS)?;
+        Some((control.find(libc::SOL_IPV6, libc::IPV6_HOPLIMIT)?, u8::try_from(class).ok()?))
+    };
+    let (ttl, traffic_class) = v4().or_else(v6)?;
+    Some(IpHeader { ttl: u8::try_from(ttl).ok()?, traffic_class })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+    use crate::system::descriptor::{READABLE, poll};
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// A socket whose packets have a TTL of 77, and DSCP 46 with ECN 1.
+    fn marked(address: &str, sort: Type) -> Socket {
+        let is_v6 = address.starts_with('[');
+        let socket = Socket::new(if is_v6 { Domain::IPV6 } else { Domain::IPV4 }, sort, None).unwrap();
+        if is_v6 {
+            socket.set_unicast_hops_v6(77).unwrap();
+            sockopt::set(socket.as_fd(), sockopt::TRAFFIC_CLASS, 0xb9).unwrap();
+        } else {
+            socket.set_ttl_v4(77).unwrap();
+            sockopt::set(socket.as_fd(), sockopt::TOS, 0xb9).unwrap();
+        }
+        socket
+    }
+
+    #[test]
+    fn a_datagram_comes_with_its_header_where_the_socket_tells_it() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let server = UdpSocket::bind(address).unwrap();
+            let client = marked(address, Type::DGRAM);
+            let mut bytes = [0; 4];
+            for (tells, expected) in [(true, Some(IpHeader { ttl: 77, traffic_class: 0xb9 })), (false, None)] {
+                tell(server.as_fd(), tells);
+                client.send_to(b"hello", &server.local_addr().unwrap().into()).unwrap();
+                assert!(poll(server.as_fd(), READABLE, LONG).unwrap());
+                let (length, from, header) = receive_from(server.as_fd(), &mut bytes).unwrap();
+                assert_eq!((length, &bytes, header), (5, b"hell", expected), "{address}");
+                assert_eq!(
+                    from.as_socket().unwrap().port(),
+                    client.local_addr().unwrap().as_socket().unwrap().port()
+                );
+            }
+            assert_eq!(receive_from(server.as_fd(), &mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+    }
+
+    #[test]
+    fn an_accepted_connection_tells_its_syn_once() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = TcpListener::bind(address).unwrap();
+            let accepted = |client: &Socket| {
+                client.connect(&listener.local_addr().unwrap().into()).unwrap();
+                listener.accept().unwrap().0
+            };
+            let one = marked(address, Type::STREAM);
+            assert_eq!(of_syn(accepted(&one).as_fd()), None, "nothing is kept yet");
+            keep_syn(listener.as_fd()).unwrap();
+            let other = marked(address, Type::STREAM);
+            let accepted = accepted(&other);
+            // The two bits of ECN are TCP's own.
+            assert_eq!(of_syn(accepted.as_fd()), Some(IpHeader { ttl: 77, traffic_class: 0xb8 }), "{address}");
+            assert_eq!(of_syn(accepted.as_fd()), None);
+        }
+    }
+
+    #[test]
+    fn a_client_over_ipv6_is_told_of_the_answer_to_its_syn() {
+        let listener = TcpListener::bind("[::1]:0").unwrap();
+        let client = Socket::new(Domain::IPV6, Type::STREAM, None).unwrap();
+        tell(client.as_fd(), true);
+        client.connect(&listener.local_addr().unwrap().into()).unwrap();
+        assert_eq!(of_last_packet(client.as_fd()), Some(IpHeader { ttl: 64, traffic_class: 0 }));
+        tell(client.as_fd(), false);
+        assert_eq!(of_last_packet(client.as_fd()), None);
+        let over_v4 = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(over_v4.local_addr().unwrap()).unwrap();
+        assert_eq!(of_last_packet(client.as_fd()), None);
+    }
+}
