@@ -4,7 +4,9 @@
 //! The namespaces of a host live as long as a process in them, which sleeps. The kernel kills each process here with the thread
 //! that started it, so whatever ends a test leaves nothing.
 
+mod firewall;
 mod host;
+mod nat;
 mod paths;
 
 use std::sync::Arc;
@@ -23,6 +25,9 @@ pub(crate) struct Addresses {
     pub(crate) v4: &'static str,
     pub(crate) v6: &'static str,
 }
+
+/// The port of a server unless its flags name another.
+pub(crate) const PORT: u16 = 7420;
 
 /// The client's, from those for documentation (RFC 5737, RFC 3849).
 pub(crate) const CLIENT: Addresses = Addresses { v4: "192.0.2.2", v6: "2001:db8:1::2" };

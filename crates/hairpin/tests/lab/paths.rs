@@ -49,7 +49,7 @@ fn words((experiment, flags, _): Plan, is_ipv6: bool) -> String {
 }
 
 /// Fails unless every case of the run crossed to that host and something of each flow came.
-fn assert_crossed(run: &Value, host: &str, what: &str) {
+pub(super) fn assert_crossed(run: &Value, host: &str, what: &str) {
     assert_kept(run);
     assert_eq!(run["state"], "complete", "{what}");
     for case in list(&run["cases"]) {

@@ -67,7 +67,7 @@ impl Datagrams {
 
     fn hear(&mut self, datagram: &[u8], from: SocketAddr, registry: &Registry) {
         match said(datagram) {
-            Some(Said::Hello(cookie)) if registry.knows(cookie) => {
+            Some(Said::Hello(cookie)) if registry.count_hello(cookie) => {
                 self.counts.challenged += 1;
                 let nonce = self.nonce(&cookie, from);
                 // One that cannot be sent counts as lost: another hello follows.

@@ -40,6 +40,8 @@ struct Expected {
     to: UnixStream,
     /// Flows still to come.
     left: u32,
+    /// Hellos of datagrams that have come, each of which was answered.
+    hellos: u32,
     /// Those of datagrams that have come.
     known: Vec<SocketAddr>,
 }
@@ -96,7 +98,7 @@ impl Registry {
 
     /// From now on flows with that cookie are handed to `to`, so many.
     pub(super) fn expect(&self, cookie: Cookie, to: UnixStream, flows: u32) {
-        let expected = Expected { to, left: flows, known: Vec::new() };
+        let expected = Expected { to, left: flows, hellos: 0, known: Vec::new() };
         self.inner().flows.insert(cookie.0, expected);
     }
 
@@ -105,9 +107,17 @@ impl Registry {
         self.inner().flows.remove(&cookie.0);
     }
 
-    /// Whether a round under way announced that cookie.
-    pub(super) fn knows(&self, cookie: Cookie) -> bool {
-        self.inner().flows.contains_key(&cookie.0)
+    /// Counts a hello of datagrams with that cookie; whether a round under way announced it.
+    pub(super) fn count_hello(&self, cookie: Cookie) -> bool {
+        let mut inner = self.inner();
+        let counted =
+            inner.flows.get_mut(&cookie.0).map(|expected| expected.hellos = expected.hellos.saturating_add(1));
+        counted.is_some()
+    }
+
+    /// How many hellos of datagrams with that cookie have come.
+    pub(super) fn hellos(&self, cookie: Cookie) -> u32 {
+        self.inner().flows.get(&cookie.0).map_or(0, |expected| expected.hellos)
     }
 
     /// Hands over an accepted connection that begins with the hello of that cookie.

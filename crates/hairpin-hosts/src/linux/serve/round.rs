@@ -13,6 +13,7 @@ use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message};
 use hairpin_engine::ends::Host;
 use hairpin_engine::ends::start::COMMAND;
+use hairpin_model::card::Protocol;
 use hairpin_model::flow::ConnectionUse;
 use hairpin_model::round::Failure;
 use hairpin_transports::Cookie;
@@ -45,7 +46,9 @@ pub(super) fn serve(mut client: Frames<Tls>, at: SocketAddr, host: &Host, progra
             client: &mut client,
             process: &mut process,
             registry,
+            at,
             cookie: None,
+            missing: None,
             until: Instant::now() + ORDER,
         };
         let outcome = relay.run();
@@ -115,8 +118,12 @@ struct Relay<'r> {
     client: &'r mut Frames<Tls>,
     process: &'r mut Process,
     registry: &'r Registry,
+    /// The port.
+    at: SocketAddr,
     /// Of the order, once it has come.
     cookie: Option<Cookie>,
+    /// The transport of a flow of datagrams, until it is there.
+    missing: Option<&'static str>,
     until: Instant,
 }
 
@@ -159,6 +166,8 @@ impl Relay<'_> {
             };
             let sockets =
                 self.process.sockets.try_clone().map_err(|error| ControlError::from(error).failure("the server"))?;
+            let card = hairpin_transports::find(&flow.transport).map(|transport| transport.card());
+            self.missing = card.filter(|card| card.protocol == Protocol::Udp).map(|card| card.name);
             self.registry.expect(cookie, sockets, flows);
             self.cookie = Some(cookie);
             let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(ENDING);
@@ -174,9 +183,36 @@ impl Relay<'_> {
     /// What the process says next, to the client; false where it has closed.
     fn back(&mut self) -> Result<bool, Failure> {
         match self.process.channel.receive(PART) {
-            Ok(message) => self.client.send(&message).map(|()| true).map_err(|error| error.failure("the client")),
+            Ok(message) => {
+                let message = self.with_what_came(message);
+                self.client.send(&message).map(|()| true).map_err(|error| error.failure("the client"))
+            }
             Err(ControlError::Closed) => Ok(false),
             Err(error) => Err(error.failure("the server")),
+        }
+    }
+
+    /// Adds to a failure before all datagram flows were there what came of them, which this process alone has seen.
+    fn with_what_came(&mut self, message: Message) -> Message {
+        match (message, self.missing, self.cookie) {
+            (Message::Failed(failure), Some(transport), Some(cookie)) => {
+                let (hellos, port) = (self.registry.hellos(cookie), self.at.port());
+                let hint = match hellos {
+                    0 => format!("a firewall may drop UDP on its way to the server: open port {port} for UDP too"),
+                    _ => "a firewall may drop UDP on its way back to the client".to_owned(),
+                };
+                let cause = failure.cause;
+                Message::Failed(Failure {
+                    cause: format!("{cause}, {hellos} hellos came over {transport} to {} and were answered", self.at),
+                    hint,
+                })
+            }
+            (message, ..) => {
+                if message == Message::Ready {
+                    self.missing = None;
+                }
+                message
+            }
         }
     }
 

@@ -132,14 +132,22 @@ pub(crate) fn say_once(socket: &Socket, address: &str, cookie: &Cookie) -> Resul
 }
 
 /// Says hello on a connected datagram socket, and what the answers ask for, until it is welcome.
-pub(crate) fn say(socket: &Socket, address: &str, timeout: Duration, cookie: &Cookie) -> Result<(), TransportError> {
-    let error = |operation| move |source| unreached(operation, address, source);
+pub(crate) fn say(
+    socket: &Socket,
+    transport: &'static str,
+    address: &str,
+    timeout: Duration,
+    cookie: &Cookie,
+) -> Result<(), TransportError> {
+    let error = |operation| move |source| unreached(operation, &format!("{address} over {transport}"), source);
     let mut deadline = Deadline::new(timeout);
     let mut own = hello(Kind::Hello, cookie, &[0; 16]);
+    let (mut sent, mut answers) = (0, 0);
     let mut is_due = true;
     while let Some(left) = deadline.left() {
         if is_due {
             socket::send(socket.as_fd(), &own, false).map_err(error("say hello to"))?;
+            sent += 1;
         }
         is_due = true;
         if patient_poll(socket, left.min(AGAIN_AFTER)).map_err(error("wait for an answer of"))? {
@@ -147,7 +155,10 @@ pub(crate) fn say(socket: &Socket, address: &str, timeout: Duration, cookie: &Co
             match socket::receive(socket.as_fd(), &mut answer, false, true) {
                 Ok(bytes) => match answer.get(..bytes).and_then(|answer| read(answer, cookie)) {
                     Some((Kind::Welcome, _)) => return Ok(()),
-                    Some((Kind::Challenge, nonce)) => own = hello(Kind::Confirm, cookie, &nonce),
+                    Some((Kind::Challenge, nonce)) => {
+                        own = hello(Kind::Confirm, cookie, &nonce);
+                        answers += 1;
+                    }
                     _ => is_due = false,
                 },
                 Err(source) if source.kind() == io::ErrorKind::WouldBlock => is_due = false,
@@ -155,7 +166,7 @@ pub(crate) fn say(socket: &Socket, address: &str, timeout: Duration, cookie: &Co
             }
         }
     }
-    Err(TransportError::TimedOut { what: "answered", after: timeout })
+    Err(TransportError::Unwelcome { transport, address: address.to_owned(), sent, answers, after: timeout })
 }
 
 /// Hears hellos on a bound datagram socket until one is confirmed, and connects to whoever said it; answers how many datagrams

@@ -259,7 +259,7 @@ pub(crate) fn connect_datagram(
     setup: &Setup,
 ) -> Result<Box<dyn Connection>, TransportError> {
     socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
-    hello::say(&socket, address, setup.opening_timeout(), &setup.cookie)?;
+    hello::say(&socket, kind.transport, address, setup.opening_timeout(), &setup.cookie)?;
     connection(kind, socket, setup, 0)
 }
 
