@@ -4,6 +4,7 @@
 //! The namespaces of a host live as long as a process in them, which sleeps. The kernel kills each process here with the thread
 //! that started it, so whatever ends a test leaves nothing.
 
+mod addresses;
 mod firewall;
 mod host;
 mod nat;

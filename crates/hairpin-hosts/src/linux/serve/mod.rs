@@ -9,7 +9,7 @@ mod round;
 mod strangers;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::ends::Host;
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Socket, Type};
 
 pub use self::datagrams::Counts as DatagramCounts;
 use self::datagrams::Datagrams;
@@ -35,6 +37,8 @@ use crate::tls::Tls;
 
 /// Connections that are accepted at once, so that a flood leaves time for other work.
 const AT_ONCE: usize = 64;
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 4096;
 /// The longest that nothing is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a session may be without a round.
@@ -87,7 +91,8 @@ pub enum Event {
 
 /// What a server has.
 pub struct Server {
-    listener: TcpListener,
+    /// One, or two where it has all addresses of both versions of IP.
+    listeners: Vec<TcpListener>,
     datagrams: Datagrams,
     strangers: Strangers,
     shared: Arc<Shared>,
@@ -106,15 +111,17 @@ struct Shared {
 }
 
 impl Server {
-    /// Binds the port. `program` is started for each round, on `host`, of which clients are told what `about` says.
+    /// Binds the port; that of `::` is the port of all addresses of both versions of IP. `program` is started for each round, on `host`, of which clients are told what `about` says.
     ///
     /// # Errors
     /// The address or the port is not to be had, or the identity cannot be used.
     pub fn bind(at: SocketAddr, identity: &Identity, host: Host, about: About, program: PathBuf) -> io::Result<Self> {
         let config = identity.server_config().map_err(io::Error::other)?;
-        let listener = TcpListener::bind(at)?;
-        listener.set_nonblocking(true)?;
-        let at = listener.local_addr()?;
+        let first = listener(at)?;
+        let at = first.local_addr()?;
+        let over_ipv4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), at.port());
+        let second = if at.ip() == Ipv6Addr::UNSPECIFIED { unless_missing(listener(over_ipv4))? } else { None };
+        let addresses = if second.is_some() { &[at, over_ipv4][..] } else { &[at] };
         let (told, events) = channel();
         let shared = Shared {
             registry: Registry::default(),
@@ -126,8 +133,8 @@ impl Server {
             events: told,
         };
         Ok(Self {
-            listener,
-            datagrams: Datagrams::bind(at)?,
+            listeners: [Some(first), second].into_iter().flatten().collect(),
+            datagrams: Datagrams::bind(addresses)?,
             strangers: Strangers::new(config),
             shared: Arc::new(shared),
             events,
@@ -177,25 +184,24 @@ impl Server {
         let now = Instant::now();
         let next = self.strangers.next_look(now).map_or(LOOK, |at| at.saturating_duration_since(now).min(LOOK));
         let ready = {
-            let own = [(self.listener.as_fd(), Wants::Input), (self.datagrams.socket().as_fd(), Wants::Input)];
-            wait_any(own.into_iter().chain(self.strangers.watched()), next)?
+            let own = self.listeners.iter().map(AsFd::as_fd).chain(self.datagrams.sockets().map(AsFd::as_fd));
+            wait_any(own.map(|socket| (socket, Wants::Input)).chain(self.strangers.watched()), next)?
         };
-        let [accepts, hears, strangers @ ..] = ready.as_slice() else { return Ok(()) };
+        let (accept, others) = ready.split_at(self.listeners.len());
+        let (hear, strangers) = others.split_at(self.datagrams.sockets().len());
         for (heard, from) in self.strangers.hear(strangers, Instant::now()) {
             self.heard(heard, from);
         }
-        if *accepts {
-            self.accept()?;
+        for place in (0..accept.len()).filter(|place| accept[*place]) {
+            self.accept(place)?;
         }
-        if *hears {
-            self.datagrams.serve(&self.shared.registry);
-        }
+        self.datagrams.serve(hear, &self.shared.registry);
         Ok(())
     }
 
-    fn accept(&mut self) -> io::Result<()> {
+    fn accept(&mut self, place: usize) -> io::Result<()> {
         for _ in 0..AT_ONCE {
-            match self.listener.accept() {
+            match self.listeners[place].accept() {
                 Ok((socket, from)) => self.strangers.take_in(socket, from, Instant::now()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // It has gone again, or there is no room for it now.
@@ -233,7 +239,9 @@ impl Shared {
                     match greeting.purpose {
                         Purpose::Session => self.session(frames, session, &ticket, greeting, from),
                         Purpose::Round(_) => {
-                            round::serve(frames, self.at, &self.host, &self.program, &self.registry);
+                            // The address that the client knows, where there are several.
+                            let at = frames.carrier().socket().local_addr().unwrap_or(self.at);
+                            round::serve(frames, at, &self.host, &self.program, &self.registry);
                         }
                     }
                 } else if greeting.purpose == Purpose::Session {
@@ -292,6 +300,27 @@ impl Shared {
         while !is_idle() && matches!(frames.receive_any::<Answer>(IDLE_LOOK), Err(ControlError::TimedOut(_))) {}
         let rounds = self.registry.end(session).map_or(0, |session| session.rounds);
         drop(self.events.send(Event::Ended { session, rounds }));
+    }
+}
+
+/// Listens there, over one version of IP only.
+fn listener(at: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+    if at.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&at.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// None on a host without that version of IP.
+fn unless_missing(listener: io::Result<TcpListener>) -> io::Result<Option<TcpListener>> {
+    match listener {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::AFNOSUPPORT) => Ok(None),
+        listener => listener.map(Some),
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Session {
 
 /// A round's flows.
 struct Expected {
+    /// The address of this host that its client knows.
+    at: SocketAddr,
     /// Where its sockets are handed to.
     to: UnixStream,
     /// Flows still to come.
@@ -96,9 +98,9 @@ impl Registry {
         self.inner().sessions.values().filter(of).count()
     }
 
-    /// From now on flows with that cookie are handed to `to`, so many.
-    pub(super) fn expect(&self, cookie: Cookie, to: UnixStream, flows: u32) {
-        let expected = Expected { to, left: flows, hellos: 0, known: Vec::new() };
+    /// From now on flows with that cookie, which come to the address `at`, are handed to `to`, so many.
+    pub(super) fn expect(&self, cookie: Cookie, at: SocketAddr, to: UnixStream, flows: u32) {
+        let expected = Expected { at, to, left: flows, hellos: 0, known: Vec::new() };
         self.inner().flows.insert(cookie.0, expected);
     }
 
@@ -107,12 +109,12 @@ impl Registry {
         self.inner().flows.remove(&cookie.0);
     }
 
-    /// Counts a hello of datagrams with that cookie; whether a round under way announced it.
-    pub(super) fn count_hello(&self, cookie: Cookie) -> bool {
+    /// Counts a hello of datagrams with that cookie; answers the address that it was sent to, where a round under way announced it.
+    pub(super) fn count_hello(&self, cookie: Cookie) -> Option<SocketAddr> {
         let mut inner = self.inner();
-        let counted =
-            inner.flows.get_mut(&cookie.0).map(|expected| expected.hellos = expected.hellos.saturating_add(1));
-        counted.is_some()
+        let expected = inner.flows.get_mut(&cookie.0)?;
+        expected.hellos = expected.hellos.saturating_add(1);
+        Some(expected.at)
     }
 
     /// How many hellos of datagrams with that cookie have come.
@@ -130,8 +132,8 @@ impl Registry {
         expected.hand(Sort::Accepted, socket)
     }
 
-    /// Hands over the socket that `connect` makes for a client of datagrams that has confirmed its hello; whether it is new. One
-    /// that was taken already said so twice.
+    /// Hands over the socket that `connect` makes, at an address of this host, for a client of datagrams that has confirmed its
+    /// hello; whether it is new. One that was taken already said so twice.
     ///
     /// # Errors
     /// See [`NotTaken`].
@@ -139,7 +141,7 @@ impl Registry {
         &self,
         cookie: Cookie,
         from: SocketAddr,
-        connect: impl FnOnce() -> io::Result<Socket>,
+        connect: impl FnOnce(SocketAddr) -> io::Result<Socket>,
     ) -> Result<bool, NotTaken> {
         let mut inner = self.inner();
         let expected = inner.flows.get_mut(&cookie.0).ok_or(NotTaken::Unknown)?;
@@ -149,7 +151,7 @@ impl Registry {
         if expected.left == 0 {
             return Err(NotTaken::Refused);
         }
-        let socket = connect().map_err(|_| NotTaken::Gone)?;
+        let socket = connect(expected.at).map_err(|_| NotTaken::Gone)?;
         expected.hand(Sort::Confirmed, socket.as_fd())?;
         expected.known.push(from);
         Ok(true)
@@ -173,7 +175,7 @@ mod tests {
 
     const COOKIE: Cookie = Cookie([3; 16]);
 
-    fn udp() -> io::Result<Socket> {
+    fn udp(_: SocketAddr) -> io::Result<Socket> {
         Ok(std::net::UdpSocket::bind("127.0.0.1:0")?.into())
     }
 
@@ -183,12 +185,13 @@ mod tests {
         let (near, _far) = UnixStream::pair().unwrap();
         let [one, other, third] = ["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3"].map(|text| text.parse().unwrap());
         assert_eq!(registry.confirmed(COOKIE, one, udp), Err(NotTaken::Unknown));
-        registry.expect(COOKIE, near, 2);
+        let own = "127.0.0.1:7420".parse().unwrap();
+        registry.expect(COOKIE, own, near, 2);
         assert_eq!(registry.confirmed(COOKIE, one, udp), Ok(true));
-        assert_eq!(registry.confirmed(COOKIE, one, || panic!("it has its socket")), Ok(false));
+        assert_eq!(registry.confirmed(COOKIE, one, |_| panic!("it has its socket")), Ok(false));
         assert_eq!(registry.confirmed(COOKIE, other, udp), Ok(true));
         assert_eq!(registry.confirmed(COOKIE, third, udp), Err(NotTaken::Refused));
-        assert_eq!(registry.connected(COOKIE, udp().unwrap().as_fd()), Err(NotTaken::Refused));
+        assert_eq!(registry.connected(COOKIE, udp(own).unwrap().as_fd()), Err(NotTaken::Refused));
         registry.forget(COOKIE);
         assert_eq!(registry.confirmed(COOKIE, one, udp), Err(NotTaken::Unknown));
     }

@@ -168,7 +168,7 @@ impl Relay<'_> {
                 self.process.sockets.try_clone().map_err(|error| ControlError::from(error).failure("the server"))?;
             let card = hairpin_transports::find(&flow.transport).map(|transport| transport.card());
             self.missing = card.filter(|card| card.protocol == Protocol::Udp).map(|card| card.name);
-            self.registry.expect(cookie, sockets, flows);
+            self.registry.expect(cookie, self.at, sockets, flows);
             self.cookie = Some(cookie);
             let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(ENDING);
             self.until = Instant::now() + lasts.min(LONGEST);
