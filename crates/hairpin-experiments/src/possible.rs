@@ -133,6 +133,11 @@ fn link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(),
     }
 }
 
+/// Whether the transport is over IPv6.
+pub(crate) fn is_ipv6(card: &Card) -> bool {
+    card.min_mtu_bytes > IPV4_MTU_BYTES
+}
+
 /// Whether the transport reaches the host of the server.
 fn other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let Some(far) = capabilities.far.as_ref().filter(|_| case.path.across.is_some()) else { return Ok(()) };
@@ -146,8 +151,7 @@ fn other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resu
         return Err(why(format!("it cannot run on {}", far.name), "`hairpin list` there says why"));
     }
     far.limits.allow_case(case, far.round_trip_ns, 0.0).map_err(WhyNot::from)?;
-    let is_ipv6 = card.min_mtu_bytes > IPV4_MTU_BYTES;
-    if is_ipv6 != far.is_ipv6 {
+    if is_ipv6(card) != far.is_ipv6 {
         let [own, other] = if far.is_ipv6 { ["IPv6", "IPv4"] } else { ["IPv4", "IPv6"] };
         return Err(why(
             format!("it is over {other}, and {} is reached over {own}", far.name),

@@ -34,6 +34,21 @@ pub fn candidates<'g>(
     Ok(chosen.into_iter().filter_map(|name| capabilities.candidate(name)).collect())
 }
 
+/// The transports that an experiment measures unless told otherwise, which are over IPv4. Where the host of the server is reached
+/// over IPv6 that of the same protocol stands for each.
+#[must_use]
+pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabilities) -> Vec<&'g Candidate> {
+    if !capabilities.far.as_ref().is_some_and(|far| far.is_ipv6) {
+        return defaults;
+    }
+    let kind = |card: &Card| (card.protocol, card.reach, card.answered_by);
+    let over_ipv6 = |own: &Card| {
+        let fits = |other: &&Candidate| possible::is_ipv6(&other.card) && kind(&other.card) == kind(own);
+        capabilities.candidates.iter().find(fits)
+    };
+    defaults.into_iter().map(|own| over_ipv6(&own.card).unwrap_or(own)).collect()
+}
+
 /// What the two ends are on a transport, when `wanted` is asked for.
 ///
 /// A kernel that answers has one end, reported as a process. A transport within one process runs as threads, unless

@@ -3,6 +3,7 @@
 mod budget;
 mod bulk;
 mod common;
+mod hosts;
 mod links;
 mod message_rate;
 mod offered_load;

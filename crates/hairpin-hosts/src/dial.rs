@@ -132,7 +132,7 @@ fn connected(ticket: &Ticket, deadline: Instant) -> Result<(TcpStream, SocketAdd
             "no answer at all: a firewall may drop the packets; open the port for TCP and UDP"
         }
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
-            "is there a route to it (`ip route get`)?"
+            "is there a route to it (`ip route get`), and is it up? a firewall may say so too"
         }
         _ => "",
     };

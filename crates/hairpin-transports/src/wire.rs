@@ -463,6 +463,19 @@ pub enum TransportError {
         /// The time-out.
         after: Duration,
     },
+    /// Nobody welcomed a client of datagrams in time.
+    Unwelcome {
+        /// The transport.
+        transport: &'static str,
+        /// The server's address.
+        address: String,
+        /// How many datagrams the client sent.
+        sent: u32,
+        /// How many answers to them came.
+        answers: u32,
+        /// The time-out.
+        after: Duration,
+    },
     /// Whoever waited for a client wants none any more.
     Abandoned,
     /// The transport does not have it.
@@ -518,6 +531,13 @@ impl Hinted for TransportError {
             Self::Option { name, asked, source } => format!("option {name}={asked} cannot be set: {source}"),
             Self::NoSuchOption { transport, name } => format!("{transport} has no option {name}"),
             Self::TimedOut { what, after } => format!("no peer {what} within {} ms", after.as_millis()),
+            Self::Unwelcome { transport, address, sent, answers, after } => {
+                let came = if *answers == 0 { "nothing".to_owned() } else { format!("only {answers} challenges") };
+                let after_ms = after.as_millis();
+                format!(
+                    "no answer over {transport}: {sent} hellos sent to {address} in {after_ms} ms, {came} came back"
+                )
+            }
             Self::Abandoned => "the server no longer waits for a client".to_owned(),
             Self::Unsupported { transport, what } => format!("{transport} {}", what.cause()),
             Self::Impossible(why) => why.cause(),
@@ -531,6 +551,9 @@ impl Hinted for TransportError {
                 "`hairpin list` shows what each transport takes".to_owned()
             }
             Self::TimedOut { .. } => "is the server running?".to_owned(),
+            Self::Unwelcome { .. } => {
+                "is the server running? a firewall may drop datagrams to its port, or those back".to_owned()
+            }
             Self::Abandoned => String::new(),
             Self::Unsupported { what, .. } => what.hint().to_owned(),
             Self::Impossible(why) => why.hint(),
@@ -542,7 +565,7 @@ impl TransportError {
     /// Whether nobody connected or answered in time.
     #[must_use]
     pub fn is_time_out(&self) -> bool {
-        matches!(self, Self::TimedOut { .. })
+        matches!(self, Self::TimedOut { .. } | Self::Unwelcome { .. })
     }
 }
 

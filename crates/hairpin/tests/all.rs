@@ -15,6 +15,7 @@ mod faults;
 mod formats;
 mod hostile_folders;
 mod json_contract;
+mod lab;
 mod leftovers;
 mod link_process;
 mod link_run;

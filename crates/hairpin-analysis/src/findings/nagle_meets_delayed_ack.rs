@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn between_two_hosts_it_says_what_cannot_be_told_of_the_delay() {
         let case = none().with(|case| {
-            case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned() });
+            case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
         });
         let unknown =
             "cannot tell how much of it the network took: nothing bounds how far the clocks of the two hosts are";

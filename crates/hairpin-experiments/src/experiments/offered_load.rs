@@ -93,6 +93,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
         candidates.retain(|candidate| is_measured_by_default(&candidate.card));
+        candidates = selection::reaching(candidates, capabilities);
     }
     let rates = if asked.sweeps { knee::MOST_RATES } else { asked.rates.len() };
     let own = [

@@ -100,7 +100,10 @@ const KNOBS: &[Knob] = &[
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
-    let candidates = selection::candidates(knobs, "transport", capabilities)?;
+    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
+    if !knobs.is_given("transport") {
+        candidates = selection::reaching(candidates, capabilities);
+    }
     asked.circumstances.refuse_too_many(&[candidates.len(), asked.writes.len(), asked.remedies.len()])?;
     let (planned, skipped) = selection::sieved(&candidates, capabilities, |card| {
         let cases = asked.cases(card, &asked.remedies_for(card, knobs));

@@ -133,6 +133,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let mut probes = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
         probes.retain(|candidate| asked.connections.iter().any(|use_of| is_default_probe(&candidate.card, *use_of)));
+        probes = selection::reaching(probes, capabilities);
     }
     let own =
         [probes.len(), asked.sizes.len(), asked.rates.len().max(1), asked.loads.len(), asked.which_cpus.len().max(1)];
@@ -208,7 +209,9 @@ impl Asked {
         probe.flow_mut().name = PROBE.to_owned();
         let cases = each(&[probe], &self.sizes, |case, size| case.flow_mut().load.set_sizes(size, size));
         let cases = self.circumstances.at_their_places(&cases, card);
-        let suits = |connection: &&ConnectionUse| self.transports_given || is_default_probe(card, **connection);
+        // Of the default transports; on the way to another host they may be over IPv6.
+        let suits =
+            |use_of: &&ConnectionUse| self.transports_given || card.reliable == (**use_of != ConnectionUse::Own);
         let connections: Vec<ConnectionUse> = self.connections.iter().filter(suits).copied().collect();
         let cases = each(&cases, &connections, |case, connection| {
             *case.flow_mut() = carried(case.flow().clone(), connection, card);
@@ -318,6 +321,7 @@ fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>
     let mut carriers = selection::candidates(knobs, "load-transport", capabilities)?;
     if !knobs.is_given("load-transport") {
         carriers.retain(|candidate| candidate.card.is_reference);
+        carriers = selection::reaching(carriers, capabilities);
     }
     let ups: Vec<Flow> = carriers.into_iter().flat_map(|candidate| flows_up(knobs, candidate)).collect();
     let ways = knobs.choices("load", LoadWays::ALL);

@@ -58,6 +58,9 @@ pub(crate) fn failed(operation: &'static str, object: &str, source: io::Error, h
 pub(crate) fn unreached(operation: &'static str, address: &str, source: io::Error) -> TransportError {
     let hint = match source.kind() {
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => "is the interface up (`ip link`)?",
+        io::ErrorKind::ConnectionRefused => {
+            "is the server running, and is this its address? a firewall may reject it too"
+        }
         _ => "is the server running, and is this its address?",
     };
     failed(operation, address, source, hint)

@@ -1,7 +1,7 @@
 //! `hairpin serve`: rounds for clients on other hosts.
 
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
@@ -43,6 +43,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         return list(&state, is_json);
     }
     let asked = Asked::read(matches)?;
+    check_advertised(&asked)?;
     let stop = interrupt::raised_by_user().map_err(|error| cannot("prepare for signals", &error))?;
     let program = std::env::current_exe().map_err(|error| cannot("tell this program's own file", &error))?;
     let engine = Engine::new(program.clone(), stop.clone()).map_err(|error| cannot("prepare", &error))?;
@@ -261,12 +262,33 @@ fn default_bind() -> SocketAddr {
 fn bind(text: &str) -> Result<SocketAddr, Refused> {
     let plain = text.trim_start_matches('[').trim_end_matches(']');
     let alone = plain.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
-    alone.or_else(|_| text.parse::<SocketAddr>()).map_err(|_| {
+    let of_a_device = || {
+        of_a_device(plain, PORT)
+            .or_else(|| Ticket::parse_address(text).and_then(|(host, port)| of_a_device(&host, port)))
+    };
+    alone.or_else(|_| text.parse::<SocketAddr>()).ok().or_else(of_a_device).ok_or_else(|| {
         Refused::new(
             format!("`{text}` is no address of this host"),
             format!("for instance 0.0.0.0, 192.0.2.7:{PORT} or [{}]:{PORT}", Ipv6Addr::UNSPECIFIED),
         )
     })
+}
+
+/// An address that only the device after its `%` makes whole (RFC 4007), as the system reads it.
+fn of_a_device(text: &str, port: u16) -> Option<SocketAddr> {
+    let found = text.contains('%').then(|| (text, port).to_socket_addrs().ok()).flatten();
+    found.and_then(|mut addresses| addresses.next())
+}
+
+/// Refuses an address that a client cannot use as it is: what it lacks is known there only.
+fn check_advertised(asked: &Asked) -> Result<(), Stopped> {
+    match asked.bind.ip() {
+        IpAddr::V6(own) if own.is_unicast_link_local() && asked.advertise.is_none() => {
+            let own = format!("--advertise {own}%DEVICE, with the name of the client's own device towards this host");
+            Err(Stopped::usage(format!("--bind: other hosts cannot use a link-local address as it is (hint: {own})")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A name or an address, with or without a port.

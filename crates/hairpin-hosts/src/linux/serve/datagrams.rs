@@ -28,9 +28,11 @@ pub struct Counts {
     pub ignored: u64,
 }
 
-/// The socket of datagrams of a server.
+/// The sockets of datagrams of a server.
 pub(super) struct Datagrams {
-    socket: UdpSocket,
+    /// Each with where it is bound. A server of all addresses has one for each that clients have reached it by, beside those of all:
+    /// from a socket of all addresses an answer would come from whichever address the way back begins at.
+    sockets: Vec<(SocketAddr, UdpSocket)>,
     /// Of this process alone, so a nonce fits no other server.
     key: hmac::Key,
     /// What came so far.
@@ -38,46 +40,70 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Binds the socket.
+    /// Binds a socket to each address.
     ///
     /// # Errors
-    /// The address or the port is not to be had, or there are no random bytes.
-    pub(super) fn bind(at: SocketAddr) -> io::Result<Self> {
+    /// An address or a port is not to be had, or there are no random bytes.
+    pub(super) fn bind(addresses: &[SocketAddr]) -> io::Result<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| io::Error::other("the system gives no random bytes"))?;
-        let socket = bound(at)?.into();
-        received::tell(&socket);
-        Ok(Self { socket, key, counts: Counts::default() })
+        let sockets = addresses.iter().map(|at| {
+            let socket = UdpSocket::from(bound(*at)?);
+            received::tell(&socket);
+            Ok((socket.local_addr()?, socket))
+        });
+        Ok(Self { sockets: sockets.collect::<io::Result<_>>()?, key, counts: Counts::default() })
     }
 
-    /// The socket.
-    pub(super) fn socket(&self) -> &UdpSocket {
-        &self.socket
+    /// The sockets.
+    pub(super) fn sockets(&self) -> impl ExactSizeIterator<Item = &UdpSocket> {
+        self.sockets.iter().map(|(_, socket)| socket)
     }
 
-    /// Answers what has come.
-    pub(super) fn serve(&mut self, registry: &Registry) {
+    /// Answers what has come to those that are `ready`.
+    pub(super) fn serve(&mut self, ready: &[bool], registry: &Registry) {
         let mut datagram = [0; HELLO_BYTES + 1];
-        for _ in 0..AT_ONCE {
-            match received::receive_from(&self.socket, &mut datagram) {
-                Ok((bytes, from, header)) => self.hear(&datagram[..bytes], from, header, registry),
-                // An error of an earlier answer that was sent to nobody.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(_) => return,
+        for place in (0..ready.len()).filter(|place| ready[*place]) {
+            for _ in 0..AT_ONCE {
+                match received::receive_from(&self.sockets[place].1, &mut datagram) {
+                    Ok((bytes, from, header)) => self.hear(&datagram[..bytes], from, header, registry),
+                    // An error of an earlier answer that was sent to nobody.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                    Err(_) => break,
+                }
             }
         }
     }
 
+    /// The socket bound there.
+    fn at(&mut self, at: SocketAddr) -> io::Result<&UdpSocket> {
+        let place = self.sockets.iter().position(|(own, _)| *own == at);
+        let place = match place {
+            Some(place) => place,
+            None => {
+                let socket = UdpSocket::from(bound(at)?);
+                received::tell(&socket);
+                self.sockets.push((at, socket));
+                self.sockets.len() - 1
+            }
+        };
+        Ok(&self.sockets[place].1)
+    }
+
     fn hear(&mut self, datagram: &[u8], from: SocketAddr, header: Option<IpHeader>, registry: &Registry) {
         match said(datagram) {
-            Some(Said::Hello(cookie)) if registry.hears_hello(cookie) => {
+            Some(Said::Hello(cookie)) => {
+                let Some(own) = registry.count_hello(cookie) else {
+                    self.counts.ignored += 1;
+                    return;
+                };
                 self.counts.challenged += 1;
-                let nonce = self.nonce(&cookie, from);
+                let challenge = challenge(&cookie, &self.nonce(&cookie, from));
                 // One that cannot be sent counts as lost: another hello follows.
-                drop(self.socket.send_to(&challenge(&cookie, &nonce), from));
+                drop(self.at(own).and_then(|socket| socket.send_to(&challenge, from)));
             }
             Some(Said::Confirm(cookie, nonce)) if nonce == self.nonce(&cookie, from) => {
-                match registry.confirmed(cookie, from, header, || self.connected(from)) {
+                match registry.confirmed(cookie, from, header, |own| connected(own, from)) {
                     Ok(is_new) => self.counts.taken += u64::from(is_new),
                     Err(NotTaken::Unknown) => self.counts.ignored += 1,
                     Err(NotTaken::Refused | NotTaken::Gone) => self.counts.refused += 1,
@@ -92,13 +118,13 @@ impl Datagrams {
         let tag = hmac::sign(&self.key, &[from.to_string().as_bytes(), &cookie.0].concat());
         tag.as_ref()[..16].try_into().expect("HMAC-SHA256 has 32 bytes")
     }
+}
 
-    /// A socket at this port that receives from that client alone, whatever else comes to the port.
-    fn connected(&self, from: SocketAddr) -> io::Result<Socket> {
-        let socket = bound(self.socket.local_addr()?)?;
-        socket.connect(&from.into())?;
-        Ok(socket)
-    }
+/// A socket that receives there from that client alone, whatever else comes to the port.
+fn connected(own: SocketAddr, from: SocketAddr) -> io::Result<Socket> {
+    let socket = bound(own)?;
+    socket.connect(&from.into())?;
+    Ok(socket)
 }
 
 /// A socket bound there, beside others of this user.
@@ -131,16 +157,24 @@ mod tests {
         bytes
     }
 
+    fn server() -> Datagrams {
+        Datagrams::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap()
+    }
+
+    fn at(server: &Datagrams) -> SocketAddr {
+        server.sockets[0].0
+    }
+
     fn client(server: &Datagrams) -> UdpSocket {
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-        client.connect(server.socket().local_addr().unwrap()).unwrap();
+        client.connect(at(server)).unwrap();
         client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         client
     }
 
     /// What the server sends next, once it has heard what came.
     fn answer(server: &mut Datagrams, registry: &Registry, client: &UdpSocket) -> Option<Vec<u8>> {
-        server.serve(registry);
+        server.serve(&[true], registry);
         client.set_nonblocking(true).unwrap();
         let mut answer = [0; 100];
         client.recv(&mut answer).ok().map(|bytes| answer[..bytes].to_vec())
@@ -148,12 +182,12 @@ mod tests {
 
     #[test]
     fn a_flow_is_taken_once_its_address_has_echoed_the_nonce() {
-        let (mut server, registry) = (Datagrams::bind("127.0.0.1:0".parse().unwrap()).unwrap(), Registry::default());
+        let (mut server, registry) = (server(), Registry::default());
         let (near, _far) = UnixStream::pair().unwrap();
         let client = client(&server);
         client.send(&hello(4, &COOKIE, [0; 16])).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "no round announced it");
-        registry.expect(COOKIE, near, 1);
+        registry.expect(COOKIE, at(&server), near, 1);
         client.send(&hello(6, &COOKIE, [9; 16])).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "a nonce that nobody sent");
         client.send(&hello(4, &COOKIE, [0; 16])).unwrap();
@@ -164,8 +198,8 @@ mod tests {
         client.send(&hello(6, &COOKIE, nonce)).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "the round's own process welcomes it");
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
-        stranger.send_to(&hello(6, &COOKIE, nonce), server.socket().local_addr().unwrap()).unwrap();
-        server.serve(&registry);
+        stranger.send_to(&hello(6, &COOKIE, nonce), at(&server)).unwrap();
+        server.serve(&[true], &registry);
         assert_eq!(server.counts, Counts { taken: 1, challenged: 1, refused: 0, ignored: 3 });
     }
 
@@ -173,7 +207,7 @@ mod tests {
         #[test]
         fn no_datagram_panics_or_is_answered(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let registry = Registry::default();
-            let mut server = Datagrams::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let mut server = server();
             server.hear(&bytes, "127.0.0.1:9".parse().unwrap(), None, &registry);
             prop_assert_eq!(server.counts, Counts { ignored: 1, ..Counts::default() });
         }

@@ -11,7 +11,7 @@ mod sessions;
 mod strangers;
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -26,7 +26,9 @@ use hairpin_engine::environment::interface;
 use hairpin_model::limits::{Exceeded, Limits};
 use hairpin_transports::Cookie;
 use hairpin_transports::received;
+use rustix::io::Errno;
 use serde::Serialize;
+use socket2::{Domain, Protocol, Socket, Type};
 
 pub use self::datagrams::Counts as DatagramCounts;
 use self::datagrams::Datagrams;
@@ -46,6 +48,8 @@ use crate::tls::Tls;
 
 /// Connections that are accepted at once, so that a flood leaves time for other work.
 const AT_ONCE: usize = 64;
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 4096;
 /// The longest that nothing is looked at: a signal may come just before the wait.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a session may be without a round.
@@ -122,7 +126,8 @@ pub enum Event {
 
 /// What a server has.
 pub struct Server {
-    listener: TcpListener,
+    /// One, or two where it has all addresses of both versions of IP.
+    listeners: Vec<TcpListener>,
     datagrams: Datagrams,
     strangers: Strangers,
     shared: Arc<Shared>,
@@ -150,7 +155,7 @@ struct Shared {
 }
 
 impl Server {
-    /// Binds the port. `program` is started for each round, on `host`, of which clients are told what `about` says.
+    /// Binds the port; that of `::` is the port of all addresses of both versions of IP. `program` is started for each round, on `host`, of which clients are told what `about` says.
     ///
     /// # Errors
     /// The address or the port is not to be had, or the identity cannot be used.
@@ -163,11 +168,11 @@ impl Server {
         program: PathBuf,
     ) -> io::Result<Self> {
         let config = identity.server_config().map_err(io::Error::other)?;
-        let listener = TcpListener::bind(at)?;
-        listener.set_nonblocking(true)?;
-        // A kernel that keeps nothing costs the record facts, and nothing else.
-        drop(received::keep(&listener));
-        let at = listener.local_addr()?;
+        let first = listener(at)?;
+        let at = first.local_addr()?;
+        let over_ipv4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), at.port());
+        let second = if at.ip() == Ipv6Addr::UNSPECIFIED { unless_missing(listener(over_ipv4))? } else { None };
+        let addresses = if second.is_some() { &[at, over_ipv4][..] } else { &[at] };
         let (told, events) = channel();
         let (wake, woken) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
@@ -185,8 +190,8 @@ impl Server {
             wake,
         };
         Ok(Self {
-            listener,
-            datagrams: Datagrams::bind(at)?,
+            listeners: [Some(first), second].into_iter().flatten().collect(),
+            datagrams: Datagrams::bind(addresses)?,
             strangers: Strangers::new(config),
             shared: Arc::new(shared),
             events,
@@ -238,14 +243,13 @@ impl Server {
         let longest = until.saturating_duration_since(now).min(LOOK);
         let next = self.strangers.next_look(now).map_or(longest, |at| at.saturating_duration_since(now).min(longest));
         let ready = {
-            let own = [
-                (self.listener.as_fd(), Wants::Input),
-                (self.datagrams.socket().as_fd(), Wants::Input),
-                (self.woken.as_fd(), Wants::Input),
-            ];
-            wait_any(own.into_iter().chain(self.strangers.watched()), next)?
+            let own = self.listeners.iter().map(AsFd::as_fd).chain(self.datagrams.sockets().map(AsFd::as_fd));
+            let own = own.chain([self.woken.as_fd()]).map(|socket| (socket, Wants::Input));
+            wait_any(own.chain(self.strangers.watched()), next)?
         };
-        let [accepts, hears, is_woken, strangers @ ..] = ready.as_slice() else { return Ok(()) };
+        let (accept, others) = ready.split_at(self.listeners.len());
+        let (hear, others) = others.split_at(self.datagrams.sockets().len());
+        let Some((is_woken, strangers)) = others.split_first() else { return Ok(()) };
         for (heard, from) in self.strangers.hear(strangers, Instant::now()) {
             self.heard(heard, from);
         }
@@ -253,18 +257,16 @@ impl Server {
             // What they say is in the channel.
             drop(self.woken.read(&mut [0; 64]));
         }
-        if *accepts {
-            self.accept()?;
+        for place in (0..accept.len()).filter(|place| accept[*place]) {
+            self.accept(place)?;
         }
-        if *hears {
-            self.datagrams.serve(&self.shared.registry);
-        }
+        self.datagrams.serve(hear, &self.shared.registry);
         Ok(())
     }
 
-    fn accept(&mut self) -> io::Result<()> {
+    fn accept(&mut self, place: usize) -> io::Result<()> {
         for _ in 0..AT_ONCE {
-            match self.listener.accept() {
+            match self.listeners[place].accept() {
                 Ok((socket, from)) => self.strangers.take_in(socket, from, Instant::now()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // It has gone again, or there is no room for it now.
@@ -394,6 +396,11 @@ impl Shared {
         Ok((ticket, proof))
     }
 
+    /// The address of this host that the client knows, where there are several.
+    fn at_of(&self, frames: &Frames<Tls>) -> SocketAddr {
+        frames.carrier().socket().local_addr().unwrap_or(self.at)
+    }
+
     /// What a client is told of this host: its connection tells which interface is on the path.
     fn about_for(&self, frames: &Frames<Tls>) -> About {
         let mut about = self.about.clone();
@@ -439,12 +446,36 @@ impl Shared {
         let seen = match ask {
             Ask::TryDatagrams(cookie) => {
                 trials.push(Cookie(cookie));
-                self.registry.begin_trial(Cookie(cookie));
+                self.registry.begin_trial(Cookie(cookie), self.at_of(frames));
                 DatagramsSeen::default()
             }
             Ask::DatagramsSeen(cookie) => self.registry.seen(Cookie(cookie)),
         };
         frames.send_any(&seen).is_ok()
+    }
+}
+
+/// Listens there, over one version of IP only.
+fn listener(at: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+    if at.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&at.into())?;
+    socket.listen(BACKLOG)?;
+    let listener = socket.into();
+    // A kernel that keeps nothing costs the record facts, and nothing else.
+    drop(received::keep(&listener));
+    Ok(listener)
+}
+
+/// None on a host without that version of IP.
+fn unless_missing(listener: io::Result<TcpListener>) -> io::Result<Option<TcpListener>> {
+    match listener {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::AFNOSUPPORT) => Ok(None),
+        listener => listener.map(Some),
     }
 }
 

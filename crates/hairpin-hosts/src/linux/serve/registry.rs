@@ -27,10 +27,14 @@ pub(super) enum NotTaken {
 
 /// A round's flows.
 struct Expected {
+    /// The address of this host that its client knows.
+    at: SocketAddr,
     /// Where its sockets are handed to.
     to: UnixStream,
     /// Flows still to come.
     left: u32,
+    /// Hellos of datagrams that have come, each of which was answered.
+    hellos: u32,
     /// Those of datagrams that have come.
     known: Vec<SocketAddr>,
 }
@@ -39,7 +43,7 @@ struct Expected {
 struct Inner {
     flows: HashMap<[u8; 16], Expected>,
     /// Cookies with which clients try whether datagrams come through, and what came with each.
-    trials: HashMap<[u8; 16], DatagramsSeen>,
+    trials: HashMap<[u8; 16], (SocketAddr, DatagramsSeen)>,
 }
 
 /// What a server expects, shared by its threads.
@@ -52,9 +56,9 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on flows with that cookie are handed to `to`, so many.
-    pub(super) fn expect(&self, cookie: Cookie, to: UnixStream, flows: u32) {
-        let expected = Expected { to, left: flows, known: Vec::new() };
+    /// From now on flows with that cookie, which come to the address `at`, are handed to `to`, so many.
+    pub(super) fn expect(&self, cookie: Cookie, at: SocketAddr, to: UnixStream, flows: u32) {
+        let expected = Expected { at, to, left: flows, hellos: 0, known: Vec::new() };
         self.inner().flows.insert(cookie.0, expected);
     }
 
@@ -63,21 +67,32 @@ impl Registry {
         self.inner().flows.remove(&cookie.0);
     }
 
-    /// Whether a round under way announced that cookie, or a client tries datagrams with it. A hello of a trial is counted.
-    pub(super) fn hears_hello(&self, cookie: Cookie) -> bool {
+    /// Counts a hello of datagrams with that cookie; answers the address that it was sent to, where a round under way announced it
+    /// or a client tries datagrams with it.
+    pub(super) fn count_hello(&self, cookie: Cookie) -> Option<SocketAddr> {
         let mut inner = self.inner();
-        let trial = inner.trials.get_mut(&cookie.0).map(|seen| seen.hellos += 1);
-        trial.is_some() || inner.flows.contains_key(&cookie.0)
+        if let Some((at, seen)) = inner.trials.get_mut(&cookie.0) {
+            seen.hellos = seen.hellos.saturating_add(1);
+            return Some(*at);
+        }
+        let expected = inner.flows.get_mut(&cookie.0)?;
+        expected.hellos = expected.hellos.saturating_add(1);
+        Some(expected.at)
     }
 
-    /// From now on a client may try datagrams with that cookie.
-    pub(super) fn begin_trial(&self, cookie: Cookie) {
-        self.inner().trials.insert(cookie.0, DatagramsSeen::default());
+    /// How many hellos of datagrams with that cookie have come.
+    pub(super) fn hellos(&self, cookie: Cookie) -> u32 {
+        self.inner().flows.get(&cookie.0).map_or(0, |expected| expected.hellos)
+    }
+
+    /// From now on a client may try datagrams with that cookie, which come to the address `at`.
+    pub(super) fn begin_trial(&self, cookie: Cookie, at: SocketAddr) {
+        self.inner().trials.insert(cookie.0, (at, DatagramsSeen::default()));
     }
 
     /// What came of the trial so far.
     pub(super) fn seen(&self, cookie: Cookie) -> DatagramsSeen {
-        self.inner().trials.get(&cookie.0).copied().unwrap_or_default()
+        self.inner().trials.get(&cookie.0).map_or_else(DatagramsSeen::default, |(_, seen)| *seen)
     }
 
     /// The trial is over.
@@ -95,8 +110,8 @@ impl Registry {
         expected.hand(Sort::Accepted, socket)
     }
 
-    /// Hands over the socket that `connect` makes for a client of datagrams that has confirmed its hello, in a packet with that
-    /// header; whether it is new. One that was taken already said so twice.
+    /// Hands over the socket that `connect` makes, at an address of this host, for a client of datagrams that has confirmed its
+    /// hello, in a packet with that header; whether it is new. One that was taken already said so twice.
     ///
     /// # Errors
     /// See [`NotTaken`].
@@ -105,11 +120,11 @@ impl Registry {
         cookie: Cookie,
         from: SocketAddr,
         header: Option<IpHeader>,
-        connect: impl FnOnce() -> io::Result<Socket>,
+        connect: impl FnOnce(SocketAddr) -> io::Result<Socket>,
     ) -> Result<bool, NotTaken> {
         let mut inner = self.inner();
-        if let Some(seen) = inner.trials.get_mut(&cookie.0) {
-            seen.confirmed += 1;
+        if let Some((_, seen)) = inner.trials.get_mut(&cookie.0) {
+            seen.confirmed = seen.confirmed.saturating_add(1);
             return Ok(false);
         }
         let expected = inner.flows.get_mut(&cookie.0).ok_or(NotTaken::Unknown)?;
@@ -119,7 +134,7 @@ impl Registry {
         if expected.left == 0 {
             return Err(NotTaken::Refused);
         }
-        let socket = connect().map_err(|_| NotTaken::Gone)?;
+        let socket = connect(expected.at).map_err(|_| NotTaken::Gone)?;
         expected.hand(Sort::Confirmed(header), socket.as_fd())?;
         expected.known.push(from);
         Ok(true)
@@ -143,7 +158,7 @@ mod tests {
 
     const COOKIE: Cookie = Cookie([3; 16]);
 
-    fn udp() -> io::Result<Socket> {
+    fn udp(_: SocketAddr) -> io::Result<Socket> {
         Ok(std::net::UdpSocket::bind("127.0.0.1:0")?.into())
     }
 
@@ -153,12 +168,13 @@ mod tests {
         let (near, _far) = UnixStream::pair().unwrap();
         let [one, other, third] = ["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3"].map(|text| text.parse().unwrap());
         assert_eq!(registry.confirmed(COOKIE, one, None, udp), Err(NotTaken::Unknown));
-        registry.expect(COOKIE, near, 2);
+        let own = "127.0.0.1:7420".parse().unwrap();
+        registry.expect(COOKIE, own, near, 2);
         assert_eq!(registry.confirmed(COOKIE, one, None, udp), Ok(true));
-        assert_eq!(registry.confirmed(COOKIE, one, None, || panic!("it has its socket")), Ok(false));
+        assert_eq!(registry.confirmed(COOKIE, one, None, |_| panic!("it has its socket")), Ok(false));
         assert_eq!(registry.confirmed(COOKIE, other, None, udp), Ok(true));
         assert_eq!(registry.confirmed(COOKIE, third, None, udp), Err(NotTaken::Refused));
-        assert_eq!(registry.connected(COOKIE, udp().unwrap().as_fd()), Err(NotTaken::Refused));
+        assert_eq!(registry.connected(COOKIE, udp(own).unwrap().as_fd()), Err(NotTaken::Refused));
         registry.forget(COOKIE);
         assert_eq!(registry.confirmed(COOKIE, one, None, udp), Err(NotTaken::Unknown));
     }

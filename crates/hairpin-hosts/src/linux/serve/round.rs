@@ -1,6 +1,7 @@
 //! A round of a client elsewhere: a process of its own serves it, and this thread carries what both tell each other.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -12,6 +13,7 @@ use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message};
 use hairpin_engine::ends::start::COMMAND;
 use hairpin_engine::ends::{EndOrder, Host};
+use hairpin_model::card::Protocol;
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Flow};
@@ -54,20 +56,23 @@ pub(super) fn serve(
 ) -> Event {
     client.take_up_to(MOST_BYTES_OF_AN_ORDER);
     let began = Instant::now();
+    let at = shared.at_of(&client);
     let mut relay = Relay {
         client: &mut client,
         shared,
         session,
         ticket,
         running,
+        at,
         order: None,
+        missing: None,
         bits_per_s: 0.0,
         moved_bytes: 0,
         is_reported: false,
         until: began + ORDER,
         began,
     };
-    let started = Process::start(&shared.program, &Host { across: Some(shared.at), ..shared.host.clone() });
+    let started = Process::start(&shared.program, &Host { across: Some(at), ..shared.host.clone() });
     let outcome = started.and_then(|mut process| relay.run(&mut process));
     relay.settle();
     let case = relay.order.as_ref().map_or_else(String::new, |order| order.round.case.label());
@@ -144,8 +149,12 @@ struct Relay<'r> {
     session: u64,
     ticket: &'r Taken,
     running: &'r Running<'r>,
+    /// The port, at the address that the client knows.
+    at: SocketAddr,
     /// Once it has come.
     order: Option<Box<EndOrder>>,
+    /// The transport of a flow of datagrams, until it is there.
+    missing: Option<&'static str>,
     /// What its load may send, counted for the session.
     bits_per_s: f64,
     /// Payload that the flow has moved in both directions.
@@ -223,7 +232,9 @@ impl Relay<'_> {
             ConnectionUse::Own | ConnectionUse::Shared => flow.connections,
         };
         let sockets = process.sockets.try_clone().map_err(|error| ControlError::from(error).failure("the server"))?;
-        self.shared.registry.expect(Cookie(order.cookie), sockets, flows);
+        let card = hairpin_transports::find(&flow.transport).map(|transport| transport.card());
+        self.missing = card.filter(|card| card.protocol == Protocol::Udp).map(|card| card.name);
+        self.shared.registry.expect(Cookie(order.cookie), self.at, sockets, flows);
         let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(ENDING).min(LONGEST);
         // What begins and ends a round is no part of its load.
         let most = limits.duration_ns.map_or(LONGEST, |most| Duration::from_nanos(most).saturating_add(AROUND));
@@ -247,7 +258,14 @@ impl Relay<'_> {
         };
         match &mut message {
             Message::Progress(progress) => self.moved(progress.bytes_sent.saturating_add(progress.bytes_received))?,
-            Message::Failed(_) => self.is_reported = true,
+            Message::Ready => self.missing = None,
+            Message::Failed(failure) => {
+                self.is_reported = true;
+                if let (Some(transport), Some(order)) = (self.missing, &self.order) {
+                    let hellos = self.shared.registry.hellos(Cookie(order.cookie));
+                    *failure = with_what_came(failure, transport, self.at, hellos);
+                }
+            }
             Message::Report(report) => {
                 if let Some(order) = &self.order {
                     let bytes = bytes_of(report, order.round.case.flow());
@@ -301,6 +319,16 @@ impl Relay<'_> {
         // A wait that fails is one more look.
         drop(wait_any(both.into_iter().map(|file| (file, Wants::Input)), LOOK));
     }
+}
+
+/// A failure before all datagram flows were there, with what came of them, which the port's process alone has seen.
+fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u32) -> Failure {
+    let hint = match hellos {
+        0 => format!("a firewall may drop UDP on its way to the server: open port {} for UDP too", at.port()),
+        _ => "a firewall may drop UDP on its way back to the client".to_owned(),
+    };
+    let cause = &failure.cause;
+    Failure { cause: format!("{cause}, {hellos} hellos came over {transport} to {at} and were answered"), hint }
 }
 
 fn limit_reached(limit: &str, by: &str, hint: &str) -> Failure {

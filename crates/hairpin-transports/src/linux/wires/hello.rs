@@ -160,16 +160,23 @@ pub(crate) struct Met {
 }
 
 /// Says hello on a connected datagram socket, and what the answers ask for, until it is welcome.
-pub(crate) fn say(socket: &Socket, address: &str, setup: &Setup) -> Result<Met, TransportError> {
+pub(crate) fn say(
+    socket: &Socket,
+    transport: &'static str,
+    address: &str,
+    setup: &Setup,
+) -> Result<Met, TransportError> {
     let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
-    let error = |operation| move |source| unreached(operation, address, source);
+    let error = |operation| move |source| unreached(operation, &format!("{address} over {transport}"), source);
     let mut deadline = Deadline::new(timeout);
     let mut own = hello(Kind::Hello, cookie, &[0; 16]);
+    let (mut sent, mut answers) = (0, 0);
     let mut is_due = true;
     received::tell(socket.as_fd(), setup.server.is_some());
     while let Some(left) = deadline.left() {
         if is_due {
             socket::send(socket.as_fd(), &own, false).map_err(error("say hello to"))?;
+            sent += 1;
         }
         is_due = true;
         if patient_poll(socket, left.min(AGAIN_AFTER)).map_err(error("wait for an answer of"))? {
@@ -180,7 +187,10 @@ pub(crate) fn say(socket: &Socket, address: &str, setup: &Setup) -> Result<Met, 
                         received::tell(socket.as_fd(), false);
                         return Ok(Met { ignored: 0, header });
                     }
-                    Some((Kind::Challenge, nonce)) => own = hello(Kind::Confirm, cookie, &nonce),
+                    Some((Kind::Challenge, nonce)) => {
+                        own = hello(Kind::Confirm, cookie, &nonce);
+                        answers += 1;
+                    }
                     _ => is_due = false,
                 },
                 Err(source) if source.kind() == io::ErrorKind::WouldBlock => is_due = false,
@@ -188,7 +198,7 @@ pub(crate) fn say(socket: &Socket, address: &str, setup: &Setup) -> Result<Met, 
             }
         }
     }
-    Err(TransportError::TimedOut { what: "answered", after: timeout })
+    Err(TransportError::Unwelcome { transport, address: address.to_owned(), sent, answers, after: timeout })
 }
 
 /// Hears hellos on a bound datagram socket until one is confirmed, and connects to whoever said it. `connected` is called before

@@ -267,7 +267,7 @@ pub(crate) fn connect_datagram(
     setup: &Setup,
 ) -> Result<Box<dyn Connection>, TransportError> {
     socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
-    let met = hello::say(&socket, address, setup)?;
+    let met = hello::say(&socket, kind.transport, address, setup)?;
     connection(kind, socket, setup, met)
 }
 

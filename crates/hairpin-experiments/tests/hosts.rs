@@ -1,0 +1,50 @@
+//! Plans whose servers are on another host.
+
+use std::collections::BTreeSet;
+
+use hairpin_experiments::experiments::ALL;
+use hairpin_model::capabilities::{FarHost, HostCapabilities};
+use hairpin_model::limits::Limits;
+
+use crate::common::{capabilities, plan_on};
+
+fn with_servers_elsewhere(is_ipv6: bool) -> HostCapabilities {
+    let own = capabilities();
+    let far = FarHost {
+        limits: Limits::default(),
+        fallback: None,
+        name: "lab".to_owned(),
+        is_ipv6,
+        round_trip_ns: 1_000_000,
+        transports: own.names().into_iter().map(str::to_owned).collect(),
+        congestion_controls: own.congestion_controls.clone(),
+    };
+    HostCapabilities { far: Some(far), ..own }
+}
+
+#[test]
+fn every_experiment_has_defaults_over_either_version_of_ip() {
+    for (is_ipv6, reached) in [(false, ["mptcp", "tcp", "udp"].as_slice()), (true, &["tcp6", "udp6"])] {
+        let reached: BTreeSet<&str> = reached.iter().copied().collect();
+        for experiment in ALL {
+            let plan = plan_on(&with_servers_elsewhere(is_ipv6), experiment, &[]).unwrap();
+            let flows = plan.cases.iter().flat_map(|case| &case.flows);
+            let used: BTreeSet<&str> = flows.map(|flow| flow.transport.as_str()).collect();
+            assert!(!used.is_empty() && used.is_subset(&reached), "{}: {used:?}", experiment.name);
+        }
+    }
+}
+
+#[test]
+fn a_probe_on_connections_of_its_load_goes_over_ipv6_too() {
+    let under_load = ALL.iter().find(|experiment| experiment.name == "under-load").unwrap();
+    let flags = [("probe-connection", "own,per-message,shared"), ("load-cpu", "same")];
+    let plan = plan_on(&with_servers_elsewhere(true), under_load, &flags).unwrap();
+    let transports = |case: &hairpin_model::case::Case| -> Vec<String> {
+        case.flows.iter().map(|flow| flow.transport.clone()).collect()
+    };
+    let found: Vec<Vec<String>> = plan.cases.iter().map(transports).collect();
+    // Beside the probes on connections of their own the responsiveness is measured, with one more flow.
+    let [own, shared, per_message] = [&["udp6", "tcp6", "tcp6"][..], &["tcp6"; 2], &["tcp6"; 3]];
+    assert_eq!(found, [own, shared, per_message]);
+}

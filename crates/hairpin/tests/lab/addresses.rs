@@ -1,0 +1,85 @@
+//! A server host of several addresses, of both versions of IP, and of a link-local one.
+
+use hairpin_testing::or_skip;
+
+use super::paths::assert_crossed;
+use super::{Addresses, Host, Lab, Served};
+use crate::support::{list, until};
+
+/// Runs a round over each protocol, of one flow and of several, to the name that the server is known by.
+fn assert_answers(lab: &Lab, name: &str) {
+    let version = if name.contains(':') { "6" } else { "" };
+    let over = format!("--transport tcp{version},udp{version} --rounds 1 --placement same-cpu --to @ticket");
+    let run = lab.client.json(&format!("round-trip --count 20 {over}"));
+    assert_crossed(&run, name, name);
+    let run = lab
+        .client
+        .json(&format!("message-rate --connections 4 --batch 1 --direction up,down --duration 30ms {over}"));
+    assert_crossed(&run, name, name);
+    assert_eq!(list(&run["cases"]).len(), 4, "{name}");
+}
+
+#[test]
+fn a_server_of_all_addresses_answers_from_the_one_that_was_asked() {
+    let lab = or_skip!(Lab::routed());
+    let others = ["198.51.100.7", "2001:db8:2::7"];
+    let [v4, v6] = others;
+    lab.server.as_root(&format!("ip address add {v4}/24 dev eth0; ip address add {v6}/64 dev eth0 nodad"));
+    let at = lab.server.at;
+    for (bind, reached) in [
+        ("0.0.0.0", &[at.v4, v4][..]),
+        // All addresses of both versions of IP.
+        ("[::]", &[at.v4, v4, at.v6, v6]),
+    ] {
+        for name in reached {
+            let served = Served::start(&lab.server, &format!("--bind {bind} --advertise {name}"), &lab.client);
+            assert_answers(&lab, name);
+            let Addresses { v4, v6 } = lab.client.at;
+            let client = if name.contains(':') { format!("[{v6}]") } else { v4.to_owned() };
+            assert!(served.log().contains(&format!("session 1: {client}:")), "{}", served.log());
+            served.until_idle_after(2);
+        }
+    }
+    lab.assert_nothing_left();
+}
+
+#[test]
+fn a_server_of_ipv4_alone_is_not_there_over_ipv6() {
+    let lab = or_skip!(Lab::direct());
+    let served = Served::start(&lab.server, &format!("--bind 0.0.0.0 --advertise {}", lab.server.at.v6), &lab.client);
+    let told = lab.client.hairpin("round-trip --to @ticket --quick").with_code(3).stderr;
+    assert!(told.contains(&format!("[{}]:7420: Connection refused", lab.server.at.v6)), "{told}");
+    drop(served);
+    lab.assert_nothing_left();
+}
+
+/// The address that a host has given itself for that device, once it knows that no other host has it.
+fn link_local(host: &Host, device: &str) -> String {
+    let mut own = String::new();
+    until("it has an address of its own", || {
+        let shown = host.as_root(&format!("ip -6 -oneline address show dev {device} scope link"));
+        let address = shown.split_once("inet6 ").and_then(|(_, rest)| rest.split_once('/'));
+        own = address.filter(|_| !shown.contains("tentative")).map_or("", |(address, _)| address).to_owned();
+        !own.is_empty()
+    });
+    own
+}
+
+#[test]
+fn a_link_local_address_has_the_device_of_each_host() {
+    let lab = or_skip!(Lab::direct());
+    let own = link_local(&lab.server, "eth0");
+    let refused = lab.server.hairpin(&format!("serve --bind {own}%eth0")).refused();
+    assert!(refused.stderr.contains(&format!("--advertise {own}%DEVICE")), "{}", refused.stderr);
+    let refused = lab.server.hairpin(&format!("serve --bind {own}%eth9 --advertise x")).refused();
+    assert!(refused.stderr.contains("is no address of this host"), "{}", refused.stderr);
+    lab.client.as_root("ip link set eth0 down; ip link set eth0 name uplink; ip link set uplink up");
+    link_local(&lab.client, "uplink");
+    for bind in [format!("{own}%eth0"), format!("[{own}%eth0]:7421")] {
+        let name = format!("{own}%uplink");
+        let served = Served::start(&lab.server, &format!("--bind {bind} --advertise {name}"), &lab.client);
+        assert_answers(&lab, &name);
+        served.until_idle_after(2);
+    }
+    lab.assert_nothing_left();
+}

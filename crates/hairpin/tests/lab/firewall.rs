@@ -1,0 +1,79 @@
+//! A router between both hosts that lets only the port of the server through, or not even that.
+
+use hairpin_testing::or_skip;
+
+use super::nat::assert_all_cross;
+use super::{Lab, PORT, Served};
+use crate::support::on_one_line;
+
+/// Rules for what the router forwards. Without others it forwards everything.
+fn through(rules: &str) -> String {
+    format!("table inet firewall {{ chain through {{ type filter hook forward priority 0; {rules}; }}; }}")
+}
+
+const ROUND: &str = "round-trip --count 5 --rounds 1 --placement same-cpu --quiet --to @ticket";
+
+#[test]
+fn one_open_port_is_enough() {
+    let lab = or_skip!(Lab::routed());
+    let opened = format!("iifname toclient meta l4proto {{ tcp, udp }} th dport {PORT} ct state new accept");
+    lab.rules(&through(&format!("policy drop; ct state established accept; {opened}")));
+    let served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
+    assert_all_cross(&lab, &served, lab.server.at.v4);
+    drop(served);
+    lab.assert_nothing_left();
+}
+
+/// The error says what was sent and that nothing came back; and of the server, what came there.
+#[test]
+fn udp_that_is_dropped_is_told_by_direction() {
+    let lab = or_skip!(Lab::routed());
+    let served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
+    let at = format!("{}:{PORT}", lab.server.at.v4);
+    for (from, hint) in [
+        ("toclient", "on its way to the server: open port 7420 for UDP too"),
+        ("toserver", "on its way back to the client"),
+    ] {
+        lab.rules(&through(&format!("iifname {from} meta l4proto udp counter drop")));
+        let told = lab.client.hairpin(&format!("{ROUND} --transport udp --out {from}")).with_code(3).stdout;
+        let told = on_one_line(&told);
+        let (_, sent) = told.split_once("no answer over udp: ").unwrap_or_else(|| panic!("{told}"));
+        let sent: u32 = sent.split(' ').next().and_then(|count| count.parse().ok()).expect("a count");
+        assert!(told.contains(&format!("{sent} hellos sent to {at} in 10000 ms, nothing came back")), "{told}");
+        let came = if from == "toclient" { 0 } else { sent };
+        assert!(told.contains(&format!("{came} hellos came over udp to {at} and were answered")), "{told}");
+        assert!(sent > 1 && told.contains(hint), "{told}");
+        // What was dropped is what was sent, or the answers to it.
+        let dropped = lab.router.as_root("nft list ruleset");
+        assert!(dropped.contains(&format!("counter packets {sent} bytes")), "{sent}: {dropped}");
+        lab.client.json(&format!("{ROUND} --transport tcp --out {from}-tcp"));
+    }
+    lab.rules("");
+    lab.client.json(&format!("{ROUND} --transport udp"));
+    served.until_idle_after(5);
+    drop(served);
+    lab.assert_nothing_left();
+}
+
+#[test]
+fn a_port_that_is_filtered_and_one_that_is_rejected_are_told_apart() {
+    let lab = or_skip!(Lab::routed());
+    let served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
+    let at = format!("{}:{PORT}", lab.server.at.v4);
+    for (rules, cause, hint) in [
+        ("iifname toclient meta l4proto tcp drop", "no answer for 15 s", "a firewall may drop the packets"),
+        ("iifname toserver meta l4proto tcp drop", "no answer for 15 s", "a firewall may drop the packets"),
+        ("meta l4proto tcp reject with tcp reset", "Connection refused", "is `hairpin serve` running"),
+        ("meta l4proto tcp reject with icmp type host-unreachable", "No route to host", "a firewall may say so too"),
+    ] {
+        lab.rules(&through(rules));
+        let told = on_one_line(&lab.client.hairpin(&format!("{ROUND} --transport tcp,udp")).with_code(3).stderr);
+        assert!(told.contains(&format!("cannot connect to {at}: {cause}")) && told.contains(hint), "{rules}: {told}");
+    }
+    lab.rules(&through("meta l4proto udp reject"));
+    let told = on_one_line(&lab.client.hairpin(&format!("{ROUND} --transport udp")).with_code(3).stdout);
+    assert!(told.contains(&format!("{at} over udp: Connection refused")), "{told}");
+    assert!(told.contains("a firewall may reject it too"), "{told}");
+    drop(served);
+    lab.assert_nothing_left();
+}

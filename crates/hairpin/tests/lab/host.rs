@@ -1,0 +1,204 @@
+//! One host of a lab.
+
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Addresses;
+use crate::support::{PROGRAM, Place, Ran, Running, names_in, until};
+
+/// The first of the users that hosts have for themselves.
+const FIRST_USER: u32 = 61_000;
+/// What holds the namespaces of a host.
+const SLEEPER: [&str; 5] = ["setpriv", "--pdeathsig", "KILL", "sleep", "infinity"];
+/// Makes a host out of its namespaces. The files at `$1`, among them a place for the program `$0`, are all that it has of the
+/// folder `$2` of the test.
+const SETTLE: &str = "
+    hostname \"$3\"
+    mount --bind \"$0\" \"$1/hairpin\"
+    mount --rbind \"$1\" /tmp
+    if [ -e \"$2\" ]; then mount -t tmpfs none \"$2\"; fi
+    mount -t tmpfs none /dev/shm
+    ip link set lo up";
+
+/// The namespaces of a host.
+const NAMESPACES: [&str; 4] = ["--net", "--mount", "--uts", "--ipc"];
+
+/// Makes those of the first host: an ordinary user acts as root in a user namespace.
+pub(super) fn first_namespaces() -> Vec<&'static str> {
+    let user = if is_root() { &[][..] } else { &["--user", "--map-root-user"] };
+    [&["unshare"], &NAMESPACES[..], user].concat()
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").expect("it is there").uid() == 0
+}
+
+/// A host. Dropping it ends what holds its namespaces.
+pub(crate) struct Host {
+    place: Arc<Place>,
+    holder: Child,
+    /// Its `/tmp` as seen from outside.
+    folder: PathBuf,
+    user: Option<u32>,
+    pub(crate) at: Addresses,
+}
+
+impl Host {
+    /// The first host of a lab, in whose user namespace the others are.
+    pub(super) fn first(place: &Arc<Place>, at: Addresses) -> Self {
+        Self::made(place, &first_namespaces(), ("router", 0), at)
+    }
+
+    /// Another, with the name and the number of its user.
+    pub(super) fn beside(first: &Self, name_and_user: (&str, u32), at: Addresses) -> Self {
+        let id = first.holder.id().to_string();
+        let enter = ["nsenter", "--target", &id, "--user", "--preserve-credentials"];
+        let enter = if is_root() { &[][..] } else { &enter };
+        Self::made(&first.place, &[enter, &["unshare"], &NAMESPACES].concat(), name_and_user, at)
+    }
+
+    fn made(place: &Arc<Place>, unshare: &[&str], (name, user): (&str, u32), at: Addresses) -> Self {
+        let folder = place.path(name);
+        for new in [&folder, &folder.join("tmp"), &folder.join("home")] {
+            std::fs::create_dir(new).expect("the place is new");
+        }
+        std::fs::write(folder.join("hairpin"), "").expect("it can be written");
+        let holder = place.command(unshare[0]).args(&unshare[1..]).args(SLEEPER).stdin(Stdio::null()).spawn();
+        let holder = holder.expect("it was tried");
+        until("the namespaces are made", || {
+            std::fs::read_to_string(format!("/proc/{}/comm", holder.id())).is_ok_and(|name| name == "sleep\n")
+        });
+        let user = is_root().then_some(FIRST_USER + user);
+        let host = Self { place: Arc::clone(place), holder, folder, user, at };
+        for own in ["", "tmp", "home"] {
+            user.map_or(Ok(()), |user| chown(host.path(own), Some(user), Some(user))).expect("root may");
+        }
+        let outside = place.path("");
+        let words = [Path::new(PROGRAM), &host.folder, &outside, Path::new(name)];
+        let ran = Running::start(host.entered("sh").args(["-c", SETTLE]).args(words)).end();
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{name}");
+        host
+    }
+
+    /// The process that holds its namespaces.
+    pub(crate) fn id(&self) -> u32 {
+        self.holder.id()
+    }
+
+    /// A file in its `/tmp`, which is where everything runs.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Gives a device its addresses, and sends everything else to the gateway.
+    pub(super) fn join(&self, device: &str, at: Addresses, gateway: Option<Addresses>) {
+        let Addresses { v4, v6 } = at;
+        let own = format!("ip address add {v4}/24 dev {device}; ip address add {v6}/64 dev {device} nodad");
+        let routes = gateway.map_or_else(String::new, |Addresses { v4, v6 }| {
+            format!("ip route add default via {v4}; ip -6 route add default via {v6}")
+        });
+        self.as_root(&format!("{own}\nip link set {device} up\n{routes}"));
+    }
+
+    fn entered(&self, program: &str) -> Command {
+        let mut command = self.place.command("nsenter");
+        command.args(["--target", &self.id().to_string()]).args(NAMESPACES);
+        if !is_root() {
+            command.args(["--user", "--preserve-credentials"]);
+        }
+        command.args(["setpriv", "--pdeathsig", "KILL", program]);
+        command
+    }
+
+    /// Runs a script as the administrator of the host, who changes its network; it must end well.
+    pub(crate) fn as_root(&self, script: &str) -> String {
+        let ran = Running::start(self.entered("sh").args(["-e", "-c", script])).end().with_code(0);
+        ran.stdout
+    }
+
+    /// A command of the host's user, in its `/tmp`.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = self.entered("setpriv");
+        if let Some(user) = self.user {
+            let id = user.to_string();
+            command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
+        }
+        command.args(["--pdeathsig", "KILL", "env", "-C", "/tmp", "-u", "XDG_STATE_HOME"]);
+        command.args(["HOME=/tmp/home", "TMPDIR=/tmp/tmp", program]);
+        command
+    }
+
+    /// Starts the program, whose words are those of the text.
+    pub(crate) fn start(&self, words: &str) -> Running {
+        Running::start(self.command("/tmp/hairpin").args(words.split_whitespace()))
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn hairpin(&self, words: &str) -> Ran {
+        self.start(words).end()
+    }
+
+    /// Runs it with `--json`, and takes what it printed; it must end well.
+    pub(crate) fn json(&self, words: &str) -> Value {
+        self.hairpin(&format!("{words} --json")).with_code(0).json()
+    }
+
+    /// Processes on the host but for what holds it.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let namespace = |id: u32| std::fs::read_link(format!("/proc/{id}/ns/net")).ok();
+        let own = namespace(self.id());
+        let ids = names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
+        ids.filter(|id| *id != self.id() && namespace(*id) == own).collect()
+    }
+
+    /// Fails unless all that ran here has gone and has left no temporary file.
+    pub(super) fn assert_nothing_left(&self) {
+        until("every process has gone", || self.processes().is_empty());
+        assert_eq!(names_in(&self.path("tmp")), [""; 0], "temporary files");
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        drop(self.holder.kill());
+        drop(self.holder.wait());
+    }
+}
+
+/// `hairpin serve` on a host. Dropping it kills it.
+pub(crate) struct Served<'h> {
+    host: &'h Host,
+    pub(crate) running: Running,
+}
+
+impl<'h> Served<'h> {
+    /// Starts it with those flags, and gives the client its ticket, as the file `ticket`.
+    pub(crate) fn start(host: &'h Host, flags: &str, client: &Host) -> Self {
+        drop(std::fs::remove_file(host.path("ticket")));
+        let script = format!("exec /tmp/hairpin serve {flags} > ticket 2> log");
+        let running = Running::start(host.command("sh").args(["-c", &script]));
+        let served = Self { host, running };
+        until("the server has printed its ticket", || served.ticket().is_some());
+        std::fs::write(client.path("ticket"), served.ticket().expect("it is there")).expect("it can be written");
+        served
+    }
+
+    fn ticket(&self) -> Option<String> {
+        std::fs::read_to_string(self.host.path("ticket")).ok().filter(|text| text.ends_with('\n'))
+    }
+
+    /// What it has said.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.host.path("log")).expect("it has one")
+    }
+
+    /// Waits until so many runs are over and nothing of them is left but the server itself.
+    pub(crate) fn until_idle_after(&self, runs: usize) {
+        until("its sessions are over", || self.log().matches("the run is over").count() == runs);
+        until("their processes have gone", || self.host.processes() == [self.running.id()]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Two hosts with nothing shared: each has a network, mount, host name and IPC namespace of its own, its own user where root runs
+//! the tests, and sees no file of the other. A router between them may translate addresses, filter, and fail.
+//!
+//! The namespaces of a host live as long as a process in them, which sleeps. The kernel kills each process here with the thread
+//! that started it, so whatever ends a test leaves nothing.
+
+mod addresses;
+mod firewall;
+mod host;
+mod nat;
+mod paths;
+
+use std::sync::Arc;
+
+use hairpin_testing::{program, works};
+
+pub(crate) use self::host::{Host, Served};
+use crate::support::Place;
+
+/// What hosts are made of, and what joins them.
+const PROGRAMS: [&str; 5] = ["ip", "nft", "unshare", "nsenter", "setpriv"];
+
+/// Addresses of one host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    pub(crate) v4: &'static str,
+    pub(crate) v6: &'static str,
+}
+
+/// The port of a server unless its flags name another.
+pub(crate) const PORT: u16 = 7420;
+
+/// The client's, from those for documentation (RFC 5737, RFC 3849).
+pub(crate) const CLIENT: Addresses = Addresses { v4: "192.0.2.2", v6: "2001:db8:1::2" };
+/// The server's where a cable joins it to the client.
+const BESIDE: Addresses = Addresses { v4: "192.0.2.3", v6: "2001:db8:1::3" };
+/// The server's behind a router.
+const BEHIND: Addresses = Addresses { v4: "198.51.100.2", v6: "2001:db8:2::2" };
+/// The router's, on the side of the client and on that of the server.
+pub(crate) const ROUTER: [Addresses; 2] =
+    [Addresses { v4: "192.0.2.1", v6: "2001:db8:1::1" }, Addresses { v4: "198.51.100.1", v6: "2001:db8:2::1" }];
+
+/// One cable between both. The words in capitals are the processes that hold the namespaces.
+const CABLE: &str = "ip link add eth0 netns CLIENT type veth peer name eth0 netns SERVER";
+
+/// Both at the router, each in a network of its own.
+const TWO_CABLES: &str = "
+    ip link add toclient type veth peer name eth0 netns CLIENT
+    ip link add toserver type veth peer name eth0 netns SERVER
+    echo 1 > /proc/sys/net/ipv4/ip_forward
+    echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
+
+/// Two hosts. Dropping it ends both.
+pub(crate) struct Lab {
+    pub(crate) client: Host,
+    pub(crate) server: Host,
+    /// Between them, where there is one.
+    pub(crate) router: Host,
+    place: Arc<Place>,
+}
+
+impl Lab {
+    /// Two hosts with a cable between them; else why they cannot be made here.
+    pub(crate) fn direct() -> Result<Self, String> {
+        let lab = Self::new(CABLE, BESIDE)?;
+        lab.client.join("eth0", CLIENT, None);
+        lab.server.join("eth0", BESIDE, None);
+        Ok(lab)
+    }
+
+    /// Two hosts in two networks, with a router between them that forwards everything.
+    pub(crate) fn routed() -> Result<Self, String> {
+        let lab = Self::new(TWO_CABLES, BEHIND)?;
+        lab.router.join("toclient", ROUTER[0], None);
+        lab.router.join("toserver", ROUTER[1], None);
+        lab.client.join("eth0", CLIENT, Some(ROUTER[0]));
+        lab.server.join("eth0", BEHIND, Some(ROUTER[1]));
+        Ok(lab)
+    }
+
+    fn new(wiring: &str, server: Addresses) -> Result<Self, String> {
+        PROGRAMS.into_iter().try_for_each(|name| program(name).map(drop))?;
+        works(&[&host::first_namespaces()[..], &["true"]].concat())?;
+        let place = Arc::new(Place::new());
+        let router = Host::first(&place, ROUTER[1]);
+        let client = Host::beside(&router, ("client", 1), CLIENT);
+        let server = Host::beside(&router, ("server", 2), server);
+        let wiring = wiring.replace("CLIENT", &client.id().to_string()).replace("SERVER", &server.id().to_string());
+        router.as_root(&wiring);
+        Ok(Self { client, server, router, place })
+    }
+
+    /// The router's rules, in the words of nft(8), in place of those before.
+    pub(crate) fn rules(&self, rules: &str) {
+        self.router.as_root(&format!("nft -f - <<'END'\nflush ruleset\n{rules}\nEND"));
+    }
+
+    /// Fails unless nothing is left of what ran on the hosts, once a server was ended.
+    pub(crate) fn assert_nothing_left(self) {
+        let Self { client, server, router, place } = self;
+        for host in [&client, &server] {
+            host.assert_nothing_left();
+        }
+        drop((client, server, router));
+        place.assert_nothing_left();
+    }
+}
