@@ -7,8 +7,9 @@ pub mod identity;
 mod linux;
 pub mod proof;
 pub mod protocol;
+pub mod ssh_host;
 pub mod ticket;
 pub mod tls;
 
 #[cfg(target_os = "linux")]
-pub use linux::{serve, state};
+pub use linux::{serve, ssh, state};

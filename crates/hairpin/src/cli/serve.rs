@@ -1,6 +1,8 @@
 //! `hairpin serve`: rounds for clients on other hosts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
@@ -54,12 +56,15 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         expires_unix_s: taken.expires_unix_s,
     };
     output::text(&format!("{}\n", ticket.word()));
-    output::note(&format!(
+    asked.note(&format!(
         "Serving on {} (TCP and UDP). Ticket {} expires in {lasts_s} s; revoke it with: hairpin serve --revoke {}",
         server.address(),
         taken.id,
         taken.id
     ));
+    if asked.until_input_closes {
+        end_with_input(Arc::clone(&stop)).map_err(|error| cannot("watch standard input", &error))?;
+    }
     let (began, mut looked) = (Instant::now(), None::<Instant>);
     let mut runs = 0_u64;
     loop {
@@ -70,10 +75,14 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         let events = server.serve(TICKET_LOOK).map_err(|error| cannot("serve", &error))?;
         for event in events {
             runs += u64::from(matches!(event, Event::Ended { .. }));
-            log(&event);
+            asked.note(&told(&event));
         }
         let is_over = asked.lasts.is_some_and(|lasts| began.elapsed() > lasts) || asked.once && runs > 0;
-        if is_over || stop.load(std::sync::atomic::Ordering::Relaxed) {
+        if is_over || stop.load(Ordering::Relaxed) {
+            // A ticket for one run is of no more use, and nobody else should find one.
+            if asked.once {
+                state.revoke(&taken.id).map_err(|error| cannot("revoke the ticket", &error))?;
+            }
             return Ok(Exit::Fine);
         }
     }
@@ -91,14 +100,25 @@ fn about(engine: &Engine) -> Result<About, Stopped> {
     })
 }
 
-fn log(event: &Event) {
-    output::note(&match event {
+fn told(event: &Event) -> String {
+    match event {
         Event::Began { session, client, tool, ticket } => {
             format!("session {session}: {client} ({tool}, ticket {ticket}) begins a run")
         }
         Event::Ended { session, rounds } => format!("session {session}: the run is over, {rounds} rounds"),
         Event::Refused { client, why } => format!("{client}: refused: {why}"),
-    });
+    }
+}
+
+/// Raises the sign when standard input closes: whoever holds its other end has ended, or its connection is broken.
+fn end_with_input(stop: Arc<AtomicBool>) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name("hairpin-input".to_owned());
+    let watch = move || {
+        // That it cannot be read is an end of it too.
+        std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()).ok();
+        stop.store(true, Ordering::Relaxed);
+    };
+    thread.spawn(watch).map(drop)
 }
 
 fn revoke(state: &State, id: &str) -> Result<Exit, Stopped> {
@@ -128,6 +148,8 @@ struct Asked {
     advertise: Option<(String, Option<u16>)>,
     lasts: Option<Duration>,
     once: bool,
+    until_input_closes: bool,
+    quiet: bool,
 }
 
 impl Asked {
@@ -140,7 +162,16 @@ impl Asked {
             advertise: text("advertise").map(advertised).transpose().map_err(refused("--advertise"))?,
             lasts: lasts.map(Duration::from_nanos),
             once: matches.get_flag("once"),
+            until_input_closes: matches.get_flag("until-input-closes"),
+            quiet: matches.get_flag("quiet"),
         })
+    }
+
+    /// A line of the log.
+    fn note(&self, line: &str) {
+        if !self.quiet {
+            output::note(line);
+        }
     }
 
     /// The host and the port that the ticket names.

@@ -1,6 +1,7 @@
 //! `--to`: the server of a run on another host.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::ArgMatches;
@@ -8,6 +9,8 @@ use hairpin_engine::control::{Control, ControlError};
 use hairpin_engine::engine::Far;
 use hairpin_hosts::dial::{Known, dial as dial_ticket};
 use hairpin_hosts::protocol::{About, Purpose};
+use hairpin_hosts::ssh::Server;
+use hairpin_hosts::ssh_host::SshHost;
 use hairpin_hosts::ticket::Ticket;
 use hairpin_model::capabilities::FarHost;
 use hairpin_model::environment::Environment;
@@ -15,7 +18,7 @@ use hairpin_model::refused::Refused;
 use hairpin_model::round::Failure;
 
 use super::exit::Stopped;
-use super::output;
+use super::{output, over_ssh};
 
 /// Where a ticket may stand that is not on the command line.
 const VARIABLE: &str = "HAIRPIN_TO";
@@ -30,6 +33,8 @@ pub(super) struct Session {
     ticket: Ticket,
     known: Known,
     about: About,
+    /// The server, where it was started for this run; it ends after the session.
+    _over_ssh: Option<Server>,
 }
 
 impl Session {
@@ -37,17 +42,20 @@ impl Session {
     ///
     /// # Errors
     /// The ticket cannot be read, or the server is not reached.
-    pub(super) fn asked(matches: &ArgMatches) -> Result<Option<Self>, Stopped> {
+    pub(super) fn asked(matches: &ArgMatches, stop: &AtomicBool) -> Result<Option<Self>, Stopped> {
         let given = matches.get_one::<String>("to");
         let own = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
         let (text, source) = match (given, own) {
             (Some(given), _) => (given.clone(), "--to"),
             (None, Some(own)) => (own, VARIABLE),
-            (None, None) => return Ok(None),
+            (None, None) => {
+                over_ssh::refuse_flags(matches)?;
+                return Ok(None);
+            }
         };
         let text = match text.strip_prefix('@') {
             Some(file) => of_file(Path::new(file)).map_err(|error| Stopped::usage(error.while_reading(source)))?,
-            None if source == "--to" => {
+            None if source == "--to" && !SshHost::is_meant(&text) => {
                 output::warning(
                     "other users of this host can read the ticket in the list of processes (hint: --to @FILE)",
                 );
@@ -55,11 +63,21 @@ impl Session {
             }
             None => text,
         };
-        let ticket = Ticket::parse(text.trim()).map_err(|error| Stopped::usage(error.while_reading(source)))?;
+        let refused = |error: Refused| Stopped::usage(error.while_reading(source));
+        let text = text.trim();
+        if SshHost::is_meant(text) {
+            let server = over_ssh::start(SshHost::parse(text).map_err(refused)?, matches, stop)?;
+            return Self::open(server.ticket.clone(), Some(server)).map(Some);
+        }
+        over_ssh::refuse_flags(matches)?;
+        Self::open(Ticket::parse(text).map_err(refused)?, None).map(Some)
+    }
+
+    fn open(ticket: Ticket, over_ssh: Option<Server>) -> Result<Self, Stopped> {
         let mut known = dial_ticket(&ticket, Purpose::Session).map_err(|error| Stopped::failed(&error))?;
         let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
         let about = known.frames.receive_any(ABOUT).map_err(unheard).map_err(|error| Stopped::failed(&error))?;
-        Ok(Some(Self { ticket, known, about }))
+        Ok(Self { ticket, known, about, _over_ssh: over_ssh })
     }
 
     /// What plans need to know of the host.
