@@ -52,7 +52,8 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
     let ssh = Ssh::of_user(host, stop);
     let started = match ssh.start(program, port) {
         Err(Unstarted::Missing(system)) => {
-            let binary = agreed(&shown, &system, binary, asked.is_some())?;
+            let ask = |question: &str| if asked.is_some() { Some(true) } else { ask(question) };
+            let binary = agreed(&shown, &system, binary, ask).map_err(|failure| Stopped::failed(&failure))?;
             output::note(&format!("copying {} to {shown}", size(binary.bytes())));
             ssh.copy(&binary).and_then(|()| ssh.start(Program::Copy(&binary), port))
         }
@@ -64,9 +65,10 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
             cause: format!("the copy of this program on {shown} is not to be found or may not be run"),
             hint: "may programs be run in ~/.cache there?".to_owned(),
         }),
-        Unstarted::Interrupted => {
-            Stopped::with(Exit::Interrupted, format!("ended while a server was started on {shown}; nothing was measured"))
-        }
+        Unstarted::Interrupted => Stopped::with(
+            Exit::Interrupted,
+            format!("ended while a server was started on {shown}; nothing was measured"),
+        ),
     })?;
     if !matches.get_flag("quiet") {
         output::note(&format!("serving on {shown} for this run; data goes to {}", server.ticket.address()));
@@ -74,26 +76,70 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
     Ok(server)
 }
 
-/// The program that may be copied: it runs there, and the user agrees.
-fn agreed(host: &str, system: &str, binary: Result<Binary, Failure>, agreed: bool) -> Result<Binary, Stopped> {
-    let missing = |why: &str, hint: &str| {
-        let cause = format!("there is no `hairpin` on {host} that its shell finds{why}");
-        Stopped::failed(&Failure { cause, hint: hint.to_owned() })
+/// The program that may be copied: it runs there, and the user agrees. `ask` has no answer where nobody can be asked.
+fn agreed(
+    host: &str,
+    system: &str,
+    binary: Result<Binary, Failure>,
+    ask: impl FnOnce(&str) -> Option<bool>,
+) -> Result<Binary, Failure> {
+    let missing = |why: &str, hint: &str| Failure {
+        cause: format!("there is no `hairpin` on {host} that its shell finds{why}"),
+        hint: hint.to_owned(),
     };
     let fits = binary.and_then(|binary| binary.check_for(system).map(|()| binary));
     let binary = fits.map_err(|failure| missing(&format!(", and {}", failure.cause), &failure.hint))?;
-    if agreed {
-        return Ok(binary);
-    }
-    if !stdin().is_terminal() {
-        return Err(missing("", "install it there, or --copy-binary copies this program into ~/.cache/hairpin there"));
-    }
     let bytes = size(binary.bytes());
-    output::ask(&format!("There is no `hairpin` on {host}. Copy this program ({bytes}) into ~/.cache/hairpin there? [y/N] "));
+    let question =
+        format!("There is no `hairpin` on {host}. Copy this program ({bytes}) into ~/.cache/hairpin there? [y/N] ");
+    match ask(&question) {
+        Some(true) => Ok(binary),
+        Some(false) => Err(missing("", "install it there")),
+        None => {
+            Err(missing("", "install it there, or --copy-binary copies this program into ~/.cache/hairpin there"))
+        }
+    }
+}
+
+/// Asks on the terminal, where there is one.
+fn ask(question: &str) -> Option<bool> {
+    if !stdin().is_terminal() {
+        return None;
+    }
+    output::ask(question);
     let mut answer = String::new();
-    stdin().lock().read_line(&mut answer).map_err(|error| missing(&format!(", and the answer cannot be read: {error}"), ""))?;
-    match answer.trim().to_lowercase().as_str() {
-        "y" | "yes" => Ok(binary),
-        _ => Err(missing("", "install it there")),
+    stdin().lock().read_line(&mut answer).ok()?;
+    Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_copied_only_where_the_user_agrees_and_it_would_run() {
+        // The header of a static program for x86-64.
+        let mut file = [0; 120];
+        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        for (at, byte) in [(18, 62), (32, 64), (54, 56), (56, 1), (64, 1)] {
+            file[at] = byte;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        std::fs::write(&path, file).unwrap();
+        let agreed = |system: &str, answer: Option<bool>| {
+            agreed("ssh://lab", system, Binary::read(&path), |question| {
+                assert!(question.contains("on ssh://lab. Copy this program (120 B)"), "{question}");
+                answer
+            })
+            .map(|binary| binary.bytes())
+            .map_err(|failure| failure.to_string())
+        };
+        assert_eq!(agreed("Linux x86_64", Some(true)), Ok(120));
+        let refused = "there is no `hairpin` on ssh://lab that its shell finds (hint: install it there";
+        assert_eq!(agreed("Linux x86_64", Some(false)), Err(format!("{refused})")));
+        assert!(agreed("Linux x86_64", None).unwrap_err().starts_with(&format!("{refused}, or --copy-binary")));
+        let other = agreed("Linux aarch64", Some(true)).unwrap_err();
+        assert!(other.contains("is for Linux x86_64, and the host is Linux aarch64"), "{other}");
     }
 }

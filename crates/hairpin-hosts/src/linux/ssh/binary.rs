@@ -106,7 +106,8 @@ impl Binary {
     /// # Errors
     /// It does not.
     pub fn check_for(&self, system: &str) -> Result<(), Failure> {
-        let known = MACHINES.iter().find(|(machine, _)| *machine == self.elf.machine).map_or(&[][..], |(_, names)| names);
+        let known =
+            MACHINES.iter().find(|(machine, _)| *machine == self.elf.machine).map_or(&[][..], |(_, names)| names);
         let fits = system.split_once(' ').is_some_and(|(name, machine)| name == SYSTEM && known.contains(&machine));
         if fits {
             return Ok(());
@@ -133,8 +134,7 @@ impl Elf {
             let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
             Some(if is_little { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) })
         };
-        let (table_at, table_length, size_at, count_at) =
-            if is_64_bit { (32, 8, 54, 56) } else { (28, 4, 42, 44) };
+        let (table_at, table_length, size_at, count_at) = if is_64_bit { (32, 8, 54, 56) } else { (28, 4, 42, 44) };
         let offset = |at, length| usize::try_from(number(at, length)?).ok();
         let (table, size, count) = (offset(table_at, table_length)?, offset(size_at, 2)?, offset(count_at, 2)?);
         let kinds = (0..count).map(|index| number(table.checked_add(index.checked_mul(size)?)?, 4));

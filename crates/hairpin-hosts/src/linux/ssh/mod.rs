@@ -228,7 +228,9 @@ impl<'s> Ssh<'s> {
         let typed = self.as_typed();
         // It has one exit code for all, and its words are not translated.
         let hint = if said.contains("Permission denied") {
-            format!("ssh may not ask for a password here: give it a key or an agent with which `{typed}` asks nothing")
+            format!(
+                "ssh may not ask for a password here: give it a key or an agent with which `{typed}` asks nothing"
+            )
         } else if said.contains("Host key verification failed") {
             format!("the key of that host is unknown or another one: `{typed}` shows it, and asks")
         } else {
@@ -271,7 +273,8 @@ fn serving(program: Program, port: u16) -> String {
         Program::Any(copy) => (copy, true),
         Program::Copy(copy) => (Some(copy), false),
     };
-    let copied = copy.map_or(String::new(), |copy| format!("{}; if [ -x \"$copy\" ]; then program=$copy; fi; ", copy_of(copy)));
+    let copied = copy
+        .map_or(String::new(), |copy| format!("{}; if [ -x \"$copy\" ]; then program=$copy; fi; ", copy_of(copy)));
     let any = "if [ -z \"$program\" ] && command -v hairpin >/dev/null; then program=hairpin; fi; ";
     let any = if finds_any { any } else { "" };
     // The address that this client has reached, and no other, has the port open.
@@ -304,5 +307,97 @@ fn last_words(child: &Bounded) -> String {
     match &lines[lines.len().saturating_sub(MOST_LINES)..] {
         [] => "it says nothing".to_owned(),
         last => last.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use super::*;
+
+    /// A folder, and a static program in it.
+    fn with_binary() -> (tempfile::TempDir, Binary) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("static");
+        // The header of a program for x86-64 with one segment.
+        let mut file = [0; 120];
+        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        for (at, byte) in [(18, 62), (32, 64), (54, 56), (56, 1), (64, 1)] {
+            file[at] = byte;
+        }
+        std::fs::write(&path, file).unwrap();
+        let binary = Binary::read(&path).unwrap();
+        (folder, binary)
+    }
+
+    /// What a shell prints that gets the command as sshd hands it over, and its exit code.
+    fn shell(command: &str, home: &Path, connection: &str, input: &[u8]) -> (String, Option<i32>) {
+        let path = format!("{}:/usr/bin:/bin", home.display());
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", command]).env_clear().env("HOME", home).env("PATH", path);
+        if !connection.is_empty() {
+            shell.env("SSH_CONNECTION", connection);
+        }
+        let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // A command that reads nothing has closed it.
+        child.stdin.take().unwrap().write_all(input).ok();
+        let output = child.wait_with_output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), output.status.code())
+    }
+
+    fn program(path: &Path, script: &str) {
+        std::fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn only_the_address_that_the_client_reached_is_served() {
+        let (folder, _) = with_binary();
+        program(&folder.path().join("hairpin"), "echo \"$@\"");
+        for (connection, at) in [
+            ("198.51.100.1 40000 192.0.2.7 22", "192.0.2.7"),
+            ("2001:db8::2 40000 2001:db8::1 22", "[2001:db8::1]"),
+            ("fe80::2%eth0 40000 fe80::1%eth0 22", "[::]"),
+            ("", "0.0.0.0"),
+        ] {
+            let said = shell(&serving(Program::Any(None), 7420), folder.path(), connection, b"");
+            let expected = format!("serve --bind {at}:7420 --once --for 7d --quiet --until-input-closes\n");
+            assert_eq!(said, (expected, Some(0)), "{connection}");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_used_before_another_program_and_alone_where_it_is_asked_for() {
+        let (folder, binary) = with_binary();
+        let run = |program| shell(&serving(program, 1), folder.path(), "", b"");
+        let (text, code) = run(Program::Any(None));
+        assert!(text.starts_with("hairpin is missing on Linux ") && code == Some(127), "{text}");
+        program(&folder.path().join("hairpin"), "echo found");
+        assert_eq!(run(Program::Any(Some(&binary))).0, "found\n");
+        assert_eq!(run(Program::Copy(&binary)).1, Some(127));
+        let cache = folder.path().join(".cache/hairpin");
+        std::fs::create_dir_all(&cache).unwrap();
+        program(&cache.join(binary.name()), "echo copy");
+        assert_eq!(run(Program::Any(None)).0, "found\n");
+        for asked in [Program::Any(Some(&binary)), Program::Copy(&binary)] {
+            assert_eq!(run(asked).0, "copy\n");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_there_whole_or_not_at_all_and_only_its_user_can_read_it() {
+        let (folder, binary) = with_binary();
+        let bytes = std::fs::read(binary.path()).unwrap();
+        let cache = folder.path().join(".cache/hairpin");
+        assert_eq!(shell(&copying(&binary), folder.path(), "", &bytes[..119]).1, Some(1));
+        assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 0);
+        assert_eq!(shell(&copying(&binary), folder.path(), "", &bytes), (String::new(), Some(0)));
+        assert_eq!(std::fs::read(cache.join(binary.name())).unwrap(), bytes);
+        assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 1);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&cache), mode(&cache.join(binary.name()))), (0o700, 0o700));
     }
 }
