@@ -51,7 +51,7 @@ impl Lab {
         write(&place, "ssh", &own_config(&place, port));
         write(&place, "known", &format!("[127.0.0.1]:{port} {}", read(&place, "host-key.pub")));
         // As root it insists on a folder in /run, which a mount of its own has.
-        let prepare = "if [ $(id -u) -eq 0 ]; then mount -t tmpfs none /run && mkdir -m 755 /run/sshd || exit 1; fi";
+        let prepare = "if [ $(id -u) -eq 0 ]; then mkdir -p /run && mount -t tmpfs none /run && mkdir -m 755 /run/sshd || exit 1; fi";
         let script = format!("{prepare}; exec {} -D -e -f sshd-config 2>log", sshd.display());
         let script = script.replace("sshd-config", &at("sshd"));
         let is_root = works(&["sh", "-c", "[ $(id -u) -eq 0 ]"]).is_ok();
