@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use clap::ArgMatches;
 use hairpin_hosts::ssh::{Binary, Program, Server, Ssh, Unstarted};
 use hairpin_hosts::ssh_host::SshHost;
+use hairpin_model::quantities;
 use hairpin_model::round::Failure;
 
 use super::exit::{Exit, Stopped};
 use super::output;
-use super::runs::size;
 
 /// The flags that mean something with `ssh://` only.
 const FLAGS: [&str; 2] = ["server-port", "copy-binary"];
@@ -54,7 +54,7 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
         Err(Unstarted::Missing(system)) => {
             let ask = |question: &str| if asked.is_some() { Some(true) } else { ask(question) };
             let binary = agreed(&shown, &system, binary, ask).map_err(|failure| Stopped::failed(&failure))?;
-            output::note(&format!("copying {} to {shown}", size(binary.bytes())));
+            output::note(&format!("copying {} to {shown}", quantities::bytes(binary.bytes() as f64)));
             ssh.copy(&binary).and_then(|()| ssh.start(Program::Copy(&binary), port))
         }
         other => other,
@@ -89,7 +89,7 @@ fn agreed(
     };
     let fits = binary.and_then(|binary| binary.check_for(system).map(|()| binary));
     let binary = fits.map_err(|failure| missing(&format!(", and {}", failure.cause), &failure.hint))?;
-    let bytes = size(binary.bytes());
+    let bytes = quantities::bytes(binary.bytes() as f64);
     let question =
         format!("There is no `hairpin` on {host}. Copy this program ({bytes}) into ~/.cache/hairpin there? [y/N] ");
     match ask(&question) {
