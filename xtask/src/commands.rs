@@ -1,13 +1,14 @@
 //! `cargo xtask commands`: every command that the documents show is run, and every output that they show has a date.
 //!
 //! Commands stand in blocks of code, or between backticks in a paragraph. Those of `hairpin` run in a folder of their
-//! own in which RUN, BEFORE, AFTER and A to F are saved runs and COMMAND is a program; experiments measure one round, and
-//! where the check has to be brief end after 3 s as by Ctrl-C. Between backticks, the name of a command alone is asked for
-//! its help only.
+//! own in which RUN, BEFORE, AFTER and A to F are saved runs, COMMAND is a program and lab.ticket that of a server that runs
+//! meanwhile; experiments measure one round, and where the check has to be brief end after 3 s as by Ctrl-C. A server ends
+//! so in any case. A program that stands for `ssh` reaches this machine, whatever the host. Between backticks, the name of a
+//! command alone is asked for its help only.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -33,13 +34,30 @@ case "$1 $2" in
       *) set -- "$@" --rounds 1 ;;
     esac ;;
 esac
-# A run that another command reads is left whole.
+# A run that another command reads is left whole, and a server that was started for a run ends with that.
+case " $* " in
+  " serve "*" --until-input-closes "* | " serve "*" --help "*) exec "$HAIRPIN" "$@" ;;
+  " serve "*) exec $ENDED "$HAIRPIN" "$@" ;;
+esac
 case " $*" in
   *" --out "*) exec "$HAIRPIN" "$@" ;;
   *" --rounds 1") exec $LIMITED "$HAIRPIN" "$@" ;;
   *) exec "$HAIRPIN" "$@" ;;
 esac
 "#;
+
+/// Stands for the client of ssh: every host is this machine.
+const SSH: &str = r#"
+[ "$1" = -G ] && exec echo "hostname 127.0.0.1"
+while [ "$1" != -- ]; do shift; done
+shift 2
+SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$*"
+"#;
+
+/// The file with the ticket of the server that runs.
+const TICKET: &str = "lab.ticket";
+/// Where a server keeps its key and its tickets.
+const STATE: &str = "XDG_STATE_HOME";
 
 /// Ends a program early as Ctrl-C does.
 const LIMITED: &str = "timeout --foreground --preserve-status --signal=INT --kill-after=30 3";
@@ -74,11 +92,13 @@ pub(crate) fn run(root: &Path, binary: &Path, brief: bool) -> Result<String> {
     ensure!(shown.iter().any(|one| !one.inline), "the documents show no command");
     let scratch = process::scratch("commands")?;
     let place = Place::new(root, binary, &scratch, brief)?;
+    let server = place.serve()?;
     for one in &shown {
         let started = Instant::now();
         faults.extend(place.fault(one).map(|why| format!("{}: {why}", one.command)));
         println!("{:5.1} s  {}", started.elapsed().as_secs_f64(), one.command);
     }
+    drop(server);
     process::remove(&scratch)?;
     if !faults.is_empty() {
         bail!("{}", faults.join("\n"));
@@ -168,6 +188,16 @@ struct Place<'a> {
     programs: PathBuf,
 }
 
+/// A server that ends when this is dropped, as its input closes.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().ok();
+    }
+}
+
 impl<'a> Place<'a> {
     fn new(root: &'a Path, binary: &'a Path, scratch: &Path, brief: bool) -> Result<Self> {
         let [folder, programs] = ["place", "programs"].map(|name| scratch.join(name));
@@ -175,6 +205,7 @@ impl<'a> Place<'a> {
         fs::create_dir(&programs).context("cannot make a folder")?;
         let place = Self { root, binary, brief, folder, programs };
         place.program("hairpin", ONE_ROUND)?;
+        place.program("ssh", SSH)?;
         place.program("COMMAND", "exit 0")?;
         for run in RUNS {
             let make = format!(
@@ -183,6 +214,27 @@ impl<'a> Place<'a> {
             place.shell(&make)?.succeeded().context(make)?;
         }
         Ok(place)
+    }
+
+    /// A server, once it has printed its ticket.
+    fn serve(&self) -> Result<Server> {
+        let ticket = self.folder.join(TICKET);
+        let printed = fs::File::create(&ticket).with_context(|| format!("cannot make {TICKET}"))?;
+        let mut command = Command::new(self.binary);
+        command.args(["serve", "--bind", "127.0.0.1:0", "--quiet", "--until-input-closes"]).env(STATE, self.state());
+        let child = command.stdin(Stdio::piped()).stdout(printed).spawn().context("cannot start a server")?;
+        let server = Server(child);
+        let began = Instant::now();
+        while !fs::read_to_string(&ticket).is_ok_and(|text| text.ends_with('\n')) {
+            ensure!(began.elapsed() < LIMIT, "the server prints no ticket");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(server)
+    }
+
+    /// Keys and tickets of the servers that are started.
+    fn state(&self) -> PathBuf {
+        self.folder.with_file_name("state")
     }
 
     fn program(&self, name: &str, script: &str) -> Result<()> {
@@ -199,7 +251,8 @@ impl<'a> Place<'a> {
         let mut shell = Command::new("bash");
         shell.args(["-o", "pipefail", "-c", command]).current_dir(&self.folder);
         let limited = if self.brief { LIMITED } else { "" };
-        process::run(shell.env("PATH", path).env("HAIRPIN", self.binary).env("LIMITED", limited), LIMIT)
+        shell.env("PATH", path).env("HAIRPIN", self.binary).env("LIMITED", limited).env("ENDED", LIMITED);
+        process::run(shell.env(STATE, self.state()), LIMIT)
     }
 
     /// Why the command does not do what its document says; none where it does.

@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: one static binary with its manual pages and completions in a tar.gz, and that it runs where
 //! nothing else is.
 //!
-//! The target is musl where rustup has its standard library, else glibc linked statically. The archive is the same for
+//! The target is musl where rustup has its standard library and there is a C compiler for it, else glibc linked statically. The archive is the same for
 //! the same binary: sorted names, no owner, the time of the commit.
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use hairpin_testing::contract;
+use hairpin_testing::{contract, program};
 
 use crate::{platforms, process};
 
@@ -54,10 +54,12 @@ pub(crate) fn run(root: &Path) -> Result<String> {
 fn build(root: &Path) -> Result<(String, PathBuf)> {
     let target = |libc: &str| format!("{}-unknown-linux-{libc}", std::env::consts::ARCH);
     let mut command = process::cargo(root);
-    let target = if platforms::is_installed(&target("musl"))? {
+    let has_compiler = program("musl-gcc").is_ok();
+    let target = if has_compiler && platforms::is_installed(&target("musl"))? {
         target("musl")
     } else {
-        println!("no standard library of {}: linking glibc statically (hint: rustup target add it)", target("musl"));
+        let hint = if has_compiler { "rustup target add it" } else { "install musl-gcc, Debian's musl-tools" };
+        println!("nothing to build for {}: linking glibc statically (hint: {hint})", target("musl"));
         command.env("RUSTFLAGS", "-C target-feature=+crt-static");
         target("gnu")
     };

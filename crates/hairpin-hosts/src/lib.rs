@@ -7,9 +7,10 @@ pub mod identity;
 mod linux;
 pub mod proof;
 pub mod protocol;
+pub mod ssh_host;
 pub mod ticket;
 pub mod tls;
 pub mod trial;
 
 #[cfg(target_os = "linux")]
-pub use linux::{serve, state};
+pub use linux::{serve, ssh, state};

@@ -24,6 +24,7 @@ mod links_rounds;
 mod lists;
 mod one_way_contract;
 mod one_way_loss;
+mod over_ssh;
 mod runs;
 mod samples;
 mod saved;

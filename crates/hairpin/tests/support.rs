@@ -38,6 +38,11 @@ impl Place {
         self.folder.path().join(name)
     }
 
+    /// The mark, for processes whose environment is made elsewhere.
+    pub(crate) fn mark(&self) -> (&str, &str) {
+        (MARK, &self.mark)
+    }
+
     /// A command that runs in the folder and whose processes carry the mark.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         // A signal that whoever runs the tests ignores, as nohup(1) does, is not ignored in them.

@@ -70,10 +70,30 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
             "to",
             "TICKET",
             "Run the server on another host, where `hairpin serve` printed this ticket: @FILE has it, or it stands in HAIRPIN_TO. On \
-             the command line itself other users can read it",
+             the command line itself other users can read it. ssh://[USER@]HOST[:PORT] starts the server there over ssh for this run",
         ))
         .arg(valued("fallback", "TRANSPORT", "With --to, where UDP is blocked: send over this transport instead, for instance tcp, and say so"))
         .arg(cpu("With --to, the CPU of the client [default: the second one, if there is one]"))
+        .arg(
+            valued(
+                "server-port",
+                "PORT",
+                "With --to ssh://: the port of TCP and UDP for data there; 0 is any [default: 7420, or any if that is taken]",
+            )
+            .value_parser(value_parser!(u16)),
+        )
+        .arg(
+            Arg::new("copy-binary")
+                .long("copy-binary")
+                .value_name("FILE")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("")
+                .help(
+                    "With --to ssh://: serve by a copy of this program, or of FILE, which is put into ~/.cache/hairpin there. It has \
+                     to be linked statically [default: by the `hairpin` there; where there is none, ask]",
+                ),
+        )
         .args(printing())
         .arg(switch(
             "prove",
@@ -270,7 +290,12 @@ fn serve() -> Command {
             "Name or address of this host in the ticket, with the port if a NAT changes it [default: that of --bind]",
         ))
         .arg(valued("for", "TIME", "End after this time; the ticket expires then [default: the ticket expires after 7 days]"))
-        .arg(switch("once", "End after the first run of a client"))
+        .arg(switch("once", "End after the first run of a client, and revoke the ticket"))
+        .arg(switch(
+            "until-input-closes",
+            "End when standard input closes, as it does where a connection over ssh ends or breaks",
+        ))
+        .arg(switch("quiet", "Print the ticket and errors only").short('q'))
         .arg(valued(
             "limit",
             "LIMITS",

@@ -43,7 +43,7 @@ pub(super) const NO_SAMPLES: &str = "no-samples";
 pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked = Asked::read(name, matches)?;
     let mut bench = Bench::prepare()?;
-    bench.session = Session::asked(matches)?;
+    bench.session = Session::asked(matches, &bench.stop)?;
     bench.capabilities.far = bench.session.as_ref().map(Session::host);
     bench.cpu = matches.get_one::<usize>("cpu").copied();
     if bench.cpu.is_some() && bench.session.is_none() {

@@ -15,6 +15,7 @@ pub mod list;
 pub mod manual;
 pub mod measure;
 pub mod output;
+mod over_ssh;
 pub mod report;
 pub mod runs;
 pub mod serve;

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
@@ -58,14 +60,18 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let lasts_s = asked.lasts.map_or(TICKET_S, |lasts| lasts.as_secs().max(1));
     let expires_unix_s = now_unix_s() + lasts_s;
     let taken = state.new_ticket(expires_unix_s, asked.limits).map_err(|error| cannot("save the ticket", &error))?;
+    let ticket_id = taken.id.clone();
     tell(&asked, &server, &identity, taken, is_json);
+    if asked.until_input_closes {
+        end_with_input(Arc::clone(&stop)).map_err(|error| cannot("watch standard input", &error))?;
+    }
     let began = Instant::now();
     let mut runs = 0_u64;
     loop {
         let events = server.serve(LOOK).map_err(|error| cannot("serve", &error))?;
         for event in events {
             runs += u64::from(matches!(event, Event::Ended { .. }));
-            log(&event, is_json);
+            log(&event, &asked, is_json);
         }
         if let Some(book) = server.changed()
             && let Err(error) = state.keep(&book)
@@ -74,7 +80,11 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
             output::warning(&format!("cannot save the list of sessions: {error}"));
         }
         let is_over = asked.lasts.is_some_and(|lasts| began.elapsed() > lasts) || asked.once && runs > 0;
-        if is_over || stop.load(std::sync::atomic::Ordering::Relaxed) {
+        if is_over || stop.load(Ordering::Relaxed) {
+            // A ticket for one run is of no more use, and nobody else should find one.
+            if asked.once {
+                state.revoke(&ticket_id).map_err(|error| cannot("revoke the ticket", &error))?;
+            }
             return Ok(Exit::Fine);
         }
     }
@@ -105,7 +115,7 @@ fn tell(asked: &Asked, server: &Server, identity: &Identity, taken: Taken, is_js
     output::text(&format!("{}\n", ticket.word()));
     let limits = taken.limits.words();
     let limits = if limits.is_empty() { String::new() } else { format!(" Limits: {}.", limits.join(", ")) };
-    output::note(&format!(
+    asked.note(&format!(
         "Serving on {} (TCP and UDP).{limits} Ticket {} expires at {}; revoke it with: hairpin serve --revoke {}",
         server.address(),
         taken.id,
@@ -170,12 +180,16 @@ fn about(engine: &Engine) -> Result<About, Stopped> {
     })
 }
 
-fn log(event: &Event, is_json: bool) {
+fn log(event: &Event, asked: &Asked, is_json: bool) {
     if is_json {
         output::text(&format!("{}\n", json!(event)));
-        return;
+    } else {
+        asked.note(&told(event));
     }
-    output::note(&match event {
+}
+
+fn told(event: &Event) -> String {
+    match event {
         Event::Began { session, client, tool, ticket } => {
             format!("session {session}: {client} ({tool}, ticket {ticket}) begins a run")
         }
@@ -193,7 +207,18 @@ fn log(event: &Event, is_json: bool) {
             quantities::bytes(*bytes as f64)
         ),
         Event::Refused { client, why } => format!("{client}: refused: {why}"),
-    });
+    }
+}
+
+/// Raises the sign when standard input closes: whoever holds its other end has ended, or its connection is broken.
+fn end_with_input(stop: Arc<AtomicBool>) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name("hairpin-input".to_owned());
+    let watch = move || {
+        // That it cannot be read is an end of it too.
+        std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()).ok();
+        stop.store(true, Ordering::Relaxed);
+    };
+    thread.spawn(watch).map(drop)
 }
 
 fn revoke(state: &State, id: &str) -> Result<Exit, Stopped> {
@@ -225,6 +250,8 @@ struct Asked {
     once: bool,
     limits: Limits,
     cpu: Option<usize>,
+    until_input_closes: bool,
+    quiet: bool,
 }
 
 impl Asked {
@@ -239,7 +266,16 @@ impl Asked {
             once: matches.get_flag("once"),
             limits: text("limit").map_or(Ok(Limits::default()), Limits::parse).map_err(refused("--limit"))?,
             cpu: matches.get_one::<usize>("cpu").copied(),
+            until_input_closes: matches.get_flag("until-input-closes"),
+            quiet: matches.get_flag("quiet"),
         })
+    }
+
+    /// A line of the log.
+    fn note(&self, line: &str) {
+        if !self.quiet {
+            output::note(line);
+        }
     }
 
     /// The host and the port that the ticket names.

@@ -1,6 +1,7 @@
 //! `--to`: the server of a run on another host.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::ArgMatches;
@@ -8,6 +9,8 @@ use hairpin_engine::control::{Control, ControlError};
 use hairpin_engine::engine::Far;
 use hairpin_hosts::dial::{Known, dial as dial_ticket};
 use hairpin_hosts::protocol::{About, Purpose};
+use hairpin_hosts::ssh::Server;
+use hairpin_hosts::ssh_host::SshHost;
 use hairpin_hosts::ticket::Ticket;
 use hairpin_hosts::trial::{Trial, try_datagrams};
 use hairpin_model::capabilities::FarHost;
@@ -17,7 +20,7 @@ use hairpin_model::refused::Refused;
 use hairpin_model::round::{Failure, RoundOrder};
 
 use super::exit::Stopped;
-use super::output;
+use super::{output, over_ssh};
 
 /// Where a ticket may stand that is not on the command line.
 const VARIABLE: &str = "HAIRPIN_TO";
@@ -34,6 +37,8 @@ pub(super) struct Session {
     about: About,
     /// The transport that takes the place of those over datagrams, and why.
     fallback: Option<(String, String)>,
+    /// The server, where it was started for this run; it ends after the session.
+    _over_ssh: Option<Server>,
 }
 
 impl Session {
@@ -41,9 +46,21 @@ impl Session {
     ///
     /// # Errors
     /// The ticket cannot be read, or the server is not reached.
-    pub(super) fn asked(matches: &ArgMatches) -> Result<Option<Self>, Stopped> {
-        let Some(mut session) = Self::open(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
+    pub(super) fn asked(matches: &ArgMatches, stop: &AtomicBool) -> Result<Option<Self>, Stopped> {
+        let Some((text, source)) = text_of(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
+            over_ssh::refuse_flags(matches)?;
+            if matches.contains_id("fallback") {
+                return Err(Stopped::usage("--fallback needs --to (hint: omit it, or give both)"));
+            }
             return Ok(None);
+        };
+        let refused = |error: Refused| Stopped::usage(error.while_reading(source));
+        let mut session = if SshHost::is_meant(&text) {
+            let server = over_ssh::start(SshHost::parse(&text).map_err(refused)?, matches, stop)?;
+            Self::open(server.ticket.clone(), Some(server))?
+        } else {
+            over_ssh::refuse_flags(matches)?;
+            Self::open(Ticket::parse(&text).map_err(refused)?, None)?
         };
         if let Some(to) = matches.get_one::<String>("fallback") {
             session.fall_back(to)?;
@@ -55,29 +72,17 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::asked`].
-    pub(super) fn open(given: Option<&str>, place: &'static str) -> Result<Option<Self>, Stopped> {
-        let own = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
-        let (text, source) = match (given, own) {
-            (Some(given), _) => (given.to_owned(), place),
-            (None, Some(own)) => (own, VARIABLE),
-            (None, None) => return Ok(None),
-        };
-        let text = match text.strip_prefix('@') {
-            Some(file) => of_file(Path::new(file)).map_err(|error| Stopped::usage(error.while_reading(source)))?,
-            None if source == place => {
-                output::warning(&format!(
-                    "other users of this host can read the ticket in the list of processes (hint: {}@FILE)",
-                    if place.starts_with('-') { format!("{place} ") } else { String::new() }
-                ));
-                text
-            }
-            None => text,
-        };
-        let ticket = Ticket::parse(text.trim()).map_err(|error| Stopped::usage(error.while_reading(source)))?;
+    pub(super) fn of_ticket(given: Option<&str>, place: &'static str) -> Result<Option<Self>, Stopped> {
+        let Some((text, source)) = text_of(given, place)? else { return Ok(None) };
+        let ticket = Ticket::parse(&text).map_err(|error| Stopped::usage(error.while_reading(source)))?;
+        Self::open(ticket, None).map(Some)
+    }
+
+    fn open(ticket: Ticket, over_ssh: Option<Server>) -> Result<Self, Stopped> {
         let mut known = dial_ticket(&ticket, Purpose::Session).map_err(|error| Stopped::failed(&error))?;
         let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
         let about = known.frames.receive_any(ABOUT).map_err(unheard).map_err(|error| Stopped::failed(&error))?;
-        Ok(Some(Self { ticket, known, about, fallback: None }))
+        Ok(Self { ticket, known, about, fallback: None, _over_ssh: over_ssh })
     }
 
     /// Tries whether datagrams come through; where not, that transport takes their place.
@@ -158,6 +163,30 @@ impl Session {
     pub(super) fn far(&self) -> Far {
         Far { at: self.known.at, credentials: format!("{} {}", self.known.session, self.ticket.word()), dial }
     }
+}
+
+/// The ticket, or where to start a server, that was given as `place` or stands in the environment, and which of them; none without
+/// either.
+fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &'static str)>, Stopped> {
+    let own = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+    let (text, source) = match (given, own) {
+        (Some(given), _) => (given.to_owned(), place),
+        (None, Some(own)) => (own, VARIABLE),
+        (None, None) => return Ok(None),
+    };
+    let text = match text.strip_prefix('@') {
+        Some(file) => of_file(Path::new(file)).map_err(|error| Stopped::usage(error.while_reading(source)))?,
+        None => {
+            if source == place && !SshHost::is_meant(&text) {
+                let flag = if place.starts_with('-') { format!("{place} ") } else { String::new() };
+                output::warning(&format!(
+                    "other users of this host can read the ticket in the list of processes (hint: {flag}@FILE)"
+                ));
+            }
+            text
+        }
+    };
+    Ok(Some((text.trim().to_owned(), source)))
 }
 
 /// Opens the control channel of a round.

@@ -1,0 +1,236 @@
+//! A program file that may be copied to another host: what it runs on, and what it is called there.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use hairpin_model::round::Failure;
+use ring::digest::{Context, SHA256};
+
+/// How many bytes of the digest are in the name.
+const DIGEST_BYTES: usize = 8;
+/// The headers of a program file are within these first bytes.
+const HEADERS_BYTES: u64 = 64 << 10;
+/// What `uname -s` says where such a file runs.
+const SYSTEM: &str = "Linux";
+/// `e_machine` (elf(5)), and what `uname -m` says of it.
+const MACHINES: &[(u16, &[&str])] = &[
+    (3, &["i386", "i486", "i586", "i686"]),
+    (40, &["armv6l", "armv7l", "armv8l"]),
+    (62, &["x86_64"]),
+    (183, &["aarch64"]),
+    (243, &["riscv64"]),
+];
+
+/// A program file.
+#[derive(Clone, Debug)]
+pub struct Binary {
+    path: PathBuf,
+    bytes: u64,
+    digest: String,
+    elf: Elf,
+}
+
+/// What the headers of a program file (elf(5)) say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Elf {
+    machine: u16,
+    /// It names no dynamic loader.
+    is_static: bool,
+}
+
+impl Binary {
+    /// Reads what is needed of it.
+    ///
+    /// # Errors
+    /// It cannot be read, is no program, or is linked dynamically: that would need the same libraries there.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let unread = |error: io::Error| Failure {
+            cause: format!("cannot read the program {}: {error}", path.display()),
+            hint: "which file is to be copied? --copy-binary=FILE names it".to_owned(),
+        };
+        let mut file = File::open(path).map_err(unread)?;
+        let mut head = Vec::new();
+        (&mut file).take(HEADERS_BYTES).read_to_end(&mut head).map_err(unread)?;
+        let elf = Elf::read(&head).ok_or_else(|| Failure {
+            cause: format!("{} is no program of Linux, so it is not copied", path.display()),
+            hint: "--copy-binary=FILE names a static one, as `cargo xtask dist` builds it".to_owned(),
+        })?;
+        if !elf.is_static {
+            return Err(Failure {
+                cause: format!("{} is linked dynamically, so it is not copied", path.display()),
+                hint: "`cargo xtask dist` builds a static one: run that, or name it by --copy-binary=FILE".to_owned(),
+            });
+        }
+        let mut digest = Context::new(&SHA256);
+        digest.update(&head);
+        let mut bytes = head.len() as u64;
+        let mut part = vec![0; 64 << 10];
+        loop {
+            let length = file.read(&mut part).map_err(unread)?;
+            if length == 0 {
+                break;
+            }
+            digest.update(&part[..length]);
+            bytes += length as u64;
+        }
+        let digest = digest.finish();
+        let hexadecimal = digest.as_ref()[..DIGEST_BYTES].iter().fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a text takes all");
+            text
+        });
+        Ok(Self { path: path.to_owned(), bytes, digest: hexadecimal, elf })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The name of a copy: another version, or another build of it, has another.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("hairpin-{}-{}", env!("CARGO_PKG_VERSION"), self.digest)
+    }
+
+    /// Whether it runs on a host where `uname -sm` says `system`.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn check_for(&self, system: &str) -> Result<(), Failure> {
+        let known =
+            MACHINES.iter().find(|(machine, _)| *machine == self.elf.machine).map_or(&[][..], |(_, names)| names);
+        let fits = system.split_once(' ').is_some_and(|(name, machine)| name == SYSTEM && known.contains(&machine));
+        if fits {
+            return Ok(());
+        }
+        let own = known.first().map_or_else(|| format!("machine {}", self.elf.machine), |name| (*name).to_owned());
+        Err(Failure {
+            cause: format!("{} is for {SYSTEM} {own}, and the host is {system}", self.path.display()),
+            hint: "--copy-binary=FILE names a static program for it, or install Hairpin there".to_owned(),
+        })
+    }
+}
+
+impl Elf {
+    /// Nothing where it is no such file, or a header is not whole.
+    fn read(file: &[u8]) -> Option<Self> {
+        /// A segment that names the dynamic loader.
+        const PT_INTERP: u32 = 3;
+        let (is_64_bit, is_little) = match file {
+            [0x7f, b'E', b'L', b'F', class @ (1 | 2), data @ (1 | 2), ..] => (*class == 2, *data == 1),
+            _ => return None,
+        };
+        let number = |at: usize, length: usize| -> Option<u64> {
+            let bytes = file.get(at..at.checked_add(length)?)?;
+            let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+            Some(if is_little { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) })
+        };
+        let (table_at, table_length, size_at, count_at) = if is_64_bit { (32, 8, 54, 56) } else { (28, 4, 42, 44) };
+        let offset = |at, length| usize::try_from(number(at, length)?).ok();
+        let (table, size, count) = (offset(table_at, table_length)?, offset(size_at, 2)?, offset(count_at, 2)?);
+        let kinds = (0..count).map(|index| number(table.checked_add(index.checked_mul(size)?)?, 4));
+        let kinds: Vec<u64> = kinds.collect::<Option<_>>()?;
+        let machine = u16::try_from(number(18, 2)?).ok()?;
+        // Without segments it is no program.
+        (!kinds.is_empty()).then(|| Self { machine, is_static: !kinds.contains(&u64::from(PT_INTERP)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A header, and segments of those kinds.
+    fn elf(is_64_bit: bool, is_little: bool, machine: u16, kinds: &[u32]) -> Vec<u8> {
+        let (header, segment) = if is_64_bit { (64, 56) } else { (52, 32) };
+        let mut file = vec![0; header + segment * kinds.len()];
+        file[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 1 + u8::from(is_64_bit), 2 - u8::from(is_little)]);
+        let mut put = |at: usize, length: usize, value: u64| {
+            let bytes = value.to_be_bytes();
+            let bytes = &bytes[8 - length..];
+            file[at..at + length].copy_from_slice(bytes);
+            if is_little {
+                file[at..at + length].reverse();
+            }
+        };
+        put(18, 2, u64::from(machine));
+        let (table, size, count) = if is_64_bit { ((32, 8), 54, 56) } else { ((28, 4), 42, 44) };
+        put(table.0, table.1, header as u64);
+        put(size, 2, segment as u64);
+        put(count, 2, kinds.len() as u64);
+        for (index, kind) in kinds.iter().enumerate() {
+            put(header + segment * index, 4, u64::from(*kind));
+        }
+        file
+    }
+
+    #[test]
+    fn a_static_program_is_told_from_a_dynamic_one_in_each_form() {
+        for (is_64_bit, is_little) in [(true, true), (true, false), (false, true), (false, false)] {
+            let read = |kinds: &[u32]| Elf::read(&elf(is_64_bit, is_little, 62, kinds));
+            assert_eq!(read(&[1, 2]), Some(Elf { machine: 62, is_static: true }));
+            assert_eq!(read(&[6, 3, 1]), Some(Elf { machine: 62, is_static: false }));
+            assert_eq!(read(&[]), None, "no program");
+        }
+        assert_eq!(Elf::read(b"#!/bin/sh\n"), None);
+    }
+
+    #[test]
+    fn a_copy_is_named_after_its_content_and_is_for_its_machine_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        std::fs::write(&file, elf(true, true, 62, &[1])).unwrap();
+        let binary = Binary::read(&file).unwrap();
+        assert_eq!(binary.bytes(), 120);
+        let mut longer = elf(true, true, 62, &[1]);
+        longer.resize(200_000, 0);
+        std::fs::write(&file, longer).unwrap();
+        let other = Binary::read(&file).unwrap();
+        assert_eq!(other.bytes(), 200_000);
+        assert!(other.name() != binary.name() && binary.name().starts_with("hairpin-"), "{}", binary.name());
+        assert_eq!(binary.name().len(), other.name().len());
+        binary.check_for("Linux x86_64").unwrap();
+        for system in ["Linux aarch64", "Darwin x86_64", "Linux", ""] {
+            let why = binary.check_for(system).unwrap_err().cause;
+            assert!(why.ends_with(&format!("is for Linux x86_64, and the host is {system}")), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_dynamic_program_and_what_is_none_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        std::fs::write(&file, elf(true, true, 62, &[3])).unwrap();
+        let why = Binary::read(&file).unwrap_err();
+        assert!(why.cause.contains("is linked dynamically") && why.hint.contains("cargo xtask dist"), "{why}");
+        std::fs::write(&file, "#!/bin/sh\n").unwrap();
+        assert!(Binary::read(&file).unwrap_err().cause.contains("is no program of Linux"));
+        assert!(Binary::read(folder.path().join("no").as_path()).unwrap_err().cause.contains("cannot read"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_panics(cut in 0_usize..300, changes in prop::collection::vec((0_usize..300, any::<u8>()), 0..12), is_64_bit: bool) {
+            let mut file = elf(is_64_bit, true, 62, &[1, 3]);
+            for (at, byte) in changes {
+                if let Some(place) = file.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            file.truncate(cut);
+            let read = Elf::read(&file);
+            prop_assert!(read.is_none() || file.len() > 50);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A program whose output is read within limits of size and time, and which is ended and reaped whatever happens.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::linux::wait::{Wants, wait_any};
+
+/// No more is kept of either output.
+const MOST_BYTES: usize = 16 << 10;
+/// How often it is looked whether it has ended.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long it has to end after SIGTERM.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// Why nobody waits for a program any longer.
+#[derive(Debug)]
+pub(super) enum GivenUp {
+    /// Its time is over.
+    TimedOut,
+    /// The user has ended this program.
+    Interrupted,
+    /// The system cannot wait for it.
+    Io(io::Error),
+}
+
+/// A program that has been started. It is ended when this is dropped.
+pub(super) struct Bounded {
+    child: Child,
+    stdout: Output<ChildStdout>,
+    stderr: Output<ChildStderr>,
+}
+
+/// What a program has printed, and where more of it comes from until that is closed.
+struct Output<F> {
+    from: Option<F>,
+    text: Vec<u8>,
+}
+
+impl Bounded {
+    /// Starts it, in a process group of its own: Ctrl-C at the terminal is for this program, which then ends it in order.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start(command: &mut Command, input: Stdio) -> io::Result<Self> {
+        let command = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.process_group(0).spawn()?;
+        let stdout = Output { from: child.stdout.take(), text: Vec::new() };
+        let stderr = Output { from: child.stderr.take(), text: Vec::new() };
+        Ok(Self { child, stdout, stderr })
+    }
+
+    /// Reads its output until `found` finds something in what it has printed; none where it has ended before.
+    ///
+    /// # Errors
+    /// It does neither within that time, or `stop` is raised.
+    pub(super) fn read<T>(
+        &mut self,
+        at_most: Duration,
+        stop: &AtomicBool,
+        found: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, GivenUp> {
+        let deadline = Instant::now() + at_most;
+        loop {
+            // What it printed before it ended is still to be read.
+            let has_ended = self.child.try_wait().map_err(GivenUp::Io)?.is_some();
+            let was_ready = self.take(if has_ended { Duration::ZERO } else { LOOK }).map_err(GivenUp::Io)?;
+            if let Some(what) = found(&self.stdout()) {
+                return Ok(Some(what));
+            }
+            if has_ended && !was_ready {
+                return Ok(None);
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(GivenUp::Interrupted);
+            }
+            if Instant::now() > deadline {
+                return Err(GivenUp::TimedOut);
+            }
+        }
+    }
+
+    /// What it has printed on standard output.
+    pub(super) fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.stdout.text).into_owned()
+    }
+
+    /// What it has printed on standard error.
+    pub(super) fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.stderr.text).into_owned()
+    }
+
+    /// Closes its input and gives it so long to end, then signals; answers how it ended.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub(super) fn end(&mut self, at_most: Duration) -> io::Result<ExitStatus> {
+        drop(self.child.stdin.take());
+        if let Some(status) = self.ended_within(at_most)? {
+            return Ok(status);
+        }
+        // It fails where it has just ended.
+        kill_process(Pid::from_child(&self.child), Signal::TERM).ok();
+        if let Some(status) = self.ended_within(ENDING)? {
+            return Ok(status);
+        }
+        drop(self.child.kill());
+        self.child.wait()
+    }
+
+    fn ended_within(&mut self, at_most: Duration) -> io::Result<Option<ExitStatus>> {
+        let deadline = Instant::now() + at_most;
+        loop {
+            match self.child.try_wait()? {
+                None if Instant::now() < deadline => {
+                    // Where nobody reads, a program that says much would wait and not end.
+                    self.take(LOOK / 5)?;
+                }
+                status => return Ok(status),
+            }
+        }
+    }
+
+    /// Takes what it has printed, as soon as there is something; whether there was.
+    fn take(&mut self, at_most: Duration) -> io::Result<bool> {
+        let files = [self.stdout.from.as_ref().map(AsFd::as_fd), self.stderr.from.as_ref().map(AsFd::as_fd)];
+        let open = files.iter().flatten().map(|file| (*file, Wants::Input));
+        let mut ready = wait_any(open, at_most)?.into_iter();
+        let [of_stdout, of_stderr] = files.map(|file| file.is_some() && ready.next() == Some(true));
+        if of_stdout {
+            self.stdout.take()?;
+        }
+        if of_stderr {
+            self.stderr.take()?;
+        }
+        Ok(of_stdout || of_stderr)
+    }
+}
+
+impl Drop for Bounded {
+    fn drop(&mut self) {
+        // Nobody is left to be told.
+        drop(self.end(Duration::ZERO));
+    }
+}
+
+impl<F: Read> Output<F> {
+    fn take(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 4096];
+        let Some(from) = &mut self.from else { return Ok(()) };
+        match from.read(&mut bytes) {
+            Ok(0) => self.from = None,
+            Ok(length) => {
+                let room = MOST_BYTES.saturating_sub(self.text.len());
+                self.text.extend_from_slice(&bytes[..length.min(room)]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn shell(script: &str) -> Bounded {
+        Bounded::start(Command::new("sh").args(["-c", script]), Stdio::piped()).unwrap()
+    }
+
+    fn nothing(_: &str) -> Option<()> {
+        None
+    }
+
+    #[test]
+    fn output_is_read_until_something_is_found_or_the_program_has_ended() {
+        let go = AtomicBool::new(false);
+        let mut program = shell("echo one; echo two; read line; echo three; echo why >&2; exit 7");
+        let found = program.read(LONG, &go, |text| text.contains("two").then(|| text.to_owned())).unwrap();
+        assert_eq!(found.as_deref(), Some("one\ntwo\n"));
+        assert_eq!(program.end(LONG).unwrap().code(), Some(7), "its input is closed");
+        assert_eq!(program.read(LONG, &go, nothing).unwrap(), None);
+        assert_eq!((program.stdout(), program.stderr()), ("one\ntwo\nthree\n".to_owned(), "why\n".to_owned()));
+    }
+
+    #[test]
+    fn of_much_output_the_begin_is_kept_and_the_program_goes_on() {
+        let mut program = shell("head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2");
+        assert_eq!(program.read(LONG, &AtomicBool::new(false), nothing).unwrap(), None);
+        assert_eq!((program.stdout().len(), program.stderr().len()), (MOST_BYTES, MOST_BYTES));
+        assert_eq!(program.end(LONG).unwrap().code(), Some(0));
+    }
+
+    #[test]
+    fn one_that_takes_too_long_or_heeds_no_signal_is_ended() {
+        let (go, stop) = (AtomicBool::new(false), AtomicBool::new(true));
+        let mut program = shell("trap '' TERM; echo set; while :; do sleep 1; done");
+        let is_set = |text: &str| (!text.is_empty()).then_some(());
+        assert!(program.read(LONG, &go, is_set).unwrap().is_some());
+        assert!(matches!(program.read(Duration::ZERO, &go, nothing), Err(GivenUp::TimedOut)));
+        assert!(matches!(program.read(LONG, &stop, nothing), Err(GivenUp::Interrupted)));
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(program.end(Duration::ZERO).unwrap().signal(), Some(9));
+    }
+
+    #[test]
+    fn a_program_that_a_child_of_it_outlives_has_ended_all_the_same() {
+        let mut program = shell("sleep 1000 & echo $!; exec 1>&-; exit 3");
+        assert_eq!(program.read(LONG, &AtomicBool::new(false), nothing).unwrap(), None);
+        assert_eq!(program.end(LONG).unwrap().code(), Some(3));
+        let sleeper = Pid::from_raw(program.stdout().trim().parse().unwrap()).unwrap();
+        kill_process(sleeper, Signal::KILL).unwrap();
+    }
+}

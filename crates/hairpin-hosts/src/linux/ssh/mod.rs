@@ -1,0 +1,403 @@
+//! A server that is started on another host over ssh, for one run.
+//!
+//! The system's own `ssh` client is used, so a user's keys, known hosts and configuration hold. It never asks: it must log in without
+//! a password, on a host whose key it knows. The server there ends with the run; with its standard input, which closes where the
+//! client or the connection dies; and at last when its ticket expires.
+
+mod binary;
+mod child;
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hairpin_model::round::Failure;
+
+pub use self::binary::Binary;
+use self::child::{Bounded, GivenUp};
+use crate::ssh_host::SshHost;
+use crate::ticket::Ticket;
+
+/// The program of ssh and its first options; `ssh` without it.
+pub const VARIABLE: &str = "HAIRPIN_SSH";
+/// The port for data, unless the user chooses one.
+const PORT: u16 = 7420;
+/// How long ssh may take to say what it knows of a host.
+const KNOWING: Duration = Duration::from_secs(10);
+/// How long ssh may take to log in, and the server to begin.
+const STARTING: Duration = Duration::from_secs(45);
+/// How long a copy may take.
+const COPYING: Duration = Duration::from_mins(5);
+/// How long the server has to end by itself once its input is closed.
+const ENDING: Duration = Duration::from_secs(5);
+/// When a server that nobody ended is over, as `--for` takes it.
+const LONGEST: &str = "7d";
+/// What begins the line that says that the program is missing; the system's name follows.
+const MISSING: &str = "hairpin is missing on ";
+/// The exit code of ssh where it fails itself.
+const FAILED_ITSELF: i32 = 255;
+/// The exit code of `hairpin` for what cannot be had, such as a port.
+const NOT_TO_BE_HAD: i32 = 2;
+/// No more lines of an error are shown.
+const MOST_LINES: usize = 6;
+
+/// Options of ssh that make it ask nothing and open nothing but this one session. The first of two equal options holds, so those in
+/// [`VARIABLE`] come before these.
+const OPTIONS: &[&str] = &[
+    "-T",
+    "-a",
+    "-x",
+    "-oBatchMode=yes",
+    "-oConnectTimeout=15",
+    "-oConnectionAttempts=1",
+    "-oControlMaster=no",
+    "-oClearAllForwardings=yes",
+    "-oPermitLocalCommand=no",
+    "-oRemoteCommand=none",
+    "-oLogLevel=ERROR",
+];
+
+/// Why no server was started.
+#[derive(Debug)]
+pub enum Unstarted {
+    /// There is no `hairpin` there; this is what `uname -sm` says.
+    Missing(String),
+    /// Something else.
+    Failed(Failure),
+    /// The user ended this program meanwhile.
+    Interrupted,
+}
+
+/// Which program is to serve.
+#[derive(Clone, Copy, Debug)]
+pub enum Program<'b> {
+    /// The one that the shell there finds, or a copy of this one where there is one.
+    Any(Option<&'b Binary>),
+    /// A copy of this one.
+    Copy(&'b Binary),
+}
+
+/// How a host is reached.
+pub struct Ssh<'s> {
+    words: Vec<String>,
+    to: SshHost,
+    stop: &'s AtomicBool,
+}
+
+/// A server that was started. It ends when this is dropped.
+pub struct Server {
+    /// What opens it.
+    pub ticket: Ticket,
+    child: Bounded,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nobody is left to be told; what outlives the connection is ended there.
+        drop(self.child.end(ENDING));
+    }
+}
+
+impl<'s> Ssh<'s> {
+    /// By the ssh that [`VARIABLE`] names, until `stop` is raised.
+    #[must_use]
+    pub fn of_user(to: SshHost, stop: &'s AtomicBool) -> Self {
+        let own = std::env::var(VARIABLE).unwrap_or_default();
+        let mut words: Vec<String> = own.split_whitespace().map(str::to_owned).collect();
+        if words.is_empty() {
+            words.push("ssh".to_owned());
+        }
+        Self { words, to, stop }
+    }
+
+    /// Starts a server whose data go to `port`; without one to 7420, or where that is not to be had, to any.
+    ///
+    /// # Errors
+    /// The host is not reached, or no server starts there.
+    pub fn start(&self, program: Program, port: Option<u16>) -> Result<Server, Unstarted> {
+        let host = self.host_name()?;
+        match self.start_at(program, port.unwrap_or(PORT), &host) {
+            Err(Started::NotToBeHad(_)) if port.is_none() => self.start_at(program, 0, &host),
+            other => other,
+        }
+        .map_err(|why| match why {
+            Started::NotToBeHad(failure) => Unstarted::Failed(failure),
+            Started::Not(why) => why,
+        })
+    }
+
+    fn start_at(&self, program: Program, port: u16, host: &str) -> Result<Server, Started> {
+        let mut child = self.run(&serving(program, port), Stdio::piped()).map_err(Started::Not)?;
+        let read = child.read(STARTING, self.stop, |text| {
+            // A shell's own configuration may print lines before it.
+            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            whole.lines().find_map(|line| Ticket::parse(line.trim()).ok())
+        });
+        let given_up = |why| Started::Not(self.given_up(why, "start a server on", STARTING));
+        if let Some(ticket) = read.map_err(given_up)? {
+            let ticket = Ticket { host: host.to_owned(), ..ticket };
+            return Ok(Server { ticket, child });
+        }
+        let system = child.stdout().lines().find_map(|line| Some(line.strip_prefix(MISSING)?.trim().to_owned()));
+        let code = child.end(Duration::ZERO).ok().and_then(|status| status.code());
+        Err(match (system, code) {
+            (Some(system), _) => Started::Not(Unstarted::Missing(system)),
+            (None, Some(FAILED_ITSELF)) => Started::Not(Unstarted::Failed(self.unreached(&child))),
+            (None, Some(NOT_TO_BE_HAD)) => Started::NotToBeHad(self.not_served(&child, code)),
+            (None, _) => Started::Not(Unstarted::Failed(self.not_served(&child, code))),
+        })
+    }
+
+    /// Copies the program to where [`Ssh::start`] finds it.
+    ///
+    /// # Errors
+    /// It cannot be read here or written there.
+    pub fn copy(&self, binary: &Binary) -> Result<(), Unstarted> {
+        let cannot = |why: String| {
+            let cause = format!("cannot copy {} to {}: {why}", binary.path().display(), self.to);
+            Unstarted::Failed(Failure { cause, hint: "is there room in the home directory there?".to_owned() })
+        };
+        let file = File::open(binary.path()).map_err(|error| cannot(error.to_string()))?;
+        let mut child = self.run(&copying(binary), Stdio::from(file))?;
+        let read = child.read(COPYING, self.stop, |_| None::<()>);
+        read.map_err(|why| self.given_up(why, "copy the program to", COPYING))?;
+        match child.end(Duration::ZERO).ok().and_then(|status| status.code()) {
+            Some(0) => Ok(()),
+            Some(FAILED_ITSELF) => Err(Unstarted::Failed(self.unreached(&child))),
+            _ => Err(cannot(last_words(&child))),
+        }
+    }
+
+    /// The name or the address that ssh connects to, which need not be the one that the user types (`ssh -G`).
+    fn host_name(&self) -> Result<String, Unstarted> {
+        let mut child = self.spawn(&["-G"], None, Stdio::null())?;
+        let read = child.read(KNOWING, self.stop, |_| None::<()>);
+        read.map_err(|why| self.given_up(why, "ask ssh about", KNOWING))?;
+        let text = child.stdout();
+        let name = text.lines().find_map(|line| line.strip_prefix("hostname "));
+        let is_one = |name: &&str| {
+            let bracketed = if name.contains(':') { format!("[{name}]:1") } else { format!("{name}:1") };
+            Ticket::parse_address(&bracketed).is_some()
+        };
+        match name.filter(is_one) {
+            Some(name) => Ok(name.to_owned()),
+            None => Err(Unstarted::Failed(Failure {
+                cause: format!("cannot ask ssh about {}: {}", self.to, last_words(&child)),
+                hint: format!("what does `{} -G {}` print?", self.words.join(" "), self.to.host),
+            })),
+        }
+    }
+
+    /// Starts ssh to run a command there.
+    fn run(&self, command: &str, input: Stdio) -> Result<Bounded, Unstarted> {
+        self.spawn(&[], Some(command), input)
+    }
+
+    fn spawn(&self, first: &[&str], command: Option<&str>, input: Stdio) -> Result<Bounded, Unstarted> {
+        let mut ssh = Command::new(&self.words[0]);
+        ssh.args(&self.words[1..]).args(first).args(OPTIONS);
+        if let Some(user) = &self.to.user {
+            ssh.args(["-l", user]);
+        }
+        if let Some(port) = self.to.port {
+            ssh.args(["-p", &port.to_string()]);
+        }
+        ssh.args(["--", &self.to.host]).args(command);
+        Bounded::start(&mut ssh, input).map_err(|error| {
+            Unstarted::Failed(Failure {
+                cause: format!("cannot start `{}`: {error}", self.words[0]),
+                hint: format!("install the client of OpenSSH, or name another one in {VARIABLE}"),
+            })
+        })
+    }
+
+    fn given_up(&self, why: GivenUp, operation: &str, at_most: Duration) -> Unstarted {
+        let why = match why {
+            GivenUp::Interrupted => return Unstarted::Interrupted,
+            GivenUp::TimedOut => format!("no answer for {} s", at_most.as_secs()),
+            GivenUp::Io(error) => error.to_string(),
+        };
+        let hint = format!("does `{}` end at once?", self.as_typed());
+        Unstarted::Failed(Failure { cause: format!("cannot {operation} {}: {why}", self.to), hint })
+    }
+
+    /// What it means that ssh itself failed.
+    fn unreached(&self, child: &Bounded) -> Failure {
+        let said = child.stderr();
+        let typed = self.as_typed();
+        // It has one exit code for all, and its words are not translated.
+        let hint = if said.contains("Permission denied") {
+            format!(
+                "ssh may not ask for a password here: give it a key or an agent with which `{typed}` asks nothing"
+            )
+        } else if said.contains("Host key verification failed") {
+            format!("the key of that host is unknown or another one: `{typed}` shows it, and asks")
+        } else {
+            format!("`{typed}` has to work first")
+        };
+        Failure { cause: format!("cannot reach {}: {}", self.to, last_words(child)), hint }
+    }
+
+    fn not_served(&self, child: &Bounded, code: Option<i32>) -> Failure {
+        let code = code.map_or_else(|| "a signal ended it".to_owned(), |code| format!("exit code {code}"));
+        Failure {
+            cause: format!("`hairpin serve` on {} ended before it served ({code}): {}", self.to, last_words(child)),
+            hint: "--server-port takes another port; --copy-binary takes a copy of this program".to_owned(),
+        }
+    }
+
+    /// What a user would type to see whether ssh works.
+    fn as_typed(&self) -> String {
+        let port = self.to.port.map_or(String::new(), |port| format!("-p {port} "));
+        let user = self.to.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
+        format!("{} {port}{user}{} true", self.words.join(" "), self.to.host)
+    }
+}
+
+/// Why a server was not started at one port.
+enum Started {
+    NotToBeHad(Failure),
+    Not(Unstarted),
+}
+
+impl From<Unstarted> for Started {
+    fn from(why: Unstarted) -> Self {
+        Self::Not(why)
+    }
+}
+
+/// The command line that serves. Any user's shell takes it: it is one word for `sh`, on one line, as csh(1) wants it.
+fn serving(program: Program, port: u16) -> String {
+    let (copy, finds_any) = match program {
+        Program::Any(copy) => (copy, true),
+        Program::Copy(copy) => (Some(copy), false),
+    };
+    let copied = copy
+        .map_or(String::new(), |copy| format!("{}; if [ -x \"$copy\" ]; then program=$copy; fi; ", copy_of(copy)));
+    let any = "if [ -z \"$program\" ] && command -v hairpin >/dev/null; then program=hairpin; fi; ";
+    let any = if finds_any { any } else { "" };
+    // The address that this client has reached, and no other, has the port open.
+    let at = "set -- $SSH_CONNECTION; case \"$3\" in \"\") at=0.0.0.0;; *%*) at=\"[::]\";; *:*) at=\"[$3]\";; *) at=$3;; esac; ";
+    format!(
+        "exec sh -c '{at}program=; {copied}{any}if [ -z \"$program\" ]; then echo \"{MISSING}$(uname -sm)\"; exit 127; fi; \
+         exec \"$program\" serve --bind \"$at:{port}\" --once --for {LONGEST} --quiet --until-input-closes'"
+    )
+}
+
+/// The command line that stores its input as the copy. A connection that breaks ends the input too, so the size is compared.
+fn copying(binary: &Binary) -> String {
+    format!(
+        "exec sh -c '{}; new=\"$copy.$$\"; umask 077; mkdir -p \"${{copy%/*}}\" && cat >\"$new\" && \
+         if [ $(wc -c <\"$new\") -eq {} ]; then chmod 700 \"$new\" && mv -f \"$new\" \"$copy\"; else rm -f \"$new\"; \
+         echo \"the copy is not whole\" >&2; exit 1; fi'",
+        copy_of(binary),
+        binary.bytes()
+    )
+}
+
+fn copy_of(binary: &Binary) -> String {
+    format!("copy=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/hairpin/{}\"", binary.name())
+}
+
+/// The last that it said on standard error, on one line.
+fn last_words(child: &Bounded) -> String {
+    let said = child.stderr();
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match &lines[lines.len().saturating_sub(MOST_LINES)..] {
+        [] => "it says nothing".to_owned(),
+        last => last.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use super::*;
+
+    /// A folder, and a static program in it.
+    fn with_binary() -> (tempfile::TempDir, Binary) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("static");
+        // The header of a program for x86-64 with one segment.
+        let mut file = [0; 120];
+        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        for (at, byte) in [(18, 62), (32, 64), (54, 56), (56, 1), (64, 1)] {
+            file[at] = byte;
+        }
+        std::fs::write(&path, file).unwrap();
+        let binary = Binary::read(&path).unwrap();
+        (folder, binary)
+    }
+
+    /// What a shell prints that gets the command as sshd hands it over, and its exit code.
+    fn shell(command: &str, home: &Path, connection: &str, input: &[u8]) -> (String, Option<i32>) {
+        let path = format!("{}:/usr/bin:/bin", home.display());
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", command]).env_clear().env("HOME", home).env("PATH", path);
+        if !connection.is_empty() {
+            shell.env("SSH_CONNECTION", connection);
+        }
+        let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // A command that reads nothing has closed it.
+        child.stdin.take().unwrap().write_all(input).ok();
+        let output = child.wait_with_output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), output.status.code())
+    }
+
+    fn program(path: &Path, script: &str) {
+        std::fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn only_the_address_that_the_client_reached_is_served() {
+        let (folder, _) = with_binary();
+        program(&folder.path().join("hairpin"), "echo \"$@\"");
+        for (connection, at) in [
+            ("198.51.100.1 40000 192.0.2.7 22", "192.0.2.7"),
+            ("2001:db8::2 40000 2001:db8::1 22", "[2001:db8::1]"),
+            ("fe80::2%eth0 40000 fe80::1%eth0 22", "[::]"),
+            ("", "0.0.0.0"),
+        ] {
+            let said = shell(&serving(Program::Any(None), 7420), folder.path(), connection, b"");
+            let expected = format!("serve --bind {at}:7420 --once --for 7d --quiet --until-input-closes\n");
+            assert_eq!(said, (expected, Some(0)), "{connection}");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_used_before_another_program_and_alone_where_it_is_asked_for() {
+        let (folder, binary) = with_binary();
+        let run = |program| shell(&serving(program, 1), folder.path(), "", b"");
+        let (text, code) = run(Program::Any(None));
+        assert!(text.starts_with("hairpin is missing on Linux ") && code == Some(127), "{text}");
+        program(&folder.path().join("hairpin"), "echo found");
+        assert_eq!(run(Program::Any(Some(&binary))).0, "found\n");
+        assert_eq!(run(Program::Copy(&binary)).1, Some(127));
+        let cache = folder.path().join(".cache/hairpin");
+        std::fs::create_dir_all(&cache).unwrap();
+        program(&cache.join(binary.name()), "echo copy");
+        assert_eq!(run(Program::Any(None)).0, "found\n");
+        for asked in [Program::Any(Some(&binary)), Program::Copy(&binary)] {
+            assert_eq!(run(asked).0, "copy\n");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_there_whole_or_not_at_all_and_only_its_user_can_read_it() {
+        let (folder, binary) = with_binary();
+        let bytes = std::fs::read(binary.path()).unwrap();
+        let cache = folder.path().join(".cache/hairpin");
+        assert_eq!(shell(&copying(&binary), folder.path(), "", &bytes[..119]).1, Some(1));
+        assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 0);
+        assert_eq!(shell(&copying(&binary), folder.path(), "", &bytes), (String::new(), Some(0)));
+        assert_eq!(std::fs::read(cache.join(binary.name())).unwrap(), bytes);
+        assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 1);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&cache), mode(&cache.join(binary.name()))), (0o700, 0o700));
+    }
+}

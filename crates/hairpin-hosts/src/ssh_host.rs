@@ -1,0 +1,142 @@
+//! `ssh://[USER@]HOST[:PORT]`: a host that is reached over ssh.
+
+use std::fmt;
+
+use hairpin_model::refused::Refused;
+
+use crate::ticket::Ticket;
+
+/// How such a text begins.
+const SCHEME: &str = "ssh://";
+/// The longest name of a user (`LOGIN_NAME_MAX` of Linux).
+const LONGEST_USER: usize = 255;
+
+/// A host that ssh reaches: a name that DNS or the user's configuration of ssh knows, or an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SshHost {
+    /// Who to be there; ssh decides where there is none.
+    pub user: Option<String>,
+    /// Its name or address.
+    pub host: String,
+    /// The port of its ssh server; ssh decides where there is none.
+    pub port: Option<u16>,
+}
+
+impl SshHost {
+    /// Whether the text says that it names such a host.
+    #[must_use]
+    pub fn is_meant(text: &str) -> bool {
+        text.starts_with(SCHEME)
+    }
+
+    /// Reads `ssh://[USER@]HOST[:PORT]`. Nothing that it takes is an option of ssh, or means something to a shell.
+    ///
+    /// # Errors
+    /// A part is missing, or has letters that no name has. What was given may be a password, so it is not repeated.
+    pub fn parse(text: &str) -> Result<Self, Refused> {
+        let refused =
+            |what: &str| Refused::new(format!("not a host over ssh: {what}"), "ssh://[USER@]HOST[:PORT]".to_owned());
+        let place = text.strip_prefix(SCHEME).ok_or_else(|| refused("it does not begin with ssh://"))?;
+        let place = place.strip_suffix('/').unwrap_or(place);
+        let (user, place) = place.rsplit_once('@').map_or((None, place), |(user, place)| (Some(user), place));
+        if user.is_some_and(|user| user.contains(':')) {
+            return Err(refused("it takes no password, as ssh has to log in there without one"));
+        }
+        if user.is_some_and(|user| !is_user(user)) {
+            return Err(refused("the user is empty, begins with `-`, or has letters that no user has"));
+        }
+        let alone = || Some((Ticket::parse_address(&format!("{place}:1"))?.0, None));
+        let with_port = Ticket::parse_address(place).map(|(host, port)| (host, Some(port)));
+        let (host, port) = with_port.or_else(alone).filter(|(host, _)| is_host(host)).ok_or_else(|| {
+            refused("the host is missing, begins with `-`, or has letters that no host has, or the port is no number from 1 to 65535")
+        })?;
+        Ok(Self { user: user.map(str::to_owned), host, port })
+    }
+}
+
+impl fmt::Display for SshHost {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(SCHEME)?;
+        if let Some(user) = &self.user {
+            write!(to, "{user}@")?;
+        }
+        if self.host.contains(':') { write!(to, "[{}]", self.host) } else { to.write_str(&self.host) }?;
+        self.port.map_or(Ok(()), |port| write!(to, ":{port}"))
+    }
+}
+
+fn is_user(text: &str) -> bool {
+    let fits = |letter: u8| letter.is_ascii_alphanumeric() || b"._-+".contains(&letter);
+    !text.is_empty() && text.len() <= LONGEST_USER && !text.starts_with('-') && text.bytes().all(fits)
+}
+
+/// Whether what can be a host of a ticket can be one of ssh too, whose options begin with `-` and whose tokens with `%`.
+fn is_host(text: &str) -> bool {
+    !text.starts_with('-') && (text.contains(':') || !text.contains('%'))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_host_with_and_without_user_and_port_is_read_and_shown() {
+        for (text, user, host, port) in [
+            ("ssh://lab", None, "lab", None),
+            ("ssh://lab.example.org:2222", None, "lab.example.org", Some(2222)),
+            ("ssh://me-2@192.0.2.7", Some("me-2"), "192.0.2.7", None),
+            ("ssh://me@[2001:db8::1]:22", Some("me"), "2001:db8::1", Some(22)),
+            ("ssh://[fe80::1%eth0]", None, "fe80::1%eth0", None),
+        ] {
+            let read = SshHost::parse(text).unwrap();
+            assert_eq!(read, SshHost { user: user.map(str::to_owned), host: host.to_owned(), port });
+            assert_eq!(read.to_string(), text);
+        }
+        assert_eq!(SshHost::parse("ssh://lab/").unwrap().to_string(), "ssh://lab");
+    }
+
+    #[test]
+    fn what_could_be_an_option_or_mean_something_to_a_shell_is_refused() {
+        for text in [
+            "ssh://",
+            "ssh:///",
+            "ssh://@lab",
+            "ssh://-oProxyCommand=id",
+            "ssh://-lab",
+            "ssh://-l@lab",
+            "ssh://me@-lab:22",
+            "ssh://[-::1]",
+            "ssh://lab:0",
+            "ssh://lab:65536",
+            "ssh://lab:",
+            "ssh://lab:ssh",
+            "ssh://2001:db8::1",
+            "ssh://lab/folder",
+            "ssh://lab;id",
+            "ssh://lab id",
+            "ssh://$(id)",
+            "ssh://`id`@lab",
+            "ssh://a'b",
+            "ssh://a%h",
+            "ssh://lab\n",
+            "lab",
+        ] {
+            assert!(SshHost::parse(text).is_err(), "{text:?}");
+        }
+        let refused = SshHost::parse("ssh://me:secret@lab").unwrap_err().to_string();
+        assert!(refused.contains("it takes no password") && !refused.contains("secret"), "{refused}");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_is_harmless_and_is_read_again(text in "ssh://[-a-z0-9@:.%_ '$/\\[\\]]{0,20}") {
+            if let Ok(read) = SshHost::parse(&text) {
+                let is_harmless = |word: &str| !word.starts_with('-') && !word.contains([' ', '\'', '$', '/']);
+                prop_assert!(is_harmless(&read.host) && read.user.iter().all(|user| is_harmless(user)));
+                prop_assert_eq!(SshHost::parse(&read.to_string()).unwrap(), read);
+            }
+        }
+    }
+}

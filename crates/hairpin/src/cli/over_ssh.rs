@@ -1,0 +1,145 @@
+//! `--to ssh://HOST`: a server that is started for this run, and a copy of this program where the host has none.
+
+use std::io::{BufRead, IsTerminal, stdin};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use clap::ArgMatches;
+use hairpin_hosts::ssh::{Binary, Program, Server, Ssh, Unstarted};
+use hairpin_hosts::ssh_host::SshHost;
+use hairpin_model::quantities;
+use hairpin_model::round::Failure;
+
+use super::exit::{Exit, Stopped};
+use super::output;
+
+/// The flags that mean something with `ssh://` only.
+const FLAGS: [&str; 2] = ["server-port", "copy-binary"];
+
+/// Refuses the flags that mean something with `ssh://` only.
+///
+/// # Errors
+/// One of them is given.
+pub(super) fn refuse_flags(matches: &ArgMatches) -> Result<(), Stopped> {
+    match FLAGS.into_iter().find(|flag| matches.contains_id(flag)) {
+        Some(flag) => Err(Stopped::usage(format!("--{flag} needs --to ssh://HOST (hint: omit it, or give both)"))),
+        None => Ok(()),
+    }
+}
+
+/// Starts a server on that host, after copying the program where it is missing and the user agrees.
+///
+/// # Errors
+/// The host is not reached, or no server starts there.
+pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> Result<Server, Stopped> {
+    let shown = host.to_string();
+    let port = matches.get_one::<u16>("server-port").copied();
+    let asked = matches.get_one::<String>("copy-binary");
+    let binary = match asked.map(String::as_str) {
+        None | Some("") => std::env::current_exe()
+            .map_err(|error| Failure {
+                cause: format!("cannot tell this program's own file: {error}"),
+                hint: "--copy-binary=FILE names one".to_owned(),
+            })
+            .and_then(|path| Binary::read(&path)),
+        Some(file) => Binary::read(Path::new(file)),
+    };
+    let program = match (&binary, asked) {
+        (Ok(binary), Some(_)) => Program::Copy(binary),
+        (Err(failure), Some(_)) => return Err(Stopped::failed(failure)),
+        (binary, None) => Program::Any(binary.as_ref().ok()),
+    };
+    let ssh = Ssh::of_user(host, stop);
+    let started = match ssh.start(program, port) {
+        Err(Unstarted::Missing(system)) => {
+            let ask = |question: &str| if asked.is_some() { Some(true) } else { ask(question) };
+            let binary = agreed(&shown, &system, binary, ask).map_err(|failure| Stopped::failed(&failure))?;
+            output::note(&format!("copying {} to {shown}", quantities::bytes(binary.bytes() as f64)));
+            ssh.copy(&binary).and_then(|()| ssh.start(Program::Copy(&binary), port))
+        }
+        other => other,
+    };
+    let server = started.map_err(|why| match why {
+        Unstarted::Failed(failure) => Stopped::failed(&failure),
+        Unstarted::Missing(_) => Stopped::failed(&Failure {
+            cause: format!("the copy of this program on {shown} is not to be found or may not be run"),
+            hint: "may programs be run in ~/.cache there?".to_owned(),
+        }),
+        Unstarted::Interrupted => Stopped::with(
+            Exit::Interrupted,
+            format!("ended while a server was started on {shown}; nothing was measured"),
+        ),
+    })?;
+    if !matches.get_flag("quiet") {
+        output::note(&format!("serving on {shown} for this run; data goes to {}", server.ticket.address()));
+    }
+    Ok(server)
+}
+
+/// The program that may be copied: it runs there, and the user agrees. `ask` has no answer where nobody can be asked.
+fn agreed(
+    host: &str,
+    system: &str,
+    binary: Result<Binary, Failure>,
+    ask: impl FnOnce(&str) -> Option<bool>,
+) -> Result<Binary, Failure> {
+    let missing = |why: &str, hint: &str| Failure {
+        cause: format!("there is no `hairpin` on {host} that its shell finds{why}"),
+        hint: hint.to_owned(),
+    };
+    let fits = binary.and_then(|binary| binary.check_for(system).map(|()| binary));
+    let binary = fits.map_err(|failure| missing(&format!(", and {}", failure.cause), &failure.hint))?;
+    let bytes = quantities::bytes(binary.bytes() as f64);
+    let question =
+        format!("There is no `hairpin` on {host}. Copy this program ({bytes}) into ~/.cache/hairpin there? [y/N] ");
+    match ask(&question) {
+        Some(true) => Ok(binary),
+        Some(false) => Err(missing("", "install it there")),
+        None => {
+            Err(missing("", "install it there, or --copy-binary copies this program into ~/.cache/hairpin there"))
+        }
+    }
+}
+
+/// Asks on the terminal, where there is one.
+fn ask(question: &str) -> Option<bool> {
+    if !stdin().is_terminal() {
+        return None;
+    }
+    output::ask(question);
+    let mut answer = String::new();
+    stdin().lock().read_line(&mut answer).ok()?;
+    Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_copied_only_where_the_user_agrees_and_it_would_run() {
+        // The header of a static program for x86-64.
+        let mut file = [0; 120];
+        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        for (at, byte) in [(18, 62), (32, 64), (54, 56), (56, 1), (64, 1)] {
+            file[at] = byte;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        std::fs::write(&path, file).unwrap();
+        let agreed = |system: &str, answer: Option<bool>| {
+            agreed("ssh://lab", system, Binary::read(&path), |question| {
+                assert!(question.contains("on ssh://lab. Copy this program (120 B)"), "{question}");
+                answer
+            })
+            .map(|binary| binary.bytes())
+            .map_err(|failure| failure.to_string())
+        };
+        assert_eq!(agreed("Linux x86_64", Some(true)), Ok(120));
+        let refused = "there is no `hairpin` on ssh://lab that its shell finds (hint: install it there";
+        assert_eq!(agreed("Linux x86_64", Some(false)), Err(format!("{refused})")));
+        assert!(agreed("Linux x86_64", None).unwrap_err().starts_with(&format!("{refused}, or --copy-binary")));
+        let other = agreed("Linux aarch64", Some(true)).unwrap_err();
+        assert!(other.contains("is for Linux x86_64, and the host is Linux aarch64"), "{other}");
+    }
+}

@@ -1,0 +1,295 @@
+//! `--to ssh://HOST`, with an sshd of the test's own on the loopback: nothing of the user's ssh is read or changed.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use hairpin_testing::{or_skip, program, works};
+
+use crate::json_contract::assert_kept;
+use crate::support::{PROGRAM, Place, Ran, Running, list, names_in, signal, text, until};
+
+/// Where Debian has it, which is not on every path.
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// An sshd, and a configuration of ssh whose host `lab` it is.
+struct Lab {
+    place: Place,
+    sshd: Running,
+}
+
+impl Lab {
+    /// The program under test is on the path there.
+    fn new() -> Result<Self, String> {
+        Self::with_path(Path::new(PROGRAM).parent().expect("it is in a folder"))
+    }
+
+    /// What is in that folder, and the system's programs, are on the path there.
+    fn with_path(folder: &Path) -> Result<Self, String> {
+        let (sshd, _) = (program(SSHD)?, program("ssh")?);
+        let place = Place::new();
+        for name in ["host-key", "user-key"] {
+            run(place.command("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", name]))?;
+        }
+        let port = free_port();
+        let at = |name: &str| place.path(name).display().to_string();
+        let (mark, value) = place.mark();
+        let of_there = format!(
+            "{mark}={value} PATH={}:/usr/bin:/bin HOME={} XDG_STATE_HOME={} TMPDIR={}",
+            folder.display(),
+            at("home"),
+            at("state"),
+            at("tmp")
+        );
+        let config = format!(
+            "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nSetEnv {of_there}\nPidFile none\n\
+             UsePAM no\nStrictModes no\nPasswordAuthentication yes\n",
+            at("host-key"),
+            at("user-key.pub"),
+        );
+        write(&place, "sshd", &config);
+        write(&place, "ssh", &own_config(&place, port));
+        write(&place, "known", &format!("[127.0.0.1]:{port} {}", read(&place, "host-key.pub")));
+        // As root it insists on a folder in /run, which a mount of its own has.
+        let prepare = "if [ $(id -u) -eq 0 ]; then mkdir -p /run && mount -t tmpfs none /run && mkdir -m 755 /run/sshd || exit 1; fi";
+        let script = format!("{prepare}; exec {} -D -e -f sshd-config 2>log", sshd.display());
+        let script = script.replace("sshd-config", &at("sshd"));
+        let is_root = works(&["sh", "-c", "[ $(id -u) -eq 0 ]"]).is_ok();
+        let mut command = place.command(if is_root { "unshare" } else { "sh" });
+        if is_root {
+            works(&["unshare", "--mount", "true"])?;
+            command.args(["--mount", "sh"]);
+        }
+        let sshd = Running::start(command.args(["-c", &script]));
+        until("sshd listens", || read(&place, "log").contains("Server listening"));
+        run(place.command("ssh").args(["-F", &at("ssh"), "-T", "-oRemoteCommand=none", "lab", "true"]))
+            .map_err(|why| format!("sshd lets this user not in: {why}"))?;
+        Ok(Self { place, sshd })
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let mut command = self.place.command(PROGRAM);
+        // The first of two options holds for ssh: what is silent is given up soon.
+        let ssh = format!("ssh -F {} -oConnectTimeout=2", self.place.path("ssh").display());
+        command.args(words.split_whitespace()).env("HAIRPIN_SSH", ssh);
+        command
+    }
+
+    fn hairpin(&self, words: &str) -> Ran {
+        Running::start(&mut self.command(words)).end()
+    }
+
+    /// Processes of the program there.
+    fn servers(&self) -> usize {
+        let is_one = |id: &u32| {
+            let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|word| word == b"--until-input-closes" || word == b"__server")
+        };
+        self.place.processes().iter().filter(|id| is_one(id)).count()
+    }
+
+    /// Ends sshd; nothing else may be left.
+    fn end(self) {
+        until("no server is left", || self.servers() == 0);
+        drop(self.sshd);
+        self.place.assert_nothing_left();
+    }
+}
+
+/// Hosts that are one sshd, or none, and differ in how ssh gets on with them.
+fn own_config(place: &Place, port: u16) -> String {
+    let at = |name: &str| place.path(name).display().to_string();
+    let (closed, known, key) = (free_port(), at("known"), at("user-key"));
+    format!(
+        "Host closed\n Port {closed}\nHost nobody-knows\n UserKnownHostsFile {}\nHost locked\n PubkeyAuthentication no\n\
+         Host no-name\n HostName no-name.invalid\nHost *\n HostName 127.0.0.1\n Port {port}\n IdentityFile {key}\n \
+         IdentitiesOnly yes\n IdentityAgent none\n UserKnownHostsFile {known}\n GlobalKnownHostsFile none\n \
+         StrictHostKeyChecking yes\n RemoteCommand echo other\n RequestTTY force\n",
+        at("no-file"),
+    )
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let ran = command.output().map_err(|error| error.to_string())?;
+    if ran.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&ran.stderr).trim().to_owned()) }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("the loopback has ports").port()
+}
+
+fn write(place: &Place, name: &str, text: &str) {
+    std::fs::write(place.path(name), text).expect("it can be written");
+}
+
+fn read(place: &Place, name: &str) -> String {
+    std::fs::read_to_string(place.path(name)).unwrap_or_default()
+}
+
+const QUICK: &str = "round-trip --transport tcp,udp --count 50 --warmup 10 --rounds 2 --placement same-cpu";
+
+/// The address that the server of a run had.
+fn data_at(ran: &Ran) -> String {
+    let line = ran.stderr.lines().find_map(|line| line.split_once("; data goes to ")).expect("it says where");
+    line.1.to_owned()
+}
+
+#[test]
+fn a_server_is_started_for_one_run_and_leaves_no_process_ticket_or_secret() {
+    let lab = or_skip!(Lab::new());
+    // The usual port is taken.
+    let _taken = TcpListener::bind("127.0.0.1:7420");
+    let ran = lab.hairpin(&format!("{QUICK} --to ssh://lab --out run --json")).with_code(0);
+    let run = ran.json();
+    assert_kept(&run);
+    assert_eq!(list(&run["hosts"]).len(), 2);
+    for case in list(&run["cases"]) {
+        assert_eq!(case["case"]["path"]["host"], "127.0.0.1");
+        assert_eq!(case["ledger"]["received"], 100);
+    }
+    let command_line = list(&run["command_line"]);
+    assert!(command_line.iter().any(|word| word == "ssh://lab"), "{command_line:?}");
+    let address = data_at(&ran);
+    assert!(!address.ends_with(":7420"), "{address}");
+    let ticket = format!("{address}#");
+    assert!(!ran.stderr.contains(&ticket) && !ran.stdout.contains(&ticket));
+    for name in names_in(&lab.place.path("run")) {
+        let bytes = std::fs::read(lab.place.path("run").join(&name)).expect("it is a file");
+        assert!(!bytes.windows(ticket.len()).any(|window| window == ticket.as_bytes()), "{name}");
+    }
+    assert_eq!(names_in(&lab.place.path("state/hairpin/tickets")), [""; 0], "it was revoked");
+
+    let port = free_port();
+    let ran = lab.hairpin(&format!("{QUICK} --to ssh://lab --server-port {port}")).with_code(0);
+    assert_eq!(data_at(&ran), format!("127.0.0.1:{port}"));
+    let taken = TcpListener::bind(("127.0.0.1", port)).expect("it was free just now");
+    let refused = lab.hairpin(&format!("{QUICK} --to ssh://lab --server-port {port}")).with_code(3);
+    assert!(refused.stderr.contains("on ssh://lab ended before it served (exit code 2)"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("Address already in use"), "{}", refused.stderr);
+    drop(taken);
+    lab.end();
+}
+
+#[test]
+fn a_client_that_is_killed_and_a_connection_that_breaks_leave_no_server() {
+    let mut lab = or_skip!(Lab::new());
+    let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --placement same-cpu --to ssh://lab --json";
+    let client = Running::start(&mut lab.command(plan));
+    lab.sshd.busy_server();
+    signal("KILL", client.id());
+    until("no server is left", || lab.servers() == 0);
+
+    let client = Running::start(&mut lab.command(plan));
+    lab.sshd.busy_server();
+    let ssh = client.child(|line| line.starts_with("ssh ")).expect("it has started one");
+    signal("KILL", ssh);
+    let failed = client.end().with_code(3).json();
+    assert!(text(&failed["cases"][0]["failed_rounds"][0]).contains("the server"), "{failed}");
+
+    let client = Running::start(&mut lab.command(plan));
+    lab.sshd.busy_server();
+    signal("INT", client.id());
+    client.end().with_code(130);
+    lab.end();
+}
+
+#[test]
+fn a_host_that_is_not_reached_without_a_question_ends_with_its_cause_and_nothing_saved() {
+    let lab = or_skip!(Lab::new());
+    // It accepts, and then says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("the loopback has ports");
+    let port = silent.local_addr().expect("it is bound").port();
+    let silent_host = format!("ssh://127.0.0.1:{port}");
+    for (host, cause, hint) in [
+        ("ssh://locked", "Permission denied (publickey,password", "ssh may not ask for a password here"),
+        ("ssh://nobody-knows", "Host key verification failed", "the key of that host is unknown"),
+        ("ssh://closed", "Connection refused", "lab true` has to work first"),
+        ("ssh://no-name", "Could not resolve hostname no-name.invalid", "no-name true` has to work first"),
+        (&silent_host, "timed out", "127.0.0.1 true` has to work first"),
+    ] {
+        let hint = hint.replace("lab true", &format!("{} true", host.trim_start_matches("ssh://")));
+        let ran = lab.hairpin(&format!("{QUICK} --to {host}")).with_code(3);
+        assert!(ran.stderr.starts_with(&format!("error: cannot reach {host}: ")), "{}", ran.stderr);
+        assert!(ran.stderr.contains(cause) && ran.stderr.contains(&hint), "{}", ran.stderr);
+    }
+    let mut command = lab.command(&format!("{QUICK} --to ssh://lab"));
+    let ran = Running::start(command.env("HAIRPIN_SSH", "no-such-ssh")).end().with_code(3);
+    assert!(
+        ran.stderr.contains("cannot start `no-such-ssh`") && ran.stderr.contains("HAIRPIN_SSH"),
+        "{}",
+        ran.stderr
+    );
+    assert!(!lab.place.path("hairpin-runs").exists(), "nothing was measured");
+    lab.end();
+}
+
+#[test]
+fn a_bad_host_and_flags_without_one_are_refused() {
+    let place = Place::new();
+    for (words, cause) in [
+        ("--to ssh://", "--to: not a host over ssh: the host is missing"),
+        (
+            "--to ssh://-oProxyCommand=touch${IFS}done",
+            "--to: not a host over ssh: the host is missing, begins with `-`",
+        ),
+        ("--to ssh://-l@lab", "--to: not a host over ssh: the user is empty, begins with `-`"),
+        ("--to ssh://me:word@lab", "--to: not a host over ssh: it takes no password"),
+        ("--server-port 7000", "--server-port needs --to ssh://HOST"),
+        ("--copy-binary", "--copy-binary needs --to ssh://HOST"),
+        ("--to lab:1#x --copy-binary", "--copy-binary needs --to ssh://HOST"),
+    ] {
+        let words = format!("round-trip {words}");
+        let ran = place.hairpin(&words.split_whitespace().collect::<Vec<_>>()).refused();
+        assert!(ran.stderr.contains(cause), "{words}: {}", ran.stderr);
+    }
+    assert_eq!(names_in(&place.path("")), ["tmp"]);
+}
+
+/// A static program that runs the program under test, as the tests have no static one.
+fn static_program(place: &Place) -> Result<(), String> {
+    let source = format!(
+        "#include <unistd.h>\nint main(int n, char **v) {{ v[0] = \"{PROGRAM}\"; return execv(v[0], v) * -9; }}\n"
+    );
+    write(place, "static.c", &source);
+    run(place.command("cc").args(["-static", "-o", "static", "static.c"]))
+        .map_err(|why| format!("`cc -static`: {why}"))
+}
+
+#[test]
+fn a_missing_program_is_copied_where_the_user_agrees_and_is_used_again() {
+    let lab = or_skip!(Lab::with_path(Path::new("/nonexistent")));
+    or_skip!(static_program(&lab.place));
+    let missing = lab.hairpin(&format!("{QUICK} --to ssh://lab")).with_code(3);
+    assert!(
+        missing.stderr.contains("there is no `hairpin` on ssh://lab that its shell finds")
+            && missing.stderr.contains("is linked dynamically, so it is not copied")
+            && missing.stderr.contains("`cargo xtask dist` builds a static one"),
+        "{}",
+        missing.stderr
+    );
+    let dynamic = lab.hairpin(&format!("{QUICK} --to ssh://lab --copy-binary={PROGRAM}")).with_code(3);
+    assert!(dynamic.stderr.contains("is linked dynamically, so it is not copied"), "{}", dynamic.stderr);
+    let mut bytes = std::fs::read(lab.place.path("static")).expect("it was made");
+    // `e_machine`: no host has this one.
+    bytes[18..20].copy_from_slice(&[0xfe, 0xfe]);
+    std::fs::write(lab.place.path("foreign"), bytes).expect("it can be written");
+    let foreign = lab.hairpin(&format!("{QUICK} --to ssh://lab --copy-binary=foreign")).with_code(3);
+    assert!(
+        foreign.stderr.contains("foreign is for Linux machine 65278, and the host is Linux "),
+        "{}",
+        foreign.stderr
+    );
+    assert!(!lab.place.path("home").exists(), "nothing was copied");
+
+    let copy = format!("{QUICK} --to ssh://lab --copy-binary=static");
+    let first = lab.hairpin(&copy).with_code(0);
+    assert!(first.stderr.contains("to ssh://lab\n") && first.stderr.starts_with("copying "), "{}", first.stderr);
+    let cache = lab.place.path("home/.cache/hairpin");
+    let names = names_in(&cache);
+    let again = lab.hairpin(&copy).with_code(0);
+    assert!(!again.stderr.contains("copying "), "{}", again.stderr);
+    assert_eq!(names_in(&cache), names);
+    let [name] = names.as_slice() else { panic!("{names:?}") };
+    assert!(name.starts_with(concat!("hairpin-", env!("CARGO_PKG_VERSION"), "-")), "{name}");
+    lab.end();
+}
