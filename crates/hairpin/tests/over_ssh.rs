@@ -126,7 +126,7 @@ fn read(place: &Place, name: &str) -> String {
     std::fs::read_to_string(place.path(name)).unwrap_or_default()
 }
 
-const QUICK: &str = "round-trip --transport tcp,udp --count 50 --warmup 10 --rounds 2 --placement pinned";
+const QUICK: &str = "round-trip --transport tcp,udp --count 50 --warmup 10 --rounds 2";
 
 /// The address that the server of a run had.
 fn data_at(ran: &Ran) -> String {
@@ -173,7 +173,7 @@ fn a_server_is_started_for_one_run_and_leaves_no_process_ticket_or_secret() {
 #[test]
 fn a_client_that_is_killed_and_a_connection_that_breaks_leave_no_server() {
     let mut lab = or_skip!(Lab::new());
-    let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --placement pinned --to ssh://lab --json";
+    let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to ssh://lab --json";
     let client = Running::start(&mut lab.command(plan));
     lab.sshd.busy_server();
     signal("KILL", client.id());

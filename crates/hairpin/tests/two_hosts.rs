@@ -95,6 +95,70 @@ fn every_experiment_reaches_a_server_by_its_ticket_and_no_file_has_the_secret() 
     place.assert_nothing_left();
 }
 
+/// The facts of both ends of a case, the client's first.
+fn facts(case: &Value) -> [serde_json::Map<String, Value>; 2] {
+    let of = |end: &Value| {
+        let pairs = list(&end["facts"]).iter().map(|fact| (text(&fact["name"]).to_owned(), fact["value"].clone()));
+        pairs.collect()
+    };
+    [of(&case["ends"][0]), of(&case["ends"][1])]
+}
+
+#[test]
+fn the_record_has_both_hosts_the_path_and_what_came_each_way() {
+    let place = Place::new();
+    let _served = Served::new(&place);
+    let plan = "round-trip --transport tcp,udp --option dscp=46 --count 50 --warmup 10 --rounds 1 --placement same-cpu \
+                --to @ticket --out run";
+    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    for host in list(&run["hosts"]) {
+        let interface = &host["environment"]["interface"];
+        assert_eq!(interface["name"], "lo", "{interface}");
+        assert!(interface["mtu_bytes"].as_u64() > Some(0) && interface["driver"].is_null(), "{interface}");
+    }
+    for case in list(&run["cases"]) {
+        let is_tcp = case["case"]["flows"][0]["transport"] == "tcp";
+        let [client, server] = facts(case);
+        assert!([&client, &server].iter().all(|end| end["path.mtu_bytes"].as_f64() > Some(0.0)), "{case}");
+        assert_eq!((&server["received.ttl"], &server["received.dscp"]), (&Value::from(64.0), &Value::from(46.0)));
+        // Over IPv4 the kernel keeps no header for a client of TCP.
+        let came = ["received.ttl", "received.dscp"].map(|name| client.get(name).and_then(Value::as_f64));
+        assert_eq!(came, if is_tcp { [None; 2] } else { [Some(64.0), Some(46.0)] }, "{case}");
+        assert_eq!(server.get("server.duplicated"), (!is_tcp).then_some(&Value::from(0.0)), "{case}");
+        for way in ["up", "down"] {
+            let way = &case["flows"][0]["ledger"][way];
+            assert!(way["sent"].as_u64() >= Some(60) && way["sent"] == way["received"], "{way}");
+            assert_eq!((&way["duplicated"], &way["reordered"]), (&Value::from(0), &Value::from(0)), "{way}");
+        }
+    }
+    let text = place.hairpin(&["report", "run", "--all"]).with_code(0).stdout;
+    assert!(text.contains("Client: Linux") && text.contains("Server 127.0.0.1: Linux"), "{text}");
+}
+
+#[test]
+fn evidence_of_each_host_is_on_its_own_clock_and_a_finding_says_what_it_cannot_tell() {
+    let place = Place::new();
+    let _served = Served::new(&place);
+    let plan = "small-writes --exchanges 20 --rounds 1 --placement same-cpu --remedy default --to @ticket --out run";
+    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let sequence = &run["cases"][0]["trace"]["sequence"];
+    assert_eq!(sequence["of_client_alone"], true, "{sequence}");
+    let is_call = |event: &&Value| ["read", "write"].contains(&text(&event["kind"]));
+    let mut calls = list(&sequence["events"]).iter().filter(is_call);
+    assert!(calls.all(|event| event["end"] == "client"), "{sequence}");
+    let finding = list(&run["findings"]).iter().find(|finding| finding["code"] == "nagle-meets-delayed-ack");
+    let summary = text(&finding.expect("it is found")["summary"]).to_owned();
+    assert!(summary.contains("the server or the network delays that ACK"), "{summary}");
+    assert!(summary.contains("cannot tell how much of it the network took"), "{summary}");
+    let traces = files(&place.path("run/traces"));
+    assert!(!traces.is_empty());
+    for trace in traces {
+        let trace: Value = serde_json::from_slice(&std::fs::read(&trace).unwrap()).unwrap();
+        assert_eq!(trace["server_has_own_clock"], true);
+        assert!(list(&trace["server"]["calls"]).iter().any(|call| call["kind"] == "read"), "{trace}");
+    }
+}
+
 #[test]
 fn one_way_latency_between_two_hosts_is_a_dash_and_what_needs_one_host_is_refused_or_skipped_by_name() {
     let place = Place::new();

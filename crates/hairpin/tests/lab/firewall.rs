@@ -11,7 +11,7 @@ fn through(rules: &str) -> String {
     format!("table inet firewall {{ chain through {{ type filter hook forward priority 0; {rules}; }}; }}")
 }
 
-const ROUND: &str = "round-trip --count 5 --rounds 1 --placement same-cpu --quiet --to @ticket";
+const ROUND: &str = "round-trip --count 5 --rounds 1 --quiet --to @ticket";
 
 #[test]
 fn one_open_port_is_enough() {

@@ -10,11 +10,11 @@ const FORWARDED: u16 = 40_000;
 
 /// Every way in which flows begin and end: one or several, of TCP and UDP, each end sending, both at once.
 const PLANS: [&str; 5] = [
-    "round-trip --transport tcp,udp --count 50 --warmup 10 --rounds 2 --placement same-cpu",
-    "bulk --direction up,down --duration 30ms --rounds 1 --placement same-cpu --streams 4",
+    "round-trip --transport tcp,udp --count 50 --warmup 10 --rounds 2",
+    "bulk --direction up,down --duration 30ms --rounds 1 --streams 4",
     "message-rate --transport udp,tcp --direction up,down --batch 1 --connections 4 --duration 30ms --rounds 1 \
-     --placement same-cpu",
-    "offered-load --transport udp --direction up,down --rate 1000 --count 50 --rounds 1 --placement same-cpu",
+    ",
+    "offered-load --transport udp --direction up,down --rate 1000 --count 50 --rounds 1",
     "under-load --probe-connection own,per-message,shared --load both --load-cpu same --idle 100ms --ramp 100ms \
      --duration 100ms --recovery 100ms --rounds 1",
 ];

@@ -15,23 +15,23 @@ type Plan = (&'static str, &'static str, [usize; 2]);
 /// `TCP` and `UDP` stand for the transports of a version of IP.
 const PLANS: [Plan; 9] = [
     ("survey", "--rounds 1", [3, 2]),
-    ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2 --placement same-cpu", [2; 2]),
+    ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2", [2; 2]),
     (
         "small-writes",
-        "--transport TCP --exchanges 20 --rounds 1 --placement same-cpu --remedy default,nodelay",
+        "--transport TCP --exchanges 20 --rounds 1 --remedy default,nodelay",
         [2; 2],
     ),
-    ("message-rate", "--transport UDP,TCP --batch 8 --duration 30ms --rounds 1 --placement same-cpu", [2; 2]),
+    ("message-rate", "--transport UDP,TCP --batch 8 --duration 30ms --rounds 1", [2; 2]),
     (
         "message-rate",
-        "--transport UDP,TCP --batch 1 --connections 8 --duration 30ms --rounds 1 --placement same-cpu",
+        "--transport UDP,TCP --batch 1 --connections 8 --duration 30ms --rounds 1",
         [2; 2],
     ),
-    ("bulk", "--transport TCP --direction up,down --duration 30ms --rounds 1 --placement same-cpu", [2; 2]),
-    ("offered-load", "--transport UDP --rate 1000 --count 50 --rounds 1 --placement same-cpu", [1; 2]),
+    ("bulk", "--transport TCP --direction up,down --duration 30ms --rounds 1", [2; 2]),
+    ("offered-load", "--transport UDP --rate 1000 --count 50 --rounds 1", [1; 2]),
     (
         "offered-load",
-        "--transport UDP --direction down --rate 1000 --count 50 --rounds 1 --placement same-cpu",
+        "--transport UDP --direction down --rate 1000 --count 50 --rounds 1",
         [1; 2],
     ),
     (
