@@ -108,7 +108,7 @@ fn facts(case: &Value) -> [serde_json::Map<String, Value>; 2] {
 fn the_record_has_both_hosts_the_path_and_what_came_each_way() {
     let place = Place::new();
     let _served = Served::new(&place);
-    let plan = "round-trip --transport tcp,udp --option dscp=46 --count 50 --warmup 10 --rounds 1 --placement same-cpu \
+    let plan = "round-trip --transport tcp,udp --option dscp=46 --count 50 --warmup 10 --rounds 1 \
                 --to @ticket --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     for host in list(&run["hosts"]) {
@@ -139,7 +139,7 @@ fn the_record_has_both_hosts_the_path_and_what_came_each_way() {
 fn evidence_of_each_host_is_on_its_own_clock_and_a_finding_says_what_it_cannot_tell() {
     let place = Place::new();
     let _served = Served::new(&place);
-    let plan = "small-writes --exchanges 20 --rounds 1 --placement same-cpu --remedy default --to @ticket --out run";
+    let plan = "small-writes --exchanges 20 --rounds 1 --remedy default --to @ticket --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     let sequence = &run["cases"][0]["trace"]["sequence"];
     assert_eq!(sequence["of_client_alone"], true, "{sequence}");

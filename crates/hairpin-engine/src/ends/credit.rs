@@ -19,6 +19,8 @@ const REMEMBERED: usize = 128;
 pub(super) struct Credit {
     /// Numbers that are out, and when each was first sent, in ns of the clock; the oldest first.
     out: Vec<(u64, u64)>,
+    /// What messages carry now; 0 before the first.
+    nonce: u64,
     /// When the last quote came, or the load began.
     granted_ns: u64,
     /// The slowest of the last quotes took so long; none before the first.
@@ -33,7 +35,7 @@ impl Credit {
 
     /// From now on.
     pub(super) fn begun(now_ns: u64) -> Self {
-        Self { out: Vec::with_capacity(REMEMBERED), granted_ns: now_ns, loaded_ns: None }
+        Self { out: Vec::with_capacity(REMEMBERED), nonce: 0, granted_ns: now_ns, loaded_ns: None }
     }
 
     /// From now on messages carry this number.
@@ -42,22 +44,22 @@ impl Credit {
             self.out.remove(0);
         }
         self.out.push((nonce, now_ns));
+        self.nonce = nonce;
     }
 
     /// The number that messages carry; 0 before the first.
     pub(super) fn nonce(&self) -> u64 {
-        self.out.last().map_or(0, |(nonce, _)| *nonce)
+        self.nonce
     }
 
-    /// The receiver has quoted a number. One that is not out, or older than one that was quoted, grants nothing.
+    /// The receiver has quoted a number. One that is not out, or was quoted before as a receiver does that gets nothing more, or is
+    /// older than one that was quoted, grants nothing.
     pub(super) fn quoted(&mut self, nonce: u64, now_ns: u64) {
         let Some(place) = self.out.iter().position(|(out, _)| *out == nonce) else { return };
         let took_ns = now_ns.saturating_sub(self.out[place].1);
-        // A number is quoted again until the next one comes, which says nothing about the way.
-        let newest = self.out.len() - 1;
         let slowest_ns = self.loaded_ns.map_or(took_ns, |loaded_ns| took_ns.max(loaded_ns - loaded_ns / 8));
         self.loaded_ns = Some(slowest_ns);
-        self.out.drain(..place.min(newest));
+        self.out.drain(..=place);
         self.granted_ns = now_ns;
     }
 
@@ -109,6 +111,7 @@ mod tests {
         }
         credit.quoted(3, 250 * MS);
         credit.quoted(1, 700 * MS);
+        credit.quoted(3, 700 * MS);
         assert_eq!(credit.missing_ns(750 * MS), Some(500 * MS));
         for nonce in 10..10 + 2 * REMEMBERED as u64 {
             credit.renew(nonce, 800 * MS);

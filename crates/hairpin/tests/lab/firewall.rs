@@ -7,7 +7,7 @@ use super::{Lab, PORT, Served};
 use crate::support::on_one_line;
 
 /// Rules for what the router forwards. Without others it forwards everything.
-fn through(rules: &str) -> String {
+pub(super) fn through(rules: &str) -> String {
     format!("table inet firewall {{ chain through {{ type filter hook forward priority 0; {rules}; }}; }}")
 }
 

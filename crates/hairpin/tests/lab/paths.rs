@@ -16,24 +16,12 @@ type Plan = (&'static str, &'static str, [usize; 2]);
 const PLANS: [Plan; 9] = [
     ("survey", "--rounds 1", [3, 2]),
     ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2", [2; 2]),
-    (
-        "small-writes",
-        "--transport TCP --exchanges 20 --rounds 1 --remedy default,nodelay",
-        [2; 2],
-    ),
+    ("small-writes", "--transport TCP --exchanges 20 --rounds 1 --remedy default,nodelay", [2; 2]),
     ("message-rate", "--transport UDP,TCP --batch 8 --duration 30ms --rounds 1", [2; 2]),
-    (
-        "message-rate",
-        "--transport UDP,TCP --batch 1 --connections 8 --duration 30ms --rounds 1",
-        [2; 2],
-    ),
+    ("message-rate", "--transport UDP,TCP --batch 1 --connections 8 --duration 30ms --rounds 1", [2; 2]),
     ("bulk", "--transport TCP --direction up,down --duration 30ms --rounds 1", [2; 2]),
     ("offered-load", "--transport UDP --rate 1000 --count 50 --rounds 1", [1; 2]),
-    (
-        "offered-load",
-        "--transport UDP --direction down --rate 1000 --count 50 --rounds 1",
-        [1; 2],
-    ),
+    ("offered-load", "--transport UDP --direction down --rate 1000 --count 50 --rounds 1", [1; 2]),
     (
         "under-load",
         "--transport TCP --load-transport TCP --probe-connection own,per-message,shared --load-cpu same --idle 100ms --ramp 100ms \

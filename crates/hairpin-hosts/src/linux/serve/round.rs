@@ -69,6 +69,7 @@ pub(super) fn serve(
         bits_per_s: 0.0,
         moved_bytes: 0,
         is_reported: false,
+        failure: None,
         until: began + ORDER,
         began,
     };
@@ -77,6 +78,7 @@ pub(super) fn serve(
     relay.settle();
     let case = relay.order.as_ref().map_or_else(String::new, |order| order.round.case.label());
     let bytes = relay.moved_bytes;
+    let told = relay.failure.take();
     let failure = outcome.err();
     if let Some(failure) = &failure {
         // A client that is gone hears nothing more.
@@ -88,7 +90,7 @@ pub(super) fn serve(
         case,
         bytes,
         lasted_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        failure: failure.map(|failure| failure.cause),
+        failure: failure.map(|failure| failure.cause).or(told),
         overlapped: running.overlapped(),
     }
 }
@@ -161,6 +163,8 @@ struct Relay<'r> {
     moved_bytes: u64,
     /// The server's report has come: what follows is the end.
     is_reported: bool,
+    /// Why the process of the round failed.
+    failure: Option<String>,
     until: Instant,
     began: Instant,
 }
@@ -265,6 +269,7 @@ impl Relay<'_> {
                     let hellos = self.shared.registry.hellos(Cookie(order.cookie));
                     *failure = with_what_came(failure, transport, self.at, hellos);
                 }
+                self.failure = Some(failure.cause.clone());
             }
             Message::Report(report) => {
                 if let Some(order) = &self.order {
