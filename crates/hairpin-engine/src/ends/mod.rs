@@ -8,6 +8,7 @@ mod credit;
 mod one_way;
 pub mod opening;
 pub mod server;
+mod stalled;
 pub mod start;
 
 use std::net::SocketAddr;

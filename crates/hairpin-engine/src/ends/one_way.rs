@@ -22,14 +22,13 @@ use hairpin_transports::{Batch, Cookie, Wire};
 
 use super::credit::Credit;
 use super::opening::{facts, name};
+use super::stalled::{Stalled, longest_idle_ns};
 use crate::clock::{Clock, RealClock};
 use crate::control::{ControlError, Message, Progress};
 use crate::loads::driver::states::MOST as MOST_STATES;
 use crate::loads::driver::time_line::MOST as MOST_INTERVALS;
 use crate::loads::driver::times::MOST_ROWS;
-use crate::loads::driver::{
-    Amount, Counts, Ended, Marks, Offering, Outcome, PROGRESS_NS, Receiving, Sending, Tally, Totals,
-};
+use crate::loads::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Tally, Totals};
 use crate::loads::shared::frames::MOST_MESSAGE_BYTES;
 use crate::path::longest_gap_ns;
 use crate::usage::{CpuOverTime, Usage};
@@ -413,60 +412,12 @@ struct Told<'a> {
     no_feedback_ns: Option<u64>,
 }
 
-/// Since when nothing has moved, and since when the other end has reported nothing: who sends datagrams moves some whether or
-/// not anybody receives them.
-struct Stalled<'a> {
-    clock: &'a RealClock,
-    timeout_ns: u64,
-    /// How long nothing may come though nothing is wrong.
-    gap_ns: u64,
-    moved_bytes: u64,
-    since_ns: u64,
-    heard_ns: u64,
-}
-
 /// One that nobody can guess who does not receive it.
 fn random_number() -> io::Result<u64> {
     let Cookie(bytes) = Cookie::draw()?;
     let [a, b, c, d, e, f, g, h, ..] = bytes;
     // 0 stands for none.
     Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]).max(1))
-}
-
-/// How long nothing of a load may be due, in ns.
-fn longest_idle_ns(load: &Load) -> u64 {
-    match load {
-        // The plan keeps it below a year, even in bursts.
-        Load::Offered { offered_per_s, arrivals, .. } => (arrivals.longest_gap_s(*offered_per_s) * 1e9) as u64,
-        _ => 0,
-    }
-}
-
-impl Stalled<'_> {
-    /// A failure where nothing has moved for the time-out, though something was due.
-    fn look(&mut self, so_far: &Tally) -> Option<Failure> {
-        let bytes = |counts: &Counts| counts.bytes_sent + counts.bytes_received;
-        let moved_bytes = bytes(&so_far.measured) + bytes(&so_far.warm_up);
-        let now_ns = self.clock.now_ns();
-        if moved_bytes != self.moved_bytes {
-            (self.moved_bytes, self.since_ns) = (moved_bytes, now_ns);
-        }
-        let within_ns = self.timeout_ns.saturating_add(self.gap_ns);
-        (now_ns.saturating_sub(self.since_ns) >= within_ns).then(|| self.failure("the load"))
-    }
-
-    /// A failure where the other end has reported nothing for the time-out, and for longer than it takes to report.
-    fn look_at_peer(&self, peer: &str) -> Option<Failure> {
-        let silent_ns = self.clock.now_ns().saturating_sub(self.heard_ns);
-        (silent_ns >= self.timeout_ns.saturating_add(2 * PROGRESS_NS)).then(|| self.failure(peer))
-    }
-
-    fn failure(&self, what: &str) -> Failure {
-        Failure {
-            cause: format!("timed out: {what} made no progress for {} ms", self.timeout_ns / 1_000_000),
-            hint: "is the other end stopped? a longer --timeout allows a slower path".to_owned(),
-        }
-    }
 }
 
 impl Told<'_> {

@@ -58,7 +58,7 @@ fn as_json(session: &Session, trial: &Trial, refused: &[(&'static str, String)])
         "sessions": about.sessions,
         "limits": about.limits,
         "used_bytes": about.used_bytes,
-        "udp": { "is_through": trial.is_through(), "evidence": trial.evidence() },
+        "datagrams": { "is_through": trial.is_through(), "evidence": trial.evidence() },
         "refusals": refusals,
     })
 }

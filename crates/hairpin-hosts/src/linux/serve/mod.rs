@@ -3,48 +3,43 @@
 //! One thread accepts connections, hears who they are, and answers hellos of datagrams; it never waits for one of them. A client
 //! that is known gets a thread, and each of its rounds a process of its own, to which its flows of data are handed.
 
+mod client;
 mod datagrams;
 mod lease;
 mod registry;
 mod round;
 mod sessions;
+mod shared;
 mod strangers;
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use hairpin_engine::control::ControlError;
-use hairpin_engine::control::frames::Frames;
 use hairpin_engine::ends::Host;
-use hairpin_engine::environment::interface;
-use hairpin_model::limits::{Exceeded, Limits};
-use hairpin_transports::Cookie;
 use hairpin_transports::received;
 use rustix::io::Errno;
-use serde::Serialize;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use self::client::other_version;
 pub use self::datagrams::Counts as DatagramCounts;
 use self::datagrams::Datagrams;
 use self::lease::Lease;
 use self::registry::Registry;
-use self::sessions::{Begins, Sessions};
+use self::sessions::Sessions;
 pub use self::sessions::{Book, Session, Used};
+use self::shared::Shared;
+pub use self::shared::{Event, Taken, Tickets};
 pub use self::strangers::Counts as ConnectionCounts;
 use self::strangers::{Heard, Strangers};
-use crate::dial::{now_unix_s, printable};
 use crate::identity::Identity;
 use crate::linux::wait::{Wants, wait_any};
-use crate::proof::{Role, is_proof, proof};
-use crate::protocol::{About, Answer, Ask, Base64, DatagramsSeen, Greeting, Purpose, Spoken, VERSION};
-use crate::ticket::Secret;
-use crate::tls::Tls;
+use crate::protocol::About;
 
 /// Connections that are accepted at once, so that a flood leaves time for other work.
 const AT_ONCE: usize = 64;
@@ -52,77 +47,6 @@ const AT_ONCE: usize = 64;
 const BACKLOG: i32 = 4096;
 /// The longest that nothing is looked at: a signal may come just before the wait.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a session may be without a round.
-const LONGEST_IDLE: Duration = Duration::from_mins(10);
-/// How long a client has to close a connection on which it was refused.
-const CLOSING: Duration = Duration::from_secs(2);
-/// How long a session that is over waits for the end of its round.
-const ROUND_END: Duration = Duration::from_secs(10);
-/// Trials of datagrams that a session may make.
-const MOST_TRIALS: usize = 8;
-/// How often it is asked whether it has been.
-const IDLE_LOOK: Duration = Duration::from_secs(5);
-
-/// A ticket that the server takes.
-#[derive(Clone, Debug)]
-pub struct Taken {
-    /// Its name.
-    pub id: String,
-    /// Its secret.
-    pub secret: Secret,
-    /// When it expires, in seconds since 1970.
-    pub expires_unix_s: u64,
-    /// What it allows.
-    pub limits: Limits,
-}
-
-/// What happens at a server.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
-    /// A client has begun a run.
-    Began {
-        /// The session.
-        session: u64,
-        /// Where the client is.
-        client: SocketAddr,
-        /// Its Hairpin.
-        tool: String,
-        /// The name of its ticket.
-        ticket: String,
-    },
-    /// A flow of a round is over.
-    Round {
-        /// The session.
-        session: u64,
-        /// Its case in words.
-        case: String,
-        /// Payload in both directions, in bytes.
-        bytes: u64,
-        /// How long it took, in ns.
-        lasted_ns: u64,
-        /// Why it failed; null where it did not.
-        failure: Option<String>,
-        /// Whether a round of another client ran at the same time.
-        overlapped: bool,
-    },
-    /// A run is over.
-    Ended {
-        /// The session.
-        session: u64,
-        /// Its rounds.
-        rounds: u64,
-        /// Their payload in both directions, in bytes.
-        bytes: u64,
-    },
-    /// A client was refused.
-    Refused {
-        /// Where it is.
-        client: SocketAddr,
-        /// Why.
-        why: String,
-    },
-}
 
 /// What a server has.
 pub struct Server {
@@ -133,25 +57,6 @@ pub struct Server {
     shared: Arc<Shared>,
     events: Receiver<Event>,
     woken: UnixStream,
-}
-
-/// Reads the tickets that a server takes.
-pub type Tickets = Box<dyn Fn() -> io::Result<Vec<Taken>> + Send + Sync>;
-
-/// What its threads share.
-struct Shared {
-    registry: Registry,
-    sessions: Sessions,
-    lease: Lease,
-    /// Those that are taken now: a ticket that was revoked is not among them.
-    tickets: Tickets,
-    host: Host,
-    about: About,
-    program: PathBuf,
-    at: SocketAddr,
-    events: Sender<Event>,
-    /// A byte in it ends the wait of the thread that serves.
-    wake: UnixStream,
 }
 
 impl Server {
@@ -300,161 +205,6 @@ impl Server {
     }
 }
 
-/// Why a client is not served.
-struct Refusal {
-    what: String,
-    hint: String,
-}
-
-impl Refusal {
-    fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: hint.into() }
-    }
-}
-
-impl From<Exceeded> for Refusal {
-    fn from(exceeded: Exceeded) -> Self {
-        Self::new(exceeded.cause(), exceeded.hint)
-    }
-}
-
-fn other_version(spoken: &Spoken) -> Refusal {
-    let what = format!(
-        "the client ({}) speaks version {} of the protocol between hosts, and this server ({}) version {VERSION}",
-        printable(&spoken.tool),
-        spoken.version,
-        tool()
-    );
-    Refusal::new(what, "use the same version of Hairpin at both ends")
-}
-
-impl Shared {
-    /// Answers a client that says who it is, and serves what it wants.
-    fn known(&self, mut frames: Frames<Tls>, greeting: &Greeting, from: SocketAddr) {
-        let (ticket, proof) = match self.checked(&frames, greeting) {
-            Ok(checked) => checked,
-            Err(refusal) => return self.refuse(frames, &refusal, from),
-        };
-        let welcome = |session| Answer::Welcome { version: VERSION, tool: tool(), proof: proof.clone(), session };
-        match greeting.purpose {
-            Purpose::Session => {
-                let most = ticket.limits.sessions;
-                let begins = Begins { ticket: &ticket.id, client: from, tool: short(&greeting.tool), most };
-                match self.sessions.begin(begins) {
-                    Ok(session) => self.session(frames, session, &welcome(session), &ticket, from),
-                    Err(exceeded) => self.refuse(frames, &exceeded.into(), from),
-                }
-            }
-            Purpose::Round(session) if self.sessions.has(session, &ticket.id) => {
-                let wait = Duration::from_nanos(ticket.limits.waits_ns());
-                if self.lease.is_taken(session) {
-                    let most_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                    // Where it is gone, its round ends at once.
-                    drop(frames.send_any(&Answer::Waiting { most_ms }));
-                }
-                let running = self.lease.begin(session, wait);
-                if running.is_first {
-                    self.sessions.count_round(session);
-                }
-                if frames.send_any(&welcome(session)).is_ok() {
-                    self.tell(round::serve(frames, self, session, &ticket, &running));
-                }
-            }
-            Purpose::Round(_) => {
-                self.refuse(frames, &Refusal::new("its session is over", "start the run again"), from);
-            }
-        }
-    }
-
-    /// Tells an event, and wakes who serves.
-    fn tell(&self, event: Event) {
-        // Without room for the byte there are others to wake it.
-        drop(self.events.send(event).map(|()| (&self.wake).write(&[0])));
-    }
-
-    fn refuse(&self, mut frames: Frames<Tls>, refusal: &Refusal, from: SocketAddr) {
-        let Refusal { what, hint } = refusal;
-        self.tell(Event::Refused { client: from, why: what.clone() });
-        drop(frames.send_any(&Answer::Refused { what: what.clone(), hint: hint.clone() }));
-        frames.carrier_mut().close(CLOSING);
-    }
-
-    /// The ticket whose secret the client has, and the proof that this server has it too.
-    fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(Taken, Base64), Refusal> {
-        let exporter = frames.carrier().exporter().map_err(|error| Refusal::new(error.to_string(), ""))?;
-        let tickets = (self.tickets)()
-            .map_err(|error| Refusal::new(format!("it cannot read its tickets: {error}"), "look at its folder"))?;
-        let ticket = tickets.into_iter().find(|ticket| ticket.id == greeting.ticket);
-        let ticket = ticket.filter(|ticket| is_proof(&ticket.secret, Role::Client, &exporter, &greeting.proof.0));
-        let ticket = ticket.ok_or_else(|| {
-            Refusal::new("the ticket is not known here, or was revoked", "get a new one from `hairpin serve`")
-        })?;
-        if ticket.expires_unix_s <= now_unix_s() {
-            return Err(Refusal::new("the ticket has expired", "get a new one from `hairpin serve`"));
-        }
-        let proof = Base64(proof(&ticket.secret, Role::Server, &exporter).to_vec());
-        Ok((ticket, proof))
-    }
-
-    /// The address of this host that the client knows, where there are several.
-    fn at_of(&self, frames: &Frames<Tls>) -> SocketAddr {
-        frames.carrier().socket().local_addr().unwrap_or(self.at)
-    }
-
-    /// What a client is told of this host: its connection tells which interface is on the path.
-    fn about_for(&self, frames: &Frames<Tls>) -> About {
-        let mut about = self.about.clone();
-        let here = frames.carrier().socket().local_addr().ok();
-        about.environment.interface = here.and_then(|here| interface(here.ip()));
-        about
-    }
-
-    /// Holds a session until its client has closed it.
-    fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken, from: SocketAddr) {
-        let tool = self.sessions.tool(session);
-        self.tell(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
-        let about = About {
-            limits: ticket.limits,
-            used_bytes: self.sessions.used_bytes(&ticket.id),
-            expires_unix_s: ticket.expires_unix_s,
-            sessions: self.sessions.count() as u64,
-            ..self.about_for(&frames)
-        };
-        let mut trials = Vec::new();
-        if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {
-            let is_idle = || self.sessions.idle(session).is_none_or(|idle| idle > LONGEST_IDLE);
-            while !is_idle() {
-                match frames.receive_any::<Ask>(IDLE_LOOK) {
-                    Ok(ask) if trials.len() < MOST_TRIALS && self.answer(ask, &mut frames, &mut trials) => {}
-                    Err(ControlError::TimedOut(_)) => {}
-                    // It has closed the session, or says what makes no sense.
-                    _ => break,
-                }
-            }
-        }
-        for cookie in trials {
-            self.registry.end_trial(cookie);
-        }
-        self.lease.wait_until_over(session, ROUND_END);
-        if let Some(Session { rounds, bytes, .. }) = self.sessions.end(session) {
-            self.tell(Event::Ended { session, rounds, bytes });
-        }
-    }
-
-    /// Answers what the client of a session asks; whether it could be told.
-    fn answer(&self, ask: Ask, frames: &mut Frames<Tls>, trials: &mut Vec<Cookie>) -> bool {
-        let seen = match ask {
-            Ask::TryDatagrams(cookie) => {
-                trials.push(Cookie(cookie));
-                self.registry.begin_trial(Cookie(cookie), self.at_of(frames));
-                DatagramsSeen::default()
-            }
-            Ask::DatagramsSeen(cookie) => self.registry.seen(Cookie(cookie)),
-        };
-        frames.send_any(&seen).is_ok()
-    }
-}
-
 /// Listens there, over one version of IP only.
 fn listener(at: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
@@ -479,28 +229,25 @@ fn unless_missing(listener: io::Result<TcpListener>) -> io::Result<Option<TcpLis
     }
 }
 
-fn tool() -> String {
-    concat!("hairpin ", env!("CARGO_PKG_VERSION")).to_owned()
-}
-
-/// What a client says of itself, for a log.
-fn short(text: &str) -> String {
-    printable(text).chars().take(60).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpStream;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use hairpin_engine::clock::RealClock;
+    use hairpin_engine::control::frames::Frames;
     use hairpin_engine::placement::Cpus;
+    use hairpin_model::limits::Limits;
     use rustls::ClientConnection;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::dial::now_unix_s;
     use crate::identity;
-    use crate::proof::ticket_id;
+    use crate::proof::{Role, proof, ticket_id};
+    use crate::protocol::Base64;
+    use crate::ticket::Secret;
+    use crate::tls::Tls;
 
     const PATIENT: Duration = Duration::from_secs(20);
     const SECRET: Secret = Secret([7; 16]);

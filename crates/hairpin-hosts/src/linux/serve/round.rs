@@ -23,7 +23,7 @@ use hairpin_transports::Cookie;
 use hairpin_transports::descriptors::tcp_facts;
 
 use super::lease::Running;
-use super::{Event, Shared, Taken};
+use super::shared::{Event, Shared, Taken};
 use crate::linux::wait::{Wants, wait_any};
 use crate::tls::Tls;
 

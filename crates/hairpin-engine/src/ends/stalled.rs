@@ -1,0 +1,55 @@
+//! When a one-way load moves nothing any more, or its other end says nothing.
+
+use hairpin_model::flow::Load;
+use hairpin_model::round::Failure;
+
+use crate::clock::{Clock, RealClock};
+use crate::loads::driver::{Counts, PROGRESS_NS, Tally};
+
+/// Since when nothing has moved, and since when the other end has reported nothing: who sends datagrams moves some whether or
+/// not anybody receives them.
+pub(super) struct Stalled<'a> {
+    pub(super) clock: &'a RealClock,
+    pub(super) timeout_ns: u64,
+    /// How long nothing may come though nothing is wrong.
+    pub(super) gap_ns: u64,
+    pub(super) moved_bytes: u64,
+    pub(super) since_ns: u64,
+    pub(super) heard_ns: u64,
+}
+
+/// How long nothing of a load may be due, in ns.
+pub(super) fn longest_idle_ns(load: &Load) -> u64 {
+    match load {
+        // The plan keeps it below a year, even in bursts.
+        Load::Offered { offered_per_s, arrivals, .. } => (arrivals.longest_gap_s(*offered_per_s) * 1e9) as u64,
+        _ => 0,
+    }
+}
+
+impl Stalled<'_> {
+    /// A failure where nothing has moved for the time-out, though something was due.
+    pub(super) fn look(&mut self, so_far: &Tally) -> Option<Failure> {
+        let bytes = |counts: &Counts| counts.bytes_sent + counts.bytes_received;
+        let moved_bytes = bytes(&so_far.measured) + bytes(&so_far.warm_up);
+        let now_ns = self.clock.now_ns();
+        if moved_bytes != self.moved_bytes {
+            (self.moved_bytes, self.since_ns) = (moved_bytes, now_ns);
+        }
+        let within_ns = self.timeout_ns.saturating_add(self.gap_ns);
+        (now_ns.saturating_sub(self.since_ns) >= within_ns).then(|| self.failure("the load"))
+    }
+
+    /// A failure where the other end has reported nothing for the time-out, and for longer than it takes to report.
+    pub(super) fn look_at_peer(&self, peer: &str) -> Option<Failure> {
+        let silent_ns = self.clock.now_ns().saturating_sub(self.heard_ns);
+        (silent_ns >= self.timeout_ns.saturating_add(2 * PROGRESS_NS)).then(|| self.failure(peer))
+    }
+
+    fn failure(&self, what: &str) -> Failure {
+        Failure {
+            cause: format!("timed out: {what} made no progress for {} ms", self.timeout_ns / 1_000_000),
+            hint: "is the other end stopped? a longer --timeout allows a slower path".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A client that says who it is: whether it is known, and what it then gets.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hairpin_engine::control::ControlError;
+use hairpin_engine::control::frames::Frames;
+use hairpin_engine::environment::interface;
+use hairpin_model::limits::Exceeded;
+use hairpin_transports::Cookie;
+
+use super::round;
+use super::sessions::{Begins, Session};
+use super::shared::{Event, Shared, Taken};
+use crate::dial::{now_unix_s, printable};
+use crate::proof::{Role, is_proof, proof};
+use crate::protocol::{About, Answer, Ask, Base64, DatagramsSeen, Greeting, Purpose, Spoken, VERSION};
+use crate::tls::Tls;
+
+/// How long a session may be without a round.
+const LONGEST_IDLE: Duration = Duration::from_mins(10);
+/// How often it is asked whether it has been.
+const IDLE_LOOK: Duration = Duration::from_secs(5);
+/// How long a client has to close a connection on which it was refused.
+const CLOSING: Duration = Duration::from_secs(2);
+/// How long a session that is over waits for the end of its round.
+const ROUND_END: Duration = Duration::from_secs(10);
+/// Trials of datagrams that a session may make.
+const MOST_TRIALS: usize = 8;
+
+/// Why a client is not served.
+pub(super) struct Refusal {
+    what: String,
+    hint: String,
+}
+
+impl Refusal {
+    fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: hint.into() }
+    }
+}
+
+impl From<Exceeded> for Refusal {
+    fn from(exceeded: Exceeded) -> Self {
+        Self::new(exceeded.cause(), exceeded.hint)
+    }
+}
+
+pub(super) fn other_version(spoken: &Spoken) -> Refusal {
+    let what = format!(
+        "the client ({}) speaks version {} of the protocol between hosts, and this server ({}) version {VERSION}",
+        printable(&spoken.tool),
+        spoken.version,
+        tool()
+    );
+    Refusal::new(what, "use the same version of Hairpin at both ends")
+}
+
+impl Shared {
+    /// Answers a client that says who it is, and serves what it wants.
+    pub(super) fn known(&self, mut frames: Frames<Tls>, greeting: &Greeting, from: SocketAddr) {
+        let (ticket, proof) = match self.checked(&frames, greeting) {
+            Ok(checked) => checked,
+            Err(refusal) => return self.refuse(frames, &refusal, from),
+        };
+        let welcome = |session| Answer::Welcome { version: VERSION, tool: tool(), proof: proof.clone(), session };
+        match greeting.purpose {
+            Purpose::Session => {
+                let most = ticket.limits.sessions;
+                let begins = Begins { ticket: &ticket.id, client: from, tool: short(&greeting.tool), most };
+                match self.sessions.begin(begins) {
+                    Ok(session) => self.session(frames, session, &welcome(session), &ticket, from),
+                    Err(exceeded) => self.refuse(frames, &exceeded.into(), from),
+                }
+            }
+            Purpose::Round(session) if self.sessions.has(session, &ticket.id) => {
+                let wait = Duration::from_nanos(ticket.limits.waits_ns());
+                if self.lease.is_taken(session) {
+                    let most_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                    // Where it is gone, its round ends at once.
+                    drop(frames.send_any(&Answer::Waiting { most_ms }));
+                }
+                let running = self.lease.begin(session, wait);
+                if running.is_first {
+                    self.sessions.count_round(session);
+                }
+                if frames.send_any(&welcome(session)).is_ok() {
+                    self.tell(round::serve(frames, self, session, &ticket, &running));
+                }
+            }
+            Purpose::Round(_) => {
+                self.refuse(frames, &Refusal::new("its session is over", "start the run again"), from);
+            }
+        }
+    }
+
+    pub(super) fn refuse(&self, mut frames: Frames<Tls>, refusal: &Refusal, from: SocketAddr) {
+        let Refusal { what, hint } = refusal;
+        self.tell(Event::Refused { client: from, why: what.clone() });
+        drop(frames.send_any(&Answer::Refused { what: what.clone(), hint: hint.clone() }));
+        frames.carrier_mut().close(CLOSING);
+    }
+
+    /// The ticket whose secret the client has, and the proof that this server has it too.
+    fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(Taken, Base64), Refusal> {
+        let exporter = frames.carrier().exporter().map_err(|error| Refusal::new(error.to_string(), ""))?;
+        let tickets = (self.tickets)()
+            .map_err(|error| Refusal::new(format!("it cannot read its tickets: {error}"), "look at its folder"))?;
+        let ticket = tickets.into_iter().find(|ticket| ticket.id == greeting.ticket);
+        let ticket = ticket.filter(|ticket| is_proof(&ticket.secret, Role::Client, &exporter, &greeting.proof.0));
+        let ticket = ticket.ok_or_else(|| {
+            Refusal::new("the ticket is not known here, or was revoked", "get a new one from `hairpin serve`")
+        })?;
+        if ticket.expires_unix_s <= now_unix_s() {
+            return Err(Refusal::new("the ticket has expired", "get a new one from `hairpin serve`"));
+        }
+        let proof = Base64(proof(&ticket.secret, Role::Server, &exporter).to_vec());
+        Ok((ticket, proof))
+    }
+
+    /// What a client is told of this host: its connection tells which interface is on the path.
+    fn about_for(&self, frames: &Frames<Tls>) -> About {
+        let mut about = self.about.clone();
+        let here = frames.carrier().socket().local_addr().ok();
+        about.environment.interface = here.and_then(|here| interface(here.ip()));
+        about
+    }
+
+    /// Holds a session until its client has closed it.
+    fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken, from: SocketAddr) {
+        let tool = self.sessions.tool(session);
+        self.tell(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
+        let about = About {
+            limits: ticket.limits,
+            used_bytes: self.sessions.used_bytes(&ticket.id),
+            expires_unix_s: ticket.expires_unix_s,
+            sessions: self.sessions.count() as u64,
+            ..self.about_for(&frames)
+        };
+        let mut trials = Vec::new();
+        if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {
+            let is_idle = || self.sessions.idle(session).is_none_or(|idle| idle > LONGEST_IDLE);
+            while !is_idle() {
+                match frames.receive_any::<Ask>(IDLE_LOOK) {
+                    Ok(ask) if trials.len() < MOST_TRIALS && self.answer(ask, &mut frames, &mut trials) => {}
+                    Err(ControlError::TimedOut(_)) => {}
+                    // It has closed the session, or says what makes no sense.
+                    _ => break,
+                }
+            }
+        }
+        for cookie in trials {
+            self.registry.end_trial(cookie);
+        }
+        self.lease.wait_until_over(session, ROUND_END);
+        if let Some(Session { rounds, bytes, .. }) = self.sessions.end(session) {
+            self.tell(Event::Ended { session, rounds, bytes });
+        }
+    }
+
+    /// Answers what the client of a session asks; whether it could be told.
+    fn answer(&self, ask: Ask, frames: &mut Frames<Tls>, trials: &mut Vec<Cookie>) -> bool {
+        let seen = match ask {
+            Ask::TryDatagrams(cookie) => {
+                trials.push(Cookie(cookie));
+                self.registry.begin_trial(Cookie(cookie), self.at_of(frames));
+                DatagramsSeen::default()
+            }
+            Ask::DatagramsSeen(cookie) => self.registry.seen(Cookie(cookie)),
+        };
+        frames.send_any(&seen).is_ok()
+    }
+}
+
+fn tool() -> String {
+    concat!("hairpin ", env!("CARGO_PKG_VERSION")).to_owned()
+}
+
+/// What a client says of itself, for a log.
+fn short(text: &str) -> String {
+    printable(text).chars().take(60).collect()
+}

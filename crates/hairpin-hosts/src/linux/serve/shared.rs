@@ -1,0 +1,112 @@
+//! What the threads of a server share, and what they tell of it.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+
+use hairpin_engine::control::frames::Frames;
+use hairpin_engine::ends::Host;
+use hairpin_model::limits::Limits;
+use serde::Serialize;
+
+use super::lease::Lease;
+use super::registry::Registry;
+use super::sessions::Sessions;
+use crate::protocol::About;
+use crate::ticket::Secret;
+use crate::tls::Tls;
+
+/// A ticket that the server takes.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Its name.
+    pub id: String,
+    /// Its secret.
+    pub secret: Secret,
+    /// When it expires, in seconds since 1970.
+    pub expires_unix_s: u64,
+    /// What it allows.
+    pub limits: Limits,
+}
+
+/// What happens at a server.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// A client has begun a run.
+    Began {
+        /// The session.
+        session: u64,
+        /// Where the client is.
+        client: SocketAddr,
+        /// Its Hairpin.
+        tool: String,
+        /// The name of its ticket.
+        ticket: String,
+    },
+    /// A flow of a round is over.
+    Round {
+        /// The session.
+        session: u64,
+        /// Its case in words.
+        case: String,
+        /// Payload in both directions, in bytes.
+        bytes: u64,
+        /// How long it took, in ns.
+        lasted_ns: u64,
+        /// Why it failed; null where it did not.
+        failure: Option<String>,
+        /// Whether a round of another client ran at the same time.
+        overlapped: bool,
+    },
+    /// A run is over.
+    Ended {
+        /// The session.
+        session: u64,
+        /// Its rounds.
+        rounds: u64,
+        /// Their payload in both directions, in bytes.
+        bytes: u64,
+    },
+    /// A client was refused.
+    Refused {
+        /// Where it is.
+        client: SocketAddr,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Reads the tickets that a server takes.
+pub type Tickets = Box<dyn Fn() -> io::Result<Vec<Taken>> + Send + Sync>;
+
+/// What its threads share.
+pub(super) struct Shared {
+    pub(super) registry: Registry,
+    pub(super) sessions: Sessions,
+    pub(super) lease: Lease,
+    /// Those that are taken now: a ticket that was revoked is not among them.
+    pub(super) tickets: Tickets,
+    pub(super) host: Host,
+    pub(super) about: About,
+    pub(super) program: PathBuf,
+    pub(super) at: SocketAddr,
+    pub(super) events: Sender<Event>,
+    /// A byte in it ends the wait of the thread that serves.
+    pub(super) wake: UnixStream,
+}
+
+impl Shared {
+    /// Tells an event, and wakes who serves.
+    pub(super) fn tell(&self, event: Event) {
+        // Without room for the byte there are others to wake it.
+        drop(self.events.send(event).map(|()| (&self.wake).write(&[0])));
+    }
+
+    /// The address of this host that the client knows, where there are several.
+    pub(super) fn at_of(&self, frames: &Frames<Tls>) -> SocketAddr {
+        frames.carrier().socket().local_addr().unwrap_or(self.at)
+    }
+}
