@@ -254,16 +254,8 @@ fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
         first_byte: 0,
         end_byte: 0,
     };
-    let events = kinds.iter().enumerate().map(event).collect();
-    TimeSequence {
-        exchange: 1,
-        source,
-        clock_error_ns: 0,
-        of_client_alone: false,
-        duration_ns: 0,
-        events,
-        waits: Vec::new(),
-    }
+    let (events, waits) = (kinds.iter().enumerate().map(event).collect(), Vec::new());
+    TimeSequence { exchange: 1, source, clock_error_ns: 0, of_client_alone: false, duration_ns: 0, events, waits }
 }
 
 #[test]

@@ -70,7 +70,6 @@ fn view(run: &Run) -> Value {
     let rankings: Value = QUANTITIES.into_iter().filter_map(|quantity| ranking_of(run, &looks, quantity)).collect();
     let (more, rest) = first_sentences(&run.answer.sentences);
     let (sequences, sequences_left_out) = time_sequence::of(run);
-    let calibration = |(good, text): (bool, String)| context! { good, text => tied(&text) };
     context! {
         style_html => format!("{STYLE}{}", tab_rules(groups.len())),
         script_html => SCRIPT,
@@ -83,7 +82,7 @@ fn view(run: &Run) -> Value {
         more,
         rest,
         cautions => cautions(run),
-        calibrations => wording::calibrations(run).into_iter().map(calibration).collect::<Value>(),
+        calibrations => calibrations(run),
         by_bytes => groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
         rankings,
         shared_link => crate::links::shared(run),
@@ -125,6 +124,11 @@ fn view(run: &Run) -> Value {
         format => run.format,
         tool => wording::tool_line(run),
     }
+}
+
+fn calibrations(run: &Run) -> Value {
+    let one = |(good, text): (bool, String)| context! { good, text => tied(&text) };
+    wording::calibrations(run).into_iter().map(one).collect()
 }
 
 /// What a reader must know before using the figures.
