@@ -38,6 +38,9 @@ const LONGEST_START: Duration = Duration::from_hours(72);
 /// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a client on another host may send nothing, in ns, beyond what its load and its time-out take.
+const LONGEST_SILENCE_NS: u64 = 10_000_000_000;
+
 /// Serves one round: what `control` orders. A failure is told to the client. Its sockets come from `sockets` where another process
 /// has the port.
 pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) {
@@ -151,12 +154,25 @@ fn echo(
         boundaries: card.boundaries,
         cpu_only: card.cpu_only,
         warm_up: round.warm_up,
+        longest_silence_ns: longest_silence_ns(round),
     };
     if !card.reliable && may_be_damaged(case) {
         echo.run(&mut Undamaged::new(wire, case), marks)
     } else {
         echo.run(wire, marks)
     }
+}
+
+/// How long a client on another host may send nothing once it has begun, in ns. Of one on this host the kernel tells the end.
+fn longest_silence_ns(round: &RoundOrder) -> u64 {
+    if round.case.path.across.is_none() {
+        return u64::MAX;
+    }
+    let load = &round.case.flow().load;
+    let between_ns = load.rate_per_s().map_or(0, |rate_per_s| (1e9 / rate_per_s) as u64);
+    let gap_ns = load.exchange().map_or(0, |exchange| exchange.gap_ns);
+    let own_ns = [round.timeout_ns, between_ns, gap_ns].into_iter().fold(0, u64::saturating_add);
+    LONGEST_SILENCE_NS.saturating_add(own_ns.saturating_mul(2))
 }
 
 fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {

@@ -8,6 +8,7 @@ mod addresses;
 mod faults;
 mod firewall;
 mod host;
+mod kills;
 mod nat;
 mod paths;
 
