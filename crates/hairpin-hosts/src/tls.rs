@@ -6,9 +6,15 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::control::frames::Carrier;
 use rustls::Connection;
+use socket2::{SockRef, TcpKeepalive};
 
 use crate::linux::wait::{Wants, wait_for};
 use crate::proof::{EXPORTER_BYTES, EXPORTER_LABEL, Exporter};
+
+/// After so long without an acknowledgment from the other host's kernel the connection is over (`TCP_USER_TIMEOUT`, tcp(7)).
+const SILENCE: Duration = Duration::from_secs(15);
+/// How often that kernel is asked for one where nothing else is sent.
+const PROBE: Duration = Duration::from_secs(5);
 
 /// A TLS connection over a socket that never waits. What TLS still has to send is sent whenever the connection is used.
 pub struct Tls {
@@ -25,6 +31,9 @@ impl Tls {
     pub fn over(socket: TcpStream, connection: impl Into<Connection>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
+        let options = SockRef::from(&socket);
+        options.set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE).with_retries(2))?;
+        options.set_tcp_user_timeout(Some(SILENCE))?;
         Ok(Self { socket, connection: connection.into(), taken_bytes: 0 })
     }
 
@@ -103,7 +112,7 @@ impl Tls {
 
     /// Takes in what has come and decrypts it; answers how many bytes that were, 0 at the end.
     fn take_in(&mut self) -> io::Result<usize> {
-        let count = self.connection.read_tls(&mut self.socket)?;
+        let count = self.connection.read_tls(&mut self.socket).map_err(explained)?;
         self.taken_bytes += count as u64;
         if let Err(error) = self.connection.process_new_packets() {
             // The other end is told why, where it still listens.
@@ -120,7 +129,7 @@ impl Tls {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
+                Err(error) => return Err(explained(error)),
             }
         }
         Ok(())
@@ -172,6 +181,17 @@ impl Carrier for Tls {
 
     fn writable(&mut self, at_most_ms: i32) -> io::Result<bool> {
         wait_for(&self.socket, Wants::Output, duration(at_most_ms))
+    }
+}
+
+/// What the kernel says where the other host's has been silent.
+fn explained(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            let silence_s = SILENCE.as_secs();
+            io::Error::new(error.kind(), format!("its host acknowledged nothing for {silence_s} s ({error})"))
+        }
+        _ => error,
     }
 }
 

@@ -263,7 +263,7 @@ fn children(id: u32) -> Vec<u32> {
 }
 
 /// Whether it is one already: between fork and exec a child still looks like its parent.
-fn is_a(command: &str, id: u32) -> bool {
+pub(crate) fn is_a(command: &str, id: u32) -> bool {
     command_line(id).split(' ').any(|word| word == command)
 }
 

@@ -159,6 +159,7 @@ pub enum ControlError {
 impl ControlError {
     fn hint(&self) -> &'static str {
         match self {
+            Self::System(error) if is_of_the_path(error) => "is the path between both hosts down?",
             Self::Closed | Self::System(_) => "was it ended from outside?",
             Self::TimedOut(_) | Self::OnlyProgress(_) => "is its machine overloaded, or was it stopped?",
             Self::GivenUp => "after SIGINT the current round has 2 s to finish",
@@ -172,6 +173,12 @@ impl ControlError {
     pub fn failure(&self, peer: &str) -> Failure {
         Failure { cause: format!("{peer}: {self}"), hint: self.hint().to_owned() }
     }
+}
+
+/// Whether the path to the other end fails, and not that end.
+fn is_of_the_path(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    matches!(error.kind(), HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut)
 }
 
 /// Says this end's version and hears the other's.

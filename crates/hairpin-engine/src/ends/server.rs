@@ -40,6 +40,9 @@ const LONGEST_START: Duration = Duration::from_hours(72);
 /// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a client on another host may send nothing, in ns, beyond what its load and its time-out take.
+const LONGEST_SILENCE_NS: u64 = 10_000_000_000;
+
 /// Serves one round: what `control` orders. A failure is told to the client. Its sockets come from `sockets` where another process
 /// has the port.
 pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) {
@@ -158,6 +161,7 @@ fn echo(
         boundaries: card.boundaries,
         cpu_only: card.cpu_only,
         warm_up: round.warm_up,
+        longest_silence_ns: longest_silence_ns(round),
     };
     let number = |name, count: u64| Fact::number(name, count as f64);
     if ArrivalOrder::may_differ(case, !card.reliable) {
@@ -174,6 +178,18 @@ fn echo(
     };
     let answered = case.path.across.is_some().then(|| number(fact_names::ANSWERED, answered));
     Ok((turnaround, answered.into_iter().collect()))
+}
+
+/// How long a client on another host may send nothing once it has begun, in ns. Of one on this host the kernel tells the end.
+fn longest_silence_ns(round: &RoundOrder) -> u64 {
+    if round.case.path.across.is_none() {
+        return u64::MAX;
+    }
+    let load = &round.case.flow().load;
+    let between_ns = load.rate_per_s().map_or(0, |rate_per_s| (1e9 / rate_per_s) as u64);
+    let gap_ns = load.exchange().map_or(0, |exchange| exchange.gap_ns);
+    let own_ns = [round.timeout_ns, between_ns, gap_ns].into_iter().fold(0, u64::saturating_add);
+    LONGEST_SILENCE_NS.saturating_add(own_ns.saturating_mul(2))
 }
 
 fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {

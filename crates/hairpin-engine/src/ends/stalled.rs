@@ -49,7 +49,7 @@ impl Stalled<'_> {
     fn failure(&self, what: &str) -> Failure {
         Failure {
             cause: format!("timed out: {what} made no progress for {} ms", self.timeout_ns / 1_000_000),
-            hint: "is the other end stopped? a longer --timeout allows a slower path".to_owned(),
+            hint: "is the path down, or the other end stopped? a longer --timeout allows a slower one".to_owned(),
         }
     }
 }

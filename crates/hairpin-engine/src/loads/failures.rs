@@ -9,7 +9,9 @@ use super::client::MOST_TIME_OUTS;
 pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
     let hint = match error {
         WireError::Closed => "the other end ended early; see its own cause, if any",
-        WireError::TimedOut { .. } => "a longer --timeout allows a slower peer",
+        WireError::TimedOut { .. } => {
+            "is the path down, or the other end stopped? a longer --timeout allows a slower one"
+        }
         WireError::Refused => "is a queue discipline of the path full? send more slowly",
         WireError::System { .. } => "the error of the system names what it refused",
     };

@@ -196,6 +196,11 @@ impl<'h> Served<'h> {
         std::fs::read_to_string(self.host.path("log")).expect("it has one")
     }
 
+    /// How many descriptors it has.
+    pub(crate) fn descriptors(&self) -> usize {
+        names_in(Path::new(&format!("/proc/{}/fd", self.running.id()))).len()
+    }
+
     /// Waits until so many runs are over and nothing of them is left but the server itself.
     pub(crate) fn until_idle_after(&self, runs: usize) {
         until("its sessions are over", || self.log().matches("the run is over").count() == runs);

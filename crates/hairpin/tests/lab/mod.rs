@@ -5,9 +5,11 @@
 //! that started it, so whatever ends a test leaves nothing.
 
 mod addresses;
+mod faults;
 mod feedback;
 mod firewall;
 mod host;
+mod kills;
 mod nat;
 mod paths;
 
