@@ -43,7 +43,7 @@ impl Stalled<'_> {
     /// A failure where the other end has reported nothing for the time-out, and for longer than it takes to report.
     pub(super) fn look_at_peer(&self, peer: &str) -> Option<Failure> {
         let silent_ns = self.clock.now_ns().saturating_sub(self.heard_ns);
-        (silent_ns >= self.timeout_ns.saturating_add(2 * PROGRESS_NS)).then(|| self.failure(peer))
+        (silent_ns >= self.timeout_ns.saturating_add(4 * PROGRESS_NS)).then(|| self.failure(peer))
     }
 
     fn failure(&self, what: &str) -> Failure {
