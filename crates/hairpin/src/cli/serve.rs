@@ -61,12 +61,16 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         taken.id,
         taken.id
     ));
-    let (began, mut looked) = (Instant::now(), None::<Instant>);
+    server.take(state.tickets().map_err(|error| cannot("read the tickets", &error))?);
+    let (began, mut looked) = (Instant::now(), Instant::now());
     let mut runs = 0_u64;
     loop {
-        if looked.is_none_or(|looked| looked.elapsed() > TICKET_LOOK) {
-            server.take(state.tickets().map_err(|error| cannot("read the tickets", &error))?);
-            looked = Some(Instant::now());
+        if looked.elapsed() >= TICKET_LOOK {
+            // Those that it has stay where they cannot be read now, for want of descriptors for instance.
+            if let Ok(tickets) = state.tickets() {
+                server.take(tickets);
+            }
+            looked = Instant::now();
         }
         let events = server.serve(TICKET_LOOK).map_err(|error| cannot("serve", &error))?;
         for event in events {

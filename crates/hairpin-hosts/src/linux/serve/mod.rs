@@ -8,9 +8,10 @@ mod registry;
 mod round;
 mod strangers;
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +21,7 @@ use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::ends::Host;
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
 
 pub use self::datagrams::Counts as DatagramCounts;
@@ -39,8 +41,8 @@ use crate::tls::Tls;
 const AT_ONCE: usize = 64;
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 4096;
-/// The longest that nothing is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+/// How long no connection is accepted where there are no descriptors for more.
+const NO_ROOM: Duration = Duration::from_millis(20);
 /// How long a session may be without a round.
 const LONGEST_IDLE: Duration = Duration::from_mins(10);
 /// How long a client has to close a connection on which it was refused.
@@ -97,6 +99,8 @@ pub struct Server {
     strangers: Strangers,
     shared: Arc<Shared>,
     events: Receiver<Event>,
+    /// Readable when a thread has sent an event.
+    woken: UnixStream,
 }
 
 /// What its threads share.
@@ -108,6 +112,8 @@ struct Shared {
     program: PathBuf,
     at: SocketAddr,
     events: Sender<Event>,
+    /// Wakes the thread that waits.
+    wake: UnixStream,
 }
 
 impl Server {
@@ -123,6 +129,9 @@ impl Server {
         let second = if at.ip() == Ipv6Addr::UNSPECIFIED { unless_missing(listener(over_ipv4))? } else { None };
         let addresses = if second.is_some() { &[at, over_ipv4][..] } else { &[at] };
         let (told, events) = channel();
+        let (wake, woken) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
         let shared = Shared {
             registry: Registry::default(),
             tickets: Mutex::default(),
@@ -131,13 +140,15 @@ impl Server {
             program,
             at,
             events: told,
+            wake,
         };
         Ok(Self {
             listeners: [Some(first), second].into_iter().flatten().collect(),
             datagrams: Datagrams::bind(addresses)?,
-            strangers: Strangers::new(config),
+            strangers: Strangers::new(config, allow_descriptors()?),
             shared: Arc::new(shared),
             events,
+            woken,
         })
     }
 
@@ -171,7 +182,7 @@ impl Server {
     pub fn serve(&mut self, at_most: Duration) -> io::Result<Vec<Event>> {
         let until = Instant::now() + at_most;
         loop {
-            self.look()?;
+            self.look(until.saturating_duration_since(Instant::now()))?;
             let events: Vec<Event> = self.events.try_iter().collect();
             if !events.is_empty() || Instant::now() > until {
                 return Ok(events);
@@ -179,15 +190,21 @@ impl Server {
         }
     }
 
-    /// Waits until something comes, and serves that.
-    fn look(&mut self) -> io::Result<()> {
+    /// Waits until something comes, `at_most` so long, and serves that.
+    fn look(&mut self, at_most: Duration) -> io::Result<()> {
         let now = Instant::now();
-        let next = self.strangers.next_look(now).map_or(LOOK, |at| at.saturating_duration_since(now).min(LOOK));
+        let next = self.strangers.next_look(now).map_or(at_most, |at| at.saturating_duration_since(now).min(at_most));
         let ready = {
-            let own = self.listeners.iter().map(AsFd::as_fd).chain(self.datagrams.sockets().map(AsFd::as_fd));
+            let ports = self.listeners.iter().map(AsFd::as_fd).chain(self.datagrams.sockets().map(AsFd::as_fd));
+            let own = std::iter::once(self.woken.as_fd()).chain(ports);
             wait_any(own.map(|socket| (socket, Wants::Input)).chain(self.strangers.watched()), next)?
         };
-        let (accept, others) = ready.split_at(self.listeners.len());
+        let (woken, others) = ready.split_at(1);
+        if woken == [true] {
+            // The events themselves are in the channel.
+            drop((&self.woken).read(&mut [0; 64]));
+        }
+        let (accept, others) = others.split_at(self.listeners.len());
         let (hear, strangers) = others.split_at(self.datagrams.sockets().len());
         for (heard, from) in self.strangers.hear(strangers, Instant::now()) {
             self.heard(heard, from);
@@ -206,7 +223,12 @@ impl Server {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // It has gone again, or there is no room for it now.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) if matches!(error.raw_os_error(), Some(23 | 24)) => break,
+                Err(error) if has_no_descriptors(&error) => {
+                    if !self.strangers.close_oldest() {
+                        std::thread::sleep(NO_ROOM);
+                    }
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -231,6 +253,12 @@ impl Server {
 }
 
 impl Shared {
+    fn tell(&self, event: Event) {
+        // A server that is gone hears nothing; one with events to hear is awake.
+        drop(self.events.send(event));
+        drop((&self.wake).write(&[0]));
+    }
+
     /// Answers a client that says who it is, and serves what it wants.
     fn known(&self, mut frames: Frames<Tls>, greeting: &Greeting, from: SocketAddr) {
         match self.checked(&frames, greeting) {
@@ -249,7 +277,7 @@ impl Shared {
                 }
             }
             Err((what, hint)) => {
-                drop(self.events.send(Event::Refused { client: from, why: what.clone() }));
+                self.tell(Event::Refused { client: from, why: what.clone() });
                 drop(frames.send_any(&Answer::Refused { what, hint: hint.to_owned() }));
                 frames.carrier_mut().close(CLOSING);
             }
@@ -293,14 +321,28 @@ impl Shared {
     /// Holds a session until its client has closed it.
     fn session(&self, mut frames: Frames<Tls>, session: u64, ticket: &Taken, greeting: &Greeting, from: SocketAddr) {
         let (tool, id) = (printable(&greeting.tool), ticket.id.clone());
-        drop(self.events.send(Event::Began { session, client: from, tool, ticket: id }));
+        self.tell(Event::Began { session, client: from, tool, ticket: id });
         let is_idle = || self.registry.idle(session).is_none_or(|idle| idle > LONGEST_IDLE);
         drop(frames.send_any(&self.about));
         // Its client has nothing to say, and closes it at the end of its run.
         while !is_idle() && matches!(frames.receive_any::<Answer>(IDLE_LOOK), Err(ControlError::TimedOut(_))) {}
         let rounds = self.registry.end(session).map_or(0, |session| session.rounds);
-        drop(self.events.send(Event::Ended { session, rounds }));
+        self.tell(Event::Ended { session, rounds });
     }
+}
+
+fn has_no_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Allows this process as many descriptors as it needs at most, as far as it may; answers how many strangers may have one.
+fn allow_descriptors() -> io::Result<usize> {
+    let limits = getrlimit(Resource::Nofile);
+    let wanted = 2 * strangers::MOST as u64;
+    let allowed = limits.maximum.map_or(wanted, |hard| hard.min(wanted)).max(limits.current.unwrap_or(wanted));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), ..limits })?;
+    // The others are for clients that are known, and their rounds.
+    Ok(usize::try_from(allowed / 2).unwrap_or(strangers::MOST).min(strangers::MOST))
 }
 
 /// Listens there, over one version of IP only.

@@ -20,8 +20,8 @@ use crate::tls::Tls;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes that it may send until then.
 const MOST_BYTES: u64 = 16 << 10;
-/// So many are heard at once.
-const MOST: usize = 2000;
+/// So many are heard at once, where there are descriptors for them.
+pub(super) const MOST: usize = 2000;
 /// The first byte of a TLS record with a handshake (RFC 8446, section 5.1); hellos begin with others (RFC 9443).
 const HANDSHAKE: u8 = 22;
 /// The first byte of a hello.
@@ -69,16 +69,17 @@ pub struct Counts {
 /// All of them, the oldest first.
 pub(super) struct Strangers {
     all: Vec<Stranger>,
+    most: usize,
     config: Arc<ServerConfig>,
     /// What became of them so far.
     pub(super) counts: Counts,
 }
 
 impl Strangers {
-    /// None yet.
+    /// None yet, and so many at once.
     #[must_use]
-    pub(super) fn new(config: Arc<ServerConfig>) -> Self {
-        Self { all: Vec::new(), config, counts: Counts::default() }
+    pub(super) fn new(config: Arc<ServerConfig>, most: usize) -> Self {
+        Self { all: Vec::new(), most, config, counts: Counts::default() }
     }
 
     /// Takes in a connection that was just accepted.
@@ -87,11 +88,20 @@ impl Strangers {
             self.counts.dropped += 1;
             return;
         }
-        if self.all.len() >= MOST {
-            self.all.remove(0);
-            self.counts.overdue += 1;
+        if self.all.len() >= self.most {
+            self.close_oldest();
         }
         self.all.push(Stranger { stage: Some(Stage::New(socket)), from, until: now + PATIENCE });
+    }
+
+    /// Closes the oldest; whether there was one.
+    pub(super) fn close_oldest(&mut self) -> bool {
+        if self.all.is_empty() {
+            return false;
+        }
+        self.all.remove(0);
+        self.counts.overdue += 1;
+        true
     }
 
     /// What to watch, in the order of [`Strangers::hear`], and whether for input.
