@@ -1,6 +1,7 @@
 //! Many sessions at one server, and many connections that never become one. Both are on this host: there are no namespaces here.
 //!
 //! `HAIRPIN_SESSIONS=10000` opens more of them than an ordinary test run does. With `--nocapture` the tests print what they measure.
+#![expect(clippy::print_stdout, reason = "figures for whoever asks for them")]
 
 use std::io::Write;
 use std::net::TcpStream;
