@@ -274,7 +274,7 @@ fn command_line(id: u32) -> String {
 }
 
 /// A number of /proc/ID/status; none where the process has gone.
-fn status(id: u32, name: &str) -> Option<u64> {
+pub(crate) fn status(id: u32, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_whitespace().next()?.parse().ok()

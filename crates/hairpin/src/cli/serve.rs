@@ -11,7 +11,7 @@ use hairpin_engine::Engine;
 use hairpin_engine::ends::Host;
 use hairpin_hosts::identity::Identity;
 use hairpin_hosts::protocol::About;
-use hairpin_hosts::serve::{Event, Server, Taken};
+use hairpin_hosts::serve::{Event, Server, Strange, Taken};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::Ticket;
 use hairpin_model::limits::Limits;
@@ -81,6 +81,9 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         }
         let is_over = asked.lasts.is_some_and(|lasts| began.elapsed() > lasts) || asked.once && runs > 0;
         if is_over || stop.load(Ordering::Relaxed) {
+            if let Some(strangers) = server.strangers() {
+                log(&strangers, &asked, is_json);
+            }
             // A ticket for one run is of no more use, and nobody else should find one.
             if asked.once {
                 state.revoke(&ticket_id).map_err(|error| cannot("revoke the ticket", &error))?;
@@ -206,6 +209,12 @@ fn told(event: &Event) -> String {
             quantities::counted(*rounds, "round"),
             quantities::bytes(*bytes as f64)
         ),
+        Event::Strangers(Strange { connections_dropped, connections_overdue, datagrams_ignored, flows_refused }) => {
+            format!(
+                "strangers so far: {connections_dropped} connections dropped, {connections_overdue} overdue, \
+             {datagrams_ignored} datagrams ignored, {flows_refused} flows refused"
+            )
+        }
         Event::Refused { client, why } => format!("{client}: refused: {why}"),
     }
 }

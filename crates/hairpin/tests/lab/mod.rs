@@ -5,6 +5,7 @@
 //! that started it, so whatever ends a test leaves nothing.
 
 mod addresses;
+mod crowds;
 mod faults;
 mod feedback;
 mod firewall;

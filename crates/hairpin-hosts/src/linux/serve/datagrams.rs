@@ -17,15 +17,15 @@ const AT_ONCE: usize = 64;
 
 /// What came at the port, by what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(super) struct Counts {
     /// Flows that were taken.
-    pub taken: u64,
+    pub(super) taken: u64,
     /// Hellos that were challenged.
-    pub challenged: u64,
+    pub(super) challenged: u64,
     /// Valid hellos of flows that the round does not have.
-    pub refused: u64,
+    pub(super) refused: u64,
     /// Whatever else; it is not answered.
-    pub ignored: u64,
+    pub(super) ignored: u64,
 }
 
 /// The sockets of datagrams of a server.

@@ -24,18 +24,17 @@ use std::time::{Duration, Instant};
 use hairpin_engine::ends::Host;
 use hairpin_transports::received;
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use self::client::other_version;
-pub use self::datagrams::Counts as DatagramCounts;
 use self::datagrams::Datagrams;
 use self::lease::Lease;
-use self::registry::Registry;
+use self::registry::{NotTaken, Registry};
 use self::sessions::Sessions;
 pub use self::sessions::{Book, Session, Used};
 use self::shared::Shared;
-pub use self::shared::{Event, Taken, Tickets};
-pub use self::strangers::Counts as ConnectionCounts;
+pub use self::shared::{Event, Strange, Taken, Tickets};
 use self::strangers::{Heard, Strangers};
 use crate::identity::Identity;
 use crate::linux::wait::{Wants, wait_any};
@@ -45,6 +44,10 @@ use crate::protocol::About;
 const AT_ONCE: usize = 64;
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 4096;
+/// How long no connection is accepted where there are no descriptors for more.
+const NO_ROOM: Duration = Duration::from_millis(20);
+/// How often it is told what strangers sent, where that is more than before.
+const TOLD: Duration = Duration::from_mins(1);
 /// The longest that nothing is looked at: a signal may come just before the wait.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -57,6 +60,9 @@ pub struct Server {
     shared: Arc<Shared>,
     events: Receiver<Event>,
     woken: UnixStream,
+    /// What was told of strangers, and when.
+    told: Strange,
+    told_at: Instant,
 }
 
 impl Server {
@@ -97,10 +103,12 @@ impl Server {
         Ok(Self {
             listeners: [Some(first), second].into_iter().flatten().collect(),
             datagrams: Datagrams::bind(addresses)?,
-            strangers: Strangers::new(config),
+            strangers: Strangers::new(config, allow_descriptors()?),
             shared: Arc::new(shared),
             events,
             woken,
+            told: Strange::default(),
+            told_at: Instant::now(),
         })
     }
 
@@ -121,10 +129,12 @@ impl Server {
         self.shared.sessions.changed()
     }
 
-    /// What came at the port so far.
-    #[must_use]
-    pub fn counts(&self) -> (ConnectionCounts, DatagramCounts) {
-        (self.strangers.counts, self.datagrams.counts)
+    /// What strangers sent so far, where that is more than was told before.
+    pub fn strangers(&mut self) -> Option<Event> {
+        self.told_at = Instant::now();
+        let counts = Strange::of(self.strangers.counts, self.datagrams.counts);
+        let is_new = counts != std::mem::replace(&mut self.told, counts);
+        is_new.then_some(Event::Strangers(counts))
     }
 
     /// Serves what comes, for about so long or until something happens; answers what did.
@@ -135,7 +145,10 @@ impl Server {
         let until = Instant::now() + at_most;
         loop {
             self.look(until)?;
-            let events: Vec<Event> = self.events.try_iter().collect();
+            let mut events: Vec<Event> = self.events.try_iter().collect();
+            if self.told_at.elapsed() >= TOLD {
+                events.extend(self.strangers());
+            }
             if !events.is_empty() || Instant::now() > until {
                 return Ok(events);
             }
@@ -176,7 +189,12 @@ impl Server {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // It has gone again, or there is no room for it now.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) if matches!(error.raw_os_error(), Some(23 | 24)) => break,
+                Err(error) if has_no_descriptors(&error) => {
+                    if !self.strangers.close_oldest() {
+                        std::thread::sleep(NO_ROOM);
+                    }
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -185,11 +203,11 @@ impl Server {
 
     fn heard(&mut self, heard: Heard, from: SocketAddr) {
         match heard {
-            Heard::Data(socket, cookie) => {
-                if self.shared.registry.connected(cookie, socket.as_fd()).is_err() {
-                    self.strangers.counts.dropped += 1;
-                }
-            }
+            Heard::Data(socket, cookie) => match self.shared.registry.connected(cookie, socket.as_fd()) {
+                Ok(()) => {}
+                Err(NotTaken::Unknown) => self.strangers.counts.dropped += 1,
+                Err(NotTaken::Refused | NotTaken::Gone) => self.strangers.counts.refused += 1,
+            },
             Heard::Control(frames, greeting) => {
                 let shared = Arc::clone(&self.shared);
                 let thread = std::thread::Builder::new().name("hairpin-client".to_owned());
@@ -203,6 +221,20 @@ impl Server {
             }
         }
     }
+}
+
+fn has_no_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Allows this process as many descriptors as it needs at most, as far as it may; answers how many strangers may have one.
+fn allow_descriptors() -> io::Result<usize> {
+    let limits = getrlimit(Resource::Nofile);
+    let wanted = 2 * strangers::MOST as u64;
+    let allowed = limits.maximum.map_or(wanted, |hard| hard.min(wanted)).max(limits.current.unwrap_or(wanted));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), ..limits })?;
+    // The others are for clients that are known, and their rounds.
+    Ok(usize::try_from(allowed / 2).unwrap_or(strangers::MOST).min(strangers::MOST))
 }
 
 /// Listens there, over one version of IP only.

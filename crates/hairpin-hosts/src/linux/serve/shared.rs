@@ -11,9 +11,11 @@ use hairpin_engine::ends::Host;
 use hairpin_model::limits::Limits;
 use serde::Serialize;
 
+use super::datagrams::Counts as DatagramCounts;
 use super::lease::Lease;
 use super::registry::Registry;
 use super::sessions::Sessions;
+use super::strangers::Counts as ConnectionCounts;
 use crate::protocol::About;
 use crate::ticket::Secret;
 use crate::tls::Tls;
@@ -29,6 +31,30 @@ pub struct Taken {
     pub expires_unix_s: u64,
     /// What it allows.
     pub limits: Limits,
+}
+
+/// What strangers sent, by what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Strange {
+    /// Connections that said something else than a client does, or left.
+    pub connections_dropped: u64,
+    /// Connections that said nothing whole in time or too much, or were the oldest of too many.
+    pub connections_overdue: u64,
+    /// Datagrams that were not answered.
+    pub datagrams_ignored: u64,
+    /// Flows with the cookie of a round that has all its flows.
+    pub flows_refused: u64,
+}
+
+impl Strange {
+    pub(super) fn of(connections: ConnectionCounts, datagrams: DatagramCounts) -> Self {
+        Self {
+            connections_dropped: connections.dropped,
+            connections_overdue: connections.overdue,
+            datagrams_ignored: datagrams.ignored,
+            flows_refused: connections.refused + datagrams.refused,
+        }
+    }
 }
 
 /// What happens at a server.
@@ -70,6 +96,8 @@ pub enum Event {
         /// Their payload in both directions, in bytes.
         bytes: u64,
     },
+    /// What came of those who did not say who they are, since the server started.
+    Strangers(Strange),
     /// A client was refused.
     Refused {
         /// Where it is.

@@ -21,8 +21,8 @@ use crate::tls::Tls;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes that it may send until then.
 const MOST_BYTES: u64 = 16 << 10;
-/// So many are heard at once.
-const MOST: usize = 2000;
+/// So many are heard at once, where there are descriptors for them.
+pub(super) const MOST: usize = 2000;
 /// The first byte of a TLS record with a handshake (RFC 8446, section 5.1); hellos begin with others (RFC 9443).
 const HANDSHAKE: u8 = 22;
 /// The first byte of a hello.
@@ -60,28 +60,31 @@ struct Stranger {
 
 /// What became of strangers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(super) struct Counts {
     /// They said what they are.
-    pub heard: u64,
+    pub(super) heard: u64,
     /// They said something else, or left.
-    pub dropped: u64,
+    pub(super) dropped: u64,
     /// They said nothing whole in time, or too much.
-    pub overdue: u64,
+    pub(super) overdue: u64,
+    /// They had the cookie of a round that has all its flows.
+    pub(super) refused: u64,
 }
 
 /// All of them, the oldest first.
 pub(super) struct Strangers {
     all: Vec<Stranger>,
+    most: usize,
     config: Arc<ServerConfig>,
     /// What became of them so far.
     pub(super) counts: Counts,
 }
 
 impl Strangers {
-    /// None yet.
+    /// None yet, and so many at once.
     #[must_use]
-    pub(super) fn new(config: Arc<ServerConfig>) -> Self {
-        Self { all: Vec::new(), config, counts: Counts::default() }
+    pub(super) fn new(config: Arc<ServerConfig>, most: usize) -> Self {
+        Self { all: Vec::new(), most, config, counts: Counts::default() }
     }
 
     /// Takes in a connection that was just accepted.
@@ -90,11 +93,20 @@ impl Strangers {
             self.counts.dropped += 1;
             return;
         }
-        if self.all.len() >= MOST {
-            self.all.remove(0);
-            self.counts.overdue += 1;
+        if self.all.len() >= self.most {
+            self.close_oldest();
         }
         self.all.push(Stranger { stage: Some(Stage::New(socket)), from, until: now + PATIENCE });
+    }
+
+    /// Closes the oldest; whether there was one.
+    pub(super) fn close_oldest(&mut self) -> bool {
+        if self.all.is_empty() {
+            return false;
+        }
+        self.all.remove(0);
+        self.counts.overdue += 1;
+        true
     }
 
     /// What to watch, in the order of [`Strangers::hear`], and whether for input.
@@ -209,5 +221,150 @@ fn greeted(mut frames: Frames<Tls>) -> Step {
         }
         Err(ControlError::TimedOut(_) | ControlError::TooLarge { .. }) => Step::TooMuch,
         Err(_) => Step::Dropped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use hairpin_transports::hello_of;
+    use proptest::prelude::*;
+    use rustls::ClientConnection;
+
+    use super::*;
+    use crate::identity::{self, Identity};
+
+    const PATIENT: Duration = Duration::from_secs(20);
+
+    /// A server's strangers, its certificate's fingerprint, and its port.
+    fn server() -> (Strangers, [u8; 32], TcpListener) {
+        let identity = Identity::make().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        (Strangers::new(identity.server_config().unwrap(), 10), identity.fingerprint(), listener)
+    }
+
+    /// A connection that the server has taken in.
+    fn connected(strangers: &mut Strangers, listener: &TcpListener) -> TcpStream {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, from) = listener.accept().unwrap();
+        strangers.take_in(socket, from, Instant::now());
+        client
+    }
+
+    /// Hears until every stranger has said what it is, or was closed, at most until `at`; who said what.
+    fn heard_until(strangers: &mut Strangers, at: Instant) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        let deadline = Instant::now() + PATIENT;
+        while !strangers.all.is_empty() && Instant::now() < deadline {
+            let ready = vec![true; strangers.all.len()];
+            heard.extend(strangers.hear(&ready, at).into_iter().map(|(heard, _)| heard));
+        }
+        heard
+    }
+
+    fn over_tls(fingerprint: [u8; 32], socket: TcpStream) -> Tls {
+        let config = identity::client_config(fingerprint).unwrap();
+        Tls::over(socket, ClientConnection::new(config, identity::name()).unwrap()).unwrap()
+    }
+
+    /// What becomes of a client that says `bytes` within TLS and then nothing more.
+    fn after_tls(bytes: &[u8]) -> (usize, Counts) {
+        let (mut strangers, fingerprint, listener) = server();
+        let client = connected(&mut strangers, &listener);
+        let bytes = bytes.to_vec();
+        let speaks = std::thread::spawn(move || {
+            let mut tls = over_tls(fingerprint, client);
+            tls.shake_hands_until(Instant::now() + PATIENT).unwrap();
+            drop(tls.write_all(&bytes).and_then(|()| tls.flush()));
+            tls.close(Duration::ZERO);
+        });
+        let heard = heard_until(&mut strangers, Instant::now());
+        speaks.join().unwrap();
+        (heard.len(), strangers.counts)
+    }
+
+    #[test]
+    fn a_frame_of_a_gigabyte_is_not_waited_for_and_a_part_of_one_is_nothing() {
+        let (heard, counts) = after_tls(&(1_u32 << 30).to_le_bytes());
+        assert_eq!((heard, counts.overdue + counts.dropped), (0, 1), "{counts:?}");
+        let (heard, counts) = after_tls(&[20, 0, 0, 0, b'{']);
+        assert_eq!((heard, counts), (0, Counts { dropped: 1, ..Counts::default() }));
+        let (heard, counts) = after_tls(&[2, 0, 0, 0, b'{', b'}']);
+        assert_eq!((heard, counts), (0, Counts { dropped: 1, ..Counts::default() }), "it does not say who it is");
+    }
+
+    #[test]
+    fn one_that_is_slow_is_closed_in_the_end_and_of_too_many_the_oldest() {
+        let (mut strangers, _, listener) = server();
+        let mut slow: Vec<TcpStream> = (0..12).map(|_| connected(&mut strangers, &listener)).collect();
+        assert_eq!((strangers.all.len(), strangers.counts.overdue), (10, 2));
+        for client in &mut slow[2..] {
+            client.write_all(&[HANDSHAKE]).unwrap();
+        }
+        let begun = vec![true; 10];
+        assert!(strangers.hear(&begun, Instant::now()).is_empty());
+        assert_eq!(strangers.all.len(), 10, "one byte of TLS is not enough to tell");
+        assert!(heard_until(&mut strangers, Instant::now() + PATIENCE).is_empty());
+        assert_eq!((strangers.all.len(), strangers.counts.overdue), (0, 12));
+        slow[5].set_read_timeout(Some(PATIENT)).unwrap();
+        let mut told = Vec::new();
+        drop(slow[5].read_to_end(&mut told));
+        // Content type 21 is an alert (RFC 8446, section 5.1): that TLS is over.
+        assert!(told.is_empty() || told[0] == 21 && told.len() == 7, "{told:?}");
+    }
+
+    #[test]
+    fn a_hello_in_parts_is_one_hello_and_stays_in_the_socket() {
+        let (mut strangers, _, listener) = server();
+        let mut client = connected(&mut strangers, &listener);
+        let hello = hello_of(&Cookie([3; 16]));
+        client.write_all(&hello[..7]).unwrap();
+        let begun = Instant::now();
+        while !matches!(strangers.all[0].stage, Some(Stage::Part(_))) && begun.elapsed() < PATIENT {
+            assert!(strangers.hear(&[true], Instant::now()).is_empty());
+        }
+        client.write_all(&hello[7..]).unwrap();
+        let heard = heard_until(&mut strangers, Instant::now());
+        let [Heard::Data(socket, Cookie(cookie))] = heard.as_slice() else { panic!("it is a flow of data") };
+        assert_eq!(*cookie, [3; 16]);
+        let mut first = [0; HELLO_BYTES];
+        assert_eq!(socket.peek(&mut first).unwrap(), HELLO_BYTES);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic_or_make_a_client(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let (mut strangers, _, listener) = server();
+            let mut client = connected(&mut strangers, &listener);
+            client.write_all(&bytes).unwrap();
+            drop(client);
+            let heard = heard_until(&mut strangers, Instant::now());
+            prop_assert_eq!(heard.len(), 0);
+            prop_assert_eq!(strangers.counts, Counts { dropped: 1, ..Counts::default() });
+        }
+    }
+
+    proptest! {
+        // A handshake each.
+        #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 8))]
+        #[test]
+        fn no_bytes_within_tls_panic_or_make_a_client(
+            length in prop_oneof![0..100_u32, any::<u32>()],
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let (heard, counts) = after_tls(&[&length.to_le_bytes()[..], &bytes].concat());
+            prop_assert_eq!((heard, counts.heard, counts.dropped + counts.overdue), (0, 0, 1));
+        }
+
+        #[test]
+        fn no_greeting_like_one_panics(version in any::<i64>(), text in ".{0,300}") {
+            let greeting = serde_json::json!({ "version": version, "tool": text, "ticket": text, "proof": text, "purpose": text });
+            let bytes = serde_json::to_vec(&greeting).unwrap();
+            let length = u32::try_from(bytes.len()).unwrap().to_le_bytes();
+            let (_, counts) = after_tls(&[&length[..], &bytes].concat());
+            prop_assert_eq!(counts.heard + counts.dropped + counts.overdue, 1);
+        }
     }
 }

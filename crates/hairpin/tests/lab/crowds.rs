@@ -1,0 +1,127 @@
+//! Many sessions at one server, and many connections that never become one. Both are on this host: there are no namespaces here.
+//!
+//! `HAIRPIN_SESSIONS=10000` opens more of them than an ordinary test run does. With `--nocapture` the tests print what they measure.
+#![expect(clippy::print_stdout, reason = "figures for whoever asks for them")]
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hairpin_hosts::dial::dial;
+use hairpin_hosts::protocol::{About, Purpose};
+use hairpin_hosts::ticket::Ticket;
+
+use crate::support::{Place, Running, names_in, status, until};
+
+/// Sessions unless more are asked for.
+const SESSIONS: usize = 300;
+/// Connections that never finish their handshake.
+const CROWD: usize = 1000;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server on this host, allowed so many descriptors.
+struct Server {
+    running: Running,
+    ticket: Ticket,
+}
+
+impl Server {
+    fn start(place: &Place, descriptors: u32) -> Self {
+        let script = format!("ulimit -n {descriptors}; exec \"$0\" serve --bind 127.0.0.1:0 > ticket 2> log");
+        let mut command = place.command("sh");
+        command.args(["-c", &script, crate::support::PROGRAM]).env("XDG_STATE_HOME", place.path("state"));
+        let running = Running::start(&mut command);
+        let read = || std::fs::read_to_string(place.path("ticket")).ok().filter(|text| text.ends_with('\n'));
+        until("the server has printed its ticket", || read().is_some());
+        let ticket = Ticket::parse(read().expect("it is there").trim()).expect("it is one");
+        Self { running, ticket }
+    }
+
+    fn session(&self) {
+        let mut known = dial(&self.ticket, Purpose::Session).expect("the server welcomes it");
+        let about: About = known.frames.receive_any(PATIENCE).expect("the server says what it is");
+        assert!(!about.transports.is_empty());
+    }
+
+    fn descriptors(&self) -> usize {
+        names_in(Path::new(&format!("/proc/{}/fd", self.running.id()))).len()
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        status(self.running.id(), name).expect("it runs")
+    }
+}
+
+#[test]
+fn after_many_sessions_a_server_has_what_it_had_before() {
+    let sessions = std::env::var("HAIRPIN_SESSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(SESSIONS);
+    let place = Place::new();
+    let server = Server::start(&place, 1024);
+    let descriptors = server.descriptors();
+    (0..SESSIONS).for_each(|_| server.session());
+    let idle = || until("only its first thread is left", || server.number("Threads") == 1);
+    idle();
+    let before_kb = server.number("VmRSS");
+    (0..sessions).for_each(|_| server.session());
+    idle();
+    let after_kb = server.number("VmRSS");
+    println!("{sessions} sessions: resident {before_kb} kB before, {after_kb} kB after");
+    assert_eq!(server.descriptors(), descriptors);
+    assert!(after_kb <= before_kb + 1024, "{before_kb} kB before {sessions} sessions, {after_kb} kB after");
+    let log = std::fs::read_to_string(place.path("log")).expect("it has one");
+    assert_eq!(log.matches("the run is over").count(), SESSIONS + sessions);
+    drop(server);
+    place.assert_nothing_left();
+}
+
+/// A connection that has begun its handshake and says no more.
+fn unfinished(server: &Server) -> TcpStream {
+    let mut socket = TcpStream::connect((server.ticket.host.as_str(), server.ticket.port)).expect("it is accepted");
+    // The header of a TLS record and the begin of a client's hello (RFC 8446, sections 4.1.2 and 5.1).
+    socket.write_all(&[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]).expect("there is room");
+    socket
+}
+
+fn median_ms(server: &Server) -> f64 {
+    let mut took: Vec<Duration> = (0..101)
+        .map(|_| {
+            let began = Instant::now();
+            server.session();
+            began.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    took[took.len() / 2].as_secs_f64() * 1e3
+}
+
+#[test]
+fn connections_that_never_finish_their_handshake_keep_nobody_out() {
+    let place = Place::new();
+    let server = Server::start(&place, 20_000);
+    let without_ms = median_ms(&server);
+    let crowd: Vec<TcpStream> = (0..CROWD).map(|_| unfinished(&server)).collect();
+    until("all of them are there", || server.descriptors() > CROWD);
+    let with_ms = median_ms(&server);
+    println!(
+        "{CROWD} unfinished connections: a session takes {with_ms:.2} ms, without them {without_ms:.2} ms (p50)"
+    );
+    drop(crowd);
+    drop(server);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_server_without_descriptors_for_all_closes_the_oldest_and_serves_on() {
+    let place = Place::new();
+    // The hard limit too, so that it cannot be raised.
+    let server = Server::start(&place, 128);
+    let crowd: Vec<TcpStream> = (0..CROWD).map(|_| unfinished(&server)).collect();
+    (0..20).for_each(|_| server.session());
+    assert!(server.descriptors() <= 128);
+    let run = place.json(&["round-trip", "--to", "@ticket", "--transport", "tcp,udp", "--quick", "--out", "run"]);
+    assert_eq!(run["state"], "complete");
+    drop(crowd);
+    drop(server);
+    place.assert_nothing_left();
+}
