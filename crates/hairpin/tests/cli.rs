@@ -47,7 +47,7 @@ fn an_unknown_name_gets_the_nearest_one() {
         (&["compare", "a", "b", "--budget", "p98=+5%"], "unknown figure `p98` (hint: did you mean `p99`?)"),
         (&["man", "roundtrip"], "unknown command `roundtrip` (hint: did you mean `round-trip`?)"),
         (&["round-tripp"], "a similar subcommand exists: 'round-trip'"),
-        (&["survy"], "a similar subcommand exists: 'survey'"),
+        (&["survy"], "some similar subcommands exist: 'serve', 'survey'"),
         (&["round-trip", "--transprt", "tcp"], "a similar argument exists: '--transport'"),
         (&["list", "--jsn"], "a similar argument exists: '--json'"),
         (&["round-trip", "--csv=sumary"], "a similar value exists: 'summary'"),
