@@ -537,9 +537,7 @@ impl Hinted for TransportError {
                     _ => format!("challenges that came back: {answers}, and no welcome"),
                 };
                 let after_ms = after.as_millis();
-                format!(
-                    "no answer over {transport}: {sent} hellos sent to {address} in {after_ms} ms, {came}"
-                )
+                format!("no answer over {transport}: {sent} hellos sent to {address} in {after_ms} ms, {came}")
             }
             Self::Abandoned => "the server no longer waits for a client".to_owned(),
             Self::Unsupported { transport, what } => format!("{transport} {}", what.cause()),
