@@ -532,11 +532,12 @@ impl Hinted for TransportError {
             Self::NoSuchOption { transport, name } => format!("{transport} has no option {name}"),
             Self::TimedOut { what, after } => format!("no peer {what} within {} ms", after.as_millis()),
             Self::Unwelcome { transport, address, sent, answers, after } => {
-                let came = if *answers == 0 { "nothing".to_owned() } else { format!("only {answers} challenges") };
+                let came = match answers {
+                    0 => "nothing came back".to_owned(),
+                    _ => format!("challenges that came back: {answers}, and no welcome"),
+                };
                 let after_ms = after.as_millis();
-                format!(
-                    "no answer over {transport}: {sent} hellos sent to {address} in {after_ms} ms, {came} came back"
-                )
+                format!("no answer over {transport}: {sent} hellos sent to {address} in {after_ms} ms, {came}")
             }
             Self::Abandoned => "the server no longer waits for a client".to_owned(),
             Self::Unsupported { transport, what } => format!("{transport} {}", what.cause()),

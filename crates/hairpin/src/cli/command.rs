@@ -282,7 +282,7 @@ fn serve() -> Command {
         .arg(valued(
             "bind",
             "ADDRESS",
-            "Address and port of TCP and UDP to listen on [default: 127.0.0.1:7420, this host only; 0.0.0.0 opens it]",
+            "Address and port of TCP and UDP to listen on [default: 127.0.0.1:7420, this host only; 0.0.0.0 opens it over IPv4, :: over both]",
         ))
         .arg(valued(
             "advertise",
