@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::Writes;
+pub use crate::figure_name::FigureName;
 use crate::names::distinct;
 pub use crate::selector::Selector;
 use crate::time_sequence::EventKind;
@@ -68,6 +69,18 @@ pub struct Published {
     pub unit: String,
 }
 
+words! {
+    /// What a claim, or a row of it, is about.
+    pub enum About: "subject" {
+        /// The path between two ends; where it has its ends on one host, loopback or an emulated link stands in for it.
+        Path = "path",
+        /// One machine.
+        Machine = "machine",
+        /// A path, or a setting of the kernel, that has to be made for it: given rates, delays and queues, a packet that is lost.
+        SetUp = "set-up",
+    }
+}
+
 /// A published statement. It has one row, without a name, or is a table of several.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "WrittenClaim")]
@@ -78,6 +91,8 @@ pub struct Claim {
     pub text: String,
     /// What it publishes.
     pub published: Published,
+    /// What it is about.
+    pub about: About,
     /// What is tested of it, and how.
     pub rows: Vec<Row>,
 }
@@ -89,8 +104,12 @@ pub struct Row {
     pub name: String,
     /// What is published of it.
     pub published: Published,
+    /// What it is about.
+    pub about: About,
     /// How it is tested, or why it cannot be yet.
     pub means: Means,
+    /// How it is tested between two hosts, where it takes another case than on one.
+    pub between_hosts: Option<Box<Test>>,
     /// Where it tests another setting than the claim's: which. Its verdict stands beside the claim's and is no part of
     /// it.
     pub beside: Option<String>,
@@ -103,6 +122,8 @@ pub enum Means {
     Test(Box<Test>),
     /// It cannot be tested yet: this is the missing part.
     Missing(String),
+    /// It is not tested between two hosts: this is why.
+    Skipped(String),
 }
 
 /// A measurement and the rule that turns it into a verdict.
@@ -118,9 +139,30 @@ pub struct Test {
     /// What stands in for something of the text's setting that is not there, if anything does.
     #[serde(default)]
     pub stand_in: Option<String>,
+    /// What stands in for the path; nothing does between two hosts.
+    #[serde(default)]
+    pub path_stand_in: Option<String>,
     /// Why the verdict is `cannot-tell` whatever is measured; for a stand-in that lacks what the claim speaks of.
     #[serde(default)]
     pub undecided: Option<String>,
+    /// The same where that is so because of what stands in for the path.
+    #[serde(default)]
+    pub path_undecided: Option<String>,
+}
+
+impl Test {
+    /// What stands in for something of the text's setting, the path or another.
+    #[must_use]
+    pub fn stand_in(&self) -> Option<String> {
+        let both: Vec<&str> = [&self.path_stand_in, &self.stand_in].into_iter().flatten().map(String::as_str).collect();
+        (!both.is_empty()).then(|| both.join("; "))
+    }
+
+    /// Why it decides nothing, if it does not.
+    #[must_use]
+    pub fn undecided(&self) -> Option<&str> {
+        self.path_undecided.as_deref().or(self.undecided.as_deref())
+    }
 }
 
 /// What makes a claim hold. A rule speaks only where the whole 95 % interval does.
@@ -197,6 +239,15 @@ pub enum Rule {
         /// The writes.
         writes: Writes,
     },
+    /// Over datagrams nothing came through, and another transport took their place.
+    Fallback {
+        /// The case.
+        case: Selector,
+        /// What was asked for.
+        from: String,
+        /// What carried the messages.
+        to: String,
+    },
     /// The second case's figure is more times the first's at full load than it is at a low one.
     Widens {
         /// The figure.
@@ -224,7 +275,8 @@ impl Rule {
             | Self::Order { .. }
             | Self::Kept { .. }
             | Self::Packets { .. }
-            | Self::Pattern { .. } => None,
+            | Self::Pattern { .. }
+            | Self::Fallback { .. } => None,
         }
     }
 }
@@ -247,72 +299,6 @@ pub struct Measure {
     /// The run that has that case; without it the test's own.
     #[serde(default)]
     pub against_run: Option<String>,
-}
-
-words! {
-    /// A figure of a case, by name.
-    pub enum FigureName: "figure" {
-        /// Median latency.
-        P50 = "p50",
-        /// 99th percentile.
-        P99 = "p99",
-        /// 99.9th percentile.
-        P999 = "p999",
-        /// The greatest.
-        Max = "max",
-        /// The mean.
-        Mean = "mean",
-        /// Median of the service time, from the actual send; only in an open loop, where latency is from when a
-        /// message was due.
-        ServiceP50 = "service-p50",
-        /// Mean of the service time.
-        ServiceMean = "service-mean",
-        /// The first exchange of a connection, or its first message.
-        First = "first",
-        /// Answers a second.
-        Rate = "rate",
-        /// Bytes of requests a millisecond.
-        BytesPerMs = "bytes-per-ms",
-        /// Segments with payload of an exchange.
-        Segments = "segments",
-        /// Segments without payload of an exchange.
-        PureAcks = "pure-acks",
-        /// Share of the messages that were never answered, 0 to 1.
-        LostShare = "lost-share",
-        /// Share of the messages of a one-way load that were received, or of others that were answered, 0 to 1.
-        ReceivedShare = "received-share",
-        /// Bytes of messages sent a second, over the time for which they were due.
-        SentBytes = "sent-bytes-per-s",
-        /// Bytes of messages received or answered a second, over that same time.
-        ReceivedBytes = "received-bytes-per-s",
-        /// Messages of a one-way load that were received a second, from the first arrival to the last.
-        ReceivedPerS = "received-per-s",
-        /// Messages of a one-way load that were sent a second, from the first send to the last.
-        SentPerS = "sent-per-s",
-        /// Bytes of a one-way load that were received a second, from the first arrival to the last.
-        Goodput = "goodput-bytes-per-s",
-        /// System calls of the client for each message of a one-way load.
-        ClientSystemCalls = "client-system-calls-per-message",
-        /// Those of the server.
-        ServerSystemCalls = "server-system-calls-per-message",
-        /// CPU time of the client for a million messages of a one-way load.
-        ClientCpuPerMillion = "client-cpu-seconds-per-million",
-        /// That of the server.
-        ServerCpuPerMillion = "server-cpu-seconds-per-million",
-        /// CPU time of the client for 10^9 bytes of a one-way load.
-        ClientCpuPerGb = "client-cpu-seconds-per-gb",
-        /// That of the server.
-        ServerCpuPerGb = "server-cpu-seconds-per-gb",
-        /// Jain's fairness index of the connections' bytes.
-        Fairness = "fairness",
-        /// Bytes of packets that a link carried against the direction of a one-way load, for each byte of its messages.
-        ReverseShare = "reverse-share",
-        /// Bytes of such packets a second: that share of the goodput.
-        ReverseBytes = "reverse-bytes-per-s",
-        /// Requests that are sent and not yet answered, on average over the round: rate times mean latency (Little 1961).
-        /// It is 1 at most where each answer is read before the next request is sent.
-        InFlight = "in-flight",
-    }
 }
 
 words! {
@@ -359,7 +345,9 @@ struct WrittenClaim {
     id: String,
     text: String,
     published: Published,
+    about: About,
     test: Option<Test>,
+    between_hosts: Option<Box<Test>>,
     missing: Option<String>,
     #[serde(default, rename = "row")]
     rows: Vec<WrittenRow>,
@@ -370,7 +358,9 @@ struct WrittenClaim {
 struct WrittenRow {
     name: String,
     published: Option<Published>,
+    about: Option<About>,
     test: Option<Test>,
+    between_hosts: Option<Box<Test>>,
     missing: Option<String>,
     beside: Option<String>,
 }
@@ -379,16 +369,17 @@ impl TryFrom<WrittenClaim> for Claim {
     type Error = BadClaim;
 
     fn try_from(written: WrittenClaim) -> Result<Self, BadClaim> {
-        let WrittenClaim { id, text, published, test, missing, rows } = written;
+        let WrittenClaim { id, text, published, about, test, between_hosts, missing, rows } = written;
         let rows = if rows.is_empty() {
             let means = means(&id, test, missing)?;
-            vec![Row { name: String::new(), published: published.clone(), means, beside: None }]
-        } else if test.is_some() || missing.is_some() {
+            let (name, published) = (String::new(), published.clone());
+            vec![Row { name, published, about, means, between_hosts, beside: None }]
+        } else if test.is_some() || missing.is_some() || between_hosts.is_some() {
             return Err(BadClaim::Means(id));
         } else {
-            rows.into_iter().map(|row| named_row(&id, &published, row)).collect::<Result<_, _>>()?
+            rows.into_iter().map(|row| named_row(&id, &published, about, row)).collect::<Result<_, _>>()?
         };
-        let claim = Self { id, text, published, rows };
+        let claim = Self { id, text, published, about, rows };
         let needs_a_row = matches!(claim.published.value, Value::Number(_) | Value::Range(_));
         if claim.counting().next().is_none() {
             Err(BadClaim::AllBeside(claim.id))
@@ -400,7 +391,7 @@ impl TryFrom<WrittenClaim> for Claim {
     }
 }
 
-fn named_row(id: &str, of_claim: &Published, row: WrittenRow) -> Result<Row, BadClaim> {
+fn named_row(id: &str, of_claim: &Published, about: About, row: WrittenRow) -> Result<Row, BadClaim> {
     let place = format!("row `{}` of {id}", row.name);
     let published = match (row.published, &of_claim.value) {
         (Some(published), _) => published,
@@ -410,7 +401,9 @@ fn named_row(id: &str, of_claim: &Published, row: WrittenRow) -> Result<Row, Bad
         }
         (None, _) => of_claim.clone(),
     };
-    Ok(Row { means: means(&place, row.test, row.missing)?, name: row.name, published, beside: row.beside })
+    let means = means(&place, row.test, row.missing)?;
+    let WrittenRow { name, between_hosts, beside, .. } = row;
+    Ok(Row { name, published, about: row.about.unwrap_or(about), means, between_hosts, beside })
 }
 
 fn means(place: &str, test: Option<Test>, missing: Option<String>) -> Result<Means, BadClaim> {
@@ -437,7 +430,11 @@ impl Claim {
     /// How much of it can be tested.
     #[must_use]
     pub fn coverage(&self) -> Coverage {
-        let decides = |row: &Row| matches!(&row.means, Means::Test(test) if test.undecided.is_none());
+        let decides = |row: &Row| match &row.means {
+            Means::Test(test) => test.undecided().is_none(),
+            Means::Missing(_) => false,
+            Means::Skipped(_) => true,
+        };
         if self.tests().next().is_none() {
             Coverage::NotCovered
         } else if self.counting().all(decides) {
@@ -463,7 +460,7 @@ impl Claim {
     pub fn tests(&self) -> impl Iterator<Item = &Test> {
         self.rows.iter().filter_map(|row| match &row.means {
             Means::Test(test) => Some(&**test),
-            Means::Missing(_) => None,
+            Means::Missing(_) | Means::Skipped(_) => None,
         })
     }
 
@@ -473,12 +470,21 @@ impl Claim {
         distinct(self.tests().flat_map(|test| std::iter::once(test.run.as_str()).chain(test.rule.other_run())))
     }
 
+    /// Why rows of it are not tested between two hosts, each reason once.
+    #[must_use]
+    pub fn skipped(&self) -> Vec<&str> {
+        distinct(self.rows.iter().filter_map(|row| match &row.means {
+            Means::Skipped(why) => Some(why.as_str()),
+            Means::Test(_) | Means::Missing(_) => None,
+        }))
+    }
+
     /// The parts that are missing, each once.
     #[must_use]
     pub fn missing(&self) -> Vec<&str> {
         distinct(self.rows.iter().filter_map(|row| match &row.means {
             Means::Missing(part) => Some(part.as_str()),
-            Means::Test(_) => None,
+            Means::Test(_) | Means::Skipped(_) => None,
         }))
     }
 }
@@ -501,7 +507,7 @@ mod tests {
     #[test]
     fn a_claim_without_rows_has_one_without_a_name() {
         let written = serde_json::json!({
-            "id": "A1", "text": "t", "published": {"value": 0.25, "unit": "ms"}, "test": within("tcp")
+            "id": "A1", "text": "t", "about": "path", "published": {"value": 0.25, "unit": "ms"}, "test": within("tcp")
         });
         let claim = claim(written).unwrap();
         assert_eq!((claim.rows.len(), claim.rows[0].name.as_str()), (1, ""));
@@ -512,7 +518,7 @@ mod tests {
     #[test]
     fn a_row_takes_its_published_value_from_the_claims_table() {
         let written = serde_json::json!({
-            "id": "A12", "text": "t",
+            "id": "A12", "text": "t", "about": "path",
             "published": {"value": {"near": [0.1, 0.5], "far": 10}, "unit": "ms"},
             "row": [{"name": "near", "test": within("tcp")}, {"name": "far", "missing": "a link"}]
         });
@@ -526,15 +532,15 @@ mod tests {
     fn what_is_not_one_of_the_three_is_refused_by_name() {
         let published = serde_json::json!({"value": ["a", "b"], "unit": "order"});
         let both =
-            serde_json::json!({"id": "A1", "text": "", "published": published, "test": within("x"), "missing": "y"});
+            serde_json::json!({"id": "A1", "text": "", "about": "path", "published": published, "test": within("x"), "missing": "y"});
         assert!(claim(both).unwrap_err().starts_with("A1 has none or several"));
-        let none = serde_json::json!({"id": "A2", "text": "", "published": published});
+        let none = serde_json::json!({"id": "A2", "text": "", "about": "path", "published": published});
         assert!(claim(none).unwrap_err().starts_with("A2 has none or several"));
         let table = serde_json::json!({"value": {"a": 1}, "unit": "ms"});
         let stray =
-            serde_json::json!({"id": "A3", "text": "", "published": table, "row": [{"name": "b", "missing": "y"}]});
+            serde_json::json!({"id": "A3", "text": "", "about": "path", "published": table, "row": [{"name": "b", "missing": "y"}]});
         assert!(claim(stray).unwrap_err().starts_with("row `b` of A3 has no published value"));
-        let typo = serde_json::json!({"id": "A4", "text": "", "published": table, "mising": "y"});
+        let typo = serde_json::json!({"id": "A4", "text": "", "about": "path", "published": table, "mising": "y"});
         assert!(claim(typo).unwrap_err().contains("unknown field `mising`"));
     }
 
@@ -543,7 +549,7 @@ mod tests {
         let ratio = serde_json::json!({"value": 100, "unit": "x"});
         let written = |rows: serde_json::Value| {
             let published = serde_json::json!({"value": 490.24, "unit": "bytes/ms"});
-            claim(serde_json::json!({"id": "B2", "text": "t", "published": published, "row": rows}))
+            claim(serde_json::json!({"id": "B2", "text": "t", "about": "path", "published": published, "row": rows}))
         };
         let against = serde_json::json!({"name": "against none", "published": ratio, "test": within("tcp")});
         let rate = serde_json::json!({"name": "rate", "test": within("tcp")});
@@ -555,7 +561,7 @@ mod tests {
         assert!(all_beside.starts_with("no row of B2 counts for its verdict"), "{all_beside}");
         let order = serde_json::json!({"value": ["a", "b"], "unit": "order"});
         let own = serde_json::json!([{"name": "a", "published": ratio, "test": within("tcp")}]);
-        let order = claim(serde_json::json!({"id": "A9", "text": "", "published": order, "row": own})).unwrap();
+        let order = claim(serde_json::json!({"id": "A9", "text": "", "about": "path", "published": order, "row": own})).unwrap();
         assert_eq!(order.headline(), None, "an order need not be a row's");
     }
 
@@ -563,7 +569,7 @@ mod tests {
     fn only_what_can_be_decided_covers_a_claim() {
         let coverage = |rows: serde_json::Value| {
             let published = serde_json::json!({"value": 4, "unit": "ms"});
-            claim(serde_json::json!({"id": "D1", "text": "", "published": published, "row": rows}))
+            claim(serde_json::json!({"id": "D1", "text": "", "about": "path", "published": published, "row": rows}))
                 .unwrap()
                 .coverage()
         };

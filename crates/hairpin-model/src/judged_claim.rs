@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::claim::{Coverage, Published};
+use crate::claim::{About, Coverage, Published};
 use crate::environment::Environment;
 use crate::figure::Figure;
 use crate::run::{State, Tool};
@@ -54,6 +54,11 @@ pub struct JudgedRow {
     pub rule_because: Option<String>,
     /// The part that is missing, if one is.
     pub missing: Option<String>,
+    /// What it is about.
+    pub about: About,
+    /// Why it is not tested between two hosts, where it is not; it is then no part of the claim's verdict.
+    #[serde(default)]
+    pub skipped: Option<String>,
     /// What stands in for something of the text's setting that is not there, if anything does.
     pub stand_in: Option<String>,
     /// Where it tests another setting than the claim's, and so is no part of the claim's verdict: which.
@@ -71,6 +76,11 @@ pub struct JudgedClaim {
     pub source: String,
     /// What is published.
     pub published: Published,
+    /// What it is about.
+    pub about: About,
+    /// Why nothing of it is tested between two hosts, where that is so.
+    #[serde(default)]
+    pub skipped: Option<String>,
     /// How much of it can be tested so far.
     pub coverage: Coverage,
     /// What came of it.
@@ -132,7 +142,10 @@ pub struct ClaimsReport {
     pub state: State,
     /// The seed of every run; null where nothing was run.
     pub seed: Option<u64>,
-    /// The machine; null where nothing was run.
+    /// The host of the server, where that was another one; null elsewhere.
+    #[serde(default)]
+    pub to: Option<String>,
+    /// The machine, that of the client; null where nothing was run.
     pub environment: Option<Environment>,
     /// The texts.
     pub sources: Vec<Source>,
@@ -143,10 +156,17 @@ pub struct ClaimsReport {
 }
 
 impl ClaimsReport {
-    /// How many of the claims have that verdict.
+    /// How many of the claims have that verdict; those that were skipped have none.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
-        self.claims.iter().filter(|claim| claim.judgement.verdict == Some(verdict)).count()
+        let has = |claim: &&JudgedClaim| claim.skipped.is_none() && claim.judgement.verdict == Some(verdict);
+        self.claims.iter().filter(has).count()
+    }
+
+    /// How many were skipped, as they are not about a path.
+    #[must_use]
+    pub fn skipped(&self) -> usize {
+        self.claims.iter().filter(|claim| claim.skipped.is_some()).count()
     }
 
     /// How many of the claims are covered so far.

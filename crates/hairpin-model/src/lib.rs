@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod arrivals;
+mod between_hosts;
 pub mod capabilities;
 pub mod card;
 pub mod case;
@@ -21,6 +22,7 @@ pub mod fact;
 pub mod fact_names;
 mod fields;
 pub mod figure;
+mod figure_name;
 pub mod finding;
 pub mod flow;
 pub mod head;

@@ -106,7 +106,15 @@ pub(crate) fn answer(report: &ClaimsReport) -> String {
         [Verdict::Holds, Verdict::DoesNotHold, Verdict::CannotTell, Verdict::CannotRun].map(|of| report.count(of));
     let does = |count: usize, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });
     let (holds, not) = (does(holds, "holds", "hold"), does(not, "does", "do"));
-    format!("{claims}: {holds} here, {not} not, {untold} cannot be decided, {unrun} could not be run.")
+    let (place, skipped) = match &report.to {
+        Some(host) => (format!("on the path to {host}"), format!("; {} skipped", were(report.skipped()))),
+        None => ("here".to_owned(), String::new()),
+    };
+    format!("{claims}: {holds} {place}, {not} not, {untold} cannot be decided, {unrun} could not be run{skipped}.")
+}
+
+fn were(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "was" } else { "were" })
 }
 
 /// What the reader of a report that is not all must know.

@@ -56,14 +56,38 @@ pub struct Chosen {
     /// The text.
     pub text: &'static Text,
     /// The claims, in its order.
-    pub claims: Vec<&'static Claim>,
+    pub claims: Vec<Claim>,
+}
+
+/// The flags of what there is only where both ends are on one host.
+const OF_ONE_HOST: [&str; 6] = ["--placement", "--ends", "--load-cpu", "--link", "--cpu-idle", "--sysctl"];
+
+/// The words of a run's command as they are between two hosts: without [`OF_ONE_HOST`] and their values.
+#[must_use]
+pub fn between_hosts(words: Vec<String>) -> Vec<String> {
+    let mut left = Vec::with_capacity(words.len());
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        if OF_ONE_HOST.contains(&word.as_str()) {
+            words.next();
+        } else {
+            left.push(word);
+        }
+    }
+    left
 }
 
 impl Chosen {
     /// The names of the runs that test these claims, each once, in the order in which they are first needed.
     #[must_use]
-    pub fn runs(&self) -> Vec<&'static str> {
-        names::distinct(self.claims.iter().flat_map(|claim| claim.runs()))
+    pub fn runs(&self) -> Vec<&str> {
+        names::distinct(self.claims.iter().flat_map(Claim::runs))
+    }
+
+    /// The same claims as they are tested between two hosts.
+    #[must_use]
+    pub fn between_hosts(self) -> Self {
+        Self { claims: self.claims.iter().map(Claim::between_hosts).collect(), ..self }
     }
 
     /// What is told of the text.
@@ -95,7 +119,24 @@ pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, Refused> {
     };
     let of_text = |text: &'static Text| Chosen {
         text,
-        claims: text.claims.iter().filter(|claim| is_wanted(text, claim)).collect(),
+        claims: text.claims.iter().filter(|claim| is_wanted(text, claim)).cloned().collect(),
     };
     Ok(texts().iter().map(of_text).filter(|chosen| !chosen.claims.is_empty()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::shell;
+
+    use super::between_hosts;
+
+    #[test]
+    fn what_one_host_has_is_taken_out_of_a_command_and_nothing_else() {
+        let left = |command: &str| shell::command(&between_hosts(shell::words(command)));
+        let plan = "hairpin under-load --transport tcp,udp --link 'home-uplink up.loss=0%' --load none,up --load-cpu same \
+                    --link plc --placement same-cpu --cpu-idle shallow --rounds 6";
+        assert_eq!(left(plan), "hairpin under-load --transport tcp,udp --load none,up --rounds 6");
+        let plan = "hairpin round-trip --ends threads --sysctl net.ipv4.tcp_sack=0 --waiting poll --option nodelay=on";
+        assert_eq!(left(plan), "hairpin round-trip --waiting poll --option nodelay=on");
+    }
 }

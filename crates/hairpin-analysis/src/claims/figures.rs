@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::claim::{FigureName, Measure};
 use hairpin_model::figure::Figure;
+use hairpin_model::flow::Direction;
 use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -129,6 +130,11 @@ pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure,
         _ => over_rounds(),
     };
     found.filter(|figure| figure.value.is_finite()).ok_or_else(|| {
+        if case.case.path.across.is_some() && case.case.flow().direction != Direction::RoundTrip && is_latency(name) {
+            let what = in_words(name);
+            let why = format!("{} has no {what}: one way between two hosts, it needs clocks that agree", case.label);
+            return without(Verdict::CannotTell, why);
+        }
         let why = format!("{} has no {}: {} samples are too few", case.label, in_words(name), case.flow().samples);
         without(Verdict::CannotTell, why)
     })

@@ -6,6 +6,7 @@
 
 mod bound;
 mod evidence;
+mod fallback;
 mod figures;
 mod kept;
 mod of_round;
@@ -53,9 +54,10 @@ pub fn judge(claim: &Claim, source: &str, runs: &Runs<'_>) -> JudgedClaim {
 
 fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Row) -> Judgement) -> JudgedClaim {
     let row = |row: &Row| {
-        let (test, missing) = match &row.means {
-            Means::Test(test) => (Some(test), None),
-            Means::Missing(part) => (None, Some(part.clone())),
+        let (test, missing, skipped) = match &row.means {
+            Means::Test(test) => (Some(test), None, None),
+            Means::Missing(part) => (None, Some(part.clone()), None),
+            Means::Skipped(why) => (None, None, Some(why.clone())),
         };
         JudgedRow {
             name: row.name.clone(),
@@ -64,7 +66,9 @@ fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Ro
             run: test.map(|test| format!("{source}-{}", test.run)),
             rule_because: test.map(|test| test.rule_because.clone()),
             missing,
-            stand_in: test.and_then(|test| test.stand_in.clone()),
+            about: row.about,
+            skipped,
+            stand_in: test.and_then(|test| test.stand_in()),
             beside: row.beside.clone(),
         }
     };
@@ -73,6 +77,8 @@ fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Ro
         text: claim.text.clone(),
         source: source.to_owned(),
         published: claim.published.clone(),
+        about: claim.about,
+        skipped: skipped(claim),
         coverage: claim.coverage(),
         judgement,
         stand_in: stand_ins(claim),
@@ -80,15 +86,28 @@ fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Ro
     }
 }
 
+/// Why nothing of it is tested between two hosts, where no row that counts is.
+fn skipped(claim: &Claim) -> Option<String> {
+    let reasons: Option<Vec<&str>> = claim
+        .counting()
+        .map(|row| match &row.means {
+            Means::Skipped(why) => Some(why.as_str()),
+            _ => None,
+        })
+        .collect();
+    reasons.map(|reasons| distinct(reasons).join("; "))
+}
+
 /// What stands in for something in any of its rows, each once.
 fn stand_ins(claim: &Claim) -> Option<String> {
-    let once = distinct(claim.tests().filter_map(|test| test.stand_in.as_deref()));
+    let once = distinct(claim.tests().filter_map(Test::stand_in));
     (!once.is_empty()).then(|| once.join("; "))
 }
 
 fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
     let test = match &row.means {
         Means::Missing(part) => return without(Verdict::CannotRun, format!("missing: {part}")),
+        Means::Skipped(why) => return without(Verdict::CannotRun, format!("skipped: {why}")),
         Means::Test(test) => test,
     };
     let made = |name: &str| match runs.get(name) {
@@ -119,6 +138,7 @@ fn by_rule(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
         Rule::Kept { case, kept } => kept::judge(case, kept, run),
         Rule::Packets { case, events } => packets::judge(case, events, run),
         Rule::Pattern { case, writes } => pattern::judge(case, writes, run),
+        Rule::Fallback { case, from, to } => fallback::judge(case, from, to, run),
         Rule::Widens { figure, low, full, .. } => widens::judge(*figure, low, full, evidence),
     };
     judged.unwrap_or_else(|absent| absent)
@@ -126,7 +146,7 @@ fn by_rule(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
 
 /// What was measured, without a verdict on it, where the test says that it cannot decide.
 fn undecided(judgement: Judgement, test: &Test) -> Judgement {
-    match &test.undecided {
+    match test.undecided() {
         Some(why) if judgement.verdict != Some(Verdict::CannotRun) => Judgement {
             verdict: Some(Verdict::CannotTell),
             why: format!("{why} Measured instead: {}", judgement.why),

@@ -4,27 +4,31 @@ use hairpin_model::judged_claim::{JudgedRow, Judgement, Verdict};
 
 /// A claim of one row is judged as that row. A table does not hold where a row does not, holds where every row does,
 /// and cannot run where none could; else it cannot be told, as rows that were not judged might contradict it. Rows
-/// beside the claim have no say in that and are told apart. The figure of a table is that of its row `headline`.
+/// beside the claim, and those that are skipped between two hosts, have no say in that and are told apart. The figure of a table is that of its row `headline`.
 pub(super) fn overall(rows: &[JudgedRow], headline: Option<usize>) -> Judgement {
     if let [only] = rows
         && only.name.is_empty()
     {
         return only.judgement.clone();
     }
-    let (counting, beside): (Vec<&JudgedRow>, Vec<&JudgedRow>) = rows.iter().partition(|row| row.beside.is_none());
+    let (tested, skipped): (Vec<&JudgedRow>, Vec<&JudgedRow>) = rows.iter().partition(|row| row.skipped.is_none());
+    let (counting, beside): (Vec<&JudgedRow>, Vec<&JudgedRow>) = tested.into_iter().partition(|row| row.beside.is_none());
     let count = |verdict: Verdict| counting.iter().filter(|row| row.judgement.verdict == Some(verdict)).count();
     let verdict = if count(Verdict::DoesNotHold) > 0 {
         Verdict::DoesNotHold
-    } else if count(Verdict::Holds) == counting.len() {
+    } else if !counting.is_empty() && count(Verdict::Holds) == counting.len() {
         Verdict::Holds
     } else if count(Verdict::CannotRun) == counting.len() {
         Verdict::CannotRun
     } else {
         Verdict::CannotTell
     };
-    let mut why = format!("{}.", by_verdict(&counting));
+    let mut why = if counting.is_empty() { String::new() } else { format!("{}.", by_verdict(&counting)) };
     if !beside.is_empty() {
         why = format!("{why} Also measured, not part of the verdict: {}.", by_verdict(&beside));
+    }
+    if !skipped.is_empty() {
+        why = format!("{why} Skipped between two hosts: {}.", names(&skipped));
     }
     let carried = headline.map(|place| rows[place].judgement.clone()).unwrap_or_default();
     Judgement { verdict: Some(verdict), why, ..carried }
@@ -33,9 +37,13 @@ pub(super) fn overall(rows: &[JudgedRow], headline: Option<usize>) -> Judgement 
 /// holds: `tcp`, `udp`; cannot-run: `wan`. Names may have commas.
 fn by_verdict(rows: &[&JudgedRow]) -> String {
     let named = Verdict::ALL.iter().filter_map(|verdict| {
-        let of = rows.iter().filter(|row| row.judgement.verdict == Some(*verdict));
-        let names: Vec<String> = of.map(|row| format!("`{}`", row.name)).collect();
-        (!names.is_empty()).then(|| format!("{verdict}: {}", names.join(", ")))
+        let of: Vec<&JudgedRow> =
+            rows.iter().filter(|row| row.judgement.verdict == Some(*verdict)).copied().collect();
+        (!of.is_empty()).then(|| format!("{verdict}: {}", names(&of)))
     });
     named.collect::<Vec<_>>().join("; ")
+}
+
+fn names(rows: &[&JudgedRow]) -> String {
+    rows.iter().map(|row| format!("`{}`", row.name)).collect::<Vec<_>>().join(", ")
 }

@@ -59,8 +59,10 @@ fn list(page: &mut Page, source: &Source, claims: &[&JudgedClaim]) {
 
 /// The table of a text, why each verdict was reached, and what is not covered.
 fn judged(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
+    let (skipped, others): (Vec<&JudgedClaim>, Vec<&JudgedClaim>) =
+        claims.iter().partition(|claim| claim.skipped.is_some());
     let (tested, untested): (Vec<&JudgedClaim>, Vec<&JudgedClaim>) =
-        claims.iter().partition(|claim| claim.coverage != Coverage::NotCovered);
+        others.into_iter().partition(|claim| claim.coverage != Coverage::NotCovered);
     let notes = Notes::of(&tested);
     table(page, &tested, &notes);
     notes.show(page);
@@ -73,6 +75,14 @@ fn judged(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     }
     for claim in &untested {
         let text = format!("{}. Missing: {}.", claim.text, claim_wording::missing(claim));
+        page.item(&format!("{:<ID$}", claim.id), DIM, &text);
+    }
+    if !skipped.is_empty() {
+        page.gap();
+        page.line(LEAD, "Skipped between two hosts");
+    }
+    for claim in &skipped {
+        let text = format!("{}. Skipped: {}.", claim.text, claim.skipped.as_deref().unwrap_or_default());
         page.item(&format!("{:<ID$}", claim.id), DIM, &text);
     }
 }
@@ -161,7 +171,7 @@ fn lines(claim: &JudgedClaim, notes: &Notes, fitting: &impl Fn([String; COLUMNS.
         is_row: true,
         cells: fitting(cells(row)),
     };
-    std::iter::once(overall).chain(claim.rows.iter().filter(|row| row.missing.is_none()).map(of_row)).collect()
+    std::iter::once(overall).chain(claim.rows.iter().filter(|row| row.missing.is_none() && row.skipped.is_none()).map(of_row)).collect()
 }
 
 /// The name below its claim, in lines of so many columns.

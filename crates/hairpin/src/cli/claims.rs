@@ -8,7 +8,8 @@ use clap::ArgMatches;
 use hairpin_analysis::claims::{Runs, judge, listed};
 use hairpin_engine::RunFolder;
 use hairpin_engine::store::Folder;
-use hairpin_model::claim::{Means, PlannedRun};
+use hairpin_hosts::ticket::redacted;
+use hairpin_model::claim::PlannedRun;
 use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::{ClaimsReport, TestRun};
 use hairpin_model::run::{Run, State};
@@ -18,8 +19,8 @@ use hairpin_report::{html, json, terminal};
 use super::exit::{Exit, Stopped};
 use super::measure::{Asked, Bench, drawn_seed, folder, measured, now_unix_s, save, shown};
 use super::report::PAGE;
-use super::{command, output};
-use crate::claims::{Chosen, TESTED, choose};
+use super::{command, output, two_hosts};
+use crate::claims::{Chosen, TESTED, between_hosts, choose};
 use crate::tool;
 
 /// Lists the claims, or tests them.
@@ -43,17 +44,21 @@ pub fn run(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped
 /// Makes every run that the claims need, once, and judges them by what it gave.
 fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
-    let chosen = choose(&asked).map_err(Stopped::usage)?;
+    let mut chosen = choose(&asked).map_err(Stopped::usage)?;
+    if two_hosts::is_asked(matches) {
+        chosen = chosen.into_iter().map(Chosen::between_hosts).collect();
+    }
     let needed: usize = chosen.iter().map(|chosen| chosen.runs().len()).sum();
     if needed == 0 {
         return Err(Stopped::usage(nothing_to_test(&chosen)));
     }
-    let mut bench = Bench::prepare()?;
+    let mut bench = Bench::prepare(matches)?;
     let mut report = report(&chosen, arguments);
+    report.to = bench.host().map(str::to_owned);
     let folder = folder(matches, "claims", report.started_unix_s);
     let files = begin(&folder)?;
     let seed = matches.get_one("seed").copied().unwrap_or_else(drawn_seed);
-    let wish = Wish { seed, rounds: matches.get_one("rounds").copied(), quiet: matches.get_flag("quiet") };
+    let wish = Wish { seed, rounds: matches.get_one("rounds").copied(), quiet: matches.get_flag("quiet"), to: to(matches, &bench) };
     report.seed = Some(seed);
     let mut unsaved = Vec::new();
     for of_text in &chosen {
@@ -85,24 +90,43 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     })
 }
 
-/// Why none of these claims can be tested: the missing part of each.
+/// Why none of these claims can be tested: the missing part of each, or why it is skipped.
 fn nothing_to_test(chosen: &[Chosen]) -> String {
-    let missing = each(chosen, |_, claim| {
-        let parts: BTreeSet<&str> = claim
-            .rows
-            .iter()
-            .filter_map(|row| match &row.means {
-                Means::Missing(part) => Some(part.as_str()),
-                Means::Test(_) => None,
-            })
-            .collect();
-        format!("{} is missing {}", claim.id, parts.into_iter().collect::<Vec<_>>().join(", "))
+    let why = each(chosen, |_, claim| {
+        let parts: BTreeSet<&str> = claim.missing().into_iter().collect();
+        let reasons: BTreeSet<&str> = claim.skipped().into_iter().collect();
+        let told = |set: BTreeSet<&str>| set.into_iter().collect::<Vec<_>>().join(", ");
+        if parts.is_empty() {
+            format!("{} is skipped: {}", claim.id, told(reasons))
+        } else {
+            format!("{} is missing {}", claim.id, told(parts))
+        }
     });
-    let missing = missing.join("; ");
+    let why = why.join("; ");
     format!(
-        "nothing can be tested, and nothing was run: {missing} (hint: `hairpin claims` lists what can be \
-             tested)"
+        "nothing can be tested, and nothing was run: {why} (hint: `hairpin claims` lists what can be tested)"
     )
+}
+
+/// The words that name the server of each run; none where it runs here.
+fn to(matches: &ArgMatches, bench: &Bench) -> Option<Vec<String>> {
+    bench.host()?;
+    let text = |name: &'static str| matches.get_one::<String>(name).cloned();
+    let number = |name: &'static str| matches.get_one::<u16>(name).map(ToString::to_string);
+    let cpu = matches.get_one::<usize>("cpu").map(ToString::to_string);
+    let flags = [
+        ("to", text("to")),
+        ("fallback", text("fallback")),
+        ("cpu", cpu),
+        ("server-port", number("server-port")),
+    ];
+    let mut words: Vec<String> =
+        flags.into_iter().filter_map(|(name, value)| Some([format!("--{name}"), value?])).flatten().collect();
+    words.extend(text("copy-binary").map(|file| match file.as_str() {
+        "" => "--copy-binary".to_owned(),
+        file => format!("--copy-binary={file}"),
+    }));
+    Some(redacted(&words))
 }
 
 /// What the user wants of every run.
@@ -110,6 +134,8 @@ struct Wish {
     seed: u64,
     rounds: Option<u64>,
     quiet: bool,
+    /// The words that name the server, where it is on another host.
+    to: Option<Vec<String>>,
 }
 
 impl Wish {
@@ -123,7 +149,10 @@ impl Wish {
             words.extend(["--rounds".to_owned(), rounds.to_string()]);
         }
         words.extend(["--seed".to_owned(), self.seed.to_string()]);
-        words
+        match &self.to {
+            Some(to) => between_hosts(words).into_iter().chain(to.iter().cloned()).collect(),
+            None => words,
+        }
     }
 }
 
@@ -214,13 +243,15 @@ fn show(report: &ClaimsReport, matches: &ArgMatches) {
 }
 
 fn report(chosen: &[Chosen], arguments: &[OsString]) -> ClaimsReport {
+    let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     ClaimsReport {
         tool: tool::this(),
-        command_line: arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command_line: redacted(&words),
         started_unix_s: now_unix_s(),
         duration_ns: 0,
         state: State::Complete,
         seed: None,
+        to: None,
         environment: None,
         sources: chosen.iter().map(Chosen::source).collect(),
         runs: Vec::new(),

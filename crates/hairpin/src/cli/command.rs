@@ -66,40 +66,43 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .args(knobs)
         .args(has_samples.then_some(no_samples))
         .arg(folder("out", "Folder to save the run in; it must not hold a run yet [default: hairpin-runs/TIME-NAME]"))
-        .arg(valued(
-            "to",
-            "TICKET",
-            "Run the server on another host, where `hairpin serve` printed this ticket: @FILE has it, or it stands in HAIRPIN_TO. On \
-             the command line itself other users can read it. ssh://[USER@]HOST[:PORT] starts the server there over ssh for this run",
-        ))
-        .arg(valued("fallback", "TRANSPORT", "With --to, where UDP is blocked: send over this transport instead, for instance tcp, and say so"))
-        .arg(cpu("With --to, the CPU of the client [default: the second one, if there is one]"))
-        .arg(
-            valued(
-                "server-port",
-                "PORT",
-                "With --to ssh://: the port of TCP and UDP for data there; 0 is any [default: 7420, or any if that is taken]",
-            )
-            .value_parser(value_parser!(u16)),
-        )
-        .arg(
-            Arg::new("copy-binary")
-                .long("copy-binary")
-                .value_name("FILE")
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value("")
-                .help(
-                    "With --to ssh://: serve by a copy of this program, or of FILE, which is put into ~/.cache/hairpin there. It has \
-                     to be linked statically [default: by the `hairpin` there; where there is none, ask]",
-                ),
-        )
+        .args(other_host())
         .args(printing())
         .arg(switch(
             "prove",
             "Also run the check of each finding that has one, and say whether the finding is confirmed",
         ))
         .arg(switch("quiet", "Show no progress").short('q'))
+}
+
+/// The server on another host.
+fn other_host() -> [Arg; 5] {
+    [
+        valued(
+            "to",
+            "TICKET",
+            "Run the server on another host, where `hairpin serve` printed this ticket: @FILE has it, or it stands in HAIRPIN_TO. On \
+             the command line itself other users can read it. ssh://[USER@]HOST[:PORT] starts the server there over ssh for this run",
+        ),
+        valued("fallback", "TRANSPORT", "With --to, where UDP is blocked: send over this transport instead, for instance tcp, and say so"),
+        cpu("With --to, the CPU of the client [default: the second one, if there is one]"),
+        valued(
+            "server-port",
+            "PORT",
+            "With --to ssh://: the port of TCP and UDP for data there; 0 is any [default: 7420, or any if that is taken]",
+        )
+        .value_parser(value_parser!(u16)),
+        Arg::new("copy-binary")
+            .long("copy-binary")
+            .value_name("FILE")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("")
+            .help(
+                "With --to ssh://: serve by a copy of this program, or of FILE, which is put into ~/.cache/hairpin there. It has \
+                 to be linked statically [default: by the `hairpin` there; where there is none, ask]",
+            ),
+    ]
 }
 
 fn knob_argument(knob: &'static Knob) -> Arg {
@@ -258,12 +261,13 @@ fn claims() -> Command {
     let seed = valued("seed", "NUMBER", "Seed of every run [default: drawn, and recorded]");
     let rounds = valued("rounds", "NUMBER", "Number of rounds of each case [default: that of each claim]");
     let run = Command::new("run")
-        .about("Test claims on this machine: published figure, measured figure and a verdict for each")
+        .about("Test claims on this machine, or with --to on the path to another host: published figure, measured figure and a verdict for each")
         .after_help(AFTER_HELP)
         .arg(ids())
         .arg(seed.value_parser(value_parser!(u64)))
         .arg(rounds.value_parser(value_parser!(u64).range(1..=10_000)))
         .arg(folder("out", "Folder for the runs and claims.json [default: hairpin-runs/TIME-claims]"))
+        .args(other_host())
         .arg(json())
         .arg(switch("quiet", "Show no progress").short('q'))
         .arg(no_csv());

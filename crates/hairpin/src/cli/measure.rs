@@ -42,15 +42,7 @@ pub(super) const NO_SAMPLES: &str = "no-samples";
 /// Bad knobs, or a run folder that cannot be made: nothing has been measured then.
 pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked = Asked::read(name, matches)?;
-    let mut bench = Bench::prepare()?;
-    bench.session = Session::asked(matches, &bench.stop)?;
-    bench.capabilities.far = bench.session.as_ref().map(Session::host);
-    bench.cpu = matches.get_one::<usize>("cpu").copied();
-    if bench.cpu.is_some() && bench.session.is_none() {
-        return Err(Stopped::usage(
-            "--cpu places the one end that is here (hint: use it with --to, else --placement)",
-        ));
-    }
+    let mut bench = Bench::prepare(matches)?;
     let cases = asked.check(&mut bench)?;
     if let Some(which) = matches.get_one::<String>("ladder") {
         asked.check_ladder(which, &cases, &bench)?;
@@ -149,9 +141,9 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Looks at what can run here, and has Ctrl-C end the run.
-    pub(super) fn prepare() -> Result<Self, Stopped> {
-        Ok(Self {
+    /// Looks at what can run here, has Ctrl-C end the run, and opens the session with the server on another host that is asked for.
+    pub(super) fn prepare(matches: &ArgMatches) -> Result<Self, Stopped> {
+        let mut bench = Self {
             capabilities: hairpin_engine::engine::capabilities().map_err(unready)?,
             stop: interrupt::raised_by_user().map_err(unready)?,
             program: std::env::current_exe().map_err(unready)?,
@@ -159,8 +151,21 @@ impl Bench {
             by_root: hairpin_engine::environment::is_root(),
             may_enter_links: false,
             session: None,
-            cpu: None,
-        })
+            cpu: matches.get_one::<usize>("cpu").copied(),
+        };
+        bench.session = Session::asked(matches, &bench.stop)?;
+        bench.capabilities.far = bench.session.as_ref().map(Session::host);
+        if bench.cpu.is_some() && bench.session.is_none() {
+            return Err(Stopped::usage(
+                "--cpu places the one end that is here (hint: use it with --to, else --placement)",
+            ));
+        }
+        Ok(bench)
+    }
+
+    /// The host of the server, where that is another one.
+    pub(super) fn host(&self) -> Option<&str> {
+        self.capabilities.far.as_ref().map(|far| far.name.as_str())
     }
 
     /// Makes this process able to enter links, once. Says whether what can run here may have changed by it: an ordinary

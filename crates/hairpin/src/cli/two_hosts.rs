@@ -165,6 +165,11 @@ impl Session {
     }
 }
 
+/// Whether the flags or the environment ask for a server on another host.
+pub(super) fn is_asked(matches: &ArgMatches) -> bool {
+    matches.contains_id("to") || std::env::var(VARIABLE).is_ok_and(|text| !text.is_empty())
+}
+
 /// The ticket, or where to start a server, that was given as `place` or stands in the environment, and which of them; none without
 /// either.
 fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &'static str)>, Stopped> {

@@ -1,0 +1,158 @@
+//! Claims between two hosts: what of them is about a path, and how that is tested where the path is a real one.
+
+use crate::claim::{About, Claim, FigureName, Means, Row, Rule, Selector, Test};
+
+impl Claim {
+    /// The claim as it is tested between two hosts. Its rules stay: what they need and is not there, is skipped with the reason.
+    #[must_use]
+    pub fn between_hosts(&self) -> Self {
+        let row = |row: &Row| Row { means: means(row), ..row.clone() };
+        Self { rows: self.rows.iter().map(row).collect(), ..self.clone() }
+    }
+}
+
+fn means(row: &Row) -> Means {
+    match (row.about, &row.between_hosts, &row.means) {
+        (About::Machine, ..) => Means::Skipped("it is about one machine".to_owned()),
+        (About::SetUp, ..) => {
+            Means::Skipped("it is about a set-up that is made for it, and the network between two hosts is as it is".to_owned())
+        }
+        (About::Path, Some(test), _) => Means::Test(test.clone()),
+        (About::Path, None, Means::Test(test)) => match test.rule.needs_one_host() {
+            Some(what) => Means::Skipped(format!("its rule is about {what}, which there is not between two hosts")),
+            None => Means::Test(Box::new(Test { path_stand_in: None, path_undecided: None, ..(**test).clone() })),
+        },
+        (About::Path, None, other) => other.clone(),
+    }
+}
+
+impl Rule {
+    /// What it names that there is only where both ends are on one host.
+    fn needs_one_host(&self) -> Option<String> {
+        let figure = match self {
+            Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
+                Some(of.figure)
+            }
+            Self::Share { figure, .. } | Self::Order { figure, .. } | Self::Widens { figure, .. } => Some(*figure),
+            Self::Kept { .. } | Self::Packets { .. } | Self::Pattern { .. } | Self::Fallback { .. } => None,
+        };
+        if matches!(figure, Some(FigureName::ReverseShare | FigureName::ReverseBytes)) {
+            return Some("bytes that an emulated link counts".to_owned());
+        }
+        self.selectors().into_iter().find_map(Selector::needs_one_host)
+    }
+
+    /// The cases that it speaks of.
+    fn selectors(&self) -> Vec<&Selector> {
+        match self {
+            Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
+                std::iter::once(&of.case).chain(&of.against).collect()
+            }
+            Self::Share { whole, rest, .. } => vec![whole, rest],
+            Self::Order { cases, .. } => cases.iter().collect(),
+            Self::Kept { case, .. }
+            | Self::Packets { case, .. }
+            | Self::Pattern { case, .. }
+            | Self::Fallback { case, .. } => vec![case],
+            Self::Widens { low, full, .. } => low.iter().chain(full.iter()).collect(),
+        }
+    }
+}
+
+impl Selector {
+    /// The first of the things that it names which there is only where both ends are on one host.
+    fn needs_one_host(&self) -> Option<String> {
+        let own = [
+            self.link.as_ref().map(|link| format!("the link `{link}`")),
+            self.placement.map(|placement| format!("the placement {placement}")),
+            self.cpus.map(|_| "a load on chosen CPUs".to_owned()),
+            self.ends.map(|ends| format!("ends that are {ends}")),
+            self.cpu_idle.map(|_| "CPUs that are kept awake".to_owned()),
+        ];
+        own.into_iter().flatten().next().or_else(|| self.of_load.as_ref()?.needs_one_host())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(rows: serde_json::Value) -> Claim {
+        let published = serde_json::json!({"value": ["a", "b"], "unit": "order"});
+        let written = serde_json::json!({"id": "E1", "text": "t", "about": "path", "published": published, "row": rows});
+        serde_json::from_value(written).unwrap()
+    }
+
+    fn test(case: serde_json::Value) -> serde_json::Value {
+        serde_json::json!({
+            "run": "r", "rule_because": "b", "path_stand_in": "an emulated link", "stand_in": "a FIFO",
+            "path_undecided": "its delay was set", "rule": {"kind": "kept", "kept": ["curve"], "case": case}
+        })
+    }
+
+    fn skipped(claim: &Claim) -> Vec<&str> {
+        let reasons = claim.between_hosts().rows.into_iter().map(|row| match row.means {
+            Means::Skipped(why) => why,
+            other => panic!("{other:?}"),
+        });
+        reasons.map(|why| &*why.leak()).collect()
+    }
+
+    #[test]
+    fn what_is_about_one_machine_or_a_set_up_is_skipped() {
+        let rows = serde_json::json!([
+            {"name": "m", "about": "machine", "test": test(serde_json::json!({}))},
+            {"name": "s", "about": "set-up", "test": test(serde_json::json!({})), "between_hosts": test(serde_json::json!({}))},
+        ]);
+        let why = "it is about a set-up that is made for it, and the network between two hosts is as it is";
+        assert_eq!(skipped(&claim(rows)), ["it is about one machine", why]);
+    }
+
+    #[test]
+    fn a_rule_that_names_what_one_host_has_is_not_judged_by_another_case() {
+        let row = |name: &str, case: serde_json::Value| serde_json::json!({"name": name, "test": test(case)});
+        let mut acks = row("acks", serde_json::json!({}));
+        let of = serde_json::json!({"figure": "reverse-share", "case": {}});
+        acks["test"]["rule"] = serde_json::json!({"kind": "at-most", "bound": 1, "of": of});
+        let rows = serde_json::json!([
+            row("link", serde_json::json!({"transport": "tcp", "link": "home-uplink"})),
+            row("placement", serde_json::json!({"placement": "same-cpu"})),
+            row("ends", serde_json::json!({"ends": "threads"})),
+            row("cpus", serde_json::json!({"of_load": {"cpus": "other"}})),
+            row("awake", serde_json::json!({"cpu_idle": "shallow"})),
+            acks,
+        ]);
+        let expected = [
+            "the link `home-uplink`",
+            "the placement same-cpu",
+            "ends that are threads",
+            "a load on chosen CPUs",
+            "CPUs that are kept awake",
+            "bytes that an emulated link counts",
+        ];
+        let expected = expected.map(|what| format!("its rule is about {what}, which there is not between two hosts"));
+        assert_eq!(skipped(&claim(rows)), expected);
+    }
+
+    #[test]
+    fn a_real_path_needs_no_stand_in_and_a_test_for_it_takes_the_place_of_the_other() {
+        let case = serde_json::json!({"transport": "tcp"});
+        let own = serde_json::json!({"run": "own", "rule_because": "b", "undecided": "u", "rule": {"kind": "kept", "kept": ["curve"], "case": case}});
+        let rows = serde_json::json!([
+            {"name": "same rule", "test": test(case)},
+            {"name": "another", "test": test(serde_json::json!({"link": "plc"})), "between_hosts": own},
+            {"name": "only there", "missing": "another host", "between_hosts": own},
+            {"name": "nowhere", "missing": "a budget"},
+        ]);
+        let on_one = claim(rows);
+        let stand_in = |claim: &Claim| claim.tests().next().and_then(Test::stand_in);
+        assert_eq!(stand_in(&on_one).as_deref(), Some("an emulated link; a FIFO"));
+        assert_eq!(on_one.tests().next().and_then(Test::undecided), Some("its delay was set"));
+        let between = on_one.between_hosts();
+        assert_eq!(stand_in(&between).as_deref(), Some("a FIFO"));
+        let undecided: Vec<Option<&str>> = between.tests().map(Test::undecided).collect();
+        assert_eq!(undecided, [None, Some("u"), Some("u")]);
+        assert_eq!(between.runs(), ["r", "own"]);
+        assert_eq!((on_one.missing(), between.missing()), (vec!["another host", "a budget"], vec!["a budget"]));
+    }
+}
