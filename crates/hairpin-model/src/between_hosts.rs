@@ -14,9 +14,9 @@ impl Claim {
 fn means(row: &Row) -> Means {
     match (row.about, &row.between_hosts, &row.means) {
         (About::Machine, ..) => Means::Skipped("it is about one machine".to_owned()),
-        (About::SetUp, ..) => {
-            Means::Skipped("it is about a set-up that is made for it, and the network between two hosts is as it is".to_owned())
-        }
+        (About::SetUp, ..) => Means::Skipped(
+            "it is about a set-up that is made for it, and the network between two hosts is as it is".to_owned(),
+        ),
         (About::Path, Some(test), _) => Means::Test(test.clone()),
         (About::Path, None, Means::Test(test)) => match test.rule.needs_one_host() {
             Some(what) => Means::Skipped(format!("its rule is about {what}, which there is not between two hosts")),
@@ -79,7 +79,8 @@ mod tests {
 
     fn claim(rows: serde_json::Value) -> Claim {
         let published = serde_json::json!({"value": ["a", "b"], "unit": "order"});
-        let written = serde_json::json!({"id": "E1", "text": "t", "about": "path", "published": published, "row": rows});
+        let written =
+            serde_json::json!({"id": "E1", "text": "t", "about": "path", "published": published, "row": rows});
         serde_json::from_value(written).unwrap()
     }
 

@@ -154,7 +154,8 @@ impl Test {
     /// What stands in for something of the text's setting, the path or another.
     #[must_use]
     pub fn stand_in(&self) -> Option<String> {
-        let both: Vec<&str> = [&self.path_stand_in, &self.stand_in].into_iter().flatten().map(String::as_str).collect();
+        let both: Vec<&str> =
+            [&self.path_stand_in, &self.stand_in].into_iter().flatten().map(String::as_str).collect();
         (!both.is_empty()).then(|| both.join("; "))
     }
 
@@ -531,14 +532,12 @@ mod tests {
     #[test]
     fn what_is_not_one_of_the_three_is_refused_by_name() {
         let published = serde_json::json!({"value": ["a", "b"], "unit": "order"});
-        let both =
-            serde_json::json!({"id": "A1", "text": "", "about": "path", "published": published, "test": within("x"), "missing": "y"});
+        let both = serde_json::json!({"id": "A1", "text": "", "about": "path", "published": published, "test": within("x"), "missing": "y"});
         assert!(claim(both).unwrap_err().starts_with("A1 has none or several"));
         let none = serde_json::json!({"id": "A2", "text": "", "about": "path", "published": published});
         assert!(claim(none).unwrap_err().starts_with("A2 has none or several"));
         let table = serde_json::json!({"value": {"a": 1}, "unit": "ms"});
-        let stray =
-            serde_json::json!({"id": "A3", "text": "", "about": "path", "published": table, "row": [{"name": "b", "missing": "y"}]});
+        let stray = serde_json::json!({"id": "A3", "text": "", "about": "path", "published": table, "row": [{"name": "b", "missing": "y"}]});
         assert!(claim(stray).unwrap_err().starts_with("row `b` of A3 has no published value"));
         let typo = serde_json::json!({"id": "A4", "text": "", "about": "path", "published": table, "mising": "y"});
         assert!(claim(typo).unwrap_err().contains("unknown field `mising`"));
@@ -561,7 +560,9 @@ mod tests {
         assert!(all_beside.starts_with("no row of B2 counts for its verdict"), "{all_beside}");
         let order = serde_json::json!({"value": ["a", "b"], "unit": "order"});
         let own = serde_json::json!([{"name": "a", "published": ratio, "test": within("tcp")}]);
-        let order = claim(serde_json::json!({"id": "A9", "text": "", "about": "path", "published": order, "row": own})).unwrap();
+        let order =
+            claim(serde_json::json!({"id": "A9", "text": "", "about": "path", "published": order, "row": own}))
+                .unwrap();
         assert_eq!(order.headline(), None, "an order need not be a row's");
     }
 

@@ -19,7 +19,7 @@ fn row(name: &str, published: &Value, came: Option<(Value, f64, &str, &str)>, mi
         "name": name, "published": published, "measured": measured, "measured_unit": measured.is_object().then_some("bytes/ms"),
         "ratio": ratio, "verdict": verdict, "why": why, "run": missing.is_none().then_some("B-small-writes"),
         "rule_because": missing.is_none().then_some("the kernel's timer sets it"), "missing": missing,
-        "stand_in": null, "beside": null,
+        "stand_in": null, "beside": null, "about": "machine",
     })
 }
 

@@ -136,7 +136,8 @@ mod tests {
         let plan = "hairpin under-load --transport tcp,udp --link 'home-uplink up.loss=0%' --load none,up --load-cpu same \
                     --link plc --placement same-cpu --cpu-idle shallow --rounds 6";
         assert_eq!(left(plan), "hairpin under-load --transport tcp,udp --load none,up --rounds 6");
-        let plan = "hairpin round-trip --ends threads --sysctl net.ipv4.tcp_sack=0 --waiting poll --option nodelay=on";
+        let plan =
+            "hairpin round-trip --ends threads --sysctl net.ipv4.tcp_sack=0 --waiting poll --option nodelay=on";
         assert_eq!(left(plan), "hairpin round-trip --waiting poll --option nodelay=on");
     }
 }

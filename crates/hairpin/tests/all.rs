@@ -6,6 +6,7 @@
 mod bulk;
 mod canary;
 mod claims;
+mod claims_between_hosts;
 mod claims_ledger;
 mod cli;
 mod comparing;

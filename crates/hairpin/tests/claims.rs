@@ -84,7 +84,8 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
     }
     let missing = claim(&report, "B6");
     assert_eq!((&missing["measured"], &missing["ratio"]), (&Value::Null, &Value::Null));
-    assert_eq!(missing["why"], "missing: a server in a terminal of its own");
+    assert_eq!(missing["why"], "cannot-run: `option`, `port, logical packets and progress`.");
+    assert_eq!(missing["rows"][0]["why"], "missing: another host: --to");
     assert_eq!(claim(&report, "D1")["verdict"], "cannot-tell", "the 4 ms were set");
     // What was measured is there whatever the verdict on it. Over a link a round may not count, and two give no
     // interval.
@@ -113,7 +114,7 @@ fn what_cannot_be_tested_is_refused_and_nothing_is_made() {
         (&["B11"][..], "unknown claim `B11` (hint: text B has B1 to B7)"),
         (&["b9"], "unknown claim `B9` (hint: text B has B1 to B7)"),
         (&["E27"], "nothing can be tested, and nothing was run: E27 is missing hardware clocks (hint: "),
-        (&["B6", "E27"], "B6 is missing a server in a terminal of its own; E27 is missing hardware clocks"),
+        (&["B6", "E27"], "another host: --to; E27 is missing hardware clocks"),
         (&["B1", "--csv"], "tip: claims are printed by --json; `hairpin report RUN --csv` prints each of their runs"),
     ] {
         let ran = place.hairpin(&[&["claims", "run"], arguments].concat()).refused();

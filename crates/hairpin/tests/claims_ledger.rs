@@ -10,7 +10,7 @@ use hairpin_experiments::{KnobKind, Knobs, Step, experiments};
 use hairpin_model::capabilities::{Candidate, HostCapabilities, LinkCapabilities};
 use hairpin_model::card::Receipt;
 use hairpin_model::case::Case;
-use hairpin_model::claim::{Claim, FigureName, Row, Rule, Selector, Test, Text, Value};
+use hairpin_model::claim::{Claim, FigureName, Means, Row, Rule, Selector, Test, Text, Value};
 use hairpin_model::shell;
 
 /// How many claims each text has.
@@ -53,10 +53,16 @@ fn rows() -> impl Iterator<Item = (&'static Text, &'static Claim, &'static Row)>
     claims.flat_map(|(text, claim)| claim.rows.iter().map(move |row| (text, claim, row)))
 }
 
+/// Every claim as it is tested between two hosts, with its text.
+pub(crate) fn between_hosts() -> Vec<(&'static Text, Claim)> {
+    let of_text = |text: &'static Text| text.claims.iter().map(move |claim| (text, claim.between_hosts()));
+    texts().iter().flat_map(of_text).collect()
+}
+
 fn tests() -> impl Iterator<Item = (&'static Text, &'static Claim, &'static Row, &'static Test)> {
     rows().filter_map(|(text, claim, row)| match &row.means {
-        hairpin_model::claim::Means::Test(test) => Some((text, claim, row, &**test)),
-        hairpin_model::claim::Means::Missing(_) => None,
+        Means::Test(test) => Some((text, claim, row, &**test)),
+        Means::Missing(_) | Means::Skipped(_) => None,
     })
 }
 
@@ -86,7 +92,7 @@ fn every_rule_fits_what_is_published() {
             }
             Rule::Kept { kept, .. } => assert!(!kept.is_empty(), "{place}"),
             Rule::Packets { events, .. } => assert!(!events.is_empty(), "{place}"),
-            Rule::Pattern { .. } => {}
+            Rule::Pattern { .. } | Rule::Fallback { .. } => {}
             Rule::Widens { low, low_run, full, .. } => {
                 let names = matches!(value, Value::Order(names) if names.len() == 2);
                 assert!(names && (low != full || low_run.is_some()), "{place}: two gaps");
@@ -126,11 +132,11 @@ fn a_claim_that_rests_on_an_emulated_link_says_so_and_what_was_set_is_not_called
         let is_over_a_link = command.contains("--link");
         let is_about_a_count = matches!(&test.rule, Rule::AtLeast { of, .. } if of.figure == FigureName::InFlight);
         if is_over_a_link && !is_about_a_count {
-            let stand_in = test.stand_in.as_deref().unwrap_or_default();
+            let stand_in = test.stand_in().unwrap_or_default();
             assert!(stand_in.contains("the emulated link `"), "{place}: {stand_in}");
             assert!(stand_in.contains("set here"), "{place}: {stand_in}");
         }
-        if is_over_a_link && is_a_plain_figure(&test.rule) && test.undecided.is_some() {
+        if is_over_a_link && is_a_plain_figure(&test.rule) && test.undecided().is_some() {
             set.push(place);
         }
     }
@@ -161,7 +167,7 @@ fn what_only_restates_the_words_of_its_run_decides_nothing() {
             _ => false,
         };
         if is_set {
-            assert!(test.undecided.is_some(), "{} {}: writes and pipeline were set", claim.id, row.name);
+            assert!(test.undecided().is_some(), "{} {}: writes and pipeline were set", claim.id, row.name);
             restated.push(claim.id.as_str());
         }
     }
@@ -185,7 +191,7 @@ fn the_two_claims_about_batching_are_tested_by_the_same_cases() {
 }
 
 /// What every transport promises, all of which can run, on two CPUs.
-fn capabilities() -> HostCapabilities {
+pub(crate) fn capabilities() -> HostCapabilities {
     let can_run = Ok(Receipt { detail: "made up".to_owned() });
     let links = hairpin_engine::links::known::capabilities();
     let cards = hairpin_transports::ALL.iter().map(|transport| transport.card());
@@ -202,13 +208,18 @@ fn capabilities() -> HostCapabilities {
     }
 }
 
-/// The cases that a command plans. Its words are the flags of knobs, each followed by its value unless it is a switch.
 fn planned(command: &str) -> Vec<Case> {
     assert!(
         !command.contains(['"', '\\']),
         "{command}: single quotes keep a word whole, and nothing else is special"
     );
-    let mut words = shell::words(command).into_iter();
+    planned_by(shell::words(command), &capabilities())
+}
+
+/// The cases that a command plans. Its words are the flags of knobs, each followed by its value unless it is a switch.
+pub(crate) fn planned_by(words: Vec<String>, capabilities: &HostCapabilities) -> Vec<Case> {
+    let command = shell::command(&words);
+    let mut words = words.into_iter();
     let experiment = experiments::find(&words.next().expect("an experiment")).expect("it is known");
     let mut given = BTreeMap::from([("seed".to_owned(), vec!["7".to_owned()])]);
     while let Some(flag) = words.next() {
@@ -219,7 +230,7 @@ fn planned(command: &str) -> Vec<Case> {
         values.extend((!is_switch).then(|| words.next().expect("it has a value")));
     }
     let knobs = Knobs::from_given(experiment.knobs, given).unwrap_or_else(|refused| panic!("{command}: {refused}"));
-    match experiment.next(&knobs, &capabilities(), &hairpin_experiments::Done::default()) {
+    match experiment.next(&knobs, capabilities, &hairpin_experiments::Done::default()) {
         Ok(Step::Run { cases, .. }) => cases,
         Ok(Step::Done) => panic!("{command} measures nothing"),
         Err(refused) => panic!("{command}: {refused}"),
@@ -227,7 +238,7 @@ fn planned(command: &str) -> Vec<Case> {
 }
 
 /// The cases that a test speaks of, each with the name of its run.
-fn selectors(test: &Test) -> Vec<(&str, &Selector)> {
+pub(crate) fn selectors(test: &Test) -> Vec<(&str, &Selector)> {
     let own = test.run.as_str();
     let other = test.rule.other_run().unwrap_or(own);
     match &test.rule {
@@ -236,7 +247,10 @@ fn selectors(test: &Test) -> Vec<(&str, &Selector)> {
         }
         Rule::Share { whole, rest, .. } => vec![(own, whole), (own, rest)],
         Rule::Order { cases, .. } => cases.iter().map(|case| (own, case)).collect(),
-        Rule::Kept { case, .. } | Rule::Packets { case, .. } | Rule::Pattern { case, .. } => vec![(own, case)],
+        Rule::Kept { case, .. }
+        | Rule::Packets { case, .. }
+        | Rule::Pattern { case, .. }
+        | Rule::Fallback { case, .. } => vec![(own, case)],
         Rule::Widens { low, full, .. } => {
             low.iter().map(|case| (other, case)).chain(full.iter().map(|case| (own, case))).collect()
         }
@@ -263,6 +277,12 @@ fn every_test_names_a_run_of_its_text_and_exactly_one_case_of_it() {
             assert_eq!(chosen.len(), 1, "{place}: {selector:?} means {chosen:?}");
         }
     }
+    for (text, test) in between_hosts().iter().flat_map(|(text, claim)| claim.tests().map(move |test| (text, test))) {
+        used.extend(selectors(test).into_iter().map(|(run, _)| {
+            let known = plans.keys().find(|(letter, name)| *letter == text.letter && *name == run);
+            *known.unwrap_or_else(|| panic!("text {} has no run `{run}`", text.letter))
+        }));
+    }
     let unused: Vec<_> = plans.keys().filter(|run| !used.contains(*run)).collect();
     assert!(unused.is_empty(), "runs that test nothing: {unused:?}");
 }
@@ -282,6 +302,6 @@ fn claims_are_chosen_by_id_and_by_letter() {
     assert_eq!(unknown.to_string(), "unknown claim `A21` (hint: text A has A1 to A20)");
     let unknown = choose(&["F1".to_owned()]).expect_err("there is no such text");
     assert!(unknown.to_string().starts_with("unknown claim `F1` (hint: "), "{unknown}");
-    let runs = choose(&["B1".to_owned(), "B2".to_owned(), "B4".to_owned()]).expect("they are known")[0].runs();
-    assert_eq!(runs, ["small-writes", "forgotten"], "each run once, in the order in which it is needed");
+    let chosen = choose(&["B1".to_owned(), "B2".to_owned(), "B4".to_owned()]).expect("they are known");
+    assert_eq!(chosen[0].runs(), ["small-writes", "forgotten"], "each run once, in the order in which it is needed");
 }

@@ -18,6 +18,7 @@ pub(super) fn judge(case: &Selector, from: &str, to: &str, run: &Run) -> Result<
         return Err(without(Verdict::CannotTell, why));
     };
     let verdict = if fallback.from == from && fallback.to == to { Verdict::Holds } else { Verdict::DoesNotHold };
-    let why = format!("{} went over {} in place of {}: {}.", case.label, fallback.to, fallback.from, fallback.evidence);
+    let why =
+        format!("{} went over {} in place of {}: {}.", case.label, fallback.to, fallback.from, fallback.evidence);
     Ok(without(verdict, why))
 }

@@ -12,7 +12,8 @@ pub(super) fn overall(rows: &[JudgedRow], headline: Option<usize>) -> Judgement 
         return only.judgement.clone();
     }
     let (tested, skipped): (Vec<&JudgedRow>, Vec<&JudgedRow>) = rows.iter().partition(|row| row.skipped.is_none());
-    let (counting, beside): (Vec<&JudgedRow>, Vec<&JudgedRow>) = tested.into_iter().partition(|row| row.beside.is_none());
+    let (counting, beside): (Vec<&JudgedRow>, Vec<&JudgedRow>) =
+        tested.into_iter().partition(|row| row.beside.is_none());
     let count = |verdict: Verdict| counting.iter().filter(|row| row.judgement.verdict == Some(verdict)).count();
     let verdict = if count(Verdict::DoesNotHold) > 0 {
         Verdict::DoesNotHold
@@ -28,7 +29,7 @@ pub(super) fn overall(rows: &[JudgedRow], headline: Option<usize>) -> Judgement 
         why = format!("{why} Also measured, not part of the verdict: {}.", by_verdict(&beside));
     }
     if !skipped.is_empty() {
-        why = format!("{why} Skipped between two hosts: {}.", names(&skipped));
+        why = format!("{why} Skipped between two hosts: {}.", names(&skipped)).trim_start().to_owned();
     }
     let carried = headline.map(|place| rows[place].judgement.clone()).unwrap_or_default();
     Judgement { verdict: Some(verdict), why, ..carried }

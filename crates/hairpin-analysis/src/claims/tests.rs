@@ -1,5 +1,6 @@
 //! Every verdict of every rule, on fixture results.
 
+mod between_hosts;
 mod one_way;
 mod under_load;
 
@@ -43,7 +44,7 @@ fn run() -> Run {
 /// A claim with one test of the run `r`.
 fn claim(published: &Json, rule: &Json) -> Claim {
     let test = json!({"run": "r", "rule_because": "it is a fixture", "rule": rule});
-    let written = json!({"id": "X1", "text": "a claim", "published": published, "test": test});
+    let written = json!({"id": "X1", "text": "a claim", "about": "path", "published": published, "test": test});
     serde_json::from_value(written).unwrap()
 }
 
@@ -445,7 +446,8 @@ fn table(rows: &[(&str, f64)], missing: &[&str]) -> Claim {
         .collect();
     let published = json!({"value": values, "unit": "us"});
     let rows: Vec<Json> = tested.chain(rest).collect();
-    serde_json::from_value(json!({"id": "X2", "text": "t", "published": published, "row": rows})).unwrap()
+    serde_json::from_value(json!({"id": "X2", "text": "t", "about": "path", "published": published, "row": rows}))
+        .unwrap()
 }
 
 #[test]
@@ -477,7 +479,7 @@ fn the_figure_of_a_table_is_that_of_the_row_about_the_claims_own_value() {
     );
     ratio["published"] = json!({"value": 1.5, "unit": "x"});
     let own = row("time", json!({"kind": "within", "factor": 2, "of": p50("tcp")}));
-    let written = json!({"id": "X3", "text": "t", "published": {"value": 0.08, "unit": "ms"}, "row": [ratio, own]});
+    let written = json!({"id": "X3", "text": "t", "about": "path", "published": {"value": 0.08, "unit": "ms"}, "row": [ratio, own]});
     let claim = serde_json::from_value(written).unwrap();
     let judged = judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&run))]));
     assert_eq!(judged.judgement.verdict, Some(Verdict::Holds));

@@ -1,6 +1,6 @@
 //! The page of tested claims: published against measured, text by text.
 
-use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Source, TestRun};
+use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Source, TestRun};
 use hairpin_model::quantities::{counted, utc};
 use minijinja::value::Serde;
 use minijinja::{Value, context};
@@ -17,6 +17,7 @@ pub(super) fn render(report: &ClaimsReport) -> String {
     let view = context! {
         style_html => STYLE,
         script_html => SCRIPT,
+        place => report.to.as_ref().map_or_else(|| "this machine".to_owned(), |host| format!("the path to {host}")),
         answer => tied(&claim_wording::answer(report)),
         partial => claim_wording::partial(report),
         caution => claim_wording::caution(report).map(|caution| tied(&caution)),
@@ -45,7 +46,7 @@ fn claim(of: &JudgedClaim) -> Value {
         id => &of.id,
         text => tied(&of.text),
         published => tied(&claim_wording::published(&of.published)),
-        verdict => claim_wording::verdict(of.judgement.verdict),
+        verdict => verdict(of.skipped.as_ref(), &of.judgement),
         class => of.judgement.verdict.map_or("", |verdict| verdict.word()),
         rows => of.rows.iter().map(row).collect::<Value>(),
     }
@@ -61,12 +62,16 @@ fn row(of: &JudgedRow) -> Value {
         measured => tied(&claim_wording::measured(judgement)),
         interval => judgement.measured.and_then(|figure| figure.low).map(|_| claim_wording::interval(judgement)),
         ratio => tied(&claim_wording::ratio(judgement)),
-        verdict => claim_wording::verdict(judgement.verdict),
+        verdict => verdict(of.skipped.as_ref(), judgement),
         class => judgement.verdict.map_or("", |verdict| verdict.word()),
         why => tied(&claim_wording::why(judgement)),
         rule_because => of.rule_because.as_deref(),
         notes => claim_wording::notes(of).iter().map(|note| tied(note)).collect::<Value>(),
     }
+}
+
+fn verdict(skipped: Option<&String>, of: &Judgement) -> &'static str {
+    if skipped.is_some() { "skipped" } else { claim_wording::verdict(of.verdict) }
 }
 
 fn run(of: &TestRun) -> Value {

@@ -171,7 +171,9 @@ fn lines(claim: &JudgedClaim, notes: &Notes, fitting: &impl Fn([String; COLUMNS.
         is_row: true,
         cells: fitting(cells(row)),
     };
-    std::iter::once(overall).chain(claim.rows.iter().filter(|row| row.missing.is_none() && row.skipped.is_none()).map(of_row)).collect()
+    std::iter::once(overall)
+        .chain(claim.rows.iter().filter(|row| row.missing.is_none() && row.skipped.is_none()).map(of_row))
+        .collect()
 }
 
 /// The name below its claim, in lines of so many columns.

@@ -58,7 +58,12 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let folder = folder(matches, "claims", report.started_unix_s);
     let files = begin(&folder)?;
     let seed = matches.get_one("seed").copied().unwrap_or_else(drawn_seed);
-    let wish = Wish { seed, rounds: matches.get_one("rounds").copied(), quiet: matches.get_flag("quiet"), to: to(matches, &bench) };
+    let wish = Wish {
+        seed,
+        rounds: matches.get_one("rounds").copied(),
+        quiet: matches.get_flag("quiet"),
+        to: to(matches, &bench),
+    };
     report.seed = Some(seed);
     let mut unsaved = Vec::new();
     for of_text in &chosen {
@@ -103,9 +108,7 @@ fn nothing_to_test(chosen: &[Chosen]) -> String {
         }
     });
     let why = why.join("; ");
-    format!(
-        "nothing can be tested, and nothing was run: {why} (hint: `hairpin claims` lists what can be tested)"
-    )
+    format!("nothing can be tested, and nothing was run: {why} (hint: `hairpin claims` lists what can be tested)")
 }
 
 /// The words that name the server of each run; none where it runs here.
@@ -114,12 +117,8 @@ fn to(matches: &ArgMatches, bench: &Bench) -> Option<Vec<String>> {
     let text = |name: &'static str| matches.get_one::<String>(name).cloned();
     let number = |name: &'static str| matches.get_one::<u16>(name).map(ToString::to_string);
     let cpu = matches.get_one::<usize>("cpu").map(ToString::to_string);
-    let flags = [
-        ("to", text("to")),
-        ("fallback", text("fallback")),
-        ("cpu", cpu),
-        ("server-port", number("server-port")),
-    ];
+    let flags =
+        [("to", text("to")), ("fallback", text("fallback")), ("cpu", cpu), ("server-port", number("server-port"))];
     let mut words: Vec<String> =
         flags.into_iter().filter_map(|(name, value)| Some([format!("--{name}"), value?])).flatten().collect();
     words.extend(text("copy-binary").map(|file| match file.as_str() {

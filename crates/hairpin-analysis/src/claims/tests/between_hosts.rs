@@ -1,0 +1,81 @@
+//! Verdicts between two hosts.
+
+use hairpin_model::case::{Across, Fallback, PathKind};
+use hairpin_model::flow::{Direction, Flow, Load};
+
+use super::*;
+
+/// The case between two hosts, where the transport took the place of that other one if there is one.
+fn across(case: &Case, instead_of: Option<&str>) -> Case {
+    let fallback = instead_of.map(|from| Fallback {
+        from: from.to_owned(),
+        to: case.flow().transport.clone(),
+        evidence: "5 datagrams were sent, and none came back in 2 s".to_owned(),
+    });
+    case.clone().with(|changed| {
+        changed.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback });
+    })
+}
+
+fn run_of(case: &Case) -> Run {
+    let mut fixture = Fixture::new();
+    fixture.rounds_of(case, &[100 * US; 8]);
+    fixture.run()
+}
+
+#[test]
+fn a_fallback_is_told_with_its_evidence_and_without_one_nothing_is_decided() {
+    let published = json!({"value": ["UDP", "TCP"], "unit": "order of trying"});
+    let rule = json!({"kind": "fallback", "case": {}, "from": "udp", "to": "tcp"});
+    let of = |case: &Case| judged(&run_of(case), &published, &rule).judgement;
+    let fell = of(&across(&Case::ping_pong("tcp"), Some("udp")));
+    assert_eq!(fell.verdict, Some(Verdict::Holds));
+    let evidence = "went over tcp in place of udp: 5 datagrams were sent, and none came back in 2 s.";
+    assert!(fell.why.ends_with(evidence), "{}", fell.why);
+    let other = of(&across(&Case::ping_pong("unix-stream"), Some("udp")));
+    assert_eq!(other.verdict, Some(Verdict::DoesNotHold), "{}", other.why);
+    for through in [across(&Case::ping_pong("udp"), None), Case::ping_pong("udp")] {
+        let through = of(&through);
+        assert_eq!(through.verdict, Some(Verdict::CannotTell));
+        assert!(through.why.contains("nothing fell back"), "{}", through.why);
+    }
+}
+
+#[test]
+fn one_way_latency_between_two_hosts_is_not_called_too_few_samples() {
+    let load = Load::Messages { size_bytes: 64, batch: 1 };
+    let case = Case::ping_pong("udp").with(|changed| *changed.flow_mut() = Flow::one_way("udp", load, Direction::Up));
+    let mut run = run_of(&across(&case, None));
+    run.cases[0].flows[0].latency_ns.p50 = None;
+    let rule = json!({"kind": "within", "factor": 2, "of": p50("udp")});
+    let judgement = judged(&run, &json!({"value": 1, "unit": "ms"}), &rule).judgement;
+    assert_eq!(judgement.verdict, Some(Verdict::CannotTell));
+    assert!(judgement.why.contains("needs clocks that agree"), "{}", judgement.why);
+}
+
+#[test]
+fn skipped_rows_are_no_part_of_the_verdict_and_a_claim_of_them_alone_is_skipped() {
+    let number = json!({"value": 0.1, "unit": "ms"});
+    let row = |name: &str, about: &str, factor: f64| {
+        let rule = json!({"kind": "within", "factor": factor, "of": p50("tcp")});
+        json!({"name": name, "about": about, "test": {"run": "r", "rule_because": "b", "rule": rule}})
+    };
+    let judge_rows = |rows: Json| {
+        let written = json!({"id": "X1", "text": "t", "about": "path", "published": number, "row": rows});
+        let claim = serde_json::from_value::<Claim>(written).unwrap().between_hosts();
+        let run = run();
+        judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&run))]))
+    };
+    let mixed = judge_rows(json!([row("over the path", "path", 2.0), row("here", "machine", 2.0)]));
+    assert_eq!(
+        (mixed.judgement.verdict, mixed.skipped, mixed.coverage),
+        (Some(Verdict::Holds), None, Coverage::Covered)
+    );
+    assert_eq!(mixed.judgement.why, "holds: `over the path`. Skipped between two hosts: `here`.");
+    assert_eq!(mixed.rows[1].skipped.as_deref(), Some("it is about one machine"));
+    assert_eq!((&mixed.rows[1].run, mixed.rows[1].judgement.measured), (&None, None));
+    let alone = judge_rows(json!([row("here", "machine", 2.0), row("there", "machine", 2.0)]));
+    assert_eq!(alone.judgement.verdict, Some(Verdict::CannotRun));
+    assert_eq!((alone.skipped.as_deref(), alone.judgement.measured), (Some("it is about one machine"), None));
+    assert_eq!(alone.judgement.why, "Skipped between two hosts: `here`, `there`.");
+}

@@ -1,0 +1,150 @@
+//! Claims with `--to`: which of them are about a path, what is planned for them, and what comes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hairpin::claims;
+use hairpin_model::capabilities::{FarHost, HostCapabilities};
+use hairpin_model::case::Case;
+use hairpin_model::claim::{About, Means};
+use hairpin_model::shell;
+use serde_json::Value;
+
+use crate::claims_ledger::{between_hosts, capabilities, planned_by, selectors};
+use crate::support::{Place, list, names_in, text};
+use crate::two_hosts::{Served, ticket};
+
+/// What every transport promises, here and on another host.
+fn with_another_host() -> HostCapabilities {
+    let here = capabilities();
+    let far = FarHost {
+        name: "lab".to_owned(),
+        is_ipv6: false,
+        round_trip_ns: 4_000_000,
+        transports: here.candidates.iter().map(|candidate| candidate.card.name.to_owned()).collect(),
+        congestion_controls: here.congestion_controls.clone(),
+        limits: hairpin_model::limits::Limits::default(),
+        fallback: None,
+    };
+    HostCapabilities { far: Some(far), ..here }
+}
+
+#[test]
+fn every_claim_says_what_it_is_about_and_no_other_is_tested_between_hosts() {
+    let about: BTreeMap<String, About> =
+        between_hosts().into_iter().map(|(_, claim)| (claim.id.clone(), claim.about)).collect();
+    let paths: Vec<&str> =
+        about.iter().filter(|(_, about)| **about == About::Path).map(|(id, _)| id.as_str()).collect();
+    let expected = "A12 A13 A19 A6 B6 C1 C2 C3 C4 C5 C6 C7 C8 C9 D1 D2 D3 D4 D5 D6 E1 E10 E13 E14 E15 E18 E19 E21 E22 E23 E25 \
+                    E5 E6 E7 E8 E9";
+    assert_eq!(paths, expected.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(["E3", "E26"].map(|id| about[id]), [About::SetUp; 2]);
+    for (_, claim) in between_hosts().iter().filter(|(_, claim)| claim.about != About::Path) {
+        assert!(claim.rows.iter().all(|row| matches!(row.means, Means::Skipped(_))), "{}", claim.id);
+    }
+}
+
+#[test]
+fn every_test_between_hosts_means_exactly_one_case_of_a_path_without_a_stand_in() {
+    let capabilities = with_another_host();
+    let mut plans: BTreeMap<(&str, String), Vec<Case>> = BTreeMap::new();
+    let mut unreached = BTreeSet::new();
+    for (text, claim) in between_hosts() {
+        for test in claim.tests() {
+            let stand_in = test.stand_in().unwrap_or_default();
+            assert!(!stand_in.contains("emulated") && !stand_in.contains("loopback"), "{}: {stand_in}", claim.id);
+            for (run, selector) in selectors(test) {
+                let words = || claims::between_hosts(shell::words(&text.runs[run].command));
+                let plan = plans.entry((&text.letter, run.to_owned()));
+                let cases = plan.or_insert_with(|| planned_by(words(), &capabilities));
+                assert!(cases.iter().all(|case| case.path.across.is_some() && !case.is_emulated()), "{run}");
+                let chosen: Vec<String> =
+                    cases.iter().filter(|case| selector.chooses(case)).map(Case::label).collect();
+                if chosen.is_empty() {
+                    unreached.insert((claim.id.clone(), selector.transport.clone()));
+                } else {
+                    assert_eq!(chosen.len(), 1, "{}: {selector:?} means {chosen:?}", claim.id);
+                }
+            }
+        }
+    }
+    assert_eq!(unreached, BTreeSet::from([("E1".to_owned(), Some("icmp".to_owned()))]), "no other host is pinged");
+}
+
+/// The claim of that id.
+fn claim<'r>(report: &'r Value, id: &str) -> &'r Value {
+    list(&report["claims"]).iter().find(|claim| claim["id"] == id).unwrap_or_else(|| panic!("no {id}"))
+}
+
+/// The row of that name.
+fn row<'r>(claim: &'r Value, name: &str) -> &'r Value {
+    list(&claim["rows"]).iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}: {claim}"))
+}
+
+#[test]
+fn claims_about_a_path_are_tested_over_it_and_others_are_skipped_by_name() {
+    let place = Place::new();
+    let served = Served::new(&place);
+    let word = ticket(&place);
+    let ids = ["A1", "A19", "D1", "D6", "E15", "E26"];
+    let flags = ["--to", &word, "--rounds", "1", "--seed", "5", "--out", "tested"];
+    let ran = place.hairpin(&[&["claims", "run"], &ids[..], &flags[..]].concat()).with_code(0);
+    let saved = std::fs::read_to_string(place.path("tested/claims.json")).expect("it was saved");
+    let page = std::fs::read_to_string(place.path("tested/report.html")).expect("it was saved");
+    let report: Value = serde_json::from_str(&saved).expect("it is JSON");
+    let secret = word.split('#').nth(1).expect("a ticket has a secret");
+    let run_saved = std::fs::read_to_string(place.path("tested/D-meant/run.json")).expect("it was saved");
+    for file in [&saved, &page, &run_saved, &ran.stdout] {
+        assert!(!file.contains(secret), "{file}");
+    }
+
+    assert_eq!(report["to"], "127.0.0.1");
+    let runs: Vec<&str> = list(&report["runs"]).iter().map(|run| text(&run["name"])).collect();
+    assert_eq!(runs, ["A-scenes", "D-echo", "D-meant", "E-fallback"], "those of skipped rows are not made");
+    let address = word.split('#').next().expect("it has one");
+    for run in list(&report["runs"]) {
+        let command = text(&run["command"]);
+        assert!(command.ends_with(&format!("--rounds 1 --seed 5 --to '{address}#...'")), "{command}");
+        assert!(!command.contains("--link") && !command.contains("--placement"), "{command}");
+        assert!(run["problem"].is_null() && run["failed_rounds"] == 0, "{run}");
+    }
+
+    for (id, about, why) in [
+        ("A1", "machine", "it is about one machine"),
+        ("E26", "set-up", "it is about a set-up that is made for it, and the network between two hosts is as it is"),
+    ] {
+        let skipped = claim(&report, id);
+        assert_eq!((text(&skipped["about"]), text(&skipped["skipped"])), (about, why));
+        assert_eq!((&skipped["measured"], &skipped["verdict"]), (&Value::Null, &"cannot-run".into()));
+    }
+    assert!(text(&row(claim(&report, "A19"), "local, at best")["why"]) == "skipped: it is about one machine");
+    let lan = row(claim(&report, "A19"), "LAN");
+    assert!(lan["measured"]["value"].is_number() && lan["verdict"] == "cannot-tell", "{lan}");
+    let echo = claim(&report, "D1");
+    assert!(echo["measured"]["value"].is_number() && echo["skipped"].is_null(), "{echo}");
+    assert_eq!(echo["stand_in"], "an echo over UDP in place of a ping");
+    assert!(row(claim(&report, "D6"), "two round trips with Nagle on")["measured"]["value"].is_number());
+    let why = text(&claim(&report, "D6")["why"]);
+    assert!(why.contains("Skipped between two hosts: `for the ACK of the first`"), "{why}");
+    let through = claim(&report, "E15");
+    assert_eq!(through["verdict"], "cannot-tell", "{through}");
+    assert!(text(&through["why"]).contains("nothing fell back"), "{through}");
+
+    let shown = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.starts_with("6 claims: 0 hold on the path to 127.0.0.1,"), "{shown}");
+    assert!(shown.contains("; 2 were skipped."), "{shown}");
+    assert!(shown.contains("Skipped: it is about one machine."), "{shown}");
+    assert!(page.contains(">skipped</span>") && page.contains("Figures are those of the path to 127.0.0.1;"));
+    drop(served);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn where_no_claim_is_about_a_path_no_server_is_asked_and_nothing_is_made() {
+    let place = Place::new();
+    let ran = place.hairpin(&["claims", "run", "A1", "E27", "--to", "@none"]).refused();
+    let why = "nothing can be tested, and nothing was run: A1 is skipped: it is about one machine; E27 is skipped: it is about";
+    assert!(ran.stderr.contains(why), "{ran:#?}");
+    let ran = place.hairpin(&["claims", "run", "D1", "--cpu", "0"]).refused();
+    assert!(ran.stderr.contains("--cpu places the one end that is here"), "{ran:#?}");
+    assert_eq!(names_in(&place.path(".")), ["tmp"]);
+}
