@@ -29,6 +29,10 @@ fn where_udp_is_blocked_a_run_goes_over_tcp_and_says_so_with_the_evidence() {
         let check = lab.client.hairpin("check @ticket").with_code(3).stdout;
         assert!(check.contains("UDP         no: ") && check.contains(way), "{check}");
     }
+    let tested = lab.client.json("claims run E15 --rounds 1 --quiet --to @ticket --fallback tcp --out tested");
+    let claim = &list(&tested["claims"])[0];
+    assert_eq!(claim["verdict"], "holds", "{claim}");
+    assert!(text(&claim["why"]).contains("over tcp in place of udp: "), "{claim}");
     lab.rules("");
     let run = lab.client.json(&format!("{plan} --out open"));
     let cases = list(&run["cases"]);
