@@ -5,71 +5,97 @@
 //! is judged is the median of these ratios. The bare loop against itself shows what the machine alone can do.
 //!
 //! With `--against BINARY` another build of Hairpin stands in place of the bare loop, and this one must not be worse.
+//!
+//! With `--two-hosts` client and server are in two network namespaces with a veth pair between them, Hairpin's server is
+//! `hairpin serve`, and both programs are pinned to the same CPUs.
 
+mod base;
 mod build;
 mod combination;
+mod hosts;
 mod judge;
+mod two_hosts;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::process;
+use base::{BareLoop, Base};
 use build::Build;
-use combination::{Combination, LIMIT, WARM_UP};
+use combination::Combination;
 use judge::{Round, Verdict};
+use two_hosts::TwoHosts;
 
 /// What Hairpin is held against.
-enum Base {
-    /// The bare loop, and the CPUs on which Hairpin ran the case: those of client and echo.
-    BareLoop { program: PathBuf, cpus: String },
-    /// Another build.
-    Build(Build),
+pub(crate) enum Against {
+    /// The bare loop.
+    BareLoop,
+    /// The bare loop, with client and server on two hosts.
+    BareLoopBetweenHosts,
+    /// Another build of it.
+    Build(PathBuf),
 }
 
-/// Measures and prints the table; answers whether every rule holds. `against` is another build of Hairpin, else it is the
-/// bare loop.
+/// Measures and prints the table; answers whether every rule holds.
 ///
 /// # Errors
 /// Where something cannot be built or run.
-pub(crate) fn run(root: &Path, rounds: usize, only: &[String], against: Option<&Path>) -> Result<bool> {
-    let combinations = Combination::all(only)?;
+pub(crate) fn run(root: &Path, rounds: usize, only: &[String], against: &Against) -> Result<bool> {
+    let combinations = Combination::all(only, matches!(against, Against::BareLoopBetweenHosts))?;
     let [hairpin, bare_loop] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
     let scratch = process::scratch("fidelity")?;
-    let hairpin = Build::probe(&hairpin, &scratch)?;
-    let old = against.map(|program| Build::probe(program, &scratch)).transpose()?;
-    let mut measured = Vec::new();
-    for combination in &combinations {
-        let Combination { transport, waiting, placement } = combination;
-        println!("{transport} {waiting} {placement}: {rounds} rounds");
-        measured.push(
-            rounds_of(&hairpin, old.as_ref(), &bare_loop, *combination, rounds)
-                .with_context(|| format!("{transport} {waiting} {placement}"))?,
-        );
-    }
+    let measured = measure_all(&combinations, [&hairpin, &bare_loop], against, rounds, &scratch);
     process::remove(&scratch)?;
-    Ok(print_table(&combinations, &measured, against.is_some()))
+    Ok(print_table(&combinations, &measured?, matches!(against, Against::Build(_))))
 }
 
-fn rounds_of(
-    hairpin: &Build,
-    old: Option<&Build>,
-    bare_loop: &Path,
-    combination: Combination,
+/// The rounds of each case.
+fn measure_all(
+    combinations: &[Combination],
+    [hairpin, bare_loop]: [&Path; 2],
+    against: &Against,
     rounds: usize,
-) -> Result<Vec<Round>> {
-    // Not one of the rounds: it tells the CPUs, and brings the programs' pages into memory.
-    let first = hairpin.run(combination, 0)?;
-    let base = match old {
-        Some(old) => {
-            old.run(combination, 0)?;
-            Base::Build(old.clone())
-        }
-        None => Base::BareLoop { program: bare_loop.to_owned(), cpus: cpus(&first, combination.placement)? },
+    scratch: &Path,
+) -> Result<Vec<Vec<Round>>> {
+    let hairpin = Build::probe(hairpin, scratch)?;
+    let (old, hosts) = match against {
+        Against::BareLoop => (None, None),
+        Against::BareLoopBetweenHosts => (None, Some(TwoHosts::new(&hairpin, scratch)?)),
+        Against::Build(program) => (Some(Build::probe(program, scratch)?), None),
     };
-    (0..rounds).map(|number| measure(hairpin, &base, combination, number)).collect()
+    let contestants = |combination| match (&old, &hosts) {
+        (Some(old), _) => beside_build(&hairpin, old, combination),
+        (None, Some(hosts)) => hosts.contestants(&hairpin, bare_loop, combination),
+        (None, None) => beside_bare_loop(&hairpin, bare_loop, combination),
+    };
+    let rounds_of = |combination: &Combination| {
+        let Combination { transport, waiting, placement } = combination;
+        let (hairpin, base) = contestants(*combination)?;
+        let cpus = if let Base::BareLoop(bare) = &base { format!(" on CPUs {}", bare.cpus) } else { String::new() };
+        println!("{transport} {waiting} {placement}{cpus}: {rounds} rounds");
+        (0..rounds).map(|number| measure(&hairpin, &base, *combination, number)).collect::<Result<Vec<_>>>()
+    };
+    let measured = combinations.iter().map(|combination| {
+        let Combination { transport, waiting, placement } = combination;
+        rounds_of(combination).with_context(|| format!("{transport} {waiting} {placement}"))
+    });
+    measured.collect()
+}
+
+/// This build and another one. Each has run once, which is no round: it brings the programs' pages into memory.
+fn beside_build(hairpin: &Build, old: &Build, combination: Combination) -> Result<(Build, Base)> {
+    hairpin.run(combination, 0)?;
+    old.run(combination, 0)?;
+    Ok((hairpin.clone(), Base::Build(old.clone())))
+}
+
+/// This build and the bare loop on the CPUs of its first run, which is no round.
+fn beside_bare_loop(hairpin: &Build, bare_loop: &Path, combination: Combination) -> Result<(Build, Base)> {
+    let cpus = cpus(&hairpin.run(combination, 0)?, combination.placement)?;
+    let bare = BareLoop { program: bare_loop.to_owned(), cpus, enter: Vec::new(), server: Vec::new() };
+    Ok((hairpin.clone(), Base::BareLoop(bare)))
 }
 
 fn print_table(combinations: &[Combination], measured: &[Vec<Round>], against: bool) -> bool {
@@ -112,32 +138,11 @@ fn measure(hairpin: &Build, base: &Base, combination: Combination, number: usize
         if turn == number % 3 {
             hairpin_ns = build::p50_ns(&hairpin.run(combination, number)?)?;
         } else {
-            of_base.push(measure_base(base, combination, number)?);
+            of_base.push(base.run(combination, number)?);
         }
     }
     let [(first_ns, resolution_ns), (second_ns, _)] = of_base[..] else { bail!("the base runs twice a round") };
     Ok(Round { base_ns: (first_ns, second_ns), hairpin_ns, resolution_ns })
-}
-
-/// The p50 of one run of the base, and the least difference that its clock shows where that is a reason for a difference:
-/// two builds read the same clock.
-fn measure_base(base: &Base, combination: Combination, number: usize) -> Result<(f64, f64)> {
-    match base {
-        Base::Build(old) => Ok((build::p50_ns(&old.run(combination, number)?)?, 0.0)),
-        Base::BareLoop { program, cpus } => {
-            let told = run_bare_loop(program, combination, cpus)?;
-            let figure = |name: &str| told[name].as_f64().with_context(|| format!("the bare loop told no {name}"));
-            Ok((figure("p50_ns")?, figure("resolution_ns")?))
-        }
-    }
-}
-
-fn run_bare_loop(program: &Path, combination: Combination, cpus: &str) -> Result<Value> {
-    let Combination { transport, waiting, .. } = combination;
-    let mut command = Command::new(program);
-    command.args(["--transport", transport, "--waiting", waiting, "--cpus", cpus]);
-    command.args(["--count", &combination.count().to_string(), "--warmup", &WARM_UP.to_string()]);
-    process::run(&mut command, LIMIT)?.succeeded().context("the bare loop")?.json()
 }
 
 /// The CPUs on which Hairpin's client and echo run, as the bare loop takes them.

@@ -14,6 +14,7 @@ mod captures;
 mod ci;
 mod commands;
 mod coverage;
+mod cpus;
 mod diagnose;
 mod dist;
 mod documents;
@@ -100,6 +101,9 @@ enum Chore {
         /// Another build of hairpin in place of the bare loop: this tree's must not be worse
         #[arg(long, value_name = "BINARY")]
         against: Option<PathBuf>,
+        /// Client and server of tcp and udp in two network namespaces with a veth pair between them
+        #[arg(long, conflicts_with = "against")]
+        two_hosts: bool,
     },
     /// Hairpin's one-way rates beside those of a bare loop, sockperf and iperf3
     Rates {
@@ -201,7 +205,14 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             commands::run(root, &binary, brief).map(says)
         }
         Chore::Dist => dist::run(root).map(says),
-        Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
+        Chore::Fidelity { rounds, only, against, two_hosts } => {
+            let held_against = match against {
+                Some(program) => fidelity::Against::Build(program),
+                None if two_hosts => fidelity::Against::BareLoopBetweenHosts,
+                None => fidelity::Against::BareLoop,
+            };
+            fidelity::run(root, rounds, &only, &held_against)
+        }
         Chore::Rates { rounds, only, inside_namespace } => {
             rates::run(root, rounds, &only, inside_namespace.as_deref())
         }

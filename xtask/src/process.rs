@@ -51,6 +51,14 @@ fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
+/// A command of a program, after the words of one that starts it; none start it directly.
+pub(crate) fn after(enter: &[String], program: &Path) -> Command {
+    let Some((first, rest)) = enter.split_first() else { return Command::new(program) };
+    let mut command = Command::new(first);
+    command.args(rest).arg(program);
+    command
+}
+
 /// Runs a program to its end, or kills it after `limit`.
 ///
 /// # Errors

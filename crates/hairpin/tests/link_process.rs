@@ -151,7 +151,7 @@ fn packets_go_both_ways_and_the_ledger_closes() {
 }
 
 /// The CPUs that the kernel lets a process's first thread run on, for instance of `0-2,5`.
-fn cpus_of(id: u32) -> Vec<usize> {
+pub(crate) fn cpus_of(id: u32) -> Vec<usize> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).expect("the process lives");
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("proc(5) has it");
     let cpu = |text: &str| -> usize { text.parse().expect("a number") };

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::json_contract::assert_kept;
+use crate::link_process::cpus_of;
 use crate::support::{PROGRAM, Place, Running, list, signal, text, until};
 
 /// A server, and where its ticket stands.
@@ -133,6 +134,17 @@ fn the_record_has_both_hosts_the_path_and_what_came_each_way() {
     }
     let text = place.hairpin(&["report", "run", "--all"]).with_code(0).stdout;
     assert!(text.contains("Client: Linux") && text.contains("Server 127.0.0.1: Linux"), "{text}");
+}
+
+#[test]
+fn each_host_records_the_cpu_that_its_end_was_given() {
+    let place = Place::new();
+    let cpu = cpus_of(std::process::id())[0];
+    let _served = Served::start(&place, &format!("--bind 127.0.0.1:0 --cpu {cpu}"));
+    let plan = format!("round-trip --transport tcp --count 50 --rounds 1 --to @ticket --cpu {cpu} --out run");
+    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let used = list(&run["hosts"]).iter().map(|host| &host["environment"]["cpus_used"]);
+    assert_eq!(used.collect::<Vec<_>>(), [&Value::from([cpu]), &Value::from([cpu])], "{run}");
 }
 
 #[test]

@@ -24,6 +24,19 @@ pub(super) struct Build {
     help: String,
     /// Where a run is saved while it is read.
     out: PathBuf,
+    /// The server on another host; none where both ends are here.
+    to: Option<To>,
+}
+
+/// How a build reaches a server on another host.
+#[derive(Clone, Debug)]
+pub(super) struct To {
+    /// The words before a command that runs on the client's host.
+    pub(super) enter: Vec<String>,
+    /// The file with the server's ticket.
+    pub(super) ticket: PathBuf,
+    /// The CPU of the client.
+    pub(super) cpu: u64,
 }
 
 impl Build {
@@ -37,11 +50,21 @@ impl Build {
         command.args(["round-trip", "--help"]);
         let asked = process::run(&mut command, LIMIT).and_then(process::Ran::succeeded);
         let help = asked.with_context(|| format!("{} is no build of hairpin", program.display()))?.stdout;
-        let build = Self { program, help, out: scratch.join("run") };
+        let build = Self { program, help, out: scratch.join("run"), to: None };
         if let Some(missing) = NEEDED.iter().find(|flag| !build.knows(flag)) {
             bail!("{} has no {missing} in `round-trip --help`", build.program.display());
         }
         Ok(build)
+    }
+
+    /// The same, with the server on another host.
+    pub(super) fn to(&self, to: To) -> Self {
+        Self { to: Some(to), ..self.clone() }
+    }
+
+    /// Its file.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
     }
 
     /// Whether its help has this word.
@@ -60,22 +83,31 @@ impl Build {
     /// build has are left out where it does not know them.
     fn arguments(&self, combination: Combination, number: usize) -> Vec<String> {
         let Combination { transport, waiting, placement } = combination;
-        let knobs = [
-            ("--transport", transport.to_owned()),
-            ("--waiting", self.word(waiting).to_owned()),
-            ("--placement", self.word(placement).to_owned()),
+        let ends = match &self.to {
+            None => [
+                ("--placement", self.word(placement).to_owned()),
+                ("--ends", "processes".to_owned()),
+                ("--cpu-idle", "deep".to_owned()),
+            ],
+            Some(to) => [
+                ("--placement", "pinned".to_owned()),
+                ("--cpu", to.cpu.to_string()),
+                ("--to", format!("@{}", to.ticket.display())),
+            ],
+        };
+        let way = [("--transport", transport.to_owned()), ("--waiting", self.word(waiting).to_owned())];
+        let rest = [
             ("--count", combination.count().to_string()),
             ("--rounds", "1".to_owned()),
             ("--warmup", WARM_UP.to_string()),
             ("--seed", number.to_string()),
             ("--size", "4".to_owned()),
             ("--reply-size", "4".to_owned()),
-            ("--ends", "processes".to_owned()),
-            ("--cpu-idle", "deep".to_owned()),
             ("--timeout", "2s".to_owned()),
             ("--keep-samples", "100000".to_owned()),
         ];
-        let known = knobs.into_iter().filter(|(flag, _)| NEEDED.contains(flag) || self.knows(flag));
+        let knobs = way.into_iter().chain(ends).chain(rest);
+        let known = knobs.filter(|(flag, _)| NEEDED.contains(flag) || self.knows(flag));
         let knobs = known.flat_map(|(flag, value)| [flag.to_owned(), value]);
         ["round-trip".to_owned()].into_iter().chain(knobs).chain(["--json".to_owned()]).collect()
     }
@@ -86,7 +118,8 @@ impl Build {
     /// Where it fails, or prints no JSON.
     pub(super) fn run(&self, combination: Combination, number: usize) -> Result<Value> {
         process::remove(&self.out)?;
-        let mut command = Command::new(&self.program);
+        let enter = self.to.as_ref().map_or(&[][..], |to| &to.enter);
+        let mut command = process::after(enter, &self.program);
         command.args(self.arguments(combination, number)).arg("--out").arg(&self.out);
         let name = || self.program.display().to_string();
         process::run(&mut command, LIMIT)?.succeeded().with_context(name)?.json().with_context(name)
@@ -107,7 +140,7 @@ mod tests {
     use serde_json::json;
 
     fn build(help: &str) -> Build {
-        Build { program: "hairpin".into(), help: help.to_owned(), out: "run".into() }
+        Build { program: "hairpin".into(), help: help.to_owned(), out: "run".into(), to: None }
     }
 
     #[test]
@@ -119,6 +152,16 @@ mod tests {
         let new = build("--placement <WHERE> same-cpu, cross-cpu, unpinned\n--waiting block\n--warmup <EXTENT>");
         let new = new.arguments(case, 3).join(" ");
         assert!(new.contains("--placement cross-cpu --count 4000 --rounds 1 --warmup 500 --json"), "{new}");
+    }
+
+    #[test]
+    fn a_client_of_another_host_is_placed_by_its_own_cpu() {
+        let case = Combination { transport: "tcp", waiting: "block", placement: "same-cpu" };
+        let to = To { enter: Vec::new(), ticket: "ticket".into(), cpu: 3 };
+        let build = build("--to --cpu --placement same-cpu pinned --ends --cpu-idle --size").to(to);
+        let words = build.arguments(case, 0).join(" ");
+        assert!(words.contains("--waiting block --placement pinned --cpu 3 --to @ticket --count 4000"), "{words}");
+        assert!(!words.contains("--ends") && !words.contains("--cpu-idle"), "they are of one host: {words}");
     }
 
     #[test]

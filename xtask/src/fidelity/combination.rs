@@ -16,6 +16,9 @@ pub(super) struct Combination {
 
 const TRANSPORTS: &[&str] = &["tcp", "udp", "unix-stream", "pipe", "shm"];
 
+/// Those between two hosts.
+const BETWEEN_HOSTS: &[&str] = &["tcp", "udp"];
+
 /// Spinning together is refused by both: each end would wait for its time slice, not for a message.
 const WAYS: &[(&str, &str)] = &[("block", "same-cpu"), ("block", "cross-cpu"), ("spin", "cross-cpu")];
 
@@ -28,11 +31,12 @@ pub(super) const WARM_UP: u64 = 500;
 pub(super) const LIMIT: Duration = Duration::from_mins(2);
 
 impl Combination {
-    pub(super) fn all(only: &[String]) -> Result<Vec<Self>> {
-        if let Some(unknown) = only.iter().find(|name| !TRANSPORTS.contains(&name.as_str())) {
-            bail!("unknown transport `{unknown}` (hint: one of {})", TRANSPORTS.join(", "));
+    pub(super) fn all(only: &[String], two_hosts: bool) -> Result<Vec<Self>> {
+        let transports = if two_hosts { BETWEEN_HOSTS } else { TRANSPORTS };
+        if let Some(unknown) = only.iter().find(|name| !transports.contains(&name.as_str())) {
+            bail!("unknown transport `{unknown}` (hint: one of {})", transports.join(", "));
         }
-        let wanted = TRANSPORTS.iter().filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == *name));
+        let wanted = transports.iter().filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == *name));
         let combine = |transport: &'static str| {
             WAYS.iter().map(move |&(waiting, placement)| Self { transport, waiting, placement })
         };
@@ -67,13 +71,15 @@ mod tests {
 
     #[test]
     fn every_case_has_its_rule() {
-        let all = Combination::all(&[]).unwrap();
+        let all = Combination::all(&[], false).unwrap();
         assert_eq!(all.len(), 15);
         assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::WithinSpread).count(), 5);
         assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::Within(0.05)).count(), 1);
-        assert_eq!(Combination::all(&["udp".to_owned()]).unwrap().len(), 3);
+        assert_eq!(Combination::all(&["udp".to_owned()], false).unwrap().len(), 3);
         assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::NotAboveSpread).count(), 5);
         assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::Below(0.02)).count(), 10);
-        assert!(Combination::all(&["utp".to_owned()]).is_err());
+        assert!(Combination::all(&["utp".to_owned()], false).is_err());
+        assert_eq!(Combination::all(&[], true).unwrap().len(), 6);
+        assert!(Combination::all(&["pipe".to_owned()], true).is_err());
     }
 }

@@ -1,6 +1,5 @@
 //! One run of a contestant, and the rate that its receiver saw.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use super::case::{Case, MESSAGE_BYTES, Unit};
 use super::contestant::{Contestant, Program};
 use super::namespace::CONGESTION;
 use super::peer;
-use crate::process;
+use crate::{cpus, process};
 
 /// What is measured of a run, and its warm-up, in ms.
 const MEASURED_MS: u64 = 1000;
@@ -38,14 +37,11 @@ impl Place {
     /// # Errors
     /// Where there are no two CPUs.
     pub(super) fn new(programs: &Path, scratch: &Path) -> Result<Self> {
-        let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
-        let cpus =
-            first_cpus(&status).context("needs two CPUs (hint: taskset or the container may allow one only)")?;
         Ok(Self {
             hairpin: programs.join("hairpin"),
             bare_loop: programs.join("bare-rates"),
             out: scratch.join("run"),
-            cpus,
+            cpus: cpus::first_two()?,
         })
     }
 
@@ -122,16 +118,6 @@ fn cpus_of(run: &Value) -> Result<(u64, u64)> {
     Ok((client, server))
 }
 
-/// The first two CPUs of `Cpus_allowed_list`, for instance `0-3,6`.
-fn first_cpus(status: &str) -> Option<(u64, u64)> {
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let mut cpus = list.trim().split(',').flat_map(|range| {
-        let (low, high) = range.split_once('-').unwrap_or((range, range));
-        low.parse().unwrap_or(1)..=high.parse().unwrap_or(0)
-    });
-    Some((cpus.next()?, cpus.next()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,11 +150,8 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_those_of_hairpin_or_the_first_that_are_allowed() {
+    fn cpus_are_those_of_hairpin() {
         assert_eq!(cpus_of(&example()).unwrap(), (0, 1));
         assert!(cpus_of(&with("/hosts/0/environment/cpus_used", json!([3]))).is_err());
-        assert_eq!(first_cpus("Name:\tx\nCpus_allowed_list:\t2,5-7\n"), Some((2, 5)));
-        assert_eq!(first_cpus("Cpus_allowed_list:\t4-7\n"), Some((4, 5)));
-        assert_eq!(first_cpus("Cpus_allowed_list:\t3\n"), None);
     }
 }

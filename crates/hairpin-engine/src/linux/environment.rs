@@ -38,13 +38,16 @@ const SETTINGS: &[&str] = &[
 #[must_use]
 pub fn read(engine: &Engine) -> Environment {
     let cpu_info = text("/proc/cpuinfo").unwrap_or_default();
+    let mut cpus_used: Vec<usize> = [Some(engine.cpus.client), engine.cpus.server].into_iter().flatten().collect();
+    // The one end of a host may have been given its CPU.
+    cpus_used.dedup();
     Environment {
         kernel: kernel(),
         architecture: std::env::consts::ARCH.to_owned(),
         cpu_model: field(&cpu_info, "model name").unwrap_or_else(|| "unknown".to_owned()),
         cpus_online: cpu_info.lines().filter(|line| line.starts_with("processor")).count().max(1),
         cpus_allowed: engine.cpus.allowed.clone(),
-        cpus_used: [Some(engine.cpus.client), engine.cpus.server].into_iter().flatten().collect(),
+        cpus_used,
         cpus_share_core: engine.cpus.share_core,
         memory_bytes: memory_bytes(),
         hypervisor: hypervisor(&cpu_info),

@@ -49,9 +49,10 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let stop = interrupt::raised_by_user().map_err(|error| cannot("prepare for signals", &error))?;
     let program = std::env::current_exe().map_err(|error| cannot("tell this program's own file", &error))?;
     let engine = Engine::new(program.clone(), stop.clone()).map_err(|error| cannot("prepare", &error))?;
-    let about = about(&engine)?;
     let cpus = asked.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.only(cpu)).map_err(Stopped::usage)?;
-    let host = Host { clock: engine.clock, cpus, namespace: None, across: None };
+    let engine = Engine { cpus, ..engine };
+    let about = about(&engine)?;
+    let host = Host { clock: engine.clock, cpus: engine.cpus, namespace: None, across: None };
     let identity = state.identity().map_err(|error| cannot("use the key of the server", &error))?;
     let own = state.clone();
     let mut server = Server::bind(asked.bind, &identity, Box::new(move || own.tickets()), host, about, program)

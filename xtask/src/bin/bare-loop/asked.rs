@@ -3,12 +3,13 @@
 use std::str::FromStr;
 
 use crate::extras::Extras;
+use crate::wires::ServerHost;
 
 /// How to use it, printed with every refusal.
 pub(crate) const USAGE: &str = "usage: bare-loop --transport tcp|udp|unix-stream|pipe|shm --waiting block|spin \
 --cpus CLIENT,ECHO [--count N] [--warmup N] [--echo-stamps on|off] [--timeout-s N] \
 [--add dynamic,scaled,rows,verify,alarm,histogram,pages=N,fences=N,calls=N,\
-pause=TICKS]\n       bare-loop --clock-costs";
+pause=TICKS] [--server-address IPV4] [--server-namespace FILE]\n       bare-loop --clock-costs";
 
 /// One measurement.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) struct Asked {
     pub(crate) timeout_s: i64,
     /// What to do beside it.
     pub(crate) extras: Extras,
+    /// Where the echo's sockets of tcp and udp are.
+    pub(crate) server: ServerHost,
 }
 
 impl Asked {
@@ -43,6 +46,7 @@ impl Asked {
             echo_stamps: true,
             timeout_s: 0,
             extras: Extras::default(),
+            server: ServerHost::default(),
         };
         let mut stamps = None;
         for pair in arguments.chunks(2) {
@@ -56,11 +60,19 @@ impl Asked {
                 "--echo-stamps" => stamps = Some(one_of(name, value, "on", "off")?),
                 "--timeout-s" => asked.timeout_s = number(name, value)?,
                 "--add" => asked.extras = Extras::parse(value)?,
+                "--server-address" => {
+                    asked.server.address =
+                        value.parse().map_err(|_| format!("{name} takes an IPv4 address, not `{value}`"))?;
+                }
+                "--server-namespace" => asked.server.namespace = Some(value.into()),
                 _ => return Err(format!("unknown argument `{name}`")),
             }
         }
         if !["tcp", "udp", "unix-stream", "pipe", "shm"].contains(&asked.transport.as_str()) {
             return Err(format!("unknown transport `{}`", asked.transport));
+        }
+        if asked.server != ServerHost::default() && !["tcp", "udp"].contains(&asked.transport.as_str()) {
+            return Err(format!("{} has no server on another host", asked.transport));
         }
         if asked.count == 0 {
             return Err("--count must be at least 1".to_owned());
@@ -114,6 +126,8 @@ mod tests {
             ("--transport tpc", "unknown transport `tpc`"),
             ("--transport tcp --cpus 1", "--cpus takes two numbers, not `1`"),
             ("--transport tcp --count", "`--count` has no value"),
+            ("--transport pipe --server-address 192.0.2.1", "pipe has no server on another host"),
+            ("--transport tcp --server-address ::1", "--server-address takes an IPv4 address, not `::1`"),
             ("--transport tcp --waiting poll", "--waiting takes spin or block, not `poll`"),
         ] {
             assert_eq!(parse(line).unwrap_err(), why);

@@ -51,7 +51,7 @@ fn measure(asked: &Asked) -> std::io::Result<String> {
             in_pair(asked, client, echo)?
         }
         transport => {
-            let (client, echo) = wires::sockets(transport, asked.spin, asked.timeout_s)?;
+            let (client, echo) = wires::sockets(transport, asked.spin, asked.timeout_s, &asked.server)?;
             in_pair(asked, client, echo)?
         }
     };

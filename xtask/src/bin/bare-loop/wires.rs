@@ -1,6 +1,10 @@
 //! Both ends of each transport, opened in one process before it forks: sockets, pipes and a shared page.
 
+use std::fs::File;
 use std::io::{self, Error};
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -127,11 +131,49 @@ fn futex(word: &AtomicU32, operation: c_int, value: u32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, null_mut::<c_void>()) };
 }
 
+/// Where the echo's sockets are.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ServerHost {
+    /// Its address.
+    pub(crate) address: Ipv4Addr,
+    /// The file of its network namespace; none where it is the client's.
+    pub(crate) namespace: Option<PathBuf>,
+}
+
+impl Default for ServerHost {
+    fn default() -> Self {
+        Self { address: Ipv4Addr::LOCALHOST, namespace: None }
+    }
+}
+
+impl ServerHost {
+    /// A socket there on a free port, and its address. A socket stays in the namespace in which it was made.
+    fn bound(&self, kind: c_int) -> io::Result<(c_int, libc::sockaddr_in)> {
+        let Some(namespace) = &self.namespace else { return bound(kind, self.address) };
+        let [own, theirs] = [File::open("/proc/self/ns/net")?, File::open(namespace)?];
+        enter(&theirs)?;
+        let opened = bound(kind, self.address);
+        enter(&own)?;
+        opened
+    }
+}
+
+fn enter(namespace: &File) -> io::Result<()> {
+    // SAFETY: plain integers; the descriptor is that of a live file.
+    checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
+    Ok(())
+}
+
 /// A connected pair, client first. For tcp, udp and unix-stream.
-pub(crate) fn sockets(transport: &str, spin: bool, timeout_s: i64) -> io::Result<(Socket, Socket)> {
+pub(crate) fn sockets(
+    transport: &str,
+    spin: bool,
+    timeout_s: i64,
+    server: &ServerHost,
+) -> io::Result<(Socket, Socket)> {
     let (client, echo) = match transport {
-        "tcp" => tcp_pair()?,
-        "udp" => udp_pair()?,
+        "tcp" => tcp_pair(server)?,
+        "udp" => udp_pair(server)?,
         _ => unix_pair()?,
     };
     let flags = if spin { libc::MSG_DONTWAIT } else { 0 };
@@ -178,8 +220,8 @@ pub(crate) fn shared_lines(spin: bool) -> io::Result<(SharedLines, SharedLines)>
     Ok((end(there, back), end(back, there)))
 }
 
-fn tcp_pair() -> io::Result<(c_int, c_int)> {
-    let (listener, echo_address) = bound(libc::SOCK_STREAM)?;
+fn tcp_pair(server: &ServerHost) -> io::Result<(c_int, c_int)> {
+    let (listener, echo_address) = server.bound(libc::SOCK_STREAM)?;
     // SAFETY: plain integers.
     checked(unsafe { libc::listen(listener, 1) })?;
     // SAFETY: plain integers.
@@ -192,11 +234,13 @@ fn tcp_pair() -> io::Result<(c_int, c_int)> {
     Ok((client, echo))
 }
 
-fn udp_pair() -> io::Result<(c_int, c_int)> {
-    let (client, client_address) = bound(libc::SOCK_DGRAM)?;
-    let (echo, echo_address) = bound(libc::SOCK_DGRAM)?;
+fn udp_pair(server: &ServerHost) -> io::Result<(c_int, c_int)> {
+    let (echo, echo_address) = server.bound(libc::SOCK_DGRAM)?;
+    // SAFETY: plain integers.
+    let client = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) })?;
+    // Its address is then the one that has the route to the server's.
     connect(client, &echo_address)?;
-    connect(echo, &client_address)?;
+    connect(echo, &address_of(client)?)?;
     Ok((client, echo))
 }
 
@@ -214,22 +258,32 @@ fn pipe() -> io::Result<(c_int, c_int)> {
     Ok((pair[0], pair[1]))
 }
 
-/// A socket on a free port of 127.0.0.1, and its address.
-fn bound(kind: c_int) -> io::Result<(c_int, libc::sockaddr_in)> {
+/// A socket on a free port of that address, and its address.
+fn bound(kind: c_int, at: Ipv4Addr) -> io::Result<(c_int, libc::sockaddr_in)> {
     // SAFETY: plain integers.
     let socket = checked(unsafe { libc::socket(libc::AF_INET, kind, 0) })?;
-    let mut address = libc::sockaddr_in {
+    let address = internet_address(at);
+    // SAFETY: the pointer and the length are those of a live sockaddr_in.
+    checked(unsafe { libc::bind(socket, (&raw const address).cast(), ADDRESS_LENGTH) })?;
+    Ok((socket, address_of(socket)?))
+}
+
+fn address_of(socket: c_int) -> io::Result<libc::sockaddr_in> {
+    let mut address = internet_address(Ipv4Addr::UNSPECIFIED);
+    let mut length = ADDRESS_LENGTH;
+    // SAFETY: the pointer and the length are those of a live sockaddr_in, and the length is a live variable.
+    checked(unsafe { libc::getsockname(socket, (&raw mut address).cast(), &raw mut length) })?;
+    Ok(address)
+}
+
+/// The address, with any port.
+fn internet_address(at: Ipv4Addr) -> libc::sockaddr_in {
+    libc::sockaddr_in {
         sin_family: libc::AF_INET.try_into().expect("AF_INET is 2"),
         sin_port: 0,
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(at.octets()) },
         sin_zero: [0; 8],
-    };
-    let mut length = ADDRESS_LENGTH;
-    // SAFETY: the pointer and the length are those of a live sockaddr_in.
-    checked(unsafe { libc::bind(socket, (&raw const address).cast(), length) })?;
-    // SAFETY: the same, and the length is a live variable.
-    checked(unsafe { libc::getsockname(socket, (&raw mut address).cast(), &raw mut length) })?;
-    Ok((socket, address))
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "16 bytes")]

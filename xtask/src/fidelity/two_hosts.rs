@@ -1,0 +1,92 @@
+//! Hairpin and the bare loop with client and server on two hosts.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use hairpin_testing::contract;
+use serde_json::Value;
+
+use super::base::{BareLoop, Base};
+use super::build::{Build, To};
+use super::combination::Combination;
+use super::hosts::{Hosts, SERVER, Served};
+use crate::cpus;
+
+/// Both hosts, and the server that runs meanwhile.
+pub(super) struct TwoHosts {
+    hosts: Hosts,
+    served: Served,
+    /// That of clients apart, and that of the server.
+    cpus: (u64, u64),
+}
+
+impl TwoHosts {
+    /// Makes the hosts and starts the server.
+    ///
+    /// # Errors
+    /// Where they cannot be made here, or there is one CPU only.
+    pub(super) fn new(hairpin: &Build, scratch: &Path) -> Result<Self> {
+        let cpus = cpus::first_two()?;
+        let hosts = Hosts::new()?;
+        let served = hosts.serve(hairpin.program(), cpus.1, scratch)?;
+        Ok(Self { hosts, served, cpus })
+    }
+
+    /// Hairpin and the bare loop as they run a case. Hairpin has run it once, which is no round, and has said on which CPUs.
+    ///
+    /// # Errors
+    /// Where it fails, or ran on other CPUs than it was told.
+    pub(super) fn contestants(
+        &self,
+        hairpin: &Build,
+        bare_loop: &Path,
+        combination: Combination,
+    ) -> Result<(Build, Base)> {
+        let (other, server) = self.cpus;
+        let client = if combination.placement == "same-cpu" { server } else { other };
+        let to = To { enter: self.hosts.enter_client(), ticket: self.served.ticket.clone(), cpu: client };
+        let hairpin = hairpin.to(to);
+        let used = cpus_used(&hairpin.run(combination, 0)?)?;
+        ensure!(used == (client, server), "Hairpin was pinned to {client} and {server}, and used the CPUs {used:?}");
+        let server_host =
+            [("--server-address", SERVER.to_owned()), ("--server-namespace", self.hosts.server_namespace())];
+        let bare = BareLoop {
+            program: bare_loop.to_owned(),
+            cpus: format!("{client},{server}"),
+            enter: self.hosts.enter_client(),
+            server: server_host.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect(),
+        };
+        Ok((hairpin, Base::BareLoop(bare)))
+    }
+}
+
+/// The CPUs that the client used on its host, and the server on the other.
+fn cpus_used(run: &Value) -> Result<(u64, u64)> {
+    let of = |role: &str| {
+        let host = contract::list(run, "hosts").iter().find(|host| host["role"] == role);
+        let used = host.and_then(|host| host["environment"]["cpus_used"].as_array());
+        match used.map(Vec::as_slice) {
+            Some([cpu]) => cpu.as_u64(),
+            _ => None,
+        }
+        .with_context(|| format!("cannot tell on which CPU the {role} ran: {:?}", run["hosts"]))
+    };
+    Ok((of("client")?, of("server")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_host_tells_its_own_cpu() {
+        let host = |role: &str, cpus: &[u64]| json!({"role": role, "environment": {"cpus_used": cpus}});
+        let of = |client: &[u64], server: &[u64]| {
+            cpus_used(&json!({"hosts": [host("client", client), host("server", server)]}))
+        };
+        assert_eq!(of(&[2], &[5]).unwrap(), (2, 5));
+        assert!(of(&[2], &[]).unwrap_err().to_string().starts_with("cannot tell on which CPU the server ran"));
+        assert!(of(&[1, 2], &[5]).is_err() && cpus_used(&json!({"hosts": [host("client", &[2])]})).is_err());
+    }
+}
