@@ -77,7 +77,8 @@ impl Cpus {
     pub fn cpu_for(&self, placement: Placement, is_client: bool) -> Option<usize> {
         match placement {
             Placement::Unpinned => None,
-            Placement::CrossCpu if is_client => Some(self.client),
+            // Two hosts may be one machine, in a trial.
+            Placement::CrossCpu | Placement::Pinned if is_client => Some(self.client),
             Placement::CrossCpu | Placement::SameCpu | Placement::Pinned => Some(self.server.unwrap_or(self.client)),
         }
     }

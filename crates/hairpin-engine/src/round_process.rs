@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::child::limit;
 use crate::clock::RealClock;
+use crate::ends::start::TICKET_VARIABLE;
 use crate::engine::Engine;
 use crate::joins::{CONNECTED, GO, Joins};
 use crate::links::traces::Named;
@@ -146,6 +147,7 @@ impl<'e> RoundProcess<'e> {
             hint: limit(error).to_owned(),
         };
         let mut command = Command::new(program);
+        command.env_remove(TICKET_VARIABLE);
         command.args([COMMAND, &std::process::id().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| failed("start", &error))?;
         let output = child.stdout.take().expect("its standard output is piped");

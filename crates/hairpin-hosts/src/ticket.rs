@@ -132,11 +132,13 @@ impl Ticket {
 #[must_use]
 pub fn redacted(words: &[String]) -> Vec<String> {
     let one = |word: &String| {
+        // A ticket is taken with blanks around it.
+        let word = &word.trim().to_owned();
         let (before, value) = word.split_once('=').map_or(("", word.as_str()), |(flag, value)| {
             if flag.starts_with("--") { (&word[..=flag.len()], value) } else { ("", word.as_str()) }
         });
         // A ticket with a wrong letter still has most of a secret.
-        match value.split_once('#') {
+        match value.trim_start().split_once('#') {
             Some((address, letters)) if host_and_port(address).is_some() && !letters.is_empty() => {
                 format!("{before}{address}#...")
             }
@@ -243,6 +245,8 @@ mod tests {
         let expected =
             ["round-trip", "--to", "192.0.2.7:7420#...", "--to=192.0.2.7:7420#...", "--link", "delay=5ms#x"];
         assert_eq!(redacted(&line), expected);
+        let padded = [format!(" {word}\n"), format!("--to= {word}")];
+        assert_eq!(redacted(&padded), ["192.0.2.7:7420#...", "--to=192.0.2.7:7420#..."]);
     }
 
     proptest! {

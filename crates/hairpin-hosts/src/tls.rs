@@ -20,8 +20,12 @@ const PROBE: Duration = Duration::from_secs(5);
 pub struct Tls {
     socket: TcpStream,
     connection: Connection,
-    taken_bytes: u64,
+    /// Bytes that may still come over the socket.
+    left_bytes: u64,
 }
+
+/// More came than may come.
+pub const TOO_MUCH: io::ErrorKind = io::ErrorKind::FileTooLarge;
 
 impl Tls {
     /// Over a connected socket; the handshake is still to come.
@@ -34,7 +38,7 @@ impl Tls {
         let options = SockRef::from(&socket);
         options.set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE).with_retries(2))?;
         options.set_tcp_user_timeout(Some(SILENCE))?;
-        Ok(Self { socket, connection: connection.into(), taken_bytes: 0 })
+        Ok(Self { socket, connection: connection.into(), left_bytes: u64::MAX })
     }
 
     /// The socket beneath.
@@ -42,10 +46,9 @@ impl Tls {
         &self.socket
     }
 
-    /// Bytes that came over the socket so far.
-    #[must_use]
-    pub fn taken_bytes(&self) -> u64 {
-        self.taken_bytes
+    /// From now on so many bytes may come, TLS's own too; more are [`TOO_MUCH`].
+    pub fn take_up_to(&mut self, bytes: u64) {
+        self.left_bytes = bytes;
     }
 
     /// Goes on with the handshake as far as that is possible without waiting; says whether it is done.
@@ -113,7 +116,7 @@ impl Tls {
     /// Takes in what has come and decrypts it; answers how many bytes that were, 0 at the end.
     fn take_in(&mut self) -> io::Result<usize> {
         let count = self.connection.read_tls(&mut self.socket).map_err(explained)?;
-        self.taken_bytes += count as u64;
+        self.left_bytes = self.left_bytes.checked_sub(count as u64).ok_or(TOO_MUCH)?;
         if let Err(error) = self.connection.process_new_packets() {
             // The other end is told why, where it still listens.
             drop(self.send_pending());

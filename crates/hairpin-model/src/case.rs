@@ -59,7 +59,7 @@ pub struct Across {
     /// The host of the server as the user names it.
     pub host: String,
     /// The transport that was asked for, where this one took its place; null elsewhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub fallback: Option<Fallback>,
 }
 

@@ -64,7 +64,7 @@ impl Limits {
     /// An unknown limit, one given twice, or a value that is none.
     pub fn parse(text: &str) -> Result<Self, Refused> {
         let mut limits = Self::default();
-        for part in text.split(',') {
+        for part in text.split(',').map(str::trim) {
             let (name, value) = part.split_once('=').ok_or_else(|| {
                 Refused::new(format!("`{part}` is not a limit"), "for instance rate=100mbit,duration=60s")
             })?;
@@ -151,7 +151,7 @@ impl Limits {
             return Err(Exceeded {
                 limit: self.words_of("duration"),
                 by: format!("the round lasts {}", quantities::duration(lasts as f64)),
-                hint: "use a shorter --duration and --warm-up".to_owned(),
+                hint: "use a shorter --duration and --warmup".to_owned(),
             });
         }
         let Some(most) = self.daily_bytes else { return Ok(()) };

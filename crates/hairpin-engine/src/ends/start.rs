@@ -22,6 +22,9 @@ use crate::control::{
 };
 use crate::system::process;
 
+/// The environment variable in which a user may keep a ticket of a server on another host. It is secret, so no child has it.
+pub const TICKET_VARIABLE: &str = "HAIRPIN_TO";
+
 /// The hidden command that makes the program a server of one round.
 pub const COMMAND: &str = "__server";
 
@@ -270,6 +273,7 @@ fn patience(order: &RoundOrder) -> Duration {
 fn in_a_process(program: &Path, host: &Host) -> Result<(Channel, Runs), Failure> {
     let host = serde_json::to_string(host).expect("a host has only string keys");
     let mut command = Command::new(program);
+    command.env_remove(TICKET_VARIABLE);
     command.args([COMMAND, &std::process::id().to_string(), &host]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| Failure {
         cause: format!("cannot start the server {}: {error}", program.display()),

@@ -24,6 +24,8 @@ const BOOK: &str = "sessions.json";
 const TICKETS: &str = "tickets";
 /// No file here is longer.
 const MOST_BYTES: u64 = 64 << 10;
+/// How long the file of a ticket stays after it has expired, in seconds.
+const KEPT_S: u64 = 30 * 24 * 3600;
 /// No more tickets are read.
 const MOST_TICKETS: usize = 10_000;
 
@@ -106,28 +108,39 @@ impl State {
         Ok(Taken { id, secret, expires_unix_s, limits })
     }
 
-    /// The tickets that have not expired; the files of others are removed. One that cannot be read is passed over.
+    /// The tickets that have not expired. The file of one that expired long ago is removed, not of one that has just expired: the
+    /// clock may have been set wrong. What is no ticket is passed over.
     ///
     /// # Errors
     /// The folder cannot be read.
     pub fn tickets(&self) -> io::Result<Vec<Taken>> {
-        let mut tickets = Vec::new();
+        let (mut tickets, now) = (Vec::new(), now_unix_s());
         for entry in fs::read_dir(self.0.join(TICKETS))?.take(MOST_TICKETS) {
             let path = entry?.path();
-            let Some(kept) = read(&path).ok().and_then(|text| serde_json::from_str::<Kept>(&text).ok()) else {
-                continue;
-            };
-            let Ok(secret) = <[u8; 16]>::try_from(kept.secret.0.as_slice()) else { continue };
-            if kept.expires_unix_s <= now_unix_s() {
+            let Some(ticket) = read(&path).ok().and_then(|text| taken(&text)) else { continue };
+            if ticket.expires_unix_s > now {
+                tickets.push(ticket);
+            } else if ticket.expires_unix_s.saturating_add(KEPT_S) < now {
                 // It is taken no more, also where its file stays.
                 drop(fs::remove_file(&path));
-                continue;
             }
-            let secret = Secret(secret);
-            let (expires_unix_s, limits) = (kept.expires_unix_s, kept.limits);
-            tickets.push(Taken { id: ticket_id(&secret), secret, expires_unix_s, limits });
         }
         Ok(tickets)
+    }
+
+    /// The ticket of that name, which may be anything; none where it is not taken.
+    ///
+    /// # Errors
+    /// Its file cannot be read.
+    pub fn taken(&self, id: &str) -> io::Result<Option<Taken>> {
+        if !is_id(id) {
+            return Ok(None);
+        }
+        match read(&self.ticket(id)) {
+            Ok(text) => Ok(taken(&text).filter(|ticket| ticket.id == id && ticket.expires_unix_s > now_unix_s())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Revokes the ticket of that name; whether there was one.
@@ -135,7 +148,7 @@ impl State {
     /// # Errors
     /// Its file cannot be removed.
     pub fn revoke(&self, id: &str) -> io::Result<bool> {
-        if id.is_empty() || !id.bytes().all(|letter| letter.is_ascii_hexdigit()) {
+        if !is_id(id) {
             return Ok(false);
         }
         match fs::remove_file(self.ticket(id)) {
@@ -152,7 +165,8 @@ impl State {
     pub fn book(&self) -> io::Result<Book> {
         let path = self.0.join(BOOK);
         match read(&path) {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| invalid(&path, &error)),
+            // One that a crash left is no reason not to serve.
+            Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Book::default()),
             Err(error) => Err(error),
         }
@@ -169,6 +183,18 @@ impl State {
     fn ticket(&self, id: &str) -> PathBuf {
         self.0.join(TICKETS).join(format!("{id}.json"))
     }
+}
+
+/// Whether it can be the name of a ticket, and of a file.
+fn is_id(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|letter| letter.is_ascii_hexdigit())
+}
+
+/// The ticket of a file, where it is one.
+fn taken(text: &str) -> Option<Taken> {
+    let Kept { secret, expires_unix_s, limits } = serde_json::from_str(text).ok()?;
+    let secret = Secret(<[u8; 16]>::try_from(secret.0.as_slice()).ok()?);
+    Some(Taken { id: ticket_id(&secret), secret, expires_unix_s, limits })
 }
 
 fn read(path: &Path) -> io::Result<String> {

@@ -85,7 +85,7 @@ fn other_host() -> [Arg; 5] {
              the command line itself other users can read it. ssh://[USER@]HOST[:PORT] starts the server there over ssh for this run",
         ),
         valued("fallback", "TRANSPORT", "With --to, where UDP is blocked: send over this transport instead, for instance tcp, and say so"),
-        cpu("With --to, the CPU of the client [default: the second one, if there is one]"),
+        cpu("With --to, the CPU of the client [default: the first one]"),
         valued(
             "server-port",
             "PORT",

@@ -55,8 +55,9 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let host = Host { clock: engine.clock, cpus: engine.cpus, namespace: None, across: None };
     let identity = state.identity().map_err(|error| cannot("use the key of the server", &error))?;
     let own = state.clone();
-    let mut server = Server::bind(asked.bind, &identity, Box::new(move || own.tickets()), host, about, program)
-        .map_err(|error| cannot(&format!("listen on {} (TCP and UDP)", asked.bind), &error))?;
+    let mut server =
+        Server::bind(asked.bind, &identity, Box::new(move |id: &str| own.taken(id)), host, about, program)
+            .map_err(|error| cannot(&format!("listen on {} (TCP and UDP)", asked.bind), &error))?;
     server.restore(state.book().map_err(|error| cannot("read the list of sessions", &error))?);
     let lasts_s = asked.lasts.map_or(TICKET_S, |lasts| lasts.as_secs().max(1));
     let expires_unix_s = now_unix_s() + lasts_s;
@@ -71,7 +72,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     loop {
         let events = server.serve(LOOK).map_err(|error| cannot("serve", &error))?;
         for event in events {
-            runs += u64::from(matches!(event, Event::Ended { .. }));
+            runs += u64::from(matches!(event, Event::Ended { rounds: 1.., .. }));
             log(&event, &asked, is_json);
         }
         if let Some(book) = server.changed()

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use hairpin_engine::control::{Control, ControlError};
+use hairpin_engine::ends::start::TICKET_VARIABLE;
 use hairpin_engine::engine::Far;
 use hairpin_hosts::dial::{Known, dial as dial_ticket};
 use hairpin_hosts::protocol::{About, Purpose};
@@ -22,8 +23,6 @@ use hairpin_model::round::{Failure, RoundOrder};
 use super::exit::Stopped;
 use super::{output, over_ssh};
 
-/// Where a ticket may stand that is not on the command line.
-const VARIABLE: &str = "HAIRPIN_TO";
 /// A file with more is none of a ticket.
 const MOST_BYTES: u64 = 4096;
 
@@ -167,16 +166,16 @@ impl Session {
 
 /// Whether the flags or the environment ask for a server on another host.
 pub(super) fn is_asked(matches: &ArgMatches) -> bool {
-    matches.contains_id("to") || std::env::var(VARIABLE).is_ok_and(|text| !text.is_empty())
+    matches.contains_id("to") || std::env::var(TICKET_VARIABLE).is_ok_and(|text| !text.is_empty())
 }
 
 /// The ticket, or where to start a server, that was given as `place` or stands in the environment, and which of them; none without
 /// either.
 fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &'static str)>, Stopped> {
-    let own = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+    let own = std::env::var(TICKET_VARIABLE).ok().filter(|text| !text.is_empty());
     let (text, source) = match (given, own) {
         (Some(given), _) => (given.to_owned(), place),
-        (None, Some(own)) => (own, VARIABLE),
+        (None, Some(own)) => (own, TICKET_VARIABLE),
         (None, None) => return Ok(None),
     };
     let text = match text.strip_prefix('@') {

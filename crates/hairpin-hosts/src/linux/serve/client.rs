@@ -1,6 +1,7 @@
 //! A client that says who it is: whether it is known, and what it then gets.
 
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hairpin_engine::control::ControlError;
@@ -25,6 +26,10 @@ const IDLE_LOOK: Duration = Duration::from_secs(5);
 const CLOSING: Duration = Duration::from_secs(2);
 /// How long a session that is over waits for the end of its round.
 const ROUND_END: Duration = Duration::from_secs(10);
+/// Flows of a session that may be under way or wait at once.
+const MOST_FLOWS: usize = 32;
+/// Clients that are told at once why they are refused.
+const MOST_REFUSED: u32 = 64;
 /// Trials of datagrams that a session may make.
 const MOST_TRIALS: usize = 8;
 
@@ -63,6 +68,7 @@ impl Shared {
             Ok(checked) => checked,
             Err(refusal) => return self.refuse(frames, &refusal, from),
         };
+        frames.carrier_mut().take_up_to(u64::MAX);
         let welcome = |session| Answer::Welcome { version: VERSION, tool: tool(), proof: proof.clone(), session };
         match greeting.purpose {
             Purpose::Session => {
@@ -74,18 +80,21 @@ impl Shared {
                 }
             }
             Purpose::Round(session) if self.sessions.has(session, &ticket.id) => {
+                if self.lease.count(session) >= MOST_FLOWS {
+                    let what = format!("its session has {MOST_FLOWS} flows under way");
+                    return self.refuse(frames, &Refusal::new(what, "measure less at once"), from);
+                }
                 let wait = Duration::from_nanos(ticket.limits.waits_ns());
-                if self.lease.is_taken(session) {
+                let running = self.lease.begin(session, wait, || {
                     let most_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
                     // Where it is gone, its round ends at once.
                     drop(frames.send_any(&Answer::Waiting { most_ms }));
-                }
-                let running = self.lease.begin(session, wait);
+                });
                 if running.is_first {
                     self.sessions.count_round(session);
                 }
                 if frames.send_any(&welcome(session)).is_ok() {
-                    self.tell(round::serve(frames, self, session, &ticket, &running));
+                    self.tell(round::serve(frames, self, session, &ticket, running));
                 }
             }
             Purpose::Round(_) => {
@@ -96,17 +105,23 @@ impl Shared {
 
     pub(super) fn refuse(&self, mut frames: Frames<Tls>, refusal: &Refusal, from: SocketAddr) {
         let Refusal { what, hint } = refusal;
+        let before = self.refusing.fetch_add(1, Ordering::Relaxed);
+        if before >= MOST_REFUSED {
+            // It finds its connection closed: an answer would take a thread for a while.
+            self.refusing.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
         self.tell(Event::Refused { client: from, why: what.clone() });
         drop(frames.send_any(&Answer::Refused { what: what.clone(), hint: hint.clone() }));
         frames.carrier_mut().close(CLOSING);
+        self.refusing.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The ticket whose secret the client has, and the proof that this server has it too.
     fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(Taken, Base64), Refusal> {
         let exporter = frames.carrier().exporter().map_err(|error| Refusal::new(error.to_string(), ""))?;
-        let tickets = (self.tickets)()
+        let ticket = (self.tickets)(&greeting.ticket)
             .map_err(|error| Refusal::new(format!("it cannot read its tickets: {error}"), "look at its folder"))?;
-        let ticket = tickets.into_iter().find(|ticket| ticket.id == greeting.ticket);
         let ticket = ticket.filter(|ticket| is_proof(&ticket.secret, Role::Client, &exporter, &greeting.proof.0));
         let ticket = ticket.ok_or_else(|| {
             Refusal::new("the ticket is not known here, or was revoked", "get a new one from `hairpin serve`")
@@ -139,10 +154,11 @@ impl Shared {
         };
         let mut trials = Vec::new();
         if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {
-            let is_idle = || self.sessions.idle(session).is_none_or(|idle| idle > LONGEST_IDLE);
+            let is_idle =
+                || self.sessions.idle(session).is_none_or(|idle| idle > LONGEST_IDLE) && !self.lease.has(session);
             while !is_idle() {
                 match frames.receive_any::<Ask>(IDLE_LOOK) {
-                    Ok(ask) if trials.len() < MOST_TRIALS && self.answer(ask, &mut frames, &mut trials) => {}
+                    Ok(ask) if self.answer(ask, &mut frames, &mut trials) => {}
                     Err(ControlError::TimedOut(_)) => {}
                     // It has closed the session, or says what makes no sense.
                     _ => break,
@@ -161,6 +177,7 @@ impl Shared {
     /// Answers what the client of a session asks; whether it could be told.
     fn answer(&self, ask: Ask, frames: &mut Frames<Tls>, trials: &mut Vec<Cookie>) -> bool {
         let seen = match ask {
+            Ask::TryDatagrams(_) if trials.len() >= MOST_TRIALS => return false,
             Ask::TryDatagrams(cookie) => {
                 trials.push(Cookie(cookie));
                 self.registry.begin_trial(Cookie(cookie), self.at_of(frames));
@@ -177,6 +194,6 @@ fn tool() -> String {
 }
 
 /// What a client says of itself, for a log.
-fn short(text: &str) -> String {
-    printable(text).chars().take(60).collect()
+pub(super) fn short(text: &str) -> String {
+    printable(text).chars().take(100).collect()
 }

@@ -2,6 +2,7 @@
 //! nonce that it must send back is computed from the address itself.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{SocketAddr, UdpSocket};
 
 use hairpin_transports::received::{self, IpHeader};
@@ -14,6 +15,9 @@ use super::registry::{NotTaken, Registry};
 
 /// Datagrams that are taken at once, so that a flood leaves time for other work.
 const AT_ONCE: usize = 64;
+
+/// More datagrams than come between two calls.
+const MOST_THROWN_AWAY: usize = 10_000;
 
 /// What came at the port, by what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,6 +128,13 @@ impl Datagrams {
 fn connected(own: SocketAddr, from: SocketAddr) -> io::Result<Socket> {
     let socket = bound(own)?;
     socket.connect(&from.into())?;
+    // Between the two calls it took what anybody sent to the port. Its client says nothing before it is welcome.
+    let mut thrown_away = [MaybeUninit::uninit(); 1];
+    for _ in 0..MOST_THROWN_AWAY {
+        if socket.recv(&mut thrown_away).is_err() {
+            break;
+        }
+    }
     Ok(socket)
 }
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 struct Inner {
     /// The session that has the lease, and how many of its rounds are under way with it.
     holder: Option<(u64, u32)>,
-    /// Rounds that wait, by number, first come first.
-    queue: VecDeque<u64>,
+    /// Rounds that wait, by number and session, first come first.
+    queue: VecDeque<(u64, u64)>,
     last_number: u64,
     /// Every round under way: its session, and the mark that another client's ran beside it.
     running: Vec<(u64, Arc<AtomicBool>)>,
@@ -37,34 +37,47 @@ impl Lease {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a round of that session would wait.
-    pub(super) fn is_taken(&self, session: u64) -> bool {
-        self.inner().is_taken(session)
-    }
-
     /// Waits until no round of that session is under way, for at most so long.
     pub(super) fn wait_until_over(&self, session: u64, at_most: Duration) {
         let is_under_way = |inner: &mut Inner| inner.running.iter().any(|(running, _)| *running == session);
         drop(self.1.wait_timeout_while(self.inner(), at_most, is_under_way));
     }
 
-    /// Begins a round of that session, after those of other sessions, for which it waits at most so long.
-    pub(super) fn begin(&self, session: u64, at_most: Duration) -> Running<'_> {
+    /// Whether a round of that session is under way or waits.
+    pub(super) fn has(&self, session: u64) -> bool {
+        let inner = self.inner();
+        inner.running.iter().any(|(running, _)| *running == session)
+            || inner.queue.iter().any(|(_, of)| *of == session)
+    }
+
+    /// How many rounds of that session are under way or wait, each flow of one counted.
+    pub(super) fn count(&self, session: u64) -> usize {
+        let inner = self.inner();
+        inner.running.iter().filter(|(running, _)| *running == session).count()
+            + inner.queue.iter().filter(|(_, of)| *of == session).count()
+    }
+
+    /// Begins a round of that session, after those of other sessions, for which it waits at most so long; `waits` is called where
+    /// it has to.
+    pub(super) fn begin(&self, session: u64, at_most: Duration, waits: impl FnOnce()) -> Running<'_> {
         let deadline = Instant::now() + at_most;
         let mut inner = self.inner();
         inner.last_number += 1;
         let number = inner.last_number;
         // The holder's further flows come before those that wait: they belong to its round.
-        if inner.holder.is_none_or(|(holder, _)| holder != session) {
-            inner.queue.push_back(number);
-            while inner.is_taken(session) || inner.queue.front() != Some(&number) {
+        if inner.must_wait(session, number) {
+            inner.queue.push_back((number, session));
+            drop(inner);
+            waits();
+            inner = self.inner();
+            while inner.must_wait(session, number) {
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     break;
                 }
                 inner = self.1.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
             }
-            inner.queue.retain(|waiting| *waiting != number);
+            inner.queue.retain(|(waiting, _)| *waiting != number);
         }
         let has_lease = !inner.is_taken(session);
         if has_lease {
@@ -87,6 +100,14 @@ impl Lease {
 impl Inner {
     fn is_taken(&self, session: u64) -> bool {
         self.holder.is_some_and(|(holder, _)| holder != session)
+    }
+
+    /// Whether the round of that number and session waits for another session, which has the lease or came first.
+    fn must_wait(&self, session: u64, number: u64) -> bool {
+        match self.holder {
+            Some((holder, _)) => holder != session,
+            None => self.queue.front().is_some_and(|(first, of)| *first != number && *of != session),
+        }
     }
 }
 
@@ -121,38 +142,73 @@ mod tests {
     #[test]
     fn rounds_of_one_session_share_the_lease_and_others_wait_for_their_turn() {
         let lease = Lease::default();
-        let (first, second) = (lease.begin(1, LONG), lease.begin(1, Duration::ZERO));
-        assert!(lease.is_taken(2) && !lease.is_taken(1));
+        let (first, second) = (lease.begin(1, LONG, || ()), lease.begin(1, Duration::ZERO, || ()));
+        assert!(lease.has(1) && !lease.has(2) && lease.count(1) == 2);
         assert!(first.is_first && !second.is_first);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                let running = lease.begin(2, LONG);
+                let running = lease.begin(2, LONG, || ());
                 (running.has_lease, running.overlapped())
             });
             drop(first);
             lease.wait_until_over(1, Duration::from_millis(1));
-            assert!(lease.is_taken(2), "one round of the session is left");
+            assert!(lease.inner().is_taken(2), "one round of the session is left");
             assert!(!second.overlapped());
             scope.spawn(move || drop(second));
             lease.wait_until_over(1, LONG);
             assert_eq!(waiting.join().unwrap(), (true, false));
         });
-        assert!(!lease.is_taken(3) && lease.inner().running.is_empty());
+        assert!(!lease.inner().is_taken(3) && lease.inner().running.is_empty());
     }
 
     #[test]
     fn a_round_that_has_waited_long_enough_runs_and_both_are_marked() {
         let lease = Lease::default();
-        let first = lease.begin(1, LONG);
-        let second = lease.begin(2, Duration::from_millis(1));
+        let first = lease.begin(1, LONG, || ());
+        let second = lease.begin(2, Duration::from_millis(1), || ());
         assert!(first.overlapped() && second.overlapped() && !second.has_lease);
         drop(first);
-        let third = lease.begin(3, LONG);
+        let third = lease.begin(3, LONG, || ());
         assert!(third.has_lease && third.overlapped(), "the second is still under way, without the lease");
         drop(second);
         drop(third);
-        let fourth = lease.begin(2, Duration::ZERO);
+        let fourth = lease.begin(2, Duration::ZERO, || ());
         assert!(fourth.has_lease && !fourth.overlapped());
         assert!(lease.inner().queue.is_empty());
+    }
+
+    #[test]
+    fn further_flows_of_a_round_do_not_wait_for_those_that_came_between() {
+        let lease = Lease::default();
+        let first = lease.begin(1, LONG, || ());
+        let queued = |count: usize| {
+            while lease.inner().queue.len() < count {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|scope| {
+            // Two flows of one round of session 2, and between them a round of session 3.
+            let one = scope.spawn(|| lease.begin(2, LONG, || ()));
+            queued(1);
+            let third = scope.spawn(|| lease.begin(3, LONG, || ()).overlapped());
+            queued(2);
+            let other = scope.spawn(|| lease.begin(2, LONG, || ()));
+            queued(3);
+            drop(first);
+            let (one, other) = (one.join().unwrap(), other.join().unwrap());
+            assert!(one.has_lease && other.has_lease && !one.overlapped());
+            drop((one, other));
+            assert!(!third.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn who_has_to_wait_is_told() {
+        let lease = Lease::default();
+        let told = AtomicBool::new(false);
+        let first = lease.begin(1, LONG, || panic!("nobody is before it"));
+        drop(lease.begin(2, Duration::ZERO, || told.store(true, Ordering::Relaxed)));
+        assert!(told.load(Ordering::Relaxed));
+        drop(first);
     }
 }

@@ -18,6 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -99,6 +100,7 @@ impl Server {
             at,
             events: told,
             wake,
+            refusing: AtomicU32::new(0),
         };
         Ok(Self {
             listeners: [Some(first), second].into_iter().flatten().collect(),
@@ -195,7 +197,12 @@ impl Server {
                     }
                     break;
                 }
-                Err(error) => return Err(error),
+                Err(error) if is_of_this_server(&error) => return Err(error),
+                // That of a connection which is gone already, which accept(2) passes on; or there is no memory for it now.
+                Err(_) => {
+                    std::thread::sleep(NO_ROOM);
+                    break;
+                }
             }
         }
         Ok(())
@@ -221,6 +228,11 @@ impl Server {
             }
         }
     }
+}
+
+/// Whether accept(2) will fail again and again.
+fn is_of_this_server(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::OPNOTSUPP))
 }
 
 fn has_no_descriptors(error: &io::Error) -> bool {
@@ -296,7 +308,7 @@ mod tests {
             expires_unix_s: now_unix_s() + 1000,
             limits: Limits::default(),
         };
-        let tickets = Box::new(move || Ok(vec![ticket()]));
+        let tickets = Box::new(move |id: &str| Ok(Some(ticket()).filter(|ticket| ticket.id == id)));
         let program = PathBuf::from("/nonexistent");
         let mut server = Server::bind(at, &identity, tickets, host, About::default(), program).unwrap();
         let at = server.address();

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message};
-use hairpin_engine::ends::start::COMMAND;
+use hairpin_engine::ends::start::{COMMAND, TICKET_VARIABLE};
 use hairpin_engine::ends::{EndOrder, Host};
 use hairpin_model::card::Protocol;
+use hairpin_model::case::Case;
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Flow};
@@ -22,8 +23,10 @@ use hairpin_model::round::{EndReport, Failure};
 use hairpin_transports::Cookie;
 use hairpin_transports::descriptors::tcp_facts;
 
+use super::client::short;
 use super::lease::Running;
 use super::shared::{Event, Shared, Taken};
+use crate::dial::printable;
 use crate::linux::wait::{Wants, wait_any};
 use crate::tls::Tls;
 
@@ -52,7 +55,7 @@ pub(super) fn serve(
     shared: &Shared,
     session: u64,
     ticket: &Taken,
-    running: &Running<'_>,
+    running: Running<'_>,
 ) -> Event {
     client.take_up_to(MOST_BYTES_OF_AN_ORDER);
     let began = Instant::now();
@@ -62,9 +65,10 @@ pub(super) fn serve(
         shared,
         session,
         ticket,
-        running,
+        running: &running,
         at,
         order: None,
+        case: String::new(),
         missing: None,
         bits_per_s: 0.0,
         moved_bytes: 0,
@@ -76,7 +80,7 @@ pub(super) fn serve(
     let started = Process::start(&shared.program, &Host { across: Some(at), ..shared.host.clone() });
     let outcome = started.and_then(|mut process| relay.run(&mut process));
     relay.settle();
-    let case = relay.order.as_ref().map_or_else(String::new, |order| order.round.case.label());
+    let case = std::mem::take(&mut relay.case);
     let bytes = relay.moved_bytes;
     let told = relay.failure.take();
     let failure = outcome.err();
@@ -84,14 +88,17 @@ pub(super) fn serve(
         // A client that is gone hears nothing more.
         drop(client.send(&Message::Failed(failure.clone())));
     }
+    let overlapped = running.overlapped();
+    // The next round does not wait for this client to hang up.
+    drop(running);
     client.carrier_mut().close(CLOSING);
     Event::Round {
         session,
-        case,
+        case: short(&case),
         bytes,
         lasted_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        failure: failure.map(|failure| failure.cause).or(told),
-        overlapped: running.overlapped(),
+        failure: failure.map(|failure| failure.cause).or(told).map(|cause| printable(&cause)),
+        overlapped,
     }
 }
 
@@ -118,6 +125,7 @@ impl Process {
         let (sockets, its_sockets) = UnixStream::pair()?;
         let host = serde_json::to_string(host).expect("a host has only string keys");
         let child = Command::new(program)
+            .env_remove(TICKET_VARIABLE)
             .args([COMMAND, &std::process::id().to_string(), &host])
             .stdin(Stdio::from(OwnedFd::from(its)))
             .stdout(Stdio::from(OwnedFd::from(its_sockets)))
@@ -155,6 +163,8 @@ struct Relay<'r> {
     at: SocketAddr,
     /// Once it has come.
     order: Option<Box<EndOrder>>,
+    /// Its case in words.
+    case: String,
     /// The transport of a flow of datagrams, until it is there.
     missing: Option<&'static str>,
     /// What its load may send, counted for the session.
@@ -179,6 +189,12 @@ impl Relay<'_> {
             }
             if Instant::now() > self.until {
                 return Err(self.overdue());
+            }
+            if self.shared.sessions.idle(self.session).is_none() {
+                return Err(Failure {
+                    cause: "the server: the session of the round is over".to_owned(),
+                    hint: "start the run again".to_owned(),
+                });
             }
             if !from_client && !from_process {
                 self.wait(process);
@@ -220,12 +236,19 @@ impl Relay<'_> {
 
     /// Checks an order against the limits of the ticket, and expects its flows.
     fn take(&mut self, order: &EndOrder, process: &Process) -> Result<(), Failure> {
+        self.case = order.round.case.label();
+        if let Some(why) = never_served(&order.round.case) {
+            return Err(Failure {
+                cause: format!("the server: it serves no such round: {why}"),
+                hint: String::new(),
+            });
+        }
         let (limits, round_trip_ns) = (&self.ticket.limits, self.round_trip_ns());
         let allowed =
             limits.allow_round(&order.round, self.shared.sessions.used_bytes(&self.ticket.id)).and_then(|()| {
                 let bits_per_s = Limits::case_bits_per_s(&order.round.case, round_trip_ns).unwrap_or(0.0);
                 let allow = |beside| limits.allow_case(&order.round.case, round_trip_ns, beside);
-                self.shared.sessions.order(self.session, bits_per_s, allow)?;
+                self.shared.sessions.order(self.session, &self.ticket.id, bits_per_s, allow)?;
                 self.bits_per_s = bits_per_s;
                 Ok(())
             });
@@ -243,6 +266,7 @@ impl Relay<'_> {
         // What begins and ends a round is no part of its load.
         let most = limits.duration_ns.map_or(LONGEST, |most| Duration::from_nanos(most).saturating_add(AROUND));
         self.until = Instant::now() + lasts.min(most);
+        self.began = Instant::now();
         self.order = Some(Box::new(order.clone()));
         Ok(())
     }
@@ -334,6 +358,17 @@ fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u3
     };
     let cause = &failure.cause;
     Failure { cause: format!("{cause}, {hellos} hellos came over {transport} to {at} and were answered"), hint }
+}
+
+/// Why no client of this program orders such a case of a server on another host.
+fn never_served(case: &Case) -> Option<&'static str> {
+    if case.path.across.is_none() || case.is_emulated() {
+        return Some("its path is not between two hosts");
+    }
+    if case.injected_fault.is_some_and(|fault| fault.every == 0) {
+        return Some("its fault is injected every 0 messages");
+    }
+    (!case.sysctls.is_empty()).then_some("it changes kernel settings")
 }
 
 fn limit_reached(limit: &str, by: &str, hint: &str) -> Failure {

@@ -109,7 +109,7 @@ impl Sessions {
         let today = today();
         inner.book.used.retain(|_, used| used.day == today);
         let over = inner.book.sessions.iter().cloned();
-        let under_way = inner.open.values().map(|open| open.session.clone());
+        let under_way = inner.open.values().take(LISTED).map(|open| open.session.clone());
         Some(Book { sessions: over.chain(under_way).collect(), used: inner.book.used.clone() })
     }
 
@@ -215,19 +215,27 @@ impl Sessions {
         used_bytes
     }
 
-    /// Another flow of the session is checked against the rate of those under way, in bits a second.
+    /// Another flow of the session is checked against the rate of those under way with the same ticket, in bits a second.
     ///
     /// # Errors
-    /// What `check` says, which is given that rate.
+    /// What `check` says, which is given that rate; and that the session is over.
     pub(super) fn order(
         &self,
         number: u64,
+        ticket: &str,
         bits_per_s: f64,
         check: impl FnOnce(f64) -> Result<(), Exceeded>,
     ) -> Result<(), Exceeded> {
         let mut inner = self.inner();
-        let Some(open) = inner.open.get_mut(&number) else { return Ok(()) };
-        check(open.ordered_bits_per_s)?;
+        let of_ticket = inner.open.values().filter(|open| open.session.ticket == ticket);
+        check(of_ticket.map(|open| open.ordered_bits_per_s).sum())?;
+        let Some(open) = inner.open.get_mut(&number) else {
+            return Err(Exceeded {
+                limit: "of a session".to_owned(),
+                by: "it is over".to_owned(),
+                hint: "start the run again".to_owned(),
+            });
+        };
         open.ordered_bits_per_s += bits_per_s;
         Ok(())
     }
@@ -299,11 +307,12 @@ mod tests {
     #[test]
     fn flows_under_way_are_counted_together() {
         let sessions = Sessions::default();
-        let number = sessions.begin(begins("aa", None)).unwrap();
+        let [number, other] = [(); 2].map(|()| sessions.begin(begins("aa", None)).unwrap());
         let beside = |expected: f64| move |beside: f64| (assert_eq!(beside, expected), Ok(())).1;
-        sessions.order(number, 5.0, beside(0.0)).unwrap();
-        sessions.order(number, 2.0, beside(5.0)).unwrap();
+        sessions.order(number, "aa", 5.0, beside(0.0)).unwrap();
+        sessions.order(other, "aa", 2.0, beside(5.0)).unwrap();
         sessions.over(number, 5.0);
-        sessions.order(number, 1.0, beside(2.0)).unwrap();
+        sessions.order(number, "aa", 1.0, beside(2.0)).unwrap();
+        assert!(sessions.order(number + 9, "aa", 1.0, |_| Ok(())).is_err(), "there is no such session");
     }
 }

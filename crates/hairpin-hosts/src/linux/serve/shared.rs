@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::Sender;
 
 use hairpin_engine::control::frames::Frames;
@@ -107,8 +108,8 @@ pub enum Event {
     },
 }
 
-/// Reads the tickets that a server takes.
-pub type Tickets = Box<dyn Fn() -> io::Result<Vec<Taken>> + Send + Sync>;
+/// Reads the ticket of that name, which a stranger has sent; none where it is not taken.
+pub type Tickets = Box<dyn Fn(&str) -> io::Result<Option<Taken>> + Send + Sync>;
 
 /// What its threads share.
 pub(super) struct Shared {
@@ -122,6 +123,8 @@ pub(super) struct Shared {
     pub(super) program: PathBuf,
     pub(super) at: SocketAddr,
     pub(super) events: Sender<Event>,
+    /// Clients that are being refused.
+    pub(super) refusing: AtomicU32,
     /// A byte in it ends the wait of the thread that serves.
     pub(super) wake: UnixStream,
 }

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use hairpin_engine::ends::start::TICKET_VARIABLE;
 use hairpin_model::round::Failure;
 
 pub use self::binary::Binary;
@@ -196,6 +197,7 @@ impl<'s> Ssh<'s> {
 
     fn spawn(&self, first: &[&str], command: Option<&str>, input: Stdio) -> Result<Bounded, Unstarted> {
         let mut ssh = Command::new(&self.words[0]);
+        ssh.env_remove(TICKET_VARIABLE);
         ssh.args(&self.words[1..]).args(first).args(OPTIONS);
         if let Some(user) = &self.to.user {
             ssh.args(["-l", user]);
