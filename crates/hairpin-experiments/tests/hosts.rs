@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hairpin_experiments::Experiment;
 use hairpin_experiments::experiments::ALL;
 use hairpin_model::capabilities::{FarHost, HostCapabilities};
 use hairpin_model::limits::Limits;
@@ -22,12 +23,18 @@ fn with_servers_elsewhere(is_ipv6: bool) -> HostCapabilities {
     HostCapabilities { far: Some(far), ..own }
 }
 
+/// Between two hosts each end is pinned on its own.
+fn placed(experiment: &Experiment) -> &'static [(&'static str, &'static str)] {
+    let has_placement = experiment.knobs.iter().any(|knob| knob.name == "placement");
+    if has_placement { &[("placement", "pinned")] } else { &[] }
+}
+
 #[test]
 fn every_experiment_has_defaults_over_either_version_of_ip() {
     for (is_ipv6, reached) in [(false, ["mptcp", "tcp", "udp"].as_slice()), (true, &["tcp6", "udp6"])] {
         let reached: BTreeSet<&str> = reached.iter().copied().collect();
         for experiment in ALL {
-            let plan = plan_on(&with_servers_elsewhere(is_ipv6), experiment, &[]).unwrap();
+            let plan = plan_on(&with_servers_elsewhere(is_ipv6), experiment, placed(experiment)).unwrap();
             let flows = plan.cases.iter().flat_map(|case| &case.flows);
             let used: BTreeSet<&str> = flows.map(|flow| flow.transport.as_str()).collect();
             assert!(!used.is_empty() && used.is_subset(&reached), "{}: {used:?}", experiment.name);
@@ -38,7 +45,7 @@ fn every_experiment_has_defaults_over_either_version_of_ip() {
 #[test]
 fn a_probe_on_connections_of_its_load_goes_over_ipv6_too() {
     let under_load = ALL.iter().find(|experiment| experiment.name == "under-load").unwrap();
-    let flags = [("probe-connection", "own,per-message,shared"), ("load-cpu", "same")];
+    let flags = [("probe-connection", "own,per-message,shared"), ("load-cpu", "same"), ("placement", "pinned")];
     let plan = plan_on(&with_servers_elsewhere(true), under_load, &flags).unwrap();
     let transports = |case: &hairpin_model::case::Case| -> Vec<String> {
         case.flows.iter().map(|flow| flow.transport.clone()).collect()

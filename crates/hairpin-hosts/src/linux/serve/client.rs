@@ -12,7 +12,7 @@ use hairpin_transports::Cookie;
 
 use super::round;
 use super::sessions::{Begins, Session};
-use super::shared::{Event, Shared, Taken};
+use super::shared::{Event, Shared, Taken, short};
 use crate::dial::{now_unix_s, printable};
 use crate::proof::{Role, is_proof, proof};
 use crate::protocol::{About, Answer, Ask, Base64, DatagramsSeen, Greeting, Purpose, Spoken, VERSION};
@@ -94,7 +94,7 @@ impl Shared {
                     self.sessions.count_round(session);
                 }
                 if frames.send_any(&welcome(session)).is_ok() {
-                    self.tell(round::serve(frames, self, session, &ticket, running));
+                    round::serve(frames, self, session, &ticket, running);
                 }
             }
             Purpose::Round(_) => {
@@ -191,9 +191,4 @@ impl Shared {
 
 fn tool() -> String {
     concat!("hairpin ", env!("CARGO_PKG_VERSION")).to_owned()
-}
-
-/// What a client says of itself, for a log.
-pub(super) fn short(text: &str) -> String {
-    printable(text).chars().take(100).collect()
 }

@@ -23,9 +23,8 @@ use hairpin_model::round::{EndReport, Failure};
 use hairpin_transports::Cookie;
 use hairpin_transports::descriptors::tcp_facts;
 
-use super::client::short;
 use super::lease::Running;
-use super::shared::{Event, Shared, Taken};
+use super::shared::{Event, Shared, Taken, short};
 use crate::dial::printable;
 use crate::linux::wait::{Wants, wait_any};
 use crate::tls::Tls;
@@ -49,14 +48,8 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// How long a process has for its end.
 const LEAVE: Duration = Duration::from_millis(500);
 
-/// Serves one flow of a round, and returns when it is over, for whatever reason; what it was.
-pub(super) fn serve(
-    mut client: Frames<Tls>,
-    shared: &Shared,
-    session: u64,
-    ticket: &Taken,
-    running: Running<'_>,
-) -> Event {
+/// Serves one flow of a round, and returns when it is over, for whatever reason. What it was is told.
+pub(super) fn serve(mut client: Frames<Tls>, shared: &Shared, session: u64, ticket: &Taken, running: Running<'_>) {
     client.take_up_to(MOST_BYTES_OF_AN_ORDER);
     let began = Instant::now();
     let at = shared.at_of(&client);
@@ -88,18 +81,17 @@ pub(super) fn serve(
         // A client that is gone hears nothing more.
         drop(client.send(&Message::Failed(failure.clone())));
     }
-    let overlapped = running.overlapped();
-    // The next round does not wait for this client to hang up.
-    drop(running);
-    client.carrier_mut().close(CLOSING);
-    Event::Round {
+    shared.tell(Event::Round {
         session,
         case: short(&case),
         bytes,
         lasted_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
         failure: failure.map(|failure| failure.cause).or(told).map(|cause| printable(&cause)),
-        overlapped,
-    }
+        overlapped: running.overlapped(),
+    });
+    // The next round does not wait for this client to hang up.
+    drop(running);
+    client.carrier_mut().close(CLOSING);
 }
 
 /// The process that serves a round. Dropping it ends it.

@@ -17,6 +17,7 @@ use super::lease::Lease;
 use super::registry::Registry;
 use super::sessions::Sessions;
 use super::strangers::Counts as ConnectionCounts;
+use crate::dial::printable;
 use crate::protocol::About;
 use crate::ticket::Secret;
 use crate::tls::Tls;
@@ -140,4 +141,9 @@ impl Shared {
     pub(super) fn at_of(&self, frames: &Frames<Tls>) -> SocketAddr {
         frames.carrier().socket().local_addr().unwrap_or(self.at)
     }
+}
+
+/// What a client says of itself, for a log.
+pub(super) fn short(text: &str) -> String {
+    printable(text).chars().take(100).collect()
 }
