@@ -62,7 +62,7 @@ pub struct Chosen {
 /// The flags of what there is only where both ends are on one host.
 const OF_ONE_HOST: [&str; 6] = ["--placement", "--ends", "--load-cpu", "--link", "--cpu-idle", "--sysctl"];
 
-/// The words of a run's command as they are between two hosts: without [`OF_ONE_HOST`] and their values.
+/// The words of a run's command as they are between two hosts: without what only makes sense on one host.
 #[must_use]
 pub fn between_hosts(words: Vec<String>) -> Vec<String> {
     let mut left = Vec::with_capacity(words.len());
