@@ -280,6 +280,13 @@ pub(crate) fn status(id: u32, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
+/// How many descriptors of a process are of no file with a name: now and then one looks at its files.
+pub(crate) fn nameless_descriptors(id: u32) -> usize {
+    let entries = std::fs::read_dir(format!("/proc/{id}/fd")).expect("it runs");
+    let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    links.filter(|link| !link.starts_with("/")).count()
+}
+
 /// The CPU time of a process, in ticks of 10 ms (proc(5): `utime` and `stime`); none where it has gone.
 fn cpu_ticks(id: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();

@@ -5,14 +5,13 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hairpin_hosts::dial::dial;
 use hairpin_hosts::protocol::{About, Purpose};
 use hairpin_hosts::ticket::Ticket;
 
-use crate::support::{Place, Running, names_in, status, until};
+use crate::support::{Place, Running, nameless_descriptors, status, until};
 
 /// Sessions unless more are asked for.
 const SESSIONS: usize = 300;
@@ -45,7 +44,7 @@ impl Server {
     }
 
     fn descriptors(&self) -> usize {
-        names_in(Path::new(&format!("/proc/{}/fd", self.running.id()))).len()
+        nameless_descriptors(self.running.id())
     }
 
     fn number(&self, name: &str) -> u64 {

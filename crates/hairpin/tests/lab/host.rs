@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Addresses;
-use crate::support::{PROGRAM, Place, Ran, Running, names_in, until};
+use crate::support::{PROGRAM, Place, Ran, Running, nameless_descriptors, names_in, until};
 
 /// The first of the users that hosts have for themselves.
 const FIRST_USER: u32 = 61_000;
@@ -196,9 +196,9 @@ impl<'h> Served<'h> {
         std::fs::read_to_string(self.host.path("log")).expect("it has one")
     }
 
-    /// How many descriptors it has.
+    /// How many descriptors it has, but for those of files.
     pub(crate) fn descriptors(&self) -> usize {
-        names_in(Path::new(&format!("/proc/{}/fd", self.running.id()))).len()
+        nameless_descriptors(self.running.id())
     }
 
     /// Waits until so many runs are over and nothing of them is left but the server itself.
