@@ -124,7 +124,8 @@ impl Limits {
             return Err(Exceeded {
                 limit,
                 by: "the load sends as fast as it can".to_owned(),
-                hint: "send at a rate (--rate, --load-rate)".to_owned(),
+                hint: "use an experiment that sends at a rate, such as offered-load --rate, or --load-rate"
+                    .to_owned(),
             });
         };
         let sum = own + beside_bits_per_s;
@@ -212,7 +213,7 @@ fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
 /// Payload of a flow in both directions in bytes a second, where its rate is asked for; else 0.
 fn bytes_per_s(flow: &Flow) -> f64 {
     let reply = if flow.direction == Direction::RoundTrip { flow.load.reply_size_bytes() } else { 0 };
-    flow.load.rate_per_s().unwrap_or(0.0) * (flow.load.size_bytes() + reply) as f64
+    flow.load.rate_per_s().unwrap_or(0.0) * flow.load.size_bytes().saturating_add(reply) as f64
 }
 
 /// How long a round lasts by its order, in ns; null where it counts messages.
@@ -294,6 +295,21 @@ mod tests {
         };
         let exchanges = Flow::exchanges("tcp", exchange);
         assert!(refused("rate=1mbit", exchanges, 1_000_000).is_some(), "requests in flight count");
+    }
+
+    /// A client of another program may order anything: no size wraps round to a small one.
+    #[test]
+    fn the_largest_sizes_exceed_every_limit() {
+        let limits = Limits::parse("rate=100gbit,daily-bytes=1GiB").unwrap();
+        let load = Load::Paced { rate_per_s: 1e300, size_bytes: u64::MAX, reply_size_bytes: u64::MAX };
+        let case = Case::of(Flow { load, connections: u32::MAX, streams: u32::MAX, ..Flow::ping_pong("udp") });
+        assert!(limits.allow_case(&case, 0, f64::MAX).is_err());
+        let order = RoundOrder {
+            warm_up: Extent::DurationNs(u64::MAX),
+            extent: Extent::DurationNs(u64::MAX),
+            ..RoundOrder::of(case, 1)
+        };
+        assert!(limits.allow_round(&order, u64::MAX).is_err() && limits.allow_round(&order, 0).is_err());
     }
 
     #[test]

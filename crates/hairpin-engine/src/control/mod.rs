@@ -82,8 +82,9 @@ impl Message {
     }
 }
 
-/// How far an end is with its load.
+/// How far an end is with its load. It is sent during the load, so it is written as short as can be: an array of its numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "[u64; 5]", into = "[u64; 5]")]
 pub struct Progress {
     /// Messages sent so far.
     pub messages_sent: u64,
@@ -94,8 +95,20 @@ pub struct Progress {
     /// Bytes received so far.
     pub bytes_received: u64,
     /// The number that the last datagram of a load between two hosts carried (see `ends/credit.rs`); 0 elsewhere.
-    #[serde(default)]
     pub nonce: u64,
+}
+
+impl From<[u64; 5]> for Progress {
+    fn from([messages_sent, messages_received, bytes_sent, bytes_received, nonce]: [u64; 5]) -> Self {
+        Self { messages_sent, messages_received, bytes_sent, bytes_received, nonce }
+    }
+}
+
+impl From<Progress> for [u64; 5] {
+    fn from(progress: Progress) -> Self {
+        let Progress { messages_sent, messages_received, bytes_sent, bytes_received, nonce } = progress;
+        [messages_sent, messages_received, bytes_sent, bytes_received, nonce]
+    }
 }
 
 /// A carrier of messages between two ends.
@@ -237,6 +250,24 @@ mod tests {
         fn is_ready(&mut self) -> bool {
             true
         }
+    }
+
+    /// What control carries during a load: less than 100 bytes with the header of a frame and what TLS 1.3 adds to a record (22
+    /// bytes, RFC 8446, section 5.2), after a day of 64-byte messages at a million a second.
+    #[test]
+    fn progress_is_short() {
+        let messages = 24 * 3600 * 1_000_000;
+        let progress = Progress {
+            messages_received: messages,
+            bytes_received: 64 * messages,
+            nonce: u64::MAX,
+            ..Progress::default()
+        };
+        let message = Message::Progress(progress);
+        let json = serde_json::to_string(&message).unwrap();
+        assert_eq!(json, "{\"progress\":[0,86400000000,0,5529600000000,18446744073709551615]}");
+        assert!(json.len() + 4 + 22 < 100, "{} bytes", json.len());
+        assert_eq!(serde_json::from_str::<Message>(&json).unwrap(), message);
     }
 
     #[test]
