@@ -13,7 +13,9 @@ use crate::{two_hosts, under_load};
 /// Why the round is left out; null where it counts.
 pub(crate) fn left_out(measured: &Measured) -> Option<String> {
     let of_link = measured.link.as_ref().and_then(LinkRecord::why_invalid);
-    of_link.or_else(|| two_hosts::why_left_out(measured)).or_else(|| under_load::why_left_out(measured))
+    of_link
+        .or_else(|| two_hosts::left_out(measured).map(|why| why.to_string()))
+        .or_else(|| under_load::why_left_out(measured))
 }
 
 /// The timed rounds of one case that its figures are made of, in the order of `rounds`.

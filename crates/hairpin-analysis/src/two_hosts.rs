@@ -1,19 +1,43 @@
 //! What only a server on another host knows of a round.
 
+use std::fmt;
+
 use hairpin_model::fact;
 use hairpin_model::fact_names;
 use hairpin_model::quantities::duration;
 use hairpin_model::round::Measured;
 
-/// Why a round between two hosts is left out; null where it counts.
-pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
-    let silent_ns = measured.flows.iter().filter_map(|flow| flow.sent.as_ref()?.no_feedback_ns).max();
-    if let Some(silent_ns) = silent_ns {
-        let silent = duration(silent_ns as f64);
-        return Some(format!("no feedback: the sender had heard nothing of the receiver for {silent}, and stopped"));
+/// Why a round between two hosts does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeftOut {
+    /// The server marked it.
+    Overlapped,
+    /// A sender of datagrams stopped.
+    NoFeedback {
+        /// It had heard nothing for so long.
+        silent_ns: u64,
+    },
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overlapped => to.write_str("a round of another client ran at the same time on the server"),
+            Self::NoFeedback { silent_ns } => {
+                let silent = duration(*silent_ns as f64);
+                write!(to, "no feedback: the sender had heard nothing of the receiver for {silent}, and stopped")
+            }
+        }
     }
-    let overlapped = measured.ends.iter().any(|end| fact::number(&end.facts, fact_names::OVERLAPPED).is_some());
-    overlapped.then(|| "a round of another client ran at the same time on the server".to_owned())
+}
+
+/// Why a round is left out for what only two hosts have; null where it counts.
+pub(crate) fn left_out(measured: &Measured) -> Option<LeftOut> {
+    let silent_ns = measured.flows.iter().filter_map(|flow| flow.sent.as_ref()?.no_feedback_ns).max();
+    let overlapped = || measured.ends.iter().any(|end| fact::number(&end.facts, fact_names::OVERLAPPED).is_some());
+    silent_ns
+        .map(|silent_ns| LeftOut::NoFeedback { silent_ns })
+        .or_else(|| overlapped().then_some(LeftOut::Overlapped))
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ mod own_send_queue;
 mod placement_lottery;
 mod rate_not_reached;
 mod retransmission;
+mod rounds_left_out;
 mod sender_bursts;
 mod shared_connection;
 mod udp_receive_overrun;
@@ -70,6 +71,7 @@ pub const ALL: &[Detector] = &[
     placement_lottery::DETECTOR,
     rate_not_reached::DETECTOR,
     retransmission::DETECTOR,
+    rounds_left_out::DETECTOR,
     sender_bursts::DETECTOR,
     shared_connection::DETECTOR,
     udp_receive_overrun::DETECTOR,
