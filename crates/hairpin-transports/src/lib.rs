@@ -16,6 +16,8 @@ pub use batch::Batch;
 #[cfg(target_os = "linux")]
 pub use linux::descriptors;
 #[cfg(target_os = "linux")]
+pub use linux::multipath;
+#[cfg(target_os = "linux")]
 pub use linux::received;
 #[cfg(target_os = "linux")]
 use linux::system;

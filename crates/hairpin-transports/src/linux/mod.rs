@@ -2,6 +2,7 @@
 
 mod batch;
 pub mod descriptors;
+pub mod multipath;
 pub(crate) mod options;
 pub mod received;
 pub(crate) mod system;

@@ -19,11 +19,13 @@ const PLANS: [&str; 5] = [
      --duration 100ms --recovery 100ms --rounds 1",
 ];
 
-/// Fails unless all of them go to the server, which the client knows by that name.
+/// Fails unless all of them go to the server, which the client knows by that name, and each by its own protocol.
 pub(super) fn assert_all_cross(lab: &Lab, served: &Served<'_>, name: &str) {
     for (number, plan) in PLANS.into_iter().enumerate() {
         let run = lab.client.json(&format!("{plan} --to @ticket --out run-{number}"));
         assert_crossed(&run, name, plan);
+        let fell_back = r#"{"name":"mptcp.fell_back_to_tcp","value":"yes"}"#;
+        assert!(!run.to_string().contains(fell_back), "{plan}: {run}");
     }
     served.until_idle_after(PLANS.len());
 }

@@ -23,7 +23,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::ends::Host;
-use hairpin_transports::received;
+use hairpin_transports::{multipath, received};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -54,7 +54,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// What a server has.
 pub struct Server {
-    /// One, or two where it has all addresses of both versions of IP.
+    /// One for each version of IP and protocol.
     listeners: Vec<TcpListener>,
     datagrams: Datagrams,
     strangers: Strangers,
@@ -85,6 +85,10 @@ impl Server {
         let over_ipv4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), at.port());
         let second = if at.ip() == Ipv6Addr::UNSPECIFIED { unless_missing(listener(over_ipv4))? } else { None };
         let addresses = if second.is_some() { &[at, over_ipv4][..] } else { &[at] };
+        let mut listeners: Vec<TcpListener> = [Some(first), second].into_iter().flatten().collect();
+        // Without it what asks for Multipath TCP gets TCP, as from any server, and its record says so.
+        let multipath = listeners.last().and_then(|over_ipv4| multipath::beside(over_ipv4, BACKLOG).ok());
+        listeners.extend(multipath);
         let (told, events) = channel();
         let (wake, woken) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
@@ -103,7 +107,7 @@ impl Server {
             refusing: AtomicU32::new(0),
         };
         Ok(Self {
-            listeners: [Some(first), second].into_iter().flatten().collect(),
+            listeners,
             datagrams: Datagrams::bind(addresses)?,
             strangers: Strangers::new(config, allow_descriptors()?),
             shared: Arc::new(shared),
@@ -251,18 +255,27 @@ fn allow_descriptors() -> io::Result<usize> {
 
 /// Listens there, over one version of IP only.
 fn listener(at: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
-    if at.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&at.into())?;
+    // Sockets that share the port would share it with another server of this user too: this one finds that there is one.
+    let alone = bound(at, false)?;
+    let socket = bound(alone.local_addr()?.as_socket().unwrap_or(at), true)?;
     socket.listen(BACKLOG)?;
     let listener = socket.into();
     // A kernel that keeps nothing costs the record facts, and nothing else.
     drop(received::keep(&listener));
     Ok(listener)
+}
+
+/// A socket bound there, beside others or where nobody listens.
+fn bound(at: SocketAddr, shares: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+    if at.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shares)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&at.into())?;
+    Ok(socket)
 }
 
 /// None on a host without that version of IP.

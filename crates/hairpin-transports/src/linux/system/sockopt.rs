@@ -82,6 +82,15 @@ fn set_bytes(on: BorrowedFd<'_>, Place(level, name): Place, value: &[u8]) -> io:
     done(unsafe { libc::setsockopt(on.as_raw_fd(), level, name, value.as_ptr().cast(), length) })
 }
 
+/// Lets a classic BPF program choose among the sockets that share the port (socket(7), `SO_ATTACH_REUSEPORT_CBPF`).
+pub(crate) fn set_chooser(on: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    let (name, length) = (libc::SO_ATTACH_REUSEPORT_CBPF, size_of::<libc::sock_fprog>() as libc::socklen_t);
+    // SAFETY: the pointer is that of a live sock_fprog, whose pointer and length are those of a live slice; the kernel only reads.
+    done(unsafe { libc::setsockopt(on.as_raw_fd(), libc::SOL_SOCKET, name, (&raw const program).cast(), length) })
+}
+
 pub(super) fn get_bytes(on: BorrowedFd<'_>, Place(level, name): Place, into: &mut [u8]) -> io::Result<usize> {
     let mut length = into.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, which is the slice's length, and says how many it wrote.

@@ -1,0 +1,106 @@
+//! A listener for Multipath TCP (RFC 8684) that shares the port of one for TCP.
+//!
+//! A socket for Multipath TCP takes connections of TCP too, but keeps no SYN of them (net/mptcp/sockopt.c). So there are two
+//! sockets with `SO_REUSEPORT`, and a program of the kernel looks at the SYN to choose between them.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+
+use libc::{BPF_ABS, BPF_RET, BPF_RSH, BPF_TAX, BPF_X, sock_filter};
+use libc::{BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LSH, BPF_MISC};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::system::sockopt;
+
+/// Where the program finds the IP header (`SKF_NET_OFF`, linux/filter.h).
+const IP_HEADER: u32 = -0x10_0000_i32 as u32;
+/// Offset in the TCP header of the byte whose upper half is its length in words of 4 bytes.
+const TCP_LENGTH: u32 = 12;
+/// Kind and length of the options of Multipath TCP in a SYN, each the last option of those that Linux sends
+/// (net/ipv4/tcp_output.c, `tcp_options_write`): MP_CAPABLE of version 1 and MP_JOIN.
+const MP_CAPABLE: u32 = 0x1e04;
+const MP_JOIN: u32 = 0x1e0c;
+
+/// A listener at the address of `tcp`, which takes the connections that ask for Multipath TCP and leaves it the others. Both need
+/// `SO_REUSEPORT` before they are bound, and `tcp` listens already.
+///
+/// # Errors
+/// The kernel has no Multipath TCP, or another program may not choose.
+pub fn beside(tcp: &TcpListener, backlog: i32) -> io::Result<TcpListener> {
+    let at = tcp.local_addr()?;
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&at.into())?;
+    // From here until the second one listens all connections are those of the first.
+    sockopt::set_chooser(tcp.as_fd(), &asks_for_multipath())?;
+    socket.listen(backlog)?;
+    Ok(socket.into())
+}
+
+/// Answers the place of the socket in the order of their listening: 1 where the SYN asks for Multipath TCP over IPv4, else 0.
+fn asks_for_multipath() -> [sock_filter; 15] {
+    [
+        // The length of the IP header.
+        statement(BPF_LD | BPF_B | BPF_ABS, IP_HEADER),
+        statement(BPF_ALU | BPF_AND | BPF_K, 0x0f),
+        statement(BPF_ALU | BPF_LSH | BPF_K, 2),
+        statement(BPF_MISC | BPF_TAX, 0),
+        // And that of the TCP header: X is the end of both.
+        statement(BPF_LD | BPF_B | BPF_IND, IP_HEADER + TCP_LENGTH),
+        statement(BPF_ALU | BPF_AND | BPF_K, 0xf0),
+        statement(BPF_ALU | BPF_RSH | BPF_K, 2),
+        statement(BPF_ALU | BPF_ADD | BPF_X, 0),
+        statement(BPF_MISC | BPF_TAX, 0),
+        statement(BPF_LD | BPF_H | BPF_IND, IP_HEADER - (MP_CAPABLE & 0xff)),
+        jump(BPF_JEQ, MP_CAPABLE, 2, 0),
+        statement(BPF_LD | BPF_H | BPF_IND, IP_HEADER - (MP_JOIN & 0xff)),
+        jump(BPF_JEQ, MP_JOIN, 0, 1),
+        statement(BPF_RET | BPF_K, 1),
+        statement(BPF_RET | BPF_K, 0),
+    ]
+}
+
+fn statement(code: u32, k: u32) -> sock_filter {
+    sock_filter { code: u16::try_from(code).expect("the codes have one byte"), jt: 0, jf: 0, k }
+}
+
+fn jump(condition: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { jt, jf, ..statement(BPF_JMP | condition | BPF_K, k) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use hairpin_testing::or_skip;
+
+    use super::*;
+
+    const MOST: i32 = 16;
+
+    fn protocol(socket: &impl AsFd) -> Protocol {
+        socket2::SockRef::from(socket).protocol().unwrap().unwrap()
+    }
+
+    #[test]
+    fn each_connection_comes_to_the_listener_of_its_protocol() {
+        let open = |protocol| Socket::new(Domain::IPV4, Type::STREAM, Some(protocol));
+        or_skip!(open(Protocol::MPTCP).map(drop).map_err(|error| error.to_string()));
+        let tcp = open(Protocol::TCP).unwrap();
+        tcp.set_reuse_address(true).unwrap();
+        tcp.set_reuse_port(true).unwrap();
+        tcp.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        tcp.listen(MOST).unwrap();
+        let tcp = TcpListener::from(tcp);
+        let multipath = beside(&tcp, MOST).unwrap();
+        for (wanted, at) in [(Protocol::MPTCP, &multipath), (Protocol::TCP, &tcp)].repeat(4) {
+            let client = open(wanted).unwrap();
+            client.connect(&tcp.local_addr().unwrap().into()).unwrap();
+            let accepted = at.accept().unwrap().0;
+            assert_eq!(protocol(&accepted), wanted);
+        }
+    }
+}
