@@ -132,11 +132,18 @@ impl Limits {
         if sum <= most {
             return Ok(());
         }
-        let closed_loop = case.flows.iter().any(|flow| flow.load.rate_per_s().is_none());
+        if case.flows.iter().any(|flow| flow.load.rate_per_s().is_none()) {
+            let round_trip = quantities::duration(round_trip_ns as f64);
+            return Err(Exceeded {
+                limit,
+                by: format!("with a round trip of {round_trip} the load sends {}", quantities::bit_rate(sum)),
+                hint: "use smaller messages, or --rate".to_owned(),
+            });
+        }
         Err(Exceeded {
             limit,
             by: format!("the load sends up to {}", quantities::bit_rate_argument(sum)),
-            hint: if closed_loop { "use smaller messages, or a rate" } else { "use a smaller rate" }.to_owned(),
+            hint: "use a smaller rate".to_owned(),
         })
     }
 
@@ -286,7 +293,10 @@ mod tests {
         let ping_pong = Flow::ping_pong("udp");
         let bits = ping_pong.load.size_bytes() as f64 * 8.0;
         assert_eq!(refused("rate=10mbit", ping_pong.clone(), 1_000_000), None, "{} bit/s", bits * 1000.0);
-        assert!(refused("rate=10mbit", ping_pong, 100).is_some());
+        assert_eq!(
+            refused("rate=10mbit", ping_pong, 100).unwrap(),
+            "limit rate=10mbit: with a round trip of 100 ns the load sends 320 Mbit/s"
+        );
         let exchange = Exchange {
             writes: "4,60".parse::<Writes>().unwrap(),
             gap_ns: 0,

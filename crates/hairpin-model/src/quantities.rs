@@ -87,6 +87,12 @@ pub fn bit_rate_argument(bits_per_s: f64) -> String {
     format!("{}{unit}", whole / size)
 }
 
+/// Bits a second for people: `10.7 Mbit/s`.
+#[must_use]
+pub fn bit_rate(bits_per_s: f64) -> String {
+    rate(bits_per_s).replace("/s", "bit/s")
+}
+
 /// The two bounds in the unit of `of_ns` and as precise as it: `12.9-14.1` beside `13.4 us`, `-0.20 .. 1.10` where one is negative.
 #[must_use]
 pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64) -> String {

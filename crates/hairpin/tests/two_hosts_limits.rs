@@ -50,11 +50,38 @@ fn the_bytes_of_a_day_are_counted_over_runs_and_starts_of_the_server() {
     std::fs::write(place.path("old"), old).unwrap();
     assert_eq!(place.json(&["check", "@old"])["used_bytes"].as_u64(), Some(used));
     assert_eq!(place.json(&["check", "@ticket"])["used_bytes"].as_u64(), Some(0), "each ticket has its own");
-    // No rate tells how much it will send: the server ends it when the bytes are used up.
-    let flood = "bulk --transport tcp --duration 3600s --rounds 1 --to @old --json";
-    let run = place.hairpin(&flood.split_whitespace().collect::<Vec<_>>()).with_code(3).json();
-    let failed = text(&run["cases"][0]["failed_rounds"][0]);
-    assert!(failed.contains("limit daily-bytes=1MiB: the bytes of today are used up"), "{failed}");
+}
+
+/// No rate tells how much they will send: the server ends them when the bytes are used up.
+#[test]
+fn a_load_that_no_rate_bounds_is_ended_when_the_bytes_of_the_day_are_used_up() {
+    for load in [
+        "bulk --transport tcp",
+        "round-trip --transport tcp --size 1000",
+        "round-trip --transport udp --size 1000 --waiting spin",
+    ] {
+        let place = Place::new();
+        let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit daily-bytes=1MiB");
+        let endless = format!("{load} --duration 3600s --rounds 1 --to @ticket --json");
+        let run = place.hairpin(&endless.split_whitespace().collect::<Vec<_>>()).with_code(3).json();
+        let failed = text(&run["cases"][0]["failed_rounds"][0]);
+        assert!(failed.contains("limit daily-bytes=1MiB: the bytes of today are used up"), "{load}: {failed}");
+        assert!(place.json(&["check", "@ticket"])["used_bytes"].as_u64() > Some(1 << 20), "{load}");
+    }
+}
+
+#[test]
+fn what_a_client_moved_before_it_was_killed_is_counted() {
+    let place = Place::new();
+    let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit daily-bytes=100GiB");
+    let endless = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --quiet";
+    let running = place.start(&endless.split_whitespace().collect::<Vec<_>>());
+    served.running.busy_server();
+    let used = || place.json(&["check", "@ticket"])["used_bytes"].as_u64().unwrap();
+    until("the server counts", || used() > 0);
+    signal("KILL", running.id());
+    until("the session is over", || log(&place).contains("the run is over"));
+    assert!(used() > 0);
 }
 
 #[test]

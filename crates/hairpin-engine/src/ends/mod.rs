@@ -30,6 +30,10 @@ pub struct EndOrder {
     pub round: RoundOrder,
     /// What the client will say when it comes: see [`hairpin_transports::Cookie`].
     pub cookie: [u8; 16],
+    /// The server tells during a load of round trips too what was moved, as somebody between both ends limits that. A one-way load
+    /// tells it always.
+    #[serde(default)]
+    pub tells_moved: bool,
 }
 
 /// The machine that an end runs on, as far as its order leaves that open.

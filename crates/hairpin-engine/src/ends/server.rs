@@ -16,7 +16,7 @@ use super::one_way::{self, OneWay, Peer};
 use super::opening::{self, allow_descriptors, check_options, counters, effective, facts, setup, unopened};
 use super::{EndOrder, Host, PINGS, is_woken};
 use crate::clock::{Clock, RealClock};
-use crate::control::{Control, ControlError, Message, agree, receive_past};
+use crate::control::{Control, ControlError, Message, Progress, agree, receive_past};
 use crate::drops::Drops;
 use crate::handing::{HandedListener, Sockets};
 use crate::loads::arrival_order::{ArrivalOrder, Ordered};
@@ -40,6 +40,8 @@ const LONGEST_START: Duration = Duration::from_hours(72);
 /// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How often it is told what was moved, in ns.
+const TOLD_EVERY_NS: u64 = 100_000_000;
 /// How long a client on another host may send nothing, in ns, beyond what its load and its time-out take.
 const LONGEST_SILENCE_NS: u64 = 10_000_000_000;
 
@@ -56,7 +58,7 @@ pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) {
 
 fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> Result<EndReport, Failure> {
     let order = heard_order(control).map_err(|error| error.failure("the client"))?;
-    let EndOrder { round, cookie } = order;
+    let EndOrder { round, cookie, tells_moved } = order;
     let case = &round.case;
     // An order may come from anywhere, and has no say in what this end has room for.
     let flow = match case.flows.as_slice() {
@@ -88,7 +90,8 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     if flow.direction != Direction::RoundTrip {
         return one_way(control, host, &round, &card, Opened { wires, before, probing, pinned });
     }
-    answer(control, host, &round, Opened { wires, before, probing, pinned }, &mut *listener)
+    let opened = Opened { wires, before, probing, pinned };
+    answer(control, host, &round, opened, (&mut *listener, tells_moved))
 }
 
 /// Answers messages: on the one connection that there is, or on a new one each.
@@ -97,7 +100,7 @@ fn answer(
     host: &Host,
     round: &RoundOrder,
     opened: Opened,
-    listener: &mut dyn Listener,
+    (listener, tells_moved): (&mut dyn Listener, bool),
 ) -> Result<EndReport, Failure> {
     let Opened { mut wires, before, probing, pinned } = opened;
     let (case, flow) = (&round.case, round.case.flow());
@@ -113,7 +116,9 @@ fn answer(
     // The deadline passes at the client first, which says more.
     let within_ns = round.deadline_ns.saturating_add(round.timeout_ns.saturating_mul(2));
     let until_ns = host.clock.now_ns().saturating_add(within_ns);
-    let mut marks = Marks { control, clock: &host.clock, until_ns, usage: Usage::now(), told: Told::Nothing };
+    let tells_at_ns = tells_moved.then(|| host.clock.now_ns());
+    let mut marks =
+        Marks { control, clock: &host.clock, until_ns, usage: Usage::now(), told: Told::Nothing, tells_at_ns };
     let sizes = [flow.load.size_bytes(), flow.load.reply_size_bytes()];
     let sizes = sizes.map(|size| usize::try_from(size).unwrap_or(0));
     let (mut turnaround, mut answered, mut streamed) = (None, Vec::new(), Vec::new());
@@ -394,6 +399,8 @@ struct Marks<'c> {
     /// Since the last mark.
     usage: Usage,
     told: Told,
+    /// When it is told next what was moved; never where nobody asks.
+    tells_at_ns: Option<u64>,
 }
 
 impl Marks<'_> {
@@ -433,5 +440,17 @@ impl ServerMarks for Marks<'_> {
         // The last thing before the first measured message, as at the client.
         self.usage = Usage::now();
         Ok(())
+    }
+
+    #[inline]
+    fn moved(&mut self, up_bytes: u64, down_bytes: u64) -> Result<(), Failure> {
+        let Some(tells_at_ns) = &mut self.tells_at_ns else { return Ok(()) };
+        let now_ns = self.clock.now_ns();
+        if now_ns < *tells_at_ns {
+            return Ok(());
+        }
+        *tells_at_ns = now_ns + TOLD_EVERY_NS;
+        let progress = Progress { bytes_received: up_bytes, bytes_sent: down_bytes, ..Progress::default() };
+        tell(self.control, &Message::Progress(progress))
     }
 }

@@ -91,7 +91,11 @@ impl Server {
         let patience = self.patience;
         let agreed = agree(self.channel()?, patience);
         agreed.map_err(|error| self.explained(&error))?;
-        self.tell(&Message::Order(Box::new(EndOrder { round: round.clone(), cookie: cookie.0 })))?;
+        self.tell(&Message::Order(Box::new(EndOrder {
+            round: round.clone(),
+            cookie: cookie.0,
+            tells_moved: false,
+        })))?;
         match self.receive()? {
             Message::Listening(address) => Ok(address),
             other => Err(unexpected(&other)),

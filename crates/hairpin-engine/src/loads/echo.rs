@@ -80,6 +80,7 @@ impl<C: Clock> Echo<'_, C> {
                 Err(WireError::Closed) => break,
                 Err(error) => return Err(broken("echo", number, &error)),
             }
+            marks.moved(number * size as u64, number * reply_size as u64)?;
             told = if measuring { Told::Nothing } else { marks.look()? };
         }
         Ok((turnaround.map(TurnaroundCounter::finish), number))

@@ -50,6 +50,14 @@ pub trait ServerMarks {
     /// # Errors
     /// The client cannot be told.
     fn begin(&mut self) -> Result<(), Failure>;
+
+    /// So many bytes of messages have come so far, and so many of answers were sent. Called after each message.
+    ///
+    /// # Errors
+    /// Who counts them cannot be told.
+    fn moved(&mut self, _up_bytes: u64, _down_bytes: u64) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 /// The marks of an end whose other end counts nothing: the kernel, or a script.

@@ -64,6 +64,12 @@ impl Bulk {
         self.count(is_measured, Counts { bytes_received: bytes, ..Counts::default() }, now_ns);
     }
 
+    /// Bytes that came so far, and that were sent.
+    pub(super) fn moved_bytes(&self) -> (u64, u64) {
+        let all = self.total.all();
+        (all.bytes_received, all.bytes_sent)
+    }
+
     fn count(&mut self, is_measured: bool, counts: Counts, now_ns: u64) {
         let bytes = counts.bytes_sent + counts.bytes_received;
         if bytes > 0 {

@@ -31,11 +31,13 @@ pub fn run<C: Clock>(
         (Outgoing::new(load.write_size_bytes), Incoming::default(), Waits::new(wire)?);
     let mut bulk = Bulk::new(load, !load.goes_up);
     let mut reply = patterned(reply_size);
-    let (mut measuring, mut looked_ns) = (false, 0);
+    let (mut measuring, mut looked_ns, mut messages_bytes, mut answers) = (false, 0, 0, 0);
     loop {
         let now_ns = clock.now_ns();
         if !measuring || now_ns.saturating_sub(looked_ns) >= LOOK_NS {
             looked_ns = now_ns;
+            let (came_bytes, sent_bytes) = bulk.moved_bytes();
+            marks.moved(came_bytes + messages_bytes, sent_bytes + answers * reply_size as u64)?;
             match marks.look()? {
                 Told::Stop => break,
                 Told::Measure if !measuring => {
@@ -51,6 +53,8 @@ pub fn run<C: Clock>(
             Came::Whole(Kind::Message, bytes) => {
                 let common = bytes.len().min(reply.len());
                 reply[..common].copy_from_slice(&bytes[..common]);
+                messages_bytes += bytes.len() as u64;
+                answers += 1;
                 out.push(Kind::Answer, &reply, None);
             }
             Came::Whole(Kind::Begin, _) if bulk.sends && bulk.begin(now_ns) => {}

@@ -3,6 +3,7 @@
 //! One thread accepts connections, hears who they are, and answers hellos of datagrams; it never waits for one of them. A client
 //! that is known gets a thread, and each of its rounds a process of its own, to which its flows of data are handed.
 
+mod allowance;
 mod client;
 mod datagrams;
 mod lease;

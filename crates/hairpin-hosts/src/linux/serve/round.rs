@@ -17,11 +17,10 @@ use hairpin_model::card::Protocol;
 use hairpin_model::case::Case;
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
-use hairpin_model::flow::{ConnectionUse, Flow};
+use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::limits::Limits;
 use hairpin_model::round::{EndReport, Failure};
 use hairpin_transports::Cookie;
-use hairpin_transports::descriptors::tcp_facts;
 
 use super::lease::Running;
 use super::shared::{Event, Shared, Taken, short};
@@ -41,8 +40,6 @@ const LONGEST: Duration = Duration::from_hours(2);
 const ENDING: Duration = Duration::from_secs(90);
 /// Beyond the limit of its duration a round has so long to begin and to end.
 const AROUND: Duration = Duration::from_secs(30);
-/// A load may be so far ahead of the limit of its rate.
-const BURST: Duration = Duration::from_secs(1);
 /// How long a client has to close its connection at the end.
 const CLOSING: Duration = Duration::from_secs(5);
 /// How long a process has for its end.
@@ -64,7 +61,7 @@ pub(super) fn serve(mut client: Frames<Tls>, shared: &Shared, session: u64, tick
         case: String::new(),
         missing: None,
         bits_per_s: 0.0,
-        moved_bytes: 0,
+        moved: [0; 2],
         is_reported: false,
         failure: None,
         until: began + ORDER,
@@ -74,7 +71,7 @@ pub(super) fn serve(mut client: Frames<Tls>, shared: &Shared, session: u64, tick
     let outcome = started.and_then(|mut process| relay.run(&mut process));
     relay.settle();
     let case = std::mem::take(&mut relay.case);
-    let bytes = relay.moved_bytes;
+    let bytes = relay.moved[0].saturating_add(relay.moved[1]);
     let told = relay.failure.take();
     let failure = outcome.err();
     if let Some(failure) = &failure {
@@ -161,8 +158,8 @@ struct Relay<'r> {
     missing: Option<&'static str>,
     /// What its load may send, counted for the session.
     bits_per_s: f64,
-    /// Payload that the flow has moved in both directions.
-    moved_bytes: u64,
+    /// Payload that the flow has moved up and down, in bytes.
+    moved: [u64; 2],
     /// The server's report has come: what follows is the end.
     is_reported: bool,
     /// Why the process of the round failed.
@@ -208,15 +205,17 @@ impl Relay<'_> {
 
     /// What the client says next, to the process; false where it has closed.
     fn forward(&mut self, process: &mut Process) -> Result<bool, Failure> {
-        let message = match self.client.receive(PART) {
+        let mut message = match self.client.receive(PART) {
             Ok(message) => message,
             Err(ControlError::Closed) if self.is_reported => return Ok(false),
             Err(error) => return Err(error.failure("the client")),
         };
-        if let Message::Order(order) = &message {
+        if let Message::Order(order) = &mut message {
             if self.order.is_some() {
                 return Err(ControlError::Unexpected(message.name()).failure("the client"));
             }
+            let Limits { rate_bits_per_s, daily_bytes, .. } = self.ticket.limits;
+            order.tells_moved = rate_bits_per_s.is_some() || daily_bytes.is_some();
             self.take(order, process)?;
         }
         match process.channel.send(&message) {
@@ -235,16 +234,18 @@ impl Relay<'_> {
                 hint: String::new(),
             });
         }
-        let (limits, round_trip_ns) = (&self.ticket.limits, self.round_trip_ns());
+        let limits = &self.ticket.limits;
         let allowed =
             limits.allow_round(&order.round, self.shared.sessions.used_bytes(&self.ticket.id)).and_then(|()| {
-                let bits_per_s = Limits::case_bits_per_s(&order.round.case, round_trip_ns).unwrap_or(0.0);
-                let allow = |beside| limits.allow_case(&order.round.case, round_trip_ns, beside);
+                // What a closed loop sends is counted while it does: here it takes no time and nothing.
+                let bits_per_s = Limits::case_bits_per_s(&order.round.case, u64::MAX).unwrap_or(0.0);
+                let allow = |beside| limits.allow_case(&order.round.case, u64::MAX, beside);
                 self.shared.sessions.order(self.session, &self.ticket.id, bits_per_s, allow)?;
                 self.bits_per_s = bits_per_s;
                 Ok(())
             });
         allowed.map_err(|exceeded| limit_reached(&exceeded.limit, &exceeded.by, &exceeded.hint))?;
+        self.look_at_the_rate([0; 2])?;
         let flow = order.round.case.flow();
         let flows = match flow.connection_use {
             ConnectionUse::PerMessage => u32::MAX,
@@ -263,12 +264,6 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// Of the control connection, in ns, as TCP sees it.
-    fn round_trip_ns(&self) -> u64 {
-        let facts = tcp_facts(self.client.carrier().socket().as_fd());
-        fact::number(&facts, fact_names::MIN_RTT_US).map_or(0, |us| (us * 1e3) as u64)
-    }
-
     /// What the process says next, to the client; false where it has closed.
     fn back(&mut self, process: &mut Process) -> Result<bool, Failure> {
         let mut message = match process.channel.receive(PART) {
@@ -277,7 +272,14 @@ impl Relay<'_> {
             Err(error) => return Err(error.failure("the server")),
         };
         match &mut message {
-            Message::Progress(progress) => self.moved(progress.bytes_sent.saturating_add(progress.bytes_received))?,
+            Message::Progress(progress) => {
+                self.count([progress.bytes_received, progress.bytes_sent])?;
+                if self.order.as_ref().is_some_and(|order| order.round.case.flow().direction == Direction::RoundTrip)
+                {
+                    // Who waits for answers hears nothing else.
+                    return Ok(true);
+                }
+            }
             Message::Ready => self.missing = None,
             Message::Failed(failure) => {
                 self.is_reported = true;
@@ -289,9 +291,9 @@ impl Relay<'_> {
             }
             Message::Report(report) => {
                 if let Some(order) = &self.order {
-                    let bytes = bytes_of(report, order.round.case.flow());
+                    let moved = moved_by(report, &order.round.case);
                     // Nothing that was measured is lost to a limit that it reached at the end.
-                    drop(self.moved(bytes));
+                    drop(self.count(moved));
                 }
                 self.is_reported = true;
                 if self.running.overlapped() {
@@ -303,12 +305,14 @@ impl Relay<'_> {
         self.client.send(&message).map(|()| true).map_err(|error| error.failure("the client"))
     }
 
-    /// Counts what the flow has moved so far, against the limits of the ticket.
-    fn moved(&mut self, bytes: u64) -> Result<(), Failure> {
-        let more = bytes.saturating_sub(self.moved_bytes);
-        self.moved_bytes += more;
+    /// Counts what the flow has moved up and down so far, against the limits of the ticket.
+    fn count(&mut self, so_far: [u64; 2]) -> Result<(), Failure> {
+        let more = [0, 1].map(|way| so_far[way].saturating_sub(self.moved[way]));
+        self.moved = [0, 1].map(|way| self.moved[way] + more[way]);
         let limits = &self.ticket.limits;
-        let used = self.shared.sessions.count_bytes(self.session, &self.ticket.id, more);
+        let bytes = more[0].saturating_add(more[1]);
+        let used = self.shared.sessions.count_bytes(self.session, &self.ticket.id, bytes);
+        let is_within = self.look_at_the_rate(more);
         if limits.daily_bytes.is_some_and(|most| used > most) {
             return Err(limit_reached(
                 &limits.words_of("daily-bytes"),
@@ -316,15 +320,20 @@ impl Relay<'_> {
                 "wait until the day is over (UTC)",
             ));
         }
-        let most = limits.rate_bits_per_s.map(|most| most / 8.0 * (self.began.elapsed() + BURST).as_secs_f64());
-        if most.is_some_and(|most| self.moved_bytes as f64 > most) {
-            return Err(limit_reached(
+        is_within
+    }
+
+    /// Takes what was moved from what the rate allows.
+    fn look_at_the_rate(&self, moved: [u64; 2]) -> Result<(), Failure> {
+        let limits = &self.ticket.limits;
+        match limits.rate_bits_per_s {
+            Some(most) if !self.shared.sessions.is_within(&self.ticket.id, most, moved) => Err(limit_reached(
                 &limits.words_of("rate"),
-                "more came than the order said",
-                "use a smaller rate",
-            ));
+                "more was sent in the last seconds",
+                "use a smaller --rate, or smaller messages",
+            )),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The round is over: nothing more is expected of it.
@@ -367,14 +376,16 @@ fn limit_reached(limit: &str, by: &str, hint: &str) -> Failure {
     Failure { cause: format!("the server: limit {limit}: {by}"), hint: hint.to_owned() }
 }
 
-/// Payload in both directions that the server's report tells of, the warm-up's too where it is counted.
-fn bytes_of(report: &EndReport, flow: &Flow) -> u64 {
-    let (size, reply) = (flow.load.size_bytes(), flow.load.reply_size_bytes());
-    if let [streamed] = report.streamed.as_slice() {
-        let messages = [streamed.sent, streamed.received, streamed.warm_up_sent, streamed.warm_up_received];
-        let counted = messages.into_iter().fold(0, u64::saturating_add).saturating_mul(size);
-        return streamed.arrivals.as_ref().map_or(counted, |arrivals| arrivals.bytes.max(counted));
+/// Payload up and down in bytes that the server's report tells of, the warm-up's too where it is counted.
+fn moved_by(report: &EndReport, case: &Case) -> [u64; 2] {
+    if let ([streamed], Some(flow)) = (report.streamed.as_slice(), case.flows.last()) {
+        let size = flow.load.size_bytes();
+        let bytes = |counts: [u64; 2]| counts.into_iter().fold(0, u64::saturating_add).saturating_mul(size);
+        let came = bytes([streamed.received, streamed.warm_up_received]);
+        let came = streamed.arrivals.as_ref().map_or(came, |arrivals| arrivals.bytes.max(came));
+        return [came, bytes([streamed.sent, streamed.warm_up_sent])];
     }
     let answered = fact::number(&report.facts, fact_names::ANSWERED).unwrap_or(0.0) as u64;
-    answered.saturating_mul(size.saturating_add(reply))
+    let load = &case.flow().load;
+    [load.size_bytes(), load.reply_size_bytes()].map(|size| answered.saturating_mul(size))
 }

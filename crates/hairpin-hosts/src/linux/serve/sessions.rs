@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use hairpin_model::limits::Exceeded;
 use serde::{Deserialize, Serialize};
 
+use super::allowance::Allowance;
 use crate::dial::now_unix_s;
 
 /// Seconds of a day.
@@ -67,6 +68,8 @@ struct Open {
 struct Inner {
     open: BTreeMap<u64, Open>,
     book: Book,
+    /// Of tickets with a limit of their rate.
+    allowances: BTreeMap<String, Allowance>,
     last_number: u64,
     is_changed: bool,
 }
@@ -213,6 +216,14 @@ impl Sessions {
         let used_bytes = used.bytes;
         inner.is_changed = true;
         used_bytes
+    }
+
+    /// What was moved up and down in bytes by all flows of that ticket is within this rate, in bits a second.
+    pub(super) fn is_within(&self, ticket: &str, bits_per_s: f64, moved: [u64; 2]) -> bool {
+        let mut inner = self.inner();
+        let now = Instant::now();
+        let allowance = inner.allowances.entry(ticket.to_owned()).or_insert_with(|| Allowance::full(bits_per_s, now));
+        allowance.take(bits_per_s, moved, now)
     }
 
     /// Another flow of the session is checked against the rate of those under way with the same ticket, in bits a second.

@@ -1,0 +1,55 @@
+//! What a ticket with a limit of its rate may still move: a token bucket for each direction.
+//!
+//! It fills at the rate and holds what the rate gives in a second, so that loads which send in bursts, and rounds that report at
+//! their end, are judged by their mean. What was moved beyond it is owed.
+
+use std::time::{Duration, Instant};
+
+/// It holds what the rate gives in so long.
+const HOLDS: Duration = Duration::from_secs(1);
+
+/// The buckets of a ticket.
+pub(super) struct Allowance {
+    /// Bytes that may still be moved up, towards the server, and down.
+    left: [f64; 2],
+    at: Instant,
+}
+
+impl Allowance {
+    /// Full ones.
+    pub(super) fn full(bits_per_s: f64, now: Instant) -> Self {
+        Self { left: [bits_per_s / 8.0 * HOLDS.as_secs_f64(); 2], at: now }
+    }
+
+    /// Takes what was moved up and down, in bytes; false where it is more than the rate allows.
+    pub(super) fn take(&mut self, bits_per_s: f64, moved: [u64; 2], now: Instant) -> bool {
+        let bytes_per_s = bits_per_s / 8.0;
+        let gained = bytes_per_s * now.saturating_duration_since(self.at).as_secs_f64();
+        self.at = now;
+        for (left, moved) in self.left.iter_mut().zip(moved) {
+            *left = (*left + gained).min(bytes_per_s * HOLDS.as_secs_f64()) - moved as f64;
+        }
+        self.left.iter().all(|left| *left >= 0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busier_direction_counts_and_a_burst_is_paid_back() {
+        const RATE: f64 = 8000.0;
+        let begin = Instant::now();
+        let at = |ms| begin + Duration::from_millis(ms);
+        let mut allowance = Allowance::full(RATE, begin);
+        assert!(allowance.take(RATE, [1000, 1000], begin), "what a second gives, in each direction");
+        assert!(!allowance.take(RATE, [0, 1], begin));
+        assert!(allowance.take(RATE, [100, 99], at(100)));
+        assert!(!allowance.take(RATE, [500, 0], at(200)), "400 bytes are owed");
+        assert!(!allowance.take(RATE, [0, 0], at(500)));
+        assert!(allowance.take(RATE, [0, 0], at(600)));
+        assert!(allowance.take(RATE, [1000, 1000], at(9_000_000)), "it holds no more than a second gives");
+        assert!(!allowance.take(RATE, [1, 0], at(9_000_000)));
+    }
+}
