@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use hairpin_model::card::Card;
+use hairpin_model::case::Case;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow};
@@ -116,9 +117,16 @@ fn answer(
     // The deadline passes at the client first, which says more.
     let within_ns = round.deadline_ns.saturating_add(round.timeout_ns.saturating_mul(2));
     let until_ns = host.clock.now_ns().saturating_add(within_ns);
-    let tells_at_ns = tells_moved.then(|| host.clock.now_ns());
-    let mut marks =
-        Marks { control, clock: &host.clock, until_ns, usage: Usage::now(), told: Told::Nothing, tells_at_ns };
+    let mut marks = Marks {
+        control,
+        clock: &host.clock,
+        until_ns,
+        usage: Usage::now(),
+        told: Told::Nothing,
+        tells_at_ns: tells_moved.then(|| host.clock.now_ns()),
+        came_bytes: 0,
+        silence: Silence { longest_ns: longest_silence_ns(round), since_ns: None },
+    };
     let sizes = [flow.load.size_bytes(), flow.load.reply_size_bytes()];
     let sizes = sizes.map(|size| usize::try_from(size).unwrap_or(0));
     let (mut turnaround, mut answered, mut streamed) = (None, Vec::new(), Vec::new());
@@ -127,7 +135,10 @@ fn answer(
             let (held, facts) = echo(host, round, &card, observed.wire(), &mut marks)?;
             (turnaround, answered) = (held, facts);
         }
-        ConnectionUse::PerMessage => connecting::serve(|| accepted(listener), &mut marks, sizes)?,
+        ConnectionUse::PerMessage => {
+            let count = connecting::serve(|| accepted(listener), &mut marks, sizes)?;
+            answered = across(case, count);
+        }
         ConnectionUse::Shared => {
             let bulk = BulkOrder::of(round).ok_or_else(|| several_flows(case.flows.len()))?;
             streamed.push(shared::server::run(&host.clock, observed.wire(), &mut marks, sizes[1], bulk)?);
@@ -166,7 +177,6 @@ fn echo(
         boundaries: card.boundaries,
         cpu_only: card.cpu_only,
         warm_up: round.warm_up,
-        longest_silence_ns: longest_silence_ns(round),
     };
     let number = |name, count: u64| Fact::number(name, count as f64);
     if ArrivalOrder::may_differ(case, !card.reliable) {
@@ -181,8 +191,13 @@ fn echo(
     } else {
         echo.run(wire, marks)?
     };
-    let answered = case.path.across.is_some().then(|| number(fact_names::ANSWERED, answered));
-    Ok((turnaround, answered.into_iter().collect()))
+    Ok((turnaround, across(case, answered)))
+}
+
+/// What the record of two hosts needs to know of a server that answered so many messages.
+fn across(case: &Case, answered: u64) -> Vec<Fact> {
+    let fact = || Fact::number(fact_names::ANSWERED, answered as f64);
+    case.path.across.is_some().then(fact).into_iter().collect()
 }
 
 /// How long a client on another host may send nothing once it has begun, in ns. Of one on this host the kernel tells the end.
@@ -401,6 +416,17 @@ struct Marks<'c> {
     told: Told,
     /// When it is told next what was moved; never where nobody asks.
     tells_at_ns: Option<u64>,
+    /// Bytes that have come.
+    came_bytes: u64,
+    silence: Silence,
+}
+
+/// How long the client has sent nothing.
+struct Silence {
+    /// It may for so long, in ns.
+    longest_ns: u64,
+    /// Since when it has; none before its first message, as it waits for other flows then, and until it is noticed.
+    since_ns: Option<u64>,
 }
 
 impl Marks<'_> {
@@ -421,10 +447,18 @@ impl ServerMarks for Marks<'_> {
         if self.told == Told::Nothing && self.control.is_ready() {
             return self.hear(PART);
         }
-        if self.clock.now_ns() > self.until_ns {
+        let now_ns = self.clock.now_ns();
+        if now_ns > self.until_ns {
             return Err(Failure {
                 cause: "the client did not end the round before its deadline".to_owned(),
                 hint: "was it stopped?".to_owned(),
+            });
+        }
+        let Silence { longest_ns, since_ns } = &mut self.silence;
+        if self.came_bytes > 0 && now_ns - *since_ns.get_or_insert(now_ns) >= *longest_ns {
+            return Err(Failure {
+                cause: format!("server: nothing came from the client for {} s", *longest_ns / 1_000_000_000),
+                hint: "was it stopped, or is the path down?".to_owned(),
             });
         }
         Ok(self.told)
@@ -444,6 +478,10 @@ impl ServerMarks for Marks<'_> {
 
     #[inline]
     fn moved(&mut self, up_bytes: u64, down_bytes: u64) -> Result<(), Failure> {
+        if up_bytes > self.came_bytes {
+            self.came_bytes = up_bytes;
+            self.silence.since_ns = None;
+        }
         let Some(tells_at_ns) = &mut self.tells_at_ns else { return Ok(()) };
         let now_ns = self.clock.now_ns();
         if now_ns < *tells_at_ns {

@@ -128,7 +128,8 @@ fn exchange(wire: &mut dyn Wire, message: &Message, reply: &mut [u8], sequence: 
 pub trait Accept: FnMut() -> Result<Option<Box<dyn Wire>>, Failure> {}
 impl<F: FnMut() -> Result<Option<Box<dyn Wire>>, Failure>> Accept for F {}
 
-/// Answers one message of `size` bytes on each connection until the load is over, with so many bytes of it.
+/// Answers one message of `size` bytes on each connection until the load is over, with so many bytes of it. Answers how many there
+/// were.
 ///
 /// # Errors
 /// No connection can be accepted any more, or the client cannot be heard.
@@ -136,12 +137,12 @@ pub fn serve(
     mut accept: impl Accept,
     marks: &mut dyn ServerMarks,
     [size, reply_size]: [usize; 2],
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     let mut buffer = patterned(size.max(reply_size));
     let (mut measuring, mut number) = (false, 0);
     loop {
         match marks.look()? {
-            Told::Stop => return Ok(()),
+            Told::Stop => return Ok(number),
             Told::Measure if !measuring => {
                 marks.begin()?;
                 measuring = true;

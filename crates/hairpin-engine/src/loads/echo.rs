@@ -26,8 +26,6 @@ pub struct Echo<'a, C> {
     pub cpu_only: bool,
     /// How much of what comes is warm-up.
     pub warm_up: Extent,
-    /// How long the client may send nothing once it has begun, in ns.
-    pub longest_silence_ns: u64,
 }
 
 impl<C: Clock> Echo<'_, C> {
@@ -102,7 +100,6 @@ impl<C: Clock> Echo<'_, C> {
         marks: &mut dyn ServerMarks,
     ) -> Result<bool, Failure> {
         let mut len = 0;
-        let mut silent_since_ns = None;
         loop {
             match wire.receive(&mut into[len..]) {
                 Ok(some) => {
@@ -113,10 +110,7 @@ impl<C: Clock> Echo<'_, C> {
                 }
                 Err(WireError::Closed) => return Ok(false),
                 // Silence is the client's to judge; the server looks whether the load is over, or the client was stopped.
-                Err(WireError::TimedOut { .. }) if marks.look()? != Told::Stop => {
-                    let since_ns = *silent_since_ns.get_or_insert_with(|| self.clock.now_ns());
-                    self.refuse_long_silence(since_ns, number)?;
-                }
+                Err(WireError::TimedOut { .. }) if marks.look()? != Told::Stop => {}
                 Err(WireError::TimedOut { .. }) => return Ok(false),
                 Err(error) => return Err(broken("receive", number, &error)),
             }
@@ -124,17 +118,6 @@ impl<C: Clock> Echo<'_, C> {
                 return Ok(true);
             }
         }
-    }
-
-    fn refuse_long_silence(&self, since_ns: u64, number: u64) -> Result<(), Failure> {
-        // Before its first message it waits for other flows.
-        if number == 0 || self.clock.now_ns() - since_ns < self.longest_silence_ns {
-            return Ok(());
-        }
-        Err(Failure {
-            cause: format!("server: nothing came from the client for {} s", self.longest_silence_ns / 1_000_000_000),
-            hint: "was it stopped, or is the path down?".to_owned(),
-        })
     }
 
     /// The remedy is the server's: quick acknowledgments, asked for again after each read (tcp(7)).

@@ -36,7 +36,7 @@ pub trait ServerMarks {
     /// nothing came for a while.
     ///
     /// # Errors
-    /// The client cannot be heard.
+    /// The client cannot be heard, or has sent nothing for too long.
     fn look(&mut self) -> Result<Told, Failure>;
 
     /// The same, but waits until something is told: where there is no warm-up, before the first message.

@@ -145,23 +145,39 @@ fn causes(name: &str, victim: Victim) -> &'static [&'static str] {
     }
 }
 
-#[test]
-fn a_client_that_is_stopped_in_a_round_is_dropped() {
+const SILENT: &str = "server: nothing came from the client for 14 s";
+
+fn is_dropped_when_stopped(plan: &str, expected: &str) {
     let lab = or_skip!(Lab::direct());
     let mut served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
     let descriptors = served.descriptors();
-    let words = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --json";
-    let mut client = lab.client.start(words);
+    let mut client = lab.client.start(&format!("{plan} --rounds 1 --to @ticket --json"));
     served.running.busy_server();
-    let round = client.busy_client();
-    signal("STOP", round);
+    client.busy_client();
+    let all = lab.client.processes();
+    all.iter().for_each(|id| signal("STOP", *id));
     until("the server has left the round", || find(&lab.server, "__server").is_none());
-    signal("CONT", round);
+    all.iter().for_each(|id| signal("CONT", *id));
     let run = client.end().with_code(3).json();
     let cause = text(&run["cases"][0]["failed_rounds"][0]);
-    assert!(cause.contains("server: nothing came from the client for 14 s"), "{cause}");
+    assert!(cause.contains(expected), "{cause}");
     served.until_idle_after(1);
     until("its descriptors are closed", || served.descriptors() == descriptors);
     drop(served);
     lab.assert_nothing_left();
+}
+
+#[test]
+fn a_client_that_is_stopped_in_a_round_is_dropped() {
+    is_dropped_when_stopped("round-trip --transport tcp --duration 3600s", SILENT);
+}
+
+#[test]
+fn a_client_that_is_stopped_beside_a_load_is_dropped_on_each_connection() {
+    let plan = |connection| {
+        format!("under-load --probe-connection {connection} --rate 100 --load down --load-cpu same --duration 3600s")
+    };
+    is_dropped_when_stopped(&plan("shared"), SILENT);
+    // The load's own connection fails first.
+    is_dropped_when_stopped(&plan("per-message"), "made no progress for 2000 ms");
 }

@@ -64,14 +64,7 @@ fn the_server_counts_what_comes_twice_or_after_a_later_one() {
     let numbers = [0, 1, 3, 2, 3, 0, 260, 259, 261];
     let mut server = ServerWire { coming: numbers.map(whole).into(), answers: Vec::new() };
     let clock = ManualClock::default();
-    let echo = Echo {
-        clock: &clock,
-        case: &case,
-        boundaries: true,
-        cpu_only: false,
-        longest_silence_ns: u64::MAX,
-        warm_up: Extent::Count(1),
-    };
+    let echo = Echo { clock: &clock, case: &case, boundaries: true, cpu_only: false, warm_up: Extent::Count(1) };
     let mut ordered = Ordered::new(&mut server, &case);
     let (_, answered) = echo.run(&mut ordered, &mut Alone).unwrap();
     assert_eq!((answered, ordered.order().reordered, ordered.order().duplicated), (9, 2, 2));

@@ -282,14 +282,7 @@ fn the_server_asks_for_quick_acknowledgments_before_the_first_read_and_after_eac
         let case = Case::small_writes("tcp", exchange("4x2", remedy));
         let clock = ManualClock::default();
         let mut wire = InPieces::default();
-        let echo = Echo {
-            clock: &clock,
-            case: &case,
-            boundaries: false,
-            cpu_only: false,
-            warm_up: Extent::Count(1),
-            longest_silence_ns: u64::MAX,
-        };
+        let echo = Echo { clock: &clock, case: &case, boundaries: false, cpu_only: false, warm_up: Extent::Count(1) };
         echo.run(&mut wire, &mut Alone).unwrap();
         wire.0
     };

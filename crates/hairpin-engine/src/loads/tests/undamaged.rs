@@ -120,14 +120,7 @@ fn the_server_answers_no_damaged_message() {
     let coming = [whole(0), flipped(1, 25, 39), flipped(2, 1, 30), whole(3)[..24].to_vec(), Vec::new(), whole(4)];
     let mut server = ServerWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();
-    let echo = Echo {
-        clock: &clock,
-        case: &case,
-        boundaries: true,
-        cpu_only: false,
-        warm_up: Extent::Count(1),
-        longest_silence_ns: u64::MAX,
-    };
+    let echo = Echo { clock: &clock, case: &case, boundaries: true, cpu_only: false, warm_up: Extent::Count(1) };
     let (turnaround, _) = echo.run(&mut Undamaged::new(&mut server, &case), &mut Alone).unwrap();
     assert_eq!(server.answers, [whole(0)[..20].to_vec(), whole(4)[..20].to_vec()]);
     assert_eq!(turnaround.map(|turnaround| turnaround.counts.iter().sum()), Some(2_u64));
