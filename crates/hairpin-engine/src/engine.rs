@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hairpin_model::binding::Binding;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::CpuIdle;
@@ -73,6 +74,8 @@ pub struct Far {
     pub credentials: String,
     /// Opens the control channel of a round.
     pub dial: Dial,
+    /// Where the packets of flows come from; what `dial` opens is bound by its credentials.
+    pub binding: Binding,
 }
 
 /// Opens a control channel to the server on another host, by its credentials.
@@ -291,6 +294,7 @@ fn one_flow(
     };
     cpu::sharpen_timers();
     let client = Client {
+        binding: engine.far.as_ref().map_or_else(Binding::default, |far| far.binding),
         host: &host(client),
         order,
         transport,

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hairpin_link::profile::Profile;
+use hairpin_model::binding::Binding;
 use hairpin_model::phases::{ByPhase, Phase};
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::samples::{Fate, PhaseHistograms, PhaseSamples, Samples, latency_histogram};
@@ -66,8 +67,8 @@ pub(crate) struct Job {
     pub(crate) traces: Option<(String, Named)>,
     /// The round is one flow of several.
     pub(crate) joins: Option<Joins>,
-    /// Where the server is, where that is another host, and what its control channel needs.
-    pub(crate) far: Option<(SocketAddr, String)>,
+    /// Where the server is, where that is another host, what its control channel needs, and where the packets of flows come from.
+    pub(crate) far: Option<(SocketAddr, String, Binding)>,
 }
 
 impl Engine {
@@ -104,7 +105,7 @@ impl Engine {
             link_logs: None,
             traces: None,
             joins: None,
-            far: self.far.as_ref().map(|far| (far.at, far.credentials.clone())),
+            far: self.far.as_ref().map(|far| (far.at, far.credentials.clone(), far.binding)),
         }
     }
 

@@ -41,7 +41,7 @@ pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     let link_logs = link_logs.map(|path| Folder::open(&path)).transpose();
     let link_logs = link_logs.map_err(|error| format!("cannot open the run folder: {error}"))?;
     let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
-    let far = far.map(|(at, credentials)| Far { at, credentials, dial });
+    let far = far.map(|(at, credentials, binding)| Far { at, credentials, dial, binding });
     let engine = Engine { far, clock, cpus, server_program: program, started_ns, stop, traces, link_logs, joins };
     let finished = if joins_flows(&order) && engine.joins.is_none() {
         several_flows::run(&engine, number, &order)

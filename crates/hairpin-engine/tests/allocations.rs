@@ -13,6 +13,7 @@ use hairpin_engine::loads::driver::{Amount, Marks, Receiving, Sending, Totals};
 use hairpin_engine::loads::echo::Echo;
 use hairpin_engine::loads::marks::Alone;
 use hairpin_engine::loads::{Client, run_client};
+use hairpin_model::binding::Binding;
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::flow::Load;
@@ -122,6 +123,14 @@ fn twice_the_messages_take_no_more_allocations() {
 
 type Wires = Vec<Box<dyn Wire>>;
 
+/// What is sent on each wire, the warm-up with it, is known from the beginning.
+struct Sent(u64);
+impl Marks for Sent {
+    fn sent(&mut self) -> Option<Totals> {
+        Some(Totals { messages: 3 * self.0, bytes: 3 * 64 * self.0 })
+    }
+}
+
 /// How often the two ends of a one-way load of `count` messages on each of three wires allocate.
 fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
@@ -135,6 +144,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
         port: 0,
         cookie: COOKIE,
         server: None,
+        binding: Binding::default(),
     };
     let pair = |_| {
         let mut listening = transport.listen(&setup).expect("it can listen");
@@ -146,13 +156,6 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
         })
     };
     let (mut from, mut to): (Wires, Wires) = (0..3).map(pair).unzip();
-    /// What is sent on each wire, the warm-up with it, is known from the beginning.
-    struct Sent(u64);
-    impl Marks for Sent {
-        fn sent(&mut self) -> Option<Totals> {
-            Some(Totals { messages: 3 * self.0, bytes: 3 * 64 * self.0 })
-        }
-    }
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
             let (warm_up, amount) = (Amount::Count(10), Amount::Count(count));

@@ -31,6 +31,7 @@ fn setup(waiting: Waiting, largest_message: usize, options: &str) -> Setup {
         port: 0,
         cookie: Cookie([7; 16]),
         server: None,
+        binding: hairpin_model::binding::Binding::default(),
     }
 }
 

@@ -6,8 +6,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{ControlError, MOST_BYTES_OF_A_REPORT};
+use hairpin_model::binding::Binding;
+use hairpin_model::hint::Hinted;
 use hairpin_model::round::Failure;
 use rustls::{CertificateError, ClientConnection};
+use socket2::{Domain, Socket, Type};
 
 use crate::identity;
 use crate::proof::{Role, is_proof, proof, ticket_id};
@@ -41,7 +44,7 @@ pub struct Known {
 ///
 /// # Errors
 /// The ticket has expired; nobody is found at its address, or somebody else; the server refuses.
-pub fn dial(ticket: &Ticket, purpose: Purpose) -> Result<Known, Failure> {
+pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known, Failure> {
     let expired_for_s = now_unix_s().saturating_sub(ticket.expires_unix_s);
     if expired_for_s > 0 {
         return Err(Failure {
@@ -50,7 +53,7 @@ pub fn dial(ticket: &Ticket, purpose: Purpose) -> Result<Known, Failure> {
         });
     }
     let deadline = Instant::now() + OPENING;
-    let (socket, at, round_trip) = connected(ticket, deadline)?;
+    let (socket, at, round_trip) = connected(ticket, deadline, binding)?;
     let mut tls = over_tls(ticket, socket)?;
     tls.shake_hands_until(deadline).map_err(|error| no_handshake(ticket, &error))?;
     let exporter = tls.exporter().map_err(|error| failed(ticket, "prove that it is known to", &error.to_string()))?;
@@ -103,7 +106,11 @@ fn over_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
 }
 
 /// A connection to the first address of the host that answers.
-fn connected(ticket: &Ticket, deadline: Instant) -> Result<(TcpStream, SocketAddr, Duration), Failure> {
+fn connected(
+    ticket: &Ticket,
+    deadline: Instant,
+    binding: Binding,
+) -> Result<(TcpStream, SocketAddr, Duration), Failure> {
     let found = (ticket.host.as_str(), ticket.port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = found
         .map_err(|error| Failure {
@@ -115,9 +122,10 @@ fn connected(ticket: &Ticket, deadline: Instant) -> Result<(TcpStream, SocketAdd
     for (tried, address) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1);
+        let socket = bound(*address, Type::STREAM, binding)?;
         let began = Instant::now();
-        match TcpStream::connect_timeout(address, share.max(Duration::from_millis(1))) {
-            Ok(socket) => return Ok((socket, *address, began.elapsed())),
+        match socket.connect_timeout(&(*address).into(), share.max(Duration::from_millis(1))) {
+            Ok(()) => return Ok((socket.into(), *address, began.elapsed())),
             Err(error) => last = Some((*address, error)),
         }
     }
@@ -141,6 +149,16 @@ fn connected(ticket: &Ticket, deadline: Instant) -> Result<(TcpStream, SocketAdd
         _ => error.to_string(),
     };
     Err(Failure { cause: format!("cannot connect to {address}: {error}"), hint: hint.to_owned() })
+}
+
+/// A socket for that address, whose packets come from where they should.
+pub(crate) fn bound(to: SocketAddr, sort: Type, binding: Binding) -> Result<Socket, Failure> {
+    let failed = |cause: String, hint: String| Failure { cause, hint };
+    let socket = Socket::new(Domain::for_address(to), sort, None).map_err(|error| {
+        failed(format!("cannot open a socket: {error}"), "is a limit of open files reached (ulimit -n)?".to_owned())
+    })?;
+    hairpin_transports::bind(&socket, &binding).map_err(|error| failed(error.cause(), error.hint()))?;
+    Ok(socket)
 }
 
 fn no_handshake(ticket: &Ticket, error: &io::Error) -> Failure {

@@ -4,16 +4,18 @@
 //! the server come over control.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::control::ControlError;
+use hairpin_model::binding::Binding;
 use hairpin_model::quantities::counted;
 use hairpin_model::round::Failure;
 use hairpin_transports::{Cookie, HELLO_BYTES, challenged, confirm, hello_of};
 use ring::rand::{SecureRandom, SystemRandom};
+use socket2::Type;
 
-use crate::dial::Known;
+use crate::dial::{Known, bound};
 use crate::protocol::{Ask, DatagramsSeen};
 
 /// How many hellos are sent where nothing comes back.
@@ -79,7 +81,7 @@ impl Trial {
 ///
 /// # Errors
 /// The server does not answer over control, or there is no socket.
-pub fn try_datagrams(known: &mut Known) -> Result<Trial, Failure> {
+pub fn try_datagrams(known: &mut Known, binding: Binding) -> Result<Trial, Failure> {
     let mut cookie = [0; 16];
     let random =
         SystemRandom::new().fill(&mut cookie).map_err(|_| io::Error::other("the system gives no random bytes"));
@@ -91,7 +93,8 @@ pub fn try_datagrams(known: &mut Known) -> Result<Trial, Failure> {
     seen(known, Ask::TryDatagrams(cookie))?;
     let own = Cookie(cookie);
     let (at, patience) = (known.at, ANSWER.max(2 * known.round_trip));
-    let mut trial = said(at, &own, patience).map_err(|error| failed(&error))?;
+    let socket = bound(at, Type::DGRAM, binding)?;
+    let mut trial = said(&socket.into(), at, &own, patience).map_err(|error| failed(&error))?;
     // What was sent last may be on its way still.
     for _ in 0..LOOKS {
         trial.seen = seen(known, Ask::DatagramsSeen(cookie))?;
@@ -103,10 +106,7 @@ pub fn try_datagrams(known: &mut Known) -> Result<Trial, Failure> {
     Ok(trial)
 }
 
-fn said(at: SocketAddr, cookie: &Cookie, patience: Duration) -> io::Result<Trial> {
-    let any: SocketAddr =
-        if at.is_ipv6() { (Ipv6Addr::UNSPECIFIED, 0).into() } else { (Ipv4Addr::UNSPECIFIED, 0).into() };
-    let socket = UdpSocket::bind(any)?;
+fn said(socket: &UdpSocket, at: SocketAddr, cookie: &Cookie, patience: Duration) -> io::Result<Trial> {
     socket.connect(at)?;
     socket.set_read_timeout(Some(patience))?;
     let began = Instant::now();

@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod arrivals;
 mod between_hosts;
+pub mod binding;
 pub mod capabilities;
 pub mod card;
 pub mod case;

@@ -13,6 +13,9 @@ mod linux;
 mod wires;
 
 pub use batch::Batch;
+
+#[cfg(target_os = "linux")]
+pub use linux::binding::apply as bind;
 #[cfg(target_os = "linux")]
 pub use linux::descriptors;
 #[cfg(target_os = "linux")]

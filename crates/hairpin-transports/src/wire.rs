@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use hairpin_model::binding::Binding;
 use hairpin_model::card::{Card, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
@@ -387,10 +388,12 @@ pub struct Setup {
     pub cookie: Cookie,
     /// The addresses of the server; none where both ends are on this host, at the loopback address.
     pub server: Option<ServerAddresses>,
+    /// Where a client's packets come from.
+    pub binding: Binding,
 }
 
-/// 16 random bytes that both ends of a round know, and nobody else. A connection or a datagram flow begins with a hello that has
-/// it, so that whoever else comes is ignored; pipes, shared memory and what the kernel answers have no hello.
+/// 16 random bytes that only both ends of a round know. A connection or a datagram flow begins with a hello that has them, so that
+/// whoever else comes is ignored; pipes, shared memory and what the kernel answers have no hello.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cookie(pub [u8; 16]);
 
@@ -404,8 +407,7 @@ impl Cookie {
     }
 }
 
-/// How long opening may take at least across a link: its round trips are long, and what opens a connection may be lost
-/// and sent again after 1, 2 and 4 s (RFC 6298, section 2).
+/// How long opening may take at least across a link: what is lost is sent again after 1, 2 and 4 s (RFC 6298, section 2).
 const OPENING_ACROSS_A_LINK: Duration = Duration::from_secs(10);
 
 impl Setup {

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::io::IoSlice;
 use std::time::Duration;
 
+use hairpin_model::binding::Binding;
 use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::Waiting;
 use hairpin_model::options::{OptionName, Options};
@@ -128,8 +129,16 @@ fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
     let timeout = Duration::from_secs(20);
     let has_nagle = transport.card().options.contains(&OptionName::Nodelay);
     let options = Options::parse(if has_nagle { "nodelay=on" } else { "" }).expect("an option that there is");
-    let setup =
-        Setup { options, waiting, timeout, largest_message: SIZE, port: 0, cookie: Cookie([1; 16]), server: None };
+    let setup = Setup {
+        options,
+        waiting,
+        timeout,
+        largest_message: SIZE,
+        port: 0,
+        cookie: Cookie([1; 16]),
+        server: None,
+        binding: Binding::default(),
+    };
     if transport.card().answered_by == AnsweredBy::Kernel {
         let mut wire = transport.connect("127.0.0.1", &setup).and_then(|mut one| one.open()).expect("connect");
         return (client(&mut *wire), None);

@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hairpin_model::binding::Binding;
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
 use hairpin_model::flow::{ConnectionUse, Direction};
@@ -58,6 +59,8 @@ pub(crate) struct Client<'a> {
     /// The server; none where the kernel answers.
     pub(crate) server: Option<&'a mut Server>,
     pub(crate) link: &'a mut Option<Link>,
+    /// Where its packets come from.
+    pub(crate) binding: Binding,
     /// The round is one flow of several.
     pub(crate) joins: Option<&'a Joins>,
     /// Raised when the user ends the run.
@@ -174,7 +177,7 @@ impl Client<'_> {
         let server = self.link.as_ref().map(Link::server_namespace);
         let watch =
             (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &order.case, &address, server));
-        let setup = setup(order, End::Client, cookie, self.host.across);
+        let setup = Setup { binding: self.binding, ..setup(order, End::Client, cookie, self.host.across) };
         let connect_ns = clock.now_ns();
         let flow = order.case.flow();
         allow_descriptors(End::Client, flow)?;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use hairpin_model::binding::Binding;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::fact::{Fact, FactValue};
@@ -51,6 +52,7 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<Socket
         port: round.port,
         cookie,
         server: case.is_emulated().then_some(addresses::FAR).or_else(|| across.map(only)),
+        binding: Binding::default(),
     }
 }
 

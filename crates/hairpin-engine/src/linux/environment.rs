@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use hairpin_model::environment::{Environment, Interface, NetworkNamespace};
@@ -79,6 +80,14 @@ pub fn interface(address: IpAddr) -> Option<Interface> {
         offloads: device::offloads(&name).into_iter().collect(),
         name,
     })
+}
+
+/// The index of the network interface of that name; `None` where there is none.
+#[must_use]
+pub fn interface_index(name: &str) -> Option<NonZeroU32> {
+    // Any socket will do (netdevice(7)).
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    NonZeroU32::new(rustix::net::netdevice::name_to_index(&socket, name).ok()?)
 }
 
 /// The name that this host has for itself.

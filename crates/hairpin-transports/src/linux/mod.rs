@@ -1,6 +1,7 @@
 //! What only Linux has: its system calls, and what stands on descriptors and `/proc`.
 
 mod batch;
+pub(crate) mod binding;
 pub mod descriptors;
 pub mod multipath;
 pub(crate) mod options;

@@ -11,6 +11,7 @@ pub(crate) mod ring;
 use std::io;
 use std::time::{Duration, Instant};
 
+use hairpin_model::binding::Binding;
 use hairpin_model::card::{Card, Reach, WhyNot};
 
 use crate::giving_up::has_given_up;
@@ -154,6 +155,7 @@ pub(crate) fn trial() -> Setup {
         port: 0,
         cookie: crate::wire::Cookie::default(),
         server: None,
+        binding: Binding::default(),
     }
 }
 

@@ -72,6 +72,7 @@ impl Subject {
             port: 0,
             cookie: COOKIE,
             server: None,
+            binding: hairpin_model::binding::Binding::default(),
         }
     }
 

@@ -32,6 +32,7 @@ pub(crate) fn server_end() {
         port: 0,
         cookie: COOKIE,
         server: None,
+        binding: hairpin_model::binding::Binding::default(),
     };
     let listener = transport.listen(&setup).expect("listen");
     // Not by `println!`, which the test harness captures.

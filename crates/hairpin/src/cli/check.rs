@@ -16,7 +16,7 @@ use super::two_hosts::Session;
 /// The ticket cannot be read, or the server is not reached or refuses.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let given = matches.get_one::<String>("TICKET");
-    let mut session = Session::of_ticket(given.map(String::as_str), "TICKET")?.ok_or_else(|| {
+    let mut session = Session::of_ticket(given.map(String::as_str), "TICKET", matches)?.ok_or_else(|| {
         Stopped::usage("no ticket (hint: hairpin check @FILE, where `hairpin serve > FILE` ran on the other host)")
     })?;
     let trial = session.try_datagrams()?;

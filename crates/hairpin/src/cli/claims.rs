@@ -117,8 +117,13 @@ fn to(matches: &ArgMatches, bench: &Bench) -> Option<Vec<String>> {
     let text = |name: &'static str| matches.get_one::<String>(name).cloned();
     let number = |name: &'static str| matches.get_one::<u16>(name).map(ToString::to_string);
     let cpu = matches.get_one::<usize>("cpu").map(ToString::to_string);
-    let flags =
-        [("to", text("to")), ("fallback", text("fallback")), ("cpu", cpu), ("server-port", number("server-port"))];
+    let flags = [
+        ("to", text("to")),
+        ("fallback", text("fallback")),
+        ("bind", text("bind")),
+        ("cpu", cpu),
+        ("server-port", number("server-port")),
+    ];
     let mut words: Vec<String> =
         flags.into_iter().filter_map(|(name, value)| Some([format!("--{name}"), value?])).flatten().collect();
     words.extend(text("copy-binary").map(|file| match file.as_str() {

@@ -76,7 +76,7 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
 }
 
 /// The server on another host.
-fn other_host() -> [Arg; 5] {
+fn other_host() -> [Arg; 6] {
     [
         valued(
             "to",
@@ -85,6 +85,7 @@ fn other_host() -> [Arg; 5] {
              the command line itself other users can read it. ssh://[USER@]HOST[:PORT] starts the server there over ssh for this run",
         ),
         valued("fallback", "TRANSPORT", "With --to, where UDP is blocked: send over this transport instead, for instance tcp, and say so"),
+        binding("With --to, local address or interface of the client, and its ports: ADDRESS, eth0, :40000-40999, eth0:40000-40999"),
         cpu("With --to, the CPU of the client [default: the first one]"),
         valued(
             "server-port",
@@ -319,7 +320,14 @@ fn check() -> Command {
     Command::new("check")
         .about("Tell what the server of a ticket allows, and whether TCP and UDP reach it")
         .arg(Arg::new("TICKET").help("The ticket; @FILE has it, or it stands in HAIRPIN_TO"))
+        .arg(binding(
+            "Local address or interface to use, and its ports: ADDRESS, eth0, :40000-40999, eth0:40000-40999",
+        ))
         .arg(switch("json", "Print one JSON object"))
+}
+
+fn binding(help: &'static str) -> Arg {
+    valued("bind", "WHERE", help)
 }
 
 fn cpu(help: &'static str) -> Arg {

@@ -8,12 +8,14 @@ use clap::ArgMatches;
 use hairpin_engine::control::{Control, ControlError};
 use hairpin_engine::ends::start::TICKET_VARIABLE;
 use hairpin_engine::engine::Far;
+use hairpin_engine::environment::interface_index;
 use hairpin_hosts::dial::{Known, dial as dial_ticket};
 use hairpin_hosts::protocol::{About, Purpose};
 use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ssh_host::SshHost;
 use hairpin_hosts::ticket::Ticket;
 use hairpin_hosts::trial::{Trial, try_datagrams};
+use hairpin_model::binding::Binding;
 use hairpin_model::capabilities::FarHost;
 use hairpin_model::environment::{Environment, Interface};
 use hairpin_model::names;
@@ -36,6 +38,8 @@ pub(super) struct Session {
     about: About,
     /// The transport that takes the place of those over datagrams, and why.
     fallback: Option<(String, String)>,
+    /// Where the packets of this host come from.
+    binding: Binding,
     /// The server, where it was started for this run; it ends after the session.
     _over_ssh: Option<Server>,
 }
@@ -51,15 +55,19 @@ impl Session {
             if matches.contains_id("fallback") {
                 return Err(Stopped::usage("--fallback needs --to (hint: omit it, or give both)"));
             }
+            if matches.contains_id("bind") {
+                return Err(Stopped::usage("--bind needs --to (hint: omit it, or give both)"));
+            }
             return Ok(None);
         };
+        let binding = asked_binding(matches)?;
         let refused = |error: Refused| Stopped::usage(error.while_reading(source));
         let mut session = if SshHost::is_meant(&text) {
             let server = over_ssh::start(SshHost::parse(&text).map_err(refused)?, matches, stop)?;
-            Self::open(server.ticket.clone(), Some(server))?
+            Self::open(server.ticket.clone(), binding, Some(server))?
         } else {
             over_ssh::refuse_flags(matches)?;
-            Self::open(Ticket::parse(&text).map_err(refused)?, None)?
+            Self::open(Ticket::parse(&text).map_err(refused)?, binding, None)?
         };
         if let Some(to) = matches.get_one::<String>("fallback") {
             session.fall_back(to)?;
@@ -71,17 +79,21 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::asked`].
-    pub(super) fn of_ticket(given: Option<&str>, place: &'static str) -> Result<Option<Self>, Stopped> {
+    pub(super) fn of_ticket(
+        given: Option<&str>,
+        place: &'static str,
+        matches: &ArgMatches,
+    ) -> Result<Option<Self>, Stopped> {
         let Some((text, source)) = text_of(given, place)? else { return Ok(None) };
         let ticket = Ticket::parse(&text).map_err(|error| Stopped::usage(error.while_reading(source)))?;
-        Self::open(ticket, None).map(Some)
+        Self::open(ticket, asked_binding(matches)?, None).map(Some)
     }
 
-    fn open(ticket: Ticket, over_ssh: Option<Server>) -> Result<Self, Stopped> {
-        let mut known = dial_ticket(&ticket, Purpose::Session).map_err(|error| Stopped::failed(&error))?;
+    fn open(ticket: Ticket, binding: Binding, over_ssh: Option<Server>) -> Result<Self, Stopped> {
+        let mut known = dial_ticket(&ticket, Purpose::Session, binding).map_err(|error| Stopped::failed(&error))?;
         let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
         let about = known.frames.receive_any(ABOUT).map_err(unheard).map_err(|error| Stopped::failed(&error))?;
-        Ok(Self { ticket, known, about, fallback: None, _over_ssh: over_ssh })
+        Ok(Self { ticket, known, about, fallback: None, binding, _over_ssh: over_ssh })
     }
 
     /// Tries whether datagrams come through; where not, that transport takes their place.
@@ -93,7 +105,7 @@ impl Session {
         if !is_reliable {
             return Err(Stopped::usage(format!("--fallback: {to} is over datagrams itself (hint: use tcp)")));
         }
-        let trial = try_datagrams(&mut self.known).map_err(|error| Stopped::failed(&error))?;
+        let trial = try_datagrams(&mut self.known, self.binding).map_err(|error| Stopped::failed(&error))?;
         if !trial.is_through() {
             output::warning(&format!("{}; what was asked for over datagrams goes over {to}", trial.evidence()));
             self.fallback = Some((to.to_owned(), trial.evidence()));
@@ -106,7 +118,7 @@ impl Session {
     /// # Errors
     /// The server does not answer.
     pub(super) fn try_datagrams(&mut self) -> Result<Trial, Stopped> {
-        try_datagrams(&mut self.known).map_err(|error| Stopped::failed(&error))
+        try_datagrams(&mut self.known, self.binding).map_err(|error| Stopped::failed(&error))
     }
 
     /// What the server said of its host and of the ticket.
@@ -160,8 +172,16 @@ impl Session {
 
     /// What rounds need to reach it.
     pub(super) fn far(&self) -> Far {
-        Far { at: self.known.at, credentials: format!("{} {}", self.known.session, self.ticket.word()), dial }
+        let binding = serde_json::to_string(&self.binding).expect("a binding has only string keys");
+        let credentials = format!("{} {} {binding}", self.known.session, self.ticket.word());
+        Far { at: self.known.at, credentials, dial, binding: self.binding }
     }
+}
+
+/// What `--bind` says.
+fn asked_binding(matches: &ArgMatches) -> Result<Binding, Stopped> {
+    let Some(text) = matches.get_one::<String>("bind") else { return Ok(Binding::default()) };
+    Binding::parse(text, interface_index).map_err(|error| Stopped::usage(error.while_reading("--bind")))
 }
 
 /// Whether the flags or the environment ask for a server on another host.
@@ -200,10 +220,14 @@ fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &
 pub(super) fn dial(credentials: &str) -> Result<Box<dyn Control>, Failure> {
     let unreadable =
         || Failure { cause: "cannot read the credentials of the server".to_owned(), hint: String::new() };
-    let (session, ticket) = credentials.split_once(' ').ok_or_else(unreadable)?;
+    let mut words = credentials.splitn(3, ' ');
+    let [Some(session), Some(ticket), Some(binding)] = [(); 3].map(|()| words.next()) else {
+        return Err(unreadable());
+    };
     let session = session.parse().map_err(|_| unreadable())?;
+    let binding = serde_json::from_str(binding).map_err(|_| unreadable())?;
     let ticket = Ticket::parse(ticket).map_err(|error| Failure { cause: error.what, hint: error.hint })?;
-    let known = dial_ticket(&ticket, Purpose::Round(session))?;
+    let known = dial_ticket(&ticket, Purpose::Round(session), binding)?;
     Ok(Box::new(known.frames))
 }
 

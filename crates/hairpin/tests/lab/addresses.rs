@@ -43,6 +43,41 @@ fn a_server_of_all_addresses_answers_from_the_one_that_was_asked() {
     lab.assert_nothing_left();
 }
 
+/// The server's host lets nothing in but what comes from there.
+#[test]
+fn a_client_sends_from_the_address_the_interface_and_the_ports_that_it_was_given() {
+    let lab = or_skip!(Lab::direct());
+    let other = Addresses { v4: "192.0.2.9", v6: "2001:db8:1::9" };
+    let Addresses { v4, v6 } = other;
+    lab.client.as_root(&format!("ip address add {v4}/24 dev eth0; ip address add {v6}/64 dev eth0 nodad"));
+    let ports = "40000-40999";
+    let (server, own) = (lab.server.at, lab.client.at.v4);
+    for (name, from, bind) in [
+        (server.v4, format!("ip saddr {v4}"), v4.to_owned()),
+        (server.v4, format!("ip saddr {own} th sport {ports}"), format!("eth0:{ports}")),
+        (server.v4, format!("th sport {ports}"), format!(":{ports}")),
+        (server.v6, format!("ip6 saddr {v6} th sport {ports}"), format!("[{v6}]:{ports}")),
+    ] {
+        let served = Served::start(&lab.server, &format!("--bind [::] --advertise {name}"), &lab.client);
+        let rules = format!(
+            "meta l4proto {{ tcp, udp }} {from} accept; meta l4proto icmpv6 accept; meta l4proto tcp reject with tcp reset; drop"
+        );
+        lab.server.as_root(&format!(
+            "nft 'flush ruleset; table inet own {{ chain in {{ type filter hook input priority 0; {rules}; }}; }}'"
+        ));
+        let version = if name.contains(':') { "6" } else { "" };
+        let over = format!("--transport tcp{version},udp{version} --rounds 2 --to @ticket --bind {bind}");
+        assert_crossed(&lab.client.json(&format!("round-trip --count 20 --fallback tcp {over}")), name, &bind);
+        let several = "message-rate --connections 4 --batch 1 --direction up,down --duration 30ms";
+        assert_crossed(&lab.client.json(&format!("{several} {over}")), name, &bind);
+        lab.client.hairpin(&format!("check @ticket --bind {bind}")).with_code(0);
+        lab.client.hairpin("check @ticket").with_code(3);
+        lab.server.as_root("nft flush ruleset");
+        served.until_idle_after(3);
+    }
+    lab.assert_nothing_left();
+}
+
 #[test]
 fn a_server_of_ipv4_alone_is_not_there_over_ipv6() {
     let lab = or_skip!(Lab::direct());

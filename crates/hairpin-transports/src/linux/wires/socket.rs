@@ -9,6 +9,7 @@ use super::descriptor::DescriptorWire;
 use super::hello::{self, Met, Unheard};
 pub(crate) use super::socket_kind::{Kind, facts, local_address};
 use super::socket_port::SocketPort;
+use crate::linux::binding;
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{WRITABLE, poll};
 use crate::system::received;
@@ -113,6 +114,7 @@ pub(crate) fn connect(
     setup: &Setup,
 ) -> Result<Box<dyn Connection>, TransportError> {
     let socket = kind.open(setup)?;
+    binding::apply(&socket, &setup.binding)?;
     let timeout = setup.opening_timeout().max(Duration::from_millis(1));
     let tells = kind.family == Family::V6 && setup.server.is_some();
     received::tell(socket.as_fd(), tells);
@@ -266,6 +268,7 @@ pub(crate) fn connect_datagram(
     kind: &Kind,
     setup: &Setup,
 ) -> Result<Box<dyn Connection>, TransportError> {
+    binding::apply(&socket, &setup.binding)?;
     socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
     let met = hello::say(&socket, kind.transport, address, setup)?;
     connection(kind, socket, setup, met)

@@ -1,0 +1,95 @@
+//! Where the packets of a client come from.
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::refused::Refused;
+
+/// The local address, interface and ports of a client's sockets. The kernel chooses what is not given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// The address.
+    pub address: Option<IpAddr>,
+    /// Index of the interface (netdevice(7)).
+    pub interface: Option<NonZeroU32>,
+    /// The first and the last port.
+    pub ports: Option<[u16; 2]>,
+}
+
+impl Binding {
+    /// Reads `192.0.2.7`, `eth0`, `:40000-40999`, `eth0:40000-40999` or `[2001:db8::7]:40000-40999`; `index_of` knows the interfaces.
+    ///
+    /// # Errors
+    /// It is none of these, there is no such interface, or a port is 0 or the last one is less than the first.
+    pub fn parse(text: &str, index_of: impl Fn(&str) -> Option<NonZeroU32>) -> Result<Self, Refused> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self { address: Some(address), ..Self::default() });
+        }
+        let (place, ports) = match text.rsplit_once(':') {
+            Some((place, ports)) => (place, Some(of_ports(ports)?)),
+            None => (text, None),
+        };
+        let bare = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(place);
+        if let Ok(address) = bare.parse() {
+            return Ok(Self { address: Some(address), interface: None, ports });
+        }
+        if place.is_empty() && ports.is_some() {
+            return Ok(Self { ports, ..Self::default() });
+        }
+        let interface = index_of(place).ok_or_else(|| {
+            let what = format!("`{place}` is no address, and no interface of this host");
+            Refused::new(what, "for instance 192.0.2.7, eth0, :40000-40999 or eth0:40000-40999")
+        })?;
+        Ok(Self { address: None, interface: Some(interface), ports })
+    }
+}
+
+fn of_ports(text: &str) -> Result<[u16; 2], Refused> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
+    match (port(first), port(last)) {
+        (Some(first), Some(last)) if first <= last => Ok([first, last]),
+        _ => Err(Refused::new(format!("`{text}` is no range of ports"), "for instance 40000-40999")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Binding, String> {
+        let index_of = |name: &str| (name == "eth0").then_some(NonZeroU32::new(3)).flatten();
+        Binding::parse(text, index_of).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_address_an_interface_and_ports_are_read() {
+        let v4 = "192.0.2.7".parse().ok();
+        let v6 = "2001:db8::7".parse().ok();
+        let interface = NonZeroU32::new(3);
+        for (text, address, interface, ports) in [
+            ("192.0.2.7", v4, None, None),
+            ("2001:db8::7", v6, None, None),
+            ("[2001:db8::7]:9", v6, None, Some([9, 9])),
+            ("192.0.2.7:40000-40999", v4, None, Some([40_000, 40_999])),
+            ("eth0", None, interface, None),
+            ("eth0:1-2", None, interface, Some([1, 2])),
+            (":40000-40999", None, None, Some([40_000, 40_999])),
+        ] {
+            assert_eq!(parse(text), Ok(Binding { address, interface, ports }), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in ["", ":", "eth1", "eth0:", "eth0:0", "eth0:2-1", ":1-", ":70000", "[::1", "eth0:1-2-3"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert_eq!(
+            parse("eth9").unwrap_err(),
+            "`eth9` is no address, and no interface of this host (hint: for instance 192.0.2.7, eth0, :40000-40999 or eth0:40000-40999)"
+        );
+    }
+}
