@@ -18,9 +18,10 @@ fn one_open_port_is_enough() {
     let lab = or_skip!(Lab::routed());
     let opened = format!("iifname toclient meta l4proto {{ tcp, udp }} th dport {PORT} ct state new accept");
     lab.rules(&through(&format!("policy drop; ct state established accept; {opened}")));
-    let served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
-    assert_all_cross(&lab, &served, lab.server.at.v4);
-    drop(served);
+    for address in [lab.server.at.v4, lab.server.at.v6] {
+        let served = Served::start(&lab.server, &format!("--bind {address}"), &lab.client);
+        assert_all_cross(&lab, &served, address);
+    }
     lab.assert_nothing_left();
 }
 
