@@ -427,6 +427,14 @@ const LEDGER: &[Column] = &[
     Column::count("late", |row| row.flow().ledger.late),
     Column::count("duplicated", |row| row.flow().ledger.duplicated),
     Column::words("unexplained", |row| row.flow().ledger.unexplained.to_string()),
+    Column::number("up_sent", Unit::Plain, |row| Some(row.flow().ledger.up?.sent as f64)),
+    Column::number("up_received", Unit::Plain, |row| Some(row.flow().ledger.up?.received as f64)),
+    Column::number("up_duplicated", Unit::Plain, |row| Some(row.flow().ledger.up?.duplicated as f64)),
+    Column::number("up_reordered", Unit::Plain, |row| Some(row.flow().ledger.up?.reordered as f64)),
+    Column::number("down_sent", Unit::Plain, |row| Some(row.flow().ledger.down?.sent as f64)),
+    Column::number("down_received", Unit::Plain, |row| Some(row.flow().ledger.down?.received as f64)),
+    Column::number("down_duplicated", Unit::Plain, |row| Some(row.flow().ledger.down?.duplicated as f64)),
+    Column::number("down_reordered", Unit::Plain, |row| Some(row.flow().ledger.down?.reordered as f64)),
     Column::count("lost_with_unexplained", lost_with_unexplained).titled("lost", "lost"),
 ];
 

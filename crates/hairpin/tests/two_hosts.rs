@@ -132,6 +132,11 @@ fn the_record_has_both_hosts_the_path_and_what_came_each_way() {
             assert_eq!((&way["duplicated"], &way["reordered"]), (&Value::from(0), &Value::from(0)), "{way}");
         }
     }
+    let table = place.hairpin(&["report", "run", "--csv"]).with_code(0).stdout;
+    assert!(
+        table.lines().next().unwrap().contains(",up_sent,up_received,up_duplicated,up_reordered,down_sent,"),
+        "{table}"
+    );
     let text = place.hairpin(&["report", "run", "--all"]).with_code(0).stdout;
     assert!(text.contains("Client: Linux") && text.contains("Server 127.0.0.1: Linux"), "{text}");
 }
