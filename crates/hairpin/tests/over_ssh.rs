@@ -171,6 +171,28 @@ fn a_server_is_started_for_one_run_and_leaves_no_process_ticket_or_secret() {
 }
 
 #[test]
+fn check_starts_a_server_over_ssh_for_itself_alone_and_tells_in_json_where_that_fails() {
+    let lab = or_skip!(Lab::new());
+    let port = free_port();
+    let ran = lab.hairpin(&format!("check ssh://lab --server-port {port} --json")).with_code(0);
+    assert_eq!(data_at(&ran), format!("127.0.0.1:{port}"));
+    let told = ran.json();
+    assert_eq!((&told["host"], &told["datagrams"]["is_through"]), (&"127.0.0.1".into(), &true.into()), "{told}");
+    until("no server is left", || lab.servers() == 0);
+    assert_eq!(names_in(&lab.place.path("state/hairpin/tickets")), [""; 0], "it was revoked");
+    let ran = lab.hairpin("check ssh://closed --json").with_code(3);
+    let told = ran.json();
+    assert!(text(&told["failed"]["cause"]).starts_with("cannot reach ssh://closed: "), "{told}");
+    assert!(text(&told["failed"]["hint"]).contains("closed true` has to work first"), "{told}");
+    assert_eq!((&told["refused"], &told["exit_code"]), (&serde_json::Value::Null, &3.into()), "{told}");
+    let refused = lab.place.hairpin(&["check", "ssh://-l@lab"]).refused();
+    assert!(refused.stderr.contains("TICKET: not a host over ssh"), "{}", refused.stderr);
+    let refused = lab.place.hairpin(&["check", "lab:1#x", "--copy-binary"]).refused();
+    assert!(refused.stderr.contains("--copy-binary needs ssh://HOST"), "{}", refused.stderr);
+    lab.end();
+}
+
+#[test]
 fn a_client_that_is_killed_and_a_connection_that_breaks_leave_no_server() {
     let mut lab = or_skip!(Lab::new());
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to ssh://lab --json";
@@ -234,9 +256,9 @@ fn a_bad_host_and_flags_without_one_are_refused() {
         ),
         ("--to ssh://-l@lab", "--to: not a host over ssh: the user is empty, begins with `-`"),
         ("--to ssh://me:word@lab", "--to: not a host over ssh: it takes no password"),
-        ("--server-port 7000", "--server-port needs --to ssh://HOST"),
-        ("--copy-binary", "--copy-binary needs --to ssh://HOST"),
-        ("--to lab:1#x --copy-binary", "--copy-binary needs --to ssh://HOST"),
+        ("--server-port 7000", "--server-port needs ssh://HOST"),
+        ("--copy-binary", "--copy-binary needs ssh://HOST"),
+        ("--to lab:1#x --copy-binary", "--copy-binary needs ssh://HOST"),
     ] {
         let words = format!("round-trip {words}");
         let ran = place.hairpin(&words.split_whitespace().collect::<Vec<_>>()).refused();

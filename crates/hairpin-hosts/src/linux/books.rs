@@ -178,7 +178,8 @@ mod tests {
         }
         assert_eq!(books.open(addresses[0]).err().map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
         let expected = |is_running| {
-            let listed = (1..).zip(addresses).map(|(bytes, address)| Listed { address, is_running, book: used(bytes) });
+            let listed =
+                (1..).zip(addresses).map(|(bytes, address)| Listed { address, is_running, book: used(bytes) });
             listed.collect::<Vec<_>>()
         };
         assert_eq!(books.listed().unwrap(), expected(true));

@@ -328,7 +328,10 @@ mod tests {
         assert_eq!([101, 98, 0, u64::MAX / DAY_S].map(|today| used.on(today).bytes), [0; 4]);
         let sessions = Sessions::default();
         for (day, expected) in [(today() + 1, 1500), (today() + 2, 500), (today().saturating_sub(1), 500)] {
-            sessions.restore(Book { used: BTreeMap::from([("aa".to_owned(), Used { day, bytes: 1000 })]), ..Book::default() });
+            sessions.restore(Book {
+                used: BTreeMap::from([("aa".to_owned(), Used { day, bytes: 1000 })]),
+                ..Book::default()
+            });
             let number = sessions.begin(begins("aa", None)).unwrap();
             assert_eq!(sessions.count_bytes(number, "aa", 500), expected, "{day}");
             assert_eq!(sessions.changed().unwrap().used["aa"].bytes, expected, "{day}");

@@ -125,7 +125,7 @@ pub enum Event {
     Stopped {
         /// Why.
         why: Ending,
-        /// Runs that began since it started.
+        /// Sessions that began since it started: runs and checks.
         sessions: u64,
         /// Their payload in both directions, in bytes.
         bytes: u64,
