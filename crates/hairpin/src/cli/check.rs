@@ -108,7 +108,7 @@ fn as_text(checked: &Checked, look: Look) -> String {
     let udp = if trial.is_through() { "yes".to_owned() } else { format!("no: {}", trial.evidence()) };
     let line = |name: &str, value: &str| render_item(&format!("{name:<12}"), value, &look);
     [
-        line("Server", &format!("{}  {tool}", session.host().name)),
+        line("Server", &format!("{}, {tool}", session.host().name)),
         line("Host", &format!("{}, {}", environment.cpu_model, environment.kernel)),
         line("Round trip", &quantities::duration(round_trip.as_nanos() as f64)),
         line("TCP", "yes"),

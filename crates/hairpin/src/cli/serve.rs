@@ -65,7 +65,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let ticket_id = taken.id.clone();
     if streams::others_can_read_standard_output() {
         output::warning(
-            "other users of this host can read the file that the ticket is written to (hint: chmod 600 FILE; `umask 077` before makes such files your own)",
+            "other users of this host can read the file that the ticket is written to (hint: chmod 600 FILE, or run `umask 077` first)",
         );
     }
     tell(&asked, &server, &identity, taken, is_json);

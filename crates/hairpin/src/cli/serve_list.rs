@@ -67,10 +67,14 @@ fn as_text(tickets: &[Taken], servers: &[Listed], look: Look) -> String {
 fn server_as_text(server: &Listed, look: Look) -> String {
     let Listed { address, is_running, book } = server;
     let mut text = format!("\nServer at {address}: {}\n", if *is_running { "running" } else { "ended" });
-    let used: Vec<String> =
-        book.used.iter().map(|(ticket, used)| format!("{ticket} {}", quantities::bytes(used.bytes as f64))).collect();
-    if !used.is_empty() {
-        text += &render_item("Used in a day (UTC): ", &used.join(", "), &look);
+    // Those of an earlier day count no more.
+    if let Some(day) = book.used.values().map(|used| used.day).max() {
+        let of_day = book.used.iter().filter(|(_, used)| used.day == day);
+        let used: Vec<String> =
+            of_day.map(|(ticket, used)| format!("{ticket} {}", quantities::bytes(used.bytes as f64))).collect();
+        let time = quantities::utc(day.saturating_mul(24 * 3600));
+        let date = time.split(' ').next().unwrap_or_default();
+        text += &render_item(&format!("Used on {date} (UTC): "), &used.join(", "), &look);
     }
     if book.sessions.is_empty() {
         return text + "No sessions\n";
@@ -163,7 +167,7 @@ f123e0b2  2027-01-22 08:00  rate=100mbit, duration=60s, daily-bytes=10GiB,
                             sessions=2, wait=10s
 
 Server at [::]:7420: running
-Used in a day (UTC): f123e0b2 6.48 KiB
+Used on 2027-01-15 (UTC): f123e0b2 6.48 KiB
 no.  began (UTC)       lasted     ticket    rounds      size  client
   9  2027-01-15 08:00  12 s       f123e0b2       3  6.48 KiB  192.168.100.200
  10  2027-01-15 08:00  < 1 s      f123e0b2       3  6.48 KiB
