@@ -43,7 +43,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         return revoke(&state, id);
     }
     if matches.get_flag("list") {
-        return serve_list::run(&state, is_json);
+        return serve_list::run(&state, is_json).map_err(|error| cannot("read the tickets and sessions", &error));
     }
     let asked = Asked::read(matches)?;
     check_advertised(&asked)?;
@@ -270,7 +270,7 @@ fn revoke(state: &State, id: &str) -> Result<Exit, Stopped> {
     }
 }
 
-pub(super) fn cannot(what: &str, error: &std::io::Error) -> Stopped {
+fn cannot(what: &str, error: &std::io::Error) -> Stopped {
     let hint = match error.kind() {
         std::io::ErrorKind::AddrInUse => " (hint: another program has the port: choose one with --bind ADDRESS:PORT)",
         std::io::ErrorKind::AddrNotAvailable => " (hint: no device of this host has the address)",

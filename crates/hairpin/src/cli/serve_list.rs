@@ -1,6 +1,7 @@
 //! `hairpin serve --list`: the tickets that are taken, and the sessions of all servers of this user.
 
 use std::fmt::Write as _;
+use std::io;
 
 use hairpin_hosts::books::{Books, Listed};
 use hairpin_hosts::serve::{Session, Taken};
@@ -9,18 +10,16 @@ use hairpin_model::quantities;
 use hairpin_report::terminal::{Look, render_item};
 use serde_json::{Value, json};
 
-use super::exit::{Exit, Stopped};
+use super::exit::Exit;
 use super::output;
-use super::serve::cannot;
 
 /// Lists them.
 ///
 /// # Errors
 /// The folder of tickets and sessions cannot be read.
-pub(super) fn run(state: &State, is_json: bool) -> Result<Exit, Stopped> {
-    let tickets = state.tickets().map_err(|error| cannot("read the tickets", &error))?;
-    let servers = Books::of(state).and_then(|books| books.listed());
-    let mut servers = servers.map_err(|error| cannot("read the lists of sessions", &error))?;
+pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
+    let tickets = state.tickets()?;
+    let mut servers = Books::of(state)?.listed()?;
     // One that ended without a session tells nothing.
     servers.retain(|server| server.is_running || !server.book.sessions.is_empty());
     let text = if is_json {
