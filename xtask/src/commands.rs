@@ -59,6 +59,9 @@ const TICKET: &str = "lab.ticket";
 /// Where a server keeps its key and its tickets.
 const STATE: &str = "XDG_STATE_HOME";
 
+/// What stands before a command whose output others may not read; `)` ends it.
+const PRIVATE: &str = "(umask 077; ";
+
 /// Ends a program early as Ctrl-C does.
 const LIMITED: &str = "timeout --foreground --preserve-status --signal=INT --kill-after=30 3";
 
@@ -149,6 +152,7 @@ fn commands(text: &str) -> Vec<Shown> {
 }
 
 fn is_command(text: &str) -> bool {
+    let text = text.strip_prefix(PRIVATE).unwrap_or(text);
     text == "hairpin" || text.starts_with("hairpin ") || text.starts_with("cargo ")
 }
 
@@ -305,6 +309,13 @@ mod tests {
             .chain(inline.map(|command| Shown { command: command.to_owned(), inline: true }))
             .collect();
         assert_eq!(commands(text), expected);
+    }
+
+    #[test]
+    fn a_command_whose_output_is_private_is_one() {
+        let text = "    (umask 077; hairpin serve --bind 127.0.0.1:0 >ticket)     # port 7420\n    (umask 077; ls)\n";
+        let command = "(umask 077; hairpin serve --bind 127.0.0.1:0 >ticket)".to_owned();
+        assert_eq!(commands(text), [Shown { command, inline: false }]);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{ControlError, MOST_BYTES_OF_A_REPORT};
 use hairpin_model::binding::Binding;
 use hairpin_model::hint::Hinted;
+use hairpin_model::quantities::utc;
+use hairpin_model::refused::Refused;
 use hairpin_model::round::Failure;
 use rustls::{CertificateError, ClientConnection};
 use socket2::{Domain, Socket, Type};
@@ -40,18 +42,52 @@ pub struct Known {
     pub round_trip: Duration,
 }
 
+/// Why a server does not know the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotKnown {
+    /// The server refuses, or no server would take the ticket any more.
+    Refused(Refused),
+    /// No server is found, or another one.
+    Failed(Failure),
+}
+
+impl From<Failure> for NotKnown {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<NotKnown> for Failure {
+    fn from(why: NotKnown) -> Self {
+        match why {
+            NotKnown::Refused(Refused { what, hint }) => Self { cause: what, hint },
+            NotKnown::Failed(failure) => failure,
+        }
+    }
+}
+
+/// Refuses a ticket that has expired by the clock of this host.
+fn refuse_expired(ticket: &Ticket, now_unix_s: u64) -> Result<(), Refused> {
+    if now_unix_s < ticket.expires_unix_s {
+        return Ok(());
+    }
+    Err(Refused::new(
+        format!(
+            "the ticket for {} expired at {} by the clock of this host, which says {}",
+            ticket.address(),
+            utc(ticket.expires_unix_s),
+            utc(now_unix_s)
+        ),
+        "get a new one from `hairpin serve`, or set the clocks of both hosts",
+    ))
+}
+
 /// Opens a connection by that ticket.
 ///
 /// # Errors
 /// The ticket has expired; nobody is found at its address, or somebody else; the server refuses.
-pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known, Failure> {
-    let expired_for_s = now_unix_s().saturating_sub(ticket.expires_unix_s);
-    if expired_for_s > 0 {
-        return Err(Failure {
-            cause: format!("the ticket for {} expired {expired_for_s} s ago", ticket.address()),
-            hint: "get a new one from `hairpin serve`, or set the clocks of both hosts".to_owned(),
-        });
-    }
+pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known, NotKnown> {
+    refuse_expired(ticket, now_unix_s()).map_err(NotKnown::Refused)?;
     let deadline = Instant::now() + OPENING;
     let (socket, at, round_trip) = connected(ticket, deadline, binding)?;
     let mut tls = over_tls(ticket, socket)?;
@@ -76,12 +112,12 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known
     match answer {
         Answer::Welcome { version: VERSION, tool, proof, session } => {
             if !is_proof(&ticket.secret, Role::Server, &exporter, &proof.0) {
-                return Err(failed(ticket, "trust", "it does not know the secret of the ticket"));
+                return Err(failed(ticket, "trust", "it does not know the secret of the ticket").into());
             }
             let here = frames.carrier().socket().local_addr().ok().map(|here| here.ip());
             Ok(Known { frames, at, here, session, tool, round_trip })
         }
-        Answer::Welcome { version, tool, .. } => Err(Failure {
+        Answer::Welcome { version, tool, .. } => Err(NotKnown::Failed(Failure {
             cause: format!(
                 "the server at {} ({}) speaks version {version} of the protocol between hosts; this Hairpin speaks \
                  version {VERSION}",
@@ -89,12 +125,14 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known
                 printable(&tool)
             ),
             hint: "use the same version of Hairpin at both ends".to_owned(),
-        }),
-        Answer::Waiting { .. } => Err(failed(ticket, "begin a round at", "it lets the round wait again and again")),
-        Answer::Refused { what, hint } => Err(Failure {
-            cause: format!("the server at {} refuses: {}", ticket.address(), printable(&what)),
-            hint: printable(&hint),
-        }),
+        })),
+        Answer::Waiting { .. } => {
+            Err(failed(ticket, "begin a round at", "it lets the round wait again and again").into())
+        }
+        Answer::Refused { what, hint } => Err(NotKnown::Refused(Refused::new(
+            format!("the server at {} refuses: {}", ticket.address(), printable(&what)),
+            printable(&hint),
+        ))),
     }
 }
 
@@ -194,4 +232,35 @@ pub(crate) fn printable(text: &str) -> String {
 /// Seconds since 1970-01-01 UTC.
 pub(crate) fn now_unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ticket::Secret;
+
+    #[test]
+    fn a_clock_that_steps_makes_a_ticket_expire_or_last_and_the_error_names_both_times() {
+        let ticket = Ticket {
+            host: "lab".to_owned(),
+            port: 7420,
+            fingerprint: [0; 32],
+            secret: Secret([0; 16]),
+            expires_unix_s: 1_800_000_000,
+        };
+        for now in [0, 1_700_000_000, 1_799_999_999] {
+            assert_eq!(refuse_expired(&ticket, now), Ok(()), "set back, it is taken for longer");
+        }
+        assert_eq!(
+            refuse_expired(&ticket, 1_900_000_000).unwrap_err().to_string(),
+            "the ticket for lab:7420 expired at 2027-01-15 08:00:00 UTC by the clock of this host, which says \
+             2030-03-17 17:46:40 UTC (hint: get a new one from `hairpin serve`, or set the clocks of both hosts)"
+        );
+        // No time is too late to be written.
+        for now in [1_800_000_000, u64::MAX] {
+            assert!(refuse_expired(&ticket, now).is_err(), "{now}");
+        }
+        let forever = Ticket { expires_unix_s: u64::MAX, ..ticket };
+        assert!(refuse_expired(&forever, u64::MAX).is_err());
+    }
 }

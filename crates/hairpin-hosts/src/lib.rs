@@ -13,4 +13,4 @@ pub mod tls;
 pub mod trial;
 
 #[cfg(target_os = "linux")]
-pub use linux::{serve, ssh, state};
+pub use linux::{books, serve, ssh, state};

@@ -140,3 +140,151 @@ pub enum Answer {
         hint: String,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use hairpin_engine::control::{Message, Progress};
+    use hairpin_engine::ends::EndOrder;
+    use hairpin_model::arrivals::Arrivals;
+    use hairpin_model::case::Case;
+    use hairpin_model::exchange::{Exchange, Remedy};
+    use hairpin_model::flow::{Direction, Flow, Load, Pacing};
+    use hairpin_model::quantities;
+    use hairpin_model::round::{Failure, RoundOrder};
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Every message that one host sends to the other, as it is sent.
+    fn messages() -> Vec<Value> {
+        let proof = || Base64(vec![7; 32]);
+        let (tool, ticket) = ("hairpin 0.1.0".to_owned(), "f123e0b2".to_owned());
+        let greeting = |purpose| {
+            let (tool, ticket) = (tool.clone(), ticket.clone());
+            json!(Greeting { version: VERSION, tool, ticket, proof: proof(), purpose })
+        };
+        let order = |flow| {
+            let round = RoundOrder::of(Case::of(flow), 5);
+            json!(Message::Order(Box::new(EndOrder { round, cookie: [3; 16], tells_moved: true })))
+        };
+        let about = About { limits: Limits::parse("rate=1mbit,duration=1s").unwrap(), ..About::default() };
+        let exchange = Exchange { writes: "5x2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy: Remedy::Default };
+        let offered = Load::Offered {
+            offered_per_s: 1000.0,
+            size_bytes: 100,
+            arrivals: Arrivals::Fixed,
+            pacing: Pacing::SleepSpin,
+        };
+        let failure = Failure { cause: "why".to_owned(), hint: String::new() };
+        vec![
+            greeting(Purpose::Session),
+            greeting(Purpose::Round(7)),
+            json!(about),
+            json!(Ask::TryDatagrams([3; 16])),
+            json!(Ask::DatagramsSeen([3; 16])),
+            json!(DatagramsSeen::default()),
+            json!(Answer::Welcome { version: VERSION, tool: tool.clone(), proof: proof(), session: 7 }),
+            json!(Answer::Waiting { most_ms: 7 }),
+            json!(Answer::Refused { what: "why".to_owned(), hint: String::new() }),
+            order(Flow::ping_pong("tcp")),
+            order(Flow::stream("udp", 100, Direction::Down)),
+            order(Flow { load: Flow::ping_pong("tcp").load.paced(1000.0), ..Flow::ping_pong("tcp") }),
+            order(Flow::exchanges("tcp", exchange)),
+            order(Flow::one_way("udp", offered, Direction::Up)),
+            json!(Message::Progress(Progress::default())),
+            json!(Message::Failed(failure)),
+        ]
+    }
+
+    /// Puts `leaf` in place of one of the values without others in them; those that are left to count.
+    fn put(value: &mut Value, place: usize, leaf: &Value) -> Result<(), usize> {
+        let children: Vec<&mut Value> = match value {
+            Value::Array(values) if !values.is_empty() => values.iter_mut().collect(),
+            Value::Object(values) if !values.is_empty() => values.values_mut().collect(),
+            _ if place == 0 => {
+                *value = leaf.clone();
+                return Ok(());
+            }
+            _ => return Err(place - 1),
+        };
+        let mut place = place;
+        for child in children {
+            match put(child, place, leaf) {
+                Ok(()) => return Ok(()),
+                Err(rest) => place = rest,
+            }
+        }
+        Err(place)
+    }
+
+    fn leaf() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            prop_oneof![Just(0_u64), Just(u64::MAX), Just(1_u64 << 32)].prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            ".{0,40}".prop_map(Value::from),
+            Just(json!([])),
+            Just(json!({})),
+            proptest::collection::vec(any::<u8>(), 0..40).prop_map(Value::from),
+        ]
+    }
+
+    /// Reads the text as each message, and does with it what a host does before anything else.
+    fn read(text: &[u8]) -> Result<(), TestCaseError> {
+        drop((serde_json::from_slice::<Spoken>(text), serde_json::from_slice::<Greeting>(text)));
+        drop((serde_json::from_slice::<Answer>(text), serde_json::from_slice::<Ask>(text)));
+        drop(serde_json::from_slice::<DatagramsSeen>(text));
+        let about = serde_json::from_slice::<About>(text).unwrap_or_default();
+        drop((about.limits.words(), about.limits.waits_ns(), quantities::utc(about.expires_unix_s)));
+        drop(quantities::bytes(about.used_bytes as f64));
+        let limits = Limits::parse("rate=100mbit,duration=60s,daily-bytes=10GiB").unwrap();
+        if let Ok(Message::Order(order)) = serde_json::from_slice::<Message>(text) {
+            for limits in [limits, about.limits] {
+                drop(limits.allow_round(&order.round, about.used_bytes));
+                drop(limits.allow_case(&order.round.case, 1, 0.0));
+            }
+            let rate = Limits::case_bits_per_s(&order.round.case, 1);
+            prop_assert!(rate.is_none_or(|rate| rate >= 0.0), "{rate:?} makes room for others");
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn no_message_with_another_value_panics(
+            which in any::<prop::sample::Index>(),
+            puts in proptest::collection::vec((0..120_usize, leaf()), 1..4),
+        ) {
+            let mut message = which.get(&messages()).clone();
+            for (place, leaf) in puts {
+                let _ = put(&mut message, place, &leaf);
+            }
+            read(message.to_string().as_bytes())?;
+        }
+
+        #[test]
+        fn no_message_with_another_byte_or_end_panics(
+            which in any::<prop::sample::Index>(),
+            place in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+            end in any::<prop::sample::Index>(),
+        ) {
+            let mut text = which.get(&messages()).to_string().into_bytes();
+            let place = place.index(text.len());
+            text[place] = byte;
+            read(&text)?;
+            read(&text[..end.index(text.len())])?;
+        }
+    }
+
+    #[test]
+    fn what_is_nested_deeply_is_refused_and_not_followed() {
+        let deep = "[".repeat(1 << 20);
+        assert!(serde_json::from_str::<Value>(&deep).is_err());
+        assert!(read(deep.as_bytes()).is_ok());
+    }
+}

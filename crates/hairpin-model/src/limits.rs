@@ -208,7 +208,7 @@ fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
     let bytes = flow.load.size_bytes().max(flow.load.reply_size_bytes()) as f64;
     let per_s = match &flow.load {
         Load::Messages { .. } | Load::Stream { .. } => return None,
-        Load::Paced { .. } | Load::Offered { .. } => flow.load.rate_per_s()?,
+        Load::Paced { .. } | Load::Offered { .. } => rate_per_s(flow)?,
         Load::PingPong { .. } => 1e9 / round_trip_ns.max(1) as f64 * flow.wires() as f64,
         Load::Exchange { exchange, .. } => {
             exchange.pipeline.max(1) as f64 * 1e9 / round_trip_ns.max(1) as f64 * flow.wires() as f64
@@ -217,10 +217,15 @@ fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
     Some(per_s * bytes * 8.0)
 }
 
+/// The rate at which messages are due. An order may say anything: what is not above 0 bounds nothing.
+fn rate_per_s(flow: &Flow) -> Option<f64> {
+    flow.load.rate_per_s().filter(|rate| *rate > 0.0)
+}
+
 /// Payload of a flow in both directions in bytes a second, where its rate is asked for; else 0.
 fn bytes_per_s(flow: &Flow) -> f64 {
     let reply = if flow.direction == Direction::RoundTrip { flow.load.reply_size_bytes() } else { 0 };
-    flow.load.rate_per_s().unwrap_or(0.0) * flow.load.size_bytes().saturating_add(reply) as f64
+    rate_per_s(flow).unwrap_or(0.0) * flow.load.size_bytes().saturating_add(reply) as f64
 }
 
 /// How long a round lasts by its order, in ns; null where it counts messages.
@@ -282,6 +287,10 @@ mod tests {
             Flow::one_way("udp", load, Direction::Up)
         };
         assert_eq!(refused("rate=10mbit", offered(1000.0), 1), None, "1000 x 1250 B x 8 is the limit");
+        for nonsense in [0.0, -1000.0, f64::NAN] {
+            let why = refused("rate=10mbit", offered(nonsense), 1).unwrap();
+            assert_eq!(why, "limit rate=10mbit: the load sends as fast as it can");
+        }
         assert_eq!(
             refused("rate=10mbit", offered(1001.0), 1).unwrap(),
             "limit rate=10mbit: the load sends up to 10.01mbit"

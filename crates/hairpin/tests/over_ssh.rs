@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use hairpin_testing::{or_skip, program, works};
 
@@ -137,8 +138,11 @@ fn data_at(ran: &Ran) -> String {
 #[test]
 fn a_server_is_started_for_one_run_and_leaves_no_process_ticket_or_secret() {
     let lab = or_skip!(Lab::new());
-    // The usual port is taken.
-    let _taken = TcpListener::bind("127.0.0.1:7420");
+    // The usual port is taken: by this test, once others leave it, or by a server that stays.
+    let _taken = (0..100).find_map(|_| {
+        let taken = TcpListener::bind("127.0.0.1:7420");
+        taken.inspect_err(|_| std::thread::sleep(Duration::from_millis(50))).ok()
+    });
     let ran = lab.hairpin(&format!("{QUICK} --to ssh://lab --out run --json")).with_code(0);
     let run = ran.json();
     assert_kept(&run);
@@ -167,6 +171,28 @@ fn a_server_is_started_for_one_run_and_leaves_no_process_ticket_or_secret() {
     assert!(refused.stderr.contains("on ssh://lab ended before it served (exit code 2)"), "{}", refused.stderr);
     assert!(refused.stderr.contains("Address already in use"), "{}", refused.stderr);
     drop(taken);
+    lab.end();
+}
+
+#[test]
+fn check_starts_a_server_over_ssh_for_itself_alone_and_tells_in_json_where_that_fails() {
+    let lab = or_skip!(Lab::new());
+    let port = free_port();
+    let ran = lab.hairpin(&format!("check ssh://lab --server-port {port} --json")).with_code(0);
+    assert_eq!(data_at(&ran), format!("127.0.0.1:{port}"));
+    let told = ran.json();
+    assert_eq!((&told["host"], &told["datagrams"]["is_through"]), (&"127.0.0.1".into(), &true.into()), "{told}");
+    until("no server is left", || lab.servers() == 0);
+    assert_eq!(names_in(&lab.place.path("state/hairpin/tickets")), [""; 0], "it was revoked");
+    let ran = lab.hairpin("check ssh://closed --json").with_code(3);
+    let told = ran.json();
+    assert!(text(&told["failed"]["cause"]).starts_with("cannot reach ssh://closed: "), "{told}");
+    assert!(text(&told["failed"]["hint"]).contains("closed true` has to work first"), "{told}");
+    assert_eq!((&told["refused"], &told["exit_code"]), (&serde_json::Value::Null, &3.into()), "{told}");
+    let refused = lab.place.hairpin(&["check", "ssh://-l@lab"]).refused();
+    assert!(refused.stderr.contains("TICKET: not a host over ssh"), "{}", refused.stderr);
+    let refused = lab.place.hairpin(&["check", "lab:1#x", "--copy-binary"]).refused();
+    assert!(refused.stderr.contains("--copy-binary needs ssh://HOST"), "{}", refused.stderr);
     lab.end();
 }
 
@@ -234,9 +260,9 @@ fn a_bad_host_and_flags_without_one_are_refused() {
         ),
         ("--to ssh://-l@lab", "--to: not a host over ssh: the user is empty, begins with `-`"),
         ("--to ssh://me:word@lab", "--to: not a host over ssh: it takes no password"),
-        ("--server-port 7000", "--server-port needs --to ssh://HOST"),
-        ("--copy-binary", "--copy-binary needs --to ssh://HOST"),
-        ("--to lab:1#x --copy-binary", "--copy-binary needs --to ssh://HOST"),
+        ("--server-port 7000", "--server-port needs ssh://HOST"),
+        ("--copy-binary", "--copy-binary needs ssh://HOST"),
+        ("--to lab:1#x --copy-binary", "--copy-binary needs ssh://HOST"),
     ] {
         let words = format!("round-trip {words}");
         let ran = place.hairpin(&words.split_whitespace().collect::<Vec<_>>()).refused();

@@ -5,6 +5,7 @@ use std::path::Path;
 use hairpin_testing::{or_skip, program, works};
 
 use crate::support::{PROGRAM, Place, Ran, Running, list, text};
+use crate::two_hosts::{Served, address};
 
 const PAGE: &str = include_str!("../../../docs/scripting.md");
 
@@ -29,8 +30,9 @@ fn shell(place: &Place, command: &str) -> Ran {
     let mut path = Path::new(PROGRAM).parent().expect("in a folder").as_os_str().to_owned();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
-    let ran = Running::start(place.command("bash").args(["-o", "pipefail", "-c", command]).env("PATH", path)).end();
-    ran.with_code(0)
+    let mut bash = place.command("bash");
+    let bash = bash.args(["-o", "pipefail", "-c", command]).env("PATH", path);
+    Running::start(bash.env("XDG_STATE_HOME", place.path("state"))).end().with_code(0)
 }
 
 /// Runs all commands below a heading; answers what each printed.
@@ -66,6 +68,18 @@ fn the_commands_for_jq_print_what_the_run_says() {
     assert_eq!(numbers, [0, 1, 2, 3, 4, 5], "two cases, three rounds: {rounds}");
     assert!(rounds.lines().all(|line| line.split('\t').nth(2).is_some_and(|p50| p50.parse::<f64>().is_ok())));
     assert!(answer.contains("pipe"), "{answer}");
+}
+
+#[test]
+#[ignore = "needs jq"]
+fn the_command_for_servers_prints_those_that_run() {
+    or_skip!(program("jq"));
+    let place = Place::new();
+    let served = Served::new(&place);
+    let at = address(&place);
+    assert_eq!(printed(&place, "Two hosts"), [format!("{at}\n")]);
+    drop(served);
+    assert_eq!(printed(&place, "Two hosts"), [""]);
 }
 
 #[test]

@@ -19,11 +19,18 @@ pub(crate) struct Served {
 impl Served {
     /// Starts `hairpin serve` in the folder, with its state in there.
     pub(crate) fn start(place: &Place, arguments: &str) -> Self {
-        let script = format!("exec \"$0\" serve {arguments} > ticket 2> log");
+        Self::start_into(place, "ticket", "log", arguments)
+    }
+
+    /// The same, with the names of the files for its ticket and its log.
+    pub(crate) fn start_into(place: &Place, ticket: &str, log: &str, arguments: &str) -> Self {
+        let script = format!("umask 077; exec \"$0\" serve {arguments} > {ticket} 2> {log}");
         let mut command = place.command("sh");
         command.args(["-c", &script, PROGRAM]).env("XDG_STATE_HOME", place.path("state"));
         let served = Self { running: Running::start(&mut command) };
-        until("the server has printed its ticket", || !ticket(place).is_empty());
+        until("the server has printed its ticket", || {
+            std::fs::read_to_string(place.path(ticket)).is_ok_and(|text| text.ends_with('\n'))
+        });
         served
     }
 

@@ -102,13 +102,18 @@ fn a_ticket_has_its_limit_of_runs_at_once_and_the_list_shows_them() {
     };
     let listed =
         || -> Value { serde_json::from_slice(&state(&["serve", "--list", "--json"]).unwrap().stdout).unwrap() };
-    until("the session is listed", || list(&listed()["sessions"]).len() == 1);
-    assert!(listed()["sessions"][0]["ended_unix_s"].is_null(), "{}", listed());
+    let own = || listed()["servers"][0].clone();
+    until("the session is listed", || list(&own()["sessions"]).len() == 1);
+    assert!(own()["sessions"][0]["ended_unix_s"].is_null(), "{}", own());
+    assert_eq!((&own()["address"], &own()["is_running"]), (&first["address"], &Value::from(true)));
     assert_eq!(list(&listed()["tickets"]).len(), 1);
+    let shown = || String::from_utf8(state(&["serve", "--list"]).unwrap().stdout).unwrap();
+    assert!(shown().contains("  under way  "), "{}", shown());
     signal("KILL", running.id());
-    until("the session is over", || listed()["sessions"][0]["ended_unix_s"].is_u64());
-    let shown = String::from_utf8(state(&["serve", "--list"]).unwrap().stdout).unwrap();
-    assert!(shown.contains("sessions=1") && shown.contains("1 round"), "{shown}");
+    until("the session is over", || own()["sessions"][0]["ended_unix_s"].is_u64());
+    let shown = shown();
+    let heading = format!("\nServer at {}: running\n", text(&first["address"]));
+    assert!(shown.contains("sessions=1") && shown.contains(&heading) && shown.contains(" s   "), "{shown}");
     drop(running);
     let events: Vec<Value> = std::fs::read_to_string(place.path("ticket"))
         .unwrap()

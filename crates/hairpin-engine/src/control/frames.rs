@@ -183,3 +183,111 @@ impl<C: Carrier> Control for Frames<C> {
         !self.pending.is_empty() || self.carrier.readable(0).unwrap_or(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::control::Progress;
+
+    /// A carrier of pieces, which come one after the other; then it has closed. What is written comes back.
+    #[derive(Default)]
+    struct Pieces(VecDeque<Vec<u8>>);
+
+    impl Read for Pieces {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let Some(piece) = self.0.pop_front() else { return Ok(0) };
+            let bytes = piece.len().min(to.len());
+            to[..bytes].copy_from_slice(&piece[..bytes]);
+            if bytes < piece.len() {
+                self.0.push_front(piece[bytes..].to_vec());
+            }
+            Ok(bytes)
+        }
+    }
+
+    impl Write for Pieces {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push_back(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Carrier for Pieces {
+        fn readable(&mut self, _: i32) -> io::Result<bool> {
+            Ok(true)
+        }
+
+        fn writable(&mut self, _: i32) -> io::Result<bool> {
+            Ok(true)
+        }
+    }
+
+    const WITHIN: Duration = Duration::from_secs(60);
+    const MOST: usize = 4096;
+
+    /// What comes until an error, over pieces that are not empty: an empty one is the end.
+    fn received(pieces: Vec<Vec<u8>>) -> (Vec<Message>, ControlError, usize) {
+        let pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
+        let mut frames = Frames::over(Pieces(pieces), MOST);
+        let (mut messages, mut most_held) = (Vec::new(), 0);
+        loop {
+            let received = frames.receive(WITHIN);
+            most_held = most_held.max(frames.pending.capacity());
+            match received {
+                Ok(message) => messages.push(message),
+                // The rest of what came is still read: a message that cannot be read ends the session, and not the stream.
+                Err(ControlError::Unreadable(_)) => {}
+                Err(error) => return (messages, error, most_held),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic_or_are_held_without_bound(
+            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..40),
+            length in prop_oneof![0..300_u32, any::<u32>()],
+        ) {
+            let all = [vec![length.to_le_bytes().to_vec()], pieces].concat();
+            let (_, error, held) = received(all);
+            let is_too_large = matches!(error, ControlError::TooLarge { .. });
+            prop_assert!(is_too_large || length as usize <= MOST && matches!(error, ControlError::Closed), "{error}");
+            // A vector grows to twice its size at most.
+            prop_assert!(held <= 2 * (MOST + LENGTH_BYTES + CHUNK), "{held}");
+        }
+
+        #[test]
+        fn messages_come_whole_however_they_are_cut(
+            counts in proptest::collection::vec(any::<[u64; 5]>(), 1..20),
+            text in ".{0,300}",
+            cuts in proptest::collection::vec(1..200_usize, 1..50),
+        ) {
+            let sent: Vec<Message> = counts.into_iter().map(|counts| Message::Progress(Progress::from(counts)))
+                .chain([Message::Listening(text)]).collect();
+            let mut frames = Frames::over(Pieces::default(), MOST);
+            for message in &sent {
+                frames.send(message).unwrap();
+            }
+            let mut bytes: Vec<u8> = frames.carrier.0.into_iter().flatten().collect();
+            let mut pieces = Vec::new();
+            for cut in cuts.iter().cycle() {
+                if bytes.is_empty() {
+                    break;
+                }
+                let rest = bytes.split_off(bytes.len().min(*cut));
+                pieces.push(std::mem::replace(&mut bytes, rest));
+            }
+            let (came, error, _) = received(pieces);
+            prop_assert_eq!(came, sent);
+            prop_assert!(matches!(error, ControlError::Closed));
+        }
+    }
+}

@@ -13,19 +13,17 @@ use crate::dial::now_unix_s;
 use crate::identity::Identity;
 use crate::proof::ticket_id;
 use crate::protocol::Base64;
-use crate::serve::{Book, Taken};
+use crate::serve::Taken;
 use crate::ticket::Secret;
 
 /// The file with the key.
 const KEY: &str = "server-key.json";
-/// The file with the sessions and what tickets have used.
-const BOOK: &str = "sessions.json";
 /// The folder with a file for each ticket.
 const TICKETS: &str = "tickets";
 /// No file here is longer.
-const MOST_BYTES: u64 = 64 << 10;
-/// How long the file of a ticket stays after it has expired, in seconds.
-const KEPT_S: u64 = 30 * 24 * 3600;
+const MOST_BYTES: u64 = 1 << 20;
+/// How long the file of a ticket stays after it has expired, and that of the sessions of a server that has ended, in seconds.
+pub(super) const KEPT_S: u64 = 30 * 24 * 3600;
 /// No more tickets are read.
 const MOST_TICKETS: usize = 10_000;
 
@@ -60,14 +58,8 @@ impl State {
     /// # Errors
     /// As [`State::of_user`].
     pub fn at(folder: &Path) -> io::Result<Self> {
-        for one in [folder, &folder.join(TICKETS)] {
-            DirBuilder::new().recursive(true).mode(0o700).create(one)?;
-            let is_own = fs::metadata(one)?.uid() == rustix::process::geteuid().as_raw();
-            if !is_own {
-                let why = format!("{} belongs to another user", one.display());
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-            }
-        }
+        make_private(folder)?;
+        make_private(&folder.join(TICKETS))?;
         Ok(Self(folder.to_owned()))
     }
 
@@ -114,7 +106,11 @@ impl State {
     /// # Errors
     /// The folder cannot be read.
     pub fn tickets(&self) -> io::Result<Vec<Taken>> {
-        let (mut tickets, now) = (Vec::new(), now_unix_s());
+        self.tickets_at(now_unix_s())
+    }
+
+    fn tickets_at(&self, now: u64) -> io::Result<Vec<Taken>> {
+        let mut tickets = Vec::new();
         for entry in fs::read_dir(self.0.join(TICKETS))?.take(MOST_TICKETS) {
             let path = entry?.path();
             let Some(ticket) = read(&path).ok().and_then(|text| taken(&text)) else { continue };
@@ -128,7 +124,7 @@ impl State {
         Ok(tickets)
     }
 
-    /// The ticket of that name, which may be anything; none where it is not taken.
+    /// The ticket of that name, which may be anything; none where it is not known. It may have expired.
     ///
     /// # Errors
     /// Its file cannot be read.
@@ -137,7 +133,7 @@ impl State {
             return Ok(None);
         }
         match read(&self.ticket(id)) {
-            Ok(text) => Ok(taken(&text).filter(|ticket| ticket.id == id && ticket.expires_unix_s > now_unix_s())),
+            Ok(text) => Ok(taken(&text).filter(|ticket| ticket.id == id)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -158,28 +154,6 @@ impl State {
         }
     }
 
-    /// The sessions and what tickets have used, as a server kept them; none where none did.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn book(&self) -> io::Result<Book> {
-        let path = self.0.join(BOOK);
-        match read(&path) {
-            // One that a crash left is no reason not to serve.
-            Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Book::default()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Keeps the sessions and what tickets have used.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn keep(&self, book: &Book) -> io::Result<()> {
-        write(&self.0.join(BOOK), &serde_json::to_string(book).expect("it has only string keys"))
-    }
-
     fn ticket(&self, id: &str) -> PathBuf {
         self.0.join(TICKETS).join(format!("{id}.json"))
     }
@@ -197,14 +171,25 @@ fn taken(text: &str) -> Option<Taken> {
     Some(Taken { id: ticket_id(&secret), secret, expires_unix_s, limits })
 }
 
-fn read(path: &Path) -> io::Result<String> {
+/// Makes a folder for its user alone, where it is missing.
+pub(super) fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let is_own = fs::metadata(folder)?.uid() == rustix::process::geteuid().as_raw();
+    if is_own {
+        return Ok(());
+    }
+    let why = format!("{} belongs to another user", folder.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+pub(super) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
 /// Writes a file that only its user can read, whole or not at all.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     let partial = path.with_extension("partial");
     drop(fs::remove_file(&partial));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
@@ -245,6 +230,22 @@ mod tests {
             let mode = fs::metadata(state.folder().join(entry)).unwrap().permissions().mode();
             assert_eq!(mode & 0o077, 0, "{entry}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_steps_neither_loses_a_ticket_nor_brings_one_back_that_was_revoked() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::at(folder.path()).unwrap();
+        let made = 1_800_000_000;
+        let ticket = state.new_ticket(made + 1000, Limits::default()).unwrap();
+        let listed = |now| state.tickets_at(now).unwrap().len();
+        assert_eq!([0, made - 1, made + 999].map(listed), [1; 3], "set back, it is taken for longer");
+        assert_eq!([made + 1000, made + 1000 + KEPT_S].map(listed), [0; 2], "it has expired");
+        assert_eq!(listed(made), 1, "the clock is right again");
+        assert!(state.taken(&ticket.id).unwrap().is_some(), "who proves its secret is told that it has expired");
+        assert_eq!([made + 1001 + KEPT_S, u64::MAX].map(listed), [0; 2]);
+        assert_eq!(listed(made), 0, "its file is gone");
+        assert!(state.taken(&ticket.id).unwrap().is_none());
     }
 
     #[test]

@@ -4,34 +4,55 @@ use clap::ArgMatches;
 use hairpin_hosts::trial::Trial;
 use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::quantities;
-use serde_json::json;
+use hairpin_report::terminal::{Look, render_item};
+use serde_json::{Value, json};
 
-use super::exit::{Exit, Stopped};
+use super::exit::{Exit, Stopped, Told};
 use super::output;
 use super::two_hosts::Session;
+use crate::interrupt;
+
+/// What was found out.
+struct Checked {
+    session: Session,
+    trial: Trial,
+    /// The transports of this program that cannot be measured there, and why.
+    not_there: Vec<(&'static str, String)>,
+}
 
 /// Connects, tries datagrams, and prints what that told.
 ///
 /// # Errors
 /// The ticket cannot be read, or the server is not reached or refuses.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let given = matches.get_one::<String>("TICKET");
-    let mut session = Session::of_ticket(given.map(String::as_str), "TICKET", matches)?.ok_or_else(|| {
+    let is_json = matches.get_flag("json");
+    let checked = check(matches).inspect_err(|stopped| {
+        if let Some(told) = stopped.told().filter(|_| is_json) {
+            output::text(&format!("{:#}\n", why_not(told, stopped.exit)));
+        }
+    })?;
+    let exit = if checked.trial.is_through() { Exit::Fine } else { Exit::RoundsFailed };
+    let text = if is_json {
+        format!("{:#}\n", as_json(&checked, exit))
+    } else {
+        as_text(&checked, Look { colour: false, ..output::look() })
+    };
+    output::text(&text);
+    Ok(exit)
+}
+
+fn check(matches: &ArgMatches) -> Result<Checked, Stopped> {
+    let unready = |error| Stopped::usage(format!("cannot prepare for signals: {error}"));
+    let session = Session::to_check(matches, || interrupt::raised_by_user().map_err(unready))?;
+    let mut session = session.ok_or_else(|| {
         Stopped::usage("no ticket (hint: hairpin check @FILE, where `hairpin serve > FILE` ran on the other host)")
     })?;
     let trial = session.try_datagrams()?;
-    let refused = refused(&session);
-    let text = if matches.get_flag("json") {
-        format!("{:#}\n", as_json(&session, &trial, &refused))
-    } else {
-        as_text(&session, &trial, &refused)
-    };
-    output::text(&text);
-    Ok(if trial.is_through() { Exit::Fine } else { Exit::RoundsFailed })
+    let not_there = not_there(&session);
+    Ok(Checked { session, trial, not_there })
 }
 
-/// The transports of this program that cannot be measured there, and why.
-fn refused(session: &Session) -> Vec<(&'static str, String)> {
+fn not_there(session: &Session) -> Vec<(&'static str, String)> {
     let host = session.host();
     let cards = hairpin_transports::ALL.iter().map(|transport| transport.card());
     let why = |card: &hairpin_model::card::Card| {
@@ -46,10 +67,20 @@ fn refused(session: &Session) -> Vec<(&'static str, String)> {
     cards.filter_map(|card| Some((card.name, why(&card)?))).collect()
 }
 
-fn as_json(session: &Session, trial: &Trial, refused: &[(&'static str, String)]) -> serde_json::Value {
+/// What there is to tell of a server that refused or was not reached.
+fn why_not(told: &Told, exit: Exit) -> Value {
+    let (refused, failed) = match told {
+        Told::Refused(refused) => (json!({ "what": refused.what, "hint": refused.hint }), Value::Null),
+        Told::Failed(failure) => (Value::Null, json!(failure)),
+    };
+    json!({ "refused": refused, "failed": failed, "exit_code": exit.code() })
+}
+
+fn as_json(checked: &Checked, exit: Exit) -> Value {
+    let Checked { session, trial, not_there } = checked;
     let (about, (tool, round_trip)) = (session.about(), session.known());
     let refusals: Vec<_> =
-        refused.iter().map(|(transport, reason)| json!({ "transport": transport, "reason": reason })).collect();
+        not_there.iter().map(|(transport, reason)| json!({ "transport": transport, "reason": reason })).collect();
     json!({
         "host": session.host().name,
         "tool": tool,
@@ -60,20 +91,24 @@ fn as_json(session: &Session, trial: &Trial, refused: &[(&'static str, String)])
         "used_bytes": about.used_bytes,
         "datagrams": { "is_through": trial.is_through(), "evidence": trial.evidence() },
         "refusals": refusals,
+        "refused": null,
+        "failed": null,
+        "exit_code": exit.code(),
     })
 }
 
-fn as_text(session: &Session, trial: &Trial, refused: &[(&'static str, String)]) -> String {
+fn as_text(checked: &Checked, look: Look) -> String {
+    let Checked { session, trial, not_there } = checked;
     let (about, (tool, round_trip)) = (session.about(), session.known());
     let environment = &about.environment;
     let words = about.limits.words();
     let limits = if words.is_empty() { "none".to_owned() } else { words.join(", ") };
     let used = quantities::bytes(about.used_bytes as f64);
-    let not_there: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
+    let not_there: Vec<&str> = not_there.iter().map(|(name, _)| *name).collect();
     let udp = if trial.is_through() { "yes".to_owned() } else { format!("no: {}", trial.evidence()) };
-    let line = |name: &str, value: &str| format!("{name:<12}{value}\n");
+    let line = |name: &str, value: &str| render_item(&format!("{name:<12}"), value, &look);
     [
-        line("Server", &format!("{}  {tool}", session.host().name)),
+        line("Server", &format!("{}, {tool}", session.host().name)),
         line("Host", &format!("{}, {}", environment.cpu_model, environment.kernel)),
         line("Round trip", &quantities::duration(round_trip.as_nanos() as f64)),
         line("TCP", "yes"),

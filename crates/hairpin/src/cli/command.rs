@@ -67,6 +67,7 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .args(has_samples.then_some(no_samples))
         .arg(folder("out", "Folder to save the run in; it must not hold a run yet [default: hairpin-runs/TIME-NAME]"))
         .args(other_host())
+        .args(over_ssh())
         .args(printing())
         .arg(switch(
             "prove",
@@ -76,7 +77,7 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
 }
 
 /// The server on another host.
-fn other_host() -> [Arg; 6] {
+fn other_host() -> [Arg; 4] {
     [
         valued(
             "to",
@@ -84,13 +85,25 @@ fn other_host() -> [Arg; 6] {
             "Run the server on another host, where `hairpin serve` printed this ticket: @FILE has it, or it stands in HAIRPIN_TO. On \
              the command line itself other users can read it. ssh://[USER@]HOST[:PORT] starts the server there over ssh for this run",
         ),
-        valued("fallback", "TRANSPORT", "With --to, where UDP is blocked: send over this transport instead, for instance tcp, and say so"),
-        binding("With --to, local address or interface of the client, and its ports: ADDRESS, eth0, :40000-40999, eth0:40000-40999"),
+        valued(
+            "fallback",
+            "TRANSPORT",
+            "With --to, where UDP is blocked: send over this transport instead, for instance tcp, and say so",
+        ),
+        binding(
+            "With --to, local address or interface of the client, and its ports: ADDRESS, eth0, :40000-40999, eth0:40000-40999",
+        ),
         cpu("With --to, the CPU of the client [default: the first one]"),
+    ]
+}
+
+/// The server that is started over ssh.
+fn over_ssh() -> [Arg; 2] {
+    [
         valued(
             "server-port",
             "PORT",
-            "With --to ssh://: the port of TCP and UDP for data there; 0 is any [default: 7420, or any if that is taken]",
+            "With ssh://: the port of TCP and UDP for data there; 0 is any [default: 7420, or any if that is taken]",
         )
         .value_parser(value_parser!(u16)),
         Arg::new("copy-binary")
@@ -100,7 +113,7 @@ fn other_host() -> [Arg; 6] {
             .require_equals(true)
             .default_missing_value("")
             .help(
-                "With --to ssh://: serve by a copy of this program, or of FILE, which is put into ~/.cache/hairpin there. It has \
+                "With ssh://: serve by a copy of this program, or of FILE, which is put into ~/.cache/hairpin there. It has \
                  to be linked statically [default: by the `hairpin` there; where there is none, ask]",
             ),
     ]
@@ -269,6 +282,7 @@ fn claims() -> Command {
         .arg(rounds.value_parser(value_parser!(u64).range(1..=10_000)))
         .arg(folder("out", "Folder for the runs and claims.json [default: hairpin-runs/TIME-claims]"))
         .args(other_host())
+        .args(over_ssh())
         .arg(json())
         .arg(switch("quiet", "Show no progress").short('q'))
         .arg(no_csv());
@@ -319,11 +333,13 @@ fn serve() -> Command {
 fn check() -> Command {
     Command::new("check")
         .about("Tell what the server of a ticket allows, and whether TCP and UDP reach it")
-        .arg(Arg::new("TICKET").help("The ticket; @FILE has it, or it stands in HAIRPIN_TO"))
-        .arg(binding(
-            "Local address or interface to use, and its ports: ADDRESS, eth0, :40000-40999, eth0:40000-40999",
+        .arg(Arg::new("TICKET").help(
+            "The ticket; @FILE has it, or it stands in HAIRPIN_TO. ssh://[USER@]HOST[:PORT] starts a server there over ssh for this check",
         ))
+        .args(over_ssh())
+        .arg(binding("Local address or interface to use, and its ports: ADDRESS, eth0, :40000-40999, eth0:40000-40999"))
         .arg(switch("json", "Print one JSON object"))
+        .arg(switch("quiet", "Print the result and errors only").short('q'))
 }
 
 fn binding(help: &'static str) -> Arg {

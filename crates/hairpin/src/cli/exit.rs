@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use hairpin_hosts::dial::NotKnown;
+use hairpin_model::refused::Refused;
 use hairpin_model::round::Failure;
 
 /// How the program ended.
@@ -27,14 +29,22 @@ pub const LINK_FAILED: u8 = 125;
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Fine => 0,
-            Exit::CheckFailed => 1,
-            Exit::Usage => 2,
-            Exit::RoundsFailed => 3,
-            Exit::Interrupted => crate::interrupt::EXIT_CODE,
-            Exit::Of(code) => code,
-        })
+        Self::from(exit.code())
+    }
+}
+
+impl Exit {
+    /// Its number.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::CheckFailed => 1,
+            Self::Usage => 2,
+            Self::RoundsFailed => 3,
+            Self::Interrupted => crate::interrupt::EXIT_CODE,
+            Self::Of(code) => code,
+        }
     }
 }
 
@@ -44,27 +54,55 @@ pub struct Stopped {
     /// The exit code.
     pub exit: Exit,
     message: String,
+    /// What `--json` tells of it.
+    told: Option<Told>,
+}
+
+/// Why a server was of no use, in parts.
+#[derive(Debug)]
+pub enum Told {
+    /// The server refused, or no server would take the ticket.
+    Refused(Refused),
+    /// Something else failed.
+    Failed(Failure),
 }
 
 impl Stopped {
     /// Bad usage or input.
     pub fn usage(error: impl fmt::Display) -> Self {
-        Self { exit: Exit::Usage, message: error.to_string() }
+        Self::with(Exit::Usage, error.to_string())
     }
 
     /// With that exit code.
     pub fn with(exit: Exit, message: String) -> Self {
-        Self { exit, message }
+        Self { exit, message, told: None }
     }
 
     /// Something outside this program failed before anything was measured.
     pub fn failed(failure: &Failure) -> Self {
-        Self { exit: Exit::RoundsFailed, message: failure.to_string() }
+        let told = Some(Told::Failed(failure.clone()));
+        Self { exit: Exit::RoundsFailed, message: failure.to_string(), told }
+    }
+
+    /// The server of another host does not know this client.
+    pub fn not_known(why: NotKnown) -> Self {
+        match why {
+            NotKnown::Failed(failure) => Self::failed(&failure),
+            NotKnown::Refused(refused) => {
+                let message = refused.to_string();
+                Self { exit: Exit::RoundsFailed, message, told: Some(Told::Refused(refused)) }
+            }
+        }
+    }
+
+    /// What `--json` tells of it.
+    pub fn told(&self) -> Option<&Told> {
+        self.told.as_ref()
     }
 
     /// The link failed.
     pub fn link(failure: &Failure) -> Self {
-        Self { exit: Exit::Of(LINK_FAILED), message: failure.to_string() }
+        Self::with(Exit::Of(LINK_FAILED), failure.to_string())
     }
 }
 

@@ -19,6 +19,7 @@ mod over_ssh;
 pub mod report;
 pub mod runs;
 pub mod serve;
+mod serve_list;
 mod two_hosts;
 
 use std::ffi::OsString;

@@ -59,6 +59,11 @@ pub fn note(line: &str) {
     drop(writeln!(std::io::stderr(), "{text}"));
 }
 
+/// Prints a line of a log on standard error; it is broken between words where a terminal is narrower.
+pub fn log(line: &str) {
+    drop(writeln!(std::io::stderr(), "{}", on_standard_error(&printable::lines(line))));
+}
+
 /// Prints a warning on standard error.
 pub fn warning(line: &str) {
     note(&format!("{WARNING}{line}"));

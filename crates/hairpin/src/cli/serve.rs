@@ -1,6 +1,5 @@
 //! `hairpin serve`: rounds for clients on other hosts.
 
-use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +8,10 @@ use std::time::{Duration, Instant};
 use clap::ArgMatches;
 use hairpin_engine::Engine;
 use hairpin_engine::ends::Host;
+use hairpin_hosts::books::{Books, OwnBook};
 use hairpin_hosts::identity::Identity;
 use hairpin_hosts::protocol::About;
-use hairpin_hosts::serve::{Event, Server, Strange, Taken};
+use hairpin_hosts::serve::{Ending, Event, Server, Strange, Taken};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::Ticket;
 use hairpin_model::limits::Limits;
@@ -21,8 +21,9 @@ use serde_json::json;
 
 use super::exit::{Exit, Stopped};
 use super::measure::now_unix_s;
-use super::output;
+use super::{output, serve_list};
 use crate::interrupt;
+use crate::linux::streams;
 
 /// The port without --bind.
 const PORT: u16 = 7420;
@@ -42,7 +43,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         return revoke(&state, id);
     }
     if matches.get_flag("list") {
-        return list(&state, is_json);
+        return serve_list::run(&state, is_json).map_err(|error| cannot("read the tickets and sessions", &error));
     }
     let asked = Asked::read(matches)?;
     check_advertised(&asked)?;
@@ -55,43 +56,102 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let host = Host { clock: engine.clock, cpus: engine.cpus, namespace: None, across: None };
     let identity = state.identity().map_err(|error| cannot("use the key of the server", &error))?;
     let own = state.clone();
-    let mut server =
-        Server::bind(asked.bind, &identity, Box::new(move |id: &str| own.taken(id)), host, about, program)
-            .map_err(|error| cannot(&format!("listen on {} (TCP and UDP)", asked.bind), &error))?;
-    server.restore(state.book().map_err(|error| cannot("read the list of sessions", &error))?);
+    let server = Server::bind(asked.bind, &identity, Box::new(move |id: &str| own.taken(id)), host, about, program)
+        .map_err(|error| cannot(&format!("listen on {} (TCP and UDP)", asked.bind), &error))?;
+    let book = book(&state, &server, &asked)?;
     let lasts_s = asked.lasts.map_or(TICKET_S, |lasts| lasts.as_secs().max(1));
     let expires_unix_s = now_unix_s() + lasts_s;
     let taken = state.new_ticket(expires_unix_s, asked.limits).map_err(|error| cannot("save the ticket", &error))?;
     let ticket_id = taken.id.clone();
-    tell(&asked, &server, &identity, taken, is_json);
-    if asked.until_input_closes {
-        end_with_input(Arc::clone(&stop)).map_err(|error| cannot("watch standard input", &error))?;
+    if streams::others_can_read_standard_output() {
+        output::warning(
+            "other users of this host can read the file that the ticket is written to (hint: chmod 600 FILE, or run `umask 077` first)",
+        );
     }
+    tell(&asked, &server, &identity, taken, is_json);
+    let input_closed = Arc::new(AtomicBool::new(false));
+    if asked.until_input_closes {
+        tell_end_of_input(Arc::clone(&input_closed)).map_err(|error| cannot("watch standard input", &error))?;
+    }
+    let served = serve(server, book.as_ref(), &asked, is_json, &Signs { stop, input_closed });
+    // A ticket for one run is of no more use, and nobody else should find one.
+    if asked.once {
+        state.revoke(&ticket_id).map_err(|error| cannot("revoke the ticket", &error))?;
+    }
+    served
+}
+
+/// The book of this server, with which it goes on; none for one run, whose ticket ends with it.
+fn book(state: &State, server: &Server, asked: &Asked) -> Result<Option<OwnBook>, Stopped> {
+    if asked.once {
+        return Ok(None);
+    }
+    let opened = Books::of(state).and_then(|books| books.open(server.address()));
+    match opened.and_then(|book| Ok((book.read()?, book))) {
+        Ok((kept, book)) => {
+            server.restore(kept);
+            Ok(Some(book))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            output::warning(&format!(
+                "sessions are not listed: another server that shares this folder has the address {} (hint: give each host \
+                 an XDG_STATE_HOME of its own)",
+                server.address()
+            ));
+            Ok(None)
+        }
+        Err(error) => Err(cannot("read the list of sessions", &error)),
+    }
+}
+
+/// What ends a server from outside.
+struct Signs {
+    stop: Arc<AtomicBool>,
+    input_closed: Arc<AtomicBool>,
+}
+
+fn serve(
+    mut server: Server,
+    book: Option<&OwnBook>,
+    asked: &Asked,
+    is_json: bool,
+    signs: &Signs,
+) -> Result<Exit, Stopped> {
     let began = Instant::now();
     let mut runs = 0_u64;
-    loop {
+    let ending = loop {
         let events = server.serve(LOOK).map_err(|error| cannot("serve", &error))?;
         for event in events {
             runs += u64::from(matches!(event, Event::Ended { rounds: 1.., .. }));
-            log(&event, &asked, is_json);
+            log(&event, asked, is_json);
         }
-        if let Some(book) = server.changed()
-            && let Err(error) = state.keep(&book)
-        {
-            // Serving goes on: only the list and the limit of bytes a day need it.
-            output::warning(&format!("cannot save the list of sessions: {error}"));
+        keep(&server, book);
+        let endings = [
+            (signs.stop.load(Ordering::Relaxed), Ending::Signal),
+            (signs.input_closed.load(Ordering::Relaxed), Ending::Input),
+            (asked.once && runs > 0, Ending::OneRun),
+            (asked.lasts.is_some_and(|lasts| began.elapsed() > lasts), Ending::Time),
+        ];
+        if let Some((_, ending)) = endings.into_iter().find(|(has_come, _)| *has_come) {
+            break ending;
         }
-        let is_over = asked.lasts.is_some_and(|lasts| began.elapsed() > lasts) || asked.once && runs > 0;
-        if is_over || stop.load(Ordering::Relaxed) {
-            if let Some(strangers) = server.strangers() {
-                log(&strangers, &asked, is_json);
-            }
-            // A ticket for one run is of no more use, and nobody else should find one.
-            if asked.once {
-                state.revoke(&ticket_id).map_err(|error| cannot("revoke the ticket", &error))?;
-            }
-            return Ok(Exit::Fine);
-        }
+    };
+    if let Some(strangers) = server.strangers() {
+        log(&strangers, asked, is_json);
+    }
+    let stopped = server.end(ending);
+    keep(&server, book);
+    log(&stopped, asked, is_json);
+    Ok(Exit::Fine)
+}
+
+/// Keeps what has changed.
+fn keep(server: &Server, book: Option<&OwnBook>) {
+    if let Some((changed, book)) = server.changed().zip(book)
+        && let Err(error) = book.keep(&changed)
+    {
+        // Serving goes on: only the list and the limit of bytes a day need it.
+        output::warning(&format!("cannot save the list of sessions: {error}"));
     }
 }
 
@@ -127,49 +187,6 @@ fn tell(asked: &Asked, server: &Server, identity: &Identity, taken: Taken, is_js
         quantities::utc(taken.expires_unix_s),
         taken.id
     ));
-}
-
-/// Lists the tickets that are taken, and the sessions.
-fn list(state: &State, is_json: bool) -> Result<Exit, Stopped> {
-    let tickets = state.tickets().map_err(|error| cannot("read the tickets", &error))?;
-    let book = state.book().map_err(|error| cannot("read the list of sessions", &error))?;
-    if is_json {
-        let tickets: Vec<_> = tickets.iter().map(|ticket| {
-            json!({ "ticket_id": ticket.id, "expires_unix_s": ticket.expires_unix_s, "limits": ticket.limits })
-        }).collect();
-        output::text(&format!("{:#}\n", json!({ "tickets": tickets, "sessions": book.sessions, "used": book.used })));
-        return Ok(Exit::Fine);
-    }
-    let mut text = String::from("Tickets\n");
-    for ticket in &tickets {
-        let used = book.used.get(&ticket.id).map_or(0, |used| used.bytes);
-        let _ = writeln!(
-            text,
-            "  {}  expires {}  {} today  {}",
-            ticket.id,
-            quantities::utc(ticket.expires_unix_s),
-            quantities::bytes(used as f64),
-            ticket.limits.words().join(", ")
-        );
-    }
-    text.push_str("Sessions\n");
-    for session in &book.sessions {
-        let state = session
-            .ended_unix_s
-            .map_or_else(|| "under way".to_owned(), |at| format!("until {}", quantities::utc(at)));
-        let _ = writeln!(
-            text,
-            "  {}  {}  ticket {}  {} {state}  {}  {}",
-            session.session,
-            session.client,
-            session.ticket,
-            quantities::utc(session.began_unix_s),
-            quantities::counted(session.rounds, "round"),
-            quantities::bytes(session.bytes as f64),
-        );
-    }
-    output::text(&text);
-    Ok(Exit::Fine)
 }
 
 /// What clients are told of this host.
@@ -218,16 +235,26 @@ fn told(event: &Event) -> String {
             )
         }
         Event::Refused { client, why } => format!("{client}: refused: {why}"),
+        Event::Stopped { why, sessions, bytes } => {
+            let why = match why {
+                Ending::Signal => "by a signal",
+                Ending::Time => "after the time of --for",
+                Ending::OneRun => "after one run",
+                Ending::Input => "as standard input closed",
+            };
+            let sessions = quantities::counted(*sessions, "session");
+            format!("the server ends {why}: {sessions}, {}", quantities::bytes(*bytes as f64))
+        }
     }
 }
 
 /// Raises the sign when standard input closes: whoever holds its other end has ended, or its connection is broken.
-fn end_with_input(stop: Arc<AtomicBool>) -> std::io::Result<()> {
+fn tell_end_of_input(closed: Arc<AtomicBool>) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("hairpin-input".to_owned());
     let watch = move || {
         // That it cannot be read is an end of it too.
         std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()).ok();
-        stop.store(true, Ordering::Relaxed);
+        closed.store(true, Ordering::Relaxed);
     };
     thread.spawn(watch).map(drop)
 }
@@ -285,7 +312,7 @@ impl Asked {
     /// A line of the log.
     fn note(&self, line: &str) {
         if !self.quiet {
-            output::note(line);
+            output::log(line);
         }
     }
 

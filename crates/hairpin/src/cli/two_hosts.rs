@@ -1,6 +1,7 @@
 //! `--to`: the server of a run on another host.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ impl Session {
     ///
     /// # Errors
     /// The ticket cannot be read, or the server is not reached.
-    pub(super) fn asked(matches: &ArgMatches, stop: &AtomicBool) -> Result<Option<Self>, Stopped> {
+    pub(super) fn asked(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> Result<Option<Self>, Stopped> {
         let Some((text, source)) = text_of(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
             over_ssh::refuse_flags(matches)?;
             if matches.contains_id("fallback") {
@@ -60,37 +61,48 @@ impl Session {
             }
             return Ok(None);
         };
-        let binding = asked_binding(matches)?;
-        let refused = |error: Refused| Stopped::usage(error.while_reading(source));
-        let mut session = if SshHost::is_meant(&text) {
-            let server = over_ssh::start(SshHost::parse(&text).map_err(refused)?, matches, stop)?;
-            Self::open(server.ticket.clone(), binding, Some(server))?
-        } else {
-            over_ssh::refuse_flags(matches)?;
-            Self::open(Ticket::parse(&text).map_err(refused)?, binding, None)?
-        };
+        let mut session = Self::at(&text, source, matches, || Ok(stop))?;
         if let Some(to) = matches.get_one::<String>("fallback") {
             session.fall_back(to)?;
         }
         Ok(Some(session))
     }
 
-    /// Opens the session of the ticket that was given as `place`, or of the environment's; none without either.
+    /// Opens the session of `hairpin check`; none where neither its argument nor the environment names a server. `stop` is
+    /// made where a server has to be started.
     ///
     /// # Errors
     /// As [`Session::asked`].
-    pub(super) fn of_ticket(
-        given: Option<&str>,
-        place: &'static str,
+    pub(super) fn to_check(
         matches: &ArgMatches,
+        stop: impl FnOnce() -> Result<Arc<AtomicBool>, Stopped>,
     ) -> Result<Option<Self>, Stopped> {
-        let Some((text, source)) = text_of(given, place)? else { return Ok(None) };
-        let ticket = Ticket::parse(&text).map_err(|error| Stopped::usage(error.while_reading(source)))?;
-        Self::open(ticket, asked_binding(matches)?, None).map(Some)
+        const PLACE: &str = "TICKET";
+        let given = matches.get_one::<String>(PLACE).map(String::as_str);
+        let Some((text, source)) = text_of(given, PLACE)? else { return Ok(None) };
+        Self::at(&text, source, matches, stop).map(Some)
+    }
+
+    /// Opens the session of a ticket, or of a server that is started over ssh.
+    fn at<S: AsRef<AtomicBool>>(
+        text: &str,
+        source: &str,
+        matches: &ArgMatches,
+        stop: impl FnOnce() -> Result<S, Stopped>,
+    ) -> Result<Self, Stopped> {
+        let refused = |error: Refused| Stopped::usage(error.while_reading(source));
+        let binding = asked_binding(matches)?;
+        if SshHost::is_meant(text) {
+            let host = SshHost::parse(text).map_err(refused)?;
+            let server = over_ssh::start(host, matches, stop()?.as_ref())?;
+            return Self::open(server.ticket.clone(), binding, Some(server));
+        }
+        over_ssh::refuse_flags(matches)?;
+        Self::open(Ticket::parse(text).map_err(refused)?, binding, None)
     }
 
     fn open(ticket: Ticket, binding: Binding, over_ssh: Option<Server>) -> Result<Self, Stopped> {
-        let mut known = dial_ticket(&ticket, Purpose::Session, binding).map_err(|error| Stopped::failed(&error))?;
+        let mut known = dial_ticket(&ticket, Purpose::Session, binding).map_err(Stopped::not_known)?;
         let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
         let about = known.frames.receive_any(ABOUT).map_err(unheard).map_err(|error| Stopped::failed(&error))?;
         Ok(Self { ticket, known, about, fallback: None, binding, _over_ssh: over_ssh })

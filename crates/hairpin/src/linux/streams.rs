@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::fd::{AsFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -24,6 +25,13 @@ pub(crate) fn own_stream(path: &Path) -> Option<RawFd> {
             }
         }
     }
+}
+
+/// Whether standard output is a file that users other than its owner can read.
+pub(crate) fn others_can_read_standard_output() -> bool {
+    let copy = std::io::stdout().as_fd().try_clone_to_owned();
+    let metadata = copy.map(fs::File::from).and_then(|file| file.metadata());
+    metadata.is_ok_and(|file| file.is_file() && file.mode() & 0o044 != 0)
 }
 
 /// Standard error, to be the standard output of a program.

@@ -36,7 +36,7 @@ use self::registry::{NotTaken, Registry};
 use self::sessions::Sessions;
 pub use self::sessions::{Book, Session, Used};
 use self::shared::Shared;
-pub use self::shared::{Event, Strange, Taken, Tickets};
+pub use self::shared::{Ending, Event, Strange, Taken, Tickets};
 use self::strangers::{Heard, Strangers};
 use crate::identity::Identity;
 use crate::linux::wait::{Wants, wait_any};
@@ -134,6 +134,13 @@ impl Server {
     #[must_use]
     pub fn changed(&self) -> Option<Book> {
         self.shared.sessions.changed()
+    }
+
+    /// Ends all sessions; answers how many began since the start, and what they moved.
+    #[must_use]
+    pub fn end(&self, why: Ending) -> Event {
+        let (sessions, bytes) = self.shared.sessions.end_all();
+        Event::Stopped { why, sessions, bytes }
     }
 
     /// What strangers sent so far, where that is more than was told before.

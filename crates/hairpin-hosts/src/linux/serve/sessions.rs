@@ -46,6 +46,13 @@ pub struct Used {
     pub bytes: u64,
 }
 
+impl Used {
+    /// What counts on that day. A clock that is set back over midnight does not begin the day anew; one that was wrong by more does.
+    fn on(self, today: u64) -> Self {
+        if self.day == today || self.day == today + 1 { self } else { Self { day: today, bytes: 0 } }
+    }
+}
+
 /// What a server keeps of its sessions between its starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -71,6 +78,8 @@ struct Inner {
     /// Of tickets with a limit of their rate.
     allowances: BTreeMap<String, Allowance>,
     last_number: u64,
+    /// Sessions that began since the start, and the payload of their rounds in bytes.
+    total: (u64, u64),
     is_changed: bool,
 }
 
@@ -110,7 +119,7 @@ impl Sessions {
             return None;
         }
         let today = today();
-        inner.book.used.retain(|_, used| used.day == today);
+        inner.book.used.retain(|_, used| used.on(today).day == used.day);
         let over = inner.book.sessions.iter().cloned();
         let under_way = inner.open.values().take(LISTED).map(|open| open.session.clone());
         Some(Book { sessions: over.chain(under_way).collect(), used: inner.book.used.clone() })
@@ -135,6 +144,7 @@ impl Sessions {
             });
         }
         inner.last_number += 1;
+        inner.total.0 += 1;
         let number = inner.last_number;
         let session = Session {
             session: number,
@@ -161,6 +171,15 @@ impl Sessions {
         inner.book.sessions.drain(..too_many);
         inner.is_changed = true;
         Some(session)
+    }
+
+    /// All sessions are over; how many began since the start, and the payload of their rounds in bytes.
+    pub(super) fn end_all(&self) -> (u64, u64) {
+        let numbers: Vec<u64> = self.inner().open.keys().copied().collect();
+        for number in numbers {
+            self.end(number);
+        }
+        self.inner().total
     }
 
     /// Whether there is such a session of that ticket. It is in use now.
@@ -197,7 +216,7 @@ impl Sessions {
     /// Bytes that the ticket has used today.
     pub(super) fn used_bytes(&self, ticket: &str) -> u64 {
         let inner = self.inner();
-        inner.book.used.get(ticket).filter(|used| used.day == today()).map_or(0, |used| used.bytes)
+        inner.book.used.get(ticket).map_or(0, |used| used.on(today()).bytes)
     }
 
     /// Counts bytes of a round of that session; how many its ticket has used today.
@@ -207,11 +226,9 @@ impl Sessions {
             open.session.bytes = open.session.bytes.saturating_add(bytes);
             open.last = Instant::now();
         }
+        inner.total.1 = inner.total.1.saturating_add(bytes);
         let used = inner.book.used.entry(ticket.to_owned()).or_default();
-        let today = today();
-        if used.day != today {
-            *used = Used { day: today, bytes: 0 };
-        }
+        *used = used.on(today());
         used.bytes = used.bytes.saturating_add(bytes);
         let used_bytes = used.bytes;
         inner.is_changed = true;
@@ -313,6 +330,50 @@ mod tests {
         yesterday.used.get_mut("aa").unwrap().day -= 1;
         again.restore(yesterday);
         assert_eq!(again.used_bytes("aa"), 0);
+    }
+
+    #[test]
+    fn a_clock_that_steps_over_midnight_does_not_begin_a_day_anew_and_one_that_was_wrong_does() {
+        let used = Used { day: 100, bytes: 1000 };
+        assert_eq!([100, 99].map(|today| used.on(today).bytes), [1000; 2]);
+        assert_eq!([101, 98, 0, u64::MAX / DAY_S].map(|today| used.on(today).bytes), [0; 4]);
+        let sessions = Sessions::default();
+        for (day, expected) in [(today() + 1, 1500), (today() + 2, 500), (today().saturating_sub(1), 500)] {
+            sessions.restore(Book {
+                used: BTreeMap::from([("aa".to_owned(), Used { day, bytes: 1000 })]),
+                ..Book::default()
+            });
+            let number = sessions.begin(begins("aa", None)).unwrap();
+            assert_eq!(sessions.count_bytes(number, "aa", 500), expected, "{day}");
+            assert_eq!(sessions.changed().unwrap().used["aa"].bytes, expected, "{day}");
+        }
+    }
+
+    #[test]
+    fn all_sessions_end_with_the_server_and_are_counted_from_its_start() {
+        let sessions = Sessions::default();
+        let over = Session { session: 7, ended_unix_s: Some(2), ..session_of_old() };
+        sessions.restore(Book { sessions: vec![over], ..Book::default() });
+        let number = sessions.begin(begins("aa", None)).unwrap();
+        sessions.begin(begins("bb", None)).unwrap();
+        sessions.count_bytes(number, "aa", 500);
+        assert_eq!((sessions.end_all(), sessions.count()), ((2, 500), 0));
+        let book = sessions.changed().unwrap();
+        assert_eq!(book.sessions.iter().map(|session| session.session).collect::<Vec<_>>(), [7, 8, 9]);
+        assert!(book.sessions.iter().all(|session| session.ended_unix_s.is_some()));
+    }
+
+    fn session_of_old() -> Session {
+        Session {
+            session: 1,
+            client: "192.0.2.1:1".parse().unwrap(),
+            tool: "hairpin".to_owned(),
+            ticket: "aa".to_owned(),
+            began_unix_s: 1,
+            ended_unix_s: None,
+            rounds: 1,
+            bytes: 1,
+        }
     }
 
     #[test]

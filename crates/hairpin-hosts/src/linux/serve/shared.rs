@@ -59,6 +59,20 @@ impl Strange {
     }
 }
 
+/// Why a server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// Ctrl-C, or another signal that asks it to.
+    Signal,
+    /// Its time is over.
+    Time,
+    /// It was to serve one run.
+    OneRun,
+    /// Its standard input has closed.
+    Input,
+}
+
 /// What happens at a server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -106,6 +120,15 @@ pub enum Event {
         client: SocketAddr,
         /// Why.
         why: String,
+    },
+    /// The server ends.
+    Stopped {
+        /// Why.
+        why: Ending,
+        /// Sessions that began since it started: runs and checks.
+        sessions: u64,
+        /// Their payload in both directions, in bytes.
+        bytes: u64,
     },
 }
 

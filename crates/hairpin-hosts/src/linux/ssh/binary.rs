@@ -134,9 +134,14 @@ impl Elf {
             let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
             Some(if is_little { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) })
         };
-        let (table_at, table_length, size_at, count_at) = if is_64_bit { (32, 8, 54, 56) } else { (28, 4, 42, 44) };
+        let (header, table_at, table_length, size_at, count_at) =
+            if is_64_bit { (64, 32, 8, 54, 56) } else { (52, 28, 4, 42, 44) };
         let offset = |at, length| usize::try_from(number(at, length)?).ok();
         let (table, size, count) = (offset(table_at, table_length)?, offset(size_at, 2)?, offset(count_at, 2)?);
+        // The segments are told of behind the header.
+        if file.len() < header || table < header {
+            return None;
+        }
         let kinds = (0..count).map(|index| number(table.checked_add(index.checked_mul(size)?)?, 4));
         let kinds: Vec<u64> = kinds.collect::<Option<_>>()?;
         let machine = u16::try_from(number(18, 2)?).ok()?;
@@ -184,6 +189,10 @@ mod tests {
             assert_eq!(read(&[]), None, "no program");
         }
         assert_eq!(Elf::read(b"#!/bin/sh\n"), None);
+        // A table within the header would make a program of a file that ends there.
+        let mut within = elf(false, true, 62, &[1, 3]);
+        within[28] = 0;
+        assert_eq!([46, 52, within.len()].map(|end| Elf::read(&within[..end])), [None; 3]);
     }
 
     #[test]
@@ -230,7 +239,8 @@ mod tests {
             }
             file.truncate(cut);
             let read = Elf::read(&file);
-            prop_assert!(read.is_none() || file.len() > 50);
+            let is_whole = file.len() > 64 || file.len() > 52 && file[4] == 1;
+            prop_assert!(read.is_none() || is_whole);
         }
     }
 }

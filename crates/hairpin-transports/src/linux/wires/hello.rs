@@ -411,6 +411,8 @@ fn patient_poll(socket: &Socket, at_most: Duration) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const OWN: Cookie = Cookie([7; 16]);
@@ -450,5 +452,30 @@ mod tests {
         assert_eq!(again(&bytes[..5], 5, &OWN), None, "a message of 5 bytes");
         assert_eq!(again(&bytes, 40, &Cookie([8; 16])), None);
         assert_eq!(again(&[0; 40], 40, &OWN), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic_and_what_is_read_is_a_hello_written_again(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
+            kind in 0..12_u8,
+            is_like_one in any::<bool>(),
+            room in 0..64_usize,
+        ) {
+            if is_like_one {
+                bytes.resize(HELLO_BYTES, 0);
+                bytes[..2].copy_from_slice(&[kind, VERSION]);
+                bytes[34..].copy_from_slice(&MARK);
+            }
+            let start = &bytes[..room.min(bytes.len())];
+            again(start, bytes.len(), &OWN);
+            prop_assert_eq!(challenged(&bytes, &OWN), None, "another round's");
+            let written = said(&bytes).map(|said| match said {
+                Said::Hello(cookie) => hello(Kind::Hello, &cookie, &bytes[18..34].try_into().unwrap()),
+                Said::Confirm(cookie, nonce) => confirm(&cookie, &nonce),
+            });
+            prop_assert!(!is_like_one || written.is_some() == [4, 6].contains(&kind));
+            prop_assert!(written.is_none_or(|written| written[..] == bytes));
+        }
     }
 }

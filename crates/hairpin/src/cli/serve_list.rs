@@ -1,0 +1,186 @@
+//! `hairpin serve --list`: the tickets that are taken, and the sessions of all servers of this user.
+
+use std::fmt::Write as _;
+use std::io;
+
+use hairpin_hosts::books::{Books, Listed};
+use hairpin_hosts::serve::{Session, Taken};
+use hairpin_hosts::state::State;
+use hairpin_model::quantities;
+use hairpin_report::terminal::{Look, render_item};
+use serde_json::{Value, json};
+
+use super::exit::Exit;
+use super::output;
+
+/// Lists them.
+///
+/// # Errors
+/// The folder of tickets and sessions cannot be read.
+pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
+    let tickets = state.tickets()?;
+    let mut servers = Books::of(state)?.listed()?;
+    // One that ended without a session tells nothing.
+    servers.retain(|server| server.is_running || !server.book.sessions.is_empty());
+    let text = if is_json {
+        format!("{:#}\n", as_json(&tickets, &servers))
+    } else {
+        as_text(&tickets, &servers, Look { colour: false, ..output::look() })
+    };
+    output::text(&text);
+    Ok(Exit::Fine)
+}
+
+fn as_json(tickets: &[Taken], servers: &[Listed]) -> Value {
+    let ticket = |ticket: &Taken| json!({ "ticket_id": ticket.id, "expires_unix_s": ticket.expires_unix_s, "limits": ticket.limits });
+    let server = |server: &Listed| {
+        json!({
+            "address": server.address,
+            "is_running": server.is_running,
+            "sessions": server.book.sessions,
+            "used": server.book.used,
+        })
+    };
+    json!({
+        "tickets": tickets.iter().map(ticket).collect::<Vec<_>>(),
+        "servers": servers.iter().map(server).collect::<Vec<_>>(),
+    })
+}
+
+fn as_text(tickets: &[Taken], servers: &[Listed], look: Look) -> String {
+    if tickets.is_empty() && servers.is_empty() {
+        return "No ticket is taken, and no server runs or has had a session.\n".to_owned();
+    }
+    let mut text = format!("{:<8}  {:<16}  limits\n", "ticket", "expires (UTC)");
+    for ticket in tickets {
+        let words = ticket.limits.words();
+        let limits = if words.is_empty() { "none".to_owned() } else { words.join(", ") };
+        text += &render_item(&format!("{:<8}  {}  ", ticket.id, minute(ticket.expires_unix_s)), &limits, &look);
+    }
+    for server in servers {
+        text += &server_as_text(server, look);
+    }
+    text
+}
+
+fn server_as_text(server: &Listed, look: Look) -> String {
+    let Listed { address, is_running, book } = server;
+    let mut text = format!("\nServer at {address}: {}\n", if *is_running { "running" } else { "ended" });
+    // Those of an earlier day count no more.
+    if let Some(day) = book.used.values().map(|used| used.day).max() {
+        let of_day = book.used.iter().filter(|(_, used)| used.day == day);
+        let used: Vec<String> =
+            of_day.map(|(ticket, used)| format!("{ticket} {}", quantities::bytes(used.bytes as f64))).collect();
+        let time = quantities::utc(day.saturating_mul(24 * 3600));
+        let date = time.split(' ').next().unwrap_or_default();
+        text += &render_item(&format!("Used on {date} (UTC): "), &used.join(", "), &look);
+    }
+    if book.sessions.is_empty() {
+        return text + "No sessions\n";
+    }
+    let _ = writeln!(
+        text,
+        "{:>3}  {:<16}  {:<9}  {:<8}  {:>6}  {:>8}  client",
+        "no.", "began (UTC)", "lasted", "ticket", "rounds", "size"
+    );
+    for session in &book.sessions {
+        let line = format!(
+            "{:>3}  {}  {:<9}  {:<8}  {:>6}  {:>8}  ",
+            session.session,
+            minute(session.began_unix_s),
+            lasted(session, *is_running),
+            session.ticket,
+            session.rounds,
+            quantities::bytes(session.bytes as f64),
+        );
+        let client = session.client.ip().to_string();
+        // A long address has a line of its own.
+        let is_wide = line.chars().count() + client.chars().count() > look.width;
+        let (line, between) = if is_wide { (line.trim_end(), "\n     ") } else { (line.as_str(), "") };
+        let _ = writeln!(text, "{line}{between}{client}");
+    }
+    text
+}
+
+/// How long a session lasted, to the second, as by the clock of the server.
+fn lasted(session: &Session, is_running: bool) -> String {
+    match session.ended_unix_s {
+        Some(ended) => match ended.saturating_sub(session.began_unix_s) {
+            0 => "< 1 s".to_owned(),
+            seconds => format!("{seconds} s"),
+        },
+        None if is_running => "under way".to_owned(),
+        // The server was killed, and did not write when.
+        None => "unknown".to_owned(),
+    }
+}
+
+/// A time to the minute.
+fn minute(unix_s: u64) -> String {
+    let time = quantities::utc(unix_s);
+    time[..time.len() - ":17 UTC".len()].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_hosts::serve::{Book, Used};
+    use hairpin_hosts::ticket::Secret;
+    use hairpin_model::limits::Limits;
+
+    use super::*;
+
+    fn session(session: u64, client: &str, ended_unix_s: Option<u64>) -> Session {
+        Session {
+            session,
+            client: client.parse().unwrap(),
+            tool: "hairpin 0.1.0".to_owned(),
+            ticket: "f123e0b2".to_owned(),
+            began_unix_s: 1_800_000_000,
+            ended_unix_s,
+            rounds: 3,
+            bytes: 6636,
+        }
+    }
+
+    #[test]
+    fn the_list_is_aligned_in_80_columns_and_a_long_address_has_its_own_line() {
+        let limits = Limits::parse("rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=10s").unwrap();
+        let secret = Secret([0; 16]);
+        let ticket = Taken { id: "f123e0b2".to_owned(), secret, expires_unix_s: 1_800_604_800, limits };
+        let sessions = vec![
+            session(9, "192.168.100.200:40000", Some(1_800_000_012)),
+            session(10, "[2001:db8:85a3:8d3:1319:8a2e:370:7348]:1", Some(1_799_999_000)),
+            session(11, "192.0.2.1:40000", None),
+        ];
+        let used = [("f123e0b2".to_owned(), Used { day: 20_833, bytes: 6636 })].into();
+        let one = Listed { address: "[::]:7420".parse().unwrap(), is_running: true, book: Book { sessions, used } };
+        let book = Book { sessions: vec![session(1, "192.0.2.1:40000", None)], ..Book::default() };
+        let other = Listed { address: "127.0.0.1:7421".parse().unwrap(), is_running: false, book };
+        let idle = Listed { book: Book::default(), ..one.clone() };
+        let text = as_text(&[ticket], &[one, other, idle], Look { width: 80, colour: false });
+        assert_eq!(
+            text,
+            "\
+ticket    expires (UTC)     limits
+f123e0b2  2027-01-22 08:00  rate=100mbit, duration=60s, daily-bytes=10GiB,
+                            sessions=2, wait=10s
+
+Server at [::]:7420: running
+Used on 2027-01-15 (UTC): f123e0b2 6.48 KiB
+no.  began (UTC)       lasted     ticket    rounds      size  client
+  9  2027-01-15 08:00  12 s       f123e0b2       3  6.48 KiB  192.168.100.200
+ 10  2027-01-15 08:00  < 1 s      f123e0b2       3  6.48 KiB
+     2001:db8:85a3:8d3:1319:8a2e:370:7348
+ 11  2027-01-15 08:00  under way  f123e0b2       3  6.48 KiB  192.0.2.1
+
+Server at 127.0.0.1:7421: ended
+no.  began (UTC)       lasted     ticket    rounds      size  client
+  1  2027-01-15 08:00  unknown    f123e0b2       3  6.48 KiB  192.0.2.1
+
+Server at [::]:7420: running
+No sessions
+"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 80));
+    }
+}
