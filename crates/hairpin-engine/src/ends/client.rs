@@ -175,8 +175,8 @@ impl Client<'_> {
         let pinned = self.host.settle(&order.case.ends, End::Client)?;
         let probing = Probing::begin(clock);
         let server = self.link.as_ref().map(Link::server_namespace);
-        let watch =
-            (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &order.case, &address, server));
+        let watch = (order.purpose == Purpose::Traced)
+            .then(|| Watch::begin(*clock, card, &order.case, (&address, self.binding), server));
         let setup = Setup { binding: self.binding, ..setup(order, End::Client, cookie, self.host.across) };
         let connect_ns = clock.now_ns();
         let flow = order.case.flow();

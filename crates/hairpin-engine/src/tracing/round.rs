@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
+use hairpin_model::binding::Binding;
 use hairpin_model::card::{Card, Reach, WhyNot};
 use hairpin_model::case::Case;
 use hairpin_model::fact::{Fact, FactValue};
@@ -60,11 +61,18 @@ enum Capturing {
 }
 
 impl Watch {
-    /// Begins just before the connect call to `address`, of the case; the trace's times count from when this returns. Under a
+    /// Begins just before the connect call to `address`, from where the binding says, of the case; the trace's times count from when this returns. Under a
     /// link the calling thread is at its client, and `server` is the network namespace of the other.
     #[must_use]
-    pub fn begin(clock: RealClock, card: &Card, case: &Case, address: &str, server: Option<&Path>) -> Self {
-        let interface = if case.path.across.is_some() { interface_to(address) } else { Ok(LOOPBACK.to_owned()) };
+    pub fn begin(
+        clock: RealClock,
+        card: &Card,
+        case: &Case,
+        (address, binding): (&str, Binding),
+        server: Option<&Path>,
+    ) -> Self {
+        let interface =
+            if case.path.across.is_some() { interface_to(address, &binding) } else { Ok(LOOPBACK.to_owned()) };
         let capture = interface.and_then(|interface| begin_capture(card, address, &interface, server));
         let before = Bracket::read(&clock);
         Self { clock, before, origin_ns: clock.now_ns(), capture }
@@ -177,13 +185,15 @@ fn begin_capture(card: &Card, address: &str, interface: &str, server: Option<&Pa
 }
 
 /// The interface over which packets to the address leave this host.
-fn interface_to(address: &str) -> Result<String, WhyNot> {
+fn interface_to(address: &str, binding: &Binding) -> Result<String, WhyNot> {
     let why_not = |reason: String| WhyNot { reason, hint: "is there a route to it (`ip route get`)?".to_owned() };
     let own = || -> std::io::Result<(IpAddr, IpAddr)> {
         let to: SocketAddr = address.parse().map_err(std::io::Error::other)?;
         let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((binding.address.unwrap_or(any), 0))?;
+        let interface = Binding { interface: binding.interface, ..Binding::default() };
+        hairpin_transports::bind(&socket, &interface).map_err(std::io::Error::other)?;
         // Nothing is sent: connecting chooses the address from which datagrams would leave.
-        let socket = UdpSocket::bind((any, 0))?;
         socket.connect(to)?;
         Ok((socket.local_addr()?.ip(), to.ip()))
     };
@@ -208,4 +218,18 @@ fn on_one_clock(mut trace: EndTrace, origin_ns: u64, map: &RealtimeMap) -> EndTr
         stamp.at_ns = map.engine_ns(stamp.at_ns);
     }
     trace
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_to_an_address_begins_where_the_client_is_bound() {
+        let from = |address: &str| Binding { address: address.parse().ok(), ..Binding::default() };
+        assert_eq!(interface_to("127.0.0.1:9", &from("")), Ok(LOOPBACK.to_owned()));
+        assert_eq!(interface_to("127.0.0.1:9", &from("127.0.0.1")), Ok(LOOPBACK.to_owned()));
+        let why = interface_to("127.0.0.1:9", &from("192.0.2.1")).unwrap_err();
+        assert!(why.reason.starts_with("cannot find the way to 127.0.0.1:9: "), "{why}");
+    }
 }
