@@ -2,10 +2,10 @@
 
 use hairpin_testing::or_skip;
 
-use super::{Lab, PORT, Served};
+use super::{Lab, Served};
 use crate::support::{list, on_one_line, saved_rounds, text, until};
 
-/// Five ways in which a server is not there, and five different errors.
+/// Four ways in which a server is not there, and four different errors. Those of a firewall are in `firewall.rs`.
 #[test]
 fn what_keeps_a_client_from_a_server_is_told_apart() {
     let lab = or_skip!(Lab::direct());
@@ -23,13 +23,6 @@ fn what_keeps_a_client_from_a_server_is_told_apart() {
         assert_eq!(told.matches("error: ").count(), 1, "{advertised}: {told}");
         drop(served);
     }
-    let served = Served::start(&lab.server, &format!("--bind {own}"), &lab.client);
-    lab.server.as_root(&format!(
-        "nft add table ip f; nft 'add chain ip f in {{ type filter hook input priority 0; tcp dport {PORT} drop; }}'"
-    ));
-    let told = on_one_line(&lab.client.hairpin("round-trip --quick --to @ticket").with_code(3).stderr);
-    assert!(told.contains(&format!("cannot connect to {own}:{PORT}: no answer for 15 s")), "{told}");
-    drop(served);
     lab.assert_nothing_left();
 }
 

@@ -2,7 +2,7 @@
 
 use hairpin_testing::or_skip;
 
-use super::nat::assert_all_cross;
+use super::paths::assert_all_cross;
 use super::{Lab, PORT, Served};
 use crate::support::on_one_line;
 
@@ -63,7 +63,6 @@ fn a_port_that_is_filtered_and_one_that_is_rejected_are_told_apart() {
     let at = format!("{}:{PORT}", lab.server.at.v4);
     for (rules, cause, hint) in [
         ("iifname toclient meta l4proto tcp drop", "no answer for 15 s", "a firewall may drop the packets"),
-        ("iifname toserver meta l4proto tcp drop", "no answer for 15 s", "a firewall may drop the packets"),
         ("meta l4proto tcp reject with tcp reset", "Connection refused", "is `hairpin serve` running"),
         ("meta l4proto tcp reject with icmp type host-unreachable", "No route to host", "a firewall may say so too"),
     ] {

@@ -12,28 +12,49 @@ use crate::support::{PROGRAM, Place, Running, can_link, list, text};
 /// An experiment, quick settings, and how many cases they have over IPv4 and over IPv6.
 type Plan = (&'static str, &'static str, [usize; 2]);
 
-/// `TCP` and `UDP` stand for the transports of a version of IP.
-const PLANS: [Plan; 9] = [
+/// Every way in which flows begin and end: one or several, of TCP and UDP, each end sending, both at once. `TCP` and `UDP` stand for
+/// the transports of a version of IP, `STREAMS` for all over TCP.
+const PLANS: [Plan; 8] = [
     ("survey", "--rounds 1", [3, 2]),
     ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2", [2; 2]),
     ("small-writes", "--transport TCP --exchanges 20 --rounds 1 --remedy default,nodelay", [2; 2]),
     ("message-rate", "--transport UDP,TCP --batch 8 --duration 30ms --rounds 1", [2; 2]),
-    ("message-rate", "--transport UDP,TCP --batch 1 --connections 8 --duration 30ms --rounds 1", [2; 2]),
-    ("bulk", "--transport TCP --direction up,down --duration 30ms --rounds 1", [2; 2]),
-    ("offered-load", "--transport UDP --rate 1000 --count 50 --rounds 1", [1; 2]),
-    ("offered-load", "--transport UDP --direction down --rate 1000 --count 50 --rounds 1", [1; 2]),
+    (
+        "message-rate",
+        "--transport UDP,TCP --direction up,down --batch 1 --connections 8 --duration 30ms --rounds 1",
+        [4; 2],
+    ),
+    ("bulk", "--transport STREAMS --direction up,down --streams 4 --duration 30ms --rounds 1", [4, 2]),
+    ("offered-load", "--transport UDP --direction up,down --rate 1000 --count 50 --rounds 1", [2; 2]),
     (
         "under-load",
-        "--transport TCP --load-transport TCP --probe-connection own,per-message,shared --load-cpu same --idle 100ms --ramp 100ms \
-      --duration 100ms --recovery 100ms --rounds 1",
-        [3; 2],
+        "--transport TCP --load-transport TCP --probe-connection own,per-message,shared --load down,both --load-cpu same --idle 100ms \
+         --ramp 100ms --duration 100ms --recovery 100ms --rounds 1",
+        [5; 2],
     ),
 ];
 
 /// The plans, in which the transports are those of that version of IP.
 fn words((experiment, flags, _): Plan, is_ipv6: bool) -> String {
-    let [tcp, udp] = if is_ipv6 { ["tcp6", "udp6"] } else { ["tcp", "udp"] };
-    format!("{experiment} {flags}").replace("TCP", tcp).replace("UDP", udp)
+    let [streams, tcp, udp] = if is_ipv6 { ["tcp6", "tcp6", "udp6"] } else { ["tcp,mptcp", "tcp", "udp"] };
+    format!("{experiment} {flags}").replace("STREAMS", streams).replace("TCP", tcp).replace("UDP", udp)
+}
+
+/// Fails unless all of them go to the server, which the client knows by that address, and each by its own protocol.
+pub(super) fn assert_all_cross(lab: &Lab, served: &Served<'_>, address: &str) {
+    let is_ipv6 = address.contains(':');
+    for (number, plan) in PLANS.into_iter().enumerate() {
+        let words = words(plan, is_ipv6);
+        let out = if is_ipv6 { "run-6" } else { "run-4" };
+        let run = lab.client.json(&format!("{words} --to @ticket --out {out}-{number}"));
+        assert_crossed(&run, address, &words);
+        assert_eq!(list(&run["cases"]).len(), plan.2[usize::from(is_ipv6)], "{words}");
+        let roles: Vec<&str> = list(&run["hosts"]).iter().map(|host| text(&host["role"])).collect();
+        assert_eq!(roles, ["client", "server"], "{words}");
+        let fell_back = r#"{"name":"mptcp.fell_back_to_tcp","value":"yes"}"#;
+        assert!(!run.to_string().contains(fell_back), "{words}: {run}");
+    }
+    served.until_idle_after(PLANS.len());
 }
 
 /// Fails unless every case of the run crossed to that host and something of each flow came.
@@ -55,33 +76,6 @@ fn every_experiment_is_among_the_plans() {
     let listed = Place::new().json(&["list"]);
     let all: BTreeSet<&str> = list(&listed["experiments"]).iter().map(|one| text(&one["name"])).collect();
     assert_eq!(PLANS.iter().map(|(name, ..)| *name).collect::<BTreeSet<_>>(), all);
-}
-
-fn every_experiment_crosses(is_ipv6: bool) {
-    let lab = or_skip!(Lab::routed());
-    let address = if is_ipv6 { lab.server.at.v6 } else { lab.server.at.v4 };
-    let served = Served::start(&lab.server, &format!("--bind {address}"), &lab.client);
-    for (number, plan) in PLANS.into_iter().enumerate() {
-        let words = words(plan, is_ipv6);
-        let run = lab.client.json(&format!("{words} --to @ticket --out run-{number}"));
-        assert_crossed(&run, address, &words);
-        assert_eq!(list(&run["cases"]).len(), plan.2[usize::from(is_ipv6)], "{words}");
-        let roles: Vec<&str> = list(&run["hosts"]).iter().map(|host| text(&host["role"])).collect();
-        assert_eq!(roles, ["client", "server"], "{words}");
-    }
-    served.until_idle_after(PLANS.len());
-    drop(served);
-    lab.assert_nothing_left();
-}
-
-#[test]
-fn every_experiment_crosses_over_ipv4() {
-    every_experiment_crosses(false);
-}
-
-#[test]
-fn every_experiment_crosses_over_ipv6() {
-    every_experiment_crosses(true);
 }
 
 #[test]
