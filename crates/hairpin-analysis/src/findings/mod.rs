@@ -13,7 +13,7 @@ use hairpin_model::run::Run;
 mod support;
 
 pub use support::Detector;
-use support::REFUTED;
+use support::{REFUTED, needs_one_host, server_in_command};
 
 mod aa_differs;
 mod autocorking;
@@ -92,9 +92,13 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         (detector.detect)(run).into_iter().map(move |finding| settled(finding, &card, run))
     };
     let mut findings: Vec<Finding> = ALL.iter().flat_map(of).collect();
+    let is_between_hosts = run.cases.iter().any(|row| row.case.host().is_some());
     for finding in &mut findings {
         repeat_the_phases(finding, run);
         repeat_the_chances(finding, run);
+        if is_between_hosts {
+            repeat_the_server(finding, run);
+        }
     }
     findings.sort_by_key(|finding| rank(finding, run));
     findings
@@ -141,6 +145,16 @@ fn repeat_the_chances(finding: &mut Finding, run: &Run) {
     }
 }
 
+/// A command between two hosts names the server as that of the run did. Where it changes what only one host has, there is no such
+/// check.
+fn repeat_the_server(finding: &mut Finding, run: &Run) {
+    match &mut finding.counter_experiment {
+        Some(experiment) if needs_one_host(&experiment.command) => finding.counter_experiment = None,
+        Some(experiment) => experiment.command += &server_in_command(&run.command_line),
+        None => {}
+    }
+}
+
 type Rank = (About, Reverse<Severity>, Reverse<i64>, Reverse<Severity>, Option<usize>);
 
 /// Causes, then traffic, then the run. Causes by their share in whole percents, then by severity; the others by severity,
@@ -159,8 +173,11 @@ mod tests {
     use std::path::Path;
 
     use hairpin_model::case::Case;
+    use hairpin_model::finding::CounterExperiment;
+    use hairpin_model::shell;
 
     use super::*;
+    use crate::fixture::links::between_hosts;
     use crate::fixture::under_load::{Beside, probed_over_link};
     use crate::fixture::{Fixture, back_to_back, small_writes};
 
@@ -199,6 +216,28 @@ mod tests {
         let seed = Fixture::new().run().seed;
         assert!(command(&link).contains(" --link delay=2ms "), "{}", command(&link));
         assert!(command(&link).ends_with(&format!(" --seed {seed}")), "{}", command(&link));
+    }
+
+    #[test]
+    fn a_command_between_two_hosts_names_the_server_and_what_one_host_has_is_no_check() {
+        let of = |case: &Case| {
+            let mut fixture = Fixture::new();
+            (0..3).for_each(|block| fixture.round(case, block, &cold()));
+            let run = Run { command_line: shell::words("hairpin round-trip --to=@lab.ticket"), ..fixture.run() };
+            findings(&run)[0].counter_experiment.as_ref().map(|experiment| experiment.command.clone())
+        };
+        let tcp = between_hosts(Case::ping_pong("tcp"));
+        let told = of(&tcp).unwrap();
+        assert!(told.starts_with("hairpin round-trip --transport tcp --waiting block --warmup "), "{told}");
+        assert!(told.ends_with(" --to @lab.ticket"), "{told}");
+        assert!(!of(&Case::ping_pong("tcp")).unwrap().contains("--to"));
+        let needs_both_on_one = "hairpin round-trip --transport tcp --placement same-cpu,cross-cpu";
+        let run = Run { command_line: shell::words("hairpin --to @x"), ..Fixture::new().run() };
+        let mut finding = support::blank(&ALL[0].card, Severity::Note);
+        finding.counter_experiment =
+            Some(CounterExperiment { change: String::new(), command: needs_both_on_one.to_owned(), pair: None });
+        repeat_the_server(&mut finding, &run);
+        assert_eq!(finding.counter_experiment, None);
     }
 
     #[test]
