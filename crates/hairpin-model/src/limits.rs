@@ -306,7 +306,10 @@ mod tests {
         let hint = |case: Case| Limits::parse("rate=1kbit").unwrap().allow_case(&case, 1, 0.0).unwrap_err().hint;
         let stream = || Flow::stream("tcp", 1 << 16, Direction::Up);
         assert_eq!(hint(Case::of(stream())), "use offered-load, which sends at a --rate");
-        let probe = Case::ping_pong("udp").with(|case| case.flows.push(stream()));
+        let probe = Case::ping_pong("udp").with(|case| {
+            case.flow_mut().name = crate::flow::PROBE.to_owned();
+            case.flows.push(stream());
+        });
         assert_eq!(hint(probe), "use --load-rate");
     }
 

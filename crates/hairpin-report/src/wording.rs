@@ -6,6 +6,7 @@ use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::ledger::{in_words, is_of_the_namespace};
 use hairpin_model::names::grouped;
 use hairpin_model::options::Effective;
+use hairpin_model::path;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::round::Purpose;
 use hairpin_model::run::{Plan, Run, Sends, Skipped, State, Tool};
@@ -325,13 +326,19 @@ pub(crate) fn repeat_command(run: &Run) -> String {
     repeated(&run.command_line, run.seed)
 }
 
-/// A command as given, with the seed if it was chosen by the program, and without the folder, as that holds a run now.
+/// A command as given, with the seed if it was chosen by the program, without the folder, as that holds a run now, and with a file in
+/// place of a ticket.
 pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
     let is_flag = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
     let is_value_of_out = |place: usize| place > 0 && command_line[place - 1] == "--out";
     let kept =
         command_line.iter().enumerate().filter(|(place, word)| !is_flag(word, "--out") && !is_value_of_out(*place));
-    let mut words: Vec<String> = kept.map(|(_, word)| word.clone()).collect();
+    let server = |place: usize, word: &str| match word.strip_prefix("--to=") {
+        Some(to) => format!("--to={}", path::server_in_command(to)),
+        None if place > 0 && command_line[place - 1] == "--to" => path::server_in_command(word).to_owned(),
+        None => word.to_owned(),
+    };
+    let mut words: Vec<String> = kept.map(|(place, word)| server(place, word)).collect();
     if !words.iter().any(|word| is_flag(word, "--seed")) {
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
@@ -378,4 +385,19 @@ pub(crate) fn tool_of(tool: &Tool) -> String {
         line.push_str(&format!(" ({})", notes.join(", ")));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::repeated;
+
+    #[test]
+    fn the_command_that_repeats_a_run_has_a_file_in_place_of_a_ticket() {
+        let told = |line: &str| repeated(&hairpin_model::shell::words(line), 7);
+        let redacted = "hairpin bulk --to 192.0.2.7:7420#... --out run";
+        assert_eq!(told(redacted), "hairpin bulk --to @FILE --seed 7");
+        assert_eq!(told("hairpin bulk --to=192.0.2.7:7420#..."), "hairpin bulk --to=@FILE --seed 7");
+        assert_eq!(told("hairpin bulk --to @lab.ticket"), "hairpin bulk --to @lab.ticket --seed 7");
+        assert_eq!(told("hairpin bulk --to ssh://lab"), "hairpin bulk --to ssh://lab --seed 7");
+    }
 }

@@ -1,13 +1,10 @@
 //! The server of a run between two hosts in the command of a counter-experiment.
 
 use hairpin_model::case::{Placement, WhichCpus};
-use hairpin_model::shell;
+use hairpin_model::{path, shell};
 
 /// The flags that say which server a run has and where the end of the client runs.
 const FLAGS: [&str; 3] = ["--to", "--cpu", "--server-port"];
-
-/// A file in place of a ticket: no command that is printed has one.
-const SOME_FILE: &str = "@FILE";
 
 /// ` --to @lab.ticket`: the flags of a run's own command line that say where its ends are, to be added to a command. Without `--to`
 /// the environment says it, and says it again.
@@ -19,8 +16,8 @@ pub(in crate::findings) fn server_in_command(command_line: &[String]) -> String 
         })
     };
     let told = |flag: &str, value: &str| {
-        let is_ticket = flag == "--to" && !value.starts_with('@') && !value.starts_with("ssh://");
-        format!(" {flag} {}", shell::quoted(if is_ticket { SOME_FILE } else { value }))
+        let value = if flag == "--to" { path::server_in_command(value) } else { value };
+        format!(" {flag} {}", shell::quoted(value))
     };
     FLAGS.iter().filter_map(|flag| Some(told(flag, value_of(flag)?))).collect()
 }
