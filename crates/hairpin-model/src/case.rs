@@ -244,7 +244,7 @@ impl Case {
     pub fn path_in_words(&self) -> Option<String> {
         match self.host() {
             Some(host) => Some(match self.fallback() {
-                Some(fallback) => format!("to {host} for {}, which is blocked", fallback.from),
+                Some(fallback) => format!("to {host} in place of {}", fallback.from),
                 None => format!("to {host}"),
             }),
             None => {

@@ -69,6 +69,9 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     if let Some(cause) = not_saved(run).filter(|_| run.state != State::Running) {
         cautions.push(format!("Not all was saved: {cause}."));
     }
+    if only_failure(run).is_some() {
+        return cautions;
+    }
     if run.failed_rounds() > 0 {
         cautions.push(format!("{} failed; see the causes below.", counted(run.failed_rounds() as u64, "round")));
     }
@@ -141,31 +144,43 @@ pub(crate) fn skipped(run: &Run) -> Vec<(String, Vec<String>)> {
     grouped(run.skipped.iter().map(|skip| (skip.reason.clone(), name(skip))))
 }
 
-/// Failed rounds: the case, how often, and the cause; causes of a case that differ in numbers only together, by the first.
-pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
-    let mut failures: Vec<(String, u64, String)> = Vec::new();
-    for row in &run.cases {
-        let first = failures.len();
-        let mut kinds: Vec<(String, bool)> = Vec::new();
-        for cause in &row.failed_rounds {
-            let kind = without_numbers(cause);
-            match kinds.iter().position(|(known, _)| *known == kind) {
-                Some(place) => {
-                    let (_, times, example) = &mut failures[first + place];
-                    *times += 1;
-                    kinds[place].1 |= example != cause;
-                }
-                None => {
-                    kinds.push((kind, false));
-                    failures.push((row.label.clone(), 1, cause.clone()));
-                }
-            }
+/// The one cause for which every round of a run failed, and how many did; null where anything was measured, and of several causes.
+pub(crate) fn only_failure(run: &Run) -> Option<String> {
+    let has_failed = |row: &CaseSummary| row.rounds == 0 && !row.failed_rounds.is_empty();
+    match failures(run).as_slice() {
+        [(_, times, cause)] if run.cases.iter().all(has_failed) => {
+            Some(format!("{} failed: {cause}", counted(*times, "round")))
         }
-        for ((.., cause), _) in failures[first..].iter_mut().zip(&kinds).filter(|(_, (_, differ))| *differ) {
-            *cause = format!("the first, {cause}");
-        }
+        _ => None,
     }
-    failures
+}
+
+/// Failed rounds: the case, how often, and the cause; causes that differ in numbers only together, by the first, those of several
+/// cases too.
+pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
+    let mut kinds: Vec<(String, Vec<&str>, Vec<&String>)> = Vec::new();
+    for (row, cause) in run.cases.iter().flat_map(|row| row.failed_rounds.iter().map(move |cause| (row, cause))) {
+        let kind = without_numbers(cause);
+        let place = kinds.iter().position(|(known, ..)| *known == kind).unwrap_or_else(|| {
+            kinds.push((kind, Vec::new(), Vec::new()));
+            kinds.len() - 1
+        });
+        let (_, labels, causes) = &mut kinds[place];
+        if !labels.contains(&row.label.as_str()) {
+            labels.push(&row.label);
+        }
+        causes.push(cause);
+    }
+    let told = |(_, labels, causes): (String, Vec<&str>, Vec<&String>)| {
+        let label = match labels.as_slice() {
+            [] | [_] => labels.concat(),
+            [first, others @ ..] => format!("{first} and {}", counted(others.len() as u64, "other case")),
+        };
+        let (times, first) = (causes.len() as u64, causes[0]);
+        let differ = causes.iter().any(|cause| *cause != first);
+        (label, times, if differ { format!("the first, {first}") } else { first.clone() })
+    };
+    kinds.into_iter().map(told).collect()
 }
 
 /// A cause without the numbers that differ from round to round, such as the round's own and that of a port.
@@ -188,6 +203,10 @@ pub(crate) fn loads_left_out(run: &Run) -> Vec<(bool, String)> {
 
 /// Cases without figures that may be used, and why: `is invalid: messages were lost`.
 pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
+    // Then that is all there is to say.
+    if only_failure(run).is_some() {
+        return Vec::new();
+    }
     let why = |row: &CaseSummary| match row.why_invalid.as_slice() {
         _ if never_measured(row) => "was not measured".to_owned(),
         [] => "is invalid: no reason was recorded".to_owned(),

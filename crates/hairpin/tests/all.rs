@@ -35,4 +35,5 @@ mod support;
 mod sysctls;
 mod two_hosts;
 mod two_hosts_limits;
+mod two_hosts_words;
 mod under_load;

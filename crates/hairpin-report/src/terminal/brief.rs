@@ -19,6 +19,10 @@ const MOST: usize = 2;
 pub fn render_brief(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
+    if let Some(failure) = wording::only_failure(run) {
+        page.item("! ", BAD, &failure);
+        return page.finish();
+    }
     beside::tables(&mut page, run);
     one_way::tables(&mut page, run, Extent::Brief);
     page.gap();

@@ -17,7 +17,10 @@ use super::two_hosts::Session;
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let given = matches.get_one::<String>("TICKET");
     let mut session = Session::of_ticket(given.map(String::as_str), "TICKET")?.ok_or_else(|| {
-        Stopped::usage("no ticket (hint: hairpin check @FILE, where `hairpin serve > FILE` ran on the other host)")
+        Stopped::usage(
+            "no ticket: neither an argument nor HAIRPIN_TO has one (hint: `hairpin check @FILE`, or HAIRPIN_TO=@FILE, where \
+             `hairpin serve > FILE` ran on the other host)",
+        )
     })?;
     let trial = session.try_datagrams()?;
     let refused = refused(&session);

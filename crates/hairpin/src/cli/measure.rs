@@ -27,7 +27,7 @@ use super::exit::{Exit, Stopped};
 use super::output;
 use super::report::{PAGE, show, write_page};
 use super::two_hosts::Session;
-use crate::measure::{Task, carry_out};
+use crate::measure::{Task, carry_out, without_digits};
 use crate::progress::Progress;
 use crate::{interrupt, tool};
 
@@ -158,7 +158,7 @@ impl Bench {
         bench.capabilities.far = bench.session.as_ref().map(Session::host);
         if bench.cpu.is_some() && bench.session.is_none() {
             return Err(Stopped::usage(
-                "--cpu places the one end that is here (hint: use it with --to, else --placement)",
+                "--cpu places the one end that is here (hint: use it with --to or HAIRPIN_TO, else --placement)",
             ));
         }
         Ok(bench)
@@ -271,7 +271,7 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
 fn each_kind_once<'c>(causes: impl Iterator<Item = &'c str>) -> Vec<String> {
     let mut kinds: Vec<(String, &str, u64)> = Vec::new();
     for cause in causes {
-        let kind = cause.replace(|letter: char| letter.is_ascii_digit(), "");
+        let kind = without_digits(cause);
         match kinds.iter_mut().find(|(known, ..)| *known == kind) {
             Some((_, _, more)) => *more += 1,
             None => kinds.push((kind, cause, 0)),

@@ -49,17 +49,17 @@ impl Session {
         let Some((text, source)) = text_of(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
             over_ssh::refuse_flags(matches)?;
             if matches.contains_id("fallback") {
-                return Err(Stopped::usage("--fallback needs --to (hint: omit it, or give both)"));
+                return Err(Stopped::usage("--fallback needs --to or HAIRPIN_TO (hint: omit it, or give both)"));
             }
             return Ok(None);
         };
         let refused = |error: Refused| Stopped::usage(error.while_reading(source));
         let mut session = if SshHost::is_meant(&text) {
             let server = over_ssh::start(SshHost::parse(&text).map_err(refused)?, matches, stop)?;
-            Self::open(server.ticket.clone(), Some(server))?
+            Self::open(server.ticket.clone(), source, Some(server))?
         } else {
             over_ssh::refuse_flags(matches)?;
-            Self::open(Ticket::parse(&text).map_err(refused)?, None)?
+            Self::open(Ticket::parse(&text).map_err(refused)?, source, None)?
         };
         if let Some(to) = matches.get_one::<String>("fallback") {
             session.fall_back(to)?;
@@ -73,14 +73,23 @@ impl Session {
     /// As [`Session::asked`].
     pub(super) fn of_ticket(given: Option<&str>, place: &'static str) -> Result<Option<Self>, Stopped> {
         let Some((text, source)) = text_of(given, place)? else { return Ok(None) };
-        let ticket = Ticket::parse(&text).map_err(|error| Stopped::usage(error.while_reading(source)))?;
-        Self::open(ticket, None).map(Some)
+        let refused = |error: Refused| Stopped::usage(error.while_reading(source));
+        if SshHost::is_meant(&text) {
+            let why = "ssh://HOST starts a server for a run, and there is none before it";
+            return Err(refused(Refused::new(why, "start `hairpin serve` there, and give its ticket")));
+        }
+        Self::open(Ticket::parse(&text).map_err(refused)?, source, None).map(Some)
     }
 
-    fn open(ticket: Ticket, over_ssh: Option<Server>) -> Result<Self, Stopped> {
-        let mut known = dial_ticket(&ticket, Purpose::Session).map_err(|error| Stopped::failed(&error))?;
+    fn open(ticket: Ticket, source: &'static str, over_ssh: Option<Server>) -> Result<Self, Stopped> {
+        // What stands on the command line is seen; what the environment has is easily forgotten.
+        let failed = |failure: Failure| match source {
+            TICKET_VARIABLE => Stopped::failed(&Failure { cause: format!("{source}: {}", failure.cause), ..failure }),
+            _ => Stopped::failed(&failure),
+        };
+        let mut known = dial_ticket(&ticket, Purpose::Session).map_err(failed)?;
         let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
-        let about = known.frames.receive_any(ABOUT).map_err(unheard).map_err(|error| Stopped::failed(&error))?;
+        let about = known.frames.receive_any(ABOUT).map_err(|error| failed(unheard(error)))?;
         Ok(Self { ticket, known, about, fallback: None, _over_ssh: over_ssh })
     }
 
@@ -181,7 +190,19 @@ fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &
     let text = match text.strip_prefix('@') {
         Some(file) => of_file(Path::new(file)).map_err(|error| Stopped::usage(error.while_reading(source)))?,
         None => {
-            if source == place && !SshHost::is_meant(&text) {
+            if Path::new(text.trim()).is_file() {
+                let reads = match source {
+                    TICKET_VARIABLE => format!("{source}=@{}", text.trim()),
+                    "--to" => format!("--to @{}", text.trim()),
+                    _ => format!("@{}", text.trim()),
+                };
+                return Err(Stopped::usage(format!(
+                    "{source}: `{}` is a file and not a ticket (hint: {reads} reads the ticket in it)",
+                    text.trim()
+                )));
+            }
+            // Whatever has no such sign is no ticket, and has no secret.
+            if source == place && text.contains('#') {
                 let flag = if place.starts_with('-') { format!("{place} ") } else { String::new() };
                 output::warning(&format!(
                     "other users of this host can read the ticket in the list of processes (hint: {flag}@FILE)"
