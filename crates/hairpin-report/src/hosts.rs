@@ -108,7 +108,9 @@ pub(crate) fn paths(run: &Run) -> Vec<String> {
         }
     }
     lines.sort();
-    lines
+    // Transports know more or less of the same path.
+    let says_more = |line: &str| lines.iter().any(|other| other.len() > line.len() && other.starts_with(line));
+    lines.iter().filter(|line| !says_more(line)).cloned().collect()
 }
 
 fn path(facts: &[Fact]) -> Option<String> {

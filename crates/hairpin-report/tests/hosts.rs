@@ -40,6 +40,10 @@ fn two_hosts() -> Run {
         Fact::number(fact_names::RECEIVED_DSCP, 46.0),
         Fact::number(fact_names::RECEIVED_ECN, 2.0),
     ];
+    // Of another transport less is known of the same path.
+    let row = &mut run.cases[1];
+    row.case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
+    row.ends[1].facts = vec![Fact::number(fact_names::PATH_MTU_BYTES, 1492.0)];
     run
 }
 
@@ -57,6 +61,7 @@ fn the_terminal_has_a_line_for_each_host_and_what_came_each_way() {
     HOSTS.iter().chain([&WAYS]).for_each(|line| assert!(all.contains(line), "{line}: {all}"));
     assert!(brief.contains(WAYS), "{brief}");
     PATHS.iter().for_each(|line| assert!(all.contains(&format!("Path: {line}")), "{all}"));
+    assert_eq!(all.matches("Path: Server").count(), 1, "{all}");
     let of_one = joined(&render(&support::survey(1), &plain(100)));
     assert!(!of_one.contains("Client: Linux") && !of_one.contains("Path: "), "{of_one}");
 }

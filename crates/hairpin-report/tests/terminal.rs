@@ -1,5 +1,6 @@
 //! The terminal text: snapshots that were read by people, and rules that hold for any run.
 
+use hairpin_model::answer::Answer;
 use hairpin_model::case::{Case, InjectedFault};
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::finding::Severity;
@@ -492,6 +493,7 @@ fn names_from_the_run_cannot_steer_the_terminal() {
 fn where_all_rounds_failed_for_one_cause_it_is_told_once_and_nothing_else_is() {
     let mut run = support::survey(1);
     run.findings.clear();
+    run.answer = Answer { headline: "Nothing was measured.".to_owned(), ..Answer::default() };
     for (number, row) in run.cases.iter_mut().enumerate() {
         (row.rounds, row.valid) = (0, false);
         row.why_invalid = vec!["all 3 rounds failed".to_owned()];

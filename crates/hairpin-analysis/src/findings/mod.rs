@@ -130,7 +130,7 @@ fn repeat_the_phases(finding: &mut Finding, run: &Run) {
     let Some((order, lengths)) = first.and_then(|round| Some((&round.order, round.order.phases.as_ref()?))) else {
         return;
     };
-    let usual = PhaseLengths::usual(order.case.is_emulated());
+    let usual = PhaseLengths::usual(order.case.crosses_a_network());
     for (phase, lasts_ns) in lengths.each().filter(|(phase, lasts_ns)| usual.get(*phase) != *lasts_ns) {
         experiment.command += &format!(" --{} {}", LENGTH_KNOBS.get(phase), duration_argument(*lasts_ns));
     }
@@ -242,16 +242,21 @@ mod tests {
 
     #[test]
     fn a_command_of_a_case_with_phases_repeats_lengths_that_are_not_usual() {
-        let command = |ramp_ns: u64| {
+        let of = |case: &Case, ramp_ns: u64| {
             let mut fixture = Fixture::new();
-            fixture.all_beside(&probed_over_link(), Beside::latencies(10_000_000, 184_000_000).queued(212_500));
+            fixture.all_beside(case, Beside::latencies(10_000_000, 184_000_000).queued(212_500));
             for round in &mut fixture.rounds {
-                round.order.phases.as_mut().unwrap().ramp = ramp_ns;
+                round.order.phases = Some(PhaseLengths { ramp: ramp_ns, ..PhaseLengths::usual(true) });
             }
-            findings(&fixture.run())[0].counter_experiment.as_ref().unwrap().command.clone()
+            let found = findings(&fixture.run());
+            found.iter().find_map(|finding| finding.counter_experiment.as_ref()).unwrap().command.clone()
         };
+        let command = |ramp_ns| of(&probed_over_link(), ramp_ns);
         assert!(command(5_000_000_000).ends_with("delay=5ms' --seed 7"), "{}", command(5_000_000_000));
         assert!(command(2_500_000_000).ends_with("delay=5ms' --ramp 2500ms --seed 7"), "{}", command(2_500_000_000));
+        let elsewhere = between_hosts(probed_over_link().without_link());
+        assert!(!of(&elsewhere, 5_000_000_000).contains("--ramp"), "{}", of(&elsewhere, 5_000_000_000));
+        assert!(of(&elsewhere, 2_500_000_000).ends_with("--ramp 2500ms"), "{}", of(&elsewhere, 2_500_000_000));
     }
 
     /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round alike.

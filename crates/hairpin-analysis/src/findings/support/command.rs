@@ -128,10 +128,10 @@ fn of_probes(cases: &[&Case]) -> Vec<Values> {
     values
 }
 
-/// The word of the switch where it is not as it is by default: on over a link.
+/// The word of the switch where it is not as it is by default: on over a link and to another host.
 fn responsiveness(case: &Case) -> Option<String> {
     let is_on = case.flows.iter().any(|flow| flow.name == FOREIGN);
-    let differs = !case.loads().is_empty() && is_on != case.is_emulated();
+    let differs = !case.loads().is_empty() && is_on != case.crosses_a_network();
     differs.then(|| if is_on { "on" } else { "off" }.to_owned())
 }
 
