@@ -268,12 +268,12 @@ fn a_udp_peer_that_does_not_know_the_greeting_is_not_connected_to() {
         while socket.recv(&mut hello).is_ok() && socket.send_to(b"good day", from).is_ok() {}
     };
     for (address, came) in [
-        (udp_peer(&[], greets_wrongly), "nothing came back"),
-        (udp_peer(&[CHALLENGE], greets_wrongly), "challenges that came back: 1, and no welcome"),
+        (udp_peer(&[], greets_wrongly), "none came back"),
+        (udp_peer(&[CHALLENGE], greets_wrongly), "1 came back, and no welcome"),
     ] {
         let cause = cause("udp", &address, &Load::PLAIN);
         let sent = cause.strip_prefix("client: no answer over udp: ").unwrap_or_else(|| panic!("{cause}"));
-        assert!(sent.ends_with(&format!(" hellos sent to {address} in 300 ms, {came}")), "{cause}");
+        assert!(sent.ends_with(&format!(" datagrams were sent to {address} in 300 ms, and {came}")), "{cause}");
     }
     let cause = cause("udp", &free_address(), &Load::PLAIN);
     assert!(cause.starts_with("client: cannot ") && cause.contains("Connection refused"), "{cause}");

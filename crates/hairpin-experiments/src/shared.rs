@@ -310,6 +310,26 @@ pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<
     }
 }
 
+/// Every knob that has a value, as a saved run lists them: between two hosts the placements that there are, and the host of the server
+/// in place of a link.
+///
+/// # Errors
+/// As [`placements`].
+pub fn knobs_applied(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<(String, Vec<String>)>, Refused> {
+    let mut pairs = knobs.pairs();
+    let Some(far) = &capabilities.far else { return Ok(pairs) };
+    for (name, values) in &mut pairs {
+        match name.as_str() {
+            "placement" => {
+                *values = placements(knobs, capabilities)?.iter().map(|place| place.to_string()).collect();
+            }
+            "link" => (*name, *values) = ("path".to_owned(), vec![far.name.clone()]),
+            _ => {}
+        }
+    }
+    Ok(pairs)
+}
+
 /// The values of every kernel setting asked for, once these can be changed here.
 fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sysctls>>, Refused> {
     let settings: Vec<Vec<Sysctls>> = knobs.values("sysctl");

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use hairpin_experiments::Experiment;
 use hairpin_experiments::experiments::ALL;
+use hairpin_experiments::shared::knobs_applied;
+use hairpin_experiments::{Experiment, Knobs};
 use hairpin_model::capabilities::{FarHost, HostCapabilities};
 use hairpin_model::limits::Limits;
 
@@ -54,4 +55,21 @@ fn a_probe_on_connections_of_its_load_goes_over_ipv6_too() {
     // Beside the probes on connections of their own the responsiveness is measured, with one more flow.
     let [own, shared, per_message] = [&["udp6", "tcp6", "tcp6"][..], &["tcp6"; 2], &["tcp6"; 3]];
     assert_eq!(found, [own, shared, per_message]);
+}
+
+#[test]
+fn the_saved_knobs_are_those_that_apply_between_two_hosts() {
+    let here = capabilities();
+    let elsewhere = with_servers_elsewhere(false);
+    let round_trip = ALL.iter().find(|experiment| experiment.name == "round-trip").unwrap();
+    let of = |capabilities: &HostCapabilities, given: &[(&str, &str)]| {
+        let given = given.iter().map(|(name, value)| (*name, vec![(*value).to_owned()]));
+        let pairs = knobs_applied(&Knobs::from_given(round_trip.knobs, given).unwrap(), capabilities).unwrap();
+        let told = pairs.into_iter().filter(|(name, _)| ["placement", "link", "path"].contains(&name.as_str()));
+        told.map(|(name, values)| format!("{name} {}", values.join(","))).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&here, &[]), ["placement same-cpu,cross-cpu", "link loopback"]);
+    assert_eq!(of(&elsewhere, &[]), ["placement pinned", "path lab"]);
+    assert_eq!(of(&elsewhere, &[("placement", "all")]), ["placement pinned,unpinned", "path lab"]);
+    assert_eq!(of(&elsewhere, &[("placement", "unpinned")]), ["placement unpinned", "path lab"]);
 }

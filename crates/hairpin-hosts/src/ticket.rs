@@ -102,8 +102,8 @@ impl Ticket {
         let (before, sum) = text.split_at(text.len() - CHECKSUM_LETTERS);
         if URL_SAFE_NO_PAD.decode(sum).ok().as_deref() != Some(&checksum(before)[..]) {
             return Err(Refused::new(
-                "the ticket has a wrong letter: its checksum does not fit",
-                "copy it again from the output of `hairpin serve`",
+                "the ticket has a wrong letter, or its host or port was edited: its checksum does not fit",
+                "copy it again; `hairpin serve --advertise HOST` prints one with another host",
             ));
         }
         let payload = URL_SAFE_NO_PAD.decode(&letters[..PAYLOAD_LETTERS]).map_err(|_| not_one("it is not base64"))?;
@@ -215,7 +215,8 @@ mod tests {
         );
         assert_eq!(
             Ticket::parse(&wrong).unwrap_err().to_string(),
-            "the ticket has a wrong letter: its checksum does not fit (hint: copy it again from the output of `hairpin serve`)"
+            "the ticket has a wrong letter, or its host or port was edited: its checksum does not fit (hint: copy it again; \
+             `hairpin serve --advertise HOST` prints one with another host)"
         );
     }
 

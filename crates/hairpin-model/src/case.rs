@@ -50,6 +50,9 @@ pub struct Path {
     pub across: Option<Across>,
 }
 
+/// What stands after a transport that took the place of another one.
+pub const FALLBACK_MARK: &str = "*";
+
 /// A path between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -230,12 +233,18 @@ impl Case {
         self.path.across.as_ref()?.fallback.as_ref()
     }
 
+    /// The transport of the case by its name, with [`FALLBACK_MARK`] where it took the place of another one.
+    #[must_use]
+    pub fn marked_transport(&self) -> String {
+        format!("{}{}", self.flow().transport, if self.fallback().is_some() { FALLBACK_MARK } else { "" })
+    }
+
     /// `over home-uplink`, `over delay=2ms`, `to lab.example.org`; null on the loopback.
     #[must_use]
     pub fn path_in_words(&self) -> Option<String> {
         match self.host() {
             Some(host) => Some(match self.fallback() {
-                Some(fallback) => format!("to {host} for {}, which is blocked", fallback.from),
+                Some(fallback) => format!("to {host} in place of {}", fallback.from),
                 None => format!("to {host}"),
             }),
             None => {
@@ -302,7 +311,7 @@ impl Case {
     /// The probe of a case under load: its transport, and what sets it apart, a word or two each.
     #[must_use]
     pub fn probe_words(&self) -> Vec<String> {
-        std::iter::once(self.flow().transport.clone()).chain(self.flow().details()).collect()
+        std::iter::once(self.marked_transport()).chain(self.flow().details()).collect()
     }
 
     /// The load beside a probe: `under tcp up 64 KiB`; null of other cases, and `unloaded` where no flow loads the path.

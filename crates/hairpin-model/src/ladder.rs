@@ -191,7 +191,7 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
 /// See [`Group::subject`].
 fn subject(case: &Case) -> String {
     match case.flow().load.exchange() {
-        Some(exchange) => format!("{} {}", case.flow().transport, request(case, exchange)),
+        Some(exchange) => format!("{} {}", case.marked_transport(), request(case, exchange)),
         None if case.is_under_load() => case.probe_words().join(" "),
         None => String::new(),
     }
@@ -261,7 +261,7 @@ pub fn row_words(summary: &CaseSummary) -> Vec<String> {
         None if case.is_under_load() => {
             (case.load_words(), case.probe_words().into_iter().chain(case.load_in_words()).collect())
         }
-        None => (vec![case.flow().transport.clone()], Vec::new()),
+        None => (vec![case.marked_transport()], Vec::new()),
     };
     words.extend(case.without_link().details().into_iter().filter(|word| !shared.contains(word)));
     words

@@ -124,8 +124,12 @@ impl Limits {
             return Err(Exceeded {
                 limit,
                 by: "the load sends as fast as it can".to_owned(),
-                hint: "use an experiment that sends at a rate, such as offered-load --rate, or --load-rate"
-                    .to_owned(),
+                hint: if case.is_under_load() {
+                    "use --load-rate"
+                } else {
+                    "use offered-load, which sends at a --rate"
+                }
+                .to_owned(),
             });
         };
         let sum = own + beside_bits_per_s;
@@ -314,6 +318,18 @@ mod tests {
         };
         let exchanges = Flow::exchanges("tcp", exchange);
         assert!(refused("rate=1mbit", exchanges, 1_000_000).is_some(), "requests in flight count");
+    }
+
+    #[test]
+    fn the_hint_names_a_flag_that_the_experiment_has() {
+        let hint = |case: Case| Limits::parse("rate=1kbit").unwrap().allow_case(&case, 1, 0.0).unwrap_err().hint;
+        let stream = || Flow::stream("tcp", 1 << 16, Direction::Up);
+        assert_eq!(hint(Case::of(stream())), "use offered-load, which sends at a --rate");
+        let probe = Case::ping_pong("udp").with(|case| {
+            case.flow_mut().name = crate::flow::PROBE.to_owned();
+            case.flows.push(stream());
+        });
+        assert_eq!(hint(probe), "use --load-rate");
     }
 
     /// A client of another program may order anything: no size wraps round to a small one.

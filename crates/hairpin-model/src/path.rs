@@ -9,10 +9,10 @@ pub fn name(case: &Case) -> &str {
     case.host().unwrap_or_else(|| case.path.name.as_ref().unwrap_or(&case.path.link))
 }
 
-/// Whether two cases have the same path between their ends.
+/// Whether two cases have the same path between their ends, whatever took the place of a transport there.
 #[must_use]
 pub fn alike(one: &Case, other: &Case) -> bool {
-    one.path.link == other.path.link && one.path.across == other.path.across
+    one.path.link == other.path.link && one.host() == other.host()
 }
 
 /// Whether the cases have more than one path, so that each must say which.
@@ -24,7 +24,13 @@ pub fn several(cases: &[CaseSummary]) -> bool {
 /// `over home-uplink`, `over delay=2ms`, `to lab.example.org`; null on the loopback.
 #[must_use]
 pub fn over(case: &Case) -> Option<String> {
-    case.path_in_words()
+    case.host().map_or_else(|| case.path_in_words(), |host| Some(format!("to {host}")))
+}
+
+/// The value of `--to` as a command has it that is printed: a file in place of a ticket, of which only the address is known.
+#[must_use]
+pub fn server_in_command(to: &str) -> &str {
+    if to.starts_with('@') || to.starts_with("ssh://") { to } else { "@FILE" }
 }
 
 /// The same for a headline: of a long line that has no name only the begin, where no other of `cases` has a link that

@@ -1,9 +1,11 @@
 //! Runs of two hosts: a line for each host, what came each way, and what both ends know of the path.
 
+use hairpin_model::case::Fallback;
 use hairpin_model::environment::{Environment, Interface};
 use hairpin_model::fact::{Fact, number};
 use hairpin_model::fact_names;
 use hairpin_model::ledger::{Ledger, Way};
+use hairpin_model::names::distinct;
 use hairpin_model::quantities::{count, counted};
 use hairpin_model::run::{Host, Run};
 use hairpin_model::trace::End;
@@ -86,6 +88,13 @@ fn way_in_words(direction: &str, way: Way) -> Option<String> {
     (!is_whole).then(|| format!("{direction} {} of {} arrived{}", count(received), count(sent), parts.concat()))
 }
 
+/// What the mark after a transport means, for each that took the place of another one: `tcp in place of udp: 10 datagrams were
+/// sent ...`.
+pub(crate) fn fallbacks(run: &Run) -> Vec<String> {
+    let fallbacks = run.cases.iter().filter_map(|row| row.case.fallback());
+    distinct(fallbacks.map(|Fallback { from, to, evidence }| format!("{to} in place of {from}: {evidence}")))
+}
+
 /// What each end knows of the path, once for all cases whose ends know the same: `Server lab: path MTU 1500 B; received with TTL
 /// 57, DSCP 0, ECN 0`.
 pub(crate) fn paths(run: &Run) -> Vec<String> {
@@ -99,7 +108,9 @@ pub(crate) fn paths(run: &Run) -> Vec<String> {
         }
     }
     lines.sort();
-    lines
+    // Transports know more or less of the same path.
+    let says_more = |line: &str| lines.iter().any(|other| other.len() > line.len() && other.starts_with(line));
+    lines.iter().filter(|line| !says_more(line)).cloned().collect()
 }
 
 fn path(facts: &[Fact]) -> Option<String> {

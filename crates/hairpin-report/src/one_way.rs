@@ -71,7 +71,7 @@ impl Shared {
             words.retain(|word| !self.words.contains(word));
             return std::iter::once(head).chain(words).collect();
         }
-        let mut words = vec![flow.transport.clone()];
+        let mut words = vec![row.case.marked_transport()];
         if self.way.is_none() {
             words.push(way(row).to_owned());
         }

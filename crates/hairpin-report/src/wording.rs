@@ -6,6 +6,7 @@ use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::ledger::{in_words, is_of_the_namespace};
 use hairpin_model::names::grouped;
 use hairpin_model::options::Effective;
+use hairpin_model::path;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::round::Purpose;
 use hairpin_model::run::{Plan, Run, Sends, Skipped, State, Tool};
@@ -67,6 +68,9 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let mut cautions = links::cautions(run);
     if let Some(cause) = not_saved(run).filter(|_| run.state != State::Running) {
         cautions.push(format!("Not all was saved: {cause}."));
+    }
+    if only_failure(run).is_some() {
+        return cautions;
     }
     if run.failed_rounds() > 0 {
         cautions.push(format!("{} failed; see the causes below.", counted(run.failed_rounds() as u64, "round")));
@@ -140,31 +144,43 @@ pub(crate) fn skipped(run: &Run) -> Vec<(String, Vec<String>)> {
     grouped(run.skipped.iter().map(|skip| (skip.reason.clone(), name(skip))))
 }
 
-/// Failed rounds: the case, how often, and the cause; causes of a case that differ in numbers only together, by the first.
-pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
-    let mut failures: Vec<(String, u64, String)> = Vec::new();
-    for row in &run.cases {
-        let first = failures.len();
-        let mut kinds: Vec<(String, bool)> = Vec::new();
-        for cause in &row.failed_rounds {
-            let kind = without_numbers(cause);
-            match kinds.iter().position(|(known, _)| *known == kind) {
-                Some(place) => {
-                    let (_, times, example) = &mut failures[first + place];
-                    *times += 1;
-                    kinds[place].1 |= example != cause;
-                }
-                None => {
-                    kinds.push((kind, false));
-                    failures.push((row.label.clone(), 1, cause.clone()));
-                }
-            }
+/// The one cause for which every round of a run failed, and how many did; null where anything was measured, and of several causes.
+pub(crate) fn only_failure(run: &Run) -> Option<String> {
+    let has_failed = |row: &CaseSummary| row.rounds == 0 && !row.failed_rounds.is_empty();
+    match failures(run).as_slice() {
+        [(_, times, cause)] if run.cases.iter().all(has_failed) => {
+            Some(format!("{} failed: {cause}", counted(*times, "round")))
         }
-        for ((.., cause), _) in failures[first..].iter_mut().zip(&kinds).filter(|(_, (_, differ))| *differ) {
-            *cause = format!("the first, {cause}");
-        }
+        _ => None,
     }
-    failures
+}
+
+/// Failed rounds: the case, how often, and the cause; causes that differ in numbers only together, by the first, those of several
+/// cases too.
+pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
+    let mut kinds: Vec<(String, Vec<&str>, Vec<&String>)> = Vec::new();
+    for (row, cause) in run.cases.iter().flat_map(|row| row.failed_rounds.iter().map(move |cause| (row, cause))) {
+        let kind = without_numbers(cause);
+        let place = kinds.iter().position(|(known, ..)| *known == kind).unwrap_or_else(|| {
+            kinds.push((kind, Vec::new(), Vec::new()));
+            kinds.len() - 1
+        });
+        let (_, labels, causes) = &mut kinds[place];
+        if !labels.contains(&row.label.as_str()) {
+            labels.push(&row.label);
+        }
+        causes.push(cause);
+    }
+    let told = |(_, labels, causes): (String, Vec<&str>, Vec<&String>)| {
+        let label = match labels.as_slice() {
+            [] | [_] => labels.concat(),
+            [first, others @ ..] => format!("{first} and {}", counted(others.len() as u64, "other case")),
+        };
+        let (times, first) = (causes.len() as u64, causes[0]);
+        let differ = causes.iter().any(|cause| *cause != first);
+        (label, times, if differ { format!("the first, {first}") } else { first.clone() })
+    };
+    kinds.into_iter().map(told).collect()
 }
 
 /// A cause without the numbers that differ from round to round, such as the round's own and that of a port.
@@ -187,6 +203,10 @@ pub(crate) fn loads_left_out(run: &Run) -> Vec<(bool, String)> {
 
 /// Cases without figures that may be used, and why: `is invalid: messages were lost`.
 pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
+    // Then that is all there is to say.
+    if only_failure(run).is_some() {
+        return Vec::new();
+    }
     let why = |row: &CaseSummary| match row.why_invalid.as_slice() {
         _ if never_measured(row) => "was not measured".to_owned(),
         [] => "is invalid: no reason was recorded".to_owned(),
@@ -325,13 +345,19 @@ pub(crate) fn repeat_command(run: &Run) -> String {
     repeated(&run.command_line, run.seed)
 }
 
-/// A command as given, with the seed if it was chosen by the program, and without the folder, as that holds a run now.
+/// A command as given, with the seed if it was chosen by the program, without the folder, as that holds a run now, and with a file in
+/// place of a ticket.
 pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
     let is_flag = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
     let is_value_of_out = |place: usize| place > 0 && command_line[place - 1] == "--out";
     let kept =
         command_line.iter().enumerate().filter(|(place, word)| !is_flag(word, "--out") && !is_value_of_out(*place));
-    let mut words: Vec<String> = kept.map(|(_, word)| word.clone()).collect();
+    let server = |place: usize, word: &str| match word.strip_prefix("--to=") {
+        Some(to) => format!("--to={}", path::server_in_command(to)),
+        None if place > 0 && command_line[place - 1] == "--to" => path::server_in_command(word).to_owned(),
+        None => word.to_owned(),
+    };
+    let mut words: Vec<String> = kept.map(|(place, word)| server(place, word)).collect();
     if !words.iter().any(|word| is_flag(word, "--seed")) {
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
@@ -378,4 +404,19 @@ pub(crate) fn tool_of(tool: &Tool) -> String {
         line.push_str(&format!(" ({})", notes.join(", ")));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::repeated;
+
+    #[test]
+    fn the_command_that_repeats_a_run_has_a_file_in_place_of_a_ticket() {
+        let told = |line: &str| repeated(&hairpin_model::shell::words(line), 7);
+        let redacted = "hairpin bulk --to 192.0.2.7:7420#... --out run";
+        assert_eq!(told(redacted), "hairpin bulk --to @FILE --seed 7");
+        assert_eq!(told("hairpin bulk --to=192.0.2.7:7420#..."), "hairpin bulk --to=@FILE --seed 7");
+        assert_eq!(told("hairpin bulk --to @lab.ticket"), "hairpin bulk --to @lab.ticket --seed 7");
+        assert_eq!(told("hairpin bulk --to ssh://lab"), "hairpin bulk --to ssh://lab --seed 7");
+    }
 }

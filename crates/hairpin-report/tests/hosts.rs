@@ -1,6 +1,6 @@
 //! Runs of two hosts: what the terminal and the page say of each, and of what came each way.
 
-use hairpin_model::case::{Across, PathKind};
+use hairpin_model::case::{Across, Fallback, PathKind};
 use hairpin_model::environment::{Environment, Interface};
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
@@ -40,6 +40,10 @@ fn two_hosts() -> Run {
         Fact::number(fact_names::RECEIVED_DSCP, 46.0),
         Fact::number(fact_names::RECEIVED_ECN, 2.0),
     ];
+    // Of another transport less is known of the same path.
+    let row = &mut run.cases[1];
+    row.case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
+    row.ends[1].facts = vec![Fact::number(fact_names::PATH_MTU_BYTES, 1492.0)];
     run
 }
 
@@ -57,6 +61,7 @@ fn the_terminal_has_a_line_for_each_host_and_what_came_each_way() {
     HOSTS.iter().chain([&WAYS]).for_each(|line| assert!(all.contains(line), "{line}: {all}"));
     assert!(brief.contains(WAYS), "{brief}");
     PATHS.iter().for_each(|line| assert!(all.contains(&format!("Path: {line}")), "{all}"));
+    assert_eq!(all.matches("Path: Server").count(), 1, "{all}");
     let of_one = joined(&render(&support::survey(1), &plain(100)));
     assert!(!of_one.contains("Client: Linux") && !of_one.contains("Path: "), "{of_one}");
 }
@@ -69,4 +74,24 @@ fn the_page_has_both_hosts_and_the_path_between_them() {
         assert!(page.contains(title), "{title}");
         assert!(!hairpin_report::html::render(&support::survey(1)).contains(title), "{title} of one host");
     }
+}
+
+#[test]
+fn a_transport_that_took_the_place_of_another_one_is_marked_and_the_mark_is_explained() {
+    let mut run = two_hosts();
+    let across = run.cases[0].case.path.across.as_mut().unwrap();
+    let evidence = "10 datagrams were sent to UDP port 7420 in 1.0 s, and the server received none".to_owned();
+    across.fallback = Some(Fallback { from: "udp".to_owned(), to: "tcp".to_owned(), evidence });
+    let name = format!("{}*", run.cases[0].case.flow().transport);
+    let told =
+        "* tcp in place of udp: 10 datagrams were sent to UDP port 7420 in 1.0 s, and the server received none";
+    for text in [render(&run, &plain(100)), render_brief(&run, &plain(100))] {
+        assert!(text.lines().any(|line| line.trim_start().starts_with(&name)), "{name}: {text}");
+        assert_eq!(joined(&text).matches(told).count(), 1, "{text}");
+    }
+    assert!(joined(&render_brief(&run, &plain(80))).contains(told));
+    let page = hairpin_report::html::render(&run).replace("&#x2f;", "/").replace('\u{a0}', " ");
+    assert!(page.contains(told) && page.contains(&name), "{name}");
+    let without = joined(&render(&two_hosts(), &plain(100)));
+    assert!(!without.contains("in place of") && !without.contains(&name), "{without}");
 }

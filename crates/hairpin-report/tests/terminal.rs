@@ -1,5 +1,6 @@
 //! The terminal text: snapshots that were read by people, and rules that hold for any run.
 
+use hairpin_model::answer::Answer;
 use hairpin_model::case::{Case, InjectedFault};
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::finding::Severity;
@@ -486,4 +487,33 @@ fn names_from_the_run_cannot_steer_the_terminal() {
     run.skipped[0].reason = "x\r\ny".to_owned();
     let text = render(&run, &plain(80));
     assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
+}
+
+#[test]
+fn where_all_rounds_failed_for_one_cause_it_is_told_once_and_nothing_else_is() {
+    let mut run = support::survey(1);
+    run.findings.clear();
+    run.answer = Answer { headline: "Nothing was measured.".to_owned(), ..Answer::default() };
+    for (number, row) in run.cases.iter_mut().enumerate() {
+        (row.rounds, row.valid) = (0, false);
+        row.why_invalid = vec!["all 3 rounds failed".to_owned()];
+        row.failed_rounds =
+            (0..3).map(|round| format!("round {}: the server has gone", 3 * number + round)).collect();
+    }
+    let failed = 3 * run.cases.len();
+    let told = format!("! {failed} rounds failed: the first, round 0: the server has gone\n");
+    let brief = render_brief(&run, &plain(100));
+    assert!(brief.ends_with(&told), "{brief}");
+    assert_eq!(brief.matches("failed").count(), 1, "{brief}");
+    assert!(!brief.contains("is invalid") && !brief.contains("p50"), "{brief}");
+    let all = joined(&render(&run, &plain(100)));
+    let (label, others) = (&run.cases[0].label, run.cases.len() - 1);
+    assert!(
+        all.contains(&format!("{label} and {others} other cases: {failed} rounds failed: the first, round 0: the"))
+    );
+    assert_eq!(all.matches("the server has gone").count(), 1, "{all}");
+    // Another cause, or a case that was measured, and all is told.
+    run.cases[0].failed_rounds[0] = "round 0: refused".to_owned();
+    let brief = render_brief(&run, &plain(100));
+    assert!(brief.contains("are invalid (marked with !)") && brief.contains("refused"), "{brief}");
 }

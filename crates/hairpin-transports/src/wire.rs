@@ -12,6 +12,7 @@ use hairpin_model::fact::Fact;
 use hairpin_model::hint::{Hint, Hinted};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::phases::SenderState;
+use hairpin_model::quantities::exact_duration;
 use hairpin_model::trace::StampKind;
 
 use crate::batch::{self, Batch};
@@ -535,11 +536,11 @@ impl Hinted for TransportError {
             Self::TimedOut { what, after } => format!("no peer {what} within {} ms", after.as_millis()),
             Self::Unwelcome { transport, address, sent, answers, after } => {
                 let came = match answers {
-                    0 => "nothing came back".to_owned(),
-                    _ => format!("challenges that came back: {answers}, and no welcome"),
+                    0 => "none came back".to_owned(),
+                    _ => format!("{answers} came back, and no welcome"),
                 };
-                let after_ms = after.as_millis();
-                format!("no answer over {transport}: {sent} hellos sent to {address} in {after_ms} ms, {came}")
+                let after = exact_duration(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+                format!("no answer over {transport}: {sent} datagrams were sent to {address} in {after}, and {came}")
             }
             Self::Abandoned => "the server no longer waits for a client".to_owned(),
             Self::Unsupported { transport, what } => format!("{transport} {}", what.cause()),

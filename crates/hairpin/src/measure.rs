@@ -139,13 +139,16 @@ const ALIKE: usize = 3;
 fn is_given_up(rounds: &[RoundRecord], case_id: &str) -> bool {
     let mut last = rounds.iter().rev().filter(|round| round.case_id == case_id).take(ALIKE);
     let Some(Outcome::Failed(failure)) = last.next().map(|round| &round.outcome) else { return false };
-    // Ports and the like differ.
-    let kind = |cause: &str| cause.replace(|letter: char| letter.is_ascii_digit(), "");
     let is_alike = |round: &RoundRecord| match &round.outcome {
-        Outcome::Failed(other) => kind(&other.cause) == kind(&failure.cause),
+        Outcome::Failed(other) => without_digits(&other.cause) == without_digits(&failure.cause),
         Outcome::Measured(_) => false,
     };
     last.filter(|round| is_alike(round)).count() == ALIKE - 1
+}
+
+/// What causes of one kind have in common: ports and the like differ.
+pub fn without_digits(cause: &str) -> String {
+    cause.replace(|letter: char| letter.is_ascii_digit(), "")
 }
 
 /// Records that no more rounds of the case will run, and tells it at once.

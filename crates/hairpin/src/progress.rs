@@ -1,7 +1,7 @@
 //! The progress bar. It is drawn between rounds only, by the thread that waits for them: nothing is redrawn while
 //! anything is measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use hairpin_model::ladder::Kind;
@@ -12,13 +12,15 @@ use hairpin_report::announcement;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::cli::output;
-use crate::measure::Watch;
+use crate::measure::{Watch, without_digits};
 
 /// A bar on standard error, where that is a terminal.
 pub struct Progress {
     bar: ProgressBar,
     failed: u64,
     quiet: bool,
+    /// The causes that were told, without their numbers.
+    told: BTreeSet<String>,
     /// The figure of each round so far, by case.
     figures: BTreeMap<String, Vec<f64>>,
 }
@@ -37,7 +39,7 @@ impl Progress {
                 let _ = write!(out, ", {} left", HumanDuration(state.eta()));
             }
         }));
-        Self { bar, failed: 0, quiet, figures: BTreeMap::new() }
+        Self { bar, failed: 0, quiet, told: BTreeSet::new(), figures: BTreeMap::new() }
     }
 
     /// Takes the bar away.
@@ -83,7 +85,8 @@ impl Watch for Progress {
     }
 
     fn given_up(&mut self, case: &Skipped, failure: &Failure) {
-        if !self.quiet {
+        // The report says how often.
+        if !self.quiet && self.told.insert(without_digits(&failure.cause)) {
             let what = case.case.as_ref().unwrap_or(&case.transport);
             self.bar.suspend(|| output::note(&format!("{what}: {}: {}", case.reason, failure.cause)));
         }

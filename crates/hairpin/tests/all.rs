@@ -36,4 +36,5 @@ mod sysctls;
 mod two_hosts;
 mod two_hosts_limits;
 mod two_hosts_serving;
+mod two_hosts_words;
 mod under_load;

@@ -104,6 +104,10 @@ fn why_in_words(row: &CaseSummary, why: NotDelivered) -> String {
         NotDelivered::ReceiverBehind if row.case.is_emulated() => {
             "messages arrived more slowly than they were sent: they waited in the link's queue".to_owned()
         }
+        NotDelivered::ReceiverBehind if row.case.host().is_some() => {
+            "messages arrived more slowly than they were sent: they waited in the network or at the receiver"
+                .to_owned()
+        }
         NotDelivered::ReceiverBehind => "the receiver fell behind, so that messages waited in buffers".to_owned(),
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn best(
 ) -> Option<String> {
     let first = *ranked.first()?;
     let told = |row: &CaseSummary| format!("{} at {}", words::name(row), figure(row).1);
-    let over = path::over(&first.case).filter(|_| says_the_path || first.case.is_emulated());
+    let over = path::over(&first.case).filter(|_| says_the_path || first.case.crosses_a_network());
     let over = over.map(|over| format!(" {over}")).unwrap_or_default();
     if figure(first).0.and_then(Figure::interval).is_none() && ranked.len() > 1 {
         return Some(format!("{what}{over}: {}. It has no interval, so no winner is named.", told(first)));

@@ -37,6 +37,8 @@ fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> 
     let (rows, between) =
         if of_processes.is_empty() { (spoken, "") } else { (&of_processes[..], " between two processes") };
     let first = fastest(rows)?;
+    // A server on another host is another process.
+    let between = if first.case.host().is_some() { "" } else { between };
     let as_fast = as_fast(first, rows, pairs, run.plan.alpha);
     let path = path::over_in_short(&first.case, &run.cases).unwrap_or_else(|| "here".to_owned());
     let names: Vec<String> = std::iter::once(first).chain(as_fast.iter().copied()).map(placed).collect();
@@ -84,7 +86,7 @@ fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> 
     }
     let ratio = other / one;
     let more = if ratio < FACTOR { quantities::change(ratio) } else { quantities::factor(ratio) };
-    Some(format!("{} {how}: {} ({more}).", found.case.flow().transport, quantities::duration(other)))
+    Some(format!("{} {how}: {} ({more}).", found.case.marked_transport(), quantities::duration(other)))
 }
 
 /// The fastest over each path; null where the run has not at least two.

@@ -1,7 +1,7 @@
 //! Answers to runs whose figures are known.
 
 use hairpin_model::answer::Answer;
-use hairpin_model::case::{Case, InjectedFault, Placement, Waiting};
+use hairpin_model::case::{Case, Fallback, InjectedFault, Placement, Waiting};
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, Proved, Severity};
@@ -9,7 +9,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
 
 use super::answer;
-use crate::fixture::links::over;
+use crate::fixture::links::{between_hosts, over};
 use crate::fixture::{Fixture, at_rate, back_to_back, paced, small_writes};
 
 /// Rounds that scatter by half a percent.
@@ -40,6 +40,25 @@ fn the_fastest_is_named_with_tcp_beside_it() {
     assert_eq!(found.sentences, ["tcp under the same conditions: 13.0 us (2.60x)."]);
     let client = answer_of(&[plain("tcp", 5_150), plain("pipe", 5_000)]);
     assert_eq!(client.sentences, ["tcp under the same conditions: 5.17 us (+3.0 %)."]);
+}
+
+#[test]
+fn between_two_hosts_the_headline_names_the_server_and_marks_what_took_the_place_of_another_transport() {
+    let elsewhere = |transport: &str, latency| (between_hosts(Case::ping_pong(transport)), latency);
+    let found = answer_of(&[elsewhere("tcp", 13_000), elsewhere("udp", 10_000)]);
+    assert!(
+        found.headline.starts_with("Fastest round trip to lab: udp (blocking, each pinned) at p50 10.0"),
+        "{found:?}"
+    );
+    let fell_back = elsewhere("tcp", 10_000).0.with(|case| {
+        let fallback = Fallback { from: "udp".to_owned(), to: "tcp".to_owned(), evidence: String::new() };
+        case.path.across.as_mut().unwrap().fallback = Some(fallback);
+    });
+    let found = answer_of(&[(fell_back, 10_000), elsewhere("tcp", 13_000)]);
+    assert!(
+        found.headline.starts_with("Fastest round trip to lab: tcp* (blocking, each pinned) at p50"),
+        "{found:?}"
+    );
 }
 
 #[test]

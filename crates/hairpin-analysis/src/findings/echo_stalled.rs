@@ -78,9 +78,11 @@ fn detect(run: &Run) -> Vec<Finding> {
             evidence(format!("longest turnaround, {label}"), Figure::bare(stalls.longest_ns), "ns"),
             evidence("share of the round-trip time", Figure::bare(first.share), "share"),
         ],
-        advice: "Check what delays the server: another program on its CPU, steal time of a virtual CPU, paging, \
-                 or work before it answers. Give it a CPU of its own (--placement cross-cpu), and measure again."
-            .to_owned(),
+        advice: format!(
+            "Check what delays the server: another program on its CPU, steal time of a virtual CPU, paging, or work before \
+             it answers. Give it a CPU of its own ({}), and measure again.",
+            if first.case.case.host().is_some() { "hairpin serve --cpu" } else { "--placement cross-cpu" }
+        ),
         counter_experiment: Some(counter_experiment(
             "give each end a CPU: stalls from sharing one disappear, the server's own stay",
             &[&first.case.case],

@@ -7,7 +7,7 @@
 //! longer it sleeps, so a lower rate makes it worse; one that spins had its CPU taken away. The service time, which
 //! starts at the actual send, holds in each case.
 
-use hairpin_model::case::{CpuIdle, Waiting};
+use hairpin_model::case::{Case, CpuIdle, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
 use hairpin_model::flow::{ConnectionUse, Load, Pacing};
@@ -69,10 +69,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             hits.others()
         ),
         evidence: facts,
-        advice: format!(
-            "For the time after the send, see the service time. {}",
-            cause.remedy(&first.case.case.flow().load)
-        ),
+        advice: format!("For the time after the send, see the service time. {}", cause.remedy(&first.case.case)),
         counter_experiment: Some(cause.counter_experiment(first.case)),
         share: first.share,
         ..blank(&CARD, Severity::Warning)
@@ -109,19 +106,32 @@ impl Cause {
         }
     }
 
-    fn remedy(self, load: &Load) -> &'static str {
-        match self {
-            Self::Busy => "The generator is still busy with one message when the next is due: lower the rate.",
-            Self::Woken if load.is_one_way() => {
+    fn remedy(self, case: &Case) -> &'static str {
+        let is_one_way = case.flow().load.is_one_way();
+        match (self, case.host()) {
+            (Self::Busy, _) => "The generator is still busy with one message when the next is due: lower the rate.",
+            (Self::Woken, Some(_)) if is_one_way => {
+                "The generator sleeps between messages and wakes late, and a lower rate does not help. Let it spin \
+                 (--pacing spin), or keep the CPUs of its host out of deep idle states (cpupower idle-set)."
+            }
+            (Self::Woken, Some(_)) => {
+                "The generator sleeps between messages and wakes late, and a lower rate does not help. Busy-poll \
+                 (--waiting spin), or keep the CPUs of its host out of deep idle states (cpupower idle-set)."
+            }
+            (Self::Displaced, Some(_)) => {
+                "The generator busy-polls and has time to spare, so something else used its CPU: measure on idle hosts, \
+                 or choose another CPU (--cpu)."
+            }
+            (Self::Woken, None) if is_one_way => {
                 "The generator sleeps between messages and wakes late, and a lower rate does not help. Let it spin on a CPU of \
                  its own (--pacing spin --placement cross-cpu), or keep the CPUs awake (--cpu-idle shallow)."
             }
-            Self::Woken => {
+            (Self::Woken, None) => {
                 "The generator sleeps between messages and wakes late, and a lower rate does not help. Busy-poll \
                  on a CPU of its own (--waiting spin --placement cross-cpu), or keep the CPUs awake (--cpu-idle \
                  shallow)."
             }
-            Self::Displaced => {
+            (Self::Displaced, None) => {
                 "The generator busy-polls and has time to spare, so something else used its CPU: measure on an \
                  idle machine, with --placement cross-cpu."
             }
@@ -131,12 +141,14 @@ impl Cause {
     fn counter_experiment(self, case: &CaseSummary) -> CounterExperiment {
         let asked = open_loop::asked_per_s(&case.case).unwrap_or(0.0);
         match self {
-            Self::Woken if case.case.ends.cpu_idle == CpuIdle::Deep => counter_experiment(
-                "keep the CPUs awake; if waking is the cause, the generator is then on time",
-                &[&case.case],
-                "cpu-idle",
-                &["deep".to_owned(), "shallow".to_owned()],
-            ),
+            Self::Woken if case.case.ends.cpu_idle == CpuIdle::Deep && case.case.host().is_none() => {
+                counter_experiment(
+                    "keep the CPUs awake; if waking is the cause, the generator is then on time",
+                    &[&case.case],
+                    "cpu-idle",
+                    &["deep".to_owned(), "shallow".to_owned()],
+                )
+            }
             Self::Busy => counter_experiment(
                 "halve the rate; if the generator has too little time, it is then on time",
                 &[&case.case],
@@ -174,6 +186,7 @@ mod tests {
     use hairpin_model::case::{Case, Placement};
 
     use super::*;
+    use crate::fixture::links::between_hosts;
     use crate::fixture::{Fixture, at_rate, paced};
 
     fn found_in(case: &Case, rate_per_s: f64, lateness_ns: u64) -> Vec<Finding> {
@@ -228,6 +241,26 @@ mod tests {
             assert!(told.0.contains(advice) && told.1.contains(command), "{rate_per_s}: {told:?}");
             assert_eq!(told.0.contains("lower the rate"), rate_per_s > 1000.0, "{told:?}");
         }
+    }
+
+    #[test]
+    fn between_two_hosts_nothing_is_advised_that_only_one_has() {
+        let blocking = between_hosts(Case::ping_pong("udp"));
+        let spinning = blocking.clone().with(|changed| changed.ends.waiting = Waiting::Spin);
+        let one_way = between_hosts(crate::fixture::one_way_losses::offered(
+            hairpin_model::arrivals::Arrivals::Fixed,
+            Pacing::SleepSpin,
+        ));
+        let remedies = [(Cause::Woken, &blocking), (Cause::Woken, &one_way), (Cause::Displaced, &spinning)];
+        for ((cause, case), expected) in remedies.into_iter().zip(["--waiting spin)", "--pacing spin)", "idle hosts"])
+        {
+            let told = cause.remedy(case);
+            assert!(told.contains(expected), "{told}");
+            assert!(!told.contains("--placement") && !told.contains("--cpu-idle"), "{told}");
+        }
+        let found = found_in(&blocking, 1000.0, 10_000);
+        let command = &found[0].counter_experiment.as_ref().unwrap().command;
+        assert!(command.ends_with("--over 40s"), "{command}");
     }
 
     /// The latency of a message that waits in the receiver's queue says nothing of its sender.

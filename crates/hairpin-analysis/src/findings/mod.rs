@@ -13,7 +13,7 @@ use hairpin_model::run::Run;
 mod support;
 
 pub use support::Detector;
-use support::REFUTED;
+use support::{REFUTED, needs_one_host, server_in_command};
 
 mod aa_differs;
 mod autocorking;
@@ -92,9 +92,13 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         (detector.detect)(run).into_iter().map(move |finding| settled(finding, &card, run))
     };
     let mut findings: Vec<Finding> = ALL.iter().flat_map(of).collect();
+    let is_between_hosts = run.cases.iter().any(|row| row.case.host().is_some());
     for finding in &mut findings {
         repeat_the_phases(finding, run);
         repeat_the_chances(finding, run);
+        if is_between_hosts {
+            repeat_the_server(finding, run);
+        }
     }
     findings.sort_by_key(|finding| rank(finding, run));
     findings
@@ -126,7 +130,7 @@ fn repeat_the_phases(finding: &mut Finding, run: &Run) {
     let Some((order, lengths)) = first.and_then(|round| Some((&round.order, round.order.phases.as_ref()?))) else {
         return;
     };
-    let usual = PhaseLengths::usual(order.case.is_emulated());
+    let usual = PhaseLengths::usual(order.case.crosses_a_network());
     for (phase, lasts_ns) in lengths.each().filter(|(phase, lasts_ns)| usual.get(*phase) != *lasts_ns) {
         experiment.command += &format!(" --{} {}", LENGTH_KNOBS.get(phase), duration_argument(*lasts_ns));
     }
@@ -138,6 +142,16 @@ fn repeat_the_chances(finding: &mut Finding, run: &Run) {
         finding.counter_experiment.as_mut().filter(|experiment| experiment.command.contains(" --link "))
     {
         experiment.command += &format!(" --seed {}", run.seed);
+    }
+}
+
+/// A command between two hosts names the server as that of the run did. Where it changes what only one host has, there is no such
+/// check.
+fn repeat_the_server(finding: &mut Finding, run: &Run) {
+    match &mut finding.counter_experiment {
+        Some(experiment) if needs_one_host(&experiment.command) => finding.counter_experiment = None,
+        Some(experiment) => experiment.command += &server_in_command(&run.command_line),
+        None => {}
     }
 }
 
@@ -159,8 +173,11 @@ mod tests {
     use std::path::Path;
 
     use hairpin_model::case::Case;
+    use hairpin_model::finding::CounterExperiment;
+    use hairpin_model::shell;
 
     use super::*;
+    use crate::fixture::links::between_hosts;
     use crate::fixture::under_load::{Beside, probed_over_link};
     use crate::fixture::{Fixture, back_to_back, small_writes};
 
@@ -202,17 +219,44 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_a_case_with_phases_repeats_lengths_that_are_not_usual() {
-        let command = |ramp_ns: u64| {
+    fn a_command_between_two_hosts_names_the_server_and_what_one_host_has_is_no_check() {
+        let of = |case: &Case| {
             let mut fixture = Fixture::new();
-            fixture.all_beside(&probed_over_link(), Beside::latencies(10_000_000, 184_000_000).queued(212_500));
-            for round in &mut fixture.rounds {
-                round.order.phases.as_mut().unwrap().ramp = ramp_ns;
-            }
-            findings(&fixture.run())[0].counter_experiment.as_ref().unwrap().command.clone()
+            (0..3).for_each(|block| fixture.round(case, block, &cold()));
+            let run = Run { command_line: shell::words("hairpin round-trip --to=@lab.ticket"), ..fixture.run() };
+            findings(&run)[0].counter_experiment.as_ref().map(|experiment| experiment.command.clone())
         };
+        let tcp = between_hosts(Case::ping_pong("tcp"));
+        let told = of(&tcp).unwrap();
+        assert!(told.starts_with("hairpin round-trip --transport tcp --waiting block --warmup "), "{told}");
+        assert!(told.ends_with(" --to @lab.ticket"), "{told}");
+        assert!(!of(&Case::ping_pong("tcp")).unwrap().contains("--to"));
+        let needs_both_on_one = "hairpin round-trip --transport tcp --placement same-cpu,cross-cpu";
+        let run = Run { command_line: shell::words("hairpin --to @x"), ..Fixture::new().run() };
+        let mut finding = support::blank(&ALL[0].card, Severity::Note);
+        finding.counter_experiment =
+            Some(CounterExperiment { change: String::new(), command: needs_both_on_one.to_owned(), pair: None });
+        repeat_the_server(&mut finding, &run);
+        assert_eq!(finding.counter_experiment, None);
+    }
+
+    #[test]
+    fn a_command_of_a_case_with_phases_repeats_lengths_that_are_not_usual() {
+        let of = |case: &Case, ramp_ns: u64| {
+            let mut fixture = Fixture::new();
+            fixture.all_beside(case, Beside::latencies(10_000_000, 184_000_000).queued(212_500));
+            for round in &mut fixture.rounds {
+                round.order.phases = Some(PhaseLengths { ramp: ramp_ns, ..PhaseLengths::usual(true) });
+            }
+            let found = findings(&fixture.run());
+            found.iter().find_map(|finding| finding.counter_experiment.as_ref()).unwrap().command.clone()
+        };
+        let command = |ramp_ns| of(&probed_over_link(), ramp_ns);
         assert!(command(5_000_000_000).ends_with("delay=5ms' --seed 7"), "{}", command(5_000_000_000));
         assert!(command(2_500_000_000).ends_with("delay=5ms' --ramp 2500ms --seed 7"), "{}", command(2_500_000_000));
+        let elsewhere = between_hosts(probed_over_link().without_link());
+        assert!(!of(&elsewhere, 5_000_000_000).contains("--ramp"), "{}", of(&elsewhere, 5_000_000_000));
+        assert!(of(&elsewhere, 2_500_000_000).ends_with("--ramp 2500ms"), "{}", of(&elsewhere, 2_500_000_000));
     }
 
     /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round alike.

@@ -93,6 +93,10 @@ fn detect(run: &Run) -> Vec<Finding> {
 fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     let load = &case.case.flow().load;
     // The latency of a load that fills its queue is that of the queue.
+    // Two hosts have no CPU in common.
+    if case.case.host().is_some() {
+        return None;
+    }
     if case.case.ends.placement != Placement::Unpinned || load.is_one_way() && load.rate_per_s().is_none() {
         return None;
     }
@@ -132,13 +136,17 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
+    use crate::fixture::links::between_hosts;
     use crate::fixture::{Fixture, back_to_back};
 
     fn found(placement: Placement, rounds: &[(u64, [usize; 2])]) -> Vec<Finding> {
-        let case = Case::ping_pong("udp").with(|changed| changed.ends.placement = placement);
+        found_of(&Case::ping_pong("udp").with(|changed| changed.ends.placement = placement), rounds)
+    }
+
+    fn found_of(case: &Case, rounds: &[(u64, [usize; 2])]) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         for (block, (latency, server)) in rounds.iter().enumerate() {
-            fixture.round_with(&case, block as u32, &back_to_back(&[], &[*latency; 100]), |measured| {
+            fixture.round_with(case, block as u32, &back_to_back(&[], &[*latency; 100]), |measured| {
                 measured.ends[0].seen_cpus = vec![0, 0];
                 measured.ends[1].seen_cpus = server.to_vec();
             });
@@ -171,6 +179,13 @@ mod tests {
             found(Placement::Unpinned, &rounds)[0].severity
         };
         assert_eq!((severity(9_020), severity(8_980)), (Severity::Note, Severity::Warning));
+    }
+
+    #[test]
+    fn a_number_of_a_cpu_on_another_host_is_not_compared() {
+        let rounds = [(10_000, [0, 0]), (58_000, [1, 1])].repeat(2);
+        let case = between_hosts(Case::ping_pong("udp")).with(|case| case.ends.placement = Placement::Unpinned);
+        assert_eq!(found_of(&case, &rounds), []);
     }
 
     /// Two modes at one place are something else.

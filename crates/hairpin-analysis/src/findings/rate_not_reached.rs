@@ -160,11 +160,12 @@ fn remedy(case: &Case) -> &'static str {
     let share_a_cpu = !case.ends.placement.has_own_cpus();
     match case.flow().load {
         Load::Offered { pacing: Pacing::Spin, .. } => "",
-        Load::Offered { .. } if share_a_cpu => {
+        Load::Offered { .. } if share_a_cpu && case.host().is_none() => {
             ", or give each end a CPU of its own and let the sender spin (--placement cross-cpu --pacing spin)"
         }
         Load::Offered { .. } => ", or let the sender spin (--pacing spin)",
         _ if case.ends.waiting == Waiting::Spin => "",
+        _ if case.host().is_some() => ", or busy-poll at both ends (--waiting spin)",
         _ => ", or busy-poll at both ends on CPUs of their own (--waiting spin --placement cross-cpu)",
     }
 }
@@ -178,6 +179,7 @@ mod tests {
     use hairpin_model::case::Placement;
 
     use super::*;
+    use crate::fixture::links::between_hosts;
     use crate::fixture::links::over;
     use crate::fixture::under_load::{Beside, probed_over_link};
     use crate::fixture::{Fixture, at_rate, one_way_losses, paced};
@@ -298,6 +300,17 @@ mod tests {
         assert!(advised(Pacing::SleepSpin, same_cpu).contains("--placement cross-cpu --pacing spin"));
         assert_eq!(advised(Pacing::SleepSpin, cross_cpu), ", or let the sender spin (--pacing spin)");
         assert_eq!(advised(Pacing::Spin, cross_cpu), "");
+    }
+
+    #[test]
+    fn between_two_hosts_no_placement_is_advised() {
+        let offered = between_hosts(one_way_losses::offered(Arrivals::Fixed, Pacing::SleepSpin));
+        let unpinned = offered.clone().with(|case| case.ends.placement = Placement::Unpinned);
+        for case in [offered, unpinned] {
+            assert_eq!(remedy(&case), ", or let the sender spin (--pacing spin)");
+        }
+        let paced = at_rate(between_hosts(Case::ping_pong("udp")), 1000.0);
+        assert_eq!(remedy(&paced), ", or busy-poll at both ends (--waiting spin)");
     }
 
     /// Ten times as many are on their way as a queue would be long; a fifth is lost.

@@ -101,7 +101,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         cases: hits.ids(),
         summary,
         evidence: all_evidence(first),
-        advice: advice(tried.with.deep_idle_is_not_it()),
+        advice: advice(tried.with.deep_idle_is_not_it(), &first.case.case),
         counter_experiment: Some(experiment(&hits, tried)),
         proved,
         share: if is_open { 0.0 } else { first.share },
@@ -109,16 +109,18 @@ fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-/// What was ruled out is not advised.
-fn advice(deep_idle_is_not_it: bool) -> String {
-    let idle = if deep_idle_is_not_it {
-        ""
-    } else {
-        " keep the CPUs out of deep idle states (/dev/cpu_dma_latency, cpupower idle-set),"
+/// What was ruled out is not advised, nor what two hosts have not.
+fn advice(deep_idle_is_not_it: bool, case: &Case) -> String {
+    let idle = (!deep_idle_is_not_it)
+        .then_some("keep the CPUs out of deep idle states (/dev/cpu_dma_latency, cpupower idle-set)");
+    let together = case.host().is_none().then_some("put both ends on one CPU");
+    let ways: Vec<&str> = ["busy-poll at both ends"].into_iter().chain(idle).chain(together).collect();
+    let ways = match ways.as_slice() {
+        [ways @ .., last] if !ways.is_empty() => format!("{}, or {last}", ways.join(", ")),
+        ways => ways.concat(),
     };
     format!(
-        "Where latency matters more than CPU time, busy-poll at both ends,{idle} or put both ends on one CPU. Otherwise \
-         send more data per wake-up. Change the transport last."
+        "Where latency matters more than CPU time, {ways}. Otherwise send more data per wake-up. Change the transport last."
     )
 }
 
@@ -205,11 +207,28 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::links::between_hosts;
     use crate::fixture::links::over;
     use crate::fixture::{Fixture, apart};
 
     fn around(latency: u64) -> Vec<u64> {
         (0..8).map(|k| latency + latency / 200 * (k % 4)).collect()
+    }
+
+    #[test]
+    fn one_cpu_for_both_ends_is_advised_on_one_host_only() {
+        let here = Case::ping_pong("tcp");
+        let lab = between_hosts(here.clone());
+        let idle = "keep the CPUs out of deep idle states (/dev/cpu_dma_latency, cpupower idle-set)";
+        let advised = |refuted, case: &Case| {
+            let text = advice(refuted, case);
+            let (_, rest) = text.split_once("CPU time, ").unwrap();
+            rest.split_once(". Otherwise").unwrap().0.to_owned()
+        };
+        assert_eq!(advised(false, &here), format!("busy-poll at both ends, {idle}, or put both ends on one CPU"));
+        assert_eq!(advised(true, &here), "busy-poll at both ends, or put both ends on one CPU");
+        assert_eq!(advised(false, &lab), format!("busy-poll at both ends, or {idle}"));
+        assert_eq!(advised(true, &lab), "busy-poll at both ends");
     }
 
     #[test]

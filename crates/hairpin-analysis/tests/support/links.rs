@@ -1,6 +1,6 @@
 //! Made-up links: what a relay says of a round.
 
-use hairpin_model::case::Case;
+use hairpin_model::case::{Across, Case, PathKind, Placement};
 use hairpin_model::link::{
     DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, PacketCounts, RelayReport, StageRecord,
 };
@@ -9,6 +9,14 @@ use hairpin_model::round::Measured;
 /// `case` over a link of that line.
 pub fn over(line: &str, case: Case) -> Case {
     case.with(|changed| changed.path.link = line.to_owned())
+}
+
+/// `case` between this host and the host `lab`.
+pub fn between_hosts(case: Case) -> Case {
+    case.with(|changed| {
+        changed.ends.placement = Placement::Pinned;
+        changed.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
+    })
 }
 
 /// A link that carried 200 packets on time and dropped none; the samples began with it.

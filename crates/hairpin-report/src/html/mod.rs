@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 
+use hairpin_model::case::FALLBACK_MARK;
 use hairpin_model::finding::{About, Finding};
 use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::ladder;
@@ -135,6 +136,7 @@ fn calibrations(run: &Run) -> Value {
 fn cautions(run: &Run) -> Value {
     trust::quick(run)
         .into_iter()
+        .chain(hosts::fallbacks(run).into_iter().map(|line| format!("{FALLBACK_MARK} {line}.")))
         .chain(wording::cautions(run))
         .chain(trust::machine_states(run))
         .chain(wording::busy(run))

@@ -8,7 +8,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
-use super::{Look, answer, below_the_table, beside};
+use super::{Look, answer, below_the_table, beside, fallbacks};
 use crate::{exchanges, findings, links, trust, wording};
 
 /// The most lines of one sort; further ones are counted.
@@ -19,9 +19,14 @@ const MOST: usize = 2;
 pub fn render_brief(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
+    if let Some(failure) = wording::only_failure(run) {
+        page.item("! ", BAD, &failure);
+        return page.finish();
+    }
     beside::tables(&mut page, run);
     one_way::tables(&mut page, run, Extent::Brief);
     page.gap();
+    fallbacks(&mut page, run);
     top_finding(&mut page, run);
     limits(&mut page, run);
     page.finish()

@@ -13,6 +13,7 @@ mod page;
 mod tables;
 mod time_sequence;
 
+use hairpin_model::case::FALLBACK_MARK;
 use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::path;
@@ -109,6 +110,7 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
         return;
     }
     page.gap();
+    fallbacks(page, run);
     for (calibrated, line) in wording::calibrations(run) {
         page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
     }
@@ -138,6 +140,13 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     }
     for (refused, note) in wording::option_notes(run) {
         page.item("Options: ", if refused { BAD } else { DIM }, &note);
+    }
+}
+
+/// What the mark after a transport means.
+fn fallbacks(page: &mut Page, run: &Run) {
+    for line in hosts::fallbacks(run) {
+        page.item(&format!("{FALLBACK_MARK} "), WARN, &line);
     }
 }
 

@@ -45,7 +45,10 @@ fn check(matches: &ArgMatches) -> Result<Checked, Stopped> {
     let unready = |error| Stopped::usage(format!("cannot prepare for signals: {error}"));
     let session = Session::to_check(matches, || interrupt::raised_by_user().map_err(unready))?;
     let mut session = session.ok_or_else(|| {
-        Stopped::usage("no ticket (hint: hairpin check @FILE, where `hairpin serve > FILE` ran on the other host)")
+        Stopped::usage(
+            "no ticket: neither an argument nor HAIRPIN_TO has one (hint: `hairpin check @FILE`, or HAIRPIN_TO=@FILE, where \
+             `hairpin serve > FILE` ran on the other host)",
+        )
     })?;
     let trial = session.try_datagrams()?;
     let not_there = not_there(&session);

@@ -95,6 +95,11 @@ impl Stopped {
         }
     }
 
+    /// The same, of what stands there.
+    pub fn of(self, place: &str) -> Self {
+        Self { message: format!("{place}: {}", self.message), ..self }
+    }
+
     /// What `--json` tells of it.
     pub fn told(&self) -> Option<&Told> {
         self.told.as_ref()

@@ -11,7 +11,8 @@ use clap::parser::ValueSource;
 use hairpin_engine::links::namespace;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
-use hairpin_experiments::{Done, Experiment, KnobKind, Knobs, Step, evidence, experiments};
+use hairpin_experiments::shared::knobs_applied;
+use hairpin_experiments::{Done, Experiment, KnobKind, Knobs, Refused, Step, evidence, experiments};
 use hairpin_model::answer::Answer;
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
@@ -26,7 +27,7 @@ use super::exit::{Exit, Stopped};
 use super::output;
 use super::report::{PAGE, show, write_page};
 use super::two_hosts::Session;
-use crate::measure::{Task, carry_out};
+use crate::measure::{Task, carry_out, without_digits};
 use crate::progress::Progress;
 use crate::{interrupt, tool};
 
@@ -157,7 +158,7 @@ impl Bench {
         bench.capabilities.far = bench.session.as_ref().map(Session::host);
         if bench.cpu.is_some() && bench.session.is_none() {
             return Err(Stopped::usage(
-                "--cpu places the one end that is here (hint: use it with --to, else --placement)",
+                "--cpu places the one end that is here (hint: use it with --to or HAIRPIN_TO, else --placement)",
             ));
         }
         Ok(bench)
@@ -223,7 +224,7 @@ pub(super) fn measured(
         duration_ns: 0,
         state: State::Running,
         seed: *seed,
-        plan: plan(experiment, knobs),
+        plan: plan(experiment, knobs, &bench.capabilities).map_err(Stopped::usage)?,
         hosts: [(End::Client, Some(environment)), (End::Server, bench.session.as_ref().map(Session::environment))]
             .into_iter()
             .filter_map(|(role, environment)| Some(Host { role, environment: environment? }))
@@ -270,7 +271,7 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
 fn each_kind_once<'c>(causes: impl Iterator<Item = &'c str>) -> Vec<String> {
     let mut kinds: Vec<(String, &str, u64)> = Vec::new();
     for cause in causes {
-        let kind = cause.replace(|letter: char| letter.is_ascii_digit(), "");
+        let kind = without_digits(cause);
         match kinds.iter_mut().find(|(known, ..)| *known == kind) {
             Some((_, _, more)) => *more += 1,
             None => kinds.push((kind, cause, 0)),
@@ -298,15 +299,15 @@ fn unready(error: impl std::fmt::Display) -> Stopped {
     ))
 }
 
-fn plan(experiment: &Experiment, knobs: &Knobs) -> Plan {
-    Plan {
+fn plan(experiment: &Experiment, knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Plan, Refused> {
+    Ok(Plan {
         experiment: experiment.name.to_owned(),
         question: experiment.question.to_owned(),
-        knobs: knobs.pairs(),
+        knobs: knobs_applied(knobs, capabilities)?,
         quick: knobs.is_on("quick"),
         alpha: if knobs.is_given("until") { ALPHA_OF_A_LOOK } else { Plan::default().alpha },
         ..Plan::default()
-    }
+    })
 }
 
 /// The knobs as given, and the seed: the user's, or one drawn from the time.

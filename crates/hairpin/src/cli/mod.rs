@@ -47,6 +47,9 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
             if let Some(meant) = unknown(&error).and_then(|word| command::meant_ladder(&arguments, word)) {
                 output::note(&format!("(hint: `{meant}`, with an equals sign)"));
             }
+            if unknown(&error) == Some("--to") && arguments.get(1).is_some_and(|command| command == "check") {
+                output::note("(hint: `hairpin check @FILE`: the ticket is an argument)");
+            }
             return match error.use_stderr() {
                 true => Exit::Usage,
                 false if output::is_incomplete() => Exit::RoundsFailed,

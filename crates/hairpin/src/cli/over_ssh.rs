@@ -22,7 +22,9 @@ const FLAGS: [&str; 2] = ["server-port", "copy-binary"];
 /// One of them is given.
 pub(super) fn refuse_flags(matches: &ArgMatches) -> Result<(), Stopped> {
     match FLAGS.into_iter().find(|flag| matches.contains_id(flag)) {
-        Some(flag) => Err(Stopped::usage(format!("--{flag} needs ssh://HOST (hint: omit it, or give both)"))),
+        Some(flag) => Err(Stopped::usage(format!(
+            "--{flag} needs ssh://HOST, or HAIRPIN_TO with it (hint: omit it, or give both)"
+        ))),
         None => Ok(()),
     }
 }

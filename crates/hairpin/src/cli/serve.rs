@@ -57,7 +57,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let identity = state.identity().map_err(|error| cannot("use the key of the server", &error))?;
     let own = state.clone();
     let server = Server::bind(asked.bind, &identity, Box::new(move |id: &str| own.taken(id)), host, about, program)
-        .map_err(|error| cannot(&format!("listen on {} (TCP and UDP)", asked.bind), &error))?;
+        .map_err(|error| cannot_listen(asked.bind, &error))?;
     let book = book(&state, &server, &asked)?;
     let lasts_s = asked.lasts.map_or(TICKET_S, |lasts| lasts.as_secs().max(1));
     let expires_unix_s = now_unix_s() + lasts_s;
@@ -272,12 +272,29 @@ fn revoke(state: &State, id: &str) -> Result<Exit, Stopped> {
 
 fn cannot(what: &str, error: &std::io::Error) -> Stopped {
     let hint = match error.kind() {
-        std::io::ErrorKind::AddrInUse => " (hint: another program has the port: choose one with --bind ADDRESS:PORT)",
-        std::io::ErrorKind::AddrNotAvailable => " (hint: no device of this host has the address)",
-        std::io::ErrorKind::PermissionDenied => " (hint: choose a port of 1024 or more, or another XDG_STATE_HOME)",
+        std::io::ErrorKind::PermissionDenied => " (hint: XDG_STATE_HOME names another folder for keys and tickets)",
         _ => "",
     };
     Stopped::usage(format!("cannot {what}: {error}{hint}"))
+}
+
+fn cannot_listen(at: SocketAddr, error: &std::io::Error) -> Stopped {
+    let (ip, port) = (at.ip(), at.port());
+    let hint = match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            format!("another program has port {port}: --bind {} takes any free one", SocketAddr::new(ip, 0))
+        }
+        std::io::ErrorKind::AddrNotAvailable => {
+            "no interface of this host has the address: `ip address` lists them, 0.0.0.0 means all of IPv4; --advertise names \
+             the host as clients reach it"
+                .to_owned()
+        }
+        std::io::ErrorKind::PermissionDenied if port < 1024 => {
+            format!("ports below 1024 need CAP_NET_BIND_SERVICE: use --bind {}", SocketAddr::new(ip, PORT))
+        }
+        _ => "is the address right, and may this user open sockets?".to_owned(),
+    };
+    Stopped::usage(format!("cannot listen on {at} (TCP and UDP): {error} (hint: {hint})"))
 }
 
 /// What the flags say.
@@ -378,4 +395,27 @@ fn advertised(text: &str) -> Result<(String, Option<u16>), Refused> {
             "give a name or an address, for instance lab.example.org or lab.example.org:7420",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_listened_on_has_the_hint_that_fits() {
+        let told = |at: &str, kind| cannot_listen(at.parse().unwrap(), &Error::from(kind)).to_string();
+        let low = told("0.0.0.0:80", ErrorKind::PermissionDenied);
+        assert!(
+            low.ends_with("(hint: ports below 1024 need CAP_NET_BIND_SERVICE: use --bind 0.0.0.0:7420)"),
+            "{low}"
+        );
+        assert!(!told("0.0.0.0:7420", ErrorKind::PermissionDenied).contains("1024"));
+        let taken = told("[::1]:7420", ErrorKind::AddrInUse);
+        assert!(
+            taken.ends_with("(hint: another program has port 7420: --bind [::1]:0 takes any free one)"),
+            "{taken}"
+        );
+    }
 }

@@ -54,10 +54,10 @@ impl Session {
         let Some((text, source)) = text_of(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
             over_ssh::refuse_flags(matches)?;
             if matches.contains_id("fallback") {
-                return Err(Stopped::usage("--fallback needs --to (hint: omit it, or give both)"));
+                return Err(Stopped::usage("--fallback needs --to or HAIRPIN_TO (hint: omit it, or give both)"));
             }
             if matches.contains_id("bind") {
-                return Err(Stopped::usage("--bind needs --to (hint: omit it, or give both)"));
+                return Err(Stopped::usage("--bind needs --to or HAIRPIN_TO (hint: omit it, or give both)"));
             }
             return Ok(None);
         };
@@ -95,16 +95,19 @@ impl Session {
         if SshHost::is_meant(text) {
             let host = SshHost::parse(text).map_err(refused)?;
             let server = over_ssh::start(host, matches, stop()?.as_ref())?;
-            return Self::open(server.ticket.clone(), binding, Some(server));
+            return Self::open(server.ticket.clone(), (binding, source), Some(server));
         }
         over_ssh::refuse_flags(matches)?;
-        Self::open(Ticket::parse(text).map_err(refused)?, binding, None)
+        Self::open(Ticket::parse(text).map_err(refused)?, (binding, source), None)
     }
 
-    fn open(ticket: Ticket, binding: Binding, over_ssh: Option<Server>) -> Result<Self, Stopped> {
-        let mut known = dial_ticket(&ticket, Purpose::Session, binding).map_err(Stopped::not_known)?;
+    fn open(ticket: Ticket, (binding, source): (Binding, &str), over_ssh: Option<Server>) -> Result<Self, Stopped> {
+        // What stands on the command line is seen; what the environment has is easily forgotten.
+        let named = |stopped: Stopped| if source == TICKET_VARIABLE { stopped.of(source) } else { stopped };
+        let dialed = dial_ticket(&ticket, Purpose::Session, binding).map_err(Stopped::not_known);
+        let mut known = dialed.map_err(named)?;
         let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
-        let about = known.frames.receive_any(ABOUT).map_err(unheard).map_err(|error| Stopped::failed(&error))?;
+        let about = known.frames.receive_any(ABOUT).map_err(|error| named(Stopped::failed(&unheard(error))))?;
         Ok(Self { ticket, known, about, fallback: None, binding, _over_ssh: over_ssh })
     }
 
@@ -213,7 +216,19 @@ fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &
     let text = match text.strip_prefix('@') {
         Some(file) => of_file(Path::new(file)).map_err(|error| Stopped::usage(error.while_reading(source)))?,
         None => {
-            if source == place && !SshHost::is_meant(&text) {
+            if Path::new(text.trim()).is_file() {
+                let reads = match source {
+                    TICKET_VARIABLE => format!("{source}=@{}", text.trim()),
+                    "--to" => format!("--to @{}", text.trim()),
+                    _ => format!("@{}", text.trim()),
+                };
+                return Err(Stopped::usage(format!(
+                    "{source}: `{}` is a file and not a ticket (hint: {reads} reads the ticket in it)",
+                    text.trim()
+                )));
+            }
+            // Whatever has no such sign is no ticket, and has no secret.
+            if source == place && text.contains('#') {
                 let flag = if place.starts_with('-') { format!("{place} ") } else { String::new() };
                 output::warning(&format!(
                     "other users of this host can read the ticket in the list of processes (hint: {flag}@FILE)"

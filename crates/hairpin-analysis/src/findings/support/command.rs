@@ -1,6 +1,6 @@
 //! The command of a counter-experiment.
 
-use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault};
+use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, Placement};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
 use hairpin_model::flow::{ConnectionUse, FOREIGN, Flow, Load, PROBE_BYTES, Source};
@@ -43,7 +43,13 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     let mut knobs = vec![
         ("transport", distinct(&|case| Some(case.flow().transport.clone()))),
         ("waiting", distinct(&|case| Some(case.ends.waiting.to_string()))),
-        ("placement", distinct(&|case| Some(case.ends.placement.to_string()))),
+        // Between two hosts ends are pinned unless something else is asked for.
+        (
+            "placement",
+            where_any(&|case| case.ends.placement != Placement::Pinned, &|case| {
+                Some(case.ends.placement.to_string())
+            }),
+        ),
         ("ends", where_any(&|case| case.ends.kind != EndKind::Processes, &|case| Some(case.ends.kind.to_string()))),
     ];
     let (experiment, of_load) = match load {
@@ -122,10 +128,10 @@ fn of_probes(cases: &[&Case]) -> Vec<Values> {
     values
 }
 
-/// The word of the switch where it is not as it is by default: on over a link.
+/// The word of the switch where it is not as it is by default: on over a link and to another host.
 fn responsiveness(case: &Case) -> Option<String> {
     let is_on = case.flows.iter().any(|flow| flow.name == FOREIGN);
-    let differs = !case.loads().is_empty() && is_on != case.is_emulated();
+    let differs = !case.loads().is_empty() && is_on != case.crosses_a_network();
     differs.then(|| if is_on { "on" } else { "off" }.to_owned())
 }
 

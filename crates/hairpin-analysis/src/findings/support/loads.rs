@@ -27,7 +27,7 @@ pub(super) fn of_loads(cases: &[&Case]) -> Vec<Values> {
     ];
     values.extend(option_sets(&loaded));
     // On the loopback the load runs on each of the CPUs where nothing is said.
-    let is_said = loaded.iter().any(|case| !case.is_emulated() || which(case) != WhichCpus::Same);
+    let is_said = loaded.iter().any(|case| !case.crosses_a_network() || which(case) != WhichCpus::Same);
     let cpus = if is_said { distinct(&loaded, &|case| Some(which(case).to_string())) } else { Vec::new() };
     values.push(("load-cpu", cpus));
     values
@@ -70,7 +70,7 @@ mod tests {
     use hairpin_model::flow::Direction;
 
     use super::*;
-    use crate::fixture::links::over;
+    use crate::fixture::links::{between_hosts, over};
     use crate::fixture::under_load::{probed, probed_over_link};
 
     fn told(cases: &[&Case]) -> String {
@@ -166,5 +166,8 @@ mod tests {
         };
         assert!(!told(&[&foreign(probed_over_link())]).contains("--responsiveness"));
         assert!(told(&[&foreign(probed(&[Direction::Up]))]).contains(" --responsiveness on "));
+        let elsewhere = || between_hosts(probed(&[Direction::Up]));
+        assert!(!told(&[&foreign(elsewhere())]).contains("--responsiveness"), "{}", told(&[&foreign(elsewhere())]));
+        assert!(told(&[&elsewhere()]).contains(" --responsiveness off "));
     }
 }

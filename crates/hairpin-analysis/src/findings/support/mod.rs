@@ -6,6 +6,7 @@ mod gone;
 mod loads;
 mod loss;
 mod other_load;
+mod server;
 mod stall;
 mod traced;
 mod values;
@@ -24,6 +25,7 @@ pub(super) use self::gone::{change_of, gone, gone_by_block};
 
 pub(super) use self::loss::{Lost, lost_to, slower};
 pub(super) use self::other_load::{load_at, load_elsewhere, with_load_option};
+pub(super) use self::server::{needs_one_host, server_in_command};
 pub(super) use self::stall::{Stall, cannot_tell_the_delay, late_for_the_client, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::compare::{as_ratio, by_block, difference_by_block, over_points};

@@ -353,12 +353,17 @@ impl Relay<'_> {
 
 /// A failure before all datagram flows were there, with what came of them, which the port's process alone has seen.
 fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u32) -> Failure {
-    let hint = match hellos {
+    let cause = &failure.cause;
+    let came = match hellos {
+        0 => format!("none of the client's datagrams came over {transport} to {at}"),
+        _ => format!("{hellos} of the client's datagrams came over {transport} to {at} and were answered"),
+    };
+    let blocked = match hellos {
         0 => format!("a firewall may drop UDP on its way to the server: open port {} for UDP too", at.port()),
         _ => "a firewall may drop UDP on its way back to the client".to_owned(),
     };
-    let cause = &failure.cause;
-    Failure { cause: format!("{cause}, {hellos} hellos came over {transport} to {at} and were answered"), hint }
+    let hint = format!("{blocked}; `hairpin check` tries UDP alone, and --fallback tcp does without it");
+    Failure { cause: format!("{cause}, {came}"), hint }
 }
 
 /// Why no client of this program orders such a case of a server on another host.
