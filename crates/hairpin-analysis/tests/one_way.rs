@@ -10,6 +10,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
 
 use crate::support::Fixture;
+use crate::support::links::between_hosts;
 use crate::support::one_way::{Counted, messages, offered, stream};
 
 fn at(sent_per_s: f64) -> Counted {
@@ -194,6 +195,10 @@ fn bulk_is_answered_with_goodput_and_never_a_message_rate() {
     let headline = "Highest goodput: tcp up 64 KiB (blocking, same CPU) at 3.28 GB/s (95 % interval ";
     assert!(run.answer.headline.starts_with(headline), "{:?}", run.answer);
     assert!(run.answer.sentences.iter().any(|said| said.contains("50 % of")), "{:?}", run.answer);
+    let elsewhere = |case: Case| (between_hosts(case), at(5e4));
+    let run = run_of(&[elsewhere(stream("tcp", 65_536)), elsewhere(stream("mptcp", 4096))]);
+    let headline = "Highest goodput to lab: tcp up 64 KiB (blocking, each pinned) at 3.28 GB/s";
+    assert!(run.answer.headline.starts_with(headline), "{:?}", run.answer);
 }
 
 #[test]

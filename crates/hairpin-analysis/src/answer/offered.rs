@@ -171,3 +171,24 @@ fn uneven(row: &CaseSummary) -> Option<String> {
     let off: Vec<String> = median.into_iter().chain(below).collect();
     (!off.is_empty()).then(|| format!("{}: pacing ({method}) was off: {}.", words::name(row), off.join(", ")))
 }
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use super::*;
+    use crate::fixture::Fixture;
+    use crate::fixture::links::{between_hosts, over};
+
+    #[test]
+    fn where_messages_waited_is_told_as_far_as_it_is_known() {
+        let told = |case: Case| {
+            let mut fixture = Fixture::new();
+            fixture.rounds_of(&case, &[10_000; 6]);
+            why_in_words(&fixture.run().cases[0], NotDelivered::ReceiverBehind)
+        };
+        assert!(told(Case::ping_pong("udp")).starts_with("the receiver fell behind"));
+        assert!(told(over("delay=1ms", Case::ping_pong("udp"))).ends_with("in the link's queue"));
+        assert!(told(between_hosts(Case::ping_pong("udp"))).ends_with("in the network or at the receiver"));
+    }
+}

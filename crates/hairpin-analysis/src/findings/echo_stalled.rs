@@ -168,12 +168,17 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
+    use crate::fixture::links::between_hosts;
     use crate::fixture::{Fixture, back_to_back};
 
     /// A round of 100 messages of 20 us, `stalls` of them held for 2 ms by the server, the others for 1 us.
     fn round(fixture: &mut Fixture, block: u32, stalls: u64, held_ns: u64) {
+        round_of(&Case::ping_pong("tcp"), fixture, block, stalls, held_ns);
+    }
+
+    fn round_of(case: &Case, fixture: &mut Fixture, block: u32, stalls: u64, held_ns: u64) {
         let latencies: Vec<u64> = (0..100).map(|k| if k < stalls { 20_000 + held_ns } else { 20_000 }).collect();
-        fixture.round_with(&Case::ping_pong("tcp"), block, &back_to_back(&[], &latencies), |measured| {
+        fixture.round_with(case, block, &back_to_back(&[], &latencies), |measured| {
             let mut turnaround = Turnaround { counts: vec![0; 40], total_ns: 0, max_ns: held_ns };
             for held in [vec![1100; 100 - stalls as usize], vec![held_ns; stalls as usize]].concat() {
                 turnaround.counts[held.ilog2() as usize] += 1;
@@ -195,6 +200,20 @@ mod tests {
         // 6 stalls of 2 ms in 300 round trips of 20 us each beside them: 12 ms of 18 ms.
         assert!((found[0].share - 12.0 / 18.0).abs() < 0.02, "{}", found[0].share);
         assert!(found[0].summary.contains("held 6 of 300 messages for about 1.98 ms each"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn the_cpu_that_is_advised_is_one_of_the_servers_own_host() {
+        let found = |case: &Case| {
+            let mut fixture = Fixture::new();
+            (0..3).for_each(|block| round_of(case, &mut fixture, block, 2, 2_000_000));
+            fixture.findings("echo-stalled").remove(0)
+        };
+        let here = found(&Case::ping_pong("tcp"));
+        assert!(here.advice.contains("(--placement cross-cpu)") && here.counter_experiment.is_some(), "{here:?}");
+        let elsewhere = found(&between_hosts(Case::ping_pong("tcp")));
+        assert!(elsewhere.advice.contains("(hairpin serve --cpu)"), "{elsewhere:?}");
+        assert_eq!(elsewhere.counter_experiment, None);
     }
 
     #[test]

@@ -169,5 +169,6 @@ mod tests {
         let elsewhere = || between_hosts(probed(&[Direction::Up]));
         assert!(!told(&[&foreign(elsewhere())]).contains("--responsiveness"), "{}", told(&[&foreign(elsewhere())]));
         assert!(told(&[&elsewhere()]).contains(" --responsiveness off "));
+        assert!(!told(&[&elsewhere()]).contains("--load-cpu"), "its loads have one place");
     }
 }
