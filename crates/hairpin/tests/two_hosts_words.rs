@@ -34,7 +34,6 @@ fn a_ticket_that_is_missing_or_is_none_is_refused_with_what_to_write() {
             "neither an argument nor HAIRPIN_TO has one (hint: `hairpin check @FILE`, or HAIRPIN_TO=@FILE,",
         ),
         ("check", Some("nonsense"), "error: HAIRPIN_TO: not a ticket: it has no `#`"),
-        ("check ssh://lab", None, "TICKET: ssh://HOST starts a server for a run, and there is none before it"),
         ("check --to @ticket", None, "(hint: `hairpin check @FILE`: the ticket is an argument)"),
         ("round-trip --fallback tcp", None, "--fallback needs --to or HAIRPIN_TO"),
     ] {

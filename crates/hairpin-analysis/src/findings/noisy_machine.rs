@@ -58,7 +58,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         .cases
         .iter()
         .flat_map(|case| rounds_of(run, &case.id))
-        .map(|(round, measured)| (round, measured, signs(round, measured, run.environment().cpus_online)))
+        .map(|(round, measured)| (round, measured, signs(round, measured, run)))
         .collect();
     rounds.sort_by_key(|(round, _, _)| round.number);
     let noisy = rounds.iter().filter(|(_, _, signs)| signs.any()).count();
@@ -84,11 +84,11 @@ fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
+fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
     let noise = &measured.noise;
-    let cpus = cpus.max(1) as f64;
+    let cpus = run.environment().cpus_online.max(1) as f64;
     let capacity_ns = noise.wall_ns as f64 * cpus;
-    let own = own_ns(measured);
+    let own = own_ns(measured, server_is_elsewhere(run));
     // A link's relay is ours too: its time, its place among what is ready to run, and whom it pushes off a CPU.
     let relay = measured.link.as_ref().and_then(|link| link.relay);
     let own = own + relay.map_or(0.0, |relay| relay.cpu_ns as f64);
@@ -109,14 +109,21 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
     }
 }
 
-/// CPU time of the ends, in ns.
-fn own_ns(measured: &Measured) -> f64 {
+/// Whether the packets left the client's host: then the server used no CPU of it.
+fn server_is_elsewhere(run: &Run) -> bool {
+    run.hosts.len() > 1 && run.environment().interface.as_ref().is_some_and(|interface| interface.name != "lo")
+}
+
+/// CPU time of the ends on the client's host, in ns.
+fn own_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
+    let ends = || measured.ends.iter().filter(|end| end.host == 0 || !server_is_elsewhere);
+
     let by_phase =
         |end: &EndReport| Some(end.phase_usage.as_ref()?.each().map(|(_, usage)| usage.cpu_ns as f64).sum::<f64>());
-    let of_all_phases: Option<f64> = measured.ends.iter().map(by_phase).sum();
+    let of_all_phases: Option<f64> = ends().map(by_phase).sum();
     of_all_phases.unwrap_or_else(|| {
         // It is known of the measured part only; they were as busy while they warmed up.
-        let own = measured.ends.iter().map(|end| end.cpu_ns).sum::<u64>() as f64;
+        let own = ends().map(|end| end.cpu_ns).sum::<u64>() as f64;
         own * (measured.noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0)
     })
 }
@@ -189,7 +196,10 @@ fn all_evidence(
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
+    use hairpin_model::environment::Interface;
     use hairpin_model::round::EndReport;
+    use hairpin_model::run::Host;
+    use hairpin_model::trace::End;
 
     use super::*;
     use crate::fixture::links::{link, over};
@@ -308,6 +318,28 @@ mod tests {
         };
         assert_eq!(found(u64::MAX), []);
         assert!(found(0)[0].summary.contains("3 by other programs"));
+    }
+
+    /// Of a server on another host nothing is busy here, whatever its end used there.
+    #[test]
+    fn a_server_on_another_host_hides_no_other_program() {
+        let found = |interface: &str| {
+            let mut fixture = Fixture::new();
+            let samples = back_to_back(&[], &[10_000; 10_000]);
+            fixture.round_with(&apart(Case::ping_pong("tcp")), 0, &samples, |measured| {
+                measured.noise.busy_ns = 2 * measured.noise.wall_ns;
+                for (place, end) in measured.ends.iter_mut().enumerate() {
+                    (end.host, end.cpu_ns) = (place, measured.duration_ns);
+                }
+            });
+            let mut run = fixture.run();
+            let server = Host { role: End::Server, ..run.hosts[0].clone() };
+            run.hosts.push(server);
+            let interface = Interface { name: interface.to_owned(), ..Interface::default() };
+            run.hosts[0].environment.interface = Some(interface);
+            detect(&run).len()
+        };
+        assert_eq!([found("lo"), found("eth0")], [0, 1]);
     }
 
     #[test]
