@@ -139,7 +139,7 @@ fn causes(name: &str, victim: Victim) -> &'static [&'static str] {
         (_, Victim::ClientRound) => &["the round did not end in time"],
         // Later rounds find nobody.
         ("KILL", Victim::Server) => &["it closed the control channel", "Connection refused"],
-        (_, Victim::Server) => &["the server: no message for", "no answer for 15 s", "made no progress"],
+        (_, Victim::Server) => &["no message for", "no answer for 15 s", "made no progress"],
         ("KILL", _) => &["the server: it closed the control channel", "or has ended"],
         _ => &["made no progress for 2000 ms", "the server: no message for", "no answer to 3 messages in a row"],
     }
