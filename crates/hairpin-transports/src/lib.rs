@@ -10,6 +10,7 @@ pub mod wire;
 
 #[cfg(target_os = "linux")]
 mod linux;
+mod setup;
 mod wires;
 
 pub use batch::Batch;
