@@ -20,12 +20,12 @@ use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, Progress, agree, receive_past};
 use crate::drops::Drops;
 use crate::handing::{HandedListener, Sockets};
-use crate::loads::arrival_order::{ArrivalOrder, Ordered};
+use crate::loads::arrival_order::ArrivalOrder;
 use crate::loads::connecting;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::shared::{self, BulkOrder};
-use crate::loads::undamaged::{Undamaged, may_be_damaged};
+use crate::loads::undamaged::{Filtered, is_whole, may_be_damaged};
 use crate::probe::Probing;
 use crate::tracing::Observed;
 use crate::tracing::round::OwnClock;
@@ -180,14 +180,15 @@ fn echo(
     };
     let number = |name, count: u64| Fact::number(name, count as f64);
     if ArrivalOrder::may_differ(case, !card.reliable) {
-        let mut ordered = Ordered::new(wire, case);
-        let (turnaround, answered) = echo.run(&mut ordered, marks)?;
-        let ArrivalOrder { duplicated, reordered, .. } = ordered.order();
-        let order = [number(fact_names::DUPLICATED_UP, *duplicated), number(fact_names::REORDERED_UP, *reordered)];
+        let (mut order, size) = (ArrivalOrder::default(), case.flow().load.size_bytes());
+        let note = |message: &[u8]| (order.note_lowest(message, size), true).1;
+        let (turnaround, answered) = echo.run(&mut Filtered::new(wire, note), marks)?;
+        let ArrivalOrder { duplicated, reordered, .. } = order;
+        let order = [number(fact_names::DUPLICATED_UP, duplicated), number(fact_names::REORDERED_UP, reordered)];
         return Ok((turnaround, [vec![number(fact_names::ANSWERED, answered)], order.to_vec()].concat()));
     }
     let (turnaround, answered) = if !card.reliable && may_be_damaged(case) {
-        echo.run(&mut Undamaged::new(wire, case), marks)?
+        echo.run(&mut Filtered::new(wire, is_whole(case)), marks)?
     } else {
         echo.run(wire, marks)?
     };

@@ -9,7 +9,7 @@ use hairpin_transports::{Wire, WireError};
 use super::*;
 use crate::loads::echo::Echo;
 use crate::loads::message::Message;
-use crate::loads::undamaged::Undamaged;
+use crate::loads::undamaged::{Filtered, is_whole};
 
 fn loads() -> [Load; 2] {
     [Load::PLAIN, Load::PLAIN.paced(1000.0)]
@@ -121,7 +121,7 @@ fn the_server_answers_no_damaged_message() {
     let mut server = ServerWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();
     let echo = Echo { clock: &clock, case: &case, boundaries: true, cpu_only: false, warm_up: Extent::Count(1) };
-    let (turnaround, _) = echo.run(&mut Undamaged::new(&mut server, &case), &mut Alone).unwrap();
+    let (turnaround, _) = echo.run(&mut Filtered::new(&mut server, is_whole(&case)), &mut Alone).unwrap();
     assert_eq!(server.answers, [whole(0)[..20].to_vec(), whole(4)[..20].to_vec()]);
     assert_eq!(turnaround.map(|turnaround| turnaround.counts.iter().sum()), Some(2_u64));
 }
