@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use hairpin_engine::child::leave;
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message};
@@ -130,15 +131,7 @@ impl Drop for Process {
         // Its channel is closed first: one that is not in a call ends by itself.
         drop(self.sockets.shutdown(std::net::Shutdown::Both));
         let _ = rustix::net::shutdown(&self.watched, rustix::net::Shutdown::Both);
-        let deadline = Instant::now() + LEAVE;
-        while Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(Some(_)) | Err(_) => return,
-                Ok(None) => std::thread::sleep(Duration::from_millis(1)),
-            }
-        }
-        drop(self.child.kill());
-        drop(self.child.wait());
+        leave(&mut self.child, LEAVE);
     }
 }
 
