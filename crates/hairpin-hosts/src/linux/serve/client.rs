@@ -73,9 +73,13 @@ impl Shared {
         match greeting.purpose {
             Purpose::Session => {
                 let most = ticket.limits.sessions;
-                let begins = Begins { ticket: &ticket.id, client: from, tool: short(&greeting.tool), most };
+                let tool = short(&greeting.tool);
+                let begins = Begins { ticket: &ticket.id, client: from, tool: tool.clone(), most };
                 match self.sessions.begin(begins) {
-                    Ok(session) => self.session(frames, session, &welcome(session), &ticket, from),
+                    Ok(session) => {
+                        self.tell(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
+                        self.session(frames, session, &welcome(session), &ticket);
+                    }
                     Err(exceeded) => self.refuse(frames, &exceeded.into(), from),
                 }
             }
@@ -142,9 +146,7 @@ impl Shared {
     }
 
     /// Holds a session until its client has closed it.
-    fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken, from: SocketAddr) {
-        let tool = self.sessions.tool(session);
-        self.tell(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
+    fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken) {
         let about = About {
             limits: ticket.limits,
             used_bytes: self.sessions.used_bytes(&ticket.id),
@@ -154,8 +156,9 @@ impl Shared {
         };
         let mut trials = Vec::new();
         if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {
-            let is_idle =
-                || self.sessions.idle(session).is_none_or(|idle| idle > LONGEST_IDLE) && !self.lease.has(session);
+            let is_idle = || {
+                self.sessions.idle(session).is_none_or(|idle| idle > LONGEST_IDLE) && self.lease.count(session) == 0
+            };
             while !is_idle() {
                 match frames.receive_any::<Ask>(IDLE_LOOK) {
                     Ok(ask) if self.answer(ask, &mut frames, &mut trials) => {}
