@@ -3,8 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use hairpin_hosts::dial::NotKnown;
-use hairpin_model::refused::Refused;
+/// Why a server was of no use, in parts.
+pub use hairpin_hosts::dial::NotKnown as Told;
 use hairpin_model::round::Failure;
 
 /// How the program ended.
@@ -58,15 +58,6 @@ pub struct Stopped {
     told: Option<Told>,
 }
 
-/// Why a server was of no use, in parts.
-#[derive(Debug)]
-pub enum Told {
-    /// The server refused, or no server would take the ticket.
-    Refused(Refused),
-    /// Something else failed.
-    Failed(Failure),
-}
-
 impl Stopped {
     /// Bad usage or input.
     pub fn usage(error: impl fmt::Display) -> Self {
@@ -80,19 +71,16 @@ impl Stopped {
 
     /// Something outside this program failed before anything was measured.
     pub fn failed(failure: &Failure) -> Self {
-        let told = Some(Told::Failed(failure.clone()));
-        Self { exit: Exit::RoundsFailed, message: failure.to_string(), told }
+        Self::not_known(failure.clone().into())
     }
 
     /// The server of another host does not know this client.
-    pub fn not_known(why: NotKnown) -> Self {
-        match why {
-            NotKnown::Failed(failure) => Self::failed(&failure),
-            NotKnown::Refused(refused) => {
-                let message = refused.to_string();
-                Self { exit: Exit::RoundsFailed, message, told: Some(Told::Refused(refused)) }
-            }
-        }
+    pub fn not_known(why: Told) -> Self {
+        let message = match &why {
+            Told::Refused(refused) => refused.to_string(),
+            Told::Failed(failure) => failure.to_string(),
+        };
+        Self { exit: Exit::RoundsFailed, message, told: Some(why) }
     }
 
     /// What `--json` tells of it.
