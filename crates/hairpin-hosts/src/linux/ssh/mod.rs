@@ -18,7 +18,7 @@ use hairpin_model::round::Failure;
 pub use self::binary::Binary;
 use self::child::{Bounded, GivenUp};
 use crate::ssh_host::SshHost;
-use crate::ticket::Ticket;
+use crate::ticket::{Ticket, host_and_port};
 
 /// The program of ssh and its first options; `ssh` without it.
 pub const VARIABLE: &str = "HAIRPIN_SSH";
@@ -175,8 +175,8 @@ impl<'s> Ssh<'s> {
         let text = child.stdout();
         let name = text.lines().find_map(|line| line.strip_prefix("hostname "));
         let is_one = |name: &&str| {
-            let bracketed = if name.contains(':') { format!("[{name}]:1") } else { format!("{name}:1") };
-            Ticket::parse_address(&bracketed).is_some()
+            let bracketed = if name.contains(':') { format!("[{name}]") } else { (*name).to_owned() };
+            host_and_port(&bracketed).is_some()
         };
         match name.filter(is_one) {
             Some(name) => Ok(name.to_owned()),
