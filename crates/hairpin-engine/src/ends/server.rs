@@ -22,6 +22,7 @@ use crate::drops::Drops;
 use crate::handing::{HandedListener, Sockets};
 use crate::loads::arrival_order::ArrivalOrder;
 use crate::loads::connecting;
+use crate::loads::driver::PROGRESS_NS;
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::shared::{self, BulkOrder};
@@ -41,8 +42,6 @@ const LONGEST_START: Duration = Duration::from_hours(72);
 /// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often it is told what was moved, in ns.
-const TOLD_EVERY_NS: u64 = 100_000_000;
 /// How long a client on another host may send nothing, in ns, beyond what its load and its time-out take.
 const LONGEST_SILENCE_NS: u64 = 10_000_000_000;
 
@@ -488,7 +487,7 @@ impl ServerMarks for Marks<'_> {
         if now_ns < *tells_at_ns {
             return Ok(());
         }
-        *tells_at_ns = now_ns + TOLD_EVERY_NS;
+        *tells_at_ns = now_ns + PROGRESS_NS;
         let progress = Progress { bytes_received: up_bytes, bytes_sent: down_bytes, ..Progress::default() };
         tell(self.control, &Message::Progress(progress))
     }
