@@ -151,7 +151,7 @@ impl Shared {
             }
         }
         for cookie in trials {
-            self.registry.end_trial(cookie);
+            self.registry.forget(cookie);
         }
         self.lease.wait_until_over(session, ROUND_END);
         if let Some(Session { rounds, bytes, .. }) = self.sessions.end(session) {

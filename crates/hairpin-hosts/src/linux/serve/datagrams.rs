@@ -110,7 +110,7 @@ impl Datagrams {
                 match registry.confirmed(cookie, from, header, |own| connected(own, from)) {
                     Ok(is_new) => self.counts.taken += u64::from(is_new),
                     Err(NotTaken::Unknown) => self.counts.ignored += 1,
-                    Err(NotTaken::Refused | NotTaken::Gone) => self.counts.refused += 1,
+                    Err(NotTaken::Refused) => self.counts.refused += 1,
                 }
             }
             _ => self.counts.ignored += 1,

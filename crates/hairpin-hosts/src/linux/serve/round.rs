@@ -277,7 +277,7 @@ impl Relay<'_> {
             Message::Failed(failure) => {
                 self.is_reported = true;
                 if let (Some(transport), Some(order)) = (self.missing, &self.order) {
-                    let hellos = self.shared.registry.hellos(Cookie(order.cookie));
+                    let hellos = self.shared.registry.seen(Cookie(order.cookie)).hellos;
                     *failure = with_what_came(failure, transport, self.at, hellos);
                 }
                 self.failure = Some(failure.cause.clone());
@@ -345,7 +345,7 @@ impl Relay<'_> {
 }
 
 /// A failure before all datagram flows were there, with what came of them, which the port's process alone has seen.
-fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u32) -> Failure {
+fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u64) -> Failure {
     let hint = match hellos {
         0 => format!("a firewall may drop UDP on its way to the server: open port {} for UDP too", at.port()),
         _ => "a firewall may drop UDP on its way back to the client".to_owned(),
