@@ -28,7 +28,7 @@ mod waking;
 
 pub use engine::Engine;
 #[cfg(target_os = "linux")]
-pub use linux::{capture, environment, handing, keep_awake, links, noise, usage};
+pub use linux::{capture, child, environment, handing, keep_awake, links, noise, usage};
 #[cfg(target_os = "linux")]
-use linux::{child, drops, netstat, sysctl, system};
+use linux::{drops, netstat, sysctl, system};
 pub use store::RunFolder;

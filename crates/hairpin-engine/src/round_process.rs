@@ -24,7 +24,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::child::limit;
+use crate::child::{leave, limit};
 use crate::clock::RealClock;
 use crate::ends::start::TICKET_VARIABLE;
 use crate::engine::Engine;
@@ -253,15 +253,7 @@ impl Drop for RoundProcess<'_> {
     fn drop(&mut self) {
         // A process that finds its input closed ends.
         drop(self.input.take());
-        let deadline = Instant::now() + if has_given_up() { Duration::ZERO } else { LEAVE };
-        while Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(Some(_)) | Err(_) => return,
-                Ok(None) => std::thread::sleep(Duration::from_micros(200)),
-            }
-        }
-        drop(self.child.kill());
-        drop(self.child.wait());
+        leave(&mut self.child, if has_given_up() { Duration::ZERO } else { LEAVE });
     }
 }
 

@@ -74,8 +74,14 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     std::thread::scope(|scope| {
         let (clock, case) = (&clock, &order.case);
         let echo = scope.spawn(move || {
-            let echo =
-                Echo { clock, case, boundaries: card.boundaries, cpu_only: card.cpu_only, warm_up: order.warm_up };
+            let echo = Echo {
+                clock,
+                case,
+                boundaries: card.boundaries,
+                cpu_only: card.cpu_only,
+                warm_up: order.warm_up,
+                notes_order: false,
+            };
             let mut wire =
                 listening.accept(&mut || false).and_then(|mut one| one.accept_wire()).expect("somebody connects");
             allocations_of(|| echo.run(&mut *wire, &mut Alone).expect("it echoes to the end"))

@@ -4,7 +4,7 @@ use std::fmt;
 
 use hairpin_model::refused::Refused;
 
-use crate::ticket::Ticket;
+use crate::ticket::host_and_port;
 
 /// How such a text begins.
 const SCHEME: &str = "ssh://";
@@ -45,9 +45,7 @@ impl SshHost {
         if user.is_some_and(|user| !is_user(user)) {
             return Err(refused("the user is empty, begins with `-`, or has letters that no user has"));
         }
-        let alone = || Some((Ticket::parse_address(&format!("{place}:1"))?.0, None));
-        let with_port = Ticket::parse_address(place).map(|(host, port)| (host, Some(port)));
-        let (host, port) = with_port.or_else(alone).filter(|(host, _)| is_host(host)).ok_or_else(|| {
+        let (host, port) = host_and_port(place).filter(|(host, _)| is_host(host)).ok_or_else(|| {
             refused("the host is missing, begins with `-`, or has letters that no host has, or the port is no number from 1 to 65535")
         })?;
         Ok(Self { user: user.map(str::to_owned), host, port })

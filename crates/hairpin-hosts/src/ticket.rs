@@ -6,6 +6,7 @@
 //! one to one in 32 bits.
 
 use std::fmt;
+use std::num::NonZeroU16;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -80,7 +81,8 @@ impl Ticket {
     /// The host and the port of `host:port`, where these can be ones.
     #[must_use]
     pub fn parse_address(text: &str) -> Option<(String, u16)> {
-        host_and_port(text)
+        let (host, port) = host_and_port(text)?;
+        Some((host, port?))
     }
 
     /// Reads a ticket.
@@ -107,7 +109,7 @@ impl Ticket {
             ));
         }
         let payload = URL_SAFE_NO_PAD.decode(&letters[..PAYLOAD_LETTERS]).map_err(|_| not_one("it is not base64"))?;
-        let (host, port) = host_and_port(address).ok_or_else(|| not_one("no host and port before the `#`"))?;
+        let (host, port) = Self::parse_address(address).ok_or_else(|| not_one("no host and port before the `#`"))?;
         let [version, rest @ ..] = payload.as_slice() else { return Err(not_one("it is empty")) };
         if *version != VERSION {
             return Err(Refused::new(
@@ -139,7 +141,7 @@ pub fn redacted(words: &[String]) -> Vec<String> {
         });
         // A ticket with a wrong letter still has most of a secret.
         match value.trim_start().split_once('#') {
-            Some((address, letters)) if host_and_port(address).is_some() && !letters.is_empty() => {
+            Some((address, letters)) if Ticket::parse_address(address).is_some() && !letters.is_empty() => {
                 format!("{before}{address}#...")
             }
             _ => word.clone(),
@@ -148,11 +150,15 @@ pub fn redacted(words: &[String]) -> Vec<String> {
     words.iter().map(one).collect()
 }
 
-/// The host and the port of `host:port`, where these can be ones.
-fn host_and_port(address: &str) -> Option<(String, u16)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let is_number = !port.is_empty() && port.bytes().all(|letter| letter.is_ascii_digit());
-    let port: u16 = is_number.then(|| port.parse().ok()).flatten().filter(|port| *port > 0)?;
+/// The host and the port of `host:port` or `host`, where these can be ones; an IPv6 address is in brackets.
+pub fn host_and_port(address: &str) -> Option<(String, Option<u16>)> {
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, port)) if !address.ends_with(']') => {
+            let is_number = port.bytes().all(|letter| letter.is_ascii_digit());
+            (host, Some(port.parse::<NonZeroU16>().ok().filter(|_| is_number)?.get()))
+        }
+        _ => (address, None),
+    };
     let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         Some(inner) => Some(inner).filter(|inner| inner.contains(':')),
         None => Some(host).filter(|host| !host.contains(':')),

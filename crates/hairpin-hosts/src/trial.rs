@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::control::ControlError;
 use hairpin_model::binding::Binding;
-use hairpin_model::quantities::counted;
 use hairpin_model::round::Failure;
 use hairpin_transports::{Cookie, HELLO_BYTES, challenged, confirm, hello_of};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -34,8 +33,8 @@ pub struct Trial {
     pub port: u16,
     /// Datagrams that the client sent.
     pub sent: u64,
-    /// Answers that came back to it.
-    pub answers: u64,
+    /// Whether an answer came back to it.
+    pub is_answered: bool,
     /// What the server saw.
     pub seen: DatagramsSeen,
     /// How long it took, in ns.
@@ -48,30 +47,26 @@ impl Trial {
     /// Whether datagrams come through both ways.
     #[must_use]
     pub fn is_through(&self) -> bool {
-        self.answers > 0 && self.seen.confirmed > 0
+        self.is_answered && self.seen.confirmed > 0
     }
 
     /// What was sent and what came, and what that means: one sentence.
     #[must_use]
     pub fn evidence(&self) -> String {
-        let Self { port, sent, answers, seen, .. } = self;
+        let Self { port, sent, is_answered, seen, .. } = self;
         let within = format!("{:.1} s", self.lasted_ns as f64 / 1e9);
         let sent = format!("{sent} datagrams were sent to UDP port {port} in {within}");
-        match (seen.hellos, answers) {
+        match (seen.hellos, is_answered) {
             (0, _) if self.is_refused => {
                 format!("{sent}, and the server received none: they were rejected (ICMP) on the way up")
             }
             (0, _) => format!("{sent}, and the server received none: UDP is blocked on the way up"),
-            (hellos, 0) => format!(
+            (hellos, false) => format!(
                 "{sent}, the server received {hellos} and answered each, and no answer came back: UDP is blocked on the \
                  way down"
             ),
-            (hellos, answers) => {
-                format!(
-                    "{sent}, the server received {}, and {} came back",
-                    hellos + seen.confirmed,
-                    counted(*answers, "answer")
-                )
+            (hellos, true) => {
+                format!("{sent}, the server received {}, and 1 answer came back", hellos + seen.confirmed)
             }
         }
     }
@@ -98,7 +93,7 @@ pub fn try_datagrams(known: &mut Known, binding: Binding) -> Result<Trial, Failu
     // What was sent last may be on its way still.
     for _ in 0..LOOKS {
         trial.seen = seen(known, Ask::DatagramsSeen(cookie))?;
-        if trial.answers == 0 || trial.seen.confirmed > 0 {
+        if !trial.is_answered || trial.seen.confirmed > 0 {
             break;
         }
         std::thread::sleep(patience / u32::try_from(LOOKS).unwrap_or(1));
@@ -113,29 +108,27 @@ fn said(socket: &UdpSocket, at: SocketAddr, cookie: &Cookie, patience: Duration)
     let mut trial = Trial {
         port: at.port(),
         sent: 0,
-        answers: 0,
+        is_answered: false,
         seen: DatagramsSeen::default(),
         lasted_ns: 0,
         is_refused: false,
     };
     let mut datagram = hello_of(cookie).to_vec();
-    // Once there is an answer, three confirmations: one may be lost.
-    while trial.sent < HELLOS && trial.answers < 3 {
-        match socket.send(&datagram) {
-            Ok(_) => trial.sent += 1,
-            Err(error) if is_refused(&error) => (trial.is_refused, trial.sent) = (true, trial.sent + 1),
-            // A firewall of this host itself (`EPERM`), or no route any more.
-            Err(_) => trial.sent += 1,
-        }
-        if trial.answers > 0 {
-            trial.answers += 1;
+    let mut confirmations = 0;
+    // Once there is an answer, two confirmations: one may be lost.
+    while trial.sent < HELLOS && confirmations < 2 {
+        // What else fails it is a firewall of this host itself (`EPERM`), or no route any more.
+        trial.is_refused |= socket.send(&datagram).is_err_and(|error| is_refused(&error));
+        trial.sent += 1;
+        if trial.is_answered {
+            confirmations += 1;
             continue;
         }
         let mut answer = [0; HELLO_BYTES + 1];
         match socket.recv(&mut answer) {
             Ok(bytes) => {
                 if let Some(nonce) = challenged(&answer[..bytes], cookie) {
-                    trial.answers = 1;
+                    trial.is_answered = true;
                     datagram = confirm(cookie, &nonce).to_vec();
                 }
             }
@@ -146,7 +139,6 @@ fn said(socket: &UdpSocket, at: SocketAddr, cookie: &Cookie, patience: Duration)
             Err(_) => {}
         }
     }
-    trial.answers = trial.answers.min(1);
     trial.lasted_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok(trial)
 }
@@ -168,27 +160,27 @@ mod tests {
 
     #[test]
     fn the_evidence_names_the_direction() {
-        let trial = |hellos, confirmed, answers| Trial {
+        let trial = |hellos, confirmed, is_answered| Trial {
             port: 7420,
             sent: 10,
-            answers,
+            is_answered,
             seen: DatagramsSeen { hellos, confirmed },
             lasted_ns: 1_020_000_000,
             is_refused: false,
         };
         assert_eq!(
-            trial(0, 0, 0).evidence(),
+            trial(0, 0, false).evidence(),
             "10 datagrams were sent to UDP port 7420 in 1.0 s, and the server received none: UDP is blocked on the way up"
         );
         assert_eq!(
-            trial(9, 0, 0).evidence(),
+            trial(9, 0, false).evidence(),
             "10 datagrams were sent to UDP port 7420 in 1.0 s, the server received 9 and answered each, and no answer came \
              back: UDP is blocked on the way down"
         );
-        let through = trial(1, 3, 1);
-        assert!(through.is_through() && !trial(9, 0, 0).is_through());
+        let through = trial(1, 3, true);
+        assert!(through.is_through() && !trial(9, 0, false).is_through());
         assert!(through.evidence().ends_with("the server received 4, and 1 answer came back"));
-        let refused = Trial { is_refused: true, ..trial(0, 0, 0) };
+        let refused = Trial { is_refused: true, ..trial(0, 0, false) };
         assert!(refused.evidence().ends_with("they were rejected (ICMP) on the way up"));
     }
 }

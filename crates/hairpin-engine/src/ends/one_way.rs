@@ -204,7 +204,6 @@ impl OneWay<'_> {
             ended: &ended,
             tells_of_the_user: is_client && !self.sends(),
             stops_with_the_user: is_client && self.sends(),
-            announces_measuring: self.sends(),
             usage: Usage::now(),
             cpu: CpuOverTime::default(),
             came_last_cpu_ns: None,
@@ -391,8 +390,6 @@ struct Told<'a> {
     tells_of_the_user: bool,
     /// This end sends and is the user's.
     stops_with_the_user: bool,
-    /// This end sends: it says when its warm-up is over.
-    announces_measuring: bool,
     /// From the first measured message on.
     usage: Usage,
     /// From then on, too.
@@ -404,7 +401,7 @@ struct Told<'a> {
     sent: Option<Totals>,
     failure: Option<Failure>,
     stalled: Stalled<'a>,
-    /// This end sends.
+    /// This end sends, and so says when its warm-up is over.
     sends: bool,
     /// Of a sender that needs it.
     credit: Option<Credit>,
@@ -482,7 +479,7 @@ impl Told<'_> {
 
 impl Marks for Told<'_> {
     fn begin(&mut self) {
-        if self.announces_measuring
+        if self.sends
             && let Err(failure) = self.peer.tell(&Message::Measuring)
         {
             self.fail(failure);

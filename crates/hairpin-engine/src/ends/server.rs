@@ -20,12 +20,13 @@ use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, Progress, agree, receive_past};
 use crate::drops::Drops;
 use crate::handing::{HandedListener, Sockets};
-use crate::loads::arrival_order::{ArrivalOrder, Ordered};
+use crate::loads::arrival_order::ArrivalOrder;
 use crate::loads::connecting;
-use crate::loads::echo::Echo;
+use crate::loads::driver::PROGRESS_NS;
+use crate::loads::echo::{Answered, Echo};
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::shared::{self, BulkOrder};
-use crate::loads::undamaged::{Undamaged, may_be_damaged};
+use crate::loads::undamaged::{Filtered, is_whole, may_be_damaged};
 use crate::probe::Probing;
 use crate::tracing::Observed;
 use crate::tracing::round::OwnClock;
@@ -41,8 +42,6 @@ const LONGEST_START: Duration = Duration::from_hours(72);
 /// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often it is told what was moved, in ns.
-const TOLD_EVERY_NS: u64 = 100_000_000;
 /// How long a client on another host may send nothing, in ns, beyond what its load and its time-out take.
 const LONGEST_SILENCE_NS: u64 = 10_000_000_000;
 
@@ -177,21 +176,19 @@ fn echo(
         boundaries: card.boundaries,
         cpu_only: card.cpu_only,
         warm_up: round.warm_up,
+        notes_order: ArrivalOrder::may_differ(case, !card.reliable),
     };
-    let number = |name, count: u64| Fact::number(name, count as f64);
-    if ArrivalOrder::may_differ(case, !card.reliable) {
-        let mut ordered = Ordered::new(wire, case);
-        let (turnaround, answered) = echo.run(&mut ordered, marks)?;
-        let ArrivalOrder { duplicated, reordered, .. } = ordered.order();
-        let order = [number(fact_names::DUPLICATED_UP, *duplicated), number(fact_names::REORDERED_UP, *reordered)];
-        return Ok((turnaround, [vec![number(fact_names::ANSWERED, answered)], order.to_vec()].concat()));
-    }
-    let (turnaround, answered) = if !card.reliable && may_be_damaged(case) {
-        echo.run(&mut Undamaged::new(wire, case), marks)?
+    let Answered { turnaround, count, order } = if !card.reliable && may_be_damaged(case) {
+        echo.run(&mut Filtered::new(wire, is_whole(case)), marks)?
     } else {
         echo.run(wire, marks)?
     };
-    Ok((turnaround, across(case, answered)))
+    let mut facts = across(case, count);
+    if let Some(ArrivalOrder { duplicated, reordered, .. }) = order {
+        let number = |name, count: u64| Fact::number(name, count as f64);
+        facts.extend([number(fact_names::DUPLICATED_UP, duplicated), number(fact_names::REORDERED_UP, reordered)]);
+    }
+    Ok((turnaround, facts))
 }
 
 /// What the record of two hosts needs to know of a server that answered so many messages.
@@ -487,7 +484,7 @@ impl ServerMarks for Marks<'_> {
         if now_ns < *tells_at_ns {
             return Ok(());
         }
-        *tells_at_ns = now_ns + TOLD_EVERY_NS;
+        *tells_at_ns = now_ns + PROGRESS_NS;
         let progress = Progress { bytes_received: up_bytes, bytes_sent: down_bytes, ..Progress::default() };
         tell(self.control, &Message::Progress(progress))
     }

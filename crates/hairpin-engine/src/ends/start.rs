@@ -14,7 +14,7 @@ use hairpin_model::round::{EndReport, Failure, RoundOrder};
 use hairpin_transports::Cookie;
 
 use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
-use crate::child::limit;
+use crate::child::{leave, limit};
 use crate::clock::Clock;
 use crate::control::channel::Channel;
 use crate::control::{
@@ -248,18 +248,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.channel.take());
         match &mut self.runs {
-            Runs::Process(child) => {
-                let deadline = Instant::now() + LEAVE;
-                while Instant::now() < deadline {
-                    match child.try_wait() {
-                        Ok(Some(_)) | Err(_) => return,
-                        Ok(None) => std::thread::sleep(Duration::from_millis(1)),
-                    }
-                }
-                // It is still in a call that only a time-out would end: nothing that it could say is wanted any more.
-                drop(child.kill());
-                drop(child.wait());
-            }
+            Runs::Process(child) => leave(child, LEAVE),
             // Its wire is closed or times out, so it ends; a panic there has already been reported as a failure.
             Runs::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
             Runs::Elsewhere => {}

@@ -131,17 +131,22 @@ impl TalkingChild {
 impl Drop for TalkingChild {
     fn drop(&mut self) {
         self.release();
-        let deadline = Instant::now() + self.leave;
-        while Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(Some(_)) | Err(_) => return,
-                Ok(None) => std::thread::sleep(Duration::from_millis(1)),
-            }
-        }
-        // It is still in a call that only a time-out would end: nothing that it could say is wanted any more.
-        drop(self.child.kill());
-        drop(self.child.wait());
+        leave(&mut self.child, self.leave);
     }
+}
+
+/// Waits so long for the end of a process that is no longer wanted, and then kills it.
+pub fn leave(child: &mut Child, within: Duration) {
+    let deadline = Instant::now() + within;
+    while Instant::now() < deadline {
+        match child.try_wait() {
+            Ok(Some(_)) | Err(_) => return,
+            Ok(None) => std::thread::sleep(Duration::from_micros(200)),
+        }
+    }
+    // It is still in a call that only a time-out would end: nothing that it could say is wanted any more.
+    drop(child.kill());
+    drop(child.wait());
 }
 
 fn gone(name: &str, what: &str) -> Failure {

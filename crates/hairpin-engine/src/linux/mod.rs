@@ -2,7 +2,7 @@
 
 pub mod capture;
 pub mod channel;
-pub(crate) mod child;
+pub mod child;
 pub(crate) mod drops;
 pub mod environment;
 pub(crate) mod folder;

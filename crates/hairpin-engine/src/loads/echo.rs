@@ -8,6 +8,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Failure, Turnaround};
 use hairpin_transports::{Wire, WireError};
 
+use super::arrival_order::ArrivalOrder;
 use super::failures::broken;
 use super::marks::{ServerMarks, Told};
 use super::message::patterned;
@@ -26,23 +27,33 @@ pub struct Echo<'a, C> {
     pub cpu_only: bool,
     /// How much of what comes is warm-up.
     pub warm_up: Extent,
+    /// Messages may come in another order than they were sent, and it is noted.
+    pub notes_order: bool,
+}
+
+/// What a server has answered.
+#[derive(Debug)]
+pub struct Answered {
+    /// How long messages were held, where that is stamped.
+    pub turnaround: Option<Turnaround>,
+    /// How many there were.
+    pub count: u64,
+    /// In which order they came, where that is noted.
+    pub order: Option<ArrivalOrder>,
 }
 
 impl<C: Clock> Echo<'_, C> {
-    /// Echoes until the other end closes. Answers how long messages were held, where that is stamped, and how many there were.
+    /// Echoes until the other end closes.
     ///
     /// # Errors
     /// The wire failed.
-    pub fn run(
-        &self,
-        wire: &mut dyn Wire,
-        marks: &mut dyn ServerMarks,
-    ) -> Result<(Option<Turnaround>, u64), Failure> {
+    pub fn run(&self, wire: &mut dyn Wire, marks: &mut dyn ServerMarks) -> Result<Answered, Failure> {
         let size = usize::try_from(self.case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
         let reply_size = usize::try_from(self.case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let mut buffer = patterned(size.max(reply_size));
         let mut turnaround = self.stamps_turnaround().then(TurnaroundCounter::default);
         let mut number = 0;
+        let mut order = self.notes_order.then(ArrivalOrder::default);
         if self.acknowledges_quickly() {
             acknowledge_quickly(wire, number)?;
         }
@@ -78,10 +89,13 @@ impl<C: Clock> Echo<'_, C> {
                 Err(WireError::Closed) => break,
                 Err(error) => return Err(broken("echo", number, &error)),
             }
+            if let Some(order) = &mut order {
+                order.note_lowest(&buffer, size as u64);
+            }
             marks.moved(number * size as u64, number * reply_size as u64)?;
             told = if measuring { Told::Nothing } else { marks.look()? };
         }
-        Ok((turnaround.map(TurnaroundCounter::finish), number))
+        Ok(Answered { turnaround: turnaround.map(TurnaroundCounter::finish), count: number, order })
     }
 
     /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one where both ends

@@ -20,25 +20,27 @@ pub fn may_be_damaged(case: &Case) -> bool {
     case.is_emulated() && case.path.link.parse().is_ok_and(|profile: Profile| profile.may_corrupt())
 }
 
-/// A wire, which keeps boundaries, without the messages that are damaged.
-pub struct Undamaged<'w> {
+/// Whether a message of the case is whole.
+pub fn is_whole(case: &Case) -> impl FnMut(&[u8]) -> bool + Send {
+    let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
+    let message = Message::new(size, size);
+    move |received| message.difference(received).is_none()
+}
+
+/// A wire, which keeps boundaries, with the messages only that are taken.
+pub struct Filtered<'w, F> {
     wire: &'w mut dyn Wire,
-    message: Message,
+    takes: F,
 }
 
-impl<'w> Undamaged<'w> {
-    /// The same wire for messages of the case's size.
-    pub fn new(wire: &'w mut dyn Wire, case: &Case) -> Self {
-        let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
-        Self { wire, message: Message::new(size, size) }
-    }
-
-    fn is_whole(&self, message: &[u8]) -> bool {
-        self.message.difference(message).is_none()
+impl<'w, F: FnMut(&[u8]) -> bool> Filtered<'w, F> {
+    /// The same wire; `takes` sees every message that is received.
+    pub fn new(wire: &'w mut dyn Wire, takes: F) -> Self {
+        Self { wire, takes }
     }
 }
 
-impl Wire for Undamaged<'_> {
+impl<F: FnMut(&[u8]) -> bool + Send> Wire for Filtered<'_, F> {
     fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
         self.wire.send(message)
     }
@@ -46,7 +48,7 @@ impl Wire for Undamaged<'_> {
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         loop {
             let len = self.wire.receive(into)?;
-            if self.is_whole(&into[..len]) {
+            if (self.takes)(&into[..len]) {
                 return Ok(len);
             }
         }
@@ -55,7 +57,7 @@ impl Wire for Undamaged<'_> {
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
         loop {
             match self.wire.try_receive(into)? {
-                Some(len) if !self.is_whole(&into[..len]) => {}
+                Some(len) if !(self.takes)(&into[..len]) => {}
                 other => return Ok(other),
             }
         }

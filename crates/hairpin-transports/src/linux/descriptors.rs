@@ -3,10 +3,7 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use hairpin_model::fact::Fact;
-
 use crate::system::process::{Limits, descriptor_limits, set_descriptor_limits};
-use crate::system::sockopt;
 use crate::wire::TransportError;
 use crate::wires::ip_header::IpHeader;
 
@@ -59,12 +56,6 @@ pub struct Descriptors<'w> {
     pub readable: BorrowedFd<'w>,
     /// What becomes writable.
     pub writable: BorrowedFd<'w>,
-}
-
-/// What the kernel counts of a TCP connection that no wire has (`struct tcp_info`, tcp(7)); empty of another socket.
-#[must_use]
-pub fn tcp_facts(of: BorrowedFd<'_>) -> Vec<Fact> {
-    sockopt::tcp_info(of)
 }
 
 #[cfg(test)]

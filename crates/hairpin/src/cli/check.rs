@@ -1,13 +1,14 @@
 //! `hairpin check`: what the server of a ticket allows, and whether TCP and UDP reach it.
 
 use clap::ArgMatches;
+use hairpin_hosts::dial::NotKnown;
 use hairpin_hosts::trial::Trial;
 use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::quantities;
 use hairpin_report::terminal::{Look, render_item};
 use serde_json::{Value, json};
 
-use super::exit::{Exit, Stopped, Told};
+use super::exit::{Exit, Stopped};
 use super::output;
 use super::two_hosts::Session;
 use crate::interrupt;
@@ -71,10 +72,10 @@ fn not_there(session: &Session) -> Vec<(&'static str, String)> {
 }
 
 /// What there is to tell of a server that refused or was not reached.
-fn why_not(told: &Told, exit: Exit) -> Value {
+fn why_not(told: &NotKnown, exit: Exit) -> Value {
     let (refused, failed) = match told {
-        Told::Refused(refused) => (json!({ "what": refused.what, "hint": refused.hint }), Value::Null),
-        Told::Failed(failure) => (Value::Null, json!(failure)),
+        NotKnown::Refused(refused) => (json!({ "what": refused.what, "hint": refused.hint }), Value::Null),
+        NotKnown::Failed(failure) => (Value::Null, json!(failure)),
     };
     json!({ "refused": refused, "failed": failed, "exit_code": exit.code() })
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+/// Why a server was of no use, in parts.
 use hairpin_hosts::dial::NotKnown;
-use hairpin_model::refused::Refused;
 use hairpin_model::round::Failure;
 
 /// How the program ended.
@@ -55,16 +55,7 @@ pub struct Stopped {
     pub exit: Exit,
     message: String,
     /// What `--json` tells of it.
-    told: Option<Told>,
-}
-
-/// Why a server was of no use, in parts.
-#[derive(Debug)]
-pub enum Told {
-    /// The server refused, or no server would take the ticket.
-    Refused(Refused),
-    /// Something else failed.
-    Failed(Failure),
+    told: Option<NotKnown>,
 }
 
 impl Stopped {
@@ -80,19 +71,16 @@ impl Stopped {
 
     /// Something outside this program failed before anything was measured.
     pub fn failed(failure: &Failure) -> Self {
-        let told = Some(Told::Failed(failure.clone()));
-        Self { exit: Exit::RoundsFailed, message: failure.to_string(), told }
+        Self::not_known(failure.clone().into())
     }
 
     /// The server of another host does not know this client.
     pub fn not_known(why: NotKnown) -> Self {
-        match why {
-            NotKnown::Failed(failure) => Self::failed(&failure),
-            NotKnown::Refused(refused) => {
-                let message = refused.to_string();
-                Self { exit: Exit::RoundsFailed, message, told: Some(Told::Refused(refused)) }
-            }
-        }
+        let message = match &why {
+            NotKnown::Refused(refused) => refused.to_string(),
+            NotKnown::Failed(failure) => failure.to_string(),
+        };
+        Self { exit: Exit::RoundsFailed, message, told: Some(why) }
     }
 
     /// The same, of what stands there.
@@ -101,7 +89,7 @@ impl Stopped {
     }
 
     /// What `--json` tells of it.
-    pub fn told(&self) -> Option<&Told> {
+    pub fn told(&self) -> Option<&NotKnown> {
         self.told.as_ref()
     }
 

@@ -13,7 +13,7 @@ use hairpin_hosts::identity::Identity;
 use hairpin_hosts::protocol::About;
 use hairpin_hosts::serve::{Ending, Event, Server, Strange, Taken};
 use hairpin_hosts::state::State;
-use hairpin_hosts::ticket::Ticket;
+use hairpin_hosts::ticket::{Ticket, host_and_port};
 use hairpin_model::limits::Limits;
 use hairpin_model::refused::Refused;
 use hairpin_model::{parse, quantities};
@@ -384,12 +384,7 @@ fn check_advertised(asked: &Asked) -> Result<(), Stopped> {
 
 /// A name or an address, with or without a port.
 fn advertised(text: &str) -> Result<(String, Option<u16>), Refused> {
-    let host_and_port = |text: &str| Ticket::parse_address(text);
-    if let Some((host, port)) = host_and_port(text) {
-        return Ok((host, Some(port)));
-    }
-    let bracketed = if text.contains(':') { format!("[{text}]:1") } else { format!("{text}:1") };
-    host_and_port(&bracketed).map(|(host, _)| (host, None)).ok_or_else(|| {
+    host_and_port(text).or_else(|| host_and_port(&format!("[{text}]"))).ok_or_else(|| {
         Refused::new(
             format!("`{text}` is no host"),
             "give a name or an address, for instance lab.example.org or lab.example.org:7420",

@@ -18,7 +18,7 @@ pub enum Arrival {
 }
 
 /// A bit for each of the last [`MESSAGES`].
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     newest: Option<u64>,
     came: Box<[u64]>,
@@ -31,6 +31,11 @@ impl Default for Window {
 }
 
 impl Window {
+    /// The least number that is in order.
+    pub fn expected(&self) -> u64 {
+        self.newest.map_or(0, |newest| newest.saturating_add(1))
+    }
+
     /// A message of that number came.
     pub fn note(&mut self, sequence: u64) -> Arrival {
         if let Some(newest) = self.newest.filter(|newest| *newest >= sequence) {

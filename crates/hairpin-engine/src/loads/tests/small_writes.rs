@@ -282,7 +282,9 @@ fn the_server_asks_for_quick_acknowledgments_before_the_first_read_and_after_eac
         let case = Case::small_writes("tcp", exchange("4x2", remedy));
         let clock = ManualClock::default();
         let mut wire = InPieces::default();
-        let echo = Echo { clock: &clock, case: &case, boundaries: false, cpu_only: false, warm_up: Extent::Count(1) };
+        let warm_up = Extent::Count(1);
+        let echo =
+            Echo { clock: &clock, case: &case, boundaries: false, cpu_only: false, warm_up, notes_order: false };
         echo.run(&mut wire, &mut Alone).unwrap();
         wire.0
     };

@@ -7,9 +7,9 @@ use hairpin_model::fact::Fact;
 use hairpin_transports::{Wire, WireError};
 
 use super::*;
-use crate::loads::echo::Echo;
+use crate::loads::echo::{Answered, Echo};
 use crate::loads::message::Message;
-use crate::loads::undamaged::Undamaged;
+use crate::loads::undamaged::{Filtered, is_whole};
 
 fn loads() -> [Load; 2] {
     [Load::PLAIN, Load::PLAIN.paced(1000.0)]
@@ -120,8 +120,9 @@ fn the_server_answers_no_damaged_message() {
     let coming = [whole(0), flipped(1, 25, 39), flipped(2, 1, 30), whole(3)[..24].to_vec(), Vec::new(), whole(4)];
     let mut server = ServerWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();
-    let echo = Echo { clock: &clock, case: &case, boundaries: true, cpu_only: false, warm_up: Extent::Count(1) };
-    let (turnaround, _) = echo.run(&mut Undamaged::new(&mut server, &case), &mut Alone).unwrap();
+    let warm_up = Extent::Count(1);
+    let echo = Echo { clock: &clock, case: &case, boundaries: true, cpu_only: false, warm_up, notes_order: false };
+    let Answered { turnaround, .. } = echo.run(&mut Filtered::new(&mut server, is_whole(&case)), &mut Alone).unwrap();
     assert_eq!(server.answers, [whole(0)[..20].to_vec(), whole(4)[..20].to_vec()]);
     assert_eq!(turnaround.map(|turnaround| turnaround.counts.iter().sum()), Some(2_u64));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::environment::interface;
-use hairpin_model::limits::Exceeded;
+use hairpin_model::refused::Refused;
 use hairpin_transports::Cookie;
 
 use super::round;
@@ -33,32 +33,14 @@ const MOST_REFUSED: u32 = 64;
 /// Trials of datagrams that a session may make.
 const MOST_TRIALS: usize = 8;
 
-/// Why a client is not served.
-pub(super) struct Refusal {
-    what: String,
-    hint: String,
-}
-
-impl Refusal {
-    fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: hint.into() }
-    }
-}
-
-impl From<Exceeded> for Refusal {
-    fn from(exceeded: Exceeded) -> Self {
-        Self::new(exceeded.cause(), exceeded.hint)
-    }
-}
-
-pub(super) fn other_version(spoken: &Spoken) -> Refusal {
+pub(super) fn other_version(spoken: &Spoken) -> Refused {
     let what = format!(
         "the client ({}) speaks version {} of the protocol between hosts, and this server ({}) version {VERSION}",
         printable(&spoken.tool),
         spoken.version,
         tool()
     );
-    Refusal::new(what, "use the same version of Hairpin at both ends")
+    Refused::new(what, "use the same version of Hairpin at both ends")
 }
 
 impl Shared {
@@ -73,16 +55,20 @@ impl Shared {
         match greeting.purpose {
             Purpose::Session => {
                 let most = ticket.limits.sessions;
-                let begins = Begins { ticket: &ticket.id, client: from, tool: short(&greeting.tool), most };
+                let tool = short(&greeting.tool);
+                let begins = Begins { ticket: &ticket.id, client: from, tool: tool.clone(), most };
                 match self.sessions.begin(begins) {
-                    Ok(session) => self.session(frames, session, &welcome(session), &ticket, from),
-                    Err(exceeded) => self.refuse(frames, &exceeded.into(), from),
+                    Ok(session) => {
+                        self.tell(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
+                        self.session(frames, session, &welcome(session), &ticket);
+                    }
+                    Err(exceeded) => self.refuse(frames, &Refused::new(exceeded.cause(), exceeded.hint), from),
                 }
             }
             Purpose::Round(session) if self.sessions.has(session, &ticket.id) => {
                 if self.lease.count(session) >= MOST_FLOWS {
                     let what = format!("its session has {MOST_FLOWS} flows under way");
-                    return self.refuse(frames, &Refusal::new(what, "measure less at once"), from);
+                    return self.refuse(frames, &Refused::new(what, "measure less at once"), from);
                 }
                 let wait = Duration::from_nanos(ticket.limits.waits_ns());
                 let running = self.lease.begin(session, wait, || {
@@ -98,13 +84,13 @@ impl Shared {
                 }
             }
             Purpose::Round(_) => {
-                self.refuse(frames, &Refusal::new("its session is over", "start the run again"), from);
+                self.refuse(frames, &Refused::new("its session is over", "start the run again"), from);
             }
         }
     }
 
-    pub(super) fn refuse(&self, mut frames: Frames<Tls>, refusal: &Refusal, from: SocketAddr) {
-        let Refusal { what, hint } = refusal;
+    pub(super) fn refuse(&self, mut frames: Frames<Tls>, refusal: &Refused, from: SocketAddr) {
+        let Refused { what, hint } = refusal;
         let before = self.refusing.fetch_add(1, Ordering::Relaxed);
         if before >= MOST_REFUSED {
             // It finds its connection closed: an answer would take a thread for a while.
@@ -118,16 +104,16 @@ impl Shared {
     }
 
     /// The ticket whose secret the client has, and the proof that this server has it too.
-    fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(Taken, Base64), Refusal> {
-        let exporter = frames.carrier().exporter().map_err(|error| Refusal::new(error.to_string(), ""))?;
+    fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(Taken, Base64), Refused> {
+        let exporter = frames.carrier().exporter().map_err(|error| Refused::new(error.to_string(), ""))?;
         let ticket = (self.tickets)(&greeting.ticket)
-            .map_err(|error| Refusal::new(format!("it cannot read its tickets: {error}"), "look at its folder"))?;
+            .map_err(|error| Refused::new(format!("it cannot read its tickets: {error}"), "look at its folder"))?;
         let ticket = ticket.filter(|ticket| is_proof(&ticket.secret, Role::Client, &exporter, &greeting.proof.0));
         let ticket = ticket.ok_or_else(|| {
-            Refusal::new("the ticket is not known here, or was revoked", "get a new one from `hairpin serve`")
+            Refused::new("the ticket is not known here, or was revoked", "get a new one from `hairpin serve`")
         })?;
         if ticket.expires_unix_s <= now_unix_s() {
-            return Err(Refusal::new("the ticket has expired", "get a new one from `hairpin serve`"));
+            return Err(Refused::new("the ticket has expired", "get a new one from `hairpin serve`"));
         }
         let proof = Base64(proof(&ticket.secret, Role::Server, &exporter).to_vec());
         Ok((ticket, proof))
@@ -142,9 +128,7 @@ impl Shared {
     }
 
     /// Holds a session until its client has closed it.
-    fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken, from: SocketAddr) {
-        let tool = self.sessions.tool(session);
-        self.tell(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
+    fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken) {
         let about = About {
             limits: ticket.limits,
             used_bytes: self.sessions.used_bytes(&ticket.id),
@@ -154,8 +138,9 @@ impl Shared {
         };
         let mut trials = Vec::new();
         if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {
-            let is_idle =
-                || self.sessions.idle(session).is_none_or(|idle| idle > LONGEST_IDLE) && !self.lease.has(session);
+            let is_idle = || {
+                self.sessions.idle(session).is_none_or(|idle| idle > LONGEST_IDLE) && self.lease.count(session) == 0
+            };
             while !is_idle() {
                 match frames.receive_any::<Ask>(IDLE_LOOK) {
                     Ok(ask) if self.answer(ask, &mut frames, &mut trials) => {}
@@ -166,7 +151,7 @@ impl Shared {
             }
         }
         for cookie in trials {
-            self.registry.end_trial(cookie);
+            self.registry.forget(cookie);
         }
         self.lease.wait_until_over(session, ROUND_END);
         if let Some(Session { rounds, bytes, .. }) = self.sessions.end(session) {

@@ -110,7 +110,7 @@ impl Datagrams {
                 match registry.confirmed(cookie, from, header, |own| connected(own, from)) {
                     Ok(is_new) => self.counts.taken += u64::from(is_new),
                     Err(NotTaken::Unknown) => self.counts.ignored += 1,
-                    Err(NotTaken::Refused | NotTaken::Gone) => self.counts.refused += 1,
+                    Err(NotTaken::Refused) => self.counts.refused += 1,
                 }
             }
             _ => self.counts.ignored += 1,
@@ -155,18 +155,12 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
+    use hairpin_transports::{confirm, hello_of};
     use proptest::prelude::*;
 
     use super::*;
 
     const COOKIE: Cookie = Cookie([3; 16]);
-
-    /// A hello of that kind.
-    fn hello(kind: u8, cookie: &Cookie, nonce: Nonce) -> Vec<u8> {
-        let mut bytes = challenge(cookie, &nonce).to_vec();
-        bytes[0] = kind;
-        bytes
-    }
 
     fn server() -> Datagrams {
         Datagrams::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap()
@@ -196,20 +190,20 @@ mod tests {
         let (mut server, registry) = (server(), Registry::default());
         let (near, _far) = UnixStream::pair().unwrap();
         let client = client(&server);
-        client.send(&hello(4, &COOKIE, [0; 16])).unwrap();
+        client.send(&hello_of(&COOKIE)).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "no round announced it");
         registry.expect(COOKIE, at(&server), near, 1);
-        client.send(&hello(6, &COOKIE, [9; 16])).unwrap();
+        client.send(&confirm(&COOKIE, &[9; 16])).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "a nonce that nobody sent");
-        client.send(&hello(4, &COOKIE, [0; 16])).unwrap();
+        client.send(&hello_of(&COOKIE)).unwrap();
         let challenge = answer(&mut server, &registry, &client).expect("it is challenged");
         assert_eq!((challenge.len(), challenge[0]), (HELLO_BYTES, 5));
         let nonce: Nonce = challenge[18..34].try_into().unwrap();
-        client.send(&hello(6, &COOKIE, nonce)).unwrap();
-        client.send(&hello(6, &COOKIE, nonce)).unwrap();
+        client.send(&confirm(&COOKIE, &nonce)).unwrap();
+        client.send(&confirm(&COOKIE, &nonce)).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "the round's own process welcomes it");
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
-        stranger.send_to(&hello(6, &COOKIE, nonce), at(&server)).unwrap();
+        stranger.send_to(&confirm(&COOKIE, &nonce), at(&server)).unwrap();
         server.serve(&[true], &registry);
         assert_eq!(server.counts, Counts { taken: 1, challenged: 1, refused: 0, ignored: 3 });
     }

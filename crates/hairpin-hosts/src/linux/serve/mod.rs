@@ -225,7 +225,7 @@ impl Server {
             Heard::Data(socket, cookie) => match self.shared.registry.connected(cookie, socket.as_fd()) {
                 Ok(()) => {}
                 Err(NotTaken::Unknown) => self.strangers.counts.dropped += 1,
-                Err(NotTaken::Refused | NotTaken::Gone) => self.strangers.counts.refused += 1,
+                Err(NotTaken::Refused) => self.strangers.counts.refused += 1,
             },
             Heard::Control(frames, greeting) => {
                 let shared = Arc::clone(&self.shared);

@@ -19,85 +19,68 @@ use crate::protocol::DatagramsSeen;
 pub(super) enum NotTaken {
     /// No round under way announced its cookie.
     Unknown,
-    /// The round has all its flows already.
+    /// The round has all its flows already, or its process takes nothing more.
     Refused,
-    /// The process of the round takes nothing more.
-    Gone,
 }
 
-/// A round's flows.
+/// What comes with a cookie: flows of a round, or datagrams with which a client tries whether they come through.
 struct Expected {
     /// The address of this host that its client knows.
     at: SocketAddr,
+    /// Hellos of datagrams that have come, each of which was answered, and confirmations of a trial.
+    seen: DatagramsSeen,
+    /// None of a trial.
+    flows: Option<Flows>,
+}
+
+/// A round's flows.
+struct Flows {
     /// Where its sockets are handed to.
     to: UnixStream,
     /// Flows still to come.
     left: u32,
-    /// Hellos of datagrams that have come, each of which was answered.
-    hellos: u32,
     /// Those of datagrams that have come.
     known: Vec<SocketAddr>,
 }
 
-#[derive(Default)]
-struct Inner {
-    flows: HashMap<[u8; 16], Expected>,
-    /// Cookies with which clients try whether datagrams come through, and what came with each.
-    trials: HashMap<[u8; 16], (SocketAddr, DatagramsSeen)>,
-}
-
 /// What a server expects, shared by its threads.
 #[derive(Default)]
-pub(super) struct Registry(Mutex<Inner>);
+pub(super) struct Registry(Mutex<HashMap<[u8; 16], Expected>>);
 
 impl Registry {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, HashMap<[u8; 16], Expected>> {
         // What a thread that panicked left is whole: no step here panics half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on flows with that cookie, which come to the address `at`, are handed to `to`, so many.
     pub(super) fn expect(&self, cookie: Cookie, at: SocketAddr, to: UnixStream, flows: u32) {
-        let expected = Expected { at, to, left: flows, hellos: 0, known: Vec::new() };
-        self.inner().flows.insert(cookie.0, expected);
+        let flows = Some(Flows { to, left: flows, known: Vec::new() });
+        self.inner().insert(cookie.0, Expected { at, seen: DatagramsSeen::default(), flows });
     }
 
-    /// The round of that cookie is over.
+    /// From now on a client may try datagrams with that cookie, which come to the address `at`.
+    pub(super) fn begin_trial(&self, cookie: Cookie, at: SocketAddr) {
+        self.inner().insert(cookie.0, Expected { at, seen: DatagramsSeen::default(), flows: None });
+    }
+
+    /// The round or the trial of that cookie is over.
     pub(super) fn forget(&self, cookie: Cookie) {
-        self.inner().flows.remove(&cookie.0);
+        self.inner().remove(&cookie.0);
     }
 
     /// Counts a hello of datagrams with that cookie; answers the address that it was sent to, where a round under way announced it
     /// or a client tries datagrams with it.
     pub(super) fn count_hello(&self, cookie: Cookie) -> Option<SocketAddr> {
         let mut inner = self.inner();
-        if let Some((at, seen)) = inner.trials.get_mut(&cookie.0) {
-            seen.hellos = seen.hellos.saturating_add(1);
-            return Some(*at);
-        }
-        let expected = inner.flows.get_mut(&cookie.0)?;
-        expected.hellos = expected.hellos.saturating_add(1);
+        let expected = inner.get_mut(&cookie.0)?;
+        expected.seen.hellos = expected.seen.hellos.saturating_add(1);
         Some(expected.at)
     }
 
-    /// How many hellos of datagrams with that cookie have come.
-    pub(super) fn hellos(&self, cookie: Cookie) -> u32 {
-        self.inner().flows.get(&cookie.0).map_or(0, |expected| expected.hellos)
-    }
-
-    /// From now on a client may try datagrams with that cookie, which come to the address `at`.
-    pub(super) fn begin_trial(&self, cookie: Cookie, at: SocketAddr) {
-        self.inner().trials.insert(cookie.0, (at, DatagramsSeen::default()));
-    }
-
-    /// What came of the trial so far.
+    /// What has come of datagrams with that cookie.
     pub(super) fn seen(&self, cookie: Cookie) -> DatagramsSeen {
-        self.inner().trials.get(&cookie.0).map_or_else(DatagramsSeen::default, |(_, seen)| *seen)
-    }
-
-    /// The trial is over.
-    pub(super) fn end_trial(&self, cookie: Cookie) {
-        self.inner().trials.remove(&cookie.0);
+        self.inner().get(&cookie.0).map_or_else(DatagramsSeen::default, |expected| expected.seen)
     }
 
     /// Hands over an accepted connection that begins with the hello of that cookie.
@@ -106,8 +89,8 @@ impl Registry {
     /// See [`NotTaken`].
     pub(super) fn connected(&self, cookie: Cookie, socket: BorrowedFd<'_>) -> Result<(), NotTaken> {
         let mut inner = self.inner();
-        let expected = inner.flows.get_mut(&cookie.0).ok_or(NotTaken::Unknown)?;
-        expected.hand(Sort::Accepted, socket)
+        let flows = inner.get_mut(&cookie.0).and_then(|expected| expected.flows.as_mut());
+        flows.ok_or(NotTaken::Unknown)?.hand(Sort::Accepted, socket)
     }
 
     /// Hands over the socket that `connect` makes, at an address of this host, for a client of datagrams that has confirmed its
@@ -123,30 +106,30 @@ impl Registry {
         connect: impl FnOnce(SocketAddr) -> io::Result<Socket>,
     ) -> Result<bool, NotTaken> {
         let mut inner = self.inner();
-        if let Some((_, seen)) = inner.trials.get_mut(&cookie.0) {
+        let Expected { at, seen, flows } = inner.get_mut(&cookie.0).ok_or(NotTaken::Unknown)?;
+        let Some(flows) = flows else {
             seen.confirmed = seen.confirmed.saturating_add(1);
             return Ok(false);
-        }
-        let expected = inner.flows.get_mut(&cookie.0).ok_or(NotTaken::Unknown)?;
-        if expected.known.contains(&from) {
+        };
+        if flows.known.contains(&from) {
             return Ok(false);
         }
-        if expected.left == 0 {
+        if flows.left == 0 {
             return Err(NotTaken::Refused);
         }
-        let socket = connect(expected.at).map_err(|_| NotTaken::Gone)?;
-        expected.hand(Sort::Confirmed(header), socket.as_fd())?;
-        expected.known.push(from);
+        let socket = connect(*at).map_err(|_| NotTaken::Refused)?;
+        flows.hand(Sort::Confirmed(header), socket.as_fd())?;
+        flows.known.push(from);
         Ok(true)
     }
 }
 
-impl Expected {
+impl Flows {
     fn hand(&mut self, sort: Sort, socket: BorrowedFd<'_>) -> Result<(), NotTaken> {
         if self.left == 0 {
             return Err(NotTaken::Refused);
         }
-        hand(&self.to, sort, socket).map_err(|_| NotTaken::Gone)?;
+        hand(&self.to, sort, socket).map_err(|_| NotTaken::Refused)?;
         self.left -= 1;
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use hairpin_engine::child::leave;
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message};
@@ -130,15 +131,7 @@ impl Drop for Process {
         // Its channel is closed first: one that is not in a call ends by itself.
         drop(self.sockets.shutdown(std::net::Shutdown::Both));
         let _ = rustix::net::shutdown(&self.watched, rustix::net::Shutdown::Both);
-        let deadline = Instant::now() + LEAVE;
-        while Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(Some(_)) | Err(_) => return,
-                Ok(None) => std::thread::sleep(Duration::from_millis(1)),
-            }
-        }
-        drop(self.child.kill());
-        drop(self.child.wait());
+        leave(&mut self.child, LEAVE);
     }
 }
 
@@ -284,7 +277,7 @@ impl Relay<'_> {
             Message::Failed(failure) => {
                 self.is_reported = true;
                 if let (Some(transport), Some(order)) = (self.missing, &self.order) {
-                    let hellos = self.shared.registry.hellos(Cookie(order.cookie));
+                    let hellos = self.shared.registry.seen(Cookie(order.cookie)).hellos;
                     *failure = with_what_came(failure, transport, self.at, hellos);
                 }
                 self.failure = Some(failure.cause.clone());
@@ -352,7 +345,7 @@ impl Relay<'_> {
 }
 
 /// A failure before all datagram flows were there, with what came of them, which the port's process alone has seen.
-fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u32) -> Failure {
+fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u64) -> Failure {
     let cause = &failure.cause;
     let came = match hellos {
         0 => format!("none of the client's datagrams came over {transport} to {at}"),

@@ -203,11 +203,6 @@ impl Sessions {
         self.inner().open.get(&number).map(|open| open.last.elapsed())
     }
 
-    /// What the client of that session says that it is.
-    pub(super) fn tool(&self, number: u64) -> String {
-        self.inner().open.get(&number).map(|open| open.session.tool.clone()).unwrap_or_default()
-    }
-
     /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.inner().open.len()
@@ -246,7 +241,7 @@ impl Sessions {
     /// Another flow of the session is checked against the rate of those under way with the same ticket, in bits a second.
     ///
     /// # Errors
-    /// What `check` says, which is given that rate; and that the session is over.
+    /// What `check` says, which is given that rate.
     pub(super) fn order(
         &self,
         number: u64,
@@ -257,14 +252,10 @@ impl Sessions {
         let mut inner = self.inner();
         let of_ticket = inner.open.values().filter(|open| open.session.ticket == ticket);
         check(of_ticket.map(|open| open.ordered_bits_per_s).sum())?;
-        let Some(open) = inner.open.get_mut(&number) else {
-            return Err(Exceeded {
-                limit: "of a session".to_owned(),
-                by: "it is over".to_owned(),
-                hint: "start the run again".to_owned(),
-            });
-        };
-        open.ordered_bits_per_s += bits_per_s;
+        // The round of a session that is over ends by itself.
+        if let Some(open) = inner.open.get_mut(&number) {
+            open.ordered_bits_per_s += bits_per_s;
+        }
         Ok(())
     }
 
@@ -385,6 +376,5 @@ mod tests {
         sessions.order(other, "aa", 2.0, beside(5.0)).unwrap();
         sessions.over(number, 5.0);
         sessions.order(number, "aa", 1.0, beside(2.0)).unwrap();
-        assert!(sessions.order(number + 9, "aa", 1.0, |_| Ok(())).is_err(), "there is no such session");
     }
 }

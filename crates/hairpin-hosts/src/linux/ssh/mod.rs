@@ -18,7 +18,7 @@ use hairpin_model::round::Failure;
 pub use self::binary::Binary;
 use self::child::{Bounded, GivenUp};
 use crate::ssh_host::SshHost;
-use crate::ticket::Ticket;
+use crate::ticket::{Ticket, host_and_port};
 
 /// The program of ssh and its first options; `ssh` without it.
 pub const VARIABLE: &str = "HAIRPIN_SSH";
@@ -118,36 +118,33 @@ impl<'s> Ssh<'s> {
     /// The host is not reached, or no server starts there.
     pub fn start(&self, program: Program, port: Option<u16>) -> Result<Server, Unstarted> {
         let host = self.host_name()?;
-        match self.start_at(program, port.unwrap_or(PORT), &host) {
-            Err(Started::NotToBeHad(_)) if port.is_none() => self.start_at(program, 0, &host),
-            other => other,
+        let mut started = self.start_at(program, port.unwrap_or(PORT), &host)?;
+        if started.is_err() && port.is_none() {
+            started = self.start_at(program, 0, &host)?;
         }
-        .map_err(|why| match why {
-            Started::NotToBeHad(failure) => Unstarted::Failed(failure),
-            Started::Not(why) => why,
-        })
+        started.map_err(Unstarted::Failed)
     }
 
-    fn start_at(&self, program: Program, port: u16, host: &str) -> Result<Server, Started> {
-        let mut child = self.run(&serving(program, port), Stdio::piped()).map_err(Started::Not)?;
+    /// Starts a server at that port; a failure alone where that is not to be had.
+    fn start_at(&self, program: Program, port: u16, host: &str) -> Result<Result<Server, Failure>, Unstarted> {
+        let mut child = self.run(&serving(program, port), Stdio::piped())?;
         let read = child.read(STARTING, self.stop, |text| {
             // A shell's own configuration may print lines before it.
             let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
             whole.lines().find_map(|line| Ticket::parse(line.trim()).ok())
         });
-        let given_up = |why| Started::Not(self.given_up(why, "start a server on", STARTING));
-        if let Some(ticket) = read.map_err(given_up)? {
+        if let Some(ticket) = read.map_err(|why| self.given_up(why, "start a server on", STARTING))? {
             let ticket = Ticket { host: host.to_owned(), ..ticket };
-            return Ok(Server { ticket, child });
+            return Ok(Ok(Server { ticket, child }));
         }
         let system = child.stdout().lines().find_map(|line| Some(line.strip_prefix(MISSING)?.trim().to_owned()));
         let code = child.end(Duration::ZERO).ok().and_then(|status| status.code());
-        Err(match (system, code) {
-            (Some(system), _) => Started::Not(Unstarted::Missing(system)),
-            (None, Some(FAILED_ITSELF)) => Started::Not(Unstarted::Failed(self.unreached(&child))),
-            (None, Some(NOT_TO_BE_HAD)) => Started::NotToBeHad(self.not_served(&child, code)),
-            (None, _) => Started::Not(Unstarted::Failed(self.not_served(&child, code))),
-        })
+        match (system, code) {
+            (Some(system), _) => Err(Unstarted::Missing(system)),
+            (None, Some(FAILED_ITSELF)) => Err(Unstarted::Failed(self.unreached(&child))),
+            (None, Some(NOT_TO_BE_HAD)) => Ok(Err(self.not_served(&child, code))),
+            (None, _) => Err(Unstarted::Failed(self.not_served(&child, code))),
+        }
     }
 
     /// Copies the program to where [`Ssh::start`] finds it.
@@ -178,8 +175,8 @@ impl<'s> Ssh<'s> {
         let text = child.stdout();
         let name = text.lines().find_map(|line| line.strip_prefix("hostname "));
         let is_one = |name: &&str| {
-            let bracketed = if name.contains(':') { format!("[{name}]:1") } else { format!("{name}:1") };
-            Ticket::parse_address(&bracketed).is_some()
+            let bracketed = if name.contains(':') { format!("[{name}]") } else { (*name).to_owned() };
+            host_and_port(&bracketed).is_some()
         };
         match name.filter(is_one) {
             Some(name) => Ok(name.to_owned()),
@@ -254,18 +251,6 @@ impl<'s> Ssh<'s> {
         let port = self.to.port.map_or(String::new(), |port| format!("-p {port} "));
         let user = self.to.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
         format!("{} {port}{user}{} true", self.words.join(" "), self.to.host)
-    }
-}
-
-/// Why a server was not started at one port.
-enum Started {
-    NotToBeHad(Failure),
-    Not(Unstarted),
-}
-
-impl From<Unstarted> for Started {
-    fn from(why: Unstarted) -> Self {
-        Self::Not(why)
     }
 }
 

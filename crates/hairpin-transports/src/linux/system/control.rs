@@ -5,57 +5,39 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use socket2::SockAddr;
+use socket2::SockAddrStorage;
 
 use super::{counted, done};
 
-/// `recvmsg(2)`, with the control data that comes with it.
+/// `recvmsg(2)`, with the control data that comes with it. Of a datagram also who sent it, where there is room for that: the address
+/// and its length.
 #[inline]
 pub(super) fn receive_with(
     from: BorrowedFd<'_>,
     into: &mut [u8],
     control: &mut Control,
     flags: i32,
+    mut sender: Option<&mut (SockAddrStorage, libc::socklen_t)>,
 ) -> io::Result<usize> {
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     // SAFETY: an all-zero `msghdr` is valid; the part is a live, exclusively borrowed slice, and so is the room for
-    // control data, whose length the kernel keeps to and then says how much of it it filled.
+    // control data and for an address, whose lengths the kernel keeps to and then says how much of them it filled.
     unsafe {
         let mut message: libc::msghdr = zeroed();
+        if let Some((storage, _)) = sender.as_deref_mut() {
+            message.msg_name = ptr::from_mut(storage).cast();
+            message.msg_namelen = storage.size_of();
+        }
         message.msg_iov = &raw mut part;
         message.msg_iovlen = 1;
         message.msg_control = control.room.as_mut_ptr().cast();
         message.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
         let bytes = counted(libc::recvmsg(from.as_raw_fd(), &raw mut message, flags))?;
         control.filled = message.msg_controllen as usize;
-        Ok(bytes)
-    }
-}
-
-/// The same of a datagram, and who sent it.
-pub(super) fn receive_with_sender(
-    from: BorrowedFd<'_>,
-    into: &mut [u8],
-    control: &mut Control,
-    flags: i32,
-) -> io::Result<(usize, SockAddr)> {
-    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: as above; the storage of the address is live and exclusively borrowed, its length is told, and the kernel says how
-    // much of it it filled, with an address of the socket's family.
-    unsafe {
-        SockAddr::try_init(|storage, length| {
-            let mut message: libc::msghdr = zeroed();
-            message.msg_name = storage.cast();
-            message.msg_namelen = *length;
-            message.msg_iov = &raw mut part;
-            message.msg_iovlen = 1;
-            message.msg_control = control.room.as_mut_ptr().cast();
-            message.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
-            let bytes = counted(libc::recvmsg(from.as_raw_fd(), &raw mut message, flags))?;
-            control.filled = message.msg_controllen as usize;
+        if let Some((_, length)) = sender {
             *length = message.msg_namelen;
-            Ok(bytes)
-        })
+        }
+        Ok(bytes)
     }
 }
 

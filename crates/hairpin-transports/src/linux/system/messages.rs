@@ -130,7 +130,7 @@ pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_bl
 /// datagrams is, of which the last may be shorter; at least 1.
 pub(crate) fn receive_joined(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, usize)> {
     let mut control = Control::default();
-    let bytes = receive_with(from, into, &mut control, if may_block { 0 } else { libc::MSG_DONTWAIT })?;
+    let bytes = receive_with(from, into, &mut control, if may_block { 0 } else { libc::MSG_DONTWAIT }, None)?;
     let size: Option<libc::c_int> = control.find(libc::SOL_UDP, libc::UDP_GRO);
     let size = size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size > 0);
     Ok((bytes, size.unwrap_or(bytes.max(1))))

@@ -4,9 +4,9 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use socket2::SockAddr;
+use socket2::{SockAddr, SockAddrStorage};
 
-use super::control::{Control, receive_with_sender, socket_option};
+use super::control::{Control, receive_with, socket_option};
 use super::sockopt::{self, Place};
 use crate::wires::ip_header::IpHeader;
 
@@ -44,7 +44,11 @@ pub(crate) fn tell(on: BorrowedFd<'_>, tells: bool) {
 /// A datagram: how many bytes it has, who sent it, and its header where the socket tells it ([`tell`]). Never waits.
 pub(crate) fn receive_from(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, SockAddr, Option<IpHeader>)> {
     let mut control = Control::default();
-    let (bytes, sender) = receive_with_sender(from, into, &mut control, libc::MSG_DONTWAIT | libc::MSG_TRUNC)?;
+    let mut sender = (SockAddrStorage::zeroed(), 0);
+    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    let bytes = receive_with(from, into, &mut control, flags, Some(&mut sender))?;
+    // SAFETY: the kernel has filled so much of it with an address of the socket's family.
+    let sender = unsafe { SockAddr::new(sender.0, sender.1) };
     Ok((bytes, sender, header(&control)))
 }
 

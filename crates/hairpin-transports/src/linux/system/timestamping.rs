@@ -73,7 +73,7 @@ pub(crate) enum News {
 pub(crate) fn next_news(of: BorrowedFd<'_>) -> io::Result<Option<News>> {
     loop {
         let mut control = Control::default();
-        match receive_with(of, &mut [], &mut control, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) {
+        match receive_with(of, &mut [], &mut control, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT, None) {
             Ok(_) => return Ok(Some(news(&control).unwrap_or(News::Other))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -114,6 +114,6 @@ fn software_ns(control: &Control) -> Option<u64> {
 pub(crate) fn receive(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, Option<u64>)> {
     let mut control = Control::default();
     let flags = if may_block { 0 } else { libc::MSG_DONTWAIT };
-    let bytes = receive_with(from, into, &mut control, flags)?;
+    let bytes = receive_with(from, into, &mut control, flags, None)?;
     Ok((bytes, software_ns(&control)))
 }

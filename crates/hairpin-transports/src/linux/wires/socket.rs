@@ -21,9 +21,9 @@ use crate::wires::{Deadline, failed, second_connection, slice, unreached};
 /// The connection over a connected socket.
 fn connection(kind: &Kind, socket: Socket, setup: &Setup, met: Met) -> Result<Box<dyn Connection>, TransportError> {
     options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;
-    // The hello of datagrams has time-outs of its own, which would cost a timer in every later call.
-    let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
-    quiet.map_err(|source| failed("reset the time-outs of", "the socket", source, ""))?;
+    // A Unix socket connects with a time-out, which would cost a timer in every later call.
+    let quiet = socket.set_write_timeout(None);
+    quiet.map_err(|source| failed("reset the time-out of", "the socket", source, ""))?;
     let error =
         |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
     let port = SocketPort::new(socket, *kind, setup, met);
