@@ -155,6 +155,8 @@ fn connected(
             cause: format!("cannot find the host {}: {error}", ticket.host),
             hint: "is its name right, and does the name service work here (`getent hosts NAME`)?".to_owned(),
         })?
+        // An address of this host is of one version of IP.
+        .filter(|address: &SocketAddr| binding.address.is_none_or(|own| own.is_ipv4() == address.is_ipv4()))
         .collect();
     let mut last = None;
     for (tried, address) in addresses.iter().enumerate() {
@@ -168,7 +170,13 @@ fn connected(
         }
     }
     let Some((address, error)) = last else {
-        return Err(failed(ticket, "find", "its name has no address"));
+        return Err(match binding.address {
+            Some(own) => Failure {
+                cause: format!("{} has no address of the version of IP of {own}", ticket.host),
+                hint: "give an address of the other version to --bind, or an interface".to_owned(),
+            },
+            None => failed(ticket, "find", "its name has no address"),
+        });
     };
     let hint = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
@@ -176,6 +184,9 @@ fn connected(
         }
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
             "no answer at all: a firewall may drop the packets; open the port for TCP and UDP"
+        }
+        io::ErrorKind::AddrNotAvailable if binding.ports.is_some() => {
+            "each connection needs a port, which is free a minute after it was closed: give --bind a larger range"
         }
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
             "is there a route to it (`ip route get`), and is it up? a firewall may say so too"

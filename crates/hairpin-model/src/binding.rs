@@ -24,6 +24,12 @@ impl Binding {
     /// # Errors
     /// It is none of these, there is no such interface, or a port is 0 or the last one is less than the first.
     pub fn parse(text: &str, index_of: impl Fn(&str) -> Option<NonZeroU32>) -> Result<Self, Refused> {
+        if text.to_ascii_lowercase().trim_start_matches('[').starts_with("fe80:") {
+            return Err(Refused::new(
+                "an address of one link needs its interface",
+                "give the interface, for instance eth0",
+            ));
+        }
         if let Ok(address) = text.parse() {
             return Ok(Self { address: Some(address), ..Self::default() });
         }
@@ -84,7 +90,21 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for text in ["", ":", "eth1", "eth0:", "eth0:0", "eth0:2-1", ":1-", ":70000", "[::1", "eth0:1-2-3"] {
+        for text in [
+            "fe80::2",
+            "fe80::2%eth0",
+            "[fe80::2]:4000",
+            "",
+            ":",
+            "eth1",
+            "eth0:",
+            "eth0:0",
+            "eth0:2-1",
+            ":1-",
+            ":70000",
+            "[::1",
+            "eth0:1-2-3",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert_eq!(

@@ -63,6 +63,9 @@ pub struct Environment {
     /// Load averages when it ended; empty while it runs.
     #[serde(default)]
     pub load_after: Vec<f64>,
+    /// Random number of this start of the kernel (random(4)): hosts that have the same are one machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
     /// Effective user is root.
     pub root: bool,
 }

@@ -1,7 +1,7 @@
 //! What a server on another host allows who has a ticket of it.
 //!
-//! The same check is made twice: by the client before anything runs, so that a plan is refused early, and by the server for each
-//! order, which is the one that binds.
+//! The client checks a plan before anything runs, so that it is refused early. The server checks each order, and counts what is moved,
+//! which is what binds: how much a closed loop will send it does not know beforehand.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::round::{Extent, RoundOrder};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Payload in bits a second, in the busier direction of a round.
+    /// Payload in bits a second in the busier direction, of all flows at once.
     pub rate_bits_per_s: Option<f64>,
     /// How long a round may last, in ns.
     pub duration_ns: Option<u64>,

@@ -112,7 +112,7 @@ pub trait Wire: Send {
     fn send(&mut self, message: &[u8]) -> Result<(), WireError>;
 
     /// Waits, as the setup's waiting says, for bytes, and takes what is there: one message where the transport
-    /// keeps boundaries, else any number of bytes from 1. With [`Waiting::Block`] it is exactly one system call where
+    /// keeps boundaries, else any number of bytes from 1. With [`Waiting::Block`](hairpin_model::case::Waiting::Block) it is exactly one system call where
     /// it has to sleep. What does not fit of a message that keeps its boundaries is cut off, as recv(2) does.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ pub trait Wire: Send {
         into.fill(|slot| self.try_receive(slot))
     }
 
-    /// As [`Wire::send_batch`], but a wire that was opened with [`Waiting::Block`] waits in the system call until messages
+    /// As [`Wire::send_batch`], but a wire that was opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block) waits in the system call until messages
     /// were taken, 50 ms at most where the timer that interrupts it has expired: then the answer is 0, or less than all. Other
     /// wires do not wait. A blocking send of several messages waits for room for all of them, as sendmmsg(2) does. A transport
     /// that has no call for several messages sends one.
@@ -186,7 +186,7 @@ pub trait Wire: Send {
         Ok(done)
     }
 
-    /// As [`Wire::receive_batch`], but a wire that was opened with [`Waiting::Block`] waits in the system call until
+    /// As [`Wire::receive_batch`], but a wire that was opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block) waits in the system call until
     /// something has come, and then takes all that is there; after 50 ms at most the answer is 0. Other wires do not wait. A
     /// transport that has no call for several messages takes one.
     ///
@@ -206,7 +206,7 @@ pub trait Wire: Send {
     }
 
     /// Sends the bytes of the file between two places by one call of sendfile(2); answers how many were taken. With `may_wait` it
-    /// waits as [`Wire::send_batch_waiting`] does, else not at all. A wire that was opened with [`Waiting::Block`] and must not
+    /// waits as [`Wire::send_batch_waiting`] does, else not at all. A wire that was opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block) and must not
     /// wait makes four calls more, which set a flag of its descriptor and reset it.
     ///
     /// # Errors
@@ -239,7 +239,7 @@ pub trait Wire: Send {
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError>;
 
     /// What the kernel says now: `option.NAME` for every option on the card, as a word that
-    /// [`Options::parse`] takes (buffer sizes as the kernel doubled them), and its counters: `tcp_info.*` for TCP,
+    /// [`Options::parse`](hairpin_model::options::Options::parse) takes (buffer sizes as the kernel doubled them), and its counters: `tcp_info.*` for TCP,
     /// `socket.drops` and `socket.local_address` for sockets, sizes of pipes and rings.
     fn effective(&self) -> Vec<Fact>;
 

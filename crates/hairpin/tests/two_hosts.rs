@@ -212,7 +212,7 @@ fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_told_ap
     let place_of_letter = wrong.len() - 30;
     wrong[place_of_letter] = if wrong[place_of_letter] == b'x' { b'y' } else { b'x' };
     std::fs::write(place.path("wrong"), wrong).unwrap();
-    let refused = place.hairpin(&["round-trip", "--to", "@wrong"]).refused();
+    let refused = place.hairpin(&["round-trip", "--to", "@wrong"]).with_code(3);
     assert!(refused.stderr.contains("the ticket has a wrong letter"), "{}", refused.stderr);
 
     let id = log(&place).split("--revoke ").nth(1).expect("the log names it").trim().to_owned();

@@ -109,9 +109,10 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
     }
 }
 
-/// Whether the packets left the client's host: then the server used no CPU of it.
+/// Whether the server ran on another machine: then it used no CPU of the client's.
 fn server_is_elsewhere(run: &Run) -> bool {
-    run.hosts.len() > 1 && run.environment().interface.as_ref().is_some_and(|interface| interface.name != "lo")
+    let [client, server] = run.hosts.as_slice() else { return false };
+    client.environment.boot_id != server.environment.boot_id
 }
 
 /// CPU time of the ends on the client's host, in ns.
@@ -196,7 +197,6 @@ fn all_evidence(
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
-    use hairpin_model::environment::Interface;
     use hairpin_model::round::EndReport;
     use hairpin_model::run::Host;
     use hairpin_model::trace::End;
@@ -323,7 +323,7 @@ mod tests {
     /// Of a server on another host nothing is busy here, whatever its end used there.
     #[test]
     fn a_server_on_another_host_hides_no_other_program() {
-        let found = |interface: &str| {
+        let found = |boot_id: &str| {
             let mut fixture = Fixture::new();
             let samples = back_to_back(&[], &[10_000; 10_000]);
             fixture.round_with(&apart(Case::ping_pong("tcp")), 0, &samples, |measured| {
@@ -333,13 +333,12 @@ mod tests {
                 }
             });
             let mut run = fixture.run();
-            let server = Host { role: End::Server, ..run.hosts[0].clone() };
-            run.hosts.push(server);
-            let interface = Interface { name: interface.to_owned(), ..Interface::default() };
-            run.hosts[0].environment.interface = Some(interface);
+            run.hosts[0].environment.boot_id = Some("one".to_owned());
+            run.hosts.push(Host { role: End::Server, ..run.hosts[0].clone() });
+            run.hosts[1].environment.boot_id = Some(boot_id.to_owned());
             detect(&run).len()
         };
-        assert_eq!([found("lo"), found("eth0")], [0, 1]);
+        assert_eq!([found("one"), found("another")], [0, 1]);
     }
 
     #[test]

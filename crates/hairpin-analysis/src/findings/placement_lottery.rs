@@ -92,11 +92,11 @@ fn detect(run: &Run) -> Vec<Finding> {
 
 fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     let load = &case.case.flow().load;
-    // The latency of a load that fills its queue is that of the queue.
     // Two hosts have no CPU in common.
     if case.case.host().is_some() {
         return None;
     }
+    // The latency of a load that fills its queue is that of the queue.
     if case.case.ends.placement != Placement::Unpinned || load.is_one_way() && load.rate_per_s().is_none() {
         return None;
     }

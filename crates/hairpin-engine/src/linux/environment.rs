@@ -43,6 +43,7 @@ pub fn read(engine: &Engine) -> Environment {
     // The one end of a host may have been given its CPU.
     cpus_used.dedup();
     Environment {
+        boot_id: text("/proc/sys/kernel/random/boot_id"),
         kernel: kernel(),
         architecture: std::env::consts::ARCH.to_owned(),
         cpu_model: field(&cpu_info, "model name").unwrap_or_else(|| "unknown".to_owned()),

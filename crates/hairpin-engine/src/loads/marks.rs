@@ -2,7 +2,8 @@
 //! between warm-up and measurement afterwards.
 //!
 //! The client goes on warming up until the server has said that it measures; so no message waits for the agreement, and the
-//! loops between the two marks make no call but those of the case.
+//! loops between the two marks make no call but those of the case. Where a ticket limits what a client may move, the server also reads
+//! the clock at each message, and reports ten times a second.
 
 use hairpin_model::round::Failure;
 

@@ -588,6 +588,7 @@ fn environment() -> Environment {
         interface: None,
         load: vec![0.42, 0.31, 0.2],
         load_after: vec![1.1, 0.5, 0.3],
+        boot_id: None,
         root: true,
     }
 }

@@ -18,6 +18,10 @@ const BIND_TO_INTERFACE: Place = Place(libc::SOL_SOCKET, 62);
 /// The port is chosen when the socket connects, so that connections to other addresses may have the same (ip(7)).
 const NO_PORT: Place = Place(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
 
+/// The ports that the kernel may choose; it ignores the bounds of a range outside them (net/ipv4/inet_connection_sock.c,
+/// `inet_sk_get_local_port_range`).
+const SYSTEM_PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
 /// Binds it as far as the binding says anything.
 ///
 /// # Errors
@@ -29,6 +33,7 @@ pub fn apply(to: &impl AsFd, binding: &Binding) -> Result<(), TransportError> {
         sockopt::set(fd, BIND_TO_INTERFACE, index).map_err(|source| of("the interface", source, ""))?;
     }
     if let Some([first, last]) = binding.ports {
+        refuse_outside(first, last)?;
         let range = (u32::from(last) << 16 | u32::from(first)).cast_signed();
         let hint = "a range of local ports needs Linux 6.3";
         sockopt::set(fd, LOCAL_PORT_RANGE, range).map_err(|source| of("the ports", source, hint))?;
@@ -42,15 +47,27 @@ pub fn apply(to: &impl AsFd, binding: &Binding) -> Result<(), TransportError> {
     bound.map_err(|source| of(&address.to_string(), source, hint(address)))
 }
 
+fn refuse_outside(first: u16, last: u16) -> Result<(), TransportError> {
+    let text = std::fs::read_to_string(SYSTEM_PORTS).unwrap_or_default();
+    let mut bounds = text.split_whitespace().filter_map(|bound| bound.parse::<u16>().ok());
+    let (Some(lowest), Some(highest)) = (bounds.next(), bounds.next()) else { return Ok(()) };
+    if lowest <= first && last <= highest {
+        return Ok(());
+    }
+    let cause = format!("the kernel chooses from {lowest} to {highest} only");
+    let hint = "give ports within net.ipv4.ip_local_port_range, or change that with sysctl(8)";
+    Err(of(&format!("the ports {first}-{last}"), io::Error::new(io::ErrorKind::InvalidInput, cause), hint))
+}
+
 fn of(object: &str, source: io::Error, hint: &str) -> TransportError {
     failed("bind the client to", object, source, hint)
 }
 
 fn hint(address: IpAddr) -> &'static str {
     if address.is_ipv4() {
-        "it has to be an IPv4 address of this host (`ip address`), and that of the server too"
+        "is it an address of this host (`ip address`)? then the server has to have an IPv4 address too"
     } else {
-        "it has to be an IPv6 address of this host (`ip address`), and that of the server too"
+        "is it an address of this host (`ip address`)? then the server has to have an IPv6 address too"
     }
 }
 
@@ -65,6 +82,8 @@ mod tests {
     #[test]
     fn a_socket_comes_from_the_address_and_the_ports() {
         let free = [(); 2].map(|()| UdpSocket::bind("127.0.0.9:0").unwrap().local_addr().unwrap().port());
+        let (_, why) = (refuse_outside(free[0], free[0]).unwrap(), refuse_outside(1, 9).unwrap_err().to_string());
+        assert!(why.starts_with("cannot bind the client to the ports 1-9: the kernel chooses from "), "{why}");
         let ports = [free[0].min(free[1]), free[0].max(free[1])];
         let address = IpAddr::from([127, 0, 0, 9]);
         let binding = Binding { address: Some(address), ports: Some(ports), interface: None };

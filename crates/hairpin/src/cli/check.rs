@@ -51,6 +51,7 @@ fn check(matches: &ArgMatches) -> Result<Checked, Stopped> {
              `hairpin serve > FILE` ran on the other host)",
         )
     })?;
+    session.refuse_used_up()?;
     let trial = session.try_datagrams()?;
     let not_there = not_there(&session);
     Ok(Checked { session, trial, not_there })

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why a server was of no use, in parts.
 use hairpin_hosts::dial::NotKnown;
 use hairpin_model::round::Failure;
 

@@ -94,7 +94,7 @@ fn book(state: &State, server: &Server, asked: &Asked) -> Result<Option<OwnBook>
         }
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
             output::warning(&format!(
-                "sessions are not listed: another server that shares this folder has the address {} (hint: give each host \
+                "sessions are not listed, and the bytes of a day are not kept: another server that shares this folder has the address {} (hint: give each host \
                  an XDG_STATE_HOME of its own)",
                 server.address()
             ));
@@ -228,10 +228,17 @@ fn told(event: &Event) -> String {
             quantities::counted(*rounds, "round"),
             quantities::bytes(*bytes as f64)
         ),
-        Event::Strangers(Strange { connections_dropped, connections_overdue, datagrams_ignored, flows_refused }) => {
+        Event::Strangers(Strange {
+            connections_dropped,
+            connections_overdue,
+            datagrams_ignored,
+            flows_refused,
+            clients_untold,
+        }) => {
             format!(
                 "strangers so far: {connections_dropped} connections dropped, {connections_overdue} overdue, \
-             {datagrams_ignored} datagrams ignored, {flows_refused} flows refused"
+             {datagrams_ignored} datagrams ignored, {flows_refused} flows refused, {clients_untold} clients refused \
+             without being told"
             )
         }
         Event::Refused { client, why } => format!("{client}: refused: {why}"),

@@ -65,6 +65,7 @@ fn as_text(tickets: &[Taken], servers: &[Listed], look: Look) -> String {
 
 fn server_as_text(server: &Listed, look: Look) -> String {
     let Listed { address, is_running, book } = server;
+    let is_of_this_start = |session: &Session| *is_running && session.session >= book.first;
     let mut text = format!("\nServer at {address}: {}\n", if *is_running { "running" } else { "ended" });
     // Those of an earlier day count no more.
     if let Some(day) = book.used.values().map(|used| used.day).max() {
@@ -88,7 +89,7 @@ fn server_as_text(server: &Listed, look: Look) -> String {
             "{:>3}  {}  {:<9}  {:<8}  {:>6}  {:>8}  ",
             session.session,
             minute(session.began_unix_s),
-            lasted(session, *is_running),
+            lasted(session, is_of_this_start(session)),
             session.ticket,
             session.rounds,
             quantities::bytes(session.bytes as f64),
@@ -103,13 +104,13 @@ fn server_as_text(server: &Listed, look: Look) -> String {
 }
 
 /// How long a session lasted, to the second, as by the clock of the server.
-fn lasted(session: &Session, is_running: bool) -> String {
+fn lasted(session: &Session, is_of_this_start: bool) -> String {
     match session.ended_unix_s {
         Some(ended) => match ended.saturating_sub(session.began_unix_s) {
             0 => "< 1 s".to_owned(),
             seconds => format!("{seconds} s"),
         },
-        None if is_running => "under way".to_owned(),
+        None if is_of_this_start => "under way".to_owned(),
         // The server was killed, and did not write when.
         None => "unknown".to_owned(),
     }
@@ -148,12 +149,17 @@ mod tests {
         let secret = Secret([0; 16]);
         let ticket = Taken { id: "f123e0b2".to_owned(), secret, expires_unix_s: 1_800_604_800, limits };
         let sessions = vec![
+            session(8, "192.0.2.1:40000", None),
             session(9, "192.168.100.200:40000", Some(1_800_000_012)),
             session(10, "[2001:db8:85a3:8d3:1319:8a2e:370:7348]:1", Some(1_799_999_000)),
             session(11, "192.0.2.1:40000", None),
         ];
         let used = [("f123e0b2".to_owned(), Used { day: 20_833, bytes: 6636 })].into();
-        let one = Listed { address: "[::]:7420".parse().unwrap(), is_running: true, book: Book { sessions, used } };
+        let one = Listed {
+            address: "[::]:7420".parse().unwrap(),
+            is_running: true,
+            book: Book { sessions, first: 9, used },
+        };
         let book = Book { sessions: vec![session(1, "192.0.2.1:40000", None)], ..Book::default() };
         let other = Listed { address: "127.0.0.1:7421".parse().unwrap(), is_running: false, book };
         let idle = Listed { book: Book::default(), ..one.clone() };
@@ -168,6 +174,7 @@ f123e0b2  2027-01-22 08:00  rate=100mbit, duration=60s, daily-bytes=10GiB,
 Server at [::]:7420: running
 Used on 2027-01-15 (UTC): f123e0b2 6.48 KiB
 no.  began (UTC)       lasted     ticket    rounds      size  client
+  8  2027-01-15 08:00  unknown    f123e0b2       3  6.48 KiB  192.0.2.1
   9  2027-01-15 08:00  12 s       f123e0b2       3  6.48 KiB  192.168.100.200
  10  2027-01-15 08:00  < 1 s      f123e0b2       3  6.48 KiB
      2001:db8:85a3:8d3:1319:8a2e:370:7348

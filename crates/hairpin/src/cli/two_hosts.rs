@@ -10,7 +10,7 @@ use hairpin_engine::control::{Control, ControlError};
 use hairpin_engine::ends::start::TICKET_VARIABLE;
 use hairpin_engine::engine::Far;
 use hairpin_engine::environment::interface_index;
-use hairpin_hosts::dial::{Known, dial as dial_ticket};
+use hairpin_hosts::dial::{Known, NotKnown, dial as dial_ticket};
 use hairpin_hosts::protocol::{About, Purpose};
 use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ssh_host::SshHost;
@@ -98,7 +98,12 @@ impl Session {
             return Self::open(server.ticket.clone(), (binding, source), Some(server));
         }
         over_ssh::refuse_flags(matches)?;
-        Self::open(Ticket::parse(text).map_err(refused)?, (binding, source), None)
+        let ticket = Ticket::parse(text).map_err(|error| match text.contains('#') {
+            // It was meant for one, and no server takes it.
+            true => Stopped::not_known(NotKnown::Refused(error.while_reading(source))),
+            false => refused(error),
+        })?;
+        Self::open(ticket, (binding, source), None)
     }
 
     fn open(ticket: Ticket, (binding, source): (Binding, &str), over_ssh: Option<Server>) -> Result<Self, Stopped> {
@@ -158,6 +163,25 @@ impl Session {
                 format!("the server at {} allows no such round: {}", self.ticket.address(), exceeded.cause()),
                 exceeded.hint,
             ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a ticket with which no round can be run any more today.
+    ///
+    /// # Errors
+    /// The limit of the bytes of a day is reached.
+    pub(super) fn refuse_used_up(&self) -> Result<(), Stopped> {
+        let About { limits, used_bytes, .. } = &self.about;
+        match limits.daily_bytes.filter(|most| used_bytes >= most) {
+            Some(_) => Err(Stopped::not_known(NotKnown::Refused(Refused::new(
+                format!(
+                    "the server at {} allows no round: limit {}: the bytes of today are used up",
+                    self.ticket.address(),
+                    limits.words_of("daily-bytes")
+                ),
+                "wait until the day is over (UTC)",
+            )))),
             None => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use hairpin_model::case::{Placement, WhichCpus};
 use hairpin_model::{path, shell};
 
 /// The flags that say which server a run has and where the end of the client runs.
-const FLAGS: [&str; 3] = ["--to", "--cpu", "--server-port"];
+const FLAGS: [&str; 4] = ["--to", "--bind", "--cpu", "--server-port"];
 
 /// ` --to @lab.ticket`: the flags of a run's own command line that say where its ends are, to be added to a command. Without `--to`
 /// the environment says it, and says it again.
@@ -51,6 +51,7 @@ mod tests {
             told("hairpin --server-port=5000 --to ssh://me@lab:22"),
             " --to ssh://me@lab:22 --server-port 5000"
         );
+        assert_eq!(told("hairpin --bind eth1 --to @lab.ticket"), " --to @lab.ticket --bind eth1");
         assert_eq!(told("hairpin --to 192.0.2.7:7420#..."), " --to @FILE");
         assert_eq!(told("hairpin bulk"), "", "the environment names it");
         assert_eq!(told("hairpin bulk --to"), "");

@@ -1,12 +1,12 @@
 //! What a ticket with a limit of its rate may still move: a token bucket for each direction.
 //!
-//! It fills at the rate and holds what the rate gives in a second, so that loads which send in bursts, and rounds that report at
-//! their end, are judged by their mean. What was moved beyond it is owed.
+//! It fills at the rate and holds what the rate gives in ten seconds, so that loads which send in bursts or at random times, and
+//! rounds that report at their end, are judged by their mean. What was moved beyond it is owed.
 
 use std::time::{Duration, Instant};
 
 /// It holds what the rate gives in so long.
-const HOLDS: Duration = Duration::from_secs(1);
+const HOLDS: Duration = Duration::from_secs(10);
 
 /// The buckets of a ticket.
 pub(super) struct Allowance {
@@ -39,17 +39,17 @@ mod tests {
 
     #[test]
     fn the_busier_direction_counts_and_a_burst_is_paid_back() {
-        const RATE: f64 = 8000.0;
+        const RATE: f64 = 800.0;
         let begin = Instant::now();
         let at = |ms| begin + Duration::from_millis(ms);
         let mut allowance = Allowance::full(RATE, begin);
-        assert!(allowance.take(RATE, [1000, 1000], begin), "what a second gives, in each direction");
+        assert!(allowance.take(RATE, [1000, 1000], begin), "what ten seconds give, in each direction");
         assert!(!allowance.take(RATE, [0, 1], begin));
-        assert!(allowance.take(RATE, [100, 99], at(100)));
-        assert!(!allowance.take(RATE, [500, 0], at(200)), "400 bytes are owed");
-        assert!(!allowance.take(RATE, [0, 0], at(500)));
-        assert!(allowance.take(RATE, [0, 0], at(600)));
-        assert!(allowance.take(RATE, [1000, 1000], at(9_000_000)), "it holds no more than a second gives");
+        assert!(allowance.take(RATE, [100, 99], at(1000)));
+        assert!(!allowance.take(RATE, [500, 0], at(2000)), "400 bytes are owed");
+        assert!(!allowance.take(RATE, [0, 0], at(5000)));
+        assert!(allowance.take(RATE, [0, 0], at(6000)));
+        assert!(allowance.take(RATE, [1000, 1000], at(9_000_000)), "it holds no more than ten seconds give");
         assert!(!allowance.take(RATE, [1, 0], at(9_000_000)));
     }
 }

@@ -95,6 +95,7 @@ impl Shared {
         if before >= MOST_REFUSED {
             // It finds its connection closed: an answer would take a thread for a while.
             self.refusing.fetch_sub(1, Ordering::Relaxed);
+            self.untold.fetch_add(1, Ordering::Relaxed);
             return;
         }
         self.tell(Event::Refused { client: from, why: what.clone() });

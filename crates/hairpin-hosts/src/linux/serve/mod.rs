@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -106,6 +106,7 @@ impl Server {
             events: told,
             wake,
             refusing: AtomicU32::new(0),
+            untold: AtomicU64::new(0),
         };
         Ok(Self {
             listeners,
@@ -146,7 +147,8 @@ impl Server {
     /// What strangers sent so far, where that is more than was told before.
     pub fn strangers(&mut self) -> Option<Event> {
         self.told_at = Instant::now();
-        let counts = Strange::of(self.strangers.counts, self.datagrams.counts);
+        let untold = self.shared.untold.load(Ordering::Relaxed);
+        let counts = Strange::of(self.strangers.counts, self.datagrams.counts, untold);
         let is_new = counts != std::mem::replace(&mut self.told, counts);
         is_new.then_some(Event::Strangers(counts))
     }
@@ -297,7 +299,7 @@ fn unless_missing(listener: io::Result<TcpListener>) -> io::Result<Option<TcpLis
 #[cfg(test)]
 mod tests {
     use std::net::TcpStream;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     use hairpin_engine::clock::RealClock;
     use hairpin_engine::control::frames::Frames;

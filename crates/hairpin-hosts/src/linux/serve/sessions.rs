@@ -59,6 +59,8 @@ impl Used {
 pub struct Book {
     /// Those under way and the last ones that are over, by number.
     pub sessions: Vec<Session>,
+    /// The number of the first session of this start. One before it whose end is not known was cut short by the end of its server.
+    pub first: u64,
     /// What each ticket has used, by its name.
     pub used: BTreeMap<String, Used>,
 }
@@ -106,10 +108,8 @@ impl Sessions {
     pub(super) fn restore(&self, book: Book) {
         let mut inner = self.inner();
         inner.last_number = book.sessions.iter().map(|session| session.session).max().unwrap_or(0);
-        inner.book = book;
-        for session in &mut inner.book.sessions {
-            session.ended_unix_s.get_or_insert(session.began_unix_s);
-        }
+        inner.book = Book { first: inner.last_number + 1, ..book };
+        inner.is_changed = true;
     }
 
     /// What is to be kept, where that has changed since the last time.
@@ -122,7 +122,11 @@ impl Sessions {
         inner.book.used.retain(|_, used| used.on(today).day == used.day);
         let over = inner.book.sessions.iter().cloned();
         let under_way = inner.open.values().take(LISTED).map(|open| open.session.clone());
-        Some(Book { sessions: over.chain(under_way).collect(), used: inner.book.used.clone() })
+        Some(Book {
+            sessions: over.chain(under_way).collect(),
+            first: inner.book.first,
+            used: inner.book.used.clone(),
+        })
     }
 
     /// A new session; its number.
@@ -315,8 +319,9 @@ mod tests {
         let again = Sessions::default();
         again.restore(book.clone());
         assert_eq!(again.used_bytes("aa"), 1500);
+        let kept = again.changed().expect("the list says at once that its sessions are over");
+        assert_eq!((kept.sessions[0].session, kept.sessions[0].ended_unix_s, kept.first), (number, None, number + 1));
         assert_eq!(again.begin(begins("aa", None)), Ok(number + 1));
-        assert!(again.changed().unwrap().sessions[0].ended_unix_s.is_some(), "it is over with its server");
         let mut yesterday = book;
         yesterday.used.get_mut("aa").unwrap().day -= 1;
         again.restore(yesterday);
@@ -365,6 +370,14 @@ mod tests {
             rounds: 1,
             bytes: 1,
         }
+    }
+
+    #[test]
+    fn all_flows_of_a_ticket_have_one_rate() {
+        let sessions = Sessions::default();
+        let second_of_rate = |ticket| sessions.is_within(ticket, 8000.0, [1000, 0]);
+        assert!((0..10).all(|_| second_of_rate("aa")), "what ten seconds give");
+        assert!(!second_of_rate("aa") && second_of_rate("bb"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::mpsc::Sender;
 
 use hairpin_engine::control::frames::Frames;
@@ -46,15 +46,18 @@ pub struct Strange {
     pub datagrams_ignored: u64,
     /// Flows with the cookie of a round that has all its flows.
     pub flows_refused: u64,
+    /// Clients that were refused without being told why: too many were at once.
+    pub clients_untold: u64,
 }
 
 impl Strange {
-    pub(super) fn of(connections: ConnectionCounts, datagrams: DatagramCounts) -> Self {
+    pub(super) fn of(connections: ConnectionCounts, datagrams: DatagramCounts, clients_untold: u64) -> Self {
         Self {
             connections_dropped: connections.dropped,
             connections_overdue: connections.overdue,
             datagrams_ignored: datagrams.ignored,
             flows_refused: connections.refused + datagrams.refused,
+            clients_untold,
         }
     }
 }
@@ -149,6 +152,8 @@ pub(super) struct Shared {
     pub(super) events: Sender<Event>,
     /// Clients that are being refused.
     pub(super) refusing: AtomicU32,
+    /// Those that were not told why, so far.
+    pub(super) untold: AtomicU64,
     /// A byte in it ends the wait of the thread that serves.
     pub(super) wake: UnixStream,
 }
