@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::card::WhyNot;
 use crate::case::Case;
-use crate::flow::{Direction, Flow, Load};
+use crate::flow::{Direction, Flow, LOAD, LOAD_BACK, Load, PROBE};
 use crate::parse;
 use crate::quantities;
 use crate::refused::Refused;
@@ -124,7 +124,7 @@ impl Limits {
             return Err(Exceeded {
                 limit,
                 by: "the load sends as fast as it can".to_owned(),
-                hint: if case.is_under_load() {
+                hint: if case.flows.iter().any(|flow| [PROBE, LOAD, LOAD_BACK].contains(&flow.name.as_str())) {
                     "use --load-rate"
                 } else {
                     "use offered-load, which sends at a --rate"
@@ -141,7 +141,7 @@ impl Limits {
             return Err(Exceeded {
                 limit,
                 by: format!("with a round trip of {round_trip} the load sends {}", quantities::bit_rate(sum)),
-                hint: "use smaller messages, or --rate".to_owned(),
+                hint: "use smaller messages, or an experiment that takes a rate".to_owned(),
             });
         }
         Err(Exceeded {
@@ -166,23 +166,33 @@ impl Limits {
                 hint: "use a shorter --duration and --warmup".to_owned(),
             });
         }
-        let Some(most) = self.daily_bytes else { return Ok(()) };
-        let per_s = order.case.flows.iter().map(bytes_per_s).sum::<f64>();
-        // One that no rate bounds is ended when the bytes are used up.
-        let sends = lasts_ns.map_or(0.0, |lasts| per_s * lasts as f64 / 1e9) as u64;
-        if used_bytes < most && used_bytes.saturating_add(sends) <= most {
-            return Ok(());
+        self.allow_bytes("the round sends", sends_bytes(order), used_bytes)
+    }
+
+    /// Why a plan exceeds the limits, if it does, where so many bytes of the day are used.
+    ///
+    /// # Errors
+    /// A round exceeds them, or all rounds together the bytes of a day.
+    pub fn allow_plan(&self, rounds: &[RoundOrder], used_bytes: u64) -> Result<(), Exceeded> {
+        rounds.iter().try_for_each(|order| self.allow_round(order, used_bytes))?;
+        self.allow_bytes("the run sends", rounds.iter().map(sends_bytes).fold(0, u64::saturating_add), used_bytes)
+    }
+
+    fn allow_bytes(&self, who_sends: &str, sends: u64, used_bytes: u64) -> Result<(), Exceeded> {
+        let left = match self.daily_bytes {
+            None => return Ok(()),
+            Some(most) => most.saturating_sub(used_bytes),
+        };
+        let exceeded = |by, hint: &str| Exceeded { limit: self.words_of("daily-bytes"), by, hint: hint.to_owned() };
+        if left == 0 {
+            return Err(exceeded("the bytes of today are used up".to_owned(), "wait until the day is over (UTC)"));
         }
-        let left = most.saturating_sub(used_bytes);
-        Err(Exceeded {
-            limit: self.words_of("daily-bytes"),
-            by: format!(
-                "{} of today are left, and the round sends about {}",
-                quantities::bytes(left as f64),
-                quantities::bytes(sends as f64)
-            ),
-            hint: "run less, or wait until the day is over (UTC)".to_owned(),
-        })
+        if sends > left {
+            let [left, sends] = [left, sends].map(|bytes| quantities::bytes(bytes as f64));
+            let by = format!("{left} of today are left, and {who_sends} about {sends}");
+            return Err(exceeded(by, "run less, or wait until the day is over (UTC)"));
+        }
+        Ok(())
     }
 
     /// The limit of that name as it is written.
@@ -215,7 +225,10 @@ fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
         Load::Paced { .. } | Load::Offered { .. } => rate_per_s(flow)?,
         Load::PingPong { .. } => 1e9 / round_trip_ns.max(1) as f64 * flow.wires() as f64,
         Load::Exchange { exchange, .. } => {
-            exchange.pipeline.max(1) as f64 * 1e9 / round_trip_ns.max(1) as f64 * flow.wires() as f64
+            // Where its writes have pauses between them, an exchange lasts as long at least.
+            let pauses = exchange.calls_written().saturating_sub(1) as f64 * exchange.gap_ns as f64;
+            let pipeline = exchange.pipeline.max(1) as f64;
+            pipeline * 1e9 / (round_trip_ns.max(1) as f64 + pipeline * pauses) * flow.wires() as f64
         }
     };
     Some(per_s * bytes * 8.0)
@@ -230,6 +243,12 @@ fn rate_per_s(flow: &Flow) -> Option<f64> {
 fn bytes_per_s(flow: &Flow) -> f64 {
     let reply = if flow.direction == Direction::RoundTrip { flow.load.reply_size_bytes() } else { 0 };
     rate_per_s(flow).unwrap_or(0.0) * flow.load.size_bytes().saturating_add(reply) as f64
+}
+
+/// Payload of a round in both directions in bytes, as far as a rate says it. One that no rate bounds is ended when the bytes are used up.
+fn sends_bytes(order: &RoundOrder) -> u64 {
+    let per_s = order.case.flows.iter().map(bytes_per_s).sum::<f64>();
+    lasts_ns(order).map_or(0.0, |lasts| per_s * lasts as f64 / 1e9) as u64
 }
 
 /// How long a round lasts by its order, in ns; null where it counts messages.
@@ -316,8 +335,9 @@ mod tests {
             pipeline: 1000,
             remedy: Remedy::Default,
         };
-        let exchanges = Flow::exchanges("tcp", exchange);
-        assert!(refused("rate=1mbit", exchanges, 1_000_000).is_some(), "requests in flight count");
+        let exchanges = |gap_ns| Flow::exchanges("tcp", Exchange { gap_ns, ..exchange.clone() });
+        assert!(refused("rate=1mbit", exchanges(0), 1_000_000).is_some(), "requests in flight count");
+        assert_eq!(refused("rate=1mbit", exchanges(1_000_000), 1_000_000), None, "64 bytes a millisecond");
     }
 
     #[test]
@@ -326,10 +346,12 @@ mod tests {
         let stream = || Flow::stream("tcp", 1 << 16, Direction::Up);
         assert_eq!(hint(Case::of(stream())), "use offered-load, which sends at a --rate");
         let probe = Case::ping_pong("udp").with(|case| {
-            case.flow_mut().name = crate::flow::PROBE.to_owned();
+            case.flow_mut().name = PROBE.to_owned();
             case.flows.push(stream());
         });
         assert_eq!(hint(probe), "use --load-rate");
+        // Of flows at once each is looked at.
+        assert_eq!(hint(Case::of(Flow { name: LOAD.to_owned(), ..stream() })), "use --load-rate");
     }
 
     /// A client of another program may order anything: no size wraps round to a small one.
@@ -345,6 +367,27 @@ mod tests {
             ..RoundOrder::of(case, 1)
         };
         assert!(limits.allow_round(&order, u64::MAX).is_err() && limits.allow_round(&order, 0).is_err());
+    }
+
+    #[test]
+    fn a_plan_is_compared_with_the_bytes_that_are_left_for_all_its_rounds() {
+        let limits = Limits::parse("daily-bytes=1MiB").unwrap();
+        let flow = Flow::ping_pong("udp");
+        let load = flow.load.paced(1_048_576.0 / 4.0 / (2 * flow.load.size_bytes()) as f64);
+        let quarter = RoundOrder {
+            extent: Extent::DurationNs(1_000_000_000),
+            ..RoundOrder::of(Case::of(Flow { load, ..flow }), 1)
+        };
+        let rounds = |count| vec![quarter.clone(); count];
+        assert_eq!(limits.allow_plan(&rounds(4), 0), Ok(()));
+        assert_eq!(
+            limits.allow_plan(&rounds(5), 0).unwrap_err().cause(),
+            "limit daily-bytes=1MiB: 1 MiB of today are left, and the run sends about 1.25 MiB"
+        );
+        assert_eq!(
+            limits.allow_plan(&rounds(1), 1 << 20).unwrap_err().cause(),
+            "limit daily-bytes=1MiB: the bytes of today are used up"
+        );
     }
 
     #[test]

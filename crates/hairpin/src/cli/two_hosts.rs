@@ -156,15 +156,10 @@ impl Session {
     /// # Errors
     /// The first limit that is exceeded.
     pub(super) fn allow(&self, rounds: &[RoundOrder]) -> Result<(), Stopped> {
-        let limits = &self.about.limits;
-        let refused = rounds.iter().find_map(|order| limits.allow_round(order, self.about.used_bytes).err());
-        match refused {
-            Some(exceeded) => Err(Stopped::usage(Refused::new(
-                format!("the server at {} allows no such round: {}", self.ticket.address(), exceeded.cause()),
-                exceeded.hint,
-            ))),
-            None => Ok(()),
-        }
+        self.about.limits.allow_plan(rounds, self.about.used_bytes).map_err(|exceeded| {
+            let what = format!("the server at {} allows no such run: {}", self.ticket.address(), exceeded.cause());
+            Stopped::usage(Refused::new(what, exceeded.hint))
+        })
     }
 
     /// Refuses a ticket with which no round can be run any more today.
