@@ -18,6 +18,8 @@ pub use batch::Batch;
 #[cfg(target_os = "linux")]
 pub use linux::binding::apply as bind;
 #[cfg(target_os = "linux")]
+pub use linux::bpf;
+#[cfg(target_os = "linux")]
 pub use linux::descriptors;
 #[cfg(target_os = "linux")]
 pub use linux::multipath;

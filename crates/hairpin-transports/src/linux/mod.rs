@@ -2,6 +2,7 @@
 
 mod batch;
 pub(crate) mod binding;
+pub mod bpf;
 pub mod descriptors;
 pub mod multipath;
 pub(crate) mod options;

@@ -8,9 +8,10 @@ use std::net::TcpListener;
 use std::os::fd::AsFd;
 
 use libc::{BPF_ABS, BPF_RET, BPF_RSH, BPF_TAX, BPF_X, sock_filter};
-use libc::{BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LSH, BPF_MISC};
+use libc::{BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_K, BPF_LD, BPF_LSH, BPF_MISC};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::bpf::{jump, statement};
 use crate::system::sockopt;
 
 /// Where the program finds the IP header (`SKF_NET_OFF`, linux/filter.h).
@@ -61,14 +62,6 @@ fn asks_for_multipath() -> [sock_filter; 15] {
         statement(BPF_RET | BPF_K, 1),
         statement(BPF_RET | BPF_K, 0),
     ]
-}
-
-fn statement(code: u32, k: u32) -> sock_filter {
-    sock_filter { code: u16::try_from(code).expect("the codes have one byte"), jt: 0, jf: 0, k }
-}
-
-fn jump(condition: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
-    sock_filter { jt, jf, ..statement(BPF_JMP | condition | BPF_K, k) }
 }
 
 #[cfg(test)]

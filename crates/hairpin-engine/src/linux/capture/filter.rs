@@ -1,8 +1,9 @@
 //! Which packets are captured: a classic BPF program (Documentation/networking/filter.rst) that the kernel runs on
 //! every packet of the interface.
 
+use hairpin_transports::bpf::{jump, statement};
 use libc::sock_filter;
-use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET};
+use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET};
 
 use super::headers;
 use crate::system::packet_ring::SNAP_BYTES;
@@ -46,14 +47,6 @@ pub(super) fn tcp_port(port: u16) -> [sock_filter; 20] {
         statement(BPF_RET | BPF_K, SNAP_BYTES),
         statement(BPF_RET | BPF_K, 0),
     ]
-}
-
-fn statement(code: u32, k: u32) -> sock_filter {
-    sock_filter { code: u16::try_from(code).expect("the codes have one byte"), jt: 0, jf: 0, k }
-}
-
-fn jump(condition: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
-    sock_filter { jt, jf, ..statement(BPF_JMP | condition | BPF_K, k) }
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl Sessions {
     pub(super) fn restore(&self, book: Book) {
         let mut inner = self.inner();
         inner.last_number = book.sessions.iter().map(|session| session.session).max().unwrap_or(0);
-        inner.book = Book { first: inner.last_number + 1, ..book };
+        inner.book = Book { first: inner.last_number.saturating_add(1), ..book };
         inner.is_changed = true;
     }
 
@@ -147,7 +147,7 @@ impl Sessions {
                 hint: "wait until one is over".to_owned(),
             });
         }
-        inner.last_number += 1;
+        inner.last_number = inner.last_number.wrapping_add(1);
         inner.total.0 += 1;
         let number = inner.last_number;
         let session = Session {
@@ -370,6 +370,15 @@ mod tests {
             rounds: 1,
             bytes: 1,
         }
+    }
+
+    /// A file may say anything.
+    #[test]
+    fn the_largest_number_of_a_session_is_no_end_of_the_server() {
+        let sessions = Sessions::default();
+        let last = Session { session: u64::MAX, ..session_of_old() };
+        sessions.restore(Book { sessions: vec![last], ..Book::default() });
+        assert!(sessions.begin(begins("aa", None)).is_ok());
     }
 
     #[test]
