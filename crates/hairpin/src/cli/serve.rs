@@ -94,8 +94,8 @@ fn book(state: &State, server: &Server, asked: &Asked) -> Result<Option<OwnBook>
         }
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
             output::warning(&format!(
-                "sessions are not listed, and the bytes of a day are not kept: another server that shares this folder has the address {} (hint: give each host \
-                 an XDG_STATE_HOME of its own)",
+                "sessions are not listed, and the bytes of a day are not kept: another server that shares this folder has the \
+                 address {} (hint: give each host an XDG_STATE_HOME of its own)",
                 server.address()
             ));
             Ok(None)

@@ -88,7 +88,8 @@ impl Server {
         let addresses = if second.is_some() { &[at, over_ipv4][..] } else { &[at] };
         let mut listeners: Vec<TcpListener> = [Some(first), second].into_iter().flatten().collect();
         // Without it what asks for Multipath TCP gets TCP, as from any server, and its record says so.
-        let multipath = listeners.last().and_then(|over_ipv4| multipath::beside(over_ipv4, BACKLOG).ok());
+        let over_ipv4 = listeners.iter().find(|one| one.local_addr().is_ok_and(|at| at.is_ipv4()));
+        let multipath = over_ipv4.and_then(|tcp| multipath::beside(tcp, BACKLOG).ok());
         listeners.extend(multipath);
         let (told, events) = channel();
         let (wake, woken) = UnixStream::pair()?;

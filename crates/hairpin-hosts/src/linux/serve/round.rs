@@ -230,7 +230,7 @@ impl Relay<'_> {
         let limits = &self.ticket.limits;
         let allowed =
             limits.allow_round(&order.round, self.shared.sessions.used_bytes(&self.ticket.id)).and_then(|()| {
-                // What a closed loop sends is counted while it does: here it takes no time and nothing.
+                // What a closed loop sends is not known yet, and is counted while it runs: so long a round trip makes it nothing here.
                 let bits_per_s = Limits::case_bits_per_s(&order.round.case, u64::MAX).unwrap_or(0.0);
                 let allow = |beside| limits.allow_case(&order.round.case, u64::MAX, beside);
                 self.shared.sessions.order(self.session, &self.ticket.id, bits_per_s, allow)?;
