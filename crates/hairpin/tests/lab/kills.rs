@@ -147,7 +147,7 @@ fn causes(name: &str, victim: Victim) -> &'static [&'static str] {
 
 const SILENT: &str = "server: nothing came from the client for 14 s";
 
-fn is_dropped_when_stopped(plan: &str, expected: &str) {
+fn is_dropped_when_stopped(plan: &str, expected: &[&str]) {
     let lab = or_skip!(Lab::direct());
     let mut served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
     let descriptors = served.descriptors();
@@ -160,7 +160,7 @@ fn is_dropped_when_stopped(plan: &str, expected: &str) {
     all.iter().for_each(|id| signal("CONT", *id));
     let run = client.end().with_code(3).json();
     let cause = text(&run["cases"][0]["failed_rounds"][0]);
-    assert!(cause.contains(expected), "{cause}");
+    assert!(expected.iter().any(|expected| cause.contains(expected)), "{cause}");
     served.until_idle_after(1);
     until("its descriptors are closed", || served.descriptors() == descriptors);
     drop(served);
@@ -169,7 +169,7 @@ fn is_dropped_when_stopped(plan: &str, expected: &str) {
 
 #[test]
 fn a_client_that_is_stopped_in_a_round_is_dropped() {
-    is_dropped_when_stopped("round-trip --transport tcp --duration 3600s", SILENT);
+    is_dropped_when_stopped("round-trip --transport tcp --duration 3600s", &[SILENT]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_client_that_is_stopped_beside_a_load_is_dropped_on_each_connection() {
     let plan = |connection| {
         format!("under-load --probe-connection {connection} --rate 100 --load down --load-cpu same --duration 3600s")
     };
-    is_dropped_when_stopped(&plan("shared"), SILENT);
-    // The load's own connection fails first.
-    is_dropped_when_stopped(&plan("per-message"), "made no progress for 2000 ms");
+    is_dropped_when_stopped(&plan("shared"), &[SILENT]);
+    // The load has a connection of its own here: which of the two the server finds silent first is chance.
+    is_dropped_when_stopped(&plan("per-message"), &["made no progress for 2000 ms", SILENT]);
 }
