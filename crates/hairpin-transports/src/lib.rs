@@ -10,6 +10,7 @@ pub mod wire;
 
 #[cfg(target_os = "linux")]
 mod linux;
+mod own_type;
 mod setup;
 mod wires;
 
@@ -29,6 +30,7 @@ pub use linux::received;
 use linux::system;
 #[cfg(target_os = "linux")]
 pub use linux::wire_set;
+pub use own_type::{OverWire, over_own_type};
 pub use transports::{ALL, find};
 pub use wire::{
     Connection, Cookie, KernelStamps, Listener, RawStamp, Repeated, Segments, ServerAddresses, Setup, Stream,

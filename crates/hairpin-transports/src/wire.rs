@@ -1,6 +1,7 @@
 //! The interfaces that matter: a [`Transport`] has [`Listener`]s, which accept [`Connection`]s; a connection carries one or
 //! more [`Wire`]s, and a wire carries messages or bytes.
 
+use std::any::Any;
 use std::io::IoSlice;
 use std::time::Duration;
 
@@ -261,6 +262,11 @@ pub trait Wire: Send {
 
     /// What small writes need beyond whole messages; `None` where bytes are no stream of system calls.
     fn stream(&mut self) -> Option<&mut dyn Stream> {
+        None
+    }
+
+    /// The wire as the type that it is, for [`over_own_type`](crate::over_own_type); `None` where no loop is compiled for it.
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
         None
     }
 

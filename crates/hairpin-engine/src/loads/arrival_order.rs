@@ -39,12 +39,11 @@ impl ArrivalOrder {
     pub fn note_lowest(&mut self, message: &[u8], size: u64) {
         let numbered = usize::try_from(size).map_or(8, |size| size.clamp(1, 8));
         let Some(bytes) = message.get(..numbered) else { return };
-        let mut low = [0; 8];
-        low[..numbered].copy_from_slice(bytes);
+        let low = bytes.iter().rev().fold(0, |low, byte| low << 8 | u64::from(*byte));
         let mask = u64::MAX >> (64 - 8 * numbered);
         let expected = self.window.expected();
-        let ahead = u64::from_le_bytes(low).wrapping_sub(expected) & mask;
-        let behind = expected.wrapping_sub(u64::from_le_bytes(low)) & mask;
+        let ahead = low.wrapping_sub(expected) & mask;
+        let behind = expected.wrapping_sub(low) & mask;
         let nearest = if ahead <= behind { expected.checked_add(ahead) } else { expected.checked_sub(behind) };
         if let Some(sequence) = nearest {
             self.note(sequence);

@@ -68,14 +68,14 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
 
     /// Runs the warm-up and the round. A `turn` is told how many messages its phase has room for, and says when it was
     /// over.
-    pub(super) fn run<T>(
+    pub(super) fn run<W: Wire + ?Sized, T>(
         mut self,
-        wire: &mut dyn Wire,
+        wire: &mut W,
         marks: &mut dyn ClientMarks,
         mut turn: T,
     ) -> Result<Journey, Failure>
     where
-        T: FnMut(&mut Self, &mut dyn Wire, u64) -> Result<u64, Failure>,
+        T: FnMut(&mut Self, &mut W, u64) -> Result<u64, Failure>,
     {
         let (client, order) = (self.client, self.client.order);
         let counts_exchanges = order.case.flow().load.exchange().is_some();
@@ -135,10 +135,10 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
 
     /// Takes the answer to a message whose bytes are those of `self.message`. Says when it was there; `None` where it
     /// was not in time, on a transport that may lose it.
-    #[inline]
-    pub(super) fn take_answer(
+    #[inline(always)]
+    pub(super) fn take_answer<W: Wire + ?Sized>(
         &mut self,
-        wire: &mut dyn Wire,
+        wire: &mut W,
         sequence: u64,
         sent_ns: u64,
     ) -> Result<Option<u64>, Failure> {
@@ -210,8 +210,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
     }
 
     /// Receives until the answer is whole: one call where the transport keeps boundaries.
-    #[inline]
-    fn receive_whole(&mut self, wire: &mut dyn Wire) -> Result<usize, WireError> {
+    #[inline(always)]
+    fn receive_whole<W: Wire + ?Sized>(&mut self, wire: &mut W) -> Result<usize, WireError> {
         let mut len = wire.receive(&mut self.reply)?;
         while !self.client.boundaries && len < self.reply.len() {
             len += wire.receive(&mut self.reply[len..])?;
@@ -228,7 +228,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn read(wire: &mut dyn Wire, wanted: bool) -> Self {
+    fn read<W: Wire + ?Sized>(wire: &mut W, wanted: bool) -> Self {
         let system_calls = wire.system_calls().unwrap_or_default();
         let stream = wire.stream().filter(|_| wanted);
         stream.map_or_else(Self::default, |stream| Self { segments: stream.segments(), system_calls })

@@ -6,7 +6,7 @@ use hairpin_model::case::{Case, InjectedFault, Waiting};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Failure, Turnaround};
-use hairpin_transports::{Wire, WireError};
+use hairpin_transports::{OverWire, Wire, WireError, over_own_type};
 
 use super::arrival_order::ArrivalOrder;
 use super::failures::broken;
@@ -31,6 +31,19 @@ pub struct Echo<'a, C> {
     pub notes_order: bool,
 }
 
+struct Echoing<'a, C> {
+    echo: &'a Echo<'a, C>,
+    marks: &'a mut dyn ServerMarks,
+}
+
+impl<C: Clock> OverWire for Echoing<'_, C> {
+    type Answer = Result<Answered, Failure>;
+
+    fn run<W: Wire + ?Sized>(self, wire: &mut W) -> Self::Answer {
+        self.echo.answer(wire, self.marks)
+    }
+}
+
 /// What a server has answered.
 #[derive(Debug)]
 pub struct Answered {
@@ -48,6 +61,10 @@ impl<C: Clock> Echo<'_, C> {
     /// # Errors
     /// The wire failed.
     pub fn run(&self, wire: &mut dyn Wire, marks: &mut dyn ServerMarks) -> Result<Answered, Failure> {
+        over_own_type(wire, Echoing { echo: self, marks })
+    }
+
+    fn answer<W: Wire + ?Sized>(&self, wire: &mut W, marks: &mut dyn ServerMarks) -> Result<Answered, Failure> {
         let size = usize::try_from(self.case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
         let reply_size = usize::try_from(self.case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let mut buffer = patterned(size.max(reply_size));
@@ -105,10 +122,10 @@ impl<C: Clock> Echo<'_, C> {
     }
 
     /// False when the other end is gone, or the load is over: the farewell of the wire may have been lost.
-    #[inline]
-    fn receive_whole(
+    #[inline(always)]
+    fn receive_whole<W: Wire + ?Sized>(
         &self,
-        wire: &mut dyn Wire,
+        wire: &mut W,
         into: &mut [u8],
         number: u64,
         marks: &mut dyn ServerMarks,
@@ -153,7 +170,7 @@ impl<C: Clock> Echo<'_, C> {
     }
 }
 
-fn acknowledge_quickly(wire: &mut dyn Wire, number: u64) -> Result<(), Failure> {
+fn acknowledge_quickly<W: Wire + ?Sized>(wire: &mut W, number: u64) -> Result<(), Failure> {
     let Some(stream) = wire.stream() else {
         return Err(Failure {
             cause: "the server cannot ask for quick ACKs: this transport is not a byte stream".to_owned(),

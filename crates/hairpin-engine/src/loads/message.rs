@@ -34,7 +34,10 @@ impl Message {
     /// Puts the sequence number in, as many bytes of it as fit.
     #[inline]
     pub fn number(&mut self, sequence: u64) {
-        self.bytes[..self.numbered].copy_from_slice(&sequence.to_le_bytes()[..self.numbered]);
+        // One by one: a copy whose length the compiler does not know is a call.
+        for (byte, new) in self.bytes.iter_mut().take(self.numbered).zip(sequence.to_le_bytes()) {
+            *byte = new;
+        }
     }
 
     /// What is sent.

@@ -3,7 +3,7 @@
 //! The clock is read twice a message: when the send call begins and when the answer is there.
 
 use hairpin_model::round::Failure;
-use hairpin_transports::Wire;
+use hairpin_transports::{OverWire, Wire, over_own_type};
 
 use super::client::Client;
 use super::closed_loop::ClosedLoop;
@@ -21,11 +21,25 @@ pub fn run<C: Clock>(
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
 ) -> Result<Journey, Failure> {
-    ClosedLoop::new(client, 0).run(wire, marks, |closed_loop, wire, _| turn(closed_loop, wire))
+    over_own_type(wire, PingPong { client, marks })
+}
+
+struct PingPong<'a, C> {
+    client: &'a Client<'a, C>,
+    marks: &'a mut dyn ClientMarks,
+}
+
+impl<C: Clock> OverWire for PingPong<'_, C> {
+    type Answer = Result<Journey, Failure>;
+
+    fn run<W: Wire + ?Sized>(self, wire: &mut W) -> Self::Answer {
+        ClosedLoop::new(self.client, 0).run(wire, self.marks, |closed_loop, wire, _| turn(closed_loop, wire))
+    }
 }
 
 /// Sends one message and takes its answer.
-fn turn<C: Clock>(closed_loop: &mut ClosedLoop<'_, C>, wire: &mut dyn Wire) -> Result<u64, Failure> {
+#[inline(always)]
+fn turn<C: Clock, W: Wire + ?Sized>(closed_loop: &mut ClosedLoop<'_, C>, wire: &mut W) -> Result<u64, Failure> {
     let clock = closed_loop.client.clock;
     let sequence = closed_loop.number();
     let sent_ns = clock.now_ns();

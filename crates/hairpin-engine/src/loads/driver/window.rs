@@ -37,7 +37,18 @@ impl Window {
     }
 
     /// A message of that number came.
+    #[inline]
     pub fn note(&mut self, sequence: u64) -> Arrival {
+        // Nearly all of them.
+        if self.newest.and_then(|newest| newest.checked_add(1)) == Some(sequence) {
+            self.newest = Some(sequence);
+            self.set(sequence, true);
+            return Arrival::InOrder;
+        }
+        self.note_another(sequence)
+    }
+
+    fn note_another(&mut self, sequence: u64) -> Arrival {
         if let Some(newest) = self.newest.filter(|newest| *newest >= sequence) {
             let arrival = match self.has(sequence) {
                 _ if newest - sequence >= MESSAGES => return Arrival::TooOld,

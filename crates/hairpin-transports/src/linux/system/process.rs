@@ -1,5 +1,6 @@
 //! Whether a process is still there, and how this one ends with its parent.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -83,18 +84,25 @@ pub(crate) fn set_descriptor_limits(limits: Limits) -> io::Result<()> {
     super::done(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) })
 }
 
+thread_local! {
+    static THREAD_ID: Cell<i32> = const { Cell::new(0) };
+}
+
 /// The kernel's number of this thread.
+#[inline(always)]
 pub(crate) fn thread_id() -> i32 {
-    thread_local! {
-        static ID: std::cell::Cell<i32> = const { std::cell::Cell::new(0) };
+    match THREAD_ID.get() {
+        0 => ask_thread_id(),
+        known => known,
     }
-    ID.with(|id| {
-        if id.get() == 0 {
-            // SAFETY: takes nothing, cannot fail.
-            id.set(unsafe { libc::gettid() });
-        }
-        id.get()
-    })
+}
+
+#[cold]
+fn ask_thread_id() -> i32 {
+    // SAFETY: takes nothing, cannot fail.
+    let id = unsafe { libc::gettid() };
+    THREAD_ID.set(id);
+    id
 }
 
 #[cfg(test)]

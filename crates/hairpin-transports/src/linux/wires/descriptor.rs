@@ -1,22 +1,21 @@
 //! A wire over file descriptors: waiting by `block`, `poll` and `spin`, once for all of them.
 
-use std::cell::Cell;
-use std::io::{self, IoSlice};
+mod stream;
+
+use std::any::Any;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
-use hairpin_model::options::{OptionName, ValueKind};
-use hairpin_model::phases::SenderState;
 
-use super::parts::{MOST_PARTS, rest_of};
 use super::port::{Miss, Port, unsupported};
 use crate::batch::{Batch, send_each};
 use crate::system::alarm::Alarm;
 use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events, set_nonblocking};
 use crate::system::pipe::memory_file_of;
-use crate::wire::{Descriptors, KernelStamps, RawStamp, Repeated, Segments, Stream, Wire, WireError};
+use crate::wire::{Descriptors, KernelStamps, RawStamp, Repeated, Stream, Wire, WireError};
 use crate::wires::{Deadline, LOOK, slice};
 
 /// How often a spinning wire tries before it looks at the clock: tens of microseconds apart, and the 20 ns of a clock
@@ -76,21 +75,35 @@ impl<P: Port> DescriptorWire<P> {
         self.take(into, false)
     }
 
+    #[inline(always)]
     fn receive_blocking(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         self.set_alarm("receive")?;
+        match self.take(into, true) {
+            Ok(bytes) => Ok(bytes),
+            Err(miss) => self.receive_again(miss, into),
+        }
+    }
+
+    /// Goes on after the first attempt.
+    #[inline(never)]
+    fn receive_again(&mut self, mut miss: Miss, into: &mut [u8]) -> Result<usize, WireError> {
         let mut deadline = Deadline::new(self.timeout);
         loop {
+            match miss {
+                Miss::Nothing => break,
+                Miss::Again if deadline.left().is_some() => {}
+                Miss::Again => break,
+                miss => return self.lost(miss, into),
+            }
             match self.take(into, true) {
                 Ok(bytes) => return Ok(bytes),
-                Err(Miss::Nothing) => break,
-                Err(Miss::Again) if deadline.left().is_some() => {}
-                Err(Miss::Again) => break,
-                Err(miss) => return self.lost(miss, into),
+                Err(again) => miss = again,
             }
         }
         Err(Deadline::timed_out("receive", self.timeout))
     }
 
+    #[inline(never)]
     fn receive_polling(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         let mut deadline = Deadline::new(self.timeout);
         while self.wait_for(READABLE, &mut deadline)? {
@@ -107,6 +120,7 @@ impl<P: Port> DescriptorWire<P> {
         Err(Deadline::timed_out("receive", self.timeout))
     }
 
+    #[inline(never)]
     fn receive_spinning(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         let mut deadline = Deadline::new(self.timeout);
         loop {
@@ -304,7 +318,7 @@ impl<P: Port> DescriptorWire<P> {
     }
 
     /// Sends `total` bytes in as many attempts as it takes; `put` makes one and is told how many bytes have gone.
-    #[inline]
+    #[inline(always)]
     fn send_by(
         &mut self,
         total: usize,
@@ -314,44 +328,64 @@ impl<P: Port> DescriptorWire<P> {
             return Err(WireError::Closed);
         }
         self.set_alarm("send")?;
+        self.system_calls += 1;
+        match put(&mut self.port, 0, self.waiting == Waiting::Block) {
+            Ok(bytes) if bytes >= total => Ok(()),
+            answer => self.send_rest(total, answer, put),
+        }
+    }
+
+    /// Goes on after the first attempt.
+    #[inline(never)]
+    fn send_rest(
+        &mut self,
+        total: usize,
+        mut answer: Result<usize, Miss>,
+        put: impl Fn(&mut P, usize, bool) -> Result<usize, Miss>,
+    ) -> Result<(), WireError> {
         let may_block = self.waiting == Waiting::Block;
         let mut sent = 0;
         let mut deadline = Deadline::new(self.timeout);
         let mut tries = 0;
         loop {
-            self.system_calls += 1;
-            match put(&mut self.port, sent, may_block) {
+            match answer {
                 Ok(bytes) if bytes >= total - sent => return Ok(()),
                 Ok(bytes) => {
                     sent += bytes;
                     deadline = Deadline::new(self.timeout);
-                    continue;
                 }
                 Err(Miss::Nothing) if may_block => break,
-                Err(Miss::Nothing | Miss::Again) => tries += 1,
+                Err(Miss::Nothing | Miss::Again) => {
+                    tries += 1;
+                    let look = self.waiting != Waiting::Spin || tries % TRIES_PER_LOOK == 0;
+                    if look && deadline.left().is_none() {
+                        break;
+                    }
+                    if self.waiting == Waiting::Poll && !self.wait_for(WRITABLE, &mut deadline)? {
+                        break;
+                    }
+                }
                 Err(Miss::Gone | Miss::Ended) => {
                     self.gone = true;
                     return Err(WireError::Closed);
                 }
                 Err(Miss::Failed(source)) => return Err(WireError::System { operation: "send", source }),
             }
-            let look = self.waiting != Waiting::Spin || tries % TRIES_PER_LOOK == 0;
-            if look && deadline.left().is_none() {
-                break;
-            }
-            if self.waiting == Waiting::Poll && !self.wait_for(WRITABLE, &mut deadline)? {
-                break;
-            }
+            self.system_calls += 1;
+            answer = put(&mut self.port, sent, may_block);
         }
         Err(Deadline::timed_out("send", self.timeout))
     }
 }
 
 impl<P: Port> Wire for DescriptorWire<P> {
+    // Part of the closed loops, see `own_type`.
+    #[inline(always)]
     fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
         self.send_by(message.len(), |port, sent, may_block| port.put(&message[sent..], may_block))
     }
 
+    #[inline(always)]
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         if let Some(bytes) = self.port.kept(into) {
             return Ok(bytes);
@@ -454,6 +488,10 @@ impl<P: Port> Wire for DescriptorWire<P> {
         self.sent_now(answer)
     }
 
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
+    }
+
     fn descriptors(&self) -> Option<Descriptors<'_>> {
         Some(Descriptors { readable: self.port.readable(), writable: self.port.writable() })
     }
@@ -518,55 +556,4 @@ impl<P: Port> KernelStamps for DescriptorWire<P> {
 
 fn cannot_take(source: io::Error) -> WireError {
     WireError::System { operation: "take time stamps", source }
-}
-
-impl<P: Port> Stream for DescriptorWire<P> {
-    fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError> {
-        if !P::IS_SOCKET {
-            return Err(WireError::System { operation: "send with MSG_MORE", source: unsupported() });
-        }
-        self.send_by(bytes.len(), |port, sent, may_block| port.put_more(&bytes[sent..], may_block))
-    }
-
-    fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
-        let total = parts.iter().map(|part| part.len()).sum();
-        if total == 0 {
-            return Ok(());
-        }
-        // The first part that is not yet sent whole, and the bytes before it: no call looks at the parts before again.
-        let reached = Cell::new((0, 0));
-        self.send_by(total, |port, sent, may_block| {
-            let (place, before) = reached.get();
-            let (rest, within) = rest_of(&parts[place..], sent - before);
-            reached.set((parts.len() - rest.len(), sent - within));
-            match within {
-                0 => port.put_vectored(&rest[..rest.len().min(MOST_PARTS)], may_block),
-                // The kernel took the beginning of a part: its rest goes alone, which needs no copy of the list.
-                _ => port.put(&rest[0][within..], may_block),
-            }
-        })
-    }
-
-    fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
-        let operation = match option {
-            OptionName::Nodelay => "set nodelay",
-            OptionName::Cork => "set cork",
-            OptionName::Quickack => "set quickack",
-            _ => "set what is no switch",
-        };
-        let failed = |source| WireError::System { operation, source };
-        if !P::IS_SOCKET || option.values() != ValueKind::Switch {
-            return Err(failed(unsupported()));
-        }
-        self.system_calls += 1;
-        self.port.set(option, on).map_err(failed)
-    }
-
-    fn segments(&self) -> Option<Segments> {
-        self.port.segments()
-    }
-
-    fn sender_state(&self) -> Option<SenderState> {
-        self.port.sender_state()
-    }
 }

@@ -127,11 +127,18 @@ fn read(bytes: &[u8], cookie: &Cookie) -> Option<(Kind, Nonce)> {
 
 /// What a datagram of `bytes` bytes, of which `start` has the first ones, says after the flow has begun, where it is a hello that
 /// came again. A buffer for shorter messages holds its begin only.
+#[inline(always)]
 pub(crate) fn again(start: &[u8], bytes: usize, cookie: &Cookie) -> Option<Kind> {
+    // Nearly every message has another length, which is all that it costs.
+    if bytes == HELLO_BYTES { again_of_length(start, cookie) } else { None }
+}
+
+#[cold]
+fn again_of_length(start: &[u8], cookie: &Cookie) -> Option<Kind> {
     let known = &hello(Kind::Hello, cookie, &[0; 16])[..18];
     let cookie_fits = start.iter().zip(known).skip(2).all(|(one, other)| one == other);
     let mark_fits = start.len() < HELLO_BYTES || start.ends_with(&MARK);
-    if bytes == HELLO_BYTES && cookie_fits && mark_fits { kind_of(start) } else { None }
+    if cookie_fits && mark_fits { kind_of(start) } else { None }
 }
 
 /// Sends the welcome again: the one before it was lost.

@@ -138,7 +138,10 @@ fn connection(
     Ok(OneWire::connection(transport, DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
 }
 
-struct PipePort {
+/// A wire over a pipe for each direction.
+pub(crate) type PipeWire = DescriptorWire<PipePort>;
+
+pub(crate) struct PipePort {
     from: OwnedFd,
     to: OwnedFd,
     /// Calls on the two block.

@@ -12,7 +12,7 @@ use crate::batch::Batch;
 use crate::wire::Segments;
 
 /// One attempt each way, one system call each.
-pub(crate) trait Port: Send {
+pub(crate) trait Port: Send + 'static {
     /// A socket has flags for a single call (`MSG_DONTWAIT`, `MSG_MORE`) and options; a pipe has neither.
     const IS_SOCKET: bool = true;
 

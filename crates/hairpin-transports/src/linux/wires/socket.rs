@@ -18,6 +18,9 @@ use crate::wires::ip_header::IpHeader;
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, failed, second_connection, slice, unreached};
 
+/// A wire over a connected socket.
+pub(crate) type SocketWire = DescriptorWire<SocketPort>;
+
 /// The connection over a connected socket.
 fn connection(kind: &Kind, socket: Socket, setup: &Setup, met: Met) -> Result<Box<dyn Connection>, TransportError> {
     options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;

@@ -31,11 +31,10 @@ const SENDS_PER_LOOK: u32 = 32;
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
 /// A connected socket.
-pub(super) struct SocketPort {
+pub(crate) struct SocketPort {
     socket: Socket,
     kind: Kind,
-    /// Set for datagrams until the first message: the other end may have said its part of the hello twice. Across a link it
-    /// stays set.
+    /// Set for datagrams: the other end may have said its part of the hello twice, and a message may overtake it.
     hello: Option<Cookie>,
     met: Met,
     /// The way may lose, repeat and reorder datagrams.
@@ -74,16 +73,12 @@ impl SocketPort {
     }
 
     /// Whether the datagram of `bytes` was a hello that came again; a confirmation is then welcomed again.
-    #[cold]
-    fn is_hello(&mut self, start: &[u8], bytes: usize) -> bool {
-        let Some(cookie) = self.hello.take() else { return false };
-        let again = hello::again(start, bytes, &cookie);
+    #[inline(always)]
+    fn is_hello(&self, start: &[u8], bytes: usize) -> bool {
+        let Some(cookie) = &self.hello else { return false };
+        let again = hello::again(start, bytes, cookie);
         if again == Some(hello::Kind::Confirm) {
-            hello::welcome_again(self.socket.as_fd(), &cookie);
-        }
-        // On a link a message may have overtaken it.
-        if again.is_some() || self.crosses_link {
-            self.hello = Some(cookie);
+            hello::welcome_again(self.socket.as_fd(), cookie);
         }
         again.is_some()
     }
@@ -98,7 +93,7 @@ impl SocketPort {
         let mut ended = false;
         let pieces = into.keep(|start, bytes| {
             ended |= bytes == 0;
-            bytes > 0 && !(self.hello.is_some() && self.is_hello(start, bytes))
+            bytes > 0 && !self.is_hello(start, bytes)
         });
         match (pieces, ended) {
             (0, true) => Err(Miss::Ended),
@@ -212,7 +207,7 @@ impl Port for SocketPort {
             return Err(Miss::Ended);
         }
         let fitted = bytes.min(into.len());
-        if self.hello.is_some() && self.is_hello(&into[..fitted], bytes) {
+        if self.is_hello(&into[..fitted], bytes) {
             return Err(Miss::Again);
         }
         Ok(fitted)
@@ -309,7 +304,7 @@ impl Port for SocketPort {
         loop {
             let bytes = self.offload.as_mut().and_then(|offload| offload.next(into))?;
             let fitted = bytes.min(into.len());
-            if self.hello.is_none() || !self.is_hello(&into[..fitted], bytes) {
+            if !self.is_hello(&into[..fitted], bytes) {
                 return Some(fitted);
             }
         }

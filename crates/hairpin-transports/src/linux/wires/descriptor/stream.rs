@@ -1,0 +1,63 @@
+//! What small writes need of a descriptor that carries a byte stream.
+
+use std::cell::Cell;
+use std::io::IoSlice;
+
+use hairpin_model::options::{OptionName, ValueKind};
+use hairpin_model::phases::SenderState;
+
+use super::super::parts::{MOST_PARTS, rest_of};
+use super::super::port::{Port, unsupported};
+use super::DescriptorWire;
+use crate::wire::{Segments, Stream, WireError};
+
+impl<P: Port> Stream for DescriptorWire<P> {
+    fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        if !P::IS_SOCKET {
+            return Err(WireError::System { operation: "send with MSG_MORE", source: unsupported() });
+        }
+        self.send_by(bytes.len(), |port, sent, may_block| port.put_more(&bytes[sent..], may_block))
+    }
+
+    fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
+        let total = parts.iter().map(|part| part.len()).sum();
+        if total == 0 {
+            return Ok(());
+        }
+        // The first part that is not yet sent whole, and the bytes before it: no call looks at the parts before again.
+        let reached = Cell::new((0, 0));
+        self.send_by(total, |port, sent, may_block| {
+            let (place, before) = reached.get();
+            let (rest, within) = rest_of(&parts[place..], sent - before);
+            reached.set((parts.len() - rest.len(), sent - within));
+            match within {
+                0 => port.put_vectored(&rest[..rest.len().min(MOST_PARTS)], may_block),
+                // The kernel took the beginning of a part: its rest goes alone, which needs no copy of the list.
+                _ => port.put(&rest[0][within..], may_block),
+            }
+        })
+    }
+
+    fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
+        let operation = match option {
+            OptionName::Nodelay => "set nodelay",
+            OptionName::Cork => "set cork",
+            OptionName::Quickack => "set quickack",
+            _ => "set what is no switch",
+        };
+        let failed = |source| WireError::System { operation, source };
+        if !P::IS_SOCKET || option.values() != ValueKind::Switch {
+            return Err(failed(unsupported()));
+        }
+        self.system_calls += 1;
+        self.port.set(option, on).map_err(failed)
+    }
+
+    fn segments(&self) -> Option<Segments> {
+        self.port.segments()
+    }
+
+    fn sender_state(&self) -> Option<SenderState> {
+        self.port.sender_state()
+    }
+}
