@@ -1,5 +1,7 @@
 //! Figures of a round, and the summary of a case over its rounds.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::case::{Case, Path, Placement, Waiting};
@@ -359,6 +361,16 @@ impl CaseSummary {
     /// The same, to change it.
     pub fn flow_mut(&mut self) -> &mut FlowSummary {
         &mut self.flows[0]
+    }
+
+    /// What became of the messages of the flow that the case is judged by; of one that goes both ways those of both.
+    #[must_use]
+    pub fn ledger(&self) -> Cow<'_, Ledger> {
+        if self.case.goes_both_ways() {
+            Cow::Owned(self.flows.iter().fold(Ledger::default(), |all, flow| all.plus(&flow.ledger)))
+        } else {
+            Cow::Borrowed(&self.flow().ledger)
+        }
     }
 
     /// The client.

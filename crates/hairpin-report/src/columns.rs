@@ -420,26 +420,27 @@ fn of_one(row: &CaseSummary) -> Option<&OneWayFigures> {
 }
 
 const LEDGER: &[Column] = &[
-    Column::count("sent", |row| row.flow().ledger.sent),
-    Column::count("received", |row| row.flow().ledger.received),
-    Column::count("lost", |row| row.flow().ledger.lost.values().sum()),
-    Column::words("lost_by_cause", |row| listed(row.flow().ledger.lost.iter(), "; ")),
-    Column::count("late", |row| row.flow().ledger.late),
-    Column::count("duplicated", |row| row.flow().ledger.duplicated),
-    Column::words("unexplained", |row| row.flow().ledger.unexplained.to_string()),
-    Column::number("up_sent", Unit::Plain, |row| Some(row.flow().ledger.up?.sent as f64)),
-    Column::number("up_received", Unit::Plain, |row| Some(row.flow().ledger.up?.received as f64)),
-    Column::number("up_duplicated", Unit::Plain, |row| Some(row.flow().ledger.up?.duplicated as f64)),
-    Column::number("up_reordered", Unit::Plain, |row| Some(row.flow().ledger.up?.reordered as f64)),
-    Column::number("down_sent", Unit::Plain, |row| Some(row.flow().ledger.down?.sent as f64)),
-    Column::number("down_received", Unit::Plain, |row| Some(row.flow().ledger.down?.received as f64)),
-    Column::number("down_duplicated", Unit::Plain, |row| Some(row.flow().ledger.down?.duplicated as f64)),
-    Column::number("down_reordered", Unit::Plain, |row| Some(row.flow().ledger.down?.reordered as f64)),
+    Column::count("sent", |row| row.ledger().sent),
+    Column::count("received", |row| row.ledger().received),
+    Column::count("lost", |row| row.ledger().lost.values().sum()),
+    Column::words("lost_by_cause", |row| listed(row.ledger().lost.iter(), "; ")),
+    Column::count("late", |row| row.ledger().late),
+    Column::count("duplicated", |row| row.ledger().duplicated),
+    Column::words("unexplained", |row| row.ledger().unexplained.to_string()),
+    Column::number("up_sent", Unit::Plain, |row| Some(row.ledger().up?.sent as f64)),
+    Column::number("up_received", Unit::Plain, |row| Some(row.ledger().up?.received as f64)),
+    Column::number("up_duplicated", Unit::Plain, |row| Some(row.ledger().up?.duplicated as f64)),
+    Column::number("up_reordered", Unit::Plain, |row| Some(row.ledger().up?.reordered as f64)),
+    Column::number("down_sent", Unit::Plain, |row| Some(row.ledger().down?.sent as f64)),
+    Column::number("down_received", Unit::Plain, |row| Some(row.ledger().down?.received as f64)),
+    Column::number("down_duplicated", Unit::Plain, |row| Some(row.ledger().down?.duplicated as f64)),
+    Column::number("down_reordered", Unit::Plain, |row| Some(row.ledger().down?.reordered as f64)),
     Column::count("lost_with_unexplained", lost_with_unexplained).titled("lost", "lost"),
 ];
 
 fn lost_with_unexplained(row: &CaseSummary) -> u64 {
-    row.flow().ledger.lost.values().sum::<u64>() + u64::try_from(row.flow().ledger.unexplained).unwrap_or(0)
+    let ledger = row.ledger();
+    ledger.lost.values().sum::<u64>() + u64::try_from(ledger.unexplained).unwrap_or(0)
 }
 
 const CPU: &[Column] = &[

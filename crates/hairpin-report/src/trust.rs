@@ -3,6 +3,7 @@
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::{Figure, NoInterval};
+use hairpin_model::ladder;
 use hairpin_model::parse;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
@@ -66,7 +67,8 @@ pub(crate) fn until_missed(run: &Run) -> Option<String> {
 /// Why figures have no interval, and what would give one: one line for each reason.
 pub(crate) fn without_interval(run: &Run) -> Vec<String> {
     let of = |reason: NoInterval| {
-        let is_so = |row: &&CaseSummary| row.flow().latency_ns.p50.is_some_and(|p50| p50.why == Some(reason));
+        let first = |row: &CaseSummary| row.compared(*ladder::compared_by(&[row]).first()?);
+        let is_so = |row: &&CaseSummary| first(row).is_some_and(|figure| figure.why == Some(reason));
         run.cases.iter().filter(is_so).map(|row| row.label.clone()).collect()
     };
     no_interval_lines(of)

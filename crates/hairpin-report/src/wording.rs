@@ -236,7 +236,7 @@ pub(crate) fn no_curve(run: &Run) -> String {
 /// Ledgers that do not close, and what was lost by cause: one line for each case that lost, was late or doubled.
 pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
     let line = |row: &CaseSummary| {
-        let ledger = &row.flow().ledger;
+        let ledger = row.ledger();
         let mut parts: Vec<String> = ledger
             .lost
             .iter()
@@ -267,7 +267,7 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
                 parts.push(format!("{} too many{why}", quantities::count(extra.unsigned_abs())));
             }
         }
-        parts.extend(hosts::ways(ledger));
+        parts.extend(hosts::ways(&ledger));
         let of = format!("of {} sent", quantities::count(ledger.sent));
         (!parts.is_empty()).then(|| format!("{}: {of}, {}", row.label, parts.join(", ")))
     };

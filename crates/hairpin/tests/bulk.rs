@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::json_contract::assert_kept;
-use crate::support::{PROGRAM, Place, Running, list, rounds, signal, text};
+use crate::support::{PROGRAM, Place, Running, list, on_one_line, rounds, signal, text};
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
@@ -180,6 +180,17 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
             assert!(both > 0.0 && both < 2.0 * each[0].max(each[1]), "a mean of its flows, not a sum: {case}");
         }
     }
+    let brief = on_one_line(&place.hairpin(&["report", "run"]).with_code(0).stdout);
+    assert!(brief.contains("No interval for") && brief.contains("fewer than 5 rounds count"), "{brief}");
+    let table = place.hairpin(&["report", "run", "--csv"]).with_code(0).stdout;
+    let sent = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let sent: Vec<Vec<&str>> = sent.collect();
+    let column = sent[0].iter().position(|name| *name == "sent").expect("it is a column");
+    assert_eq!(
+        sent[1..].iter().map(|row| row[column]).collect::<Vec<_>>(),
+        ["2400", "2400"],
+        "of both flows: {table}"
+    );
     for round in rounds(&place.path("run")) {
         let ends = list(&round["outcome"]["ends"]);
         let whose: Vec<(u64, &str)> =

@@ -368,6 +368,8 @@ fn a_case_whose_rounds_fail_alike_is_given_up_and_the_others_go_on() {
     let told =
         "tcp block same-cpu: given up after 3 rounds in a row failed alike: client: cannot connect to 127.0.0.1:";
     assert_eq!(ran.stderr.matches(told).count(), 1, "at once, and once: {ran:#?}");
+    let brief = place.hairpin(&["report", "run"]).with_code(0).stdout;
+    assert!(brief.contains("3 rounds failed") && !brief.contains("Skipped"), "it is told as failed: {brief}");
 }
 
 #[test]

@@ -125,13 +125,13 @@ pub(super) fn losses(rows: &[&CaseSummary]) -> Vec<String> {
 /// `udp lost 0.90 % to 66 % of its messages in 6 cases: receive buffer full.`
 fn several_losses(rows: &[&CaseSummary]) -> Option<String> {
     let shares = rows.iter().map(|row| {
-        let ledger = &row.flow().ledger;
+        let ledger = row.ledger();
         ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64
     });
     let (least, most) =
         shares.fold((1.0, 0.0), |(least, most): (f64, f64), share| (least.min(share), most.max(share)));
     let of_case = |row: &&CaseSummary| {
-        let ledger = &row.flow().ledger;
+        let ledger = row.ledger();
         let lost = ledger.lost.iter().filter(|(_, lost)| **lost > 0).map(|(cause, _)| in_words(cause));
         let unexplained = (ledger.unexplained != 0).then(|| "unexplained".to_owned());
         lost.chain(unexplained).collect::<Vec<_>>()
@@ -145,7 +145,7 @@ fn several_losses(rows: &[&CaseSummary]) -> Option<String> {
 
 /// What of a case was lost, by cause.
 pub(super) fn loss(row: &CaseSummary) -> Option<String> {
-    let ledger = &row.flow().ledger;
+    let ledger = row.ledger();
     let of_sent = share(ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64);
     let causes = causes(row)?;
     Some(format!("{}: {of_sent} of {} lost: {causes}.", words::name(row), counted(ledger.sent, "message")))
@@ -153,7 +153,7 @@ pub(super) fn loss(row: &CaseSummary) -> Option<String> {
 
 /// `1200 (receive buffer full) and 3 (unexplained)`; null where nothing was lost.
 pub(super) fn causes(row: &CaseSummary) -> Option<String> {
-    let ledger = &row.flow().ledger;
+    let ledger = row.ledger();
     if ledger.sent <= ledger.received {
         return None;
     }

@@ -33,7 +33,7 @@ struct Missing {
 }
 
 fn detect(run: &Run) -> Vec<Finding> {
-    let is_known = |case: &CaseSummary| has_segments(case) && case.flow().ledger.may_be_segments();
+    let is_known = |case: &CaseSummary| has_segments(case) && case.ledger().may_be_segments();
     let known = Hits::among(run, |case| missing(run, case).filter(|_| is_known(case)));
     let hits = Hits::among(run, |case| missing(run, case).filter(|_| !is_known(case)));
     [segments(&known), defect(&hits)].into_iter().flatten().collect()
@@ -42,7 +42,7 @@ fn detect(run: &Run) -> Vec<Finding> {
 /// Datagrams that were dropped with others of one packet.
 fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let first = hits.first()?;
-    let ledger = &first.case.flow().ledger;
+    let ledger = first.case.ledger();
     Some(Finding {
         cases: hits.ids(),
         summary: format!(
@@ -69,7 +69,7 @@ fn has_segments(case: &CaseSummary) -> bool {
 }
 
 fn all_evidence(case: &CaseSummary, missing: &Missing) -> Vec<Evidence> {
-    let ledger = &case.flow().ledger;
+    let ledger = case.ledger();
     let received = if case.case.flow().load.is_one_way() { "messages received" } else { "answers received" };
     vec![
         evidence("messages sent", Figure::bare(ledger.sent as f64), "count"),
@@ -91,7 +91,7 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
         summary: format!(
             "{}: of {} messages sent, {what} ({}).{}",
             case.label,
-            quantities::count(case.flow().ledger.sent),
+            quantities::count(case.ledger().sent),
             quantities::share(first.share),
             hits.others()
         ),
@@ -107,7 +107,7 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
 }
 
 fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
-    let ledger = &case.flow().ledger;
+    let ledger = case.ledger();
     if case.path.relay.as_ref().is_some_and(|link| ledger.may_count_copies(link.packets.not_messages())) {
         return None;
     }

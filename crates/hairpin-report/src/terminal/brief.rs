@@ -3,7 +3,7 @@
 use hairpin_model::exchange::Remedy;
 use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::quantities;
-use hairpin_model::run::Run;
+use hairpin_model::run::{Run, Skipped};
 use hairpin_model::summary::CaseSummary;
 
 use super::one_way::{self, Extent};
@@ -109,7 +109,12 @@ fn limits(page: &mut Page, run: &Run) {
         BAD,
         wording::option_notes(run).into_iter().filter(|(refused, _)| *refused).map(|(_, line)| line),
     );
-    let skipped: usize = wording::skipped(run).iter().map(|(_, names)| names.len()).sum();
+    // A case that was given up is among the failures.
+    let has_failed = |skip: &&Skipped| {
+        let mut rows = run.cases.iter().filter(|row| !row.failed_rounds.is_empty());
+        rows.any(|row| skip.case.as_ref() == Some(&row.label))
+    };
+    let skipped = run.skipped.iter().filter(|skip| !has_failed(skip)).count();
     if skipped > 0 {
         let skipped = quantities::counted(skipped as u64, "case");
         page.paragraph(0, DIM, &format!("Skipped: {skipped} (--all says why)"));

@@ -55,6 +55,9 @@ fn answer(report: &ComparisonReport) -> String {
     if usable().next().is_none() {
         return format!("The two runs have no usable figure in common.{budget}");
     }
+    if usable().all(|row| row.ratio.low.is_none()) {
+        return format!("{compared} compared: cannot tell without an interval.{budget}");
+    }
     if slower + faster == 0 && unlike.is_empty() {
         return format!("{compared} compared: no difference found.{budget}");
     }

@@ -172,6 +172,7 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     for comparison in comparisons {
         let label = |id: &str| run.case(id).map_or_else(|| id.to_owned(), |case| case.label.clone());
         let verdict = match comparison.verdict {
+            Verdict::CannotTell if comparison.ratio.low.is_none() => "cannot tell without an interval",
             Verdict::CannotTell => "no difference found",
             verdict => verdict.in_words(comparison.figure),
         };
