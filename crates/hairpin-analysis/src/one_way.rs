@@ -1,5 +1,7 @@
 //! Figures of loads without answers, made of what both ends counted.
 
+use hairpin_model::fact;
+use hairpin_model::fact_names;
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Flow, Load};
 use hairpin_model::knee;
@@ -137,18 +139,34 @@ fn messages_of_load(place: usize, flow: &Flow, measured: &Measured, role: End) -
     Some(messages(measured.flows.get(place)?, flow, role).saturating_add(warm_up))
 }
 
-/// Bytes that the link carried against the direction of the case's flow, for each byte of messages that its receiver got.
-/// Both are those of the whole load, the warm-up and the opening of the connection among them. `None` on the loopback.
+/// Bytes that travelled against the direction of the case's flow, for each byte of messages that its receiver got. Both are those
+/// of the whole load, the warm-up and the opening of the connection among them.
+///
+/// An emulated link counts the bytes. Elsewhere they are those of the segments without payload that the receiver of one TCP
+/// connection sent (`tcpi_segs_out` without `tcpi_data_segs_out`, linux/tcp.h), each as long as its headers: too few where segments
+/// carry SACK, which does not count. `None` without either.
 pub(crate) fn reverse_share(flow: &Flow, measured: &Measured) -> Option<f64> {
-    let link = measured.link.as_ref()?;
-    let (against, receiver) = match flow.direction {
-        Direction::Up => (&link.down, End::Server),
-        Direction::Down => (&link.up, End::Client),
+    let receiver = match flow.direction {
+        Direction::Up => End::Server,
+        Direction::Down => End::Client,
         Direction::RoundTrip => return None,
+    };
+    let against_bytes = match (&measured.link, flow.direction) {
+        (Some(link), Direction::Up) => link.down.in_bytes as f64,
+        (Some(link), _) => link.up.in_bytes as f64,
+        (None, _) => acknowledgment_bytes(flow, end(measured, 0, receiver)?)?,
     };
     let messages = messages_of_load(0, flow, measured, receiver)?;
     let bytes = messages as f64 * flow.load.size_bytes() as f64;
-    (bytes > 0.0 && against.in_bytes > 0).then(|| against.in_bytes as f64 / bytes)
+    (bytes > 0.0 && against_bytes > 0.0).then(|| against_bytes / bytes)
+}
+
+/// The counters are those of the first connection.
+fn acknowledgment_bytes(flow: &Flow, receiver: &EndReport) -> Option<f64> {
+    let fact = |name| fact::number(&receiver.facts, name);
+    let segments = fact(fact_names::SEGMENTS_OUT)? - fact(fact_names::DATA_SEGMENTS_OUT)?;
+    let header_bytes = fact(fact_names::HEADER_BYTES)?;
+    (flow.wires() == 1).then(|| segments.max(0.0) * header_bytes)
 }
 
 fn pacing(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Option<PacingFigures> {

@@ -1,6 +1,6 @@
 //! Claims between two hosts: what of them is about a path, and how that is tested where the path is a real one.
 
-use crate::claim::{About, Claim, FigureName, Means, Row, Rule, Selector, Test};
+use crate::claim::{About, Claim, Means, Row, Rule, Selector, Test};
 
 impl Claim {
     /// The claim as it is tested between two hosts. Its rules stay: what they need and is not there, is skipped with the reason.
@@ -29,16 +29,6 @@ fn means(row: &Row) -> Means {
 impl Rule {
     /// What it names that there is only where both ends are on one host.
     fn needs_one_host(&self) -> Option<String> {
-        let figure = match self {
-            Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
-                Some(of.figure)
-            }
-            Self::Share { figure, .. } | Self::Order { figure, .. } | Self::Widens { figure, .. } => Some(*figure),
-            Self::Kept { .. } | Self::Packets { .. } | Self::Pattern { .. } | Self::Fallback { .. } => None,
-        };
-        if matches!(figure, Some(FigureName::ReverseShare | FigureName::ReverseBytes)) {
-            return Some("bytes that an emulated link counts".to_owned());
-        }
         self.selectors().into_iter().find_map(Selector::needs_one_host)
     }
 
@@ -112,16 +102,12 @@ mod tests {
     #[test]
     fn a_rule_that_names_what_one_host_has_is_not_judged_by_another_case() {
         let row = |name: &str, case: serde_json::Value| serde_json::json!({"name": name, "test": test(case)});
-        let mut acks = row("acks", serde_json::json!({}));
-        let of = serde_json::json!({"figure": "reverse-share", "case": {}});
-        acks["test"]["rule"] = serde_json::json!({"kind": "at-most", "bound": 1, "of": of});
         let rows = serde_json::json!([
             row("link", serde_json::json!({"transport": "tcp", "link": "home-uplink"})),
             row("placement", serde_json::json!({"placement": "same-cpu"})),
             row("ends", serde_json::json!({"ends": "threads"})),
             row("cpus", serde_json::json!({"of_load": {"cpus": "other"}})),
             row("awake", serde_json::json!({"cpu_idle": "shallow"})),
-            acks,
         ]);
         let expected = [
             "the link `home-uplink`",
@@ -129,7 +115,6 @@ mod tests {
             "ends that are threads",
             "a load on chosen CPUs",
             "CPUs that are kept awake",
-            "bytes that an emulated link counts",
         ];
         let expected = expected.map(|what| format!("its rule is about {what}, which there is not between two hosts"));
         assert_eq!(skipped(&claim(rows)), expected);

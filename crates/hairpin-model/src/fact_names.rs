@@ -85,6 +85,8 @@ fact_names! {
         RTT_US = "tcp_info.rtt_us",
         /// Its variation (`tcpi_rttvar`).
         RTTVAR_US = "tcp_info.rttvar_us",
+        /// Bytes of the IP and TCP headers of a segment, with time stamps where both ends send them (`tcpi_options`), and without SACK.
+        HEADER_BYTES = "tcp.header_bytes",
         /// The most payload of a segment that is sent (`tcpi_snd_mss`).
         SND_MSS_BYTES = "tcp_info.snd_mss_bytes",
         /// The same of one received, as it is guessed (`tcpi_rcv_mss`).

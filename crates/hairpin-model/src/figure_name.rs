@@ -58,7 +58,8 @@ words! {
         ServerCpuPerGb = "server-cpu-seconds-per-gb",
         /// Jain's fairness index of the connections' bytes.
         Fairness = "fairness",
-        /// Bytes of packets that a link carried against the direction of a one-way load, for each byte of its messages.
+        /// Bytes of packets against the direction of a one-way load, for each byte of its messages: those that an emulated link
+        /// carried, elsewhere those of the segments without payload that the receiver of one TCP connection sent.
         ReverseShare = "reverse-share",
         /// Bytes of such packets a second: that share of the goodput.
         ReverseBytes = "reverse-bytes-per-s",

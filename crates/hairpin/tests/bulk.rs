@@ -1,9 +1,10 @@
 //! One-way loads: what both ends counted, and faults in the middle.
 
+use hairpin_testing::or_skip;
 use serde_json::Value;
 
 use crate::json_contract::assert_kept;
-use crate::support::{PROGRAM, Place, Running, list, on_one_line, rounds, signal, text};
+use crate::support::{PROGRAM, Place, Running, can_link, list, on_one_line, rounds, signal, text};
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
@@ -196,6 +197,30 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
         let whose: Vec<(u64, &str)> =
             ends.iter().map(|end| (end["flow"].as_u64().unwrap_or(0), text(&end["role"]))).collect();
         assert_eq!(whose, [(0, "client"), (0, "server"), (1, "client"), (1, "server")], "{round}");
+    }
+    place.assert_nothing_left();
+}
+
+/// What is known of acknowledgments where no link counts their bytes.
+#[test]
+fn segments_without_payload_have_the_bytes_that_a_link_counts() {
+    let place = Place::new();
+    or_skip!(can_link());
+    let plan =
+        "bulk --transport tcp,tcp6 --direction down --link delay=1ms --count 200 --omit 10 --rounds 1 --out run";
+    place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    for round in rounds(&place.path("run")) {
+        let outcome = &round["outcome"];
+        let client = list(&outcome["ends"]).iter().find(|end| end["role"] == "client").expect("it is an end");
+        let fact = |name: &str| {
+            let found = list(&client["facts"]).iter().find(|fact| fact["name"] == name);
+            found.and_then(|fact| fact["value"].as_f64()).expect("the kernel tells it")
+        };
+        let segments = fact("tcp_info.segments_out") - fact("tcp_info.data_segments_out");
+        let (told, counted) = (segments * fact("tcp.header_bytes"), outcome["link"]["up"]["in_bytes"].as_f64());
+        let ratio = told / counted.expect("the link counts it");
+        // The first packet has more options, and the hello has payload.
+        assert!((0.9..=1.0).contains(&ratio), "{told}: {outcome}");
     }
     place.assert_nothing_left();
 }

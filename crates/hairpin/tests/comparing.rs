@@ -79,7 +79,7 @@ fn a_run_cannot_be_told_from_a_like_one() {
         "--transport",
         "pipe,tcp",
         "--rounds",
-        "4",
+        "6",
         "--count",
         "300",
         "--out",

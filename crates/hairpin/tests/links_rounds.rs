@@ -192,7 +192,7 @@ fn what_a_lossy_link_dropped_is_what_the_ledger_lost() {
         "--size",
         "64",
     ];
-    let rounds = measured(&place, "loss=10%", &[&plan[..], &["--timeout", "20ms"]].concat());
+    let rounds = measured(&place, "loss=10%", &[&plan[..], &["--timeout", "60ms"]].concat());
     for round in &rounds {
         assert_closed(round);
         let (ledger, link) = (&round["outcome"]["flows"][0]["ledger"], &round["outcome"]["link"]);

@@ -1,5 +1,7 @@
 //! Figures of one-way loads, ratios across runs, and gaps.
 
+use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 use hairpin_model::flow::{Direction, Flow, Load};
 use hairpin_model::one_way::{CpuTimeLine, Received, Sent};
 use hairpin_model::options::{Effective, OptionName, Options};
@@ -105,6 +107,30 @@ fn the_reverse_direction_is_what_the_link_carried_against_the_load_for_each_byte
     near("reverse-share", "share", "udp6", 20_000.0 / 1_000_000.0);
     near("reverse-bytes-per-s", "KiB/s", "udp6", 0.02 * 1e8 / 1024.0);
     near("reverse-share", "share", "udp", 40_000.0 / 1_900_000.0);
+}
+
+#[test]
+fn without_a_link_the_reverse_direction_is_the_segments_without_payload_of_the_receiver() {
+    let mut fixture = Fixture::new();
+    let counted = |measured: &mut Measured, segments: [f64; 3]| {
+        let names = [fact_names::SEGMENTS_OUT, fact_names::DATA_SEGMENTS_OUT, fact_names::HEADER_BYTES];
+        let server = measured.ends.iter_mut().find(|end| end.role == End::Server).unwrap();
+        server.facts.extend(names.into_iter().zip(segments).map(|(name, number)| Fact::number(name, number)));
+    };
+    let several = messages_up("tcp6").with(|changed| changed.flow_mut().connections = 2);
+    for case in [messages_up("tcp"), several] {
+        one_way_rounds(&mut fixture, &case, |measured, _| {
+            let ledger = &mut measured.flow_mut().ledger;
+            (ledger.sent, ledger.unexplained) = (ledger.received, 0);
+            counted(measured, [1001.0, 1.0, 52.0]);
+        });
+    }
+    let run = fixture.run();
+    // The server got 1000 messages of 1000 bytes, 100 of them in the warm-up.
+    let is = measured(&run, "reverse-share", "share", &case("tcp"));
+    assert!((is - 0.052).abs() < 1e-9, "{is}");
+    let of_several = json!({"kind": "at-least", "of": {"figure": "reverse-share", "case": case("tcp6")}});
+    assert_eq!(verdict(&run, &json!({"value": 0, "unit": "share"}), &of_several), Verdict::CannotTell, "of one only");
 }
 
 #[test]

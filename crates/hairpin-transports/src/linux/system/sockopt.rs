@@ -168,12 +168,23 @@ pub(crate) fn tcp_info(of: BorrowedFd<'_>) -> Vec<Fact> {
         .collect()
 }
 
-/// Whether the ends of a TCP connection use ECN (`tcpi_options`, linux/tcp.h).
+/// What the ends of a TCP connection have agreed on (`tcpi_options`, linux/tcp.h).
+fn agreed(of: BorrowedFd<'_>) -> Option<u8> {
+    let mut info = RawTcpInfo::default();
+    info.read(of).ok()?.get(offset_of!(libc::tcp_info, tcpi_options)).copied()
+}
+
+/// Bytes of the TCP header of a segment without SACK (RFC 9293, section 3.1; RFC 7323, appendix A).
+pub(crate) fn tcp_header_bytes(of: BorrowedFd<'_>) -> Option<u32> {
+    const TIMESTAMPS: u8 = 1;
+    Some(if agreed(of)? & TIMESTAMPS == 0 { 20 } else { 32 })
+}
+
+/// Whether the ends of a TCP connection use ECN.
 pub(crate) fn ecn(of: BorrowedFd<'_>) -> Option<&'static str> {
     const NEGOTIATED: u8 = 8;
     const SEEN: u8 = 16;
-    let mut info = RawTcpInfo::default();
-    let options = *info.read(of).ok()?.get(offset_of!(libc::tcp_info, tcpi_options))?;
+    let options = agreed(of)?;
     Some(match (options & NEGOTIATED != 0, options & SEEN != 0) {
         (false, _) => "off",
         (true, false) => "on",
