@@ -142,9 +142,9 @@ fn messages_of_load(place: usize, flow: &Flow, measured: &Measured, role: End) -
 /// Bytes that travelled against the direction of the case's flow, for each byte of messages that its receiver got. Both are those
 /// of the whole load, the warm-up and the opening of the connection among them.
 ///
-/// An emulated link counts the bytes. Elsewhere they are those of the segments without payload that the receiver of one TCP
-/// connection sent (`tcpi_segs_out` without `tcpi_data_segs_out`, linux/tcp.h), each as long as its headers: too few where segments
-/// carry SACK, which does not count. `None` without either.
+/// An emulated link counts the bytes. Elsewhere they are those of the segments without payload that the receiver of a TCP load sent
+/// (`tcpi_segs_out` without `tcpi_data_segs_out`, linux/tcp.h), each as long as its headers: too few where segments carry SACK,
+/// which does not count. `None` without either.
 pub(crate) fn reverse_share(flow: &Flow, measured: &Measured) -> Option<f64> {
     let receiver = match flow.direction {
         Direction::Up => End::Server,
@@ -154,19 +154,17 @@ pub(crate) fn reverse_share(flow: &Flow, measured: &Measured) -> Option<f64> {
     let against_bytes = match (&measured.link, flow.direction) {
         (Some(link), Direction::Up) => link.down.in_bytes as f64,
         (Some(link), _) => link.up.in_bytes as f64,
-        (None, _) => acknowledgment_bytes(flow, end(measured, 0, receiver)?)?,
+        (None, _) => acknowledgment_bytes(end(measured, 0, receiver)?)?,
     };
     let messages = messages_of_load(0, flow, measured, receiver)?;
     let bytes = messages as f64 * flow.load.size_bytes() as f64;
     (bytes > 0.0 && against_bytes > 0.0).then(|| against_bytes / bytes)
 }
 
-/// The counters are those of the first connection.
-fn acknowledgment_bytes(flow: &Flow, receiver: &EndReport) -> Option<f64> {
+fn acknowledgment_bytes(receiver: &EndReport) -> Option<f64> {
     let fact = |name| fact::number(&receiver.facts, name);
     let segments = fact(fact_names::SEGMENTS_OUT)? - fact(fact_names::DATA_SEGMENTS_OUT)?;
-    let header_bytes = fact(fact_names::HEADER_BYTES)?;
-    (flow.wires() == 1).then(|| segments.max(0.0) * header_bytes)
+    Some(segments.max(0.0) * fact(fact_names::HEADER_BYTES)?)
 }
 
 fn pacing(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Option<PacingFigures> {

@@ -215,7 +215,9 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
     }
     reasons.extend(links_not_as_told(rounds, measured));
     reasons.extend(unmet_options(measured));
-    let ledger = measured.iter().fold(Ledger::default(), |all, measured| all.plus(&measured.flow().ledger));
+    let judged = if case.goes_both_ways() { case.flows.len() } else { 1 };
+    let flows = measured.iter().flat_map(|measured| measured.flows.iter().take(judged));
+    let ledger = flows.fold(Ledger::default(), |all, flow| all.plus(&flow.ledger));
     if reliable {
         let lost = ledger.lost.values().sum::<u64>();
         if ledger.unexplained != 0 || lost > 0 || ledger.duplicated > 0 {

@@ -59,7 +59,7 @@ words! {
         /// Jain's fairness index of the connections' bytes.
         Fairness = "fairness",
         /// Bytes of packets against the direction of a one-way load, for each byte of its messages: those that an emulated link
-        /// carried, elsewhere those of the segments without payload that the receiver of one TCP connection sent.
+        /// carried, elsewhere those of the segments without payload that the receiver of a TCP load sent.
         ReverseShare = "reverse-share",
         /// Bytes of such packets a second: that share of the goodput.
         ReverseBytes = "reverse-bytes-per-s",

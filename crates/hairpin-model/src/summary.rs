@@ -363,7 +363,7 @@ impl CaseSummary {
         &mut self.flows[0]
     }
 
-    /// What became of the messages of the flow that the case is judged by; of one that goes both ways those of both.
+    /// What became of the messages of the flow that the case is judged by; of a case that goes both ways those of both flows.
     #[must_use]
     pub fn ledger(&self) -> Cow<'_, Ledger> {
         if self.case.goes_both_ways() {

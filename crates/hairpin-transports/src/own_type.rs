@@ -1,8 +1,8 @@
 //! Loops that are compiled for each kind of wire.
 //!
-//! After a context switch the CPU predicts no return to a function that was called before it: the kernel overwrites the return
-//! stack buffer (arch/x86/entry/entry_64.S). So each function between a loop and the system call in which it sleeps costs several
-//! nanoseconds a message. Compiled for the wire's own type, a loop has none but the C library's.
+//! On x86 the kernel overwrites the return stack buffer at a context switch (arch/x86/entry/entry_64.S), so that no return to a
+//! function that was called before it is predicted. Each function between a loop and the system call in which it sleeps then costs
+//! several nanoseconds a message. A loop that blocks, compiled for the wire's own type, has none but the C library's.
 
 use crate::wire::Wire;
 

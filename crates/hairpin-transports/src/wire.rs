@@ -265,7 +265,7 @@ pub trait Wire: Send {
         None
     }
 
-    /// The wire as the type that it is, for [`over_own_type`](crate::over_own_type); `None` where no loop is compiled for it.
+    /// The wire as the type that it is, for [`over_own_type`](crate::over_own_type); `None` of wires that do not offer it.
     fn as_any(&mut self) -> Option<&mut dyn Any> {
         None
     }

@@ -34,7 +34,7 @@ fn detect(run: &Run) -> Vec<Finding> {
     let words = "offer 80 % of the rate that arrived; if as much is lost, the rate is not the cause";
     let experiment = slower(case, 0.8, words);
     let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
-    let of = |cause: &str| case.flow().ledger.lost.get(cause).copied().unwrap_or(0);
+    let of = |cause: &str| case.ledger().lost.get(cause).copied().unwrap_or(0);
     let parts = [
         (of(QDISC), "dropped by the queue discipline of its device"),
         (of(SEND_BUFFER), "refused for lack of memory (ENOBUFS)"),

@@ -9,7 +9,7 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
-use hairpin_model::ledger::MOST_SEGMENTS;
+use hairpin_model::ledger::{Ledger, MOST_SEGMENTS};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
@@ -33,7 +33,7 @@ struct Missing {
 }
 
 fn detect(run: &Run) -> Vec<Finding> {
-    let is_known = |case: &CaseSummary| has_segments(case) && case.ledger().may_be_segments();
+    let is_known = |case: &CaseSummary| has_segments(case) && ledger(case).may_be_segments();
     let known = Hits::among(run, |case| missing(run, case).filter(|_| is_known(case)));
     let hits = Hits::among(run, |case| missing(run, case).filter(|_| !is_known(case)));
     [segments(&known), defect(&hits)].into_iter().flatten().collect()
@@ -42,7 +42,7 @@ fn detect(run: &Run) -> Vec<Finding> {
 /// Datagrams that were dropped with others of one packet.
 fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let first = hits.first()?;
-    let ledger = first.case.ledger();
+    let ledger = ledger(first.case);
     Some(Finding {
         cases: hits.ids(),
         summary: format!(
@@ -69,7 +69,7 @@ fn has_segments(case: &CaseSummary) -> bool {
 }
 
 fn all_evidence(case: &CaseSummary, missing: &Missing) -> Vec<Evidence> {
-    let ledger = case.ledger();
+    let ledger = ledger(case);
     let received = if case.case.flow().load.is_one_way() { "messages received" } else { "answers received" };
     vec![
         evidence("messages sent", Figure::bare(ledger.sent as f64), "count"),
@@ -91,7 +91,7 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
         summary: format!(
             "{}: of {} messages sent, {what} ({}).{}",
             case.label,
-            quantities::count(case.ledger().sent),
+            quantities::count(ledger(case).sent),
             quantities::share(first.share),
             hits.others()
         ),
@@ -106,8 +106,17 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
     })
 }
 
+/// That of the flow with most to explain. Those of two ways are not added: what one has too many would make up for what the other
+/// misses.
+fn ledger(case: &CaseSummary) -> &Ledger {
+    let judged = if case.case.goes_both_ways() { &case.flows[..] } else { &case.flows[..1] };
+    let ledgers = judged.iter().map(|flow| &flow.ledger);
+    let worst = ledgers.max_by_key(|ledger| (ledger.unexplained.unsigned_abs(), ledger.lost.values().sum::<u64>()));
+    worst.expect("a case has a flow")
+}
+
 fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
-    let ledger = case.ledger();
+    let ledger = ledger(case);
     if case.path.relay.as_ref().is_some_and(|link| ledger.may_count_copies(link.packets.not_messages())) {
         return None;
     }

@@ -55,10 +55,11 @@ fn answer(report: &ComparisonReport) -> String {
     if usable().next().is_none() {
         return format!("The two runs have no usable figure in common.{budget}");
     }
-    if usable().all(|row| row.ratio.low.is_none()) {
+    let finds_nothing = slower + faster == 0 && unlike.is_empty();
+    if finds_nothing && usable().all(|row| row.ratio.low.is_none()) {
         return format!("{compared} compared: cannot tell without an interval.{budget}");
     }
-    if slower + faster == 0 && unlike.is_empty() {
+    if finds_nothing {
         return format!("{compared} compared: no difference found.{budget}");
     }
     // Of latencies and rates in one table neither pair of words fits all.
@@ -151,6 +152,7 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
     let shown = |figure: Figure| quantities::in_unit(figure.value, &row.unit);
     let verdict = match row.verdict {
         _ if !row.valid => "invalid".to_owned(),
+        Verdict::CannotTell if row.ratio.low.is_none() => "cannot tell".to_owned(),
         Verdict::CannotTell => "no difference".to_owned(),
         Verdict::Unlike => "unlike states".to_owned(),
         verdict => verdict.in_words(row.figure.parse().unwrap_or(ComparedBy::P50)).to_owned(),

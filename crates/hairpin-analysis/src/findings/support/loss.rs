@@ -25,8 +25,8 @@ pub(in crate::findings) fn lost_to(case: &CaseSummary, causes: &'static [&'stati
     if case.case.replicate != 0 || !case.case.flow().load.is_one_way() {
         return None;
     }
-    let ledger = &case.flow().ledger;
-    let count = count(ledger, causes);
+    let ledger = case.ledger();
+    let count = count(&ledger, causes);
     (count > 0).then_some(Lost { count, sent: ledger.sent, causes })
 }
 

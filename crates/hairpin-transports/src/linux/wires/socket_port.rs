@@ -231,6 +231,9 @@ impl Port for SocketPort {
         if self.kind.has_tcp_info() {
             facts.extend(sockopt::tcp_info(self.socket.as_fd()));
             facts.extend(sockopt::ecn(self.socket.as_fd()).map(|ecn| Fact::word(fact_names::ECN, ecn)));
+        }
+        // The headers of Multipath TCP have options of their own.
+        if self.kind.has_tcp_info() && !self.kind.is_mptcp() {
             let of_tcp = sockopt::tcp_header_bytes(self.socket.as_fd());
             // RFC 8200, section 3, and RFC 791, section 3.1, without options.
             let of_ip = if self.kind.family == Family::V6 { 40 } else { 20 };
