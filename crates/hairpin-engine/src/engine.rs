@@ -24,7 +24,6 @@ use hairpin_model::trace::{End, RoundTrace};
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
 
-use crate::clock::{Clock, RealClock};
 use crate::control::Control;
 use crate::ends::client::{Client, ClientEnd, OneWayEnd, SharedLoad};
 use crate::ends::start::Server;
@@ -34,13 +33,14 @@ use crate::keep_awake;
 use crate::links::LinkEnd;
 use crate::links::namespace;
 use crate::links::traces::Traces;
-use crate::loads::tally::{self, LinkLosses};
 use crate::path::{Link, LinkSetup, OwnNamespace};
 use crate::placement::{Cpus, place};
 use crate::store::Folder;
 use crate::sysctl;
 use crate::system::{cpu, ending};
 use crate::tracing::round::About;
+use hairpin_loops::clock::{Clock, RealClock};
+use hairpin_loops::tally::{self, LinkLosses};
 
 /// Runs rounds on this machine.
 #[derive(Clone, Debug)]

@@ -1,34 +1,29 @@
-//! The engine: the only clock. It runs rounds, paces, stamps and stores them.
+//! The engine runs rounds and stores them.
 //!
 //! A round is [`engine::Engine::run`]: fresh ends ([`ends`]), a fresh connection, warm-up, then samples. What the two
-//! ends do stands in [`loads`]; what is stamped stands in [`recorder`], and no transport can reach it.
+//! ends do for each message is in the crate `hairpin-loops`.
 
-pub mod clock;
 pub mod control;
 pub mod ends;
 pub mod engine;
 mod joins;
 #[cfg(target_os = "linux")]
 mod linux;
-pub mod loads;
-pub mod pacing;
 mod path;
-pub mod phases;
 pub mod placement;
 mod probe;
 pub mod realtime;
-pub mod recorder;
 pub mod round_process;
 pub mod serve_round;
 mod several_flows;
-mod stamps;
 pub mod store;
 pub mod tracing;
 mod waking;
 
 pub use engine::Engine;
+pub use hairpin_loops::{clock, recorder};
 #[cfg(target_os = "linux")]
 pub use linux::{capture, child, environment, handing, keep_awake, links, noise, usage};
 #[cfg(target_os = "linux")]
-use linux::{drops, netstat, sysctl, system};
+use linux::{drops, netlink, netstat, sysctl, system};
 pub use store::RunFolder;

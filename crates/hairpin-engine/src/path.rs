@@ -14,7 +14,6 @@ use hairpin_model::flow::{self, Flow};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Failure, RoundOrder};
 
-use crate::clock::RealClock;
 use crate::ends::opening;
 use crate::links::namespace;
 use crate::links::tcp;
@@ -22,6 +21,7 @@ use crate::links::traces::Traces;
 use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink, ToldBy};
 use crate::placement::Cpus;
 use crate::store::Folder;
+use hairpin_loops::clock::RealClock;
 
 /// The folder of the links' logs in the run folder.
 const LINK_LOGS: &str = "links";
@@ -199,8 +199,8 @@ fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>
     Ok(Some((name, file)))
 }
 
-/// Where the number stands in a message and in its answer: see [`crate::loads::message`], and of a one-way load
-/// [`crate::loads::driver::phase`].
+/// Where the number stands in a message and in its answer: see [`hairpin_loops::message`], and of a one-way load
+/// [`hairpin_loops::driver::phase`].
 fn numbered(flow: &Flow, port: Option<u16>) -> Numbered {
     let bytes = |size: u64| usize::try_from(size.min(8)).expect("at most 8");
     let (size, reply) = (flow.load.size_bytes(), flow.load.reply_size_bytes());

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use hairpin_model::round::Probe;
 
-use crate::clock::Clock;
+use hairpin_loops::clock::Clock;
 
 /// Unmeasured datagrams at the beginning, which bring the code back into the caches.
 const WARM_UP: u32 = 10;

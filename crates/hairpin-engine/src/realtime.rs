@@ -7,8 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Clock;
-use crate::system::time::realtime_ns;
+use hairpin_loops::clock::Clock;
+use hairpin_loops::time::realtime_ns;
 
 /// Readings of which the narrowest bracket is kept.
 const READINGS: usize = 64;
@@ -98,7 +98,7 @@ impl RealtimeMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{ManualClock, RealClock};
+    use hairpin_loops::clock::{ManualClock, RealClock};
 
     fn bracket(engine_before_ns: u64, realtime_ns: u64, engine_after_ns: u64) -> Bracket {
         Bracket { engine_before_ns, realtime_ns, engine_after_ns }

@@ -25,13 +25,13 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::child::{leave, limit};
-use crate::clock::RealClock;
 use crate::ends::start::TICKET_VARIABLE;
 use crate::engine::Engine;
 use crate::joins::{CONNECTED, GO, Joins};
 use crate::links::traces::Named;
 use crate::placement::Cpus;
 use crate::system::process::{self, Process};
+use hairpin_loops::clock::RealClock;
 
 /// The hidden command that makes the program run a round.
 pub const COMMAND: &str = "__round";

@@ -13,7 +13,6 @@ use hairpin_model::phases::{ByPhase, Phase, PhaseLengths, PhaseUsage, Span};
 use hairpin_model::round::{EndReport, Extent, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder};
 use hairpin_model::samples::PhaseSamples;
 
-use crate::clock::{Clock, RealClock};
 use crate::ends::client::warm_up_ns;
 use crate::engine::{Done, Engine, Prepared};
 use crate::joins::Joins;
@@ -22,6 +21,7 @@ use crate::noise::Reading;
 use crate::path::{Link, port_of, told_apart};
 use crate::round_process::RoundProcess;
 use crate::usage::of_process;
+use hairpin_loops::clock::{Clock, RealClock};
 
 /// How long one look at the flows waits at most, in ms.
 const LOOK_MS: u64 = 1000;

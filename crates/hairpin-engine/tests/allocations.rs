@@ -7,12 +7,12 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_engine::clock::RealClock;
 use hairpin_engine::ends::opening;
-use hairpin_engine::loads::driver::{Amount, Marks, Receiving, Sending, Totals};
-use hairpin_engine::loads::echo::Echo;
-use hairpin_engine::loads::marks::Alone;
-use hairpin_engine::loads::{Client, run_client};
+use hairpin_loops::clock::RealClock;
+use hairpin_loops::driver::{Amount, Marks, Receiving, Sending, Totals};
+use hairpin_loops::echo::Echo;
+use hairpin_loops::marks::Alone;
+use hairpin_loops::{Client, run_client};
 use hairpin_model::binding::Binding;
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::exchange::Exchange;

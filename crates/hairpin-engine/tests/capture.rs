@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::process::{Command, Output};
 
 use hairpin_engine::capture::{self, Captured, Live};
-use hairpin_engine::clock::{Clock, RealClock};
 use hairpin_engine::realtime::{Bracket, RealtimeMap};
+use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_model::trace::{Capture, End, Packet};
 use hairpin_testing::{or_skip, program, works};
 use hairpin_transports::HELLO_BYTES;

@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hairpin_engine::clock::RealClock;
-use hairpin_engine::loads::driver::{
-    Amount, Counts, DriverError, Ended, Marks, Outcome, Receiving, Sending, Tally, Totals,
-};
+use hairpin_loops::clock::RealClock;
+use hairpin_loops::driver::{Amount, Counts, DriverError, Ended, Marks, Outcome, Receiving, Sending, Tally, Totals};
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact_names;

@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use hairpin_engine::clock::RealClock;
 use hairpin_engine::ends::opening;
-use hairpin_engine::loads::marks::Alone;
-use hairpin_engine::loads::{Client, Journey, run_client};
+use hairpin_loops::clock::RealClock;
+use hairpin_loops::marks::Alone;
+use hairpin_loops::{Client, Journey, run_client};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::flow::Load;
 use hairpin_model::round::{Failure, RoundOrder};

@@ -23,21 +23,21 @@ use super::one_way::{self, OneWay, Peer, Ran};
 use super::opening::{self, allow_descriptors, check_options, counters, effective, facts, setup, unopened};
 use super::start::Server;
 use super::{Host, is_woken};
-use crate::clock::{Clock, RealClock};
 use crate::control::{Message, Progress};
 use crate::drops::Drops;
 use crate::joins::Joins;
 use crate::links::LinkEnd;
 use crate::links::addresses::FAR;
-use crate::loads::marks::ClientMarks;
-use crate::loads::shared::{BulkEnd, BulkOrder};
-use crate::loads::{self, Journey, run_client};
 use crate::noise::Reading;
 use crate::path::Link;
 use crate::probe::Probing;
 use crate::tracing::Observed;
 use crate::tracing::round::{Watch, Watched};
 use crate::usage::Usage;
+use hairpin_loops::clock::{Clock, RealClock};
+use hairpin_loops::marks::ClientMarks;
+use hairpin_loops::shared::{BulkEnd, BulkOrder};
+use hairpin_loops::{self, Journey, run_client};
 
 /// How often a client whose load has not begun says that it is still there, in ns.
 const STILL_THERE_NS: u64 = 1_000_000_000;
@@ -211,7 +211,7 @@ impl Client<'_> {
         started: &Started,
     ) -> Result<(Journey, EndReport, Option<BulkEnd>), Failure> {
         let begin_ns = started.all_connected_ns.saturating_add(warm_up_ns(self.order));
-        let client = loads::Client {
+        let client = hairpin_loops::Client {
             clock: &self.host.clock,
             order: self.order,
             lossy: !self.card.reliable,
@@ -226,11 +226,11 @@ impl Client<'_> {
         let (journey, bulk) = match (flow.connection_use, flow.load.rate_per_s()) {
             (ConnectionUse::PerMessage, Some(rate_per_s)) => {
                 let connect = || connected(self.transport, &started.address, &started.setup);
-                (loads::connecting::run(&client, connect, &mut marks, rate_per_s)?, None)
+                (hairpin_loops::connecting::run(&client, connect, &mut marks, rate_per_s)?, None)
             }
             (ConnectionUse::Shared, rate_per_s) => {
                 let bulk = BulkOrder::of(self.order).zip(rate_per_s).ok_or_else(|| no_shared_load(self.card))?;
-                let (journey, end) = loads::shared::client::run(&client, wire, &mut marks, bulk, load_at_ns)?;
+                let (journey, end) = hairpin_loops::shared::client::run(&client, wire, &mut marks, bulk, load_at_ns)?;
                 (journey, Some(end))
             }
             _ => (run_client(&client, wire, &mut marks)?, None),

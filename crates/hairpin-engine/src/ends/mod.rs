@@ -19,9 +19,9 @@ use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::RealClock;
 use crate::links::namespace;
 use crate::placement::{Cpus, place};
+use hairpin_loops::clock::RealClock;
 
 /// What a server is told: nothing in it makes sense on the client's machine only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

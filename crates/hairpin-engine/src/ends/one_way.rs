@@ -23,15 +23,15 @@ use hairpin_transports::{Batch, Cookie, Wire};
 use super::credit::Credit;
 use super::opening::{facts, name};
 use super::stalled::{Stalled, longest_idle_ns};
-use crate::clock::{Clock, RealClock};
 use crate::control::{ControlError, Message, Progress};
-use crate::loads::driver::states::MOST as MOST_STATES;
-use crate::loads::driver::time_line::MOST as MOST_INTERVALS;
-use crate::loads::driver::times::MOST_ROWS;
-use crate::loads::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Tally, Totals};
-use crate::loads::shared::frames::MOST_MESSAGE_BYTES;
 use crate::path::longest_gap_ns;
 use crate::usage::{CpuOverTime, Usage};
+use hairpin_loops::clock::{Clock, RealClock};
+use hairpin_loops::driver::states::MOST as MOST_STATES;
+use hairpin_loops::driver::time_line::MOST as MOST_INTERVALS;
+use hairpin_loops::driver::times::MOST_ROWS;
+use hairpin_loops::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Tally, Totals};
+use hairpin_loops::shared::frames::MOST_MESSAGE_BYTES;
 
 /// After so long without a message what is missing is lost, in ns; over a link later, by what messages are on their way there.
 const QUIET_NS: u64 = 100_000_000;
@@ -339,7 +339,7 @@ impl OneWay<'_> {
     }
 
     /// The outcome of a load that ended as it should.
-    fn whole(&self, outcome: Result<Outcome, crate::loads::driver::DriverError>) -> Result<Outcome, Failure> {
+    fn whole(&self, outcome: Result<Outcome, hairpin_loops::driver::DriverError>) -> Result<Outcome, Failure> {
         let failed = |cause: String, hint: &str| Failure {
             cause: format!("{}: {cause}", name(self.end)),
             hint: hint.to_owned(),

@@ -16,21 +16,21 @@ use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 use super::one_way::{self, OneWay, Peer};
 use super::opening::{self, allow_descriptors, check_options, counters, effective, facts, setup, unopened};
 use super::{EndOrder, Host, PINGS, is_woken};
-use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, Progress, agree, receive_past};
 use crate::drops::Drops;
 use crate::handing::{HandedListener, Sockets};
-use crate::loads::arrival_order::ArrivalOrder;
-use crate::loads::connecting;
-use crate::loads::driver::PROGRESS_NS;
-use crate::loads::echo::{Answered, Echo};
-use crate::loads::marks::{ServerMarks, Told};
-use crate::loads::shared::{self, BulkOrder};
-use crate::loads::undamaged::{Filtered, is_whole, may_be_damaged};
 use crate::probe::Probing;
 use crate::tracing::Observed;
 use crate::tracing::round::OwnClock;
 use crate::usage::Usage;
+use hairpin_loops::arrival_order::ArrivalOrder;
+use hairpin_loops::clock::{Clock, RealClock};
+use hairpin_loops::connecting;
+use hairpin_loops::driver::PROGRESS_NS;
+use hairpin_loops::echo::{Answered, Echo};
+use hairpin_loops::marks::{ServerMarks, Told};
+use hairpin_loops::shared::{self, BulkOrder};
+use hairpin_loops::undamaged::{Filtered, is_whole, may_be_damaged};
 
 /// Across a link a lossy transport may lose the farewell. So the server looks after so long a silence whether the load is
 /// over.

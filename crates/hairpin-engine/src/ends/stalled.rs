@@ -3,8 +3,8 @@
 use hairpin_model::flow::Load;
 use hairpin_model::round::Failure;
 
-use crate::clock::{Clock, RealClock};
-use crate::loads::driver::{Counts, PROGRESS_NS, Tally};
+use hairpin_loops::clock::{Clock, RealClock};
+use hairpin_loops::driver::{Counts, PROGRESS_NS, Tally};
 
 /// Since when nothing has moved, and since when the other end has reported nothing: who sends datagrams moves some whether or
 /// not anybody receives them.

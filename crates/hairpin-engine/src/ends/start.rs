@@ -15,12 +15,12 @@ use hairpin_transports::Cookie;
 
 use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
 use crate::child::{leave, limit};
-use crate::clock::Clock;
 use crate::control::channel::Channel;
 use crate::control::{
     Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message, agree, receive_past,
 };
 use crate::system::process;
+use hairpin_loops::clock::Clock;
 
 /// The environment variable in which a user may keep a ticket of a server on another host. It is secret, so no child has it.
 pub const TICKET_VARIABLE: &str = "HAIRPIN_TO";

@@ -11,7 +11,7 @@ use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::fact_names;
 use hairpin_transports::Wire;
 
-use crate::links::netlink::{LOOPBACK_INDEX, Netlink};
+use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::netstat;
 use crate::system::interface;
 use crate::system::packet_ring::Interface;

@@ -9,6 +9,7 @@ use std::path::Path;
 use hairpin_model::environment::{Environment, Interface, NetworkNamespace};
 
 use crate::engine::Engine;
+use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::system::{device, interface, process};
 
 /// Kernel settings that shape transports, under `/proc/sys`.
@@ -77,7 +78,7 @@ pub fn interface(address: IpAddr) -> Option<Interface> {
         speed_mbit_per_s,
         duplex: duplex.map(str::to_owned),
         mtu_bytes: interface::mtu_bytes(&name),
-        qdisc: device::queueing_discipline(&name),
+        qdisc: interface_index(&name).and_then(|index| qdisc(index.get())),
         offloads: device::offloads(&name).into_iter().collect(),
         name,
     })
@@ -165,11 +166,16 @@ fn settings() -> BTreeMap<String, String> {
     SETTINGS.iter().filter_map(read).collect()
 }
 
+/// The queue discipline of an interface; none if the kernel refuses.
+fn qdisc(interface: u32) -> Option<String> {
+    Netlink::open().ok()?.qdisc_kind(interface).ok()?
+}
+
 /// The loopback device: what sysfs tells, its offloads and its queueing discipline.
 fn loopback() -> BTreeMap<String, String> {
     let keys = ["mtu", "tx_queue_len", "gro_flush_timeout", "operstate"];
     let facts = keys.iter().filter_map(|key| Some(((*key).to_owned(), text(format!("/sys/class/net/lo/{key}"))?)));
-    let qdisc = device::queueing_discipline("lo").map(|kind| ("qdisc".to_owned(), kind));
+    let qdisc = qdisc(LOOPBACK_INDEX).map(|kind| ("qdisc".to_owned(), kind));
     facts.chain(qdisc).chain(device::offloads("lo")).collect()
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod folder;
 pub mod handing;
 pub mod keep_awake;
 pub mod links;
+pub(crate) mod netlink;
 pub(crate) mod netstat;
 pub mod noise;
 pub(crate) mod sysctl;

@@ -6,7 +6,8 @@ use hairpin_model::one_way::CpuTimeLine;
 use hairpin_model::phases::PhaseUsage;
 use hairpin_model::round::EndReport;
 
-use crate::system::{cpu, time};
+use crate::system::cpu;
+use hairpin_loops::time;
 
 /// A reading of the calling thread's counters.
 #[derive(Clone, Debug)]

@@ -18,7 +18,7 @@ mod merging;
 
 use super::error::MAKE;
 use super::{Listing, NotRemoved, RunFolder, StoreError, folder, limits, write_named};
-use crate::recorder::{Recorder, Stamps};
+use hairpin_loops::recorder::{Recorder, Stamps};
 
 fn run(state: State) -> Run {
     Run {

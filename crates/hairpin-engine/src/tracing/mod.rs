@@ -12,7 +12,7 @@ use hairpin_model::round::{Failure, Purpose, RoundOrder};
 use hairpin_model::trace::{End, EndTrace};
 use hairpin_transports::Wire;
 
-use crate::clock::Clock;
+use hairpin_loops::clock::Clock;
 use wire::TracingWire;
 
 /// An end's wire as its half gets it.

@@ -13,10 +13,10 @@ use hairpin_model::samples::{Fate, Samples};
 use hairpin_model::trace::{Capture, EndTrace, Packet, RoundTrace};
 
 use crate::capture::{self, Captured, Live};
-use crate::clock::{Clock, RealClock};
 use crate::links::{END_INTERFACE, namespace};
 use crate::realtime::{Bracket, RealtimeMap};
 use crate::system::interface;
+use hairpin_loops::clock::{Clock, RealClock};
 
 /// The clock of a server on another host, whose trace is by no other.
 pub struct OwnClock {

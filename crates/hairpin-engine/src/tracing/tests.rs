@@ -14,10 +14,10 @@ use hairpin_transports::{KernelStamps, RawStamp, Segments, Stream, Wire, WireErr
 
 use super::Observed;
 use super::wire::TracingWire;
-use crate::clock::{Clock, ManualClock};
-use crate::loads::marks::Alone;
-use crate::loads::scripted::{Act, Made, ScriptedWire};
-use crate::loads::{Client, Journey, run_client};
+use hairpin_loops::clock::{Clock, ManualClock};
+use hairpin_loops::marks::Alone;
+use hairpin_loops::scripted::{Act, Made, ScriptedWire};
+use hairpin_loops::{Client, Journey, run_client};
 
 const TIMEOUT_NS: u64 = 1_000_000;
 

@@ -10,9 +10,9 @@ use hairpin_model::options::OptionName;
 use hairpin_model::trace::{Call, CallKind, EndTrace, Stamp, StampKind};
 use hairpin_transports::{RawStamp, Segments, Stream, Wire, WireError};
 
-use crate::clock::Clock;
 use crate::ends::opening;
 use crate::netstat;
+use hairpin_loops::clock::Clock;
 
 /// Room for so many calls is made before the first.
 const CALLS: usize = 4096;

@@ -10,7 +10,6 @@ mod forward;
 pub mod guest;
 pub mod known;
 pub mod namespace;
-pub(crate) mod netlink;
 pub mod process;
 mod sweep;
 pub mod tcp;
@@ -27,8 +26,8 @@ use hairpin_model::link_ends::LinkEnds;
 use hairpin_model::round::Failure;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::RealClock;
 use crate::system::stream;
+use hairpin_loops::clock::RealClock;
 
 pub use process::RunningLink;
 pub(crate) use wiring::END_INTERFACE;

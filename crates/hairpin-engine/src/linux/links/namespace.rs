@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use hairpin_model::card::WhyNot;
 use hairpin_model::round::{Failure, RoundOrder};
 
-use super::netlink::Netlink;
 use super::wiring;
+use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::sysctl;
 use crate::system::namespace::{self, Refusal, RootMap, Step};
 
@@ -47,7 +47,7 @@ pub fn prepare() -> Result<Home, WhyNot> {
     }
     refuse_threads()?;
     namespace::move_out(Some(&RootMap::of_this_process())).map_err(|refusal| explained(&refusal))?;
-    let up = Netlink::open().and_then(|mut netlink| netlink.set_up(super::netlink::LOOPBACK_INDEX));
+    let up = Netlink::open().and_then(|mut netlink| netlink.set_up(LOOPBACK_INDEX));
     up.map_err(|error| WhyNot {
         reason: format!("the loopback interface of a new network namespace cannot be set up: {error}"),
         hint: "run as root".to_owned(),

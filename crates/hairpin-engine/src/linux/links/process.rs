@@ -20,8 +20,8 @@ use super::sweep::sweep;
 use super::wiring::{self, Ends, RELAY_INTERFACES};
 use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward};
 use crate::child::{self, TalkingChild};
-use crate::clock::Clock;
 use crate::system::{process, stream};
+use hairpin_loops::clock::Clock;
 
 /// The hidden command that makes the program a link.
 pub const COMMAND: &str = "__link";

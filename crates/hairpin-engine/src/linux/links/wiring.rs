@@ -18,8 +18,8 @@ use hairpin_model::link_ends::{DroppedAfter, LinkEnds};
 use hairpin_model::round::Failure;
 
 use super::addresses::{FAR, NEAR_V4, NEAR_V6, have_ipv6};
-use super::netlink::{LOOPBACK_INDEX, Mac, Netlink, VethEnd};
 use super::tcp::{self, By};
+use crate::netlink::{LOOPBACK_INDEX, Mac, Netlink, VethEnd};
 use crate::netstat;
 use crate::system::{device, namespace};
 

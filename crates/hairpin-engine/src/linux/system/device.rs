@@ -1,6 +1,5 @@
-//! A network device's offloads and state, by ioctls, and its queueing discipline, by netlink.
+//! A network device's offloads and state, by ioctls.
 
-use std::ffi::CString;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -120,93 +119,4 @@ pub(super) fn socket(family: i32, sort: i32, protocol: i32) -> Option<OwnedFd> {
     let raw = unsafe { libc::socket(family, sort | libc::SOCK_CLOEXEC, protocol) };
     // SAFETY: the descriptor was just made and nobody else owns it.
     (raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) })
-}
-
-/// `struct tcmsg` of `linux/rtnetlink.h`, behind its message header.
-#[repr(C)]
-struct QdiscRequest {
-    header: libc::nlmsghdr,
-    family: u8,
-    padding: [u8; 3],
-    device: i32,
-    rest: [u32; 3],
-}
-
-const HEADER_BYTES: usize = mem::size_of::<libc::nlmsghdr>();
-const REQUEST_BYTES: usize = mem::size_of::<QdiscRequest>();
-/// `TCA_KIND` of `linux/rtnetlink.h`: the name of the discipline.
-const KIND: u16 = 1;
-
-/// The queueing discipline of `device`, for instance `noqueue` or `fq`; `None` where the kernel does not tell.
-pub(crate) fn queueing_discipline(device: &str) -> Option<String> {
-    let name = CString::new(device).ok()?;
-    // SAFETY: a NUL-terminated name.
-    let device = i32::try_from(unsafe { libc::if_nametoindex(name.as_ptr()) }).ok().filter(|index| *index > 0)?;
-    let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
-    let flags = u16::try_from(libc::NLM_F_REQUEST | libc::NLM_F_DUMP).ok()?;
-    let nlmsg_len = u32::try_from(REQUEST_BYTES).ok()?;
-    let header =
-        libc::nlmsghdr { nlmsg_len, nlmsg_type: libc::RTM_GETQDISC, nlmsg_flags: flags, nlmsg_seq: 1, nlmsg_pid: 0 };
-    let request = QdiscRequest { header, family: 0, padding: [0; 3], device, rest: [0; 3] };
-    let mut answer = vec![0_u8; 32 * 1024];
-    // SAFETY: the pointers and lengths are those of a live request and of a live, exclusively borrowed buffer. The
-    // kernel answers a request on this socket before the send returns, so the receive need not wait.
-    let bytes = unsafe {
-        let sent = libc::send(socket.as_raw_fd(), (&raw const request).cast(), REQUEST_BYTES, 0);
-        if sent < 0 {
-            return None;
-        }
-        libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), libc::MSG_DONTWAIT)
-    };
-    kind_of(answer.get(..usize::try_from(bytes).ok()?)?, device)
-}
-
-/// The first discipline of the device in a dump of netlink messages.
-fn kind_of(mut messages: &[u8], device: i32) -> Option<String> {
-    let word = |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    loop {
-        let length = usize::try_from(word(messages, 0)?).ok().filter(|length| *length >= HEADER_BYTES)?;
-        let message = messages.get(..length)?;
-        if word(message, HEADER_BYTES + 4) == Some(device.cast_unsigned()) {
-            return attribute(message.get(REQUEST_BYTES..)?, KIND);
-        }
-        messages = messages.get(length.next_multiple_of(4)..)?;
-    }
-}
-
-/// The text of the first attribute of that number.
-fn attribute(mut attributes: &[u8], wanted: u16) -> Option<String> {
-    let half = |bytes: &[u8], at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
-    loop {
-        let length = usize::from(half(attributes, 0)?);
-        if half(attributes, 2)? == wanted {
-            let text = attributes.get(4..length)?;
-            return Some(String::from_utf8_lossy(text).trim_end_matches('\0').to_owned());
-        }
-        attributes = attributes.get(length.next_multiple_of(4).max(4)..)?;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_loopback_device_has_a_discipline_and_no_other_name_has() {
-        assert!(queueing_discipline("lo").is_some_and(|kind| !kind.is_empty()));
-        assert_eq!(queueing_discipline("no-such-device"), None);
-    }
-
-    #[test]
-    fn what_is_cut_short_is_no_answer() {
-        let mut message = vec![0; REQUEST_BYTES];
-        message[HEADER_BYTES + 4] = 1;
-        message.extend([8, 0, 1, 0, b'f', b'q', 0, 0]);
-        message[0] = u8::try_from(message.len()).unwrap();
-        assert_eq!(kind_of(&message, 1).as_deref(), Some("fq"));
-        assert_eq!(kind_of(&message, 2), None);
-        for length in 0..message.len() {
-            assert_eq!(kind_of(&message[..length], 1), None);
-        }
-    }
 }

@@ -8,7 +8,7 @@ use hairpin_transports::giving_up::give_up;
 use signal_hook::consts::SIGALRM;
 use signal_hook::low_level;
 
-use super::time::monotonic_ns;
+use hairpin_loops::time::monotonic_ns;
 
 /// How long a round in flight has for an end in order, in s: the longest round trip of a built-in link is 0.6 s.
 const GRACE_S: u32 = 2;

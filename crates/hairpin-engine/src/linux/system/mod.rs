@@ -1,5 +1,5 @@
 //! System calls behind safe functions; the only place of this crate with `unsafe`.
-#![allow(unsafe_code, reason = "system calls and the time stamp counter have no safe wrapper in std")]
+#![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
 pub(crate) mod cpu;
 pub(crate) mod device;
@@ -12,4 +12,3 @@ pub(crate) mod packet_ring;
 pub(crate) mod packet_socket;
 pub(crate) mod process;
 pub(crate) mod stream;
-pub(crate) mod time;

@@ -11,9 +11,9 @@ use super::super::wiring::failed;
 use super::interfaces::{Arrival, Interfaces};
 use super::stamps::Stamps;
 use crate::child;
-use crate::clock::RealClock;
 use crate::system::packet_ring::Interface;
 use crate::system::packet_socket::{self, PacketSocket};
+use hairpin_loops::clock::RealClock;
 
 /// A packet socket towards each end.
 ///

@@ -1,7 +1,7 @@
 //! When a packet came, on the link's own time, from the kernel's stamp.
 
-use crate::clock::Clock;
 use crate::realtime::{Bracket, RealtimeMap};
+use hairpin_loops::clock::Clock;
 
 /// How long one comparison of the clocks holds: they drift apart by a few microseconds in that time at most.
 const COMPARED_FOR_NS: u64 = 100_000_000;
@@ -51,8 +51,8 @@ impl<C: Clock> Stamps<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
-    use crate::system::time::realtime_ns;
+    use hairpin_loops::clock::ManualClock;
+    use hairpin_loops::time::realtime_ns;
 
     #[test]
     fn a_packet_never_comes_before_the_link_started_nor_later_than_it_is_there() {

@@ -1,17 +1,17 @@
 //! Reading clocks.
 
 /// CLOCK_MONOTONIC in ns, by the vDSO.
-pub(crate) fn monotonic_ns() -> u64 {
+pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// CLOCK_REALTIME in ns since 1970-01-01 UTC, by the vDSO: what the kernel stamps packets with.
-pub(crate) fn realtime_ns() -> u64 {
+pub fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
 /// CPU time of the calling thread, in ns.
-pub(crate) fn thread_cpu_ns() -> u64 {
+pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
@@ -27,7 +27,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 /// The time stamp counter, where the architecture has one that user space may read.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-pub(crate) fn ticks() -> u64 {
+pub fn ticks() -> u64 {
     // SAFETY: every x86-64 has RDTSC; whether its rate is constant is checked before it is used as a clock.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
@@ -35,12 +35,12 @@ pub(crate) fn ticks() -> u64 {
 /// Without a time stamp counter the ticks are nanoseconds of CLOCK_MONOTONIC.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub(crate) fn ticks() -> u64 {
+pub fn ticks() -> u64 {
     monotonic_ns()
 }
 
 /// What the kernel takes the time from: `tsc`, for instance.
-pub(crate) fn kernel_source() -> String {
+pub fn kernel_source() -> String {
     std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
         .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }

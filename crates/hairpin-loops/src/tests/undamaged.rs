@@ -7,9 +7,9 @@ use hairpin_model::fact::Fact;
 use hairpin_transports::{Wire, WireError};
 
 use super::*;
-use crate::loads::echo::{Answered, Echo};
-use crate::loads::message::Message;
-use crate::loads::undamaged::{Filtered, is_whole};
+use crate::echo::{Answered, Echo};
+use crate::message::Message;
+use crate::undamaged::{Filtered, is_whole};
 
 fn loads() -> [Load; 2] {
     [Load::PLAIN, Load::PLAIN.paced(1000.0)]

@@ -174,9 +174,9 @@ mod tests {
 
     use super::*;
     use crate::clock::ManualClock;
-    use crate::loads::marks::Alone;
-    use crate::loads::scripted::{Act, ScriptedWire};
-    use crate::loads::tests::{TIMEOUT_NS, order};
+    use crate::marks::Alone;
+    use crate::scripted::{Act, ScriptedWire};
+    use crate::tests::{TIMEOUT_NS, order};
 
     const RATE_PER_S: f64 = 1000.0;
 

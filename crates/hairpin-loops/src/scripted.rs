@@ -12,7 +12,7 @@ use crate::clock::{Clock, ManualClock};
 
 /// What happens to one message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
+pub enum Act {
     /// The answer is there so many ns after the send.
     After(u64),
     /// It never comes.
@@ -25,7 +25,7 @@ pub(crate) enum Act {
 
 /// A call that was made on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub enum Made {
     /// `send` of so many bytes.
     Send(usize),
     /// `send_more` of so many.
@@ -39,16 +39,16 @@ pub(crate) enum Made {
 }
 
 /// What a stream adds to a wire: messages come in pieces, and the calls are on record.
-pub(crate) struct Script {
+pub struct Script {
     request_bytes: usize,
     reply_bytes: usize,
     piece: Vec<u8>,
     /// The calls, each with when it began.
-    pub(crate) made: Vec<(u64, Made)>,
+    pub made: Vec<(u64, Made)>,
 }
 
 /// The wire: acts are taken in order and repeat from the beginning.
-pub(crate) struct ScriptedWire {
+pub struct ScriptedWire {
     clock: ManualClock,
     acts: Vec<Act>,
     sent: usize,
@@ -59,7 +59,8 @@ pub(crate) struct ScriptedWire {
 }
 
 impl ScriptedWire {
-    pub(crate) fn new(clock: &ManualClock, acts: &[Act], timeout_ns: u64) -> Self {
+    /// A wire that does `acts` in turn; a receive without one left times out after `timeout_ns`.
+    pub fn new(clock: &ManualClock, acts: &[Act], timeout_ns: u64) -> Self {
         Self {
             clock: clock.clone(),
             acts: acts.to_vec(),
@@ -72,18 +73,18 @@ impl ScriptedWire {
     }
 
     /// The same wire, whose sends take so long.
-    pub(crate) fn with_slow_sends(self, send_takes_ns: u64) -> Self {
+    pub fn with_slow_sends(self, send_takes_ns: u64) -> Self {
         Self { send_takes_ns, ..self }
     }
 
     /// The same wire as a stream: a message is whole after so many bytes, and its answer is its beginning.
-    pub(crate) fn in_pieces(self, request_bytes: usize, reply_bytes: usize) -> Self {
+    pub fn in_pieces(self, request_bytes: usize, reply_bytes: usize) -> Self {
         let script = Script { request_bytes, reply_bytes, piece: Vec::new(), made: Vec::new() };
         Self { script: Some(script), ..self }
     }
 
     /// The calls so far, each with when it began.
-    pub(crate) fn made(&self) -> &[(u64, Made)] {
+    pub fn made(&self) -> &[(u64, Made)] {
         self.script.as_ref().map_or(&[], |script| &script.made)
     }
 

@@ -101,7 +101,7 @@ pub struct Tally {
 
 impl Tally {
     /// Bytes that were sent or received by then, from the first measured ones on.
-    pub(in crate::loads) fn moved(&mut self, at_ns: u64, bytes: u64) {
+    pub(crate) fn moved(&mut self, at_ns: u64, bytes: u64) {
         if self.first_ns.is_some() {
             self.bytes_after_first += bytes;
         }
@@ -118,7 +118,7 @@ impl Tally {
     }
 
     /// What that much more did of one wire, for the sum of all.
-    pub(in crate::loads) fn count(&mut self, is_measured: bool, counts: Counts) {
+    pub(crate) fn count(&mut self, is_measured: bool, counts: Counts) {
         if is_measured { &mut self.measured } else { &mut self.warm_up }.add(counts);
     }
 

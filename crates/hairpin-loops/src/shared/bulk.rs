@@ -4,10 +4,10 @@ use hairpin_model::one_way::Streamed;
 use hairpin_transports::Wire;
 
 use super::BulkOrder;
-use crate::loads::driver::states::SenderStates;
-use crate::loads::driver::time_line::TimeLine;
-use crate::loads::driver::times::TimesOfMessages;
-use crate::loads::driver::{Counts, Ended, Outcome, Tally};
+use crate::driver::states::SenderStates;
+use crate::driver::time_line::TimeLine;
+use crate::driver::times::TimesOfMessages;
+use crate::driver::{Counts, Ended, Outcome, Tally};
 
 /// The load at an end that sends or receives it.
 pub(super) struct Bulk {

@@ -10,16 +10,16 @@ use hairpin_transports::{Wire, WireError};
 use super::bulk::Bulk;
 use super::frames::{Came, Incoming, Kind, Outgoing, ReadError};
 use super::{BulkEnd, BulkOrder, LOOK_NS, Waits, broken};
+use crate::client::{Client, is_done, recorder};
 use crate::clock::Clock;
-use crate::loads::client::{Client, is_done, recorder};
-use crate::loads::failures::{garbage, overdue};
-use crate::loads::journey::Journey;
-use crate::loads::late_replies::LateReplies;
-use crate::loads::marks::ClientMarks;
-use crate::loads::message::Message;
-use crate::loads::tally::Tally;
+use crate::failures::{garbage, overdue};
+use crate::journey::Journey;
+use crate::late_replies::LateReplies;
+use crate::marks::ClientMarks;
+use crate::message::Message;
 use crate::pacing::Timetable;
 use crate::recorder::{Recorder, Stamps};
+use crate::tally::Tally;
 
 /// A message that was due.
 #[derive(Clone, Copy, Debug)]

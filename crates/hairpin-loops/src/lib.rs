@@ -1,9 +1,13 @@
-//! What the two ends do: the client in a closed loop ([`ping_pong`], [`small_writes`]) or an open one ([`paced`]),
-//! and the [`echo`] half. They know a wire and a clock and nothing else, so the same code runs on a manual clock in tests.
-//! One-way loads over many wires are the [`driver`]'s.
+//! All that runs for each message: the only clock, the recorder that stamps, and the loops of both ends. A crate of its own
+//! because it alone needs full optimisation; everything else runs once a round.
+//!
+//! The client runs a closed loop ([`ping_pong`], [`small_writes`]) or an open one ([`paced`]); the server is [`echo`].
+//! They know a wire and a clock and nothing else, so the same code runs on a manual clock in tests. One-way loads over
+//! many wires are the [`driver`]'s.
 
 pub mod arrival_order;
 mod client;
+pub mod clock;
 mod closed_loop;
 pub mod connecting;
 pub mod driver;
@@ -11,14 +15,20 @@ pub mod echo;
 mod failures;
 mod journey;
 pub mod late_replies;
+#[cfg(target_os = "linux")]
+mod linux;
 pub mod marks;
 pub mod message;
 pub mod paced;
+pub mod pacing;
+mod phases;
 pub mod ping_pong;
-#[cfg(test)]
-pub(crate) mod scripted;
+pub mod recorder;
+#[cfg(any(test, feature = "scripted"))]
+pub mod scripted;
 pub mod shared;
 pub mod small_writes;
+mod stamps;
 pub mod tally;
 #[cfg(test)]
 mod tests;
@@ -31,6 +41,8 @@ use hairpin_transports::Wire;
 use crate::clock::Clock;
 pub use client::Client;
 pub use journey::Journey;
+#[cfg(target_os = "linux")]
+pub use linux::system::time;
 use marks::ClientMarks;
 
 /// Runs the client over `wire` to its end.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use hairpin_transports::{Wire, WireError};
 
-use crate::loads::message::patterned;
+use crate::message::patterned;
 
 /// The head of a frame.
 pub const HEAD_BYTES: usize = 8;

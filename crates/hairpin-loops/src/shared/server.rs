@@ -9,8 +9,8 @@ use super::client::{is_closed, unreadable};
 use super::frames::{Came, Incoming, Kind, Outgoing};
 use super::{BulkOrder, LOOK_NS, Waits, broken};
 use crate::clock::Clock;
-use crate::loads::marks::{ServerMarks, Told};
-use crate::loads::message::patterned;
+use crate::marks::{ServerMarks, Told};
+use crate::message::patterned;
 
 /// So many answers may wait for a client that does not read them, and so many bytes of them.
 const MOST_UNANSWERED: usize = 1 << 16;

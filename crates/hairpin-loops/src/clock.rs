@@ -11,7 +11,7 @@ use std::time::Duration;
 use hairpin_model::environment::ClockFacts;
 use serde::{Deserialize, Serialize};
 
-use crate::system::time::{kernel_source, monotonic_ns, ticks};
+use crate::linux::system::time::{kernel_source, monotonic_ns, ticks};
 
 /// Time as nanoseconds since some moment in the past; it never goes back.
 pub trait Clock {

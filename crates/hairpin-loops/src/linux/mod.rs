@@ -1,0 +1,3 @@
+//! What only Linux has: its clocks.
+
+pub(crate) mod system;
