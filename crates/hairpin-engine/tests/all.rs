@@ -1,9 +1,17 @@
 //! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
 
+#[macro_use]
+extern crate hairpin_testing;
+
 mod allocations;
 mod capture;
 mod common;
 mod driver;
 mod server_end;
+mod small_disk;
 mod small_writes;
 mod traced;
+
+fn main() -> std::process::ExitCode {
+    hairpin_testing::run_tests()
+}

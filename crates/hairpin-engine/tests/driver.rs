@@ -162,7 +162,11 @@ fn transports() -> impl Iterator<Item = &'static dyn Transport> {
     all.filter(|transport| match transport.can_run() {
         Ok(_) => true,
         Err(why) => {
-            hairpin_testing::skipped(&format!("hairpin-engine driver: {}", transport.card().name), &why.to_string());
+            hairpin_testing::skipped(
+                "hairpin-engine",
+                &format!("driver: {}", transport.card().name),
+                &why.to_string(),
+            );
             false
         }
     })

@@ -1,5 +1,8 @@
 //! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
 
+#[macro_use]
+extern crate hairpin_testing;
+
 mod chromium;
 mod claims;
 mod comparison;
@@ -15,3 +18,7 @@ mod support;
 mod terminal;
 mod time_sequence;
 mod under_load;
+
+fn main() -> std::process::ExitCode {
+    hairpin_testing::run_tests()
+}

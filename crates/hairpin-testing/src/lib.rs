@@ -1,34 +1,29 @@
-//! For tests and chores alone: what a test says that cannot run on this machine, and the [`contract`] and the
+//! For tests and chores alone: the harness of tests that some machines cannot run, and the [`contract`] and the
 //! [`schema`] of the JSON.
 //!
-//! No test passes where it did not run. A test that finds that the machine lacks what it needs calls [`skip!`] or
-//! [`or_skip!`]. Without the environment variable [`LIST`] that fails the test and says what is missing. With it the
-//! skip is appended to the file that the variable names, one line for each, and the test ends. `cargo xtask ci` sets the
-//! variable, and fails for every skip that is not in `xtask/allowed-skips.toml`.
-//!
-//! A test that needs a program which few machines have is `#[ignore = "needs PROGRAM"]`: cargo then says so, and
-//! `cargo xtask ci` runs it beside the others.
+//! A test that finds that the machine lacks what it needs calls [`skip!`] or [`or_skip!`]: the harness ([`run_tests`]) then
+//! reports it as ignored, with the reason. If the environment variable [`LIST`] names a file, each such test is a line
+//! of it. `cargo xtask ci` sets the variable, and fails for every skip that is not in `xtask/allowed-skips.toml`.
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stderr, reason = "a skip is shown to whoever runs the tests")]
+#![allow(clippy::print_stderr, reason = "a skip is shown to the user who runs the tests")]
 
 pub mod contract;
+mod harness;
 pub mod schema;
+mod skips;
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The environment variable that names the file in which skips are listed. A relative path begins at the workspace.
-pub const LIST: &str = "HAIRPIN_SKIPS";
+pub use hairpin_testing_macros::test;
+pub use harness::{Test, end_as_skipped, run_tests};
+#[doc(hidden)]
+pub use inventory;
+pub use skips::{LIST, note};
 
 /// Ends the test as one that cannot run here; takes the reason as `format!` does.
 #[macro_export]
 macro_rules! skip {
-    ($($reason:tt)+) => {{
-        fn here() {}
-        $crate::skipped(&$crate::name_of(env!("CARGO_PKG_NAME"), &here), &format!($($reason)+));
-        return;
-    }};
+    ($($reason:tt)+) => { $crate::end_as_skipped(format!($($reason)+)) };
 }
 
 /// The value of a `Result`; its error is the reason for which the test cannot run here.
@@ -42,38 +37,14 @@ macro_rules! or_skip {
     };
 }
 
-/// Notes that something was not tested: `name` is the test, or the part of it.
+/// Reports that a part of a test, such as one transport of all, cannot run here.
 ///
 /// # Panics
-/// Where no list is asked for, or it cannot be written.
-pub fn skipped(name: &str, reason: &str) {
-    let list = std::env::var_os(LIST).filter(|path| !path.is_empty());
-    let written = note(list.map(PathBuf::from).as_deref(), name, reason);
-    assert!(written.is_ok(), "{}", written.unwrap_err());
-}
-
-fn note(list: Option<&Path>, name: &str, reason: &str) -> Result<(), String> {
-    let reason = reason.replace('\n', " ");
-    let Some(list) = list else {
-        return Err(format!(
-            "cannot run here: {reason} (hint: to run the other tests all the same, set {LIST} to a file in which such \
-             tests are listed: {LIST}=skips.txt cargo test --workspace)"
-        ));
-    };
-    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(list);
-    let file = OpenOptions::new().create(true).append(true).open(&list);
-    // One call, so that the lines of tests that run at the same time do not mix.
-    let written = file.and_then(|mut file| file.write_all(format!("{name}\t{reason}\n").as_bytes()));
-    written.map_err(|error| format!("cannot list a skip in {}: {error}", list.display()))
-}
-
-/// The name of the test in which `here` is defined, as cargo prints it, after the name of its package.
-#[doc(hidden)]
-pub fn name_of<T>(package: &str, here: &T) -> String {
-    let path = std::any::type_name_of_val(here);
-    let path = path.strip_suffix("::here").unwrap_or(path).trim_end_matches("::{{closure}}");
-    let test = path.split_once("::").map_or(path, |(_, test)| test);
-    format!("{package} {test}")
+/// The list of skips cannot be written.
+pub fn skipped(package: &str, part: &str, reason: &str) {
+    eprintln!("not tested: {package} {part}: {reason}");
+    let listed = note(package, part, reason);
+    assert!(listed.is_ok(), "{listed:?}");
 }
 
 /// Whether a program is on the path.
@@ -100,42 +71,7 @@ pub fn works(command: &[&str]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn without_a_list_a_skip_fails_and_with_one_it_is_a_line() {
-        let why = note(None, "a b::c", "no\nnamespaces").unwrap_err();
-        assert!(why.starts_with("cannot run here: no namespaces (hint: "), "{why}");
-        let list = std::env::temp_dir().join(format!("hairpin-skips-{}", std::process::id()));
-        note(Some(&list), "a b::c", "no\nnamespaces").unwrap();
-        note(Some(&list), "a b::d", "no root").unwrap();
-        let text = std::fs::read_to_string(&list).unwrap();
-        std::fs::remove_file(&list).unwrap();
-        assert_eq!(text, "a b::c\tno namespaces\na b::d\tno root\n");
-        assert!(note(Some(Path::new("/dev/null/list")), "a", "b").unwrap_err().starts_with("cannot list a skip in "));
-    }
-
-    #[test]
-    fn a_skip_has_the_name_of_its_test() {
-        fn here() {}
-        assert_eq!(name_of("crate", &here), "crate tests::a_skip_has_the_name_of_its_test");
-        let inside = || {
-            fn here() {}
-            name_of("crate", &here)
-        };
-        assert_eq!(inside(), "crate tests::a_skip_has_the_name_of_its_test");
-    }
-
-    #[test]
-    fn a_result_that_is_an_error_ends_the_test() {
-        fn test(result: Result<u8, String>, reached: &mut bool) {
-            assert_eq!(or_skip!(result), 1);
-            *reached = true;
-        }
-        let mut reached = false;
-        test(Ok(1), &mut reached);
-        assert!(reached);
-    }
+    use super::{program, works};
 
     #[test]
     fn programs_are_looked_for() {

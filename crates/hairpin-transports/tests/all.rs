@@ -1,5 +1,12 @@
 //! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
 
+#[macro_use]
+extern crate hairpin_testing;
+
 mod allocations;
 mod contract;
 mod several_streams;
+
+fn main() -> std::process::ExitCode {
+    hairpin_testing::run_tests()
+}

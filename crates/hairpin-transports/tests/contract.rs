@@ -114,8 +114,8 @@ fn every_transport_keeps_its_card() {
 fn results(transport: &'static dyn Transport) -> Vec<Checked> {
     let card = transport.card();
     if let Err(why_not) = transport.can_run() {
-        let part = format!("hairpin-transports every_transport_keeps_its_card: {}", card.name);
-        hairpin_testing::skipped(&part, &why_not.to_string());
+        let part = format!("every_transport_keeps_its_card: {}", card.name);
+        hairpin_testing::skipped("hairpin-transports", &part, &why_not.to_string());
         return Vec::new();
     }
     let mut results = Vec::new();

@@ -3,6 +3,9 @@
 //! Nothing here asserts how long something took or how large a figure is: the tests run beside each other, and beside
 //! whatever else the machine does. They assert counts, order, ledgers, exit codes, words, and what is left behind.
 
+#[macro_use]
+extern crate hairpin_testing;
+
 mod bulk;
 mod canary;
 mod claims;
@@ -10,26 +13,23 @@ mod claims_between_hosts;
 mod claims_ledger;
 mod cli;
 mod comparing;
-mod control;
 mod experiment_double;
 mod faults;
 mod formats;
-mod hostile_folders;
 mod json_contract;
-mod lab;
 mod leftovers;
 mod link_process;
 mod link_run;
 mod links;
 mod links_rounds;
 mod lists;
+mod memory;
 mod one_way_contract;
 mod one_way_loss;
-mod over_ssh;
+mod ordinary_user;
 mod runs;
 mod samples;
 mod saved;
-mod scripting;
 mod small_writes;
 mod support;
 mod sysctls;
@@ -38,3 +38,7 @@ mod two_hosts_limits;
 mod two_hosts_serving;
 mod two_hosts_words;
 mod under_load;
+
+fn main() -> std::process::ExitCode {
+    if ordinary_user::run_part() { std::process::ExitCode::SUCCESS } else { hairpin_testing::run_tests() }
+}

@@ -3,7 +3,7 @@
 use hairpin_testing::or_skip;
 use serde_json::Value;
 
-use crate::json_contract::assert_kept;
+use crate::support::contract::assert_kept;
 use crate::support::{PROGRAM, Place, Running, can_link, list, on_one_line, rounds, signal, text};
 
 fn number(value: &Value) -> u64 {

@@ -10,8 +10,8 @@ use hairpin_model::shell;
 use serde_json::Value;
 
 use crate::claims_ledger::{between_hosts, capabilities, planned_by, selectors};
+use crate::support::served::{Served, ticket};
 use crate::support::{Place, list, names_in, text};
-use crate::two_hosts::{Served, ticket};
 
 /// What every transport promises, here and on another host.
 fn with_another_host() -> HostCapabilities {

@@ -18,7 +18,7 @@ use hairpin_model::round::{RoundOrder, RoundRecord};
 use hairpin_model::run::{FORMAT, Host, Plan, Run, State};
 use hairpin_model::trace::End;
 
-use crate::json_contract::assert_kept;
+use crate::support::contract::assert_kept;
 use crate::support::{PROGRAM, Place, list, text};
 use one_way::ONE_WAY;
 

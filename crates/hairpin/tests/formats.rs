@@ -8,7 +8,7 @@ use std::path::Path;
 use hairpin_model::run::FORMAT;
 use serde_json::Value;
 
-use crate::json_contract::assert_kept;
+use crate::support::contract::assert_kept;
 use crate::support::{Place, copy, copy_as_another_run, list, names_in};
 
 /// Calls `check` with a place in which the run `run` has each of the formats, and with that format.

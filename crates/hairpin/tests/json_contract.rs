@@ -2,20 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_testing::{contract, schema};
 use serde_json::{Value, json};
 
+use crate::support::contract::assert_kept;
 use crate::support::{Place, list, rounds, text};
-
-/// Asserts every key and type of the contract, and that nothing is unexplained.
-pub(crate) fn assert_kept(run: &Value) {
-    assert_eq!(contract::faults(run), [""; 0]);
-    assert_eq!(schema::run_faults(run), [""; 0]);
-    for flow in list(&run["cases"]).iter().flat_map(|case| list(&case["flows"])) {
-        let ledger = &flow["ledger"];
-        assert_eq!((&ledger["unexplained"], &ledger["duplicated"]), (&json!(0), &json!(0)), "{ledger}");
-    }
-}
 
 #[test]
 fn every_transport_keeps_the_contract() {

@@ -5,7 +5,7 @@
 use hairpin_testing::{or_skip, schema};
 use serde_json::Value;
 
-use crate::link_run::{assert_log_is_the_record, log};
+use crate::support::across::{assert_log_is_the_record, log};
 use crate::support::{PROGRAM, Place, Running, can_link, list, rounds, signal, text, until};
 
 /// A round trip of `delay=1ms`.

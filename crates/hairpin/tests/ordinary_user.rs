@@ -1,9 +1,9 @@
 //! Links of an ordinary user, and of a process that is killed.
 //!
-//! Only a process of one thread may move into a user namespace of its own, and the test harness has several. So this is
-//! a program of its own (`harness = false`), which starts itself again in two parts: `user` makes a link as whoever it
-//! is started as, and `holder` waits with one until it is killed.
-#![expect(clippy::print_stdout, reason = "a program that tells how its tests went")]
+//! Only a process of one thread may move into a user namespace of its own, and the harness has several. So these tests start
+//! this binary again, in one of two parts: `user` makes a link as the user that starts it, `holder` waits with one until it
+//! is killed.
+#![expect(clippy::print_stdout, reason = "the parts report to the tests that start them")]
 
 use std::env;
 use std::fs;
@@ -20,6 +20,7 @@ use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_engine::links::namespace::{self, Home};
 use hairpin_engine::links::{LinkOrder, RunningLink, tcp};
 use hairpin_engine::placement::Cpus;
+use hairpin_testing::skip;
 
 /// `nobody` on most distributions: a user with no rights.
 const NOBODY: u32 = 65534;
@@ -30,18 +31,15 @@ const SKIPPED: &str = "skipped: ";
 /// The longest that anything here may take; only a hang comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn main() {
+/// Runs the part that the command line names; false if it names none.
+pub(crate) fn run_part() -> bool {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["user", program] => user(program),
         ["holder", program] => holder(program),
-        // The words that cargo and others pass to test harnesses.
-        ["--list" | "--ignored", ..] => {}
-        _ => {
-            an_ordinary_user_has_links();
-            a_killed_holder_leaves_nothing();
-        }
+        _ => return false,
     }
+    true
 }
 
 /// This program's part, started again as an ordinary user.
@@ -67,19 +65,20 @@ fn part(name: &str) -> (Command, tempfile::TempDir) {
     (command, folder)
 }
 
+#[test]
 fn an_ordinary_user_has_links() {
     let (mut command, folder) = part("user");
     let output = command.output().expect("this program can be started again");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
-    match said.trim().strip_prefix(SKIPPED) {
-        Some(why) => hairpin_testing::skipped("hairpin an_ordinary_user_has_links", why),
-        None => assert_eq!(said.trim(), "ok"),
-    }
-    println!("test an_ordinary_user_has_links ... {}", said.trim());
     drop(folder);
+    if let Some(why) = said.trim().strip_prefix(SKIPPED) {
+        skip!("{why}");
+    }
+    assert_eq!(said.trim(), "ok");
 }
 
+#[test]
 fn a_killed_holder_leaves_nothing() {
     let (mut command, folder) = part("holder");
     let mut holder = Ended(command.spawn().expect("this program can be started again"));
@@ -88,9 +87,7 @@ fn a_killed_holder_leaves_nothing() {
     BufReader::new(stdout).read_line(&mut line).expect("it says which processes there are, or why there are none");
     let ids: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     if let Some(why) = line.strip_prefix(SKIPPED) {
-        hairpin_testing::skipped("hairpin a_killed_holder_leaves_nothing", why.trim());
-        println!("test a_killed_holder_leaves_nothing ... {}", line.trim());
-        return;
+        skip!("{}", why.trim());
     }
     assert_eq!(ids.len(), 3, "the link, and a process at each end: {line}");
     assert!(ids.iter().all(|id| lives(*id)), "{line}");
@@ -101,7 +98,6 @@ fn a_killed_holder_leaves_nothing() {
         assert!(Instant::now() < deadline, "waited in vain until all of {ids:?} have ended");
         std::thread::sleep(Duration::from_millis(3));
     }
-    println!("test a_killed_holder_leaves_nothing ... ok");
     drop(folder);
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use hairpin_testing::{or_skip, works};
 use serde_json::{Value, json};
 
-use crate::json_contract::assert_kept;
+use crate::support::contract::assert_kept;
 use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, rounds, text};
 
 /// A short run: three rounds are the fewest with an interval, and the first exchange of a connection is quick, so one is

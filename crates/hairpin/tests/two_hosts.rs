@@ -7,51 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::json_contract::assert_kept;
 use crate::link_process::cpus_of;
+use crate::support::contract::assert_kept;
+use crate::support::served::{Served, address, log, ticket};
 use crate::support::{PROGRAM, Place, Running, list, signal, text, until};
-
-/// A server, and where its ticket stands.
-pub(crate) struct Served {
-    pub(crate) running: Running,
-}
-
-impl Served {
-    /// Starts `hairpin serve` in the folder, with its state in there.
-    pub(crate) fn start(place: &Place, arguments: &str) -> Self {
-        Self::start_into(place, "ticket", "log", arguments)
-    }
-
-    /// The same, with the names of the files for its ticket and its log.
-    pub(crate) fn start_into(place: &Place, ticket: &str, log: &str, arguments: &str) -> Self {
-        let script = format!("umask 077; exec \"$0\" serve {arguments} > {ticket} 2> {log}");
-        let mut command = place.command("sh");
-        command.args(["-c", &script, PROGRAM]).env("XDG_STATE_HOME", place.path("state"));
-        let served = Self { running: Running::start(&mut command) };
-        until("the server has printed its ticket", || {
-            std::fs::read_to_string(place.path(ticket)).is_ok_and(|text| text.ends_with('\n'))
-        });
-        served
-    }
-
-    pub(crate) fn new(place: &Place) -> Self {
-        Self::start(place, "--bind 127.0.0.1:0")
-    }
-}
-
-pub(crate) fn ticket(place: &Place) -> String {
-    let text = std::fs::read_to_string(place.path("ticket")).unwrap_or_default();
-    if text.ends_with('\n') { text.trim().to_owned() } else { String::new() }
-}
-
-pub(crate) fn log(place: &Place) -> String {
-    std::fs::read_to_string(place.path("log")).unwrap_or_default()
-}
-
-/// The address that the ticket names.
-pub(crate) fn address(place: &Place) -> String {
-    ticket(place).split('#').next().expect("it has one").to_owned()
-}
 
 /// Every file below a folder.
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {

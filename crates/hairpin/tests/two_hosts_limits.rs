@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use crate::support::served::{Served, log};
 use crate::support::{PROGRAM, Place, list, signal, text, until};
-use crate::two_hosts::{Served, log};
 
 #[test]
 fn what_exceeds_a_limit_is_refused_before_anything_runs_and_the_limit_is_named() {
@@ -44,7 +44,7 @@ fn the_bytes_of_a_day_are_counted_over_runs_and_starts_of_the_server() {
     signal("INT", served.running.id());
     served.running.end().with_code(0);
     let old = std::fs::read_to_string(place.path("ticket")).unwrap();
-    let at = crate::two_hosts::address(&place);
+    let at = crate::support::served::address(&place);
     std::fs::remove_file(place.path("ticket")).unwrap();
     let _served = Served::start(&place, &format!("--bind {at}"));
     std::fs::write(place.path("old"), old).unwrap();
@@ -100,7 +100,7 @@ fn what_a_client_moved_before_it_was_killed_is_counted() {
     signal("KILL", running.id());
     until("the session is over", || log(&place).contains("the run is over"));
     let counted = used();
-    let at = crate::two_hosts::address(&place);
+    let at = crate::support::served::address(&place);
     std::fs::rename(place.path("ticket"), place.path("old")).unwrap();
     signal("INT", served.running.id());
     served.running.end().with_code(0);

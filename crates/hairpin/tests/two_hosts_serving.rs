@@ -6,8 +6,8 @@ use std::process::Command;
 use hairpin_hosts::ticket::Ticket;
 use serde_json::Value;
 
+use crate::support::served::{Served, log, ticket};
 use crate::support::{PROGRAM, Place, Ran, Running, edit_json, list, names_in, on_one_line, signal, text, until};
-use crate::two_hosts::{Served, log, ticket};
 
 /// Seconds since 1970 of a time that is over.
 const PAST: u64 = 1_700_000_000;

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use crate::support::served::{Served, ticket};
 use crate::support::{PROGRAM, Place, list, text};
-use crate::two_hosts::{Served, ticket};
 
 /// What the program says on standard error with these words and that `HAIRPIN_TO`, on one line.
 fn said(place: &Place, words: &str, environment: Option<&str>) -> (Option<i32>, String) {
@@ -60,7 +60,7 @@ fn a_server_that_is_not_reached_by_the_ticket_of_the_environment_is_told_with_it
 fn an_address_and_a_port_that_a_server_cannot_have_are_refused_with_what_to_do() {
     let place = Place::new();
     let served = Served::new(&place);
-    let taken = crate::two_hosts::address(&place);
+    let taken = crate::support::served::address(&place);
     for (bind, expected) in [
         (
             "192.0.2.55",

@@ -3,7 +3,7 @@
 use hairpin_testing::or_skip;
 use serde_json::Value;
 
-use crate::json_contract::assert_kept;
+use crate::support::contract::assert_kept;
 use crate::support::{Place, can_link, list, rounds, signal, text};
 
 /// Phases that a test has time for; no figure of them means anything.

@@ -6,73 +6,16 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use hairpin_model::case::Case;
-use hairpin_model::ledger::Ledger;
-use hairpin_model::round::{Extent, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::run::{FORMAT, Host, Plan, Run, State, Tool};
-use hairpin_model::samples::{Fate, Samples};
-use hairpin_model::time_sequence::TraceFigures;
+use hairpin_model::round::{Outcome, RoundRecord};
+use hairpin_model::run::{Run, State, Tool};
 use hairpin_model::trace::{Capture, RoundTrace};
 
+mod fixtures;
 mod merging;
 
+use self::fixtures::{captured, record, run, samples, told, trace, traced};
 use super::error::MAKE;
 use super::{Listing, NotRemoved, RunFolder, StoreError, folder, limits, write_named};
-use hairpin_loops::recorder::{Recorder, Stamps};
-
-fn run(state: State) -> Run {
-    Run {
-        format: FORMAT,
-        tool: Tool::default(),
-        command_line: Vec::new(),
-        started_unix_s: 1,
-        duration_ns: 0,
-        state,
-        seed: 7,
-        plan: Plan::default(),
-        machine: hairpin_model::machine::Machine::default(),
-        hosts: vec![Host::default()],
-        cards: hairpin_model::card::SavedCards::default(),
-        cases: Vec::new(),
-        comparisons: Vec::new(),
-        findings: Vec::new(),
-        skipped: Vec::new(),
-        answer: hairpin_model::answer::Answer::default(),
-        unsaved: Vec::new(),
-        rounds: Vec::new(),
-    }
-}
-
-fn record(number: u32, samples: &Samples) -> RoundRecord {
-    let case = Case::ping_pong("udp");
-    let order = RoundOrder { warm_up: Extent::Count(1), keep_samples: 3, ..RoundOrder::of(case.clone(), 3) };
-    let flow = FlowRecord {
-        ledger: Ledger { sent: samples.measured, received: samples.latency.len(), ..Ledger::default() }.closed(),
-        samples_kept: samples.kept() as u64,
-        ..FlowRecord::default()
-    };
-    let measured = Measured { flows: vec![flow], duration_ns: 3, ..Measured::default() };
-    RoundRecord { number, started_ns: 5, case_id: case.id(), order, outcome: Outcome::Measured(Box::new(measured)) }
-}
-
-/// One warm-up message, then four of which one is lost and one is beyond the capacity.
-fn samples(open_loop: bool) -> Samples {
-    let mut recorder = Recorder::new(4, 1, open_loop);
-    let stamps = |sequence: u64, fate| Stamps {
-        sequence,
-        due_ns: sequence * 1000,
-        sent_ns: sequence * 1000 + 10,
-        received_ns: sequence * 1000 + 110,
-        fate,
-    };
-    recorder.record(stamps(0, Fate::Received));
-    recorder.begin_measuring();
-    recorder.record(stamps(1, Fate::Received));
-    recorder.record(stamps(2, Fate::Lost));
-    recorder.record(stamps(3, Fate::Late));
-    recorder.record(stamps(4, Fate::Received));
-    recorder.finish(0)
-}
 
 #[test]
 fn rounds_and_samples_are_read_back_as_they_were() {
@@ -158,34 +101,6 @@ fn only_a_run_that_is_being_made_can_go_elsewhere() {
         "{}",
         told("write")
     );
-}
-
-/// A record that was traced, with what its analysis said before it was saved.
-fn traced(number: u32, samples: &Samples) -> RoundRecord {
-    let mut record = record(number, samples);
-    let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-    measured.traced = Some(TraceFigures { capture: captured("", 9), ..TraceFigures::default() });
-    record
-}
-
-fn captured(file: &str, packets: u64) -> Capture {
-    Capture::Saved { file: file.to_owned(), packets, dropped: 1 }
-}
-
-/// A trace whose capture has yet to be saved.
-fn trace() -> RoundTrace {
-    RoundTrace {
-        exchange_began_ns: vec![1, 2],
-        request_bytes: 200,
-        capture: captured("", 9),
-        ..RoundTrace::default()
-    }
-}
-
-/// The file of the record's trace, and what its figures say of the capture.
-fn told(record: &RoundRecord) -> (Option<&str>, &Capture) {
-    let Outcome::Measured(measured) = &record.outcome else { panic!("it is measured") };
-    (measured.trace_file.as_deref(), &measured.traced.as_ref().expect("it was traced").capture)
 }
 
 #[test]
@@ -380,66 +295,6 @@ fn rounds_that_would_fill_the_memory_are_refused_while_they_are_read() {
     fs::write(store.path().join("run.json"), values).unwrap();
     let error = RunFolder::open(store.path()).unwrap_err().to_string();
     assert!(error.contains("more than 2097152 values"), "{error}");
-}
-
-/// Where the small disk of the next two tests is mounted.
-const SMALL_DISK: &str = "HAIRPIN_TEST_SMALL_DISK";
-
-#[test]
-fn a_disk_that_fills_while_evidence_is_saved_loses_no_record() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = "mount -t tmpfs -o size=64k none \"$0\" && exec \"$@\"";
-    let in_namespace = |arguments: &[&std::ffi::OsStr]| {
-        let mut command = Command::new("unshare");
-        command.args(["-rm", "sh", "-c", script]).arg(folder.path()).args(arguments).env(SMALL_DISK, folder.path());
-        command.output()
-    };
-    if !in_namespace(&["true".as_ref()]).is_ok_and(|ran| ran.status.success()) {
-        hairpin_testing::skip!("`unshare -rm` with a disk of its own is refused here");
-    }
-    let program = std::env::current_exe().unwrap();
-    let test = "store::tests::child_on_a_small_disk";
-    let arguments = ["--exact", test, "--ignored", "--nocapture"].map(std::ffi::OsStr::new);
-    let ran = in_namespace(&[&[program.as_os_str()], &arguments[..]].concat()).unwrap();
-    let passed = String::from_utf8_lossy(&ran.stdout).contains("1 passed");
-    assert!(ran.status.success() && passed, "{ran:#?}");
-}
-
-#[test]
-#[ignore = "child of a_disk_that_fills_while_evidence_is_saved_loses_no_record, which gives it a small disk"]
-fn child_on_a_small_disk() {
-    let disk = std::env::var(SMALL_DISK).expect("the other test sets it");
-    let samples = samples(false);
-    let (mut whole, mut without_capture, mut without_trace, mut line_found_no_room) = (0, 0, 0, 0);
-    // Whatever the sizes, there is room for the rest.
-    for pages in 0..20 {
-        for trace_pages in [0, 14] {
-            let path = Path::new(&disk).join("run");
-            let store = RunFolder::create(&path).unwrap();
-            store.write_run(&run(State::Complete)).unwrap();
-            let mut record = traced(0, &samples);
-            let trace = RoundTrace { exchange_began_ns: vec![1; trace_pages * 2048], ..trace() };
-            let evidence = (trace, Some(vec![7; pages * 4096]));
-            let left_out = store.append(&mut record, Some(&samples), Some(evidence)).unwrap();
-            line_found_no_room += left_out.iter().filter(|error| error.to_string().contains("rounds.jsonl")).count();
-            let (store, run) = RunFolder::open(&path).unwrap();
-            assert_eq!(run.rounds, [record.clone()], "{pages} {left_out:?}");
-            assert_eq!(store.rows()(&record).unwrap().iter().len(), 4);
-            let capture = path.join("captures/round-000000.pcapng");
-            let (file, outcome) = told(&record);
-            assert_eq!(file.is_some(), path.join("traces/round-000000.json").exists());
-            assert_eq!(matches!(outcome, Capture::Saved { .. }), capture.exists());
-            match (file, outcome) {
-                (Some(_), Capture::Saved { .. }) => whole += 1,
-                (Some(_), Capture::Skipped { .. }) => without_capture += 1,
-                (None, Capture::Skipped { .. }) => without_trace += 1,
-                (None, Capture::Saved { .. }) => panic!("a capture without its trace"),
-            }
-            fs::remove_dir_all(&path).unwrap();
-        }
-    }
-    assert!(whole > 0 && without_capture > 0 && without_trace > 0, "{whole} {without_capture} {without_trace}");
-    assert!(line_found_no_room > 0, "the evidence never took the last room");
 }
 
 /// The head of a run as `hairpin` writes it.

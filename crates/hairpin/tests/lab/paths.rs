@@ -6,7 +6,7 @@ use hairpin_testing::or_skip;
 use serde_json::Value;
 
 use super::{Lab, Served};
-use crate::json_contract::assert_kept;
+use crate::support::contract::assert_kept;
 use crate::support::{PROGRAM, Place, Running, can_link, list, text};
 
 /// An experiment, quick settings, and how many cases they have over IPv4 and over IPv6.

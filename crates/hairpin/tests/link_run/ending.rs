@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use hairpin_testing::{or_skip, program};
 
-use super::{run, with_script};
+use crate::support::across::{run, with_script};
 use crate::support::{PROGRAM, Place, Running, can_link, names_in, signal, until};
 
 /// A script that says that it runs, and stays. A shell that waits for another program when it is interrupted may go on with its

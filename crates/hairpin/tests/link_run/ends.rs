@@ -3,7 +3,8 @@
 use hairpin_testing::{or_skip, program};
 use serde_json::{Value, json};
 
-use super::{TALK, count, run, told};
+use super::TALK;
+use crate::support::across::{count, run, told};
 use crate::support::{Place, can_link};
 
 /// Asks a connection to the far echo what congestion control it has, over both families.

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 
 use hairpin_testing::{or_skip, program, skip};
 
-use super::run;
+use crate::support::across::run;
 use crate::support::{Place, can_link, in_namespaces};
 
 /// Changes all of the host that namespaces keep apart, and tells what it then sees.

@@ -2,7 +2,7 @@
 
 use hairpin_testing::{or_skip, program, skip};
 
-use super::{assert_closes, assert_log_is_the_record, count, log, run};
+use crate::support::across::{assert_closes, assert_log_is_the_record, count, log, run};
 use crate::support::{Place, can_link};
 
 /// Sends frames straight to the interface: sizes that lie, headers that are cut off, other protocols, and noise.

@@ -1,5 +1,9 @@
 //! The samples of all rounds merged into one file, and what is left where that fails.
 
+use hairpin_loops::recorder::{Recorder, Stamps};
+use hairpin_model::round::Measured;
+use hairpin_model::samples::Fate;
+
 use super::*;
 
 /// A saved run of three rounds; in an open loop every other.

@@ -1,5 +1,11 @@
 //! Starting the program in a folder of its own, bounded in time, and looking at its processes from outside.
 
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+pub(crate) mod across;
+pub(crate) mod contract;
+pub(crate) mod served;
+
 use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -5,11 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use hairpin_testing::{or_skip, program, skip};
 use serde_json::Value;
 
-use super::{assert_closes, assert_log_is_the_record, count, log, run, told};
+use crate::support::across::{assert_closes, assert_log_is_the_record, count, log, run, told};
 use crate::support::{PROGRAM, Place, Running, can_link, can_link_as};
 
 #[test]
-#[ignore = "needs ping"]
 fn ping_goes_there_and_back() {
     or_skip!(can_link());
     or_skip!(program("ping"));
@@ -31,7 +30,6 @@ fn ping_goes_there_and_back() {
 }
 
 #[test]
-#[ignore = "needs ping"]
 fn an_end_that_goes_down_and_comes_up_is_reached_again() {
     or_skip!(can_link());
     or_skip!(program("ping"));
@@ -43,7 +41,6 @@ fn an_end_that_goes_down_and_comes_up_is_reached_again() {
 }
 
 #[test]
-#[ignore = "needs ping"]
 fn a_packet_larger_than_the_mtu_is_dropped_and_counted() {
     or_skip!(can_link());
     or_skip!(program("ping"));
@@ -59,7 +56,6 @@ fn a_packet_larger_than_the_mtu_is_dropped_and_counted() {
 }
 
 #[test]
-#[ignore = "needs curl"]
 fn curl_fetches_a_page_from_a_server_at_the_far_end() {
     or_skip!(can_link());
     or_skip!(program("curl"));
@@ -79,7 +75,6 @@ fn curl_fetches_a_page_from_a_server_at_the_far_end() {
 }
 
 #[test]
-#[ignore = "needs iperf3"]
 fn iperf3_measures_across_a_link() {
     or_skip!(can_link());
     or_skip!(program("iperf3"));

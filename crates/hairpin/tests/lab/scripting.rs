@@ -4,10 +4,10 @@ use std::path::Path;
 
 use hairpin_testing::{or_skip, program, works};
 
+use crate::support::served::{Served, address};
 use crate::support::{PROGRAM, Place, Ran, Running, list, text};
-use crate::two_hosts::{Served, address};
 
-const PAGE: &str = include_str!("../../../docs/scripting.md");
+const PAGE: &str = include_str!("../../../../docs/scripting.md");
 
 /// The commands below a heading of the page.
 fn commands(heading: &str) -> Vec<&'static str> {
@@ -21,7 +21,8 @@ fn with_run() -> Place {
     let place = Place::new();
     let asked = ["round-trip", "--placement", "same-cpu", "--transport", "pipe,unix-stream", "--count", "600"];
     place.hairpin(&[&asked[..], &["--rounds", "3", "--out", "RUN"]].concat()).with_code(0);
-    std::fs::write(place.path("run.schema.json"), include_str!("../../../docs/run.schema.json")).expect("a new file");
+    std::fs::write(place.path("run.schema.json"), include_str!("../../../../docs/run.schema.json"))
+        .expect("a new file");
     place
 }
 
@@ -41,7 +42,6 @@ fn printed(place: &Place, heading: &str) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "needs jq"]
 fn the_commands_for_jq_print_what_the_run_says() {
     or_skip!(program("jq"));
     let place = with_run();
@@ -71,7 +71,6 @@ fn the_commands_for_jq_print_what_the_run_says() {
 }
 
 #[test]
-#[ignore = "needs jq"]
 fn the_command_for_servers_prints_those_that_run() {
     or_skip!(program("jq"));
     let place = Place::new();
@@ -83,7 +82,6 @@ fn the_command_for_servers_prints_those_that_run() {
 }
 
 #[test]
-#[ignore = "needs jq"]
 fn the_commands_for_jq_print_the_figures_of_one_way_loads() {
     or_skip!(program("jq"));
     let place = Place::new();
@@ -121,7 +119,6 @@ fn the_commands_for_jq_print_the_figures_of_one_way_loads() {
 }
 
 #[test]
-#[ignore = "needs pandas"]
 fn the_commands_for_pandas_see_each_case() {
     or_skip!(works(&["python3", "-c", "import pandas"]));
     let place = with_run();
@@ -133,7 +130,6 @@ fn the_commands_for_pandas_see_each_case() {
 }
 
 #[test]
-#[ignore = "needs DuckDB for Python"]
 fn the_commands_for_duckdb_see_each_case() {
     or_skip!(works(&["python3", "-c", "import duckdb"]));
     let place = with_run();
@@ -146,7 +142,6 @@ fn the_commands_for_duckdb_see_each_case() {
 }
 
 #[test]
-#[ignore = "needs jsonschema for Python"]
 fn an_independent_validator_finds_that_the_run_keeps_the_schema() {
     or_skip!(works(&["python3", "-c", "import jsonschema"]));
     let place = with_run();

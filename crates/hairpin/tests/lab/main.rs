@@ -1,18 +1,30 @@
-//! Two hosts with nothing shared: each has a network, mount, host name and IPC namespace of its own, its own user where root runs
+//! Tests that need a machine of their own, long times, or programs that few machines have; `cargo xtask ci` runs them.
+//!
+//! Two hosts with nothing shared ([`Lab`]): each has a network, mount, host name and IPC namespace of its own, its own user where root runs
 //! the tests, and sees no file of the other. A router between them may translate addresses, filter, and fail.
 //!
 //! The namespaces of a host live as long as a process in them, which sleeps. The kernel kills each process here with the thread
 //! that started it, so whatever ends a test leaves nothing.
 
+#[macro_use]
+extern crate hairpin_testing;
+
 mod addresses;
+mod control;
 mod crowds;
 mod faults;
 mod feedback;
 mod firewall;
 mod host;
+mod hostile_folders;
 mod kills;
 mod nat;
+mod over_ssh;
 mod paths;
+mod programs;
+mod scripting;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::sync::Arc;
 
@@ -108,4 +120,8 @@ impl Lab {
         drop((client, server, router));
         place.assert_nothing_left();
     }
+}
+
+fn main() -> std::process::ExitCode {
+    hairpin_testing::run_tests()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hairpin_testing::{or_skip, program, works};
 
-use crate::json_contract::assert_kept;
+use crate::support::contract::assert_kept;
 use crate::support::{PROGRAM, Place, Ran, Running, list, names_in, signal, text, until};
 
 /// Where Debian has it, which is not on every path.

@@ -1,0 +1,92 @@
+//! A run, its rounds and their samples; also for the tests from outside.
+
+use hairpin_loops::recorder::{Recorder, Stamps};
+use hairpin_model::case::Case;
+use hairpin_model::ledger::Ledger;
+use hairpin_model::round::{Extent, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::run::{FORMAT, Host, Plan, Run, State, Tool};
+use hairpin_model::samples::{Fate, Samples};
+use hairpin_model::time_sequence::TraceFigures;
+use hairpin_model::trace::{Capture, RoundTrace};
+
+pub(crate) fn run(state: State) -> Run {
+    Run {
+        format: FORMAT,
+        tool: Tool::default(),
+        command_line: Vec::new(),
+        started_unix_s: 1,
+        duration_ns: 0,
+        state,
+        seed: 7,
+        plan: Plan::default(),
+        machine: hairpin_model::machine::Machine::default(),
+        hosts: vec![Host::default()],
+        cards: hairpin_model::card::SavedCards::default(),
+        cases: Vec::new(),
+        comparisons: Vec::new(),
+        findings: Vec::new(),
+        skipped: Vec::new(),
+        answer: hairpin_model::answer::Answer::default(),
+        unsaved: Vec::new(),
+        rounds: Vec::new(),
+    }
+}
+
+pub(crate) fn record(number: u32, samples: &Samples) -> RoundRecord {
+    let case = Case::ping_pong("udp");
+    let order = RoundOrder { warm_up: Extent::Count(1), keep_samples: 3, ..RoundOrder::of(case.clone(), 3) };
+    let flow = FlowRecord {
+        ledger: Ledger { sent: samples.measured, received: samples.latency.len(), ..Ledger::default() }.closed(),
+        samples_kept: samples.kept() as u64,
+        ..FlowRecord::default()
+    };
+    let measured = Measured { flows: vec![flow], duration_ns: 3, ..Measured::default() };
+    RoundRecord { number, started_ns: 5, case_id: case.id(), order, outcome: Outcome::Measured(Box::new(measured)) }
+}
+
+/// One warm-up message, then four of which one is lost and one is beyond the capacity.
+pub(crate) fn samples(open_loop: bool) -> Samples {
+    let mut recorder = Recorder::new(4, 1, open_loop);
+    let stamps = |sequence: u64, fate| Stamps {
+        sequence,
+        due_ns: sequence * 1000,
+        sent_ns: sequence * 1000 + 10,
+        received_ns: sequence * 1000 + 110,
+        fate,
+    };
+    recorder.record(stamps(0, Fate::Received));
+    recorder.begin_measuring();
+    recorder.record(stamps(1, Fate::Received));
+    recorder.record(stamps(2, Fate::Lost));
+    recorder.record(stamps(3, Fate::Late));
+    recorder.record(stamps(4, Fate::Received));
+    recorder.finish(0)
+}
+
+/// A record that was traced, with what its analysis said before it was saved.
+pub(crate) fn traced(number: u32, samples: &Samples) -> RoundRecord {
+    let mut record = record(number, samples);
+    let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
+    measured.traced = Some(TraceFigures { capture: captured("", 9), ..TraceFigures::default() });
+    record
+}
+
+pub(crate) fn captured(file: &str, packets: u64) -> Capture {
+    Capture::Saved { file: file.to_owned(), packets, dropped: 1 }
+}
+
+/// A trace whose capture has yet to be saved.
+pub(crate) fn trace() -> RoundTrace {
+    RoundTrace {
+        exchange_began_ns: vec![1, 2],
+        request_bytes: 200,
+        capture: captured("", 9),
+        ..RoundTrace::default()
+    }
+}
+
+/// The file of the record's trace, and what its figures say of the capture.
+pub(crate) fn told(record: &RoundRecord) -> (Option<&str>, &Capture) {
+    let Outcome::Measured(measured) = &record.outcome else { panic!("it is measured") };
+    (measured.trace_file.as_deref(), &measured.traced.as_ref().expect("it was traced").capture)
+}

@@ -1,0 +1,115 @@
+//! The harness of test binaries with tests that some machines cannot run.
+//!
+//! libtest decides at compile time what is ignored. Here a test finds out when it starts: [`skip!`](crate::skip) ends it
+//! as ignored, with its reason. `#[macro_use] extern crate hairpin_testing` replaces `#[test]` in the whole binary, and
+//! its `main` calls [`run_tests`]. Command line and output are those of libtest.
+
+use std::any::Any;
+use std::panic::resume_unwind;
+use std::process::ExitCode;
+use std::thread;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use crate::skips;
+
+/// A registered test.
+#[derive(Debug)]
+pub struct Test {
+    /// Crate, modules and function.
+    pub path: &'static str,
+    /// The package that it belongs to.
+    pub package: &'static str,
+    /// The test.
+    pub run: fn(),
+    /// Only another test starts it, in a process of its own: `BINARY --ignored --exact NAME`.
+    pub is_child: bool,
+}
+
+inventory::collect!(Test);
+
+impl Test {
+    fn name(&self) -> &'static str {
+        self.path.split_once("::").map_or(self.path, |(_, name)| name)
+    }
+
+    /// Runs it, and lists it if it cannot run here.
+    fn run(&'static self) -> Result<Completion, Failed> {
+        let outcome = self.outcome()?;
+        if let Completion::Ignored { reason: Some(reason) } = &outcome {
+            skips::note(self.package, self.name(), reason)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Each test has a thread of its own, as it may pin its thread or move it to another namespace.
+    fn outcome(&'static self) -> Result<Completion, Failed> {
+        let thread = thread::Builder::new().name(self.name().to_owned());
+        let payload = match thread.spawn(self.run).map_err(Failed::from)?.join() {
+            Ok(()) => return Ok(Completion::Completed),
+            Err(payload) => payload,
+        };
+        match payload.downcast::<Skipped>() {
+            Ok(skipped) => Ok(Completion::ignored_with(skipped.0)),
+            Err(payload) => Err(Failed::from(message(&*payload))),
+        }
+    }
+}
+
+/// The reason for which a test cannot run here, as the payload of an unwinding.
+struct Skipped(String);
+
+/// Ends the calling test as ignored.
+#[doc(hidden)]
+pub fn end_as_skipped(reason: String) -> ! {
+    // Unlike a panic it calls no hook, so nothing is printed.
+    resume_unwind(Box::new(Skipped(reason)))
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("it panicked without a message").to_owned()
+}
+
+/// Runs the registered tests that the command line names, as many at once as `RUST_TEST_THREADS` says.
+#[must_use]
+pub fn run_tests() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
+    arguments.test_threads = arguments.test_threads.or(threads);
+    let named = arguments.filter.clone().filter(|_| arguments.exact);
+    let mut tests: Vec<&'static Test> = inventory::iter::<Test>.into_iter().collect();
+    tests.retain(|test| !test.is_child || named.as_deref() == Some(test.name()));
+    tests.sort_by_key(|test| test.path);
+    let trial =
+        |test: &'static Test| Trial::ignorable_test(test.name(), || test.run()).with_ignored_flag(test.is_child);
+    libtest_mimic::run(&arguments, tests.into_iter().map(trial).collect()).exit_code()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(run: fn()) -> &'static Test {
+        Box::leak(Box::new(Test { path: "all::a::b", package: "p", run, is_child: false }))
+    }
+
+    #[test]
+    fn a_test_passes_is_ignored_with_its_reason_or_fails_with_its_message() {
+        assert_eq!(test(|| {}).name(), "a::b");
+        assert!(matches!(test(|| {}).outcome(), Ok(Completion::Completed)));
+        let ignored = test(|| crate::skip!("no {}", "namespaces")).outcome();
+        assert!(matches!(ignored, Ok(Completion::Ignored { reason: Some(reason) }) if reason == "no namespaces"));
+        let failed = test(|| resume_unwind(Box::new("broken".to_owned()))).outcome().err().expect("it fails");
+        assert_eq!(failed.message(), Some("broken"));
+    }
+
+    #[test]
+    fn a_result_that_is_an_error_ends_the_test() {
+        let ignored = test(|| {
+            assert_eq!(crate::or_skip!(Ok::<u8, String>(1)), 1);
+            let _: u8 = crate::or_skip!(Err::<u8, _>("refused"));
+        });
+        assert!(matches!(ignored.outcome(), Ok(Completion::Ignored { reason: Some(reason) }) if reason == "refused"));
+    }
+}

@@ -1,0 +1,44 @@
+//! The file in which tests that could not run are listed, if the environment names one.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the file. A relative path begins at the workspace.
+pub const LIST: &str = "HAIRPIN_SKIPS";
+
+/// Lists that a test, or a part of one, could not run.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn note(package: &str, name: &str, reason: &str) -> Result<(), String> {
+    let list = std::env::var_os(LIST).filter(|path| !path.is_empty());
+    list.map_or(Ok(()), |list| append(Path::new(&list), package, name, reason))
+}
+
+fn append(list: &Path, package: &str, name: &str, reason: &str) -> Result<(), String> {
+    let list: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(list);
+    let reason = reason.replace('\n', " ");
+    let file = OpenOptions::new().create(true).append(true).open(&list);
+    // One call, so that the lines of tests that run at the same time do not mix.
+    let written = file.and_then(|mut file| file.write_all(format!("{package} {name}\t{reason}\n").as_bytes()));
+    written.map_err(|error| format!("cannot list a skip in {}: {error}", list.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_skip_is_a_line() {
+        let list = std::env::temp_dir().join(format!("hairpin-skips-{}", std::process::id()));
+        append(&list, "a", "b::c", "no\nnamespaces").unwrap();
+        append(&list, "a", "b::d", "no root").unwrap();
+        let text = std::fs::read_to_string(&list).unwrap();
+        std::fs::remove_file(&list).unwrap();
+        assert_eq!(text, "a b::c\tno namespaces\na b::d\tno root\n");
+        assert!(
+            append(Path::new("/dev/null/list"), "a", "b", "c").unwrap_err().starts_with("cannot list a skip in ")
+        );
+    }
+}
