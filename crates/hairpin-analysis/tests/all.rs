@@ -1,10 +1,8 @@
 //! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
 
-mod coverage;
 mod end_to_end;
 mod findings_under_load;
 mod one_way;
 mod oracle;
-mod recorded;
 mod support;
 mod under_load;

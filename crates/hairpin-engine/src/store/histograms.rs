@@ -267,7 +267,7 @@ mod tests {
             plain(3, LONGEST_NS, 8, &[0xff; 8]),
             // Twice a quarter of all that can be counted.
             plain(3, LONGEST_NS, 18, &[[0xfe; 8].as_slice(), &[0x7f], &[0xfe; 8], &[0x7f]].concat()),
-            vec![0; 100 << 20],
+            vec![0; 10 << 20],
         ] {
             decode(wrong).unwrap_err();
         }

@@ -1,6 +1,10 @@
 //! How often intervals hold the truth and verdicts are wrong, by simulation: seeded, so these rates are the same on every
 //! machine. The series are those of 100 rounds over 10 s; `HAIRPIN_SERIES` is how many of each are drawn.
 
+mod recorded;
+#[path = "../support/mod.rs"]
+mod support;
+
 use hairpin_analysis::statistics::interval::{ALPHA, Estimate, Over, median_over};
 use hairpin_analysis::{States, comparisons};
 use hairpin_model::case::Case;
