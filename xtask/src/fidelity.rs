@@ -42,9 +42,9 @@ pub(crate) enum Against {
 ///
 /// # Errors
 /// Where something cannot be built or run.
-pub(crate) fn run(root: &Path, rounds: usize, only: &[String], against: &Against) -> Result<bool> {
+pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], against: &Against) -> Result<bool> {
     let combinations = Combination::all(only, matches!(against, Against::BareLoopBetweenHosts))?;
-    let [hairpin, bare_loop] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
+    let [hairpin, bare_loop] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
     let scratch = process::scratch("fidelity")?;
     let measured = measure_all(&combinations, [&hairpin, &bare_loop], against, rounds, &scratch);
     process::remove(&scratch)?;

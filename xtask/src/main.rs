@@ -20,6 +20,7 @@ mod dist;
 mod documents;
 mod fidelity;
 mod figures;
+mod fresh;
 mod leaks;
 mod leftovers;
 mod lines;
@@ -59,6 +60,8 @@ enum Chore {
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
     },
+    /// README's two commands in a fresh Debian, as an ordinary user, with their times and the tests that are ignored there
+    Fresh(fresh::Asked),
     /// The habits that neither rustfmt nor clippy knows
     Tidy,
     /// How much code each crate has, without tests, comments and blank lines
@@ -92,6 +95,9 @@ enum Chore {
     Dist,
     /// Hairpin's figures beside those of a bare loop, or of another build
     Fidelity {
+        /// The build profile: release or dist
+        #[arg(long, default_value = "release")]
+        profile: String,
         /// Interleaved rounds of each case
         #[arg(long, default_value_t = 21)]
         rounds: usize,
@@ -107,6 +113,9 @@ enum Chore {
     },
     /// Hairpin's one-way rates beside those of a bare loop, sockperf and iperf3
     Rates {
+        /// The build profile: release or dist
+        #[arg(long, default_value = "release")]
+        profile: String,
         /// Interleaved rounds of each case
         #[arg(long, default_value_t = 21)]
         rounds: usize,
@@ -191,6 +200,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
     };
     match chore {
         Chore::Ci { only } => ci::run(root, &only),
+        Chore::Fresh(asked) => fresh::run(root, &asked),
         Chore::Tidy => tidy::run(root).map(says),
         Chore::Lines => lines::run(root).map(says),
         Chore::Arrows => arrows::run(root).map(says),
@@ -205,16 +215,16 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             commands::run(root, &binary, brief).map(says)
         }
         Chore::Dist => dist::run(root).map(says),
-        Chore::Fidelity { rounds, only, against, two_hosts } => {
+        Chore::Fidelity { profile, rounds, only, against, two_hosts } => {
             let held_against = match against {
                 Some(program) => fidelity::Against::Build(program),
                 None if two_hosts => fidelity::Against::BareLoopBetweenHosts,
                 None => fidelity::Against::BareLoop,
             };
-            fidelity::run(root, rounds, &only, &held_against)
+            fidelity::run(root, &profile, rounds, &only, &held_against)
         }
-        Chore::Rates { rounds, only, inside_namespace } => {
-            rates::run(root, rounds, &only, inside_namespace.as_deref())
+        Chore::Rates { profile, rounds, only, inside_namespace } => {
+            rates::run(root, &profile, rounds, &only, inside_namespace.as_deref())
         }
         Chore::Profiles { rounds } => profiles::run(root, rounds),
         Chore::Coverage { runs, injected, over, transports, out, record } => {

@@ -138,22 +138,30 @@ pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target directory")
 }
 
-/// Builds programs of the workspace for release, and answers where each stands.
+/// Builds programs of the workspace for release; returns their paths.
 ///
 /// # Errors
-/// Where the build fails; its complaints have been printed.
+/// The build fails; its complaints have been printed.
 pub(crate) fn build_release<const N: usize>(root: &Path, programs: [(&str, &str); N]) -> Result<[PathBuf; N]> {
+    build(root, "release", programs)
+}
+
+/// Builds programs of the workspace with a profile; returns their paths.
+///
+/// # Errors
+/// The build fails; its complaints have been printed.
+pub(crate) fn build<const N: usize>(root: &Path, profile: &str, programs: [(&str, &str); N]) -> Result<[PathBuf; N]> {
     let target = target(root)?;
     let mut command = cargo(root);
-    command.args(["build", "--release", "--locked"]);
+    command.args(["build", "--locked", "--profile", profile]);
     for (package, program) in programs {
         command.args(["--package", package, "--bin", program]);
     }
     let status = command.status().context("cannot start cargo")?;
     if !status.success() {
-        bail!("cargo build --release failed");
+        bail!("cargo build --profile {profile} failed");
     }
-    Ok(programs.map(|(_, program)| target.join("release").join(program)))
+    Ok(programs.map(|(_, program)| target.join(profile).join(program)))
 }
 
 /// Builds a program without optimisation, as `cargo build` does.

@@ -28,10 +28,10 @@ use place::Place;
 ///
 /// # Errors
 /// Where something cannot be built or run.
-pub(crate) fn run(root: &Path, rounds: usize, only: &[String], inside: Option<&Path>) -> Result<bool> {
+pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], inside: Option<&Path>) -> Result<bool> {
     let cases = case::all(only)?;
     let Some(programs) = inside else {
-        let [hairpin, _] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "bare-rates")])?;
+        let [hairpin, _] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-rates")])?;
         return namespace::run_this_inside(hairpin.parent().context("it stands in no folder")?);
     };
     let scratch = process::scratch("rates")?;

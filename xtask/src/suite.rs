@@ -1,7 +1,8 @@
-//! The tests as continuous integration runs them: README's own command, and then the tests that need a program which few
-//! machines have. Each test that could not run is named in one file; one that is not in `allowed-skips.toml` fails.
+//! The tests as continuous integration runs them: README's own command, and then the targets that it leaves out. Each test that
+//! could not run is named in one file; one that is not in `allowed-skips.toml` fails.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -14,56 +15,63 @@ const LIST: &str = "HAIRPIN_SKIPS";
 /// How README marks its test command.
 const MARK: &str = "# the tests";
 
-/// How often each property is tried; 256 times where the variable is not set. A longer search sets it by hand.
-const CASES: (&str, &str) = ("PROPTEST_CASES", "1000");
+/// Cases of each property, more than `.cargo/config.toml` asks for.
+const CASES: (&str, &str) = ("PROPTEST_CASES", "256");
 
-/// What follows README's command to run what it leaves out: what is ignored, but for what other tests start.
-const NEEDS_PROGRAMS: [&str; 4] = ["--", "--ignored", "--skip", "child_"];
+/// What README's command leaves out: a name, the arguments of `cargo test`, and the cases of each property.
+const OTHERS: [(&str, &str, &str); 3] = [
+    ("lab", "-p hairpin --test lab", CASES.1),
+    ("coverage", "--release -p hairpin-analysis --test coverage", CASES.1),
+    ("properties", "--release -p hairpin-analysis -p hairpin-link -p hairpin-loops -p hairpin-model", "1000"),
+];
 
 /// README's test command; answers a line for the summary.
 ///
 /// # Errors
-/// Where a test fails, or is skipped and not listed.
+/// A test fails, or is skipped and not listed.
 pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
-    run(root, &scratch.join("skips"), allowed, &[], None)
-}
-
-/// The tests that it leaves out, as they need programs that few machines have. Their `python3` is that of the readers,
-/// where it can be made.
-///
-/// # Errors
-/// Where a test fails, or is skipped and not listed.
-pub(crate) fn with_programs(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
-    let python = readers::environment(target).ok();
-    run(root, &scratch.join("skips-with-programs"), allowed, &NEEDS_PROGRAMS, python.as_deref())
-}
-
-fn run(root: &Path, list: &Path, allowed: &AllowedSkips, more: &[&str], python: Option<&Path>) -> Result<String> {
     let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
     let words = command(&readme)?;
     let mut command = process::cargo(root);
-    // All binaries run even if one fails.
-    command.args(&words).args(["--locked", "--no-fail-fast"]).args(more).env(LIST, list);
-    if std::env::var_os(CASES.0).is_none() {
-        command.env(CASES.0, CASES.1);
+    command.args(&words).arg("--locked");
+    run(command.env(CASES.0, CASES.1), &scratch.join("skips"), allowed)
+}
+
+/// The other targets, which need much time or programs that few machines have. Their `python3` is that of the readers, if it
+/// can be made.
+///
+/// # Errors
+/// A test fails, or is skipped and not listed.
+pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
+    let python = readers::environment(target).ok();
+    let mut lines = Vec::new();
+    for (name, words, cases) in OTHERS {
+        let mut command = process::cargo(root);
+        command.args(["test", "--locked"]).args(words.split(' ')).env(CASES.0, cases);
+        if let Some(folder) = python.as_deref().and_then(Path::parent) {
+            let others = std::env::var_os("PATH").unwrap_or_default();
+            let all = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&others));
+            command.env("PATH", std::env::join_paths(all).context("the path of the readers")?);
+        }
+        let line = run(&mut command, &scratch.join(format!("skips-{name}")), allowed);
+        lines.push(format!("{name}: {}", line.with_context(|| name.to_owned())?));
     }
-    if let Some(folder) = python.and_then(Path::parent) {
-        let others = std::env::var_os("PATH").unwrap_or_default();
-        let all = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&others));
-        command.env("PATH", std::env::join_paths(all).context("the path of the readers")?);
-    }
-    let status = command.status().context("cannot start cargo")?;
+    Ok(lines.join("; "))
+}
+
+fn run(command: &mut Command, list: &Path, allowed: &AllowedSkips) -> Result<String> {
+    let status = command.env(LIST, list).status().context("cannot start cargo")?;
     // No skip, no file.
     let skipped = skips::listed(&std::fs::read_to_string(list).unwrap_or_default());
     let mut faults = allowed.not_listed(&skipped);
     if !status.success() {
-        faults.push(format!("cargo {} failed", words.join(" ")));
+        faults.push("cargo test failed".to_owned());
     }
     if faults.is_empty() { Ok(format!("{} skipped", skipped.len())) } else { bail!("{}", faults.join("\n")) }
 }
 
 /// The words after `cargo` of the test command that README shows.
-fn command(readme: &str) -> Result<Vec<String>> {
+pub(crate) fn command(readme: &str) -> Result<Vec<String>> {
     let mut marked = readme.lines().filter(|line| line.ends_with(MARK));
     let (Some(line), None) = (marked.next(), marked.next()) else {
         bail!("README.md does not have exactly one line that ends in `{MARK}`: its test command");

@@ -169,7 +169,6 @@ fn tshark(file: &[u8], port: u16, fields: &[&str]) -> Vec<Vec<String>> {
 }
 
 #[test]
-#[ignore = "needs tshark"]
 fn tshark_reads_the_same_packets_at_the_same_times() {
     or_skip!(program("tshark"));
     let (captured, talk, port) = or_skip!(captured(Ipv4Addr::LOCALHOST));
@@ -205,7 +204,6 @@ fn tshark_reads_the_same_packets_at_the_same_times() {
 }
 
 #[test]
-#[ignore = "needs capinfos"]
 fn tshark_reads_what_the_file_says_of_itself() {
     or_skip!(program("capinfos"));
     let (captured, _, port) = or_skip!(captured(Ipv4Addr::LOCALHOST));

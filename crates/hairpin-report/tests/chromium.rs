@@ -112,7 +112,6 @@ fn near(a: [u8; 3], b: [u8; 3]) -> bool {
 }
 
 #[test]
-#[ignore = "needs chromium"]
 fn no_chart_is_blank_in_a_browser() {
     let browser = or_skip!(chromium());
     let run = support::survey(1);
@@ -152,7 +151,6 @@ fn only_sequences(page: &str) -> String {
 }
 
 #[test]
-#[ignore = "needs chromium"]
 fn time_sequences_show_packets_and_waits_in_a_browser() {
     let browser = or_skip!(chromium());
     let page = only_sequences(&hairpin_report::html::render(&support::small_writes::run(true)));
@@ -172,7 +170,6 @@ fn time_sequences_show_packets_and_waits_in_a_browser() {
 }
 
 #[test]
-#[ignore = "needs chromium"]
 fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
     let browser = or_skip!(chromium());
     let style = "<style>.top,.answer,footer,main>section:not(#links){display:none}</style></head>";
@@ -197,7 +194,6 @@ fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
 }
 
 #[test]
-#[ignore = "needs chromium"]
 fn a_blank_chart_would_be_noticed() {
     let browser = or_skip!(chromium());
     let page = only_charts(&hairpin_report::html::render(&support::survey(1)));
@@ -273,7 +269,6 @@ fn runs() -> [(&'static str, hairpin_model::run::Run); 8] {
 }
 
 #[test]
-#[ignore = "needs chromium"]
 fn the_answer_is_on_the_first_screen_and_nothing_is_wider_than_the_window() {
     let browser = or_skip!(chromium());
     let mut frames = Vec::new();
@@ -301,7 +296,6 @@ fn on_first_screen(said: &serde_json::Value) -> bool {
 }
 
 #[test]
-#[ignore = "needs chromium"]
 fn an_answer_that_is_further_down_would_be_noticed() {
     let browser = or_skip!(chromium());
     let page = hairpin_report::html::render(&support::survey(1)).replacen("</body>", MEASURE, 1);
@@ -339,7 +333,6 @@ const USE: &str = "<script>addEventListener('load', function () {\
     }); var name_of_page = name;</script></body>";
 
 #[test]
-#[ignore = "needs chromium"]
 fn tables_are_sorted_by_value_and_curves_are_shown_by_buttons() {
     let browser = or_skip!(chromium());
     let page = hairpin_report::html::render(&support::survey(1)).replacen("</body>", USE, 1);
@@ -378,7 +371,6 @@ const WITHOUT_SCRIPT: &str = "<script>addEventListener('load', function () {\
     });</script></body>";
 
 #[test]
-#[ignore = "needs chromium"]
 fn everything_can_be_reached_without_the_script() {
     let browser = or_skip!(chromium());
     let frames = runs().map(|(name, run)| {
@@ -395,7 +387,6 @@ fn everything_can_be_reached_without_the_script() {
 }
 
 #[test]
-#[ignore = "needs chromium"]
 fn a_page_in_dark_colours_is_printed_black_on_white_and_whole() {
     let browser = or_skip!(chromium());
     for (name, run) in runs() {

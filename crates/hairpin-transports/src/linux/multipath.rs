@@ -76,21 +76,26 @@ mod tests {
         socket2::SockRef::from(socket).protocol().unwrap().unwrap()
     }
 
+    fn open(protocol: Protocol) -> io::Result<Socket> {
+        Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))
+    }
+
     #[test]
     fn each_connection_comes_to_the_listener_of_its_protocol() {
-        let open = |protocol| Socket::new(Domain::IPV4, Type::STREAM, Some(protocol));
         let tcp = open(Protocol::TCP).unwrap();
         tcp.set_reuse_address(true).unwrap();
         tcp.set_reuse_port(true).unwrap();
         tcp.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
         tcp.listen(MOST).unwrap();
         let tcp = TcpListener::from(tcp);
-        let multipath = match (open(Protocol::MPTCP), beside(&tcp, MOST)) {
-            (Ok(_), multipath) => multipath.unwrap(),
-            (Err(none), Err(refused)) => return assert_eq!(refused.kind(), none.kind(), "a kernel without MPTCP"),
-            (Err(none), Ok(_)) => panic!("a listener of MPTCP, and {none}"),
-        };
-        for (wanted, at) in [(Protocol::MPTCP, &multipath), (Protocol::TCP, &tcp)].repeat(4) {
+        match (open(Protocol::MPTCP), beside(&tcp, MOST)) {
+            (Ok(_), multipath) => assert_chosen_by_protocol(&tcp, &multipath.unwrap()),
+            (Err(none), refused) => assert_eq!(refused.unwrap_err().kind(), none.kind(), "a kernel without MPTCP"),
+        }
+    }
+
+    fn assert_chosen_by_protocol(tcp: &TcpListener, multipath: &TcpListener) {
+        for (wanted, at) in [(Protocol::MPTCP, multipath), (Protocol::TCP, tcp)].repeat(4) {
             let client = open(wanted).unwrap();
             client.connect(&tcp.local_addr().unwrap().into()).unwrap();
             let accepted = at.accept().unwrap().0;

@@ -1,0 +1,84 @@
+//! `cargo xtask fresh`: README's two commands on a machine that has a Rust toolchain, a C linker, git and a base Debian, and no
+//! more: a root of debootstrap in namespaces of its own, in which a clone of a commit is built. Downloads are taken from this
+//! machine's registry, so they are not in the times.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use hairpin_testing::program;
+
+use crate::{process, suite};
+
+const SCRIPT: &str = include_str!("fresh.sh");
+/// What the script needs, each also the name of Debian's package or of one that is always installed.
+const PROGRAMS: [&str; 4] = ["debootstrap", "unshare", "git", "ip"];
+
+/// What is run, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Asked {
+    /// The commit
+    #[arg(long, default_value = "HEAD")]
+    commit: String,
+    /// As root in place of an ordinary user
+    #[arg(long)]
+    root: bool,
+    /// Forbid user namespaces, as some distributions do
+    #[arg(long)]
+    without_namespaces: bool,
+    /// Beside two busy loops for each CPU and a process that writes files
+    #[arg(long)]
+    busy: bool,
+    /// Only the tests
+    #[arg(long)]
+    only_tests: bool,
+    /// How often the tests are run; all but the first find everything built
+    #[arg(long, default_value_t = 1)]
+    times: u32,
+    /// Debian's release
+    #[arg(long, default_value = "bookworm")]
+    suite: String,
+    /// Debian's mirror; by default that of debootstrap
+    #[arg(long, default_value = "")]
+    mirror: String,
+}
+
+/// Runs the commands and prints each with its seconds and its exit code; returns whether all of them passed.
+///
+/// # Errors
+/// A program is missing, or the root cannot be made.
+pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
+    for name in PROGRAMS {
+        program(name).map_err(anyhow::Error::msg)?;
+    }
+    let fetched = process::cargo(root).args(["fetch", "--locked"]).status().context("cannot start cargo")?;
+    if !fetched.success() {
+        bail!("cargo fetch failed");
+    }
+    let answer = |command: &mut Command| -> Result<String> {
+        let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let toolchain = answer(Command::new("rustc").args(["--print", "sysroot"]).current_dir(root))?;
+    let commit = answer(Command::new("git").args(["rev-parse", &asked.commit]).current_dir(root))?;
+    let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
+    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")));
+    let registry = format!("{}/registry", home.context("HOME is not set")?);
+    let place = process::scratch("fresh")?;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--kill-child=KILL", "--net", "sh", "-c", SCRIPT, "fresh"]);
+    command.arg(&place).arg(root).arg(toolchain).arg(registry);
+    command.env("COMMIT", commit).env("SUITE", &asked.suite).env("MIRROR", &asked.mirror);
+    command.env("AS", if asked.root { "root" } else { "user" }).env("BUSY", asked.busy.to_string());
+    command.env("NAMESPACES", (!asked.without_namespaces).to_string());
+    command.env("RUN", if asked.only_tests { "" } else { "cargo run --release" });
+    command.env("TESTS", format!("cargo {}", suite::command(&readme)?.join(" ")));
+    command.env("TIMES", asked.times.to_string());
+    let output = command.stderr(std::process::Stdio::inherit()).output().context("cannot start unshare")?;
+    process::remove(&place)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}");
+    let codes: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("cargo ")).filter_map(|line| line.split('\t').nth(2)).collect();
+    Ok(output.status.success() && !codes.is_empty() && codes.iter().all(|code| *code == "0"))
+}

@@ -1,0 +1,55 @@
+# Run by `cargo xtask fresh` in namespaces of its own (mounts, processes, network), in which it is the first process: all that
+# it mounts and starts is gone when it ends, however it ends.
+#
+# $1 an empty folder, $2 the repository, $3 the toolchain, $4 cargo's registry
+set -eu
+root=$1/root home=$1/root/home/user
+mount -t tmpfs -o size=90% none "$1"
+ip link set lo up
+debootstrap --variant=minbase --include=ca-certificates,gcc,git,libc6-dev "$SUITE" "$root" $MIRROR >"$1/log" 2>&1 ||
+    { tail -n 5 "$1/log"; exit 1; }
+mount -t proc none "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs none "$root/dev/shm"
+mkdir -p "$root/opt/rust" "$home/.cargo/registry"
+mount --bind -o ro "$3" "$root/opt/rust"
+cp -r "$4/index" "$4/cache" "$home/.cargo/registry/"
+chroot "$root" useradd --uid 1000 --no-create-home --home-dir /home/user user
+git clone --quiet "$2" "$home/hairpin"
+git -C "$home/hairpin" checkout --quiet "$COMMIT"
+owner=1000:1000
+[ "$AS" = user ] || owner=0:0
+chown -R "$owner" "$home"
+
+# In a root that chroot(2) made, the kernel refuses user namespaces to everybody; in one of pivot_root(2) it does not.
+chrooted='exec chroot --userspec="$2" "$1" sh -c "$3"'
+pivoted='mount --rbind "$1" "$1" && cd "$1" && pivot_root . old && umount -l old &&
+    exec setpriv --reuid "${2%:*}" --regid "${2%:*}" --clear-groups sh -c "$3"'
+mkdir "$root/old"
+enter=$pivoted
+[ "$NAMESPACES" = true ] || enter=$chrooted
+
+inside() {
+    env -i PATH=/opt/rust/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/home/user CARGO_NET_OFFLINE=true \
+        unshare --mount sh -c "$enter" sh "$root" "$owner" "cd /home/user/hairpin && $1"
+}
+
+if [ "$BUSY" = true ]; then
+    for _ in $(seq $((2 * $(nproc)))); do (while :; do :; done) & done
+    (while :; do dd if=/dev/zero of="$1/written" bs=1M count=64 2>/dev/null; done) &
+fi
+
+timed() {
+    began=$(date +%s)
+    inside "$2" >"$1" 2>&1 && code=0 || code=$?
+    printf '%s\t%s\t%s\n' "$2" "$(($(date +%s) - began))" "$code"
+}
+
+[ "$RUN" = "" ] || { timed "$1/run" "$RUN"; tail -n 3 "$1/run"; }
+for number in $(seq "$TIMES"); do
+    timed "$1/tests" "$TESTS"
+    grep -E '^test .*(FAILED|ignored)' "$1/tests" || true
+    grep -E '^(test result|error)' "$1/tests" || tail -n 20 "$1/tests"
+    grep -B 2 -A 12 'panicked at' "$1/tests" | head -n 200 || true
+done
