@@ -9,7 +9,7 @@ mod hostile;
 use hairpin_testing::{or_skip, program};
 use serde_json::Value;
 
-use crate::support::across::{assert_closes, assert_log_is_the_record, count, log, run, told, with_script};
+use crate::support::across::{assert_closes, assert_log_is_the_record, count, log, run, run_with_ready_far, told, with_script};
 use crate::support::{PROGRAM, Place, Running, can_link};
 
 /// Sends five bytes to the far echo and takes them back, by TCP, over both families.
@@ -204,7 +204,8 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
     // It takes its time, and then answers one connection; it and its child would stay for ever.
     let far = "sleep 300 & python3 -c 'import socket, time; time.sleep(0.3); \
                s = socket.create_server((\"\", 99)); c = s.accept()[0]; c.sendall(b\"here\"); time.sleep(300)'";
-    let ran = run(&place, &["--link", "delay=1ms", "--far", far], "head -c 4 </dev/tcp/$HAIRPIN_FAR/99").with_code(0);
+    let near = "head -c 4 </dev/tcp/$HAIRPIN_FAR/99";
+    let ran = run_with_ready_far(&place, &["--link", "delay=1ms", "--far", far], near).with_code(0);
     assert_eq!(ran.stdout, "here");
     assert!(ran.stderr.contains(&format!("fd00:77::2  {far}\n")), "{ran:#?}");
     place.assert_nothing_left();
@@ -218,7 +219,7 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
                  until grep -q ') Z ' /proc/$(cat pid)/stat; do sleep 0.01; done";
     let far =
         "echo $$ >pid; exec python3 -c 'import socket; s = socket.create_server((\"\", 99)); s.accept(); exit(5)'";
-    let failed = run(&place, &["--link", "delay=1ms", "--far", far], later).with_code(0);
+    let failed = run_with_ready_far(&place, &["--link", "delay=1ms", "--far", far], later).with_code(0);
     assert!(failed.stderr.contains("warning: the far command ended early (exit status: 5)\n"), "{failed:#?}");
     place.assert_nothing_left();
 }

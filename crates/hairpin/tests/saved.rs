@@ -48,14 +48,14 @@ fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
     for (transport, waiting) in [("udp", "block"), ("udp", "poll"), ("tcp", "block"), ("shm", "block")] {
         let place = Place::new();
         let plan = ["round-trip", "--transport", transport, "--waiting", waiting, "--placement", "cross-cpu"];
-        let rest = ["--duration", "3600s", "--rounds", "2", "--timeout", "60s", "--out", "run"];
+        let rest = ["--duration", "3600s", "--rounds", "2", "--timeout", "600s", "--out", "run"];
         let mut running = place.start(&[&plan[..], &rest].concat());
         signal("STOP", running.busy_server());
         let began = Instant::now();
         signal("INT", running.id());
         let ran = running.end().with_code(130);
-        // The round has 2 s; whatever else is waited for has the time-out of 60 s.
-        assert!(began.elapsed() < Duration::from_secs(20), "{transport}, {waiting}: {ran:#?}");
+        // The round has 2 s; whatever else is waited for has the time-out of 600 s.
+        assert!(began.elapsed() < Duration::from_secs(300), "{transport}, {waiting}: {ran:#?}");
         assert!(ran.stdout.starts_with("PARTIAL RUN: ended by the user; "), "{ran:#?}");
         assert_eq!(saved_rounds(&place.path("run")), 1, "no other round is begun");
         place.assert_nothing_left();

@@ -4,7 +4,7 @@ use hairpin_testing::{or_skip, program};
 use serde_json::{Value, json};
 
 use super::TALK;
-use crate::support::across::{count, run, told};
+use crate::support::across::{count, run, run_with_ready_far, told};
 use crate::support::{Place, can_link};
 
 /// Asks a connection to the far echo what congestion control it has, over both families.
@@ -71,7 +71,7 @@ fn what_an_end_drops_after_the_link_is_in_its_account() {
     or_skip!(program("python3"));
     let place = Place::new();
     let send = "exec 3<>/dev/udp/$HAIRPIN_FAR/9; for i in $(seq 100); do printf %1000d $i >&3; done; sleep 0.1";
-    let ran = run(&place, &["--link", "delay=0ms", "--far", FULL, "--json"], send).with_code(0);
+    let ran = run_with_ready_far(&place, &["--link", "delay=0ms", "--far", FULL, "--json"], send).with_code(0);
     let record: Value = ran.json()["link"].clone();
     let held: u64 = std::fs::read_to_string(place.path("held")).expect("it counted").parse().expect("a number");
     let dropped = count(&record["dropped_after"]["far"], "UdpRcvbufErrors");

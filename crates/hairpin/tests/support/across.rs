@@ -19,6 +19,13 @@ pub(crate) fn run(place: &Place, flags: &[&str], script: &str) -> Ran {
     Running::start(&mut with_script(place, flags, script)).end()
 }
 
+/// The same with a far command that Hairpin waits 2 s for. A machine that is too busy to start it within these is asked again.
+pub(crate) fn run_with_ready_far(place: &Place, flags: &[&str], script: &str) -> Ran {
+    let tried = (0..50).map(|_| run(place, flags, script));
+    let mut ready = tried.filter(|ran| !ran.stderr.contains("(nothing listens yet)"));
+    ready.next().expect("the far command listens within 2 s in one of 50 trials")
+}
+
 /// The same with `--json`: what it printed, once the exit code is 0.
 pub(crate) fn told(place: &Place, flags: &[&str], script: &str) -> Value {
     run(place, &[flags, &["--json"]].concat(), script).with_code(0).json()

@@ -18,8 +18,8 @@ use hairpin_testing::works;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The longest that anything here may take; only a hang comes near it.
-const LIMIT: Duration = Duration::from_secs(90);
+/// Only a hang takes longer, however busy the machine is.
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// Every process that is started from a place inherits this, so an orphan is found whoever its parent is.
 const MARK: &str = "HAIRPIN_TEST_MARK";
