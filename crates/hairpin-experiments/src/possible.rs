@@ -69,7 +69,7 @@ fn shared(case: &Case) -> Result<(), WhyNot> {
     Ok(())
 }
 
-/// The largest message on a shared connection, see [`frames`](../../hairpin-engine/src/loads/shared/frames.rs).
+/// The largest message on a shared connection, see [`frames`](../../hairpin-loops/src/shared/frames.rs).
 const MOST_SHARED_BYTES: u64 = 1 << 20;
 
 /// Which connection carries the messages of a flow with answers.
@@ -173,11 +173,11 @@ fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
     Err(why(format!("it has no waiting mode `{}`", case.ends.waiting), format!("use {}", taken.join(" or "))))
 }
 
-/// The header of a numbered message: [`number`](../../hairpin-engine/src/loads/driver/phase.rs).
+/// The header of a numbered message: [`number`](../../hairpin-loops/src/driver/phase.rs).
 const NUMBERED_BYTES: u64 = 8;
 
 /// Those of a message that also carries its time and what the receiver quotes:
-/// [`nonce_of`](../../hairpin-engine/src/loads/driver/messages.rs).
+/// [`nonce_of`](../../hairpin-loops/src/driver/messages.rs).
 const QUOTED_BYTES: u64 = 24;
 
 /// The most bytes that one call sends, which both ends have room for.
