@@ -11,7 +11,7 @@ use super::*;
 use crate::wires::trial;
 
 /// Thread switches of an interleaving, beside those at a wait.
-const MAX_PREEMPTIONS: usize = 3;
+const MAX_PREEMPTIONS: usize = 2;
 
 const DAY: Duration = Duration::from_hours(24);
 
