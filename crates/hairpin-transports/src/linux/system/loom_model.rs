@@ -79,14 +79,12 @@ pub(crate) mod map {
 
 /// In place of the system call. It has no time-outs: a lost wake-up is a deadlock, which loom reports.
 pub(crate) mod futex {
-    use std::future::poll_fn;
     use std::io;
+    use std::sync::Arc;
     use std::sync::atomic::Ordering::Relaxed;
-    use std::task::{Poll, Waker};
     use std::time::Duration;
 
-    use loom::future::block_on;
-    use loom::sync::Mutex;
+    use loom::sync::{Mutex, Notify};
 
     use super::map::Word;
 
@@ -105,7 +103,7 @@ pub(crate) mod futex {
     #[derive(Default)]
     pub(super) struct Sleepers {
         /// At most one end sleeps on a word.
-        sleeper: Option<Waker>,
+        sleeper: Option<Arc<Notify>>,
         /// Spurious wake-ups until now.
         spurious: usize,
     }
@@ -114,33 +112,32 @@ pub(crate) mod futex {
     const MAX_SPURIOUS: usize = 1;
 
     pub(crate) fn wait(word: &Word, expected: u32, _at_most: Option<Duration>) -> io::Result<Awake> {
-        let mut sleeps = false;
-        // `block_on` polls once more than it is woken, or not: loom explores both.
-        Ok(block_on(poll_fn(|context| {
+        let woken = Arc::new(Notify::new());
+        {
             let mut queue = word.queue.lock().unwrap();
-            if !sleeps {
-                if word.load(Relaxed) != expected {
-                    return Poll::Ready(Awake::LookAgain);
-                }
-                sleeps = true;
-                assert!(queue.sleeper.replace(context.waker().clone()).is_none(), "two ends sleep on one word");
-                return Poll::Pending;
+            if word.load(Relaxed) != expected {
+                return Ok(Awake::LookAgain);
             }
+            assert!(queue.sleeper.replace(Arc::clone(&woken)).is_none(), "two ends sleep on one word");
+        }
+        loop {
+            // Returns once without a notification, or not: loom explores both.
+            woken.wait();
+            let mut queue = word.queue.lock().unwrap();
             if queue.sleeper.is_none() {
-                return Poll::Ready(Awake::LookAgain);
+                return Ok(Awake::LookAgain);
             }
-            if queue.spurious == MAX_SPURIOUS {
-                return Poll::Pending;
+            if queue.spurious < MAX_SPURIOUS {
+                queue.spurious += 1;
+                queue.sleeper = None;
+                return Ok(Awake::Interrupted);
             }
-            queue.spurious += 1;
-            queue.sleeper = None;
-            Poll::Ready(Awake::Interrupted)
-        })))
+        }
     }
 
     pub(crate) fn wake(word: &Word) {
         if let Some(sleeper) = word.queue.lock().unwrap().sleeper.take() {
-            sleeper.wake();
+            sleeper.notify();
         }
     }
 }
