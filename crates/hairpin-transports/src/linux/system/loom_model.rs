@@ -26,7 +26,7 @@ pub(crate) mod map {
     }
 
     // SAFETY: loom runs its threads one at a time, and fails where accesses to a piece are not ordered.
-    unsafe impl Send for Map {}
+    unsafe impl Sync for Memory {}
 
     /// A word of 32 bits that can be slept on.
     pub(crate) struct Word {

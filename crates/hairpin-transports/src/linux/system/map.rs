@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+// The loom test replaces the fence with the words.
 pub(crate) use std::sync::atomic::fence;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 

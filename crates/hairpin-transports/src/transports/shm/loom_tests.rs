@@ -1,9 +1,19 @@
-//! Two ends of a ring in every interleaving that loom finds, with the reorderings that the memory model permits:
+//! Two ends of shared memory, in the interleavings that loom finds and with the reorderings that the memory model permits:
 //!
 //!     RUSTFLAGS="--cfg loom" cargo test --release -p hairpin-transports --lib loom
 //!
-//! The code of the ring, of the waits and of the wake-ups is that of the transport; the memory and the futex are models
-//! (`system::loom_model`).
+//! The rings, the waits and the wake-ups are the transport's own code; the memory and the futex are models
+//! (`system::loom_model`), and a sleep may end without a reason. Loom takes a `SeqCst` access for a weaker one, so that
+//! code orders by fences.
+//!
+//! Each of these makes a test fail:
+//!
+//! - without one of the three fences (`wake`, `sleep`, `Ends::drop`), or with `AcqRel` in it: a deadlock;
+//! - without the second check before a sleep, for readiness or for the other end's close: a deadlock;
+//! - a word that is not reset before its sleeper is woken, or a sleeper that is not woken: a deadlock;
+//! - a wake-up that is taken for a message or for room: an overwritten message;
+//! - `Relaxed` for the `Acquire` or the `Release` of a slot's header or of the position: a data race on a message;
+//! - `Relaxed` for those of `CLOSED`: a message is lost; of `HELLO`: the server wakes no client, a deadlock.
 
 use std::ops::{Deref, DerefMut};
 
