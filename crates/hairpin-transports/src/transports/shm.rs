@@ -2,8 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU32, fence};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 
 use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
@@ -13,13 +12,16 @@ use hairpin_model::fact_names;
 
 use crate::system::alarm::Alarm;
 use crate::system::futex::{self, Awake};
-use crate::system::map::Map;
+use crate::system::map::{Map, fence};
 use crate::system::pipe::{Access, memory_file, open_of_process, open_own, path_of, sealed_length};
 use crate::system::process::Process;
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError, Wire, WireError};
 use crate::wires::one_wire::OneWire;
 use crate::wires::ring::{Layout, Rings};
 use crate::wires::{Deadline, bad_address, check, failed, left_to_accept, second_connection};
+
+#[cfg(all(test, loom))]
+mod loom_tests;
 
 /// `shm`.
 pub(super) struct Shm;
@@ -76,14 +78,8 @@ impl Transport for Shm {
             let text = format!("the server at {address} takes messages of {} bytes at most", layout.message_bytes());
             return Err(error(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
-        if map.word(Layout::HELLO).compare_exchange(NOBODY, COMING, SeqCst, SeqCst).is_err() {
-            let taken = io::Error::new(io::ErrorKind::AddrInUse, "another client has already connected");
-            return Err(error(taken));
-        }
-        let mut ends = Ends::new(map, layout, CLIENT, setup);
-        ends.meet();
-        ends.map.word(Layout::HELLO).store(HERE, SeqCst);
-        futex::wake(ends.map.word(Layout::HELLO));
+        let taken = || error(io::Error::new(io::ErrorKind::AddrInUse, "another client has already connected"));
+        let ends = Ends::join(map, layout, setup).ok_or_else(taken)?;
         Ok(OneWire::connection(NAME, ShmWire::new(ends, setup)?))
     }
 }
@@ -123,9 +119,19 @@ struct Ends {
 impl Ends {
     fn new(map: Map, layout: Layout, own: usize, setup: &Setup) -> Self {
         let about = Layout::ABOUT[own];
-        map.word(about + Layout::BLOCKS).store(u32::from(setup.waiting == Waiting::Block), SeqCst);
-        map.word(about + Layout::PID).store(std::process::id(), SeqCst);
+        map.word(about + Layout::BLOCKS).store(u32::from(setup.waiting == Waiting::Block), Relaxed);
+        map.word(about + Layout::PID).store(std::process::id(), Relaxed);
         Self { map, layout, own, peer: None, peer_blocks: false }
+    }
+
+    /// The client's, unless another client came first.
+    fn join(map: Map, layout: Layout, setup: &Setup) -> Option<Self> {
+        map.word(Layout::HELLO).compare_exchange(NOBODY, COMING, Relaxed, Relaxed).ok()?;
+        let mut ends = Self::new(map, layout, CLIENT, setup);
+        ends.meet();
+        ends.map.word(Layout::HELLO).store(HERE, Release);
+        futex::wake(ends.map.word(Layout::HELLO));
+        Some(ends)
     }
 
     /// Waits until the client is here.
@@ -138,7 +144,7 @@ impl Ends {
         let hello = self.map.word(Layout::HELLO);
         let mut deadline = Deadline::new(setup.timeout);
         while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
-            let said = hello.load(SeqCst);
+            let said = hello.load(Acquire);
             if said == HERE {
                 return Ok(());
             }
@@ -150,8 +156,8 @@ impl Ends {
     /// Reads what the other end says about itself.
     fn meet(&mut self) {
         let about = Layout::ABOUT[1 - self.own];
-        self.peer_blocks = self.map.word(about + Layout::BLOCKS).load(SeqCst) != 0;
-        let pid = self.map.word(about + Layout::PID).load(SeqCst);
+        self.peer_blocks = self.map.word(about + Layout::BLOCKS).load(Relaxed) != 0;
+        let pid = self.map.word(about + Layout::PID).load(Relaxed);
         // Two threads of one process cannot outlive each other.
         self.peer = if pid == std::process::id() { None } else { Process::new(pid) };
     }
@@ -168,12 +174,14 @@ impl Ends {
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        self.map.word(Layout::ABOUT[self.own] + Layout::CLOSED).store(1, SeqCst);
+        self.map.word(Layout::ABOUT[self.own] + Layout::CLOSED).store(1, Release);
+        // As in `ShmWire::wake`: a sleeper sees that we have closed, or its word is reset after it was set.
+        fence(SeqCst);
         // The other end may sleep as the consumer of one ring or as the producer of the other.
         for asleep in [Layout::CONSUMER_ASLEEP, Layout::PRODUCER_ASLEEP] {
             for ring in Layout::RINGS {
                 let asleep = self.map.word(ring + asleep);
-                asleep.store(0, SeqCst);
+                asleep.store(0, Relaxed);
                 futex::wake(asleep);
             }
         }
@@ -278,7 +286,7 @@ impl ShmWire {
             fence(SeqCst);
             let asleep = self.ends.map.word(asleep);
             if asleep.load(Relaxed) != 0 {
-                asleep.store(0, SeqCst);
+                asleep.store(0, Relaxed);
                 futex::wake(asleep);
             }
         }
@@ -325,7 +333,7 @@ impl ShmWire {
         is_ready: impl Fn(&mut Self) -> bool,
     ) -> Result<Waited, WireError> {
         loop {
-            self.ends.map.word(asleep).store(1, SeqCst);
+            self.ends.map.word(asleep).store(1, Relaxed);
             fence(SeqCst);
             if is_ready(self) {
                 self.awake(asleep);
@@ -363,8 +371,7 @@ impl ShmWire {
     }
 
     fn awake(&self, asleep: usize) {
-        let asleep: &AtomicU32 = self.ends.map.word(asleep);
-        asleep.store(0, Relaxed);
+        self.ends.map.word(asleep).store(0, Relaxed);
     }
 
     /// The time is over: a short time-out must still tell a dead peer from a slow one.

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+// The loom test replaces the fence with the words.
+pub(crate) use std::sync::atomic::fence;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A shared mapping of a whole memory file.

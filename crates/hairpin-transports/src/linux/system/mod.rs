@@ -5,7 +5,11 @@ pub(crate) mod alarm;
 mod control;
 pub(crate) mod descriptor;
 pub(crate) mod epoll;
+#[cfg(not(all(test, loom)))]
 pub(crate) mod futex;
+#[cfg(all(test, loom))]
+pub(crate) mod loom_model;
+#[cfg(not(all(test, loom)))]
 pub(crate) mod map;
 pub(crate) mod messages;
 pub(crate) mod pipe;
@@ -15,6 +19,10 @@ pub(crate) mod received;
 pub(crate) mod socket;
 pub(crate) mod sockopt;
 pub(crate) mod timestamping;
+
+// The loom test checks the code that uses these against models of them.
+#[cfg(all(test, loom))]
+pub(crate) use loom_model::{futex, map};
 
 use std::io;
 

@@ -1,0 +1,224 @@
+//! Two ends of shared memory, in the interleavings that loom finds and with the reorderings that the memory model permits:
+//!
+//!     RUSTFLAGS="--cfg loom" cargo test --release -p hairpin-transports --lib loom
+//!
+//! The rings, the waits and the wake-ups are the transport's own code; the memory and the futex are models
+//! (`system::loom_model`), and a sleep may end without a reason. Loom takes a `SeqCst` access for a weaker one, so that
+//! code orders by fences.
+//!
+//! Each of these makes a test fail:
+//!
+//! - without one of the three fences (`wake`, `sleep`, `Ends::drop`), or with `AcqRel` in it: a deadlock;
+//! - without the second check before a sleep, for readiness or for the other end's close: a deadlock;
+//! - a word that is not reset before its sleeper is woken, or a sleeper that is not woken: a deadlock;
+//! - a wake-up that is taken for a message or for room: an overwritten message;
+//! - `Relaxed` for the `Acquire` or the `Release` of a slot's header or of the position: a data race on a message;
+//! - `Relaxed` for those of `CLOSED`: a message is lost; of `HELLO`: the server wakes no client, a deadlock.
+
+use std::ops::{Deref, DerefMut};
+
+use loom::thread;
+
+use super::*;
+use crate::wires::trial;
+
+/// Thread switches of an interleaving, beside those at a wait.
+const MAX_PREEMPTIONS: usize = 2;
+
+const DAY: Duration = Duration::from_hours(24);
+
+fn check_all(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(MAX_PREEMPTIONS);
+    builder.check(model);
+}
+
+fn layout_of(slot_count: usize) -> Layout {
+    Layout { slot_count, ..Layout::for_messages_of(8) }
+}
+
+/// Memory for two rings: every word that the layout names.
+fn map_of(layout: Layout) -> Map {
+    let about =
+        Layout::ABOUT.into_iter().flat_map(|at| [Layout::PID, Layout::BLOCKS, Layout::CLOSED].map(|word| at + word));
+    let asleep = [Layout::CONSUMER_ASLEEP, Layout::PRODUCER_ASLEEP];
+    let asleep = Layout::RINGS.into_iter().flat_map(|at| asleep.map(|word| at + word));
+    let words: Vec<usize> = about.chain(asleep).chain([Layout::HELLO]).collect();
+    let slots = (0..2 * layout.slot_count).map(|slot| Layout::SLOTS + slot * layout.slot_bytes);
+    let slots: Vec<usize> = slots.collect();
+    let headers = slots.iter().flat_map(|slot| [*slot, slot + 8]);
+    let long_words: Vec<usize> = Layout::RINGS.into_iter().chain(headers).collect();
+    let messages: Vec<usize> = slots.iter().map(|slot| slot + 16).collect();
+    Map::of(&words, &long_words, &messages, layout.message_bytes())
+}
+
+fn setup(waiting: Waiting) -> Setup {
+    Setup { waiting, timeout: DAY, ..trial() }
+}
+
+/// A wire without the alarm of one that blocks: the model interrupts sleeps itself.
+fn wire_of(ends: Ends, waiting: Waiting) -> End {
+    let rings = Rings::new(ends.layout, ends.own);
+    End(Some(ShmWire { ends, rings, waiting, timeout: DAY, alarm: None, late_wakes: 0 }))
+}
+
+/// A wire that is not closed when the model has failed: loom's atomics can no longer be used then.
+struct End(Option<ShmWire>);
+
+impl Deref for End {
+    type Target = ShmWire;
+
+    fn deref(&self) -> &ShmWire {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for End {
+    fn deref_mut(&mut self) -> &mut ShmWire {
+        self.0.as_mut().unwrap()
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::mem::forget(self.0.take());
+        }
+    }
+}
+
+/// The client's wire and the server's, connected.
+fn connected(slot_count: usize, waiting: Waiting) -> [End; 2] {
+    let layout = layout_of(slot_count);
+    let map = map_of(layout);
+    let mut ends = [CLIENT, SERVER].map(|own| Ends::new(map.clone(), layout, own, &setup(waiting)));
+    ends.iter_mut().for_each(Ends::meet);
+    ends.map(|ends| wire_of(ends, waiting))
+}
+
+/// Message `number`: no two have the same content or length.
+fn message(number: u8) -> Vec<u8> {
+    vec![number; usize::from(number)]
+}
+
+#[track_caller]
+fn receive(wire: &mut End, number: u8) {
+    let mut into = [0; 16];
+    let bytes = wire.receive(&mut into).unwrap();
+    assert_eq!(into[..bytes], message(number));
+}
+
+#[track_caller]
+fn assert_closed<T: std::fmt::Debug>(answer: Result<T, WireError>) {
+    assert!(matches!(answer, Err(WireError::Closed)), "{answer:?}");
+}
+
+/// The sender sleeps when the ring is full, the receiver when it is empty.
+#[test]
+fn a_stream_through_a_small_ring_arrives_once_in_order_and_whole() {
+    check_all(|| {
+        let [mut sender, mut receiver] = connected(2, Waiting::Block);
+        let sending = thread::spawn(move || (1..=4).for_each(|number| sender.send(&message(number)).unwrap()));
+        (1..=4).for_each(|number| receive(&mut receiver, number));
+        assert_closed(receiver.receive(&mut [0; 16]));
+        sending.join().unwrap();
+    });
+}
+
+/// Without a futex: only the words of the ring order the accesses to its slots.
+#[test]
+fn a_stream_between_ends_that_never_sleep_arrives_once_in_order_and_whole() {
+    check_all(|| {
+        let [mut sender, mut receiver] = connected(2, Waiting::Spin);
+        let sending = thread::spawn(move || {
+            for number in 1..=3 {
+                while sender.try_send(&message(number)).unwrap() == 0 {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut into = [0; 16];
+        for number in 1..=3 {
+            let bytes = loop {
+                match receiver.try_receive(&mut into).unwrap() {
+                    Some(bytes) => break bytes,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!(into[..bytes], message(number));
+        }
+        sending.join().unwrap();
+    });
+}
+
+/// The answer to the first message sends the client back to the first slot. The second answer does not: a message is
+/// still there.
+#[test]
+fn messages_after_a_restart_arrive_once_in_order_and_whole() {
+    check_all(|| {
+        let [mut client, mut server] = connected(3, Waiting::Block);
+        let answering = thread::spawn(move || {
+            receive(&mut server, 1);
+            server.send(&message(2)).unwrap();
+            receive(&mut server, 3);
+            server.send(&message(5)).unwrap();
+            [4, 6, 7].into_iter().for_each(|number| receive(&mut server, number));
+        });
+        client.send(&message(1)).unwrap();
+        receive(&mut client, 2);
+        [3, 4].into_iter().for_each(|number| client.send(&message(number)).unwrap());
+        receive(&mut client, 5);
+        [6, 7].into_iter().for_each(|number| client.send(&message(number)).unwrap());
+        answering.join().unwrap();
+    });
+}
+
+#[test]
+fn a_sender_that_sleeps_is_woken_when_the_receiver_closes() {
+    check_all(|| {
+        let [mut sender, receiver] = connected(2, Waiting::Block);
+        let closing = thread::spawn(move || drop(receiver));
+        // The third finds the ring full, if it was not closed before.
+        assert_closed((1..=3).try_for_each(|number| sender.send(&message(number))));
+        closing.join().unwrap();
+    });
+}
+
+#[test]
+fn what_was_sent_before_the_sender_closed_is_received() {
+    check_all(|| {
+        let [mut sender, mut receiver] = connected(2, Waiting::Spin);
+        let sending = thread::spawn(move || sender.send(&message(1)).unwrap());
+        let mut into = [0; 16];
+        let mut received = 0;
+        loop {
+            match receiver.try_receive(&mut into) {
+                Ok(Some(bytes)) => received += bytes,
+                Ok(None) => thread::yield_now(),
+                closed => break assert_closed(closed),
+            }
+        }
+        assert_eq!(received, 1);
+        sending.join().unwrap();
+    });
+}
+
+/// The server sleeps until a client is there, and reads whether that one sleeps.
+#[test]
+fn a_client_wakes_the_server_that_accepts_and_is_woken_by_its_message() {
+    check_all(|| {
+        let (layout, setup) = (layout_of(2), setup(Waiting::Block));
+        let map = map_of(layout);
+        let mut ends = Ends::new(map.clone(), layout, SERVER, &setup);
+        let connecting = thread::spawn(move || {
+            let ends = Ends::join(map, layout, &self::setup(Waiting::Block)).unwrap();
+            receive(&mut wire_of(ends, Waiting::Block), 1);
+        });
+        ends.hear(&setup, "", &mut || false).unwrap();
+        ends.meet();
+        let mut wire = wire_of(ends, Waiting::Block);
+        wire.send(&message(1)).unwrap();
+        // Closing would wake the client too, so it comes later.
+        connecting.join().unwrap();
+    });
+}
