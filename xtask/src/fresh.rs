@@ -66,7 +66,7 @@ pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
     let registry = format!("{}/registry", home.context("HOME is not set")?);
     let place = process::scratch("fresh")?;
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--pid", "--fork", "--kill-child=KILL", "--net", "sh", "-c", SCRIPT, "fresh"]);
+    command.args(["--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-c", SCRIPT, "fresh"]);
     command.arg(&place).arg(root).arg(toolchain).arg(registry);
     command.env("COMMIT", commit).env("SUITE", &asked.suite).env("MIRROR", &asked.mirror);
     command.env("AS", if asked.root { "root" } else { "user" }).env("BUSY", asked.busy.to_string());

@@ -1,11 +1,10 @@
-# Run by `cargo xtask fresh` in namespaces of its own (mounts, processes, network), in which it is the first process: all that
-# it mounts and starts is gone when it ends, however it ends.
+# Run by `cargo xtask fresh` in namespaces of its own (mounts, processes), in which it is the first process: all that it
+# mounts and starts is gone when it ends, however it ends. The commands have a network of their own with nothing in it.
 #
 # $1 an empty folder, $2 the repository, $3 the toolchain, $4 cargo's registry
 set -eu
 root=$1/root home=$1/root/home/user
 mount -t tmpfs -o size=90% none "$1"
-ip link set lo up
 debootstrap --variant=minbase --include=ca-certificates,gcc,git,libc6-dev "$SUITE" "$root" $MIRROR >"$1/log" 2>&1 ||
     { tail -n 5 "$1/log"; exit 1; }
 mount -t proc none "$root/proc"
@@ -32,7 +31,7 @@ enter=$pivoted
 
 inside() {
     env -i PATH=/opt/rust/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/home/user CARGO_NET_OFFLINE=true \
-        unshare --mount sh -c "$enter" sh "$root" "$owner" "cd /home/user/hairpin && $1"
+        unshare --mount --net sh -c "ip link set lo up && $enter" sh "$root" "$owner" "cd /home/user/hairpin && $1"
 }
 
 if [ "$BUSY" = true ]; then
