@@ -32,27 +32,27 @@ impl Test {
     fn name(&self) -> &'static str {
         self.path.split_once("::").map_or(self.path, |(_, name)| name)
     }
+}
 
-    /// Runs it, and lists it if it cannot run here.
-    fn run(&'static self) -> Result<Completion, Failed> {
-        let outcome = self.outcome()?;
-        if let Completion::Ignored { reason: Some(reason) } = &outcome {
-            skips::note(self.package, self.name(), reason)?;
-        }
-        Ok(outcome)
+/// Runs a test, and lists it if it cannot run here.
+fn run(package: &str, name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completion, Failed> {
+    let outcome = outcome(name, test)?;
+    if let Completion::Ignored { reason: Some(reason) } = &outcome {
+        skips::note(package, name, reason)?;
     }
+    Ok(outcome)
+}
 
-    /// Each test has a thread of its own, as it may pin its thread or move it to another namespace.
-    fn outcome(&'static self) -> Result<Completion, Failed> {
-        let thread = thread::Builder::new().name(self.name().to_owned());
-        let payload = match thread.spawn(self.run).map_err(Failed::from)?.join() {
-            Ok(()) => return Ok(Completion::Completed),
-            Err(payload) => payload,
-        };
-        match payload.downcast::<Skipped>() {
-            Ok(skipped) => Ok(Completion::ignored_with(skipped.0)),
-            Err(payload) => Err(Failed::from(message(&*payload))),
-        }
+/// Each test has a thread of its own, as it may pin its thread or move it to another namespace.
+fn outcome(name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completion, Failed> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    let payload = match thread.spawn(test).map_err(Failed::from)?.join() {
+        Ok(()) => return Ok(Completion::Completed),
+        Err(payload) => payload,
+    };
+    match payload.downcast::<Skipped>() {
+        Ok(skipped) => Ok(Completion::ignored_with(skipped.0)),
+        Err(payload) => Err(Failed::from(message(&*payload))),
     }
 }
 
@@ -74,6 +74,12 @@ fn message(payload: &(dyn Any + Send)) -> String {
 /// Runs the registered tests that the command line names, as many at once as `RUST_TEST_THREADS` says.
 #[must_use]
 pub fn run_tests() -> ExitCode {
+    run_tests_and("", Vec::<(String, fn())>::new())
+}
+
+/// The same with further tests of the package, each with its name.
+#[must_use]
+pub fn run_tests_and<T: FnOnce() + Send + 'static>(package: &'static str, others: Vec<(String, T)>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
     arguments.test_threads = arguments.test_threads.or(threads);
@@ -81,35 +87,34 @@ pub fn run_tests() -> ExitCode {
     let mut tests: Vec<&'static Test> = inventory::iter::<Test>.into_iter().collect();
     tests.retain(|test| !test.is_child || named.as_deref() == Some(test.name()));
     tests.sort_by_key(|test| test.path);
-    let trial =
-        |test: &'static Test| Trial::ignorable_test(test.name(), || test.run()).with_ignored_flag(test.is_child);
-    libtest_mimic::run(&arguments, tests.into_iter().map(trial).collect()).exit_code()
+    let others =
+        others.into_iter().map(|(name, test)| Trial::ignorable_test(name.clone(), move || run(package, &name, test)));
+    let tests = tests.into_iter().map(|test| {
+        Trial::ignorable_test(test.name(), || run(test.package, test.name(), test.run))
+            .with_ignored_flag(test.is_child)
+    });
+    libtest_mimic::run(&arguments, others.chain(tests).collect()).exit_code()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn test(run: fn()) -> &'static Test {
-        Box::leak(Box::new(Test { path: "all::a::b", package: "p", run, is_child: false }))
-    }
-
     #[test]
     fn a_test_passes_is_ignored_with_its_reason_or_fails_with_its_message() {
-        assert_eq!(test(|| {}).name(), "a::b");
-        assert!(matches!(test(|| {}).outcome(), Ok(Completion::Completed)));
-        let ignored = test(|| crate::skip!("no {}", "namespaces")).outcome();
+        assert!(matches!(outcome("a", || {}), Ok(Completion::Completed)));
+        let ignored = outcome("a", || crate::skip!("no {}", "namespaces"));
         assert!(matches!(ignored, Ok(Completion::Ignored { reason: Some(reason) }) if reason == "no namespaces"));
-        let failed = test(|| resume_unwind(Box::new("broken".to_owned()))).outcome().err().expect("it fails");
+        let failed = outcome("a", || resume_unwind(Box::new("broken".to_owned()))).err().expect("it fails");
         assert_eq!(failed.message(), Some("broken"));
     }
 
     #[test]
     fn a_result_that_is_an_error_ends_the_test() {
-        let ignored = test(|| {
+        let ignored = outcome("a", || {
             assert_eq!(crate::or_skip!(Ok::<u8, String>(1)), 1);
             let _: u8 = crate::or_skip!(Err::<u8, _>("refused"));
         });
-        assert!(matches!(ignored.outcome(), Ok(Completion::Ignored { reason: Some(reason) }) if reason == "refused"));
+        assert!(matches!(ignored, Ok(Completion::Ignored { reason: Some(reason) }) if reason == "refused"));
     }
 }

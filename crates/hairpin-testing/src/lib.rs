@@ -15,7 +15,7 @@ mod skips;
 use std::path::PathBuf;
 
 pub use hairpin_testing_macros::test;
-pub use harness::{Test, end_as_skipped, run_tests};
+pub use harness::{Test, end_as_skipped, run_tests, run_tests_and};
 #[doc(hidden)]
 pub use inventory;
 pub use skips::{LIST, note};

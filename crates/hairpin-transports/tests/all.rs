@@ -8,5 +8,5 @@ mod contract;
 mod several_streams;
 
 fn main() -> std::process::ExitCode {
-    hairpin_testing::run_tests()
+    hairpin_testing::run_tests_and(env!("CARGO_PKG_NAME"), contract::tests())
 }

@@ -20,6 +20,11 @@ mod streams;
 mod time_outs;
 mod waiting_batches;
 
+use std::sync::{PoisonError, RwLock};
+
+use hairpin_model::card::{Card, Protocol};
+use hairpin_model::case::Waiting;
+use hairpin_testing::or_skip;
 use hairpin_transports::{ALL, Transport};
 
 use crate::several_streams::SeveralStreams;
@@ -101,32 +106,66 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("stamps with a receiver that does not read", false, stamps::full),
 ];
 
-/// One transport after the other: the check that nobody listens at an address must not meet another check's listener.
-#[test]
-fn every_transport_keeps_its_card() {
-    let results: Vec<Checked> = ALL.iter().chain(DOUBLES).flat_map(|transport| results(*transport)).collect();
+/// Checks that expect nobody at an address. A port or a descriptor names it, which another check could open meanwhile.
+const ALONE: &[&str] = &[
+    "a close before accept",
+    "time-outs of accept and connect",
+    "addresses that are none",
+    "an address serves one client",
+    "a second client",
+    "an accept that is abandoned",
+    "a port that is handed over",
+    "a port that is occupied",
+];
+
+/// Held by the checks of transports whose addresses could be each other's.
+fn addresses(card: &Card) -> &'static RwLock<()> {
+    static ADDRESSES: [RwLock<()>; 4] = [const { RwLock::new(()) }; 4];
+    match (card.protocol, card.name) {
+        (Protocol::Tcp, _) => &ADDRESSES[0],
+        (Protocol::Udp | Protocol::Icmp, _) => &ADDRESSES[1],
+        (Protocol::None, "pipe" | "fifo") => &ADDRESSES[2],
+        (Protocol::None, _) => &ADDRESSES[3],
+    }
+}
+
+/// A test of each transport: it keeps its card.
+pub(crate) fn tests() -> Vec<(String, impl FnOnce() + Send + 'static)> {
+    let transports = ALL.iter().chain(DOUBLES).copied();
+    transports
+        .map(|transport| (format!("contract::{}_keeps_its_card", name(transport)), move || check(transport)))
+        .collect()
+}
+
+fn check(transport: &'static dyn Transport) {
+    let card = transport.card();
+    or_skip!(transport.can_run());
+    let results: Vec<Checked> =
+        card.waitings.iter().flat_map(|waiting| results(transport, &card, *waiting)).collect();
     let failures: Vec<&str> = results.iter().filter_map(|result| result.as_ref().err().map(String::as_str)).collect();
     assert!(failures.is_empty(), "{} checks failed:\n{}", failures.len(), failures.join("\n"));
     assert!(!results.is_empty(), "no check was made");
 }
 
-/// What every check says of a transport, with each of its waitings.
-fn results(transport: &'static dyn Transport) -> Vec<Checked> {
-    let card = transport.card();
-    if let Err(why_not) = transport.can_run() {
-        let part = format!("every_transport_keeps_its_card: {}", card.name);
-        hairpin_testing::skipped("hairpin-transports", &part, &why_not.to_string());
-        return Vec::new();
-    }
-    let mut results = Vec::new();
-    for waiting in card.waitings {
-        let subject = Subject { transport, card: card.clone(), waiting: *waiting };
-        let checks = CHECKS.iter().filter(|(_, for_kernel, _)| *for_kernel || !subject.is_answered_by_kernel());
-        results.extend(checks.map(|(name, _, check)| {
-            check(&subject).map_err(|why| format!("{} by {waiting}: {name}: {why}", card.name))
-        }));
-    }
-    results
+/// The result of every check with one waiting.
+fn results(transport: &'static dyn Transport, card: &Card, waiting: Waiting) -> Vec<Checked> {
+    let subject = Subject { transport, card: card.clone(), waiting };
+    let checks = CHECKS.iter().filter(|(_, for_kernel, _)| *for_kernel || !subject.is_answered_by_kernel());
+    let results = checks.map(|(name, _, check)| {
+        let addresses = addresses(card);
+        let (_alone, _beside) = if ALONE.contains(name) {
+            (Some(addresses.write().unwrap_or_else(PoisonError::into_inner)), None)
+        } else {
+            (None, Some(addresses.read().unwrap_or_else(PoisonError::into_inner)))
+        };
+        check(&subject).map_err(|why| format!("{} by {waiting}: {name}: {why}", card.name))
+    });
+    results.collect()
+}
+
+#[test]
+fn what_is_checked_alone_is_checked() {
+    assert!(ALONE.iter().all(|name| CHECKS.iter().any(|(check, ..)| check == name)));
 }
 
 #[test]
@@ -143,7 +182,7 @@ fn what_can_run_says_so_with_a_detail() {
 
 /// Not a test of its own: the contract starts this binary again, with this one name, as the server's process.
 #[test]
-#[ignore = "child of every_transport_keeps_its_card, which starts it as the server"]
+#[ignore = "child of the contract of each transport, which starts it as the server"]
 fn child_server() {
     other_process::server_end();
 }

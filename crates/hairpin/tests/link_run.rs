@@ -9,7 +9,9 @@ mod hostile;
 use hairpin_testing::{or_skip, program};
 use serde_json::Value;
 
-use crate::support::across::{assert_closes, assert_log_is_the_record, count, log, run, run_with_ready_far, told, with_script};
+use crate::support::across::{
+    assert_closes, assert_log_is_the_record, count, log, run, run_with_ready_far, told, with_script,
+};
 use crate::support::{PROGRAM, Place, Running, can_link};
 
 /// Sends five bytes to the far echo and takes them back, by TCP, over both families.

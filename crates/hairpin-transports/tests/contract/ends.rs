@@ -172,7 +172,7 @@ pub(crate) fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
         state ^= state >> 12;
         state ^= state << 25;
         state ^= state >> 27;
-        bytes.extend(state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+        bytes.extend_from_slice(&state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
     }
     bytes.truncate(length);
     bytes

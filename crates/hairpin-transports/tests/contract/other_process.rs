@@ -82,6 +82,7 @@ pub(crate) fn killed(subject: &Subject) -> Checked {
     let setup = subject.setup(100, if tells { LONG } else { Duration::from_millis(500) });
     let mut client = subject.connect(&address, &setup).map_err(text)?;
     client.send(&random_bytes(5, 100)).map_err(text)?;
+    ensure!(client.wait(LONG).map_err(text)?, "no answer of the other process");
     ensure!(
         subject.receive_whole(&mut *client, 100)? == random_bytes(5, 100),
         "the answer of another process changed"
@@ -109,7 +110,8 @@ struct Folder(std::path::PathBuf);
 
 impl Folder {
     fn new() -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("contract-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("contract-{}-{:?}", std::process::id(), std::thread::current().id()));
         std::fs::create_dir_all(&path).map_err(text)?;
         Ok(Self(path))
     }
