@@ -11,7 +11,9 @@ use hairpin_testing::program;
 
 use crate::platforms::{self, Checked};
 use crate::skips::{AllowedSkips, Skip};
-use crate::{arrows, captures, commands, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy};
+use crate::{
+    aarch64, arrows, captures, commands, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy,
+};
 
 /// How a step ended, if not in an error.
 enum Done {
@@ -66,6 +68,12 @@ const STEPS: &[Step] = &[
             Checked::Missing(targets) => {
                 skipped("platforms", &format!("no standard library of {}", targets.join(", ")))
             }
+        })
+    }),
+    ("aarch64", |state| {
+        Ok(match aarch64::run(&state.root, &state.target, &state.scratch, &state.allowed)? {
+            Checked::Passed(line) => Done::Passed(line),
+            Checked::Missing(parts) => skipped("aarch64", &format!("no {}", parts.join(", "))),
         })
     }),
     ("docs", |state| {

@@ -9,6 +9,7 @@
     reason = "counts and figures of these chores are far below 2^53 and not negative"
 )]
 
+mod aarch64;
 mod arrows;
 mod captures;
 mod ci;
