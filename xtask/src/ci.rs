@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use hairpin_testing::program;
 
 use crate::platforms::{self, Checked};
 use crate::skips::{AllowedSkips, Skip};
-use crate::{arrows, captures, commands, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy};
+use crate::{
+    aarch64, arrows, captures, commands, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy,
+};
 
 /// How a step ended, if not in an error.
 enum Done {
@@ -57,6 +60,7 @@ const STEPS: &[Step] = &[
         suite::others(&state.root, &state.target, &state.scratch, &state.allowed).map(Done::Passed)
     }),
     ("arrows", |state| arrows::run(&state.root).map(Done::Passed)),
+    ("deny", deny),
     ("tidy", |state| tidy::run(&state.root).map(Done::Passed)),
     ("platforms", |state| {
         Ok(match platforms::run(&state.root)? {
@@ -64,6 +68,12 @@ const STEPS: &[Step] = &[
             Checked::Missing(targets) => {
                 skipped("platforms", &format!("no standard library of {}", targets.join(", ")))
             }
+        })
+    }),
+    ("aarch64", |state| {
+        Ok(match aarch64::run(&state.root, &state.target, &state.scratch, &state.allowed)? {
+            Checked::Passed(line) => Done::Passed(line),
+            Checked::Missing(parts) => skipped("aarch64", &format!("no {}", parts.join(", "))),
         })
     }),
     ("docs", |state| {
@@ -162,6 +172,15 @@ fn cargo(state: &State, arguments: &[&str], environment: &[(&str, &str)]) -> Res
     let mut command = process::cargo(&state.root);
     let status = command.args(arguments).envs(environment.iter().copied()).status().context("cannot start cargo")?;
     if status.success() { Ok(Done::Passed(String::new())) } else { bail!("cargo {} failed", arguments[0]) }
+}
+
+/// Licences, duplicate versions, sources, and which crate may depend on which (deny.toml).
+fn deny(state: &mut State) -> Result<Done> {
+    if program("cargo-deny").is_err() {
+        return Ok(skipped("cargo-deny", "it is not installed"));
+    }
+    // Not `--offline`: the first time cargo downloads the crates of other systems, to read their dependencies.
+    cargo(state, &["deny", "--locked", "check", "--deny", "warnings", "licenses", "bans", "sources"], &[])
 }
 
 fn release_build(state: &mut State) -> Result<Done> {

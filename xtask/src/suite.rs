@@ -10,7 +10,7 @@ use crate::skips::{self, AllowedSkips};
 use crate::{process, readers};
 
 /// Names the file in which tests list what could not run (`hairpin-testing`).
-const LIST: &str = "HAIRPIN_SKIPS";
+pub(crate) const LIST: &str = "HAIRPIN_SKIPS";
 
 /// How README marks its test command.
 const MARK: &str = "# the tests";

@@ -21,7 +21,7 @@ use anyhow::{Result, bail};
 use crate::source::{self, Source};
 
 /// What is looked at; everything else (pictures, snapshots, licences) is left alone.
-const EXTENSIONS: &[&str] = &["rs", "toml", "md", "html", "css", "js", "py", "sh", "lock"];
+const EXTENSIONS: &[&str] = &["rs", "toml", "md", "html", "css", "js", "py", "sh"];
 
 /// Where longer files are listed.
 const EXCEPTIONS: &str = "xtask/tidy-exceptions.toml";
@@ -29,13 +29,12 @@ const EXCEPTIONS: &str = "xtask/tidy-exceptions.toml";
 /// A rule: the faults of one file, each a line number (from 1) and what is wrong there.
 type Rule = fn(&Source) -> Vec<(usize, String)>;
 
-/// The rules, and the extensions of the files that each is for; none means all but lock files.
+/// The rules, and the extensions of the files that each is for; none means all.
 const RULES: &[(Rule, &[&str])] = &[
     (rules::spaces, &[]),
     (rules::unfinished, &[]),
     (rules::machine_paths, &[]),
     (rules::registry_hosts, &[]),
-    (rules::foreign_sources, &["lock"]),
     (rules::exemptions_without_reason, &["rs"]),
     (rules::module_docs, &["rs"]),
     (rules::function_length_threshold, &["toml"]),
@@ -71,10 +70,7 @@ pub(crate) fn run(root: &Path) -> Result<String> {
 
 fn faults_of(source: &Source) -> Vec<String> {
     let extension = source.path.rsplit('.').next().unwrap_or_default();
-    let concerned = RULES.iter().filter(|(_, extensions)| match extensions {
-        [] => extension != "lock",
-        some => some.contains(&extension),
-    });
+    let concerned = RULES.iter().filter(|(_, extensions)| extensions.is_empty() || extensions.contains(&extension));
     concerned
         .flat_map(|(rule, _)| rule(source))
         .map(|(line, what)| format!("{}:{line}: {what}", source.path))
@@ -91,6 +87,5 @@ mod tests {
         assert_eq!(faults("a/b.rs", "fn f() {} \n").len(), 2);
         assert_eq!(faults("a/b.rs", "//! What it is for.\nfn f() {}\n"), [""; 0]);
         assert_eq!(faults("a.md", "Text \n"), ["a.md:1: a space at the end of the line"]);
-        assert_eq!(faults("Cargo.lock", "name = \"a\" \n"), [""; 0]);
     }
 }

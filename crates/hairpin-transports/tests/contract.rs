@@ -8,6 +8,7 @@ mod connections;
 mod delivery;
 mod ends;
 mod files;
+mod kernel;
 mod links;
 mod offloads;
 mod opening;
@@ -190,6 +191,9 @@ fn child_server() {
 /// In a network namespace whose sockets have memory for the completions of a few sends only.
 #[test]
 fn sends_without_a_copy_survive_a_lack_of_memory_for_completions() {
+    if !kernel::ZEROCOPY.exists() {
+        hairpin_testing::skip!("the kernel has no SO_ZEROCOPY");
+    }
     let unshared = |command: &str| {
         let exe = std::env::current_exe().expect("the test's own program");
         let child = ["--exact", "contract::child_short_of_memory", "--ignored", "--nocapture"];

@@ -79,15 +79,6 @@ fn found(source: &Source, halves: &[(&str, &str)], fault: impl Fn(&str, Option<c
     faults
 }
 
-/// The lock file takes packages from the one public index only.
-pub(super) fn foreign_sources(source: &Source) -> Faults {
-    let lines = (1..).zip(source.text.lines());
-    lines
-        .filter(|(_, line)| line.starts_with("source = ") && !line.contains("//github.com/rust-lang/crates.io-index"))
-        .map(|(number, line)| (number, format!("a package from elsewhere: {line}")))
-        .collect()
-}
-
 /// Every exemption from a lint says why.
 pub(super) fn exemptions_without_reason(source: &Source) -> Faults {
     let code = source::without_comments(&source.text, false);
@@ -192,13 +183,6 @@ mod tests {
             assert_eq!(lines(registry_hosts, &format!("https://{first}{second}/x\n")), [1], "{first}{second}");
         }
         assert_eq!(lines(registry_hosts, "https://docs.kernel.org/\n"), [0; 0]);
-    }
-
-    #[test]
-    fn a_package_from_elsewhere_is_found() {
-        let public = "source = \"registry+https://github.com/rust-lang/crates.io-index\"\n";
-        assert_eq!(lines(foreign_sources, public), [0; 0]);
-        assert_eq!(lines(foreign_sources, &format!("{public}source = \"git+https://example.org/x\"\n")), [2]);
     }
 
     #[test]

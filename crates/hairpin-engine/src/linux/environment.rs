@@ -47,7 +47,7 @@ pub fn read(engine: &Engine) -> Environment {
         boot_id: text("/proc/sys/kernel/random/boot_id"),
         kernel: kernel(),
         architecture: std::env::consts::ARCH.to_owned(),
-        cpu_model: field(&cpu_info, "model name").unwrap_or_else(|| "unknown".to_owned()),
+        cpu_model: cpu_model(&cpu_info).unwrap_or_else(|| "unknown".to_owned()),
         cpus_online: cpu_info.lines().filter(|line| line.starts_with("processor")).count().max(1),
         cpus_allowed: engine.cpus.allowed.clone(),
         cpus_used,
@@ -127,6 +127,12 @@ fn field(text: &str, name: &str) -> Option<String> {
     line.split_once(':').map(|(_, value)| value.trim().to_owned())
 }
 
+/// ARM has no name of it in `/proc/cpuinfo`, only numbers.
+fn cpu_model(cpu_info: &str) -> Option<String> {
+    let arm = || Some(format!("ARM {} part {}", field(cpu_info, "CPU implementer")?, field(cpu_info, "CPU part")?));
+    field(cpu_info, "model name").or_else(arm)
+}
+
 fn memory_bytes() -> u64 {
     let info = text("/proc/meminfo").unwrap_or_default();
     let kib = field(&info, "MemTotal").and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
@@ -186,10 +192,13 @@ mod tests {
     #[test]
     fn fields_are_found_by_their_whole_name() {
         let text = "model\t\t: 17\nmodel name\t: AMD EPYC\nflags : a hypervisor b\n";
-        assert_eq!(field(text, "model name").as_deref(), Some("AMD EPYC"));
+        assert_eq!(cpu_model(text).as_deref(), Some("AMD EPYC"));
         assert_eq!(field(text, "name"), None);
         assert!(hypervisor(text).is_some());
         assert!(hypervisor("flags : a b\n").is_none());
+        let arm = "CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
+        assert_eq!(cpu_model(arm).as_deref(), Some("ARM 0x41 part 0xd0c"));
+        assert_eq!(cpu_model(""), None);
     }
 
     #[test]

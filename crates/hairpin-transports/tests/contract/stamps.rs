@@ -9,10 +9,16 @@ use hairpin_model::trace::StampKind;
 use hairpin_transports::{KernelStamps, RawStamp, Setup, Wire};
 
 use super::ends::{Checked, LONG, Pair, SHORT, Subject, is_timed_out, random_bytes, shown, text};
+use super::kernel;
 use crate::ensure;
 
 fn has_stamps(subject: &Subject) -> bool {
     matches!(subject.card.name, "tcp" | "tcp6")
+}
+
+/// Whether the transport has stamps and the kernel makes them.
+fn can_stamp(subject: &Subject) -> bool {
+    has_stamps(subject) && kernel::TIMESTAMPING.exists()
 }
 
 fn stamps(wire: &mut dyn Wire) -> Result<&mut dyn KernelStamps, String> {
@@ -59,7 +65,7 @@ pub(crate) fn offered(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn by_segment(subject: &Subject) -> Checked {
-    if !has_stamps(subject) {
+    if !can_stamp(subject) {
         return Ok(());
     }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
@@ -91,7 +97,7 @@ pub(crate) fn by_segment(subject: &Subject) -> Checked {
 /// Three small writes: with Nagle's algorithm the second waits until the first is acknowledged, and the third joins it.
 /// The server acknowledges late, so that it would come before if nothing held it, as NODELAY proves.
 pub(crate) fn nagle(subject: &Subject) -> Checked {
-    if !has_stamps(subject) {
+    if !can_stamp(subject) {
         return Ok(());
     }
     let taken_with = |options: &str| {
@@ -123,7 +129,7 @@ pub(crate) fn nagle(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn received(subject: &Subject) -> Checked {
-    if !has_stamps(subject) {
+    if !can_stamp(subject) {
         return Ok(());
     }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
@@ -145,7 +151,7 @@ pub(crate) fn received(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn without_acknowledgments(subject: &Subject) -> Checked {
-    if !has_stamps(subject) {
+    if !can_stamp(subject) {
         return Ok(());
     }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
@@ -163,7 +169,7 @@ pub(crate) fn without_acknowledgments(subject: &Subject) -> Checked {
 /// the room of its receive buffer (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). The segment brings the stamp of an
 /// acknowledgment with it.
 pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
-    if !has_stamps(subject) {
+    if !can_stamp(subject) {
         return Ok(());
     }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
@@ -196,7 +202,7 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn waiting(subject: &Subject) -> Checked {
-    if !has_stamps(subject) {
+    if !can_stamp(subject) {
         return Ok(());
     }
     let (mut client, mut server) = subject.unlike_pair(&subject.setup(100, SHORT), &subject.setup(100, LONG))?;
@@ -222,7 +228,7 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn full(subject: &Subject) -> Checked {
-    if !has_stamps(subject) {
+    if !can_stamp(subject) {
         return Ok(());
     }
     let (mut client, mut server) = subject.unlike_pair(&subject.setup(4096, SHORT), &subject.setup(4096, LONG))?;

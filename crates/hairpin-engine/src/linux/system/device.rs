@@ -46,7 +46,7 @@ pub(super) fn request_for(device: &str) -> libc::ifreq {
     // SAFETY: ifreq is plain data, for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
-        *place = byte.cast_signed();
+        *place = libc::c_char::from_ne_bytes([byte]);
     }
     request
 }

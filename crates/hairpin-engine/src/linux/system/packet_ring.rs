@@ -45,7 +45,7 @@ impl Interface {
         // SAFETY: ifreq is plain data, for which all zeroes is a valid value.
         let mut request: libc::ifreq = unsafe { zeroed() };
         for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
-            *place = byte.cast_signed();
+            *place = libc::c_char::from_ne_bytes([byte]);
         }
         // SAFETY: the request names an interface, outlives the call, and is where the kernel writes the answer.
         done(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as _, &raw mut request) })?;

@@ -1,0 +1,110 @@
+//! `cargo xtask ci --only aarch64`: the binary and the contract of the transports on 64-bit ARM, emulated by qemu.
+//!
+//! Programs start each other, so qemu is registered as the interpreter of such programs in a user namespace
+//! (`aarch64.sh`). What qemu does not emulate is a skip of the contract, listed with `aarch64` before its name.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use hairpin_testing::{contract, program, works};
+
+use crate::platforms::{self, Checked};
+use crate::process;
+use crate::skips::{self, AllowedSkips, Skip};
+use crate::suite::LIST;
+
+const TARGET: &str = "aarch64-unknown-linux-musl";
+
+/// Compiles C for it. What is compiled needs only headers of the C library that do not differ.
+const COMPILER: &str = "aarch64-linux-gnu-gcc";
+
+/// Longest that a run of the binary may take.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// Builds for the target and runs what was built; answers a line for the summary.
+///
+/// # Errors
+/// What does not compile, fails, or was skipped and is not listed.
+pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<Checked> {
+    let enter = enter(root);
+    let missing = missing(&enter)?;
+    if !missing.is_empty() {
+        return Ok(Checked::Missing(missing));
+    }
+    let binary = binary(root, target, &scratch.join("aarch64"), &enter)?;
+    let skipped = contract_of_transports(root, &scratch.join("skips-aarch64"), &enter, allowed)?;
+    Ok(Checked::Passed(format!("{binary}; contract of the transports, {skipped} skipped")))
+}
+
+/// The words before a program for the target.
+fn enter(root: &Path) -> Vec<String> {
+    let script = root.join("xtask/src/aarch64.sh").to_string_lossy().into_owned();
+    ["unshare", "--map-root-user", "--mount", "--net", "sh"].map(str::to_owned).into_iter().chain([script]).collect()
+}
+
+fn missing(enter: &[String]) -> Result<Vec<&'static str>> {
+    let mut missing: Vec<_> = ["qemu-aarch64", COMPILER].into_iter().filter(|name| program(name).is_err()).collect();
+    if !platforms::is_installed(TARGET)? {
+        missing.push(TARGET);
+    }
+    let words: Vec<&str> = enter.iter().map(String::as_str).chain(["true"]).collect();
+    if missing.is_empty() && works(&words).is_err() {
+        missing.push("binfmt_misc in a user namespace");
+    }
+    Ok(missing)
+}
+
+/// Cargo for the target. To emulate the contract without any optimisation would take longer than to optimise it.
+fn cargo(root: &Path, words: &[&str]) -> Command {
+    let mut command = process::cargo(root);
+    command.args(words).args(["--quiet", "--locked", "--target", TARGET]);
+    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
+    command.env("CC_aarch64_unknown_linux_musl", COMPILER);
+    command.args(["--config", "profile.dev.package.hairpin-transports.opt-level=1"]);
+    command
+}
+
+/// The binary shows its version and its lists, and measures.
+fn binary(root: &Path, target: &Path, folder: &Path, enter: &[String]) -> Result<String> {
+    let build = ["build", "--package", "hairpin", "--bin", "hairpin"];
+    if !cargo(root, &build).status().context("cannot start cargo")?.success() {
+        bail!("cargo build --target {TARGET} failed");
+    }
+    let binary: PathBuf = target.join(TARGET).join("debug/hairpin");
+    let ran = |arguments: &[&str]| {
+        let ran = process::run(process::after(enter, &binary).args(arguments), LIMIT)?.succeeded();
+        ran.with_context(|| format!("hairpin {}", arguments.join(" ")))
+    };
+    let version = ran(&["--version"])?.stdout;
+    ran(&["list", "--json"])?.json()?;
+    let transports = "tcp,pipe,shm";
+    let folder = folder.to_string_lossy();
+    let run = ran(&["round-trip", "--transport", transports, "--rounds", "1", "--json", "--out", &folder])?.json()?;
+    let mut faults = contract::faults(&run);
+    let measured = contract::list(&run, "cases").iter().filter(|case| case["ledger"]["received"].as_u64() > Some(0));
+    let names: BTreeSet<_> = measured.filter_map(|case| case["case"]["flows"][0]["transport"].as_str()).collect();
+    if names.len() != transports.split(',').count() {
+        faults.push(format!("only {names:?} received something"));
+    }
+    if !faults.is_empty() {
+        bail!("hairpin round-trip: {}", faults.join("\n"));
+    }
+    Ok(format!("{} measured {transports}", version.trim()))
+}
+
+/// The number of parts that were skipped.
+fn contract_of_transports(root: &Path, list: &Path, enter: &[String], allowed: &AllowedSkips) -> Result<usize> {
+    let mut command = cargo(root, &["test", "--package", "hairpin-transports", "--test", "all"]);
+    command.arg("--config").arg(format!("target.{TARGET}.runner={enter:?}"));
+    let status = command.args(["--", "contract::"]).env(LIST, list).status().context("cannot start cargo")?;
+    let mut skipped = skips::listed(&std::fs::read_to_string(list).unwrap_or_default());
+    skipped.iter_mut().for_each(|Skip { what, .. }| *what = format!("aarch64 {what}"));
+    let mut faults = allowed.not_listed(&skipped);
+    if !status.success() {
+        faults.push(format!("cargo test --target {TARGET} failed"));
+    }
+    if faults.is_empty() { Ok(skipped.len()) } else { bail!("{}", faults.join("\n")) }
+}
