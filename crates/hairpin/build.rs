@@ -1,5 +1,6 @@
 //! Records the git commit and the build profile, so that every saved run says what made it.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
@@ -8,12 +9,17 @@ fn main() {
     if let Some(commit) = commit {
         println!("cargo::rustc-env=HAIRPIN_COMMIT={commit}{}", if dirty { "-dirty" } else { "" });
     }
-    let profile = std::env::var("PROFILE").unwrap_or_default();
+    // Of TARGET/PROFILE/build/hairpin-HASH/out; cargo's PROFILE knows only debug and release.
+    let folder = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    let profile = folder.ancestors().nth(3).and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     println!("cargo::rustc-env=HAIRPIN_BUILD={profile}");
-    println!("cargo::rerun-if-changed=../");
+    // Only what is compiled in: tests, documents and `git add` build nothing anew.
+    for package in std::fs::read_dir("..").into_iter().flatten().flatten() {
+        println!("cargo::rerun-if-changed={}/src", package.path().display());
+    }
     if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {
-        println!("cargo::rerun-if-changed={folder}/HEAD");
-        println!("cargo::rerun-if-changed={folder}/index");
+        // It gets a line with each commit and each checkout.
+        println!("cargo::rerun-if-changed={folder}/logs/HEAD");
     }
 }
 

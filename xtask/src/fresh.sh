@@ -3,7 +3,7 @@
 #
 # $1 an empty folder, $2 the repository, $3 the toolchain, $4 cargo's registry
 set -eu
-root=$1/root home=$1/root/home/user
+root=$1/root home=$1/root/srv/user
 mount -t tmpfs -o size=90% none "$1"
 debootstrap --variant=minbase --include=ca-certificates,gcc,git,libc6-dev "$SUITE" "$root" $MIRROR >"$1/log" 2>&1 ||
     { tail -n 5 "$1/log"; exit 1; }
@@ -14,7 +14,7 @@ mount -t tmpfs none "$root/dev/shm"
 mkdir -p "$root/opt/rust" "$home/.cargo/registry"
 mount --bind -o ro "$3" "$root/opt/rust"
 cp -r "$4/index" "$4/cache" "$home/.cargo/registry/"
-chroot "$root" useradd --uid 1000 --no-create-home --home-dir /home/user user
+chroot "$root" useradd --uid 1000 --no-create-home --home-dir /srv/user user
 git clone --quiet "$2" "$home/hairpin"
 git -C "$home/hairpin" checkout --quiet "$COMMIT"
 owner=1000:1000
@@ -30,8 +30,8 @@ enter=$pivoted
 [ "$NAMESPACES" = true ] || enter=$chrooted
 
 inside() {
-    env -i PATH=/opt/rust/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/home/user CARGO_NET_OFFLINE=true \
-        unshare --mount --net sh -c "ip link set lo up && $enter" sh "$root" "$owner" "cd /home/user/hairpin && $1"
+    env -i PATH=/opt/rust/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/srv/user CARGO_NET_OFFLINE=true \
+        unshare --mount --net sh -c "ip link set lo up && $enter" sh "$root" "$owner" "cd /srv/user/hairpin && $1"
 }
 
 if [ "$BUSY" = true ]; then

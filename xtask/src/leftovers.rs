@@ -145,7 +145,7 @@ fn end_them(mark: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for process in marked(mark) {
         let id = process.split(' ').next().unwrap_or_default();
-        let ended = Command::new("kill").args(["-KILL", id]).status();
+        let ended = Command::new("sh").args(["-c", "kill -KILL \"$0\"", id]).status();
         if !ended.is_ok_and(|status| status.success()) {
             faults.push(format!("process {process} could not be ended"));
         }

@@ -25,6 +25,11 @@ const OTHERS: [(&str, &str, &str); 3] = [
     ("properties", "--release -p hairpin-analysis -p hairpin-link -p hairpin-loops -p hairpin-model", "1000"),
 ];
 
+/// Whether a test target that README's command leaves out is run.
+pub(crate) fn runs(target: &str) -> bool {
+    OTHERS.iter().any(|(_, words, _)| words.ends_with(&format!("--test {target}")))
+}
+
 /// README's test command; answers a line for the summary.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::source::{self, Source};
+use crate::suite;
 
 /// Faults of one file: line number from 1, and what is wrong there.
 type Faults = Vec<(usize, String)>;
@@ -129,12 +130,13 @@ fn targets(table: &toml::Table) -> impl Iterator<Item = &toml::Value> {
     lists.flatten()
 }
 
-/// A target with `test = false` holds no tests.
+/// A target with `test = false` holds no tests, unless `cargo xtask ci` runs it by name.
 pub(super) fn targets_without_tests(sources: &[Source]) -> Vec<String> {
     let mut faults = Vec::new();
     for manifest in manifests(sources) {
         let untested = targets(&manifest.table)
-            .filter(|target| target.get("test").is_some_and(|on| on.as_bool() == Some(false)));
+            .filter(|target| target.get("test").is_some_and(|on| on.as_bool() == Some(false)))
+            .filter(|target| !target.get("name").and_then(toml::Value::as_str).is_some_and(suite::runs));
         for path in untested.filter_map(|target| target.get("path")?.as_str()) {
             let path = format!("{}{path}", manifest.folder);
             // A program with a folder of its own has all of its files there.
@@ -224,6 +226,11 @@ mod tests {
             source("x/src/bin/y/b.rs", test),
         ]);
         assert_eq!(faults, ["x/src/bin/y/b.rs: tests in a target with `test = false`"]);
+        let by_name = manifest.replace("[[bin]]\nname = \"y\"", "[[test]]\nname = \"lab\"");
+        assert_eq!(
+            targets_without_tests(&[source("x/Cargo.toml", &by_name), source("x/src/bin/y/b.rs", test)]),
+            [""; 0]
+        );
         let on = manifest.replace("false", "true");
         assert_eq!(targets_without_tests(&[source("x/Cargo.toml", &on), source("x/src/bin/y/b.rs", test)]), [""; 0]);
     }

@@ -22,7 +22,6 @@ const SETTINGS: &[&str] = &[
     "net/core/wmem_default",
     "net/core/wmem_max",
     "net/core/netdev_max_backlog",
-    "net/ipv4/ping_group_range",
     "net/ipv4/tcp_autocorking",
     "net/ipv4/tcp_available_congestion_control",
     "net/ipv4/tcp_congestion_control",

@@ -244,7 +244,8 @@ impl Rings {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
+#[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
     use std::os::fd::AsFd;
