@@ -1,5 +1,5 @@
-//! For tests and chores alone: what a test says that cannot run on this machine, and the [`contract`] and the
-//! [`schema`] of the JSON.
+//! For tests and chores alone: what a test says that cannot run on this machine, the [`contract`] and the
+//! [`schema`] of the JSON, and the [`corpus`] of each fuzz target.
 //!
 //! No test passes where it did not run. A test that finds that the machine lacks what it needs calls [`skip!`] or
 //! [`or_skip!`]. Without the environment variable [`LIST`] that fails the test and says what is missing. With it the
@@ -12,6 +12,7 @@
 #![allow(clippy::print_stderr, reason = "a skip is shown to whoever runs the tests")]
 
 pub mod contract;
+pub mod corpus;
 pub mod schema;
 
 use std::fs::OpenOptions;

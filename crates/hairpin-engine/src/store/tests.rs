@@ -20,7 +20,7 @@ use super::error::MAKE;
 use super::{Listing, NotRemoved, RunFolder, StoreError, folder, limits, write_named};
 use crate::recorder::{Recorder, Stamps};
 
-fn run(state: State) -> Run {
+pub(super) fn run(state: State) -> Run {
     Run {
         format: FORMAT,
         tool: Tool::default(),
@@ -43,7 +43,7 @@ fn run(state: State) -> Run {
     }
 }
 
-fn record(number: u32, samples: &Samples) -> RoundRecord {
+pub(super) fn record(number: u32, samples: &Samples) -> RoundRecord {
     let case = Case::ping_pong("udp");
     let order = RoundOrder { warm_up: Extent::Count(1), keep_samples: 3, ..RoundOrder::of(case.clone(), 3) };
     let flow = FlowRecord {
@@ -56,7 +56,7 @@ fn record(number: u32, samples: &Samples) -> RoundRecord {
 }
 
 /// One warm-up message, then four of which one is lost and one is beyond the capacity.
-fn samples(open_loop: bool) -> Samples {
+pub(super) fn samples(open_loop: bool) -> Samples {
     let mut recorder = Recorder::new(4, 1, open_loop);
     let stamps = |sequence: u64, fate| Stamps {
         sequence,
@@ -161,7 +161,7 @@ fn only_a_run_that_is_being_made_can_go_elsewhere() {
 }
 
 /// A record that was traced, with what its analysis said before it was saved.
-fn traced(number: u32, samples: &Samples) -> RoundRecord {
+pub(super) fn traced(number: u32, samples: &Samples) -> RoundRecord {
     let mut record = record(number, samples);
     let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
     measured.traced = Some(TraceFigures { capture: captured("", 9), ..TraceFigures::default() });
@@ -173,7 +173,7 @@ fn captured(file: &str, packets: u64) -> Capture {
 }
 
 /// A trace whose capture has yet to be saved.
-fn trace() -> RoundTrace {
+pub(super) fn trace() -> RoundTrace {
     RoundTrace {
         exchange_began_ns: vec![1, 2],
         request_bytes: 200,

@@ -30,6 +30,8 @@ use serde::{Deserialize, Serialize};
 use crate::clock::RealClock;
 use crate::system::stream;
 
+#[cfg(any(test, fuzzing))]
+pub use forward::fuzzing;
 pub use process::RunningLink;
 pub(crate) use wiring::END_INTERFACE;
 
