@@ -24,9 +24,9 @@ impl<'a> Input<'a> {
         u64::from_le_bytes(whole)
     }
 
-    /// Bytes after their length, a number of two bytes.
+    /// Bytes after their length, a number of four bytes: libFuzzer finds a length that is compared with in those, not in fewer.
     pub(crate) fn counted(&mut self) -> &'a [u8] {
-        let length = self.number(2);
-        self.bytes(usize::try_from(length).expect("two bytes"))
+        let length = self.number(4);
+        self.bytes(usize::try_from(length).expect("four bytes"))
     }
 }

@@ -111,7 +111,7 @@ fn check_samples(record: &RoundRecord, samples: &Samples) {
 }
 
 fn check_rows(record: &RoundRecord, rows: &Rows) {
-    assert_eq!(rows.iter().map(|row| row.received_ns).len(), kept(record));
+    assert_eq!(rows.iter().collect::<Vec<_>>().len(), kept(record));
 }
 
 /// The samples of a round that its file has.

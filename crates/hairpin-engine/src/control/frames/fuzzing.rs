@@ -39,6 +39,7 @@ pub fn control_frames(input: &[u8]) -> bool {
 /// All messages, whether the stream ends with the last, and why there are no more.
 fn received(carrier: Scripted<'_>) -> (Vec<Message>, bool, ControlError) {
     let mut frames = Frames::over(carrier, MAX_BYTES);
+    assert!(frames.is_ready());
     let mut messages = Vec::new();
     loop {
         let received = frames.receive(WITHIN);

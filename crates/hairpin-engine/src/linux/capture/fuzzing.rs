@@ -35,7 +35,7 @@ fn frames(mut input: Input<'_>) -> [Vec<Frame>; 2] {
         realtime_ns += input.number(1) << 24;
         let missing = u32::try_from(input.number(2)).expect("two bytes");
         let bytes = input.counted().to_vec();
-        let length_bytes = missing + u32::try_from(bytes.len()).expect("two bytes");
+        let length_bytes = missing + u32::try_from(bytes.len()).expect("an input is short");
         all[usize::from(end == 1)].push(Frame { realtime_ns, length_bytes, bytes });
     }
     all
@@ -78,8 +78,8 @@ mod tests {
     /// Frames as the input has them, the sides by turns where there are two.
     fn input(frames: &[Frame], sides: u8) -> Vec<u8> {
         let one = |(number, frame): (u8, &Frame)| {
-            let kept = u16::try_from(frame.bytes.len()).unwrap();
-            let missing = u16::try_from(frame.length_bytes).unwrap() - kept;
+            let kept = u32::try_from(frame.bytes.len()).unwrap();
+            let missing = u16::try_from(frame.length_bytes - kept).unwrap();
             [&[number % sides, 1][..], &missing.to_le_bytes(), &kept.to_le_bytes(), &frame.bytes].concat()
         };
         (0..).zip(frames).flat_map(one).collect()

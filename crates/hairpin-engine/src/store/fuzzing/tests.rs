@@ -19,7 +19,7 @@ use super::*;
 
 /// A file of the input.
 fn file(name: usize, bytes: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(bytes.len()).unwrap_or_else(|_| panic!("{} bytes", bytes.len()));
+    let length = u32::try_from(bytes.len()).unwrap();
     [&[u8::try_from(name).unwrap()][..], &length.to_le_bytes(), bytes].concat()
 }
 

@@ -75,7 +75,7 @@ mod tests {
     /// Frames with what becomes of each, as the input has them.
     fn input(numbered: [u8; 3], frames: &[(u8, Vec<u8>)]) -> Vec<u8> {
         let one = |(fate, bytes): &(u8, Vec<u8>)| {
-            [&[*fate, 0, 0, 0, 0][..], &u16::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
+            [&[*fate, 0, 0, 0, 0][..], &u32::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
         };
         numbered.into_iter().chain(frames.iter().flat_map(one)).collect()
     }
