@@ -79,8 +79,8 @@ fn lay(path: &Path, mut input: Input<'_>) {
 /// A line of the log.
 fn line(name: usize, histogram: &[u8]) -> String {
     let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-    packer.write_all(histogram).expect("memory");
-    let packed = packer.finish().expect("memory");
+    packer.write_all(histogram).expect("a Vec takes all");
+    let packed = packer.finish().expect("a Vec takes all");
     let length = u32::try_from(packed.len()).expect("an input is short").to_be_bytes();
     let packed = STANDARD.encode([&PACKED_COOKIE.to_be_bytes(), &length[..], &packed].concat());
     let (round, quantity) = (name & 3, QUANTITIES[name >> 2 & 7]);

@@ -107,7 +107,7 @@ fn client(datagrams: &[&[u8]]) {
     let (client, server) = pair();
     datagrams.iter().for_each(|datagram| drop(server.send(datagram)));
     welcome_again(server.as_fd(), &COOKIE);
-    let met = say(&Socket::from(client), "udp", "fuzz", &setup());
+    let met = say(&Socket::from(client), "fuzz", "fuzz", &setup());
     assert!(met.is_ok(), "{met:?}");
 }
 
