@@ -6,6 +6,8 @@
 pub mod control;
 pub mod ends;
 pub mod engine;
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
 mod joins;
 #[cfg(target_os = "linux")]
 mod linux;

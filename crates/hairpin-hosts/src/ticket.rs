@@ -5,6 +5,9 @@
 //! is the lower half of FNV-1a over all text before it, in which a single wrong letter always shows: each step of that function is
 //! one to one in 32 bits.
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+
 use std::fmt;
 use std::num::NonZeroU16;
 

@@ -1,5 +1,5 @@
-//! For tests and chores alone: the harness of tests that some machines cannot run, and the [`contract`] and the
-//! [`schema`] of the JSON.
+//! For tests and chores alone: the harness of tests that some machines cannot run, the [`contract`] and the [`schema`] of the
+//! JSON, and the [`corpus`] of each fuzz target.
 //!
 //! A test that finds that the machine lacks what it needs calls [`skip!`] or [`or_skip!`]: the harness ([`run_tests`]) then
 //! reports it as ignored, with the reason. If the environment variable [`LIST`] names a file, each such test is a line
@@ -8,6 +8,7 @@
 #![allow(clippy::print_stderr, reason = "a skip is shown to the user who runs the tests")]
 
 pub mod contract;
+pub mod corpus;
 mod harness;
 pub mod schema;
 mod skips;

@@ -40,5 +40,7 @@ pub use wire::{
 pub use wire::{Descriptors, Handed};
 #[cfg(target_os = "linux")]
 pub use wire_set::{Interest, Ready, WireSet};
+#[cfg(all(target_os = "linux", any(test, fuzzing)))]
+pub use wires::hello::fuzzing;
 #[cfg(target_os = "linux")]
 pub use wires::hello::{HELLO_BYTES, Nonce, Said, challenge, challenged, confirm, hello_of, is_hello, said};

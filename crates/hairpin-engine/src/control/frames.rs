@@ -2,6 +2,9 @@
 //!
 //! A frame is its length, 4 bytes little endian, then so many bytes of JSON.
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 

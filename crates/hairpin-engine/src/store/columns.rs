@@ -25,7 +25,7 @@ use super::pages::{self, BoundedPages, torn};
 
 /// The columns. Times are ns since the round began; `received_ns` is null where no answer came. Earlier versions wrote no
 /// `label`, and another order.
-const SCHEMA: &str = "message samples {
+pub(super) const SCHEMA: &str = "message samples {
     REQUIRED INT32 round;
     REQUIRED BYTE_ARRAY case_id (UTF8);
     REQUIRED BYTE_ARRAY label (UTF8);
@@ -123,7 +123,9 @@ pub(super) fn write(
     samples: &Samples,
 ) -> Result<(), StoreError> {
     let written = folder.write::<std::io::Error>(name, |file| {
-        write_columns(file.try_clone()?, round, case_id, order, samples).map_err(into_io)
+        writer(file.try_clone()?)
+            .and_then(|writer| write_columns(writer, round, case_id, order, samples))
+            .map_err(into_io)
     });
     written.map_err(folder.error("write", name))
 }
@@ -188,14 +190,13 @@ fn into_io(error: ParquetError) -> std::io::Error {
     }
 }
 
-fn write_columns(
-    file: File,
+pub(super) fn write_columns(
+    mut writer: SerializedFileWriter<File>,
     round: u32,
     case_id: &str,
     order: &RoundOrder,
     samples: &Samples,
 ) -> Result<(), ParquetError> {
-    let mut writer = writer(file)?;
     let label = order.case.label();
     let mut group = writer.next_row_group()?;
     let rows = samples.kept();

@@ -19,7 +19,7 @@ use super::error::StoreError;
 use super::folder::Folder;
 use super::limits;
 
-const LOG: &str = "latency.hlog";
+pub(super) const LOG: &str = "latency.hlog";
 
 /// The log's values are ns; its readers print the interval's maximum in ms, as is their custom.
 const NS_PER_MS: f64 = 1e6;
@@ -169,7 +169,7 @@ const HEAD_BYTES: usize = 40;
 /// Cookie and length, which stand before the packed histogram.
 const PACKED_HEAD_BYTES: usize = 8;
 /// What a histogram of the V2 format begins with that is packed with deflate.
-const PACKED_COOKIE: u32 = 0x1c84_9314;
+pub(super) const PACKED_COOKIE: u32 = 0x1c84_9314;
 /// The longest number of the counts: LEB128 of 64 bits, the last byte whole.
 const NUMBER_BYTES: usize = 9;
 

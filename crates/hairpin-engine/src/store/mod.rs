@@ -10,6 +10,8 @@
 mod columns;
 mod error;
 mod evidence;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod histograms;
 mod limits;
 mod listing;

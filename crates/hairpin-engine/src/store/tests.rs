@@ -10,7 +10,7 @@ use hairpin_model::round::{Outcome, RoundRecord};
 use hairpin_model::run::{Run, State, Tool};
 use hairpin_model::trace::{Capture, RoundTrace};
 
-mod fixtures;
+pub(super) mod fixtures;
 mod merging;
 
 use self::fixtures::{captured, record, run, samples, told, trace, traced};

@@ -6,6 +6,8 @@
 
 mod crossing;
 mod filter;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod headers;
 mod packets;
 mod pcapng;

@@ -39,13 +39,13 @@ fn with_ports(mut frame: Vec<u8>, tcp: usize, (source, destination): (u16, u16))
     frame
 }
 
-const SYN: u8 = 0x02;
-const FIN: u8 = 0x01;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
+pub(super) const SYN: u8 = 0x02;
+pub(super) const FIN: u8 = 0x01;
+pub(super) const RST: u8 = 0x04;
+pub(super) const ACK: u8 = 0x10;
 
 /// A frame of the connection between ports 5 (client) and 4000 (server), over IPv4.
-fn sent(client: bool, flags: u8, sequence: u32, acknowledged: u32, payload: u16) -> Frame {
+pub(super) fn sent(client: bool, flags: u8, sequence: u32, acknowledged: u32, payload: u16) -> Frame {
     let mut bytes = frame_ipv4(if client { (5, 4000) } else { (4000, 5) }, 6);
     bytes[16..18].copy_from_slice(&(40 + payload).to_be_bytes());
     bytes[38..42].copy_from_slice(&sequence.to_be_bytes());
@@ -61,7 +61,7 @@ fn map() -> RealtimeMap {
 }
 
 /// Bytes of a hello.
-const HELLO: u16 = 40;
+pub(super) const HELLO: u16 = 40;
 
 /// Who sent it, which bytes, and up to where it acknowledges.
 fn told(frames: &[Frame]) -> Vec<(End, u64, u64, Option<u64>)> {

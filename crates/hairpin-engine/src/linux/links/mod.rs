@@ -29,6 +29,8 @@ use serde::{Deserialize, Serialize};
 use crate::system::stream;
 use hairpin_loops::clock::RealClock;
 
+#[cfg(any(test, fuzzing))]
+pub use forward::fuzzing;
 pub use process::RunningLink;
 pub(crate) use wiring::END_INTERFACE;
 

@@ -7,6 +7,9 @@
 //!
 //! Its first byte lies between those of STUN and DTLS (RFC 7983, section 7), so that one port can serve other protocols too.
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;

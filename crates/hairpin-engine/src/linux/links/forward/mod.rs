@@ -15,6 +15,8 @@
 
 mod carrier;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod interfaces;
 mod kept;
 mod lateness;

@@ -3,7 +3,7 @@
 mod hostile;
 mod loops;
 mod messages;
-mod packets;
+pub(super) mod packets;
 
 use std::collections::VecDeque;
 

@@ -8,7 +8,7 @@ pub(super) const UDP: u8 = 17;
 pub(super) const TCP: u8 = 6;
 
 /// An IPv4 packet in its frame.
-pub(super) fn ipv4(protocol: u8, transport: &[u8]) -> Vec<u8> {
+pub(in super::super) fn ipv4(protocol: u8, transport: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 14 + 20];
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
     frame[14] = 0x45;
@@ -19,7 +19,7 @@ pub(super) fn ipv4(protocol: u8, transport: &[u8]) -> Vec<u8> {
 }
 
 /// An IPv6 packet in its frame.
-pub(super) fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
+pub(in super::super) fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 14 + 40];
     frame[12..14].copy_from_slice(&[0x86, 0xdd]);
     frame[14] = 0x60;
@@ -30,17 +30,17 @@ pub(super) fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
 }
 
 /// A datagram (UDP, or an ICMP message of type `kind`) with that payload.
-pub(super) fn datagram(kind: u8, payload: &[u8]) -> Vec<u8> {
+pub(in super::super) fn datagram(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind, 0, 0, 0, 0, 0, 0, 0], payload].concat()
 }
 
 /// UDP over IPv4 with that payload.
-pub(super) fn udp(payload: &[u8]) -> Vec<u8> {
+pub(in super::super) fn udp(payload: &[u8]) -> Vec<u8> {
     ipv4(UDP, &datagram(0, payload))
 }
 
 /// The payload as parts of `part_bytes` of one UDP datagram over IPv4.
-pub(super) fn udp_in_parts(identification: u16, payload: &[u8], part_bytes: usize) -> Vec<Vec<u8>> {
+pub(in super::super) fn udp_in_parts(identification: u16, payload: &[u8], part_bytes: usize) -> Vec<Vec<u8>> {
     let whole = datagram(0, payload);
     let parts = whole.chunks(part_bytes);
     let last = parts.len() - 1;

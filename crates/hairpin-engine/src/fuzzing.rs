@@ -1,0 +1,32 @@
+//! What the fuzz targets of this crate read their input with.
+
+/// The rest of an input. What goes beyond its end is zero or empty, so that every input is one.
+pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Input<'a> {
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next bytes, at most that many.
+    pub(crate) fn bytes(&mut self, length: usize) -> &'a [u8] {
+        let (bytes, rest) = self.0.split_at(self.0.len().min(length));
+        self.0 = rest;
+        bytes
+    }
+
+    /// The next number of that many bytes, little endian.
+    pub(crate) fn number(&mut self, bytes: usize) -> u64 {
+        let mut whole = [0; 8];
+        let bytes = self.bytes(bytes);
+        whole[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(whole)
+    }
+
+    /// Bytes after their length, a number of four bytes: libFuzzer finds a length that is compared with in those, not in fewer.
+    pub(crate) fn counted(&mut self) -> &'a [u8] {
+        let length = self.number(4);
+        self.bytes(usize::try_from(length).expect("four bytes"))
+    }
+}

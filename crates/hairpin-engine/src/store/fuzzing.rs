@@ -1,0 +1,133 @@
+//! The fuzz target `run_folders`: whatever is in a run folder, it is read or refused, and a run that is read can be saved.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hairpin_model::round::{Measured, RoundRecord};
+use hairpin_model::run::{Run, State};
+use hairpin_model::samples::Samples;
+
+use super::histograms::{LOG, PACKED_COOKIE};
+use super::{Listing, Rows, RunFolder, StoreError};
+use crate::fuzzing::Input;
+
+/// The files of an input, by the number that stands for each.
+const FILES: [&str; 8] = [
+    "run.json",
+    "rounds.jsonl",
+    LOG,
+    "samples.parquet",
+    "samples/round-000000.parquet",
+    "samples/round-000001.parquet",
+    "traces/round-000000.json",
+    "unsaved.txt",
+];
+/// From this number on the bytes are a histogram of the log before it is packed, which no fuzzer undoes: bits 0 and 1 have
+/// its round, bits 2 to 4 its quantity.
+const UNPACKED: usize = 0x80;
+const QUANTITIES: [&str; 8] = [
+    "latency",
+    "service",
+    "lateness",
+    "latency-idle",
+    "latency-ramp",
+    "latency-loaded",
+    "latency-recovering",
+    "other",
+];
+
+/// Reads the run in a folder beneath `place` that has the files of the input: for each 1 byte for its name and its content
+/// after the length. True if all of the run can be read.
+pub fn run_folders(place: &Path, input: &[u8]) -> bool {
+    let path = place.join("run");
+    lay(&path, Input(input));
+    let listed = Listing::read(place).expect("the place can be read");
+    assert_eq!(listed.runs.len() + listed.skipped.len(), 1);
+    let read = RunFolder::open(&path).and_then(|(folder, run)| {
+        let rounds = rounds(&folder, &run);
+        saved_is_read_again(&folder, &run);
+        if run.state != State::Running { rounds.and(folder.refuse_missing_rounds()) } else { rounds }
+    });
+    read.inspect_err(|error| assert!(!error.to_string().is_empty())).is_ok()
+}
+
+/// Makes the folder anew with these files.
+fn lay(path: &Path, mut input: Input<'_>) {
+    drop(fs::remove_dir_all(path));
+    for folder in ["samples", "traces"] {
+        fs::create_dir_all(path.join(folder)).expect("the folder can be made");
+    }
+    let append = |name: &str, bytes: &[u8]| {
+        let mut file =
+            fs::File::options().create(true).append(true).open(path.join(name)).expect("a file can be made");
+        file.write_all(bytes).expect("a file can be written");
+    };
+    while !input.is_empty() {
+        let name = usize::try_from(input.number(1)).expect("a byte");
+        let bytes = input.counted();
+        if name >= UNPACKED {
+            append(LOG, line(name, bytes).as_bytes());
+        } else {
+            append(FILES[name % FILES.len()], bytes);
+        }
+    }
+}
+
+/// A line of the log.
+fn line(name: usize, histogram: &[u8]) -> String {
+    let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(histogram).expect("a Vec takes all");
+    let packed = packer.finish().expect("a Vec takes all");
+    let length = u32::try_from(packed.len()).expect("an input is short").to_be_bytes();
+    let packed = STANDARD.encode([&PACKED_COOKIE.to_be_bytes(), &length[..], &packed].concat());
+    let (round, quantity) = (name & 3, QUANTITIES[name >> 2 & 7]);
+    format!("Tag=case.{round}.{quantity},0.000,1.000,2.000,{packed}\n")
+}
+
+/// Reads all that each round has; answers the first error, which does not keep the other rounds from being read.
+fn rounds(folder: &RunFolder, run: &Run) -> Result<(), StoreError> {
+    let mut samples = folder.samples()?;
+    let mut rows = folder.rows();
+    let mut read = Ok(());
+    for record in &run.rounds {
+        let of_record = [
+            samples(record).map(|samples| samples.iter().for_each(|samples| check_samples(record, samples))),
+            rows(record).map(|rows| check_rows(record, &rows)),
+            folder.trace_of(record).map(drop),
+        ];
+        read = of_record.into_iter().fold(read, Result::and);
+    }
+    read
+}
+
+fn check_samples(record: &RoundRecord, samples: &Samples) {
+    let Samples { sequence, due_ns, sent_ns, received_ns, fate, .. } = samples;
+    let lengths = [sequence.len(), due_ns.len(), sent_ns.len(), received_ns.len(), fate.len()];
+    assert_eq!(lengths, [kept(record); 5]);
+    assert!(samples.warm_up <= samples.kept());
+}
+
+fn check_rows(record: &RoundRecord, rows: &Rows) {
+    assert_eq!(rows.iter().collect::<Vec<_>>().len(), kept(record));
+}
+
+/// The samples of a round that its file has.
+fn kept(record: &RoundRecord) -> usize {
+    let flow = record.measured().map(Measured::flow);
+    let kept = flow.filter(|flow| flow.samples_file.is_some()).map_or(0, |flow| flow.samples_kept);
+    usize::try_from(kept).expect("it was read")
+}
+
+/// As when a run is analysed anew.
+fn saved_is_read_again(folder: &RunFolder, run: &Run) {
+    folder.write_run(run).expect("it can be written");
+    folder.rewrite_rounds(&run.rounds).expect("it can be written");
+    let again = RunFolder::open(folder.path()).map(|(_, again)| again.rounds);
+    assert!(matches!(again, Ok(rounds) if rounds == run.rounds), "what was saved is not what is read");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The corpus of run folders: runs as they are written, of today and of an earlier format.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hairpin_model::phases::{ByPhase, PhaseLengths, ProbeTimeLine};
+use hairpin_model::round::{Failure, Outcome};
+use hairpin_model::samples::{PhaseHistograms, PhaseSamples};
+use hdrhistogram::serialization::{Serializer, V2Serializer};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::super::columns;
+use super::super::tests::fixtures::{record, run, samples, trace, traced};
+use super::*;
+
+/// A file of the input.
+fn file(name: usize, bytes: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(bytes.len()).unwrap();
+    [&[u8::try_from(name).unwrap()][..], &length.to_le_bytes(), bytes].concat()
+}
+
+/// A folder as the input has it.
+fn input(folder: &Path) -> Vec<u8> {
+    let saved = |(number, name): (usize, &&str)| Some(file(number, &fs::read(folder.join(name)).ok()?));
+    FILES.iter().enumerate().filter_map(saved).flatten().collect()
+}
+
+fn begun(state: State) -> (TempDir, RunFolder) {
+    let place = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(&place.path().join("run")).unwrap();
+    folder.write_run(&run(state)).unwrap();
+    (place, folder)
+}
+
+/// Two rounds: of a closed loop and of an open one.
+fn two_rounds(is_merged: bool) -> Vec<u8> {
+    let (_place, folder) = begun(State::Complete);
+    let mut records = [0, 1].map(|number| {
+        let samples = samples(number == 1);
+        let mut record = record(number, &samples);
+        assert!(folder.append(&mut record, Some(&samples), None).unwrap().is_empty());
+        record
+    });
+    if is_merged {
+        folder.merge_samples(&mut records).unwrap();
+    }
+    input(folder.path())
+}
+
+fn of_a_traced_round() -> Vec<u8> {
+    let (_place, folder) = begun(State::Complete);
+    let samples = samples(false);
+    folder.append(&mut traced(0, &samples), Some(&samples), Some((trace(), Some(vec![7; 4])))).unwrap();
+    input(folder.path())
+}
+
+/// A run that was killed while it wrote its second line, and one that was cut short, in the same way.
+fn of_half_a_line(state: State) -> Vec<u8> {
+    let (_place, folder) = begun(state);
+    let samples = samples(false);
+    folder.append(&mut record(0, &samples), Some(&samples), None).unwrap();
+    folder.note_not_saved("no space left");
+    [input(folder.path()), file(1, b"{\"number\":1,")].concat()
+}
+
+fn of_a_failed_round() -> Vec<u8> {
+    let (_place, folder) = begun(State::Complete);
+    let failure = Failure { cause: "the server: no message".to_owned(), hint: String::new() };
+    let mut record = RoundRecord { outcome: Outcome::Failed(failure), ..record(0, &samples(false)) };
+    folder.append(&mut record, None, None).unwrap();
+    input(folder.path())
+}
+
+fn of_a_round_with_phases() -> Vec<u8> {
+    let (_place, folder) = begun(State::Complete);
+    let mut samples = samples(false);
+    let latency = samples.latency.clone();
+    let others = ByPhase::of(|_| Some(PhaseHistograms { latency: latency.clone(), service: None, lateness: None }));
+    let (counts, over_time) = (ByPhase::default(), ProbeTimeLine::default());
+    samples.phases = Some(Box::new(PhaseSamples { others, counts, over_time }));
+    let mut record = record(0, &samples);
+    record.order.phases = Some(PhaseLengths::usual(false));
+    folder.append(&mut record, Some(&samples), None).unwrap();
+    input(folder.path())
+}
+
+/// A round whose columns and histograms are not packed, so that what a fuzzer changes is what is read.
+fn of_a_round_unpacked() -> Vec<u8> {
+    let (_place, folder) = begun(State::Complete);
+    let samples = samples(true);
+    let mut record = record(0, &samples);
+    let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
+    measured.flow_mut().samples_file = Some(FILES[4].to_owned());
+    folder.append(&mut record, None, None).unwrap();
+    let path = folder.path().join(FILES[4]);
+    let properties = Arc::new(WriterProperties::builder().build());
+    let schema = Arc::new(parse_message_type(columns::SCHEMA).unwrap());
+    let writer = SerializedFileWriter::new(fs::File::create(&path).unwrap(), schema, properties).unwrap();
+    columns::write_columns(writer, 0, "case", &record.order, &samples).unwrap();
+    fs::remove_file(folder.path().join(LOG)).unwrap();
+    let histograms = [Some(&samples.latency), samples.service.as_ref(), samples.lateness.as_ref()];
+    let unpacked = (0..).zip(histograms).flat_map(|(quantity, histogram)| {
+        let mut plain = Vec::new();
+        V2Serializer::new().serialize(histogram.expect("an open loop has it"), &mut plain).unwrap();
+        file(UNPACKED + (quantity << 2), &plain)
+    });
+    input(folder.path()).into_iter().chain(unpacked).collect()
+}
+
+/// The first rounds of a run that the last program of format 1 saved, and one case of its summaries.
+fn of_format_1() -> Vec<u8> {
+    let saved = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../hairpin/tests/formats/1");
+    let text = |name: &str| fs::read_to_string(saved.join(name)).unwrap();
+    let mut run: Value = serde_json::from_str(&text("run.json")).unwrap();
+    run["cases"].as_array_mut().unwrap().truncate(1);
+    (run["findings"], run["comparisons"]) = (json!([]), json!([]));
+    let lines = text("rounds.jsonl").lines().take(2).map(|line| format!("{line}\n")).collect::<String>();
+    let files = [(0, serde_json::to_vec(&run).unwrap()), (1, lines.into_bytes()), (2, text(LOG).into_bytes())];
+    let samples = [4, 5].map(|number| (number, fs::read(saved.join(FILES[number])).unwrap()));
+    files.into_iter().chain(samples).flat_map(|(number, bytes)| file(number, &bytes)).collect()
+}
+
+#[test]
+fn the_corpus_of_run_folders_is_replayed() {
+    let valid = [
+        ("two-rounds", two_rounds(false)),
+        ("merged", two_rounds(true)),
+        ("traced", of_a_traced_round()),
+        ("killed", of_half_a_line(State::Running)),
+        ("failed", of_a_failed_round()),
+        ("phases", of_a_round_with_phases()),
+        ("unpacked", of_a_round_unpacked()),
+        ("format-1", of_format_1()),
+    ];
+    let place = tempfile::tempdir().unwrap();
+    hairpin_testing::corpus::replay("run_folders", &valid, |input| run_folders(place.path(), input));
+    assert!(!run_folders(place.path(), &of_half_a_line(State::Complete)), "rounds are missing");
+}

@@ -1,0 +1,175 @@
+//! The fuzz target `hellos`: whatever arrives, only a hello is taken for one.
+
+use std::io::{ErrorKind, Read as _};
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use socket2::Socket;
+
+use super::{HELLO_BYTES, Kind, Said, Unheard};
+use super::{
+    again, challenge, challenged, confirm, hear, hello, hello_of, is_hello, read, said, say, say_once, welcome_again,
+};
+use crate::system::socket::send;
+use crate::wire::{Cookie, Setup};
+use crate::wires::trial;
+
+const COOKIE: Cookie = Cookie([7; 16]);
+const MAX_DATAGRAMS: usize = 16;
+const MAX_BYTES: usize = 1000;
+
+/// Reads the input as datagrams, each after 4 bytes with its length, and the same bytes as a stream. True if each datagram
+/// is a hello.
+pub fn hellos(input: &[u8]) -> bool {
+    let datagrams = datagrams(input);
+    datagrams.iter().for_each(|datagram| alone(datagram));
+    let all = datagrams.concat();
+    // Sockets take most of the time, and learn nothing from what is nowhere a hello.
+    if all.get(..HELLO_BYTES).is_some_and(is_hello) || datagrams.iter().any(|datagram| is_hello(datagram)) {
+        stream(&datagrams);
+        stream_with_hello(&datagrams);
+        client(&datagrams);
+        server(&datagrams);
+    }
+    !datagrams.is_empty() && datagrams.iter().all(|datagram| is_hello(datagram))
+}
+
+fn datagrams(mut input: &[u8]) -> Vec<&[u8]> {
+    let mut all = Vec::new();
+    while let Some((length, rest)) = input.split_first_chunk() {
+        let length = usize::try_from(u32::from_le_bytes(*length)).expect("four bytes");
+        let (datagram, rest) = rest.split_at(rest.len().min(length).min(MAX_BYTES));
+        all.push(datagram);
+        input = rest;
+    }
+    all.truncate(MAX_DATAGRAMS);
+    all
+}
+
+fn alone(datagram: &[u8]) {
+    let written = said(datagram).map(|said| match said {
+        Said::Hello(cookie) => hello(Kind::Hello, &cookie, &datagram[18..34].try_into().expect("16 bytes")),
+        Said::Confirm(cookie, nonce) => confirm(&cookie, &nonce),
+    });
+    assert!(written.is_none_or(|written| written == datagram), "what is read is what was written");
+    let own = datagram.get(2..18).map_or(COOKIE, |cookie| Cookie(cookie.try_into().expect("16 bytes")));
+    let kind = read(datagram, &own).map(|(kind, _)| kind);
+    assert_eq!(kind.is_some(), is_hello(datagram));
+    let nonce = challenged(datagram, &own);
+    assert_eq!(kind == Some(Kind::Challenge), nonce.is_some());
+    assert!(nonce.is_none_or(|nonce| challenge(&own, &nonce) == datagram));
+    for room in [1, 2, 20, datagram.len()] {
+        let start = &datagram[..room.min(datagram.len())];
+        assert!(kind.is_none() || again(start, datagram.len(), &own) == kind, "a hello that comes again is one");
+    }
+}
+
+/// A connection on which the datagrams come one after the other, and which is then closed.
+fn stream(datagrams: &[&[u8]]) {
+    let [ours, theirs] = streams();
+    let mut unheard = Unheard::of(ours);
+    let mut parts = datagrams.iter().filter(|part| !part.is_empty());
+    let mut theirs = Some(theirs);
+    let heard = unheard.accept(None, "fuzz", Duration::from_secs(60), &COOKIE, &mut || {
+        match (parts.next(), &theirs) {
+            (Some(part), Some(theirs)) => assert_eq!(send(theirs.as_fd(), part, false).ok(), Some(part.len())),
+            _ => theirs = None,
+        }
+        false
+    });
+    let all = datagrams.concat();
+    let begins = all.get(..HELLO_BYTES).and_then(|start| read(start, &COOKIE));
+    assert_eq!(heard.is_ok(), matches!(begins, Some((Kind::Hello, _))));
+}
+
+/// A connection on which a client says hello, then the datagrams, of which nothing is taken.
+fn stream_with_hello(datagrams: &[&[u8]]) {
+    let [ours, theirs] = streams();
+    say_once(&theirs, "fuzz", &COOKIE).expect("the server is there");
+    datagrams.iter().for_each(|part| drop(send(theirs.as_fd(), part, false)));
+    let heard = Unheard::of(ours).accept(None, "fuzz", Duration::from_secs(60), &COOKIE, &mut || false);
+    let (heard, _) = heard.expect("it said hello");
+    drop(theirs);
+    let mut rest = Vec::new();
+    (&heard).read_to_end(&mut rest).expect("the rest comes");
+    assert_eq!(rest, datagrams.concat());
+}
+
+fn streams() -> [Socket; 2] {
+    let (one, other) = UnixStream::pair().expect("a pair of sockets");
+    [one, other].map(|stream| Socket::from(OwnedFd::from(stream)))
+}
+
+/// A client that says hello receives the datagrams, then a welcome.
+fn client(datagrams: &[&[u8]]) {
+    let (client, server) = pair();
+    datagrams.iter().for_each(|datagram| drop(server.send(datagram)));
+    welcome_again(server.as_fd(), &COOKIE);
+    let met = say(&Socket::from(client), "fuzz", "fuzz", &setup());
+    assert!(met.is_ok(), "{met:?}");
+}
+
+/// A server that hears hellos receives the datagrams, then the hello of a client that confirms it.
+fn server(datagrams: &[&[u8]]) {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    client.connect(server.local_addr().expect("an address")).expect("the server is there");
+    client.set_nonblocking(true).expect("a socket");
+    datagrams.iter().for_each(|datagram| drop(client.send(datagram)));
+    client.send(&hello_of(&COOKIE)).expect("the server is there");
+    let mut looks = 0;
+    let mut confirms = || {
+        let mut answer = [0; 64];
+        while let Ok(bytes) = client.recv(&mut answer) {
+            let nonce = challenged(&answer[..bytes], &COOKIE).expect("a server answers by a challenge");
+            client.send(&confirm(&COOKIE, &nonce)).expect("the server is there");
+        }
+        looks += 1;
+        looks > datagrams.len() + 3
+    };
+    let met = hear(&Socket::from(server), "fuzz", &setup(), &mut confirms, &mut || Ok(()));
+    let is_hello = |datagram: &&&[u8]| matches!(read(datagram, &COOKIE), Some((Kind::Hello, _)));
+    let others = datagrams.len() - datagrams.iter().filter(is_hello).count();
+    assert_eq!(met.map(|met| met.ignored).ok(), Some(others as u64));
+    let mut welcome = [0; 64];
+    let bytes = client.recv(&mut welcome).map_err(|error| error.kind());
+    assert_ne!(bytes, Err(ErrorKind::WouldBlock), "the client is welcome");
+}
+
+fn setup() -> Setup {
+    Setup { cookie: COOKIE, ..trial() }
+}
+
+/// Two sockets that are connected with each other.
+fn pair() -> (UdpSocket, UdpSocket) {
+    let [one, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+    one.connect(other.local_addr().expect("an address")).expect("it is there");
+    other.connect(one.local_addr().expect("an address")).expect("it is there");
+    (one, other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(datagrams: &[&[u8]]) -> Vec<u8> {
+        datagrams.iter().flat_map(|one| [&u32::try_from(one.len()).unwrap().to_le_bytes(), *one].concat()).collect()
+    }
+
+    #[test]
+    fn the_corpus_of_hellos_is_replayed() {
+        let of = |kind| hello(kind, &COOKIE, &[9; 16]);
+        let first = hello_of(&COOKIE);
+        let valid = [
+            ("hello", input(&[&first])),
+            ("challenge", input(&[&of(Kind::Challenge)])),
+            ("confirm", input(&[&of(Kind::Confirm)])),
+            ("welcome", input(&[&of(Kind::Welcome)])),
+            ("of-another-round", input(&[&hello_of(&Cookie([8; 16]))])),
+            ("all", input(&[&of(Kind::Confirm), &of(Kind::Challenge), &first, &first, &of(Kind::Welcome)])),
+        ];
+        hairpin_testing::corpus::replay("hellos", &valid, hellos);
+    }
+}

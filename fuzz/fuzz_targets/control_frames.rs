@@ -1,0 +1,6 @@
+//! Frames of control messages, from the other end of a round.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    let _ = hairpin_engine::control::frames::fuzzing::control_frames(input);
+});

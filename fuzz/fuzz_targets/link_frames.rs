@@ -1,0 +1,6 @@
+//! Frames at the interfaces of a link, from any program behind them.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    let _ = hairpin_engine::links::fuzzing::link_frames(input);
+});

@@ -1,0 +1,6 @@
+//! Captured frames, from anything that can send to the port.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    let _ = hairpin_engine::capture::fuzzing::captured_frames(input);
+});

@@ -1,0 +1,13 @@
+//! Run folders, from anybody.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use tempfile::TempDir;
+
+/// Of all inputs; libFuzzer gives one after the other. It stays behind: the process ends without dropping it.
+static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be made"));
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    let _ = hairpin_engine::store::fuzzing::run_folders(FOLDER.path(), input);
+});

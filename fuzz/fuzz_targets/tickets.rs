@@ -1,0 +1,6 @@
+//! Tickets, as users paste them.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    let _ = hairpin_hosts::ticket::fuzzing::tickets(input);
+});
