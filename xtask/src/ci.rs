@@ -59,6 +59,15 @@ const STEPS: &[Step] = &[
     ("other tests", |state| {
         suite::others(&state.root, &state.target, &state.scratch, &state.allowed).map(Done::Passed)
     }),
+    ("loom", |state| {
+        let arguments = ["test", "--release", "--locked", "--package", "hairpin-transports", "--lib", "loom"];
+        cargo(state, &arguments, &[("RUSTFLAGS", "--cfg loom")])
+    }),
+    ("fuzz targets", |state| {
+        let target = state.target.join("fuzz-check");
+        let arguments = ["check", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
+        cargo(state, &arguments, &[("RUSTFLAGS", "--cfg fuzzing"), ("CARGO_TARGET_DIR", &target.to_string_lossy())])
+    }),
     ("arrows", |state| arrows::run(&state.root).map(Done::Passed)),
     ("deny", deny),
     ("tidy", |state| tidy::run(&state.root).map(Done::Passed)),
