@@ -287,9 +287,9 @@ impl Request {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "message types have 16 bits")]
+#[expect(clippy::cast_possible_truncation, reason = "message types have 16 bits")]
 const DONE: u16 = libc::NLMSG_DONE as u16;
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "message types have 16 bits")]
+#[expect(clippy::cast_possible_truncation, reason = "message types have 16 bits")]
 const ERROR: u16 = libc::NLMSG_ERROR as u16;
 
 /// A message of the kernel.
