@@ -53,7 +53,7 @@ pub(crate) fn receiving(subject: &Subject) -> Checked {
 /// `wait(at_most)` ends by one timer of its own: it sleeps once, and does not begin again after a signal.
 pub(crate) fn waiting(subject: &Subject) -> Checked {
     let (mut client, _far) = subject.client(&subject.setup(100, LONG))?;
-    for (at_most_us, waits) in [(10, 21), (100, 21), (1_000, 21), (50_000, 3)] {
+    for (at_most_us, waits) in [(10, 21), (100, 21), (1_000, 21), (50_000, 5)] {
         let mut sleeps = Vec::new();
         for _ in 0..waits {
             let before = sleeps_so_far();
@@ -74,7 +74,7 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
 fn interrupted_wait(client: &mut dyn Wire) -> Checked {
     const AT_MOST: Duration = Duration::from_millis(40);
     let target = signalling::this_thread();
-    for _ in 0..10 {
+    for _ in 0..200 {
         let (slept_before, began) = (sleeps_so_far(), Instant::now());
         let on_time = std::thread::scope(|scope| {
             let signal = scope.spawn(move || {

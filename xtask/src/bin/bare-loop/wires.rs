@@ -102,7 +102,7 @@ impl End for SharedLines {
         if !self.spin {
             fence(Ordering::SeqCst);
             if self.mine.asleep.load(Ordering::Relaxed) != 0 {
-                self.mine.asleep.store(0, Ordering::SeqCst);
+                self.mine.asleep.store(0, Ordering::Relaxed);
                 futex(&self.mine.asleep, libc::FUTEX_WAKE, 1);
             }
         }
@@ -112,7 +112,7 @@ impl End for SharedLines {
     fn receive(&mut self) -> u32 {
         while self.theirs.sequence.load(Ordering::Acquire) == self.taken {
             if !self.spin {
-                self.theirs.asleep.store(1, Ordering::SeqCst);
+                self.theirs.asleep.store(1, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
                 if self.theirs.sequence.load(Ordering::Acquire) == self.taken {
                     futex(&self.theirs.asleep, libc::FUTEX_WAIT, 1);
