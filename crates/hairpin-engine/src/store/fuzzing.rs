@@ -1,4 +1,5 @@
-//! The fuzz target `run_folders`: whatever is in a run folder, it is read or refused, and a run that is read can be saved.
+//! The fuzz targets `run_folders` and `run_texts`: whatever is in a run folder, it is read or refused, and what is read can be
+//! saved.
 
 use std::fs;
 use std::io::Write as _;
@@ -6,12 +7,16 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hairpin_model::head::Head;
 use hairpin_model::round::{Measured, RoundRecord};
-use hairpin_model::run::{Run, State};
+use hairpin_model::run::{FORMAT, Run, State};
 use hairpin_model::samples::Samples;
+use hairpin_model::trace::RoundTrace;
+use hairpin_model::upgrade;
 
-use super::histograms::{LOG, PACKED_COOKIE};
-use super::{Listing, Rows, RunFolder, StoreError};
+use super::histograms::{LOG, PACKED_COOKIE, decoded};
+use super::rounds::records;
+use super::{Listing, Memory, Rows, RunFolder, StoreError, limits};
 use crate::fuzzing::Input;
 
 /// The files of an input, by the number that stands for each.
@@ -51,7 +56,37 @@ pub fn run_folders(place: &Path, input: &[u8]) -> bool {
         saved_is_read_again(&folder, &run);
         if run.state != State::Running { rounds.and(folder.refuse_missing_rounds()) } else { rounds }
     });
-    read.inspect_err(|error| assert!(!error.to_string().is_empty())).is_ok()
+    read.inspect_err(|error| assert!(!error.to_string().is_empty())).is_ok() && !listed.runs.is_empty()
+}
+
+/// Reads the text of one file of a run without a folder, which takes most of the time: the first byte says which. True if it
+/// is read whole.
+pub fn run_texts(input: &[u8]) -> bool {
+    let [kind, text @ ..] = input else { return false };
+    match kind % 5 {
+        0 => is_run(text),
+        1 => are_rounds(text, 1),
+        2 => are_rounds(text, FORMAT),
+        3 => limits::values(text).is_ok() && serde_json::from_slice::<RoundTrace>(text).is_ok(),
+        _ => decoded(packed(text).as_bytes()).is_ok(),
+    }
+}
+
+fn is_run(text: &[u8]) -> bool {
+    let head = limits::values(text).and_then(|()| Head::read(text));
+    let Some((run, _)) = str::from_utf8(text).ok().and_then(|text| upgrade::load(text).ok()) else { return false };
+    let again = serde_json::to_string(&run).expect("a run has only string keys");
+    assert!(upgrade::load(&again).is_ok_and(|(again, format)| again == run && format == run.format));
+    head.is_ok() && limits::cases(&run).is_ok()
+}
+
+fn are_rounds(lines: &[u8], format: u32) -> bool {
+    let Ok(rounds) = records(lines, format, &mut Memory::default()) else { return false };
+    for record in &rounds.records {
+        let again = serde_json::to_vec(record).expect("a record has only string keys");
+        assert!(upgrade::round(&again, FORMAT).is_ok_and(|again| again == *record));
+    }
+    !rounds.is_cut_short && !rounds.records.is_empty()
 }
 
 /// Makes the folder anew with these files.
@@ -78,13 +113,16 @@ fn lay(path: &Path, mut input: Input<'_>) {
 
 /// A line of the log.
 fn line(name: usize, histogram: &[u8]) -> String {
+    let (round, quantity) = (name & 3, QUANTITIES[name >> 2 & 7]);
+    format!("Tag=case.{round}.{quantity},0.000,1.000,2.000,{}\n", packed(histogram))
+}
+
+fn packed(histogram: &[u8]) -> String {
     let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(histogram).expect("a Vec takes all");
     let packed = packer.finish().expect("a Vec takes all");
     let length = u32::try_from(packed.len()).expect("an input is short").to_be_bytes();
-    let packed = STANDARD.encode([&PACKED_COOKIE.to_be_bytes(), &length[..], &packed].concat());
-    let (round, quantity) = (name & 3, QUANTITIES[name >> 2 & 7]);
-    format!("Tag=case.{round}.{quantity},0.000,1.000,2.000,{packed}\n")
+    STANDARD.encode([&PACKED_COOKIE.to_be_bytes(), &length[..], &packed].concat())
 }
 
 /// Reads all that each round has; answers the first error, which does not keep the other rounds from being read.

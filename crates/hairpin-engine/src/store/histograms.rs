@@ -175,7 +175,7 @@ const NUMBER_BYTES: usize = 9;
 
 /// Decodes a histogram that may come from anybody. The library takes memory for the length and the bounds that the text
 /// names, so these are checked before: only what [`latency_histogram`] gives is read.
-fn decoded(encoded: &[u8]) -> Result<Histogram<u64>, String> {
+pub(super) fn decoded(encoded: &[u8]) -> Result<Histogram<u64>, String> {
     const OTHER: &str = "it is no histogram of 1 ns to an hour with three digits";
     let most = latency_histogram().distinct_values();
     let packed = STANDARD.decode(encoded).map_err(|error| error.to_string())?;

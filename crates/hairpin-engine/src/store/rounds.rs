@@ -57,7 +57,7 @@ pub(super) fn read(folder: &Folder, format: u32, memory: &mut Memory) -> Result<
 
 /// The records of a file. A last line without its end was cut short: it is the round in flight when the run was killed, or
 /// somebody copied a part of the file.
-fn records(mut text: impl BufRead, format: u32, memory: &mut Memory) -> Result<Rounds, String> {
+pub(super) fn records(mut text: impl BufRead, format: u32, memory: &mut Memory) -> Result<Rounds, String> {
     let mut records = Vec::new();
     let mut is_cut_short = false;
     let mut line = Vec::new();

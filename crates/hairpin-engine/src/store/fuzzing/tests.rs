@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hairpin_model::head::TOOL;
 use hairpin_model::phases::{ByPhase, PhaseLengths, ProbeTimeLine};
 use hairpin_model::round::{Failure, Outcome};
 use hairpin_model::samples::{PhaseHistograms, PhaseSamples};
@@ -32,7 +33,9 @@ fn input(folder: &Path) -> Vec<u8> {
 fn begun(state: State) -> (TempDir, RunFolder) {
     let place = tempfile::tempdir().unwrap();
     let folder = RunFolder::create(&place.path().join("run")).unwrap();
-    folder.write_run(&run(state)).unwrap();
+    let mut run = run(state);
+    TOOL.clone_into(&mut run.tool.name);
+    folder.write_run(&run).unwrap();
     (place, folder)
 }
 
@@ -139,4 +142,34 @@ fn the_corpus_of_run_folders_is_replayed() {
     let place = tempfile::tempdir().unwrap();
     hairpin_testing::corpus::replay("run_folders", &valid, |input| run_folders(place.path(), input));
     assert!(!run_folders(place.path(), &of_half_a_line(State::Complete)), "rounds are missing");
+}
+
+/// The files of an input by their names.
+fn files(input: &[u8]) -> Vec<(usize, Vec<u8>)> {
+    let mut input = Input(input);
+    let mut all = Vec::new();
+    while !input.is_empty() {
+        all.push((usize::try_from(input.number(1)).unwrap(), input.counted().to_vec()));
+    }
+    all
+}
+
+#[test]
+fn the_corpus_of_run_texts_is_replayed() {
+    let text = |kind: u8, folder: &[u8], name: usize| {
+        let file = files(folder).into_iter().find(|(other, _)| *other == name).unwrap();
+        [vec![kind], file.1].concat()
+    };
+    let (traced, unpacked, format_1) = (of_a_traced_round(), of_a_round_unpacked(), of_format_1());
+    let valid = [
+        ("run", text(0, &traced, 0)),
+        ("run-of-format-1", text(0, &format_1, 0)),
+        ("rounds-of-format-1", text(1, &format_1, 1)),
+        ("rounds", text(2, &traced, 1)),
+        ("rounds-with-phases", text(2, &of_a_round_with_phases(), 1)),
+        ("failed-round", text(2, &of_a_failed_round(), 1)),
+        ("trace", text(3, &traced, 6)),
+        ("histogram", text(4, &unpacked, UNPACKED)),
+    ];
+    hairpin_testing::corpus::replay("run_texts", &valid, run_texts);
 }

@@ -1,0 +1,6 @@
+//! The texts of a run folder, from anybody.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    let _ = hairpin_engine::store::fuzzing::run_texts(input);
+});
