@@ -390,6 +390,6 @@ impl<C: Clock> Run<'_, C> {
         let begun_before = lane.begun_at_ns.filter(|_| whole == 0);
         lane.begun = gone % self.size;
         let carries_time = lane.begun > 0 && lane.messages.is_multiple_of(self.messages.stamp_every);
-        lane.begun_at_ns = begun_before.or(carries_time.then(|| self.messages.stamped_ns));
+        lane.begun_at_ns = begun_before.or(carries_time.then_some(self.messages.stamped_ns));
     }
 }
