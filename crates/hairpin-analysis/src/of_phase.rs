@@ -25,7 +25,7 @@ pub fn of_phase(run: &Run, phase: Phase) -> Run {
     let planned = distinct(&planned).into_iter().cloned().collect::<Vec<_>>();
     let states = States::of(&rounds);
     let cases = Digest::new().summaries(&planned, &run.cards, &rounds, &states, run.plan.alpha);
-    Run { cases, rounds, machine: states.machine().clone(), ..run.clone() }
+    Run { cases, rounds, machine: states.machine.clone(), ..run.clone() }
 }
 
 /// All rounds but those of cases under load that do not count: the reason is in the phases, which are gone from here on.

@@ -18,7 +18,8 @@ pub(crate) struct OverRounds<'r> {
     pub(crate) state: usize,
     /// Their share of the rounds of the case.
     pub(crate) share: f64,
-    measured: Vec<&'r Measured>,
+    /// The rounds.
+    pub(crate) measured: Vec<&'r Measured>,
     over: Over,
 }
 
@@ -64,11 +65,6 @@ impl<'r> OverRounds<'r> {
             why => why,
         });
         Some(Figure { why, ..figure })
-    }
-
-    /// The rounds.
-    pub(crate) fn measured(&self) -> &[&'r Measured] {
-        &self.measured
     }
 
     /// Of the flow at that place of the case; `None` where no round has those percentiles.

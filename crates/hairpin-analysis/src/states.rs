@@ -26,7 +26,8 @@ const FEWEST: usize = 16;
 /// Which state each round was in.
 #[derive(Clone, Debug, Default)]
 pub struct States {
-    machine: Machine,
+    /// The states, for the saved run.
+    pub machine: Machine,
     of_round: BTreeMap<u32, usize>,
 }
 
@@ -59,12 +60,6 @@ impl States {
             rounds.iter().filter_map(|round| Some(round.measured()?.client().waking_ns? as f64)).collect();
         let states = (0..2).filter_map(state).collect();
         Self { machine: Machine { states, switches, waking_ns: median(&waking) }, of_round }
-    }
-
-    /// The states, for the saved run.
-    #[must_use]
-    pub fn machine(&self) -> &Machine {
-        &self.machine
     }
 
     /// The state of the round of that number; the first where the probe does not tell.
@@ -184,7 +179,7 @@ mod tests {
     fn two_levels_are_two_states_with_their_shares_and_switches() {
         let probes: Vec<u64> = about(85_000, 20).chain(about(103_000, 8)).chain(about(85_000, 12)).collect();
         let states = States::of(&probed(&probes).rounds);
-        let machine = states.machine();
+        let machine = &states.machine;
         assert_eq!((machine.states.len(), machine.switches), (2, 2));
         assert_eq!((machine.states[0].rounds, machine.states[1].rounds), (32, 8));
         assert!((machine.states[0].probe_ns / 85_000.0 - 1.0).abs() < 0.02, "{machine:?}");
@@ -194,7 +189,7 @@ mod tests {
 
     #[test]
     fn one_level_is_one_state_and_a_few_spikes_are_none() {
-        let one = |probes: Vec<u64>| States::of(&probed(&probes).rounds).machine().clone();
+        let one = |probes: Vec<u64>| States::of(&probed(&probes).rounds).machine.clone();
         let steady = one(about(85_000, 40).collect());
         assert_eq!((steady.states.len(), steady.switches, steady.states[0].rounds), (1, 0, 40));
         let mut spiky: Vec<u64> = about(85_000, 40).collect();
@@ -219,8 +214,8 @@ mod tests {
             server.probe_ns = Some(Probe { before: probe, after: probe });
         }
         let states = States::of(&fixture.rounds);
-        assert_eq!(states.machine().states.iter().map(|state| state.rounds).collect::<Vec<_>>(), [16, 8]);
-        assert_eq!(states.machine().states[1].probe_ns, 130_000.0);
+        assert_eq!(states.machine.states.iter().map(|state| state.rounds).collect::<Vec<_>>(), [16, 8]);
+        assert_eq!(states.machine.states[1].probe_ns, 130_000.0);
     }
 
     #[test]
@@ -228,7 +223,7 @@ mod tests {
         let mut fixture = Fixture::new();
         fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 20]);
         let states = States::of(&fixture.rounds);
-        assert_eq!(states.machine(), &Machine::default());
+        assert_eq!(states.machine, Machine::default());
         assert_eq!(states.of_round(3), 0);
     }
 }

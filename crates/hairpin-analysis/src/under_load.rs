@@ -193,7 +193,7 @@ pub(crate) fn summary(
         responsiveness_rpm: responsiveness::figure(case, over_rounds),
         recovered_after_ns: over_rounds.median(recovered_after_ns),
         rounds_left_out,
-        over_time: over_time(case, over_rounds.measured()),
+        over_time: over_time(case, &over_rounds.measured),
     })
 }
 
@@ -211,7 +211,7 @@ fn probe_phase(measured: &Measured, phase: Phase) -> Option<&ProbePhase> {
 
 fn probe(over_rounds: &OverRounds<'_>, phase: Phase) -> ProbeFigures {
     let of = |measured: &Measured| probe_phase(measured, phase).filter(|phase| phase.samples > 0).cloned();
-    let all = over_rounds.measured().iter().filter_map(|measured| probe_phase(measured, phase));
+    let all = over_rounds.measured.iter().filter_map(|measured| probe_phase(measured, phase));
     ProbeFigures {
         samples: all.clone().map(|phase| phase.samples).sum(),
         latency_ns: over_rounds
@@ -228,7 +228,7 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
         (phase == Phase::Loaded).then(|| goodput(measured, span(measured)?))?
     };
     let p50 = over_rounds.median(|measured| queue_bytes(measured, queue_direction(case, measured)?, span(measured)?));
-    let most = over_rounds.measured().iter().filter_map(|measured| {
+    let most = over_rounds.measured.iter().filter_map(|measured| {
         most_queue_bytes(measured, queue_direction(case, measured)?, span(measured)?).map(|bytes| bytes as f64)
     });
     let cpu_ns = |measured: &Measured, of: &dyn Fn(&hairpin_model::round::EndReport) -> Option<f64>| -> Option<f64> {

@@ -188,9 +188,9 @@ fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
     }
     let sum = |of: fn(&Tally) -> u64| received.wires.iter().map(of).sum::<u64>();
     assert_eq!(sum(|wire| wire.measured.bytes_received), received.total.measured.bytes_received, "{what}");
-    let timed = received.time_line.bytes().iter().sum::<u64>();
+    let timed = received.time_line.bytes.iter().sum::<u64>();
     assert_eq!(timed, received.total.all().bytes_received, "{what}: every byte is in the time line");
-    assert!(received.time_line.begin_ns() <= received.total.first_ns, "{what}: and the warm-up's come first");
+    assert!(received.time_line.begin_ns <= received.total.first_ns, "{what}: and the warm-up's come first");
     assert!(received.total.bytes_after_first < timed, "{what}: the first is left out");
 }
 

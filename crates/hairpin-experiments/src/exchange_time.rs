@@ -54,8 +54,10 @@ pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) 
     // A copy runs at gigabytes a second, so a byte is taken for a nanosecond.
     let bytes_ns = case.flow().load.size_bytes().saturating_add(case.flow().load.reply_size_bytes());
     let work_ns = calls_ns.saturating_add(bytes_ns).saturating_add(pauses_ns(exchange));
-    let stalls_ns =
-        if is_held_by_cork(exchange) { probe_timer_ns(travel_ns) } else { nagle_ns(exchange, card, travel_ns) };
+    let stalls_ns = match exchange.remedy {
+        Remedy::CorkForgotten => probe_timer_ns(travel_ns),
+        _ => nagle_ns(exchange, card, travel_ns),
+    };
     let waits_ns = stalls_ns.saturating_add(travel_ns).saturating_add(ROUND_TRIP_NS);
     work_ns.saturating_mul(exchange.pipeline.max(1)).saturating_add(waits_ns)
 }
@@ -70,10 +72,6 @@ pub fn pauses_ns(exchange: &Exchange) -> u64 {
 /// is three round trips where these are long (RFC 6298, section 2.2).
 fn probe_timer_ns(travel_ns: u64) -> u64 {
     travel_ns.saturating_mul(3).max(FORGOTTEN_CORK_NS.saturating_add(travel_ns))
-}
-
-fn is_held_by_cork(exchange: &Exchange) -> bool {
-    exchange.remedy == Remedy::CorkForgotten
 }
 
 /// How long Nagle's algorithm may hold a window, at both ends together, in ns: until an acknowledgment that is delayed

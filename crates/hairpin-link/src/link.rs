@@ -105,12 +105,6 @@ impl Link {
         self.down.each_inside(out);
     }
 
-    /// The seed of every random choice.
-    #[must_use]
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     /// What a run keeps of the link.
     #[must_use]
     pub fn record(&self, lateness_ns: Option<LatenessNs>) -> LinkRecord {

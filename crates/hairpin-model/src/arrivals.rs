@@ -75,19 +75,7 @@ impl FromStr for Arrivals {
     }
 }
 
-impl TryFrom<String> for Arrivals {
-    type Error = Refused;
-
-    fn try_from(text: String) -> Result<Self, Refused> {
-        text.parse()
-    }
-}
-
-impl From<Arrivals> for String {
-    fn from(arrivals: Arrivals) -> Self {
-        arrivals.to_string()
-    }
-}
+names::saved_as_text!(Arrivals);
 
 #[cfg(feature = "schema")]
 impl schemars::JsonSchema for Arrivals {

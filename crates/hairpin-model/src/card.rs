@@ -200,18 +200,13 @@ pub struct Receipt {
 }
 
 /// Why something cannot run here, and what would help.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{reason}{}", Hint(.hint))]
 pub struct WhyNot {
     /// The cause, with the system's own words where there are any.
     pub reason: String,
     /// What the user could do about it.
     pub hint: String,
-}
-
-impl std::fmt::Display for WhyNot {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}{}", self.reason, Hint(&self.hint))
-    }
 }
 
 impl Hinted for WhyNot {

@@ -129,19 +129,7 @@ impl FromStr for Writes {
     }
 }
 
-impl TryFrom<String> for Writes {
-    type Error = Refused;
-
-    fn try_from(text: String) -> Result<Self, Refused> {
-        text.parse()
-    }
-}
-
-impl From<Writes> for String {
-    fn from(writes: Writes) -> Self {
-        writes.to_string()
-    }
-}
+names::saved_as_text!(Writes);
 
 impl Writes {
     /// As a label tells them: `4+3210`, where the command line has `4,3210`.
@@ -261,19 +249,7 @@ impl FromStr for Remedy {
     }
 }
 
-impl TryFrom<String> for Remedy {
-    type Error = Refused;
-
-    fn try_from(text: String) -> Result<Self, Refused> {
-        text.parse()
-    }
-}
-
-impl From<Remedy> for String {
-    fn from(remedy: Remedy) -> Self {
-        remedy.to_string()
-    }
-}
+names::saved_as_text!(Remedy);
 
 #[cfg(test)]
 mod tests {

@@ -17,9 +17,11 @@ pub struct Head {
     pub started_unix_s: u64,
     /// How far it got.
     pub state: State,
-    plan: Question,
+    /// What it measures.
+    pub plan: Question,
+    /// What came of it.
     #[serde(default)]
-    answer: Headline,
+    pub answer: Headline,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -27,15 +29,20 @@ struct ToolName {
     name: String,
 }
 
+/// Of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-struct Question {
-    experiment: String,
-    question: String,
+pub struct Question {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The experiment's question.
+    pub question: String,
 }
 
+/// Of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-struct Headline {
-    headline: String,
+pub struct Headline {
+    /// The answer in one sentence; empty while it runs, and in runs of earlier versions.
+    pub headline: String,
 }
 
 impl Head {
@@ -53,24 +60,6 @@ impl Head {
         }
         Ok(head)
     }
-
-    /// The experiment's name.
-    #[must_use]
-    pub fn experiment(&self) -> &str {
-        &self.plan.experiment
-    }
-
-    /// The experiment's question.
-    #[must_use]
-    pub fn question(&self) -> &str {
-        &self.plan.question
-    }
-
-    /// The answer in one sentence; empty while it runs, and in runs of earlier versions.
-    #[must_use]
-    pub fn headline(&self) -> &str {
-        &self.answer.headline
-    }
 }
 
 #[cfg(test)]
@@ -86,7 +75,10 @@ mod tests {
             )
         };
         let head = Head::read(json(TOOL, FORMAT).as_bytes()).unwrap();
-        assert_eq!((head.started_unix_s, head.experiment(), head.headline()), (7, "survey", ""));
+        assert_eq!(
+            (head.started_unix_s, head.plan.experiment.as_str(), head.answer.headline.as_str()),
+            (7, "survey", "")
+        );
         Head::read(json(TOOL, 1).as_bytes()).unwrap();
         for (tool, format) in [("other", FORMAT), (TOOL, 0), (TOOL, FORMAT + 1)] {
             Head::read(json(tool, format).as_bytes()).unwrap_err();

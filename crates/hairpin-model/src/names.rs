@@ -145,6 +145,25 @@ macro_rules! word_schema {
     ($name:ident) => {};
 }
 
+/// What `#[serde(try_from = "String", into = "String")]` needs of a type that is saved as the text that it is read from.
+macro_rules! saved_as_text {
+    ($name:ident) => {
+        impl TryFrom<String> for $name {
+            type Error = $crate::refused::Refused;
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+    };
+}
+pub(crate) use saved_as_text;
+
 /// Declares an enum whose variants are words of the command line and of the saved run.
 #[macro_export]
 macro_rules! words {

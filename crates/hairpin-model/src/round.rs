@@ -138,19 +138,14 @@ pub enum Outcome {
 }
 
 /// Why a round failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[error("{cause}{}", Hint(.hint))]
 pub struct Failure {
     /// The operation, its object and the cause, in one sentence.
     pub cause: String,
     /// What would help; empty where nobody knows.
     pub hint: String,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}{}", self.cause, Hint(&self.hint))
-    }
 }
 
 /// What was measured of one flow of a round. Counts are those of the end that saw them: sent by the sender, received by the

@@ -108,12 +108,21 @@ impl Column {
         Self::of(name, name, Value::Count(of))
     }
 
+    const fn figure(
+        name: &'static str,
+        title: &'static str,
+        unit: Unit,
+        of: fn(&CaseSummary) -> Option<Figure>,
+    ) -> Self {
+        Self::of(name, title, Value::Figure(unit, of))
+    }
+
     const fn time(name: &'static str, title: &'static str, of: fn(&CaseSummary) -> Option<Figure>) -> Self {
-        Self::of(name, title, Value::Figure(Unit::Time, of))
+        Self::figure(name, title, Unit::Time, of)
     }
 
     const fn plain(name: &'static str, title: &'static str, of: fn(&CaseSummary) -> Option<Figure>) -> Self {
-        Self::of(name, title, Value::Figure(Unit::Plain, of))
+        Self::figure(name, title, Unit::Plain, of)
     }
 
     const fn number(name: &'static str, unit: Unit, of: fn(&CaseSummary) -> Option<f64>) -> Self {
@@ -244,8 +253,8 @@ const OTHER_STATE_LATENCY: [Column; 6] =
     latencies!("other_state_latency", row => row.other_states.first().map(|other| other.latency_ns));
 
 const RATE: &[Column] = &[
-    Column::of("rate_per_s", "rate", Value::Figure(Unit::Rate, |row| row.flow().rate_per_s)),
-    Column::of("goodput_bytes_per_s", "goodput", Value::Figure(Unit::ByteRate, CaseSummary::goodput)),
+    Column::figure("rate_per_s", "rate", Unit::Rate, |row| row.flow().rate_per_s),
+    Column::figure("goodput_bytes_per_s", "goodput", Unit::ByteRate, CaseSummary::goodput),
     Column::time("setup_ns", "set-up", |row| row.flow().setup_ns),
     Column::time("first_message_ns", "first message", |row| row.flow().first_message_ns)
         .titled("first message", "first"),
@@ -255,33 +264,24 @@ const RATE: &[Column] = &[
 macro_rules! both_ends {
     ($name:literal, $title:literal, $short:literal, $row:ident => $of:expr) => {
         [
-            Column::of(
-                concat!($name, "_client"),
-                concat!($title, ", client"),
-                Value::Figure(Unit::Plain, |$row| $of?.client),
-            )
-            .titled(concat!($title, ", client"), concat!($short, " c")),
-            Column::of(
-                concat!($name, "_server"),
-                concat!($title, ", server"),
-                Value::Figure(Unit::Plain, |$row| $of?.server),
-            )
-            .titled(concat!($title, ", server"), concat!($short, " s")),
+            Column::plain(concat!($name, "_client"), "", |$row| $of?.client)
+                .titled(concat!($title, ", client"), concat!($short, " c")),
+            Column::plain(concat!($name, "_server"), "", |$row| $of?.server)
+                .titled(concat!($title, ", server"), concat!($short, " s")),
         ]
     };
 }
 
 /// Empty for a case with answers.
 const ONE_WAY: &[Column] = &[
-    Column::of("received_per_s", "received per second", Value::Figure(Unit::Rate, |row| of_one(row)?.received_per_s))
+    Column::figure("received_per_s", "", Unit::Rate, |row| of_one(row)?.received_per_s)
         .titled("received per second", "msg/s"),
-    Column::of("sent_per_s", "sent per second", Value::Figure(Unit::Rate, |row| of_one(row)?.sent_per_s))
-        .titled("sent per second", "sent/s"),
+    Column::figure("sent_per_s", "", Unit::Rate, |row| of_one(row)?.sent_per_s).titled("sent per second", "sent/s"),
     Column::number("offered_per_s", Unit::Rate, |row| of_one(row)?.offered_per_s).titled("offered", "offered/s"),
-    Column::of("delivered_per_s", "delivered", Value::Figure(Unit::Rate, |row| of_one(row)?.delivered_per_s))
+    Column::figure("delivered_per_s", "", Unit::Rate, |row| of_one(row)?.delivered_per_s)
         .titled("delivered", "delivered/s"),
     Column::number("lost_share", Unit::Share, lost_share).titled("lost", "lost"),
-    Column::of("fairness", "fairness", Value::Figure(Unit::Plain, least_fair)),
+    Column::plain("fairness", "fairness", least_fair),
 ];
 
 const SYSTEM_CALLS: [Column; 2] = both_ends!("system_calls_per_message", "calls per message", "calls", row => Some(of_one(row)?.system_calls_per_message));
@@ -294,12 +294,8 @@ const PACING: &[Column] = &[
     Column::time("gap_p50_ns", "gap p50", |row| of_one(row)?.pacing?.gap_ns.p50),
     Column::time("gap_p99_ns", "gap p99", |row| of_one(row)?.pacing?.gap_ns.p99),
     Column::time("gap_p999_ns", "gap p99.9", |row| of_one(row)?.pacing?.gap_ns.p999),
-    Column::of(
-        "gaps_below_half_share",
-        "gaps below half",
-        Value::Figure(Unit::Share, |row| of_one(row)?.pacing?.share_below_half),
-    )
-    .titled("gaps below half", "gaps < half"),
+    Column::figure("gaps_below_half_share", "", Unit::Share, |row| of_one(row)?.pacing?.share_below_half)
+        .titled("gaps below half", "gaps < half"),
     Column::number("nominal_gap_ns", Unit::Time, |row| Some(of_one(row)?.pacing?.nominal_ns))
         .titled("nominal gap", "nominal"),
 ];
@@ -327,12 +323,8 @@ const ONE_WAY_LOAD: &[Column] = &[
         Load::Offered { pacing, .. } => pacing.to_string(),
         _ => String::new(),
     }),
-    Column::of(
-        "warm_up_goodput_bytes_per_s",
-        "goodput of the omitted beginning",
-        Value::Figure(Unit::ByteRate, |row| of_one(row)?.warm_up_goodput_bytes_per_s),
-    )
-    .titled("goodput of the omitted beginning", "omitted"),
+    Column::figure("warm_up_goodput_bytes_per_s", "", Unit::ByteRate, |row| of_one(row)?.warm_up_goodput_bytes_per_s)
+        .titled("goodput of the omitted beginning", "omitted"),
 ];
 
 /// The columns of a phase of a case under load; those of the ramp would be empty.
@@ -370,14 +362,11 @@ const UNDER_LOAD: &[Column] = &[
         .titled("added to p50", "added"),
     Column::time("added_p99_ns", "added to p99", |row| row.under_load.as_ref()?.added_ns.p99)
         .titled("added to p99", "added p99"),
-    Column::of(
-        "load_goodput_bytes_per_s",
-        "goodput of the load",
-        Value::Figure(Unit::ByteRate, |row| phases(row)?.loaded.load.goodput_bytes_per_s),
-    )
+    Column::figure("load_goodput_bytes_per_s", "", Unit::ByteRate, |row| {
+        phases(row)?.loaded.load.goodput_bytes_per_s
+    })
     .titled("goodput of the load", "goodput"),
-    Column::of("queue_p50_bytes", "queue, p50", Value::Figure(Unit::Depth, |row| Some(queue(row)?.p50)))
-        .titled("queue, p50", "queue"),
+    Column::figure("queue_p50_bytes", "", Unit::Depth, |row| Some(queue(row)?.p50)).titled("queue, p50", "queue"),
     Column::number("queue_max_bytes", Unit::Depth, |row| Some(queue(row)?.max)).titled("queue, maximum", "max"),
     Column::plain("responsiveness_rpm", "RPM", |row| {
         Some(row.under_load.as_ref()?.responsiveness_rpm.as_ref()?.figure)
@@ -486,17 +475,13 @@ const EXCHANGES: &[Column] = &[
     Column::number("exchange_7_ns", Unit::Time, |row| early(row, 6)),
     Column::number("exchange_8_ns", Unit::Time, |row| early(row, 7)),
     Column::plain("bytes_per_ms", "bytes/ms", CaseSummary::bytes_per_ms),
-    Column::of("request_bytes_per_s", "requests", Value::Figure(Unit::ByteRate, request_bytes_per_s)),
+    Column::figure("request_bytes_per_s", "requests", Unit::ByteRate, request_bytes_per_s),
     Column::plain("segments_per_exchange", "segments", |row| figures(row)?.segments_per_exchange),
     Column::plain("pure_acks_per_exchange", "pure ACKs", |row| figures(row)?.pure_acks_per_exchange),
     Column::plain("system_calls_per_exchange", "system calls", |row| figures(row)?.system_calls_per_exchange)
         .titled("system calls", "calls"),
-    Column::of(
-        "speed_up_against_default",
-        "speed-up against default",
-        Value::Figure(Unit::Times, CaseSummary::speed_up),
-    )
-    .titled("speed-up against default", "speed-up"),
+    Column::figure("speed_up_against_default", "", Unit::Times, CaseSummary::speed_up)
+        .titled("speed-up against default", "speed-up"),
 ];
 
 const _: () = assert!(EARLY_EXCHANGES == 8, "each of the first exchanges has its column");

@@ -12,14 +12,14 @@ use hairpin_model::round::Purpose;
 use hairpin_model::run::{Plan, Run, Sends, Skipped, State, Tool};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
-use crate::hosts::{self, machine_of};
+use crate::hosts;
 use crate::links;
 
 /// A run that is not complete says so before anything else.
 pub(crate) fn partial(run: &Run) -> Option<String> {
     let of = format!(
         "{} of {} were measured",
-        quantities::count(measured_rounds(run)),
+        quantities::count(timed_rounds(run) + evidence_rounds(run)),
         counted(run.plan.rounds_ordered, "round")
     );
     match run.state {
@@ -37,11 +37,6 @@ fn not_saved(run: &Run) -> Option<String> {
     let (first, more) = run.unsaved.split_first()?;
     let more = if more.is_empty() { String::new() } else { format!("; and {} more", more.len()) };
     Some(format!("{}{more}", first.cause))
-}
-
-/// Rounds that were measured: the timed ones that are in the figures, and those of the evidence.
-fn measured_rounds(run: &Run) -> u64 {
-    timed_rounds(run) + evidence_rounds(run)
 }
 
 fn timed_rounds(run: &Run) -> u64 {
@@ -340,11 +335,6 @@ fn unlike(option: &Effective) -> Option<String> {
     }
 }
 
-/// The command that repeats the run.
-pub(crate) fn repeat_command(run: &Run) -> String {
-    repeated(&run.command_line, run.seed)
-}
-
 /// A command as given, with the seed if it was chosen by the program, without the folder, as that holds a run now, and with a file in
 /// place of a ticket.
 pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
@@ -379,16 +369,6 @@ pub fn announcement(plan: &Plan, cases: usize) -> String {
         }
     };
     format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}", plan.seconds.ceil())
-}
-
-/// The machine in a line.
-pub(crate) fn machine_line(run: &Run) -> String {
-    machine_of(run.environment())
-}
-
-/// The program in a line.
-pub(crate) fn tool_line(run: &Run) -> String {
-    tool_of(&run.tool)
 }
 
 /// A program in a line.

@@ -248,7 +248,7 @@ pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     let plan_order = plan_order(run);
     let states = States::of(&run.rounds);
     run.cases = digest.summaries(&plan_order, &run.cards, &run.rounds, &states, run.plan.alpha);
-    run.machine = states.machine().clone();
+    run.machine = states.machine.clone();
     run.comparisons = comparisons(&run.cases, run.plan.alpha);
     run.findings = findings(run);
     run.answer = answer(run);

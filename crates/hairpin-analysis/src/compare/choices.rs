@@ -8,7 +8,6 @@ use hairpin_model::exchange::Exchange;
 use hairpin_model::flow::{Flow, LOAD, Load};
 use hairpin_model::options::Options;
 use hairpin_model::quantities::{duration_argument, exact_bytes};
-use hairpin_model::sysctls::Sysctls;
 
 /// What a choice is about: one field of a case, or one set of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,7 +168,7 @@ pub(super) fn difference(about: About, baseline: &Case, candidate: &Case) -> Unl
     let both = [baseline, candidate];
     let [one, other] = match about {
         About::Options => return of_options(both),
-        About::Sysctls => return of_sets("sysctl", both.map(|case| pairs_of_sysctls(&case.sysctls))),
+        About::Sysctls => return of_sets("sysctl", both.map(|case| pairs(case.sysctls.iter()))),
         About::Link => link_names(both),
         _ => both.map(|case| choices(case).remove(&about).unwrap_or_default()),
     };
@@ -182,17 +181,13 @@ fn of_options(both: [&Case; 2]) -> Unlike {
     let differs = one.flows.iter().zip(&other.flows).find(|(flow, other)| flow.options != other.options);
     let (one, other) = differs.unwrap_or((one.flow(), other.flow()));
     let whose = if one.name == LOAD { "load option" } else { "option" };
-    of_sets(whose, [one, other].map(|flow| pairs_of_options(&flow.options)))
+    of_sets(whose, [one, other].map(|flow| pairs(flow.options.iter())))
 }
 
 type Pairs = BTreeMap<String, String>;
 
-fn pairs_of_options(options: &Options) -> Pairs {
-    options.iter().map(|(name, value)| (name.to_string(), value.to_owned())).collect()
-}
-
-fn pairs_of_sysctls(sysctls: &Sysctls) -> Pairs {
-    sysctls.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+fn pairs<'a>(named: impl Iterator<Item = (impl ToString, &'a str)>) -> Pairs {
+    named.map(|(name, value)| (name.to_string(), value.to_owned())).collect()
 }
 
 /// Two sets of named values: the one name in which they differ, or all that each has and the other has not.

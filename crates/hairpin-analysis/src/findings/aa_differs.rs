@@ -11,11 +11,9 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Comparison, Role, Verdict};
 
-use super::support::{Detector, blank, evidence, for_longer};
+use super::support::{blank, evidence, for_longer};
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "aa-differs",
     about: About::Run,
     what: "two measurements of the same case differ",
@@ -26,7 +24,7 @@ const CARD: FindingCard = FindingCard {
 /// How often a pair is called different by chance: what lies outside a 95 % interval.
 const BY_CHANCE: f64 = 0.05;
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let pairs: Vec<&Comparison> = run.comparisons.iter().filter(|pair| pair.role == Role::AgainstItself).collect();
     let mut different: Vec<_> = pairs.iter().filter(|pair| pair.verdict != Verdict::CannotTell).collect();
     different.sort_by(|a, b| distance(b).total_cmp(&distance(a)));

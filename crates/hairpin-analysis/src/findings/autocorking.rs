@@ -14,13 +14,11 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::WaitCause;
 
-use super::support::{Detector, Hits, Traced, blank, counter_experiment, evidence, sysctls};
+use super::support::{Hits, Traced, counter_experiment, evidence, sysctls};
 use crate::statistics::interval::{Over, median_over};
 use crate::trace::switch;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "autocorking",
     about: About::Traffic,
     what: "the kernel merged writes into one segment although Nagle's algorithm is off",
@@ -39,7 +37,7 @@ struct Packed {
     counted: Figure,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| packed(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let (packed, label) = (&first.with, &first.case.label);
@@ -54,7 +52,6 @@ fn detect(run: &Run) -> Vec<Finding> {
         &values,
     );
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{label}: with TCP_NODELAY on, the {} writes of a request left in {} segments. The kernel held a \
              segment back {} times because an earlier packet was still in the device queue (autocorking).{}",
@@ -74,8 +71,7 @@ fn detect(run: &Run) -> Vec<Finding> {
                  one write."
             .to_owned(),
         counter_experiment: Some(experiment),
-        share: first.share,
-        ..blank(&CARD, Severity::Note)
+        ..hits.finding(&CARD, Severity::Note)
     }]
 }
 

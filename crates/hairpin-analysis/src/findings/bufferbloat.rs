@@ -19,16 +19,14 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{
-    Detector, Hit, Hits, blank, change_of, evidence, gone_by_block, load_at, p50, rounds_of, sibling_of, with_codel,
+    Hit, Hits, change_of, evidence, gone_by_block, load_at, p50, rounds_of, sibling_of, with_codel,
 };
 use crate::compare::over_points;
 use crate::in_span::{drained_bytes_per_s, loaded_states, queue_bytes};
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "bufferbloat",
     about: About::Cause,
     what: "a load fills a queue of the path, and all other traffic waits in it",
@@ -92,13 +90,12 @@ impl Bloated {
     }
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let mut hits = Hits::among(run, |case| bloated(run, case));
     // One that was checked convinces more.
     hits.0.sort_by_key(|hit| proved(run, hit).is_none());
     let Some(first) = hits.first() else { return Vec::new() };
     vec![Finding {
-        cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
         advice: "Shorten the queue where it is: CoDel or fq_codel at the bottleneck (tc-fq_codel(8); routers call it SQM). Where \
@@ -107,8 +104,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             .to_owned(),
         proved: proved(run, first),
         counter_experiment: check(first.case).map(|(experiment, _)| experiment),
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

@@ -13,14 +13,12 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Hits, counter_experiment, evidence, rounds_of};
 use crate::compare::over_points;
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "cold-start",
     about: About::Cause,
     what: "the warm-up was too short: the slow start of each connection is in the figures",
@@ -42,7 +40,7 @@ struct Cold {
     leak: f64,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| cold(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let (cold, label) = (&first.with, &first.case.label);
@@ -59,7 +57,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     ];
     evidence.extend(cold.first.map(|first| self::evidence(format!("first message, {label}"), first, "ns")));
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{label}: the warm-up was too short. The first tenth of each round takes {} per message, the last \
              half {}.{message}{}",
@@ -77,8 +74,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             "warmup",
             &longer,
         )),
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

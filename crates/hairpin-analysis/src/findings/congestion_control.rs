@@ -13,13 +13,9 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use super::support::{
-    Change, Detector, Hits, blank, change, change_of_goodput, counter_experiment, evidence, options, paired,
-};
+use super::support::{Change, Hits, change, change_of_goodput, counter_experiment, evidence, options, paired};
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "congestion-control",
     about: About::Cause,
     what: "large messages over TCP with a congestion control that paces, such as bbr",
@@ -40,7 +36,7 @@ struct Other<'r> {
     change: Change,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| {
         let pacing = effective(case).filter(|name| concerns(run, case) && PACING.contains(name))?;
         let other = other(run, case);
@@ -61,7 +57,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     let shapes = other.is_some_and(|other| other.change.verdict != Verdict::CannotTell);
     let severity = if shapes { Severity::Warning } else { Severity::Note };
     vec![Finding {
-        cases: hits.ids(),
         summary: summary(told.case, pacing, other, hits.0.len()),
         evidence: other.map_or_else(Vec::new, |other| all_evidence(told.case, pacing, other)),
         advice: format!(
@@ -72,7 +67,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         counter_experiment: Some(experiment(&told.case.case, pacing)),
         proved,
         share: told.share.max(0.0),
-        ..blank(&CARD, severity)
+        ..hits.finding(&CARD, severity)
     }]
 }
 

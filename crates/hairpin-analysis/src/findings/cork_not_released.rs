@@ -15,12 +15,10 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
-use super::support::{Detector, Hits, Often, Traced, blank, evidence, held_ns, other_remedy, p50_of_exchange};
+use super::support::{Hits, Often, Traced, evidence, held_ns, other_remedy, p50_of_exchange};
 use crate::trace::switch;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "cork-not-released",
     about: About::Cause,
     what: "the cork was never released: the kernel sent the rest after 200 ms",
@@ -37,7 +35,7 @@ struct Corked {
     often: Often,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| corked(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let (corked, label) = (&first.with, &first.case.label);
@@ -50,7 +48,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     ];
     all_evidence.extend(p50_of_exchange(first.case));
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{label}: the program sets TCP_CORK and never clears it, so the kernel holds the last bytes for {} \
              and then sends them. {}{}",
@@ -65,7 +62,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

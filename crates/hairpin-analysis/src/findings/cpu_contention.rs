@@ -15,15 +15,12 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{
-    CONFIRMED, Detector, Hit, Hits, blank, change_of, evidence, evidence_of, gone, load_elsewhere, median_of,
-    rounds_of, sibling_of,
+    CONFIRMED, Hit, Hits, change_of, evidence, evidence_of, gone, load_elsewhere, median_of, rounds_of, sibling_of,
 };
 use crate::statistics::location::median;
 use crate::under_load::{added_ns, added_wait_ns, waited_ns_per_message};
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "cpu-contention",
     about: About::Cause,
     what: "messages waited for a CPU that a load kept busy, not for the path",
@@ -63,7 +60,7 @@ pub(super) fn is_contended(run: &Run, case: &CaseSummary) -> bool {
     contended(run, case).is_some()
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let mut hits = Hits::among(run, |case| contended(run, case));
     // One that was checked convinces more.
     hits.0.sort_by_key(|hit| hit.with.elsewhere_ns.is_none());
@@ -71,7 +68,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     let contended = &first.with;
     let words = "run the load on another CPU; if the mean latency stays the same, the CPU is not the cause";
     vec![Finding {
-        cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
         advice: "Give the ends that must answer soon a CPU of their own (taskset, cpusets, isolated CPUs), or a real-time \
@@ -79,8 +75,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             .to_owned(),
         proved: contended.elsewhere_ns.map(|effect| gone(CHECK, contended.explained_ns(), effect)),
         counter_experiment: load_elsewhere(&first.case.case, words),
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

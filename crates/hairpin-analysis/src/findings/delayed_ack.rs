@@ -16,13 +16,10 @@ use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::support::{
-    Detector, Hits, Often, Traced, blank, cannot_tell_the_delay, evidence, late_for_the_client, other_remedy,
-    pure_acks, stall,
+    Hits, Often, Traced, cannot_tell_the_delay, evidence, late_for_the_client, other_remedy, pure_acks, stall,
 };
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "delayed-ack",
     about: About::Traffic,
     what: "the server sent ACKs late",
@@ -42,7 +39,7 @@ struct Late {
     waited: f64,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| late_acks(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let (late, label) = (&first.with, &first.case.label);
@@ -65,7 +62,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     };
     let others = hits.in_all();
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{label}: in {some} of {all} traced exchanges {} delayed an ACK by {}; {waits}.{}{others}",
             late_for_the_client(&first.case.case),
@@ -78,8 +74,7 @@ fn detect(run: &Run) -> Vec<Finding> {
                  ACKs (TCP_QUICKACK, set again after each read)."
             .to_owned(),
         counter_experiment: other.map(|other| other.experiment),
-        share: first.share,
-        ..blank(&CARD, Severity::Note)
+        ..hits.finding(&CARD, Severity::Note)
     }]
 }
 

@@ -16,15 +16,13 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, RoundPoint};
 
-use super::support::{Detector, Hits, blank, evidence, for_longer, ns_per_gb, rounds_of};
+use super::support::{Hits, evidence, for_longer, ns_per_gb, rounds_of};
 use crate::compare::over_points;
 use crate::statistics::interval::{Estimate, FEWEST};
 use crate::statistics::location::mean;
 use crate::statistics::trend::trend;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "drift",
     about: About::Run,
     what: "a case became slower or faster over the run, or within its rounds",
@@ -36,7 +34,7 @@ const LEAST: f64 = 0.05;
 /// Chance of a false alarm over all cases of a run.
 const FALSE_ALARM: f64 = 0.05;
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let tested = run.cases.iter().filter(|case| case.round_points.len() >= FEWEST).count().max(1);
     let over = Hits::among(run, |case| over_rounds(case, FALSE_ALARM / tested as f64));
     let within = Hits::among(run, |case| within_rounds(run, case));
@@ -66,7 +64,6 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
     let first = hits.first().map(|hit| &hit.case.case);
     let what = if first.is_some_and(Case::is_emulated) { "The machine or the link's queue" } else { "The machine" };
     Finding {
-        cases: hits.ids(),
         summary: format!(
             "{what} changed during the run: {words} {direction} by {}.{}",
             quantities::share(change.abs()),
@@ -78,7 +75,7 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
         counter_experiment: first
             .map(|case| for_longer("measure for longer: a drift continues, chance variation does not", &[case])),
         share: change.abs().min(1.0),
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }
 }
 

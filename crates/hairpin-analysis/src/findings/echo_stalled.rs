@@ -14,11 +14,9 @@ use hairpin_model::round::{Measured, Turnaround};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Hits, counter_experiment, evidence, rounds_of};
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
     about: About::Cause,
     what: "the server took far longer for some messages than for others, or milliseconds for all of them",
@@ -46,7 +44,7 @@ struct Stalls {
     longest_ns: f64,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| stalls(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let (stalls, label) = (&first.with, &first.case.label);
@@ -70,7 +68,6 @@ fn detect(run: &Run) -> Vec<Finding> {
         _ => Severity::Note,
     };
     vec![Finding {
-        cases: hits.ids(),
         summary,
         evidence: vec![
             evidence(format!("stalled messages, {label}"), Figure::bare(stalls.count as f64), "count"),
@@ -89,8 +86,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             "placement",
             &["same-cpu".to_owned(), "cross-cpu".to_owned()],
         )),
-        share: first.share,
-        ..blank(&CARD, severity)
+        ..hits.finding(&CARD, severity)
     }]
 }
 

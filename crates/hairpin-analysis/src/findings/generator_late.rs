@@ -16,12 +16,10 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::cpu_contention::is_contended;
-use super::support::{Detector, Hits, blank, counter_experiment, evidence, for_longer, rounds_of};
+use super::support::{Hits, counter_experiment, evidence, for_longer, rounds_of};
 use crate::open_loop;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "generator-late",
     about: About::Run,
     what: "the open loop sent messages well after they were due",
@@ -38,7 +36,7 @@ struct Late {
     tail: Option<(Figure, Figure)>,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| late(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let (late, label) = (&first.with, &first.case.label);
@@ -60,7 +58,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     };
     let cause = Cause::of(first.case);
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{label}: messages were sent {} late on average, {} of the mean latency of {}.{ranked}{}",
             quantities::duration_figure(late.lateness),
@@ -71,8 +68,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         evidence: facts,
         advice: format!("For the time after the send, see the service time. {}", cause.remedy(&first.case.case)),
         counter_experiment: Some(cause.counter_experiment(first.case)),
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

@@ -14,11 +14,9 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hits, Lost, blank, evidence, link_word, lost_to, rounds_of, slower, without_stage};
+use super::support::{Hits, Lost, evidence, link_word, lost_to, rounds_of, slower, without_stage};
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "link-drops",
     about: About::Cause,
     what: "the link between the ends dropped messages",
@@ -47,7 +45,7 @@ pub(super) fn by_queue(run: &Run, case: &CaseSummary) -> bool {
     dropped(run, case).is_some_and(|dropped| dropped.stage.is_some_and(|stage| stage.name == QUEUE))
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| {
         let dropped = dropped(run, case)?;
         Some((dropped.lost.share(), dropped))
@@ -68,7 +66,6 @@ fn detect(run: &Run) -> Vec<Finding> {
         )
     });
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{}: the link {} lost {} of {} messages ({}){}.{}",
             case.label,
@@ -83,8 +80,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         advice: advice(stage.as_ref().map(|stage| stage.name.as_str())),
         proved: pair.zip(check).and_then(|(pair, check)| lost.gone(run, case, &pair[1], &check)),
         counter_experiment: experiment,
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

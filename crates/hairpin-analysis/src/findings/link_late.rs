@@ -14,15 +14,11 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{
-    Detector, Hit, Hits, blank, counter_experiment, evidence, evidence_of, gone, paired, sibling_of,
-};
+use super::support::{Hit, Hits, counter_experiment, evidence, evidence_of, gone, paired, sibling_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 use crate::statistics::interval::median_over;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "link-late",
     about: About::Run,
     what: "the relay released packets later than the link's profile says",
@@ -48,7 +44,7 @@ struct Late {
     was_overfull: bool,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| late(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let grave = |hit: &Hit<'_, Late>| {
@@ -63,7 +59,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     };
     let proved = proved(run, first.case);
     vec![Finding {
-        cases: hits.ids(),
         summary: format!("{}{}{}", summary(first), left_out(&hits), hits.others()),
         evidence: all_evidence(first),
         advice: advice(&hits),
@@ -74,8 +69,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             paired(experiment, [first.case.case.clone(), awake])
         }),
         proved,
-        share: first.share,
-        ..blank(&CARD, severity)
+        ..hits.finding(&CARD, severity)
     }]
 }
 

@@ -15,12 +15,10 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::link_drops::by_queue;
-use super::support::{Detector, Hit, Hits, blank, evidence, rounds_of, without_stage};
+use super::support::{Hit, Hits, evidence, rounds_of, without_stage};
 use crate::statistics::location::median;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "link-saturated",
     about: About::Cause,
     what: "the rate of the link was the limit: packets waited in its queue, or were dropped there",
@@ -78,13 +76,12 @@ struct Saturated {
     share_of_latency: Option<f64>,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| saturated(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let words = "remove rate and queue from the link; if the time stays the same, the queue is not the cause";
     let other = without_stage(run, first.case, QUEUE, words, "remove the rate");
     vec![Finding {
-        cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
         advice: "Send below the rate and keep less in flight: pace at 80 % of it, limit send buffers to rate \
@@ -93,8 +90,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             .to_owned(),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

@@ -10,11 +10,9 @@ use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
-use super::support::{Detector, blank, evidence};
+use super::support::{blank, evidence};
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "machine-states",
     about: About::Run,
     what: "the machine was slower for a part of the run, for every case",
@@ -22,7 +20,7 @@ const CARD: FindingCard = FindingCard {
           shows them",
 };
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let [fast, slow] = run.machine.states.as_slice() else { return Vec::new() };
     let times = slow.probe_ns / fast.probe_ns;
     let probe = |name: &str, ns: f64| evidence(format!("probe in the {name} state"), Figure::bare(ns), "ns");

@@ -14,12 +14,10 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::{fact, fact_names};
 
-use super::support::{Detector, Hits, Traced, blank, evidence, evidence_of, other_remedy, pure_acks};
+use super::support::{Hits, Traced, evidence, evidence_of, other_remedy, pure_acks};
 use crate::trace::switch;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "many-small-segments",
     about: About::Cause,
     what: "with TCP_NODELAY a request leaves in many segments where a few are enough",
@@ -36,7 +34,7 @@ struct Many {
     needed: f64,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let words = "send the same request in one segment; if the time stays the same, the segments cost nothing";
     let experiment = |case: &CaseSummary| {
         // One write has no pauses between writes, so that it would be held against those.
@@ -58,7 +56,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     let (many, other) = (&first.with, experiment(first.case));
     let shapes = first.share > 0.0;
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{}: an exchange takes {} segments with payload, where {} are enough.{}",
             first.case.label,
@@ -72,8 +69,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             .to_owned(),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
-        share: first.share,
-        ..blank(&CARD, if shapes { Severity::Warning } else { Severity::Note })
+        ..hits.finding(&CARD, if shapes { Severity::Warning } else { Severity::Note })
     }]
 }
 

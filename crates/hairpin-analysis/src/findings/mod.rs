@@ -46,38 +46,42 @@ mod udp_send_overrun;
 mod unexplained_loss;
 mod wake_up_dominated;
 
+macro_rules! detectors {
+    ($($file:ident,)*) => { &[$(Detector { card: $file::CARD, detect: $file::detect }),*] };
+}
+
 /// Every detector.
-pub const ALL: &[Detector] = &[
-    aa_differs::DETECTOR,
-    autocorking::DETECTOR,
-    bufferbloat::DETECTOR,
-    cold_start::DETECTOR,
-    congestion_control::DETECTOR,
-    cork_not_released::DETECTOR,
-    cpu_contention::DETECTOR,
-    delayed_ack::DETECTOR,
-    drift::DETECTOR,
-    echo_stalled::DETECTOR,
-    generator_late::DETECTOR,
-    link_drops::DETECTOR,
-    link_late::DETECTOR,
-    link_saturated::DETECTOR,
-    machine_states::DETECTOR,
-    many_small_segments::DETECTOR,
-    nagle_meets_delayed_ack::DETECTOR,
-    nagle_waits::DETECTOR,
-    noisy_machine::DETECTOR,
-    own_send_queue::DETECTOR,
-    placement_lottery::DETECTOR,
-    rate_not_reached::DETECTOR,
-    retransmission::DETECTOR,
-    rounds_left_out::DETECTOR,
-    sender_bursts::DETECTOR,
-    shared_connection::DETECTOR,
-    udp_receive_overrun::DETECTOR,
-    udp_send_overrun::DETECTOR,
-    unexplained_loss::DETECTOR,
-    wake_up_dominated::DETECTOR,
+pub const ALL: &[Detector] = detectors![
+    aa_differs,
+    autocorking,
+    bufferbloat,
+    cold_start,
+    congestion_control,
+    cork_not_released,
+    cpu_contention,
+    delayed_ack,
+    drift,
+    echo_stalled,
+    generator_late,
+    link_drops,
+    link_late,
+    link_saturated,
+    machine_states,
+    many_small_segments,
+    nagle_meets_delayed_ack,
+    nagle_waits,
+    noisy_machine,
+    own_send_queue,
+    placement_lottery,
+    rate_not_reached,
+    retransmission,
+    rounds_left_out,
+    sender_bursts,
+    shared_connection,
+    udp_receive_overrun,
+    udp_send_overrun,
+    unexplained_loss,
+    wake_up_dominated,
 ];
 
 /// A cause that explains less than this of the latency is a note.

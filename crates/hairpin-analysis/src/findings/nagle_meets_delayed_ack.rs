@@ -15,13 +15,9 @@ use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::trace::End;
 
-use super::support::{
-    Detector, Hit, Hits, Stall, blank, checked_on, evidence, p50_of_exchange, pure_acks, stall, without_nagle,
-};
+use super::support::{Hit, Hits, Stall, checked_on, evidence, p50_of_exchange, pure_acks, stall, without_nagle};
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "nagle-meets-delayed-ack",
     about: About::Cause,
     what: "Nagle's algorithm held small writes until a delayed ACK arrived",
@@ -30,7 +26,7 @@ const CARD: FindingCard = FindingCard {
 
 /// From this share of the exchanges' time on it is worth a word.
 const LEAST: f64 = 0.05;
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let shared = |stall: Stall| (stall.often.share >= LEAST).then_some((stall.often.share, stall));
     let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
     let Some(first) = hits.first() else { return Vec::new() };
@@ -42,7 +38,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     let of_first = other.as_ref().filter(|_| tried.case.id == first.case.id);
     let share = of_first.map_or(first.share, |other| other.share(first.share));
     vec![Finding {
-        cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
         advice: advice(first),
@@ -52,7 +47,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             .map(|proved| checked_on(tried.case, first.case, proved)),
         counter_experiment: other.map(|other| other.experiment),
         share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

@@ -18,13 +18,11 @@ use hairpin_model::trace::End;
 use hairpin_model::{fact, fact_names};
 
 use super::support::{
-    Detector, Hit, Hits, Often, Traced, blank, evidence, evidence_of, held_ns, p50_of_exchange, stall, without_nagle,
+    Hit, Hits, Often, Traced, evidence, evidence_of, held_ns, p50_of_exchange, stall, without_nagle,
 };
 use crate::trace::switch;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "nagle-waits",
     about: About::Cause,
     what: "Nagle's algorithm held small writes for a round trip, until an earlier one was acknowledged",
@@ -41,12 +39,11 @@ struct Held {
     round_trip_ns: Option<f64>,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| held(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let other = without_nagle(run, first.case);
     vec![Finding {
-        cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
         advice: "Send a request in one write: collect its parts and use write or writev, or MSG_MORE, or TCP_CORK \
@@ -56,7 +53,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

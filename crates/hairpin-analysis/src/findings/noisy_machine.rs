@@ -15,12 +15,10 @@ use hairpin_model::quantities;
 use hairpin_model::round::{EndReport, Measured, RoundRecord};
 use hairpin_model::run::Run;
 
-use super::support::{Detector, blank, evidence, for_longer, rounds_of};
+use super::support::{blank, evidence, for_longer, rounds_of};
 use crate::statistics::location::median;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "noisy-machine",
     about: About::Run,
     what: "other programs used the machine while rounds ran",
@@ -53,7 +51,7 @@ impl Signs {
     }
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let mut rounds: Vec<(&RoundRecord, &Measured, Signs)> = run
         .cases
         .iter()

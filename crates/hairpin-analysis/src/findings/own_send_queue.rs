@@ -17,15 +17,11 @@ use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{
-    Detector, Hit, Hits, blank, change_of, evidence, gone_by_block, median_of, p50, sibling_of, with_load_option,
-};
+use super::support::{Hit, Hits, change_of, evidence, gone_by_block, median_of, p50, sibling_of, with_load_option};
 use crate::in_span::{goodput, loaded_states};
 use crate::statistics::location::median;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "own-send-queue",
     about: About::Cause,
     what: "messages waited in the sender's socket, behind bulk data that was written before them",
@@ -53,7 +49,7 @@ impl Unsent {
     }
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| {
         let unsent = unsent(run, case)?;
         if is_bounded(&case.case) {
@@ -67,7 +63,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     let check = with_load_option(&first.case.case, OptionName::NotsentLowat, LOWAT, words);
     let pair = check.as_ref().and_then(|experiment| experiment.pair.as_ref());
     vec![Finding {
-        cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
         advice: "Set TCP_NOTSENT_LOWAT (16 KiB) on the sender, and choose what to write next when the socket asks for more; or give \
@@ -75,8 +70,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             .to_owned(),
         proved: pair.and_then(|pair| proved(run, first, &pair[1])),
         counter_experiment: check,
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

@@ -13,13 +13,11 @@ use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Hits, counter_experiment, evidence, rounds_of};
 use crate::compare::over_points;
 use crate::statistics::interval::median_over;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "placement-lottery",
     about: About::Run,
     what: "not pinned, the ends ran on one CPU in some rounds and on two in others",
@@ -52,7 +50,7 @@ struct Place {
     p50: Figure,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| lottery(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let label = &first.case.label;
@@ -63,7 +61,6 @@ fn detect(run: &Run) -> Vec<Finding> {
         .collect();
     let severity = if first.share >= SHAPES { Severity::Warning } else { Severity::Note };
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{label}: the scheduler placed the ends differently from round to round: {}. The difference is {} of \
              the slower.{}",
@@ -85,8 +82,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             "placement",
             &["same-cpu", "cross-cpu", "unpinned"].map(str::to_owned),
         )),
-        share: first.share,
-        ..blank(&CARD, severity)
+        ..hits.finding(&CARD, severity)
     }]
 }
 

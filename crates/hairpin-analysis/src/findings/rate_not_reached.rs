@@ -15,14 +15,12 @@ use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Hits, counter_experiment, evidence, rounds_of};
 use crate::open_loop;
 use crate::open_loop::HeldUp;
 use crate::statistics::location::median;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "rate-not-reached",
     about: About::Cause,
     what: "an open loop did not reach the requested rate",
@@ -33,7 +31,7 @@ const CARD: FindingCard = FindingCard {
 /// second.
 const QUEUE: f64 = 10.0;
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let saturated = Hits::among(run, |case| {
         let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
         let reached = open_loop::share_reached(&case.case, &rounds)?;
@@ -76,7 +74,6 @@ fn load_behind(run: &Run) -> Option<Finding> {
     let (asked_bytes_per_s, reached) = first.with;
     let [asked, got] = [1.0, reached].map(|part| quantities::byte_rate(asked_bytes_per_s * part));
     Some(Finding {
-        cases: hits.ids(),
         summary: format!(
             "{}: the load sent {got} of the {asked} requested: it is a load at the greatest rate that was possible.{}",
             first.case.label,
@@ -87,7 +84,8 @@ fn load_behind(run: &Run) -> Option<Finding> {
             evidence("bytes/s that it sent", Figure::bare(asked_bytes_per_s * reached), "bytes/s"),
         ],
         advice: "Request a lower --load-rate, or --load-rate full.".to_owned(),
-        ..blank(&CARD, Severity::Warning)
+        share: 0.0,
+        ..hits.finding(&CARD, Severity::Warning)
     })
 }
 
@@ -126,7 +124,6 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
         cases => format!(" {cases} cases in all did not reach their rate."),
     };
     Some(Finding {
-        cases: hits.ids(),
         summary: format!(
             "{}: of {} messages/s requested {who} {} messages/s ({} too few). The figures are not those of the \
              requested rate.{waited}{others}",
@@ -151,7 +148,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
             &[(reached * 0.8).floor().max(1.0).to_string()],
         )),
         share: first.share.clamp(0.0, 1.0),
-        ..blank(&CARD, severity)
+        ..hits.finding(&CARD, severity)
     })
 }
 

@@ -20,14 +20,12 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, DropFigures, RoundFigures};
 use hairpin_model::{fact, fact_names};
 
-use super::support::{Detector, Hit, Hits, blank, change_of, evidence, gone, rounds_of, sibling_of, without_stage};
+use super::support::{Hit, Hits, change_of, evidence, gone, rounds_of, sibling_of, without_stage};
 use crate::links::directions;
 use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "retransmission",
     about: About::Cause,
     what: "TCP sent segments again, and the messages in them waited for that",
@@ -77,7 +75,7 @@ struct Again {
     hurt: Option<Hurt>,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| again(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let stage = first.with.hurt.as_ref().and_then(|hurt| hurt.stage.as_deref());
@@ -88,7 +86,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     let proved = pair.and_then(|pair| proved(run, first, &pair[1]));
     let shapes = hits.0.iter().any(|hit| hit.with.hurt.as_ref().is_some_and(Hurt::shapes));
     vec![Finding {
-        cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.in_all()),
         evidence: all_evidence(first),
         advice: "Keep more in flight on one connection, so that later packets reveal a loss within a round trip. On \
@@ -97,8 +94,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             .to_owned(),
         counter_experiment: experiment,
         proved,
-        share: first.share,
-        ..blank(&CARD, if shapes { Severity::Warning } else { Severity::Note })
+        ..hits.finding(&CARD, if shapes { Severity::Warning } else { Severity::Note })
     }]
 }
 

@@ -10,19 +10,17 @@ use hairpin_model::names::distinct;
 use hairpin_model::quantities::counted;
 use hairpin_model::run::Run;
 
-use super::support::{Detector, blank, evidence};
+use super::support::{blank, evidence};
 use crate::two_hosts::{LeftOut, left_out};
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "rounds-left-out",
     about: About::Run,
     what: "rounds between two hosts did not count",
     why: "another client's round at the same server changes the figures of this one, and a load that nobody receives is stopped",
 };
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let measured = || run.rounds.iter().filter_map(|round| Some((round, round.measured()?)));
     let all: Vec<_> = measured().filter_map(|(round, measured)| Some((round, left_out(measured)?))).collect();
     let Some((first, why)) = all.first() else { return Vec::new() };

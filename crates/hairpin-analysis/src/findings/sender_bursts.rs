@@ -18,12 +18,10 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::link_drops::by_queue;
-use super::support::{Detector, Hits, Lost, blank, counter_experiment, evidence, lost_to, paired, rounds_of};
+use super::support::{Hits, Lost, counter_experiment, evidence, lost_to, paired, rounds_of};
 use crate::open_loop;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "sender-bursts",
     about: About::Cause,
     what: "the sender sent in bursts, which overran a buffer or a queue",
@@ -43,7 +41,7 @@ struct Bursts {
     below_half: Option<Figure>,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| {
         let bursts = bursts(run, case)?;
         Some((bursts.lost.share(), bursts))
@@ -64,7 +62,6 @@ fn detect(run: &Run) -> Vec<Finding> {
     let below = format!("share of distances below half, {}", case.label);
     all_evidence.extend(below_half.map(|share| evidence(below, share, "share")));
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{}: {how}, and {} of {} were lost in buffers and queues ({}).{}",
             case.label,
@@ -79,8 +76,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             .to_owned(),
         proved: pair.and_then(|pair| lost.gone(run, case, &pair[1], "space the messages evenly")),
         counter_experiment: experiment,
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

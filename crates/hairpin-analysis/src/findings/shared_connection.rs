@@ -17,13 +17,9 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::own_send_queue::{is_bounded, unsent};
-use super::support::{
-    Detector, Hit, Hits, blank, change_of, counter_experiment, evidence, gone_by_block, p50, paired, sibling_of,
-};
+use super::support::{Hit, Hits, change_of, counter_experiment, evidence, gone_by_block, p50, paired, sibling_of};
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "shared-connection",
     about: About::Cause,
     what: "messages waited for bulk data that has the same connection",
@@ -55,12 +51,11 @@ impl Shared {
     }
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| shared(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let check = check(&first.case.case);
     vec![Finding {
-        cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
         advice: "Give messages that must be quick a connection of their own, or use a transport with several streams. Where one \
@@ -68,8 +63,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             .to_owned(),
         proved: check.pair.as_ref().and_then(|pair| proved(run, first, &pair[1])),
         counter_experiment: Some(check),
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

@@ -18,12 +18,10 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{
-    Detector, Hits, REFUTED, blank, counter_experiment, evidence, evidence_of, lost_to, options, paired, sibling_of,
+    Hits, REFUTED, counter_experiment, evidence, evidence_of, lost_to, options, paired, sibling_of,
 };
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-receive-overrun",
     about: About::Cause,
     what: "the receive buffer of a UDP socket was full, so the receiver's kernel dropped datagrams",
@@ -37,7 +35,7 @@ const LARGE_BYTES: u64 = 4 << 20;
 const AS_MUCH: f64 = 0.9;
 const CHECK: &str = "use a receive buffer of 4 MiB";
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let is_udp = |case: &CaseSummary| {
         run.cards.get(&case.case.flow().transport).is_some_and(|card| card.protocol == Protocol::Udp)
     };
@@ -65,7 +63,6 @@ fn detect(run: &Run) -> Vec<Finding> {
         )
     });
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{}: the receive buffer was full for {} of {} messages ({}). The receiver's kernel dropped them; the network \
              lost none of these.{}{}",
@@ -80,8 +77,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         advice: advice(&case.case, too_slow.is_some() || larger_buffer(&case.case).is_none()),
         proved: proved.filter(|_| too_slow.is_none()),
         counter_experiment: experiment.filter(|_| too_slow.is_none()),
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

@@ -11,11 +11,9 @@ use hairpin_model::ledger::{QDISC, SEND_BUFFER};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
-use super::support::{Detector, Hits, blank, lost_to, slower};
+use super::support::{Hits, lost_to, slower};
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-send-overrun",
     about: About::Cause,
     what: "the sender's own kernel dropped or refused datagrams: its queue was full",
@@ -24,7 +22,7 @@ const CARD: FindingCard = FindingCard {
 
 const CAUSES: &[&str] = &[QDISC, SEND_BUFFER];
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| {
         let lost = lost_to(case, CAUSES)?;
         Some((lost.share(), lost))
@@ -50,7 +48,6 @@ fn detect(run: &Run) -> Vec<Finding> {
         ""
     };
     vec![Finding {
-        cases: hits.ids(),
         summary: format!(
             "{}: the sender's kernel lost {} of {} messages ({}): {}.{whose}{}",
             case.label,
@@ -67,8 +64,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             .to_owned(),
         proved: pair.and_then(|pair| lost.gone(run, case, &pair[1], "offer 80 % of the rate that arrived")),
         counter_experiment: experiment,
-        share: first.share,
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

@@ -15,12 +15,10 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hits, blank, evidence, for_longer};
+use super::support::{Hits, evidence, for_longer};
 use crate::trace::switch;
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "unexplained-loss",
     about: About::Run,
     what: "messages are missing, or too many arrived, and no counter says why",
@@ -32,7 +30,7 @@ struct Missing {
     lost: u64,
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let is_known = |case: &CaseSummary| has_segments(case) && ledger(case).may_be_segments();
     let known = Hits::among(run, |case| missing(run, case).filter(|_| is_known(case)));
     let hits = Hits::among(run, |case| missing(run, case).filter(|_| !is_known(case)));
@@ -44,7 +42,6 @@ fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let first = hits.first()?;
     let ledger = ledger(first.case);
     Some(Finding {
-        cases: hits.ids(),
         summary: format!(
             "{}: of {} messages sent, {} are missing without a cause ({}). With gso a dropped packet is up to {MOST_SEGMENTS} \
              messages and the kernel counts it once, so these may have been in the packets that it dropped.{}",
@@ -58,8 +55,7 @@ fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
         advice: "Take the loss from the messages sent and received, and its cause from the counters. Without gso each message is \
                  counted."
             .to_owned(),
-        share: first.share,
-        ..blank(&CARD, Severity::Note)
+        ..hits.finding(&CARD, Severity::Note)
     })
 }
 
@@ -87,7 +83,6 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
         many => format!("{} too many are accounted for", -many),
     };
     Some(Finding {
-        cases: hits.ids(),
         summary: format!(
             "{}: of {} messages sent, {what} ({}).{}",
             case.label,
@@ -101,8 +96,7 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
              read, or Hairpin miscounts."
                 .to_owned(),
         counter_experiment: Some(for_longer("measure for longer; a miscount comes back", &[&case.case])),
-        share: first.share,
-        ..blank(&CARD, Severity::Problem)
+        ..hits.finding(&CARD, Severity::Problem)
     })
 }
 

@@ -16,13 +16,10 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::support::{
-    CONFIRMED, Change, Detector, Hit, Hits, REFUTED, blank, change, checked_on, counter_experiment, evidence, paired,
-    proved,
+    CONFIRMED, Change, Hit, Hits, REFUTED, change, checked_on, counter_experiment, evidence, paired, proved,
 };
 
-pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
-
-const CARD: FindingCard = FindingCard {
+pub(super) const CARD: FindingCard = FindingCard {
     code: "wake-up-dominated",
     about: About::Cause,
     what: "most of a round trip is waking the other end's CPU, not carrying the message",
@@ -73,7 +70,7 @@ impl Waking<'_> {
     }
 }
 
-fn detect(run: &Run) -> Vec<Finding> {
+pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| waking(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     // The strongest whose deep idle was looked at is told of, else the strongest.
@@ -98,14 +95,13 @@ fn detect(run: &Run) -> Vec<Finding> {
         None => seen,
     };
     vec![Finding {
-        cases: hits.ids(),
         summary,
         evidence: all_evidence(first),
         advice: advice(tried.with.deep_idle_is_not_it(), &first.case.case),
         counter_experiment: Some(experiment(&hits, tried)),
         proved,
         share: if is_open { 0.0 } else { first.share },
-        ..blank(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning)
     }]
 }
 

@@ -62,29 +62,21 @@ fn cosine_series(cosine: f64, first: u32, degrees: u32) -> f64 {
 /// The t such that `probability` of Student's distribution lies below it; `probability` above 0.5.
 #[must_use]
 pub fn student_quantile(probability: f64, degrees: u32) -> f64 {
-    let (mut low, mut high) = (0.0, 1e6);
-    for _ in 0..70 {
-        let middle = 0.5 * (low + high);
-        if student_cdf(middle, degrees) < probability {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    0.5 * (low + high)
+    bisected(1e6, 70, |t| student_cdf(t, degrees) < probability)
 }
 
 /// The z such that `probability` of the standard normal distribution lies below it; `probability` above 0.5.
 #[must_use]
 pub fn normal_quantile(probability: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 8.0);
-    for _ in 0..60 {
+    bisected(8.0, 60, |z| normal_cdf(z) < probability)
+}
+
+/// Where from 0 to `high` the values end that are `below`, after so many halvings.
+fn bisected(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
+    let mut low = 0.0;
+    for _ in 0..halvings {
         let middle = 0.5 * (low + high);
-        if normal_cdf(middle) < probability {
-            low = middle;
-        } else {
-            high = middle;
-        }
+        *if below(middle) { &mut low } else { &mut high } = middle;
     }
     0.5 * (low + high)
 }

@@ -13,7 +13,8 @@ use crate::statistics::interval::{Over, span_s};
 pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
     let is_saved = |figures: &TraceFigures| matches!(figures.capture, Capture::Saved { .. });
     // The last one whose packets were saved; where none were, the last.
-    let traced = rounds.iter().filter_map(|round| Some((round.number, figures_of(round)?)));
+    let traced =
+        rounds.iter().filter_map(|round| Some((round.number, of_purpose(round, Purpose::Traced)?.traced.as_ref()?)));
     let (_, figures) = traced.max_by_key(|(number, figures)| (is_saved(figures), *number))?;
     let cost = cost(rounds);
     Some(TraceSummary {
@@ -22,10 +23,6 @@ pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
         cost_ns: cost.map(|(difference_ns, _)| difference_ns),
         cost_ratio: cost.map(|(_, ratio)| ratio),
     })
-}
-
-fn figures_of(round: &RoundRecord) -> Option<&TraceFigures> {
-    of_purpose(round, Purpose::Traced)?.traced.as_ref()
 }
 
 fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {

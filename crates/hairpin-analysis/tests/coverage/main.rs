@@ -167,7 +167,7 @@ fn of_the_fast_state(rounds: &[(f64, bool)], simulation: &mut Simulation) -> Opt
     let states = States::of(&fixture.rounds);
     let run = fixture.run();
     // Where one state fills the run its level tells: a slow run is compared with slow ones.
-    let is_fast = states.machine().states.first().is_some_and(|state| state.probe_ns < 99_000.0);
+    let is_fast = states.machine.states.first().is_some_and(|state| state.probe_ns < 99_000.0);
     let p50 = run.cases[0]
         .flow()
         .latency_ns

@@ -178,7 +178,7 @@ impl Fixture {
             hosts: vec![Host { role: End::Client, environment: self.environment }],
             cards: earlier_cards(),
             comparisons: comparisons(&cases, ALPHA),
-            machine: states.machine().clone(),
+            machine: states.machine.clone(),
             cases,
             findings: Vec::new(),
             skipped: Vec::new(),

@@ -7,7 +7,8 @@ use hdrhistogram::Histogram;
 /// Distances between messages that were due at different times.
 #[derive(Debug)]
 pub(super) struct Gaps {
-    nominal_ns: f64,
+    /// What the distances are to be on average, in ns.
+    pub(super) nominal_ns: f64,
     gaps: Histogram<u64>,
     below_half: u64,
     last_ns: Option<u64>,
@@ -17,11 +18,6 @@ impl Gaps {
     /// Of messages that are due so far apart on average.
     pub(super) fn new(nominal_ns: f64) -> Self {
         Self { nominal_ns, gaps: latency_histogram(), below_half: 0, last_ns: None }
-    }
-
-    /// What the distances are to be on average, in ns.
-    pub(super) fn nominal_ns(&self) -> f64 {
-        self.nominal_ns
     }
 
     /// A message at this time, which was due so long after the one before it; one that was due together with that one tells

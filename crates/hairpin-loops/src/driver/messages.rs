@@ -53,13 +53,13 @@ pub(super) struct Messages {
     batch: u64,
     boundaries: bool,
     /// See [`stamp_every`]; [`NEVER`] where no message carries its time.
-    stamp_every: u64,
+    pub(super) stamp_every: u64,
     /// On a byte stream, which phase the bytes say.
     filled: Phase,
     /// On a byte stream, the places of the messages of this offer that carry a time.
     stamped: Vec<usize>,
-    /// The time that the last offer gave.
-    stamped_ns: u64,
+    /// The time that the last offer gave its messages.
+    pub(super) stamped_ns: u64,
     /// The number that messages with boundaries carry at their end; 0 where they have no room.
     nonce: u64,
 }
@@ -123,17 +123,6 @@ impl Messages {
     #[inline]
     pub(super) fn are_filled(&self, phase: Phase) -> bool {
         !self.boundaries && self.filled == phase
-    }
-
-    /// Every how many messages of a byte stream one carries its time.
-    #[inline]
-    pub(super) fn stamp_every(&self) -> u64 {
-        self.stamp_every
-    }
-
-    /// The time that the last offer gave its messages.
-    pub(super) fn stamped_ns(&self) -> u64 {
-        self.stamped_ns
     }
 
     /// So many bytes, from that one of the first message on.

@@ -283,7 +283,7 @@ impl<C: Clock> Run<'_, C> {
         let is_measured = lane.phase == Phase::Measured;
         if let Some(gaps) = self.gaps.as_mut().filter(|_| is_measured) {
             self.end.look();
-            (0..messages_received).for_each(|_| gaps.note(self.end.now_ns, gaps.nominal_ns()));
+            (0..messages_received).for_each(|_| gaps.note(self.end.now_ns, gaps.nominal_ns));
         }
         let counts = Counts { messages_received, bytes_received: bytes as u64, ..Counts::default() };
         self.end.count(wire, is_measured, counts);

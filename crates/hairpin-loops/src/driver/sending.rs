@@ -377,7 +377,7 @@ impl<C: Clock> Run<'_, C> {
         }
         let lane = &mut self.lanes[wire];
         while lane.next_stamp < lane.messages + u64::from(lane.begun > 0) {
-            lane.next_stamp += self.messages.stamp_every();
+            lane.next_stamp += self.messages.stamp_every;
         }
     }
 
@@ -389,7 +389,7 @@ impl<C: Clock> Run<'_, C> {
         lane.messages += whole;
         let begun_before = lane.begun_at_ns.filter(|_| whole == 0);
         lane.begun = gone % self.size;
-        let carries_time = lane.begun > 0 && lane.messages.is_multiple_of(self.messages.stamp_every());
-        lane.begun_at_ns = begun_before.or(carries_time.then(|| self.messages.stamped_ns()));
+        let carries_time = lane.begun > 0 && lane.messages.is_multiple_of(self.messages.stamp_every);
+        lane.begun_at_ns = begun_before.or(carries_time.then_some(self.messages.stamped_ns));
     }
 }

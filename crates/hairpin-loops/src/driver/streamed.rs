@@ -11,7 +11,7 @@ impl Outcome {
         let Self { wires, total, time_line, times, pacing, states, .. } = self;
         let over_ns = total.first_ns.zip(total.last_ns).map_or(0, |(first, last)| last.saturating_sub(first));
         let warm_up_ns =
-            total.first_ns.zip(time_line.begin_ns()).map_or(0, |(first, begin)| first.saturating_sub(begin));
+            total.first_ns.zip(time_line.begin_ns).map_or(0, |(first, begin)| first.saturating_sub(begin));
         let of_connections = wires.iter().filter(|_| wires.len() > 1).map(|wire| wire.measured.bytes_received);
         Streamed {
             sent: total.measured.messages_sent,
@@ -26,10 +26,10 @@ impl Outcome {
                 over_ns,
                 reordered: total.measured.reordered,
                 // Of the clock, until the client makes it a time since all flows were connected.
-                began_ns: time_line.begin_ns(),
-                interval_ns: time_line.width_ns(),
-                interval_bytes: time_line.bytes().to_vec(),
-                warm_up_intervals: warm_up_ns / time_line.width_ns(),
+                began_ns: time_line.begin_ns,
+                interval_ns: time_line.width_ns,
+                interval_bytes: time_line.bytes.to_vec(),
+                warm_up_intervals: warm_up_ns / time_line.width_ns,
                 connection_bytes: of_connections.collect(),
             }),
             departures: sends.then_some(Sent {

@@ -8,9 +8,12 @@ pub const FIRST_WIDTH_NS: u64 = 1_000_000;
 /// How many bytes came in each interval, from the first that came on. Where there are too many, each two become one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeLine {
-    begin_ns: Option<u64>,
-    width_ns: u64,
-    bytes: Vec<u64>,
+    /// When the first interval begins, in ns; `None` where nothing came.
+    pub begin_ns: Option<u64>,
+    /// How long each interval is, in ns.
+    pub width_ns: u64,
+    /// The bytes of each interval.
+    pub bytes: Vec<u64>,
 }
 
 impl Default for TimeLine {
@@ -20,24 +23,6 @@ impl Default for TimeLine {
 }
 
 impl TimeLine {
-    /// When the first interval begins, in ns; `None` where nothing came.
-    #[must_use]
-    pub fn begin_ns(&self) -> Option<u64> {
-        self.begin_ns
-    }
-
-    /// How long each interval is, in ns.
-    #[must_use]
-    pub fn width_ns(&self) -> u64 {
-        self.width_ns
-    }
-
-    /// The bytes of each interval.
-    #[must_use]
-    pub fn bytes(&self) -> &[u64] {
-        &self.bytes
-    }
-
     /// So many bytes came. A time before the first counts as the first.
     pub fn note(&mut self, at_ns: u64, bytes: u64) {
         let begin_ns = *self.begin_ns.get_or_insert(at_ns);
@@ -74,13 +59,10 @@ mod tests {
         for ms in 0..MOST as u64 {
             line.note(5 + ms * FIRST_WIDTH_NS, ms);
         }
-        assert_eq!((line.width_ns(), line.bytes().len()), (FIRST_WIDTH_NS, MOST));
+        assert_eq!((line.width_ns, line.bytes.len()), (FIRST_WIDTH_NS, MOST));
         line.note(5 + MOST as u64 * FIRST_WIDTH_NS, 7);
-        assert_eq!(
-            (line.begin_ns(), line.width_ns(), line.bytes().len()),
-            (Some(5), 2 * FIRST_WIDTH_NS, MOST / 2 + 1)
-        );
-        assert_eq!((line.bytes()[0], line.bytes()[1], line.bytes()[MOST / 2]), (1, 5, 7));
+        assert_eq!((line.begin_ns, line.width_ns, line.bytes.len()), (Some(5), 2 * FIRST_WIDTH_NS, MOST / 2 + 1));
+        assert_eq!((line.bytes[0], line.bytes[1], line.bytes[MOST / 2]), (1, 5, 7));
     }
 
     proptest! {
@@ -88,8 +70,8 @@ mod tests {
         fn no_byte_is_lost_and_memory_is_bounded(arrivals in proptest::collection::vec((0_u64..u64::MAX / 2, 1_u64..1 << 30), 1..50)) {
             let mut line = TimeLine::default();
             arrivals.iter().for_each(|(at_ns, bytes)| line.note(*at_ns, *bytes));
-            prop_assert_eq!(line.bytes().iter().sum::<u64>(), arrivals.iter().map(|(_, bytes)| bytes).sum::<u64>());
-            prop_assert!(line.bytes().len() <= MOST && line.bytes.capacity() == MOST);
+            prop_assert_eq!(line.bytes.iter().sum::<u64>(), arrivals.iter().map(|(_, bytes)| bytes).sum::<u64>());
+            prop_assert!(line.bytes.len() <= MOST && line.bytes.capacity() == MOST);
         }
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn round(record: &mut Value) {
     let Some(case) = record.pointer_mut("/order/case").filter(|case| case.get("flows").is_none()) else { return };
     rename(case);
     lift_case(case);
-    let id = id_of(case);
+    let id = serde_json::from_value::<Case>(case.clone()).ok().map(|case| case.id());
     if let (Some(id), Some(record)) = (id, record.as_object_mut()) {
         record.insert("case_id".to_owned(), id.into());
     }
@@ -244,10 +244,6 @@ fn replace_ids(value: &mut Value, ids: &BTreeMap<String, String>) {
         }
         _ => {}
     }
-}
-
-fn id_of(case: &Value) -> Option<String> {
-    serde_json::from_value::<Case>(case.clone()).ok().map(|case| case.id())
 }
 
 /// Takes the fields of these names out of an object.

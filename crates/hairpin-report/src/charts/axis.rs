@@ -16,8 +16,10 @@ pub enum Scale {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
     scale: Scale,
-    low: f64,
-    high: f64,
+    /// Its minimum.
+    pub low: f64,
+    /// Its maximum.
+    pub high: f64,
 }
 
 /// A labelled place on an axis.
@@ -75,18 +77,6 @@ impl Axis {
     /// A linear axis from `low` to `high`; null where they are not finite or not in this order.
     pub fn between(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { scale: Scale::Linear, low, high })
-    }
-
-    /// Its minimum.
-    #[must_use]
-    pub fn low(&self) -> f64 {
-        self.low
-    }
-
-    /// Its maximum.
-    #[must_use]
-    pub fn high(&self) -> f64 {
-        self.high
     }
 
     /// Where `value` stands, 0 to 1; values beyond the ends stand at the ends, and what is not finite at the low end.
@@ -243,7 +233,7 @@ mod tests {
         assert_eq!(labels(&axis.time_ticks(3)), ["20 s", "30 s"]);
         assert!(axis.place(18e9) > 0.0 && axis.place(18e9) < 0.05, "{axis:?}");
         assert!((Axis::around([5e9]).unwrap().place(5e9) - 0.5).abs() < 1e-9, "a single value stands in the middle");
-        assert_eq!(Axis::around([0.0, 1e9]).unwrap().low(), 0.0, "no time is before the run began");
+        assert_eq!(Axis::around([0.0, 1e9]).unwrap().low, 0.0, "no time is before the run began");
         assert_eq!(Axis::around([f64::NAN]), None);
     }
 
@@ -262,7 +252,7 @@ mod tests {
         let axis = Axis::log([5.0]).unwrap();
         assert!((axis.place(5.0) - 0.5).abs() < 1e-9);
         let axis = Axis::log_around(100.0, 0.1, [101.0]).unwrap();
-        assert!((axis.low() - 90.909).abs() < 0.01 && (axis.high() - 110.0).abs() < 0.01, "{axis:?}");
+        assert!((axis.low - 90.909).abs() < 0.01 && (axis.high - 110.0).abs() < 0.01, "{axis:?}");
     }
 
     #[test]

@@ -82,8 +82,8 @@ fn delivered_plot(
         Curve { looks: looks_in(looks, series), points: series.rows.iter().filter_map(point).collect() }
     });
     let curves: Vec<Curve> = curves.collect();
-    let low = x.axis.low().max(y.axis.low());
-    let high = x.axis.high().min(y.axis.high());
+    let low = x.axis.low.max(y.axis.low);
+    let high = x.axis.high.min(y.axis.high);
     let described = format!("Messages delivered per second by messages offered, {}", stand.title);
     let plot = Plot { described, x, y, curves, behind: vec![(low, low), (high, high)] };
     plot.has_lines().then(|| (stand.title.clone(), plot.finish()))

@@ -183,9 +183,9 @@ impl Course {
         let along: String = ticks.iter().map(|tick| label(tick.place, &tick.label)).collect();
         format!(
             "<text class=\"tick y\" x=\"-6\" y=\"5\">{}</text><text class=\"tick y\" x=\"-6\" y=\"{}\">{}</text>{along}",
-            value(axis.high()),
+            value(axis.high),
             HEIGHT - 4.0,
-            value(axis.low())
+            value(axis.low)
         )
     }
 

@@ -64,7 +64,7 @@ fn described(lines: &[Line], sequence: &TimeSequence, clock: &Clock) -> String {
             Line::Events(events) => said.push(format!(
                 "{} {} {}: {}",
                 clock.time(events.at_ns),
-                clock.unit(),
+                clock.unit.name,
                 words::end(events.end),
                 words::events(events, clock)
             )),
@@ -148,7 +148,7 @@ impl<'s> Drawing<'s> {
                 "<text class=\"end-name\" x=\"{x}\" y=\"12\" text-anchor=\"{anchor}\">{name}</text>"
             );
         }
-        let _ = write!(drawing.above, "<text class=\"tick y\" x=\"-10\" y=\"8\">{}</text>", clock.unit());
+        let _ = write!(drawing.above, "<text class=\"tick y\" x=\"-10\" y=\"8\">{}</text>", clock.unit.name);
         drawing
     }
 

@@ -120,10 +120,10 @@ fn view(run: &Run) -> Value {
         skipped => wording::skipped(run).into_iter().map(|(reason, names)| (names.join(", "), reason)).collect::<Value>(),
         facts => Serde(facts::of(run)),
         command => words(&hairpin_model::shell::command(&run.command_line)),
-        repeat => words(&wording::repeat_command(run)),
+        repeat => words(&wording::repeated(&run.command_line, run.seed)),
         seed => run.seed,
         format => run.format,
-        tool => wording::tool_line(run),
+        tool => wording::tool_of(&run.tool),
     }
 }
 
@@ -202,7 +202,7 @@ fn tab_rules(tabs: usize) -> String {
 fn subtitle(run: &Run) -> Vec<String> {
     let mut parts = vec![quantities::utc(run.started_unix_s)];
     let hosts = hosts::lines(run);
-    parts.extend(if hosts.is_empty() { vec![wording::machine_line(run)] } else { hosts });
+    parts.extend(if hosts.is_empty() { vec![hosts::machine_of(run.environment())] } else { hosts });
     if run.duration_ns > 0 {
         parts.push(tied(&format!("took {}", quantities::duration(run.duration_ns as f64))));
     }

@@ -33,7 +33,7 @@ fn one(row: &CaseSummary, sequence: &TimeSequence) -> Value {
         drawn_from => tied(&words::drawn_from(row, sequence)),
         bar_html => exchange_bar::chart(sequence),
         chart_html => chart::chart(row, sequence),
-        unit => clock.unit(),
+        unit => clock.unit.name,
         events => events(sequence, &clock),
         events_left_out => sequence.events.len().saturating_sub(MOST_EVENTS),
         waits_left_out => lines.waits_left_out,

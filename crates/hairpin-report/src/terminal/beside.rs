@@ -82,8 +82,8 @@ fn show(page: &mut Page, kind: Kind, groups: &[&Group<'_>]) {
     page.heading(kind.title(), &only);
     let columns = columns(kind);
     let least: usize = columns.iter().filter(|column| column.spare == 0).map(|_| GAP + FIGURE).sum();
-    let name_width = name_width(&blocks, page.width().saturating_sub(least * stands.len()).max(NAME));
-    let at_once = (page.width().saturating_sub(name_width) / least).clamp(1, stands.len());
+    let name_width = name_width(&blocks, page.look.width.saturating_sub(least * stands.len()).max(NAME));
+    let at_once = (page.look.width.saturating_sub(name_width) / least).clamp(1, stands.len());
     for first in (0..stands.len()).step_by(at_once) {
         let some = first..(first + at_once).min(stands.len());
         table(page, columns, &stands[some.clone()], &blocks, some.start, name_width);
@@ -169,7 +169,7 @@ fn table(
     let has_values = |column: &&Shown| column.spare == 0 || cases.iter().any(|case| text(column, *case) != DASH);
     let chosen: Vec<(&Shown, usize)> =
         columns.iter().filter(has_values).map(|column| (column, width_of(column))).collect();
-    let room = page.width().saturating_sub(name_width) / stands.len().max(1);
+    let room = page.look.width.saturating_sub(name_width) / stands.len().max(1);
     let chosen = fitting(chosen, room);
     let mut line = Line { page, name_width, chosen: &chosen };
     if stands.len() > 1 {

@@ -135,7 +135,7 @@ fn table(page: &mut Page, claims: &[&JudgedClaim], notes: &Notes) {
     if claims.is_empty() {
         return;
     }
-    let width = page.width();
+    let width = page.look.width;
     let fitting = |cells: [String; COLUMNS.len()]| -> Vec<String> {
         cells.into_iter().zip(COLUMNS).filter(|(_, (_, from))| width >= *from).map(|(cell, _)| cell).collect()
     };

@@ -193,13 +193,13 @@ fn neighbours(page: &mut Page, run: &Run) {
     page.heading(chains::heading(&chains), chains::legend(&chains));
     let titles: Vec<String> = chains.iter().map(chains::Chain::title).collect();
     let widest = titles.iter().map(|title| title.chars().count()).max().unwrap_or(0);
-    let beside = LABEL * (widest + 2) <= page.width();
+    let beside = LABEL * (widest + 2) <= page.look.width;
     for (chain, title) in chains.iter().zip(&titles) {
         let label = if beside { format!("{title:<widest$}  ") } else { "  ".to_owned() };
         if !beside {
             page.paragraph(0, LEAD, title);
         }
-        let room = page.width() - label.chars().count();
+        let room = page.look.width - label.chars().count();
         let places: Vec<String> = chain.places().iter().map(|place| fitting(place.told(), room)).collect();
         page.item(&label, page::PLAIN, &places.join("; "));
         if let Some(note) = chain.beyond_p50() {
@@ -292,7 +292,7 @@ fn footer(page: &mut Page, run: &Run) {
     for line in &hosts {
         page.paragraph(0, DIM, line);
     }
-    let machine = if hosts.is_empty() { wording::machine_line(run) } else { String::new() };
+    let machine = if hosts.is_empty() { hosts::machine_of(run.environment()) } else { String::new() };
     let parts: Vec<String> = [machine, rounds].into_iter().filter(|part| !part.is_empty()).collect();
     page.paragraph(0, DIM, &format!("{}.", parts.join("; ")));
 }

@@ -284,12 +284,12 @@ impl<'r> Table<'r> {
         let texts = |row: &CaseSummary| sheet.columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();
         let cells: Vec<Vec<String>> = self.blocks.rows().map(texts).collect();
         let rooms: Vec<usize> = [NAME, usize::MAX].map(|room| self.widest_name(room)).to_vec();
-        let mut chosen = fitting(sheet.columns, &cells, page.width().saturating_sub(rooms[0]));
+        let mut chosen = fitting(sheet.columns, &cells, page.look.width.saturating_sub(rooms[0]));
         // What is the same everywhere stands above.
         chosen.retain(|column| sheet.columns[*column].name != "write_size_bytes" || self.blocks.varied().len() > 1);
         chosen.retain(|column| sheet.columns[*column].name != "batch" || self.blocks.varied() != [1.0]);
         let taken: usize = chosen.iter().map(|column| GAP + width_of(sheet.columns, &cells, *column)).sum();
-        let room = page.width().saturating_sub(taken).max(NAME);
+        let room = page.look.width.saturating_sub(taken).max(NAME);
         page.heading(&format!("{}{}", self.blocks.kind.title(), sheet.title), &self.shared);
         let hidden = |column: usize| !chosen.contains(&column) && cells.iter().any(|texts| texts[column] != DASH);
         let is_cut = self.blocks.kind == Kind::UnderLoad && (0..sheet.columns.len()).any(hidden);
@@ -317,7 +317,7 @@ impl<'r> Table<'r> {
         page.heading(self.blocks.kind.title(), &self.shared);
         page.paragraph(0, DIM, "messages/s by messages per call (batch); p50: one-way latency");
         let name = self.widest_name(NAME);
-        let room = page.width().saturating_sub(name);
+        let room = page.look.width.saturating_sub(name);
         let (wide, narrow) = (FIGURES.iter().sum::<usize>(), FIGURES[..2].iter().sum::<usize>());
         let has_losses = self.blocks.rows().any(|row| COLUMNS[2].text(row) != DASH);
         let columns = if has_losses && batches.len() * wide <= room { 3 } else { 2 };

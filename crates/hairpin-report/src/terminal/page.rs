@@ -22,16 +22,12 @@ pub(super) const NO_BREAK: &str = "\u{a0}";
 /// The text so far.
 pub(super) struct Page {
     text: String,
-    look: Look,
+    pub(super) look: Look,
 }
 
 impl Page {
     pub(super) fn new(look: Look) -> Self {
         Self { text: String::new(), look: Look { width: look.width.max(40), ..look } }
-    }
-
-    pub(super) fn width(&self) -> usize {
-        self.look.width
     }
 
     /// The text, without blank lines at its end.

@@ -151,10 +151,10 @@ impl Sheet {
         page.heading(self.title, self.remark);
         let texts = |row: &&CaseSummary| self.columns.iter().map(|column| column.text(row)).collect();
         let cells: Vec<Vec<String>> = groups.iter().flat_map(|group| group.rows.iter().map(texts)).collect();
-        let chosen = fitting(self.columns, &cells, page.width().saturating_sub(least_name(groups)));
+        let chosen = fitting(self.columns, &cells, page.look.width.saturating_sub(least_name(groups)));
         let shown: usize = chosen.iter().map(|column| GAP + width_of(self.columns, &cells, *column)).sum();
         let mut block = Block::new(chosen.iter().map(|column| self.columns[*column].title().to_owned()));
-        let room = page.width().saturating_sub(shown).max(NAME);
+        let room = page.look.width.saturating_sub(shown).max(NAME);
         let mut cells = cells.iter();
         for group in groups {
             block.title(&group.name);
@@ -239,7 +239,7 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
     page.paragraph(0, DIM, exchanges::WHY_FIRST);
     let rows = || found.iter().flat_map(|(_, rows)| rows);
     let most = rows().map(|row| exchanges::early(row).len()).max().unwrap_or(0);
-    let room = page.width().saturating_sub(least_name(groups) + GAP + FIRST);
+    let room = page.look.width.saturating_sub(least_name(groups) + GAP + FIRST);
     let shown = most.min(room / (GAP + FIRST));
     let titles = (1..=shown).map(|number| number.to_string()).chain(["p50".to_owned()]);
     let mut block = Block::new(titles);
@@ -281,7 +281,7 @@ fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     }
     page.heading("Connection set-up, first message", "medians over rounds");
     let widest = names.iter().flat_map(|(_, lines)| lines).map(|line| line.chars().count()).max().unwrap_or(0);
-    let at_once = (page.width().saturating_sub(widest) / (GAP + SET_UP_PAIR)).max(1);
+    let at_once = (page.look.width.saturating_sub(widest) / (GAP + SET_UP_PAIR)).max(1);
     let ends: Vec<&String> = distinct(groups.iter().map(|group| &group.ends));
     for some in ends.chunks(at_once) {
         let mut block = Block::new(some.iter().map(|ends| (*ends).clone()));

@@ -74,7 +74,7 @@ fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
         Line::Gap(gap) => clock.time(gap.until_ns.saturating_sub(gap.from_ns)).len() + 1,
     };
     let times = lines.lines.iter().map(time_width).max().unwrap_or(0).max(6);
-    let between = page.width().min(WIDEST).saturating_sub(times + 3).max(24);
+    let between = page.look.width.min(WIDEST).saturating_sub(times + 3).max(24);
     let mut canvas = Canvas { page, sequence, clock, times, between };
     canvas.ends();
     for line in &lines.lines {
@@ -105,7 +105,7 @@ impl Canvas<'_> {
     fn ends(&mut self) {
         let (client, server) = (words::end(End::Client), words::end(End::Server));
         let room = self.between + 2 - client.len();
-        let line = format!("{:>times$} {client}{server:>room$}", self.clock.unit(), times = self.times);
+        let line = format!("{:>times$} {client}{server:>room$}", self.clock.unit.name, times = self.times);
         self.page.line(DIM, &line);
     }
 

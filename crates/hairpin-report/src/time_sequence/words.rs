@@ -14,7 +14,7 @@ const CORK_CEILING_NS: i64 = 200_000_000;
 /// The unit of all times of a sequence, and how many decimals they have in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    unit: quantities::TimeUnit,
+    pub(crate) unit: quantities::TimeUnit,
     decimals: usize,
 }
 
@@ -34,11 +34,6 @@ impl Clock {
     pub(crate) fn on_page(self) -> Self {
         let name = if self.unit.name == "us" { "µs" } else { self.unit.name };
         Self { unit: quantities::TimeUnit { name, ..self.unit }, ..self }
-    }
-
-    /// `us`.
-    pub(crate) fn unit(&self) -> &'static str {
-        self.unit.name
     }
 
     /// `43.961`.
@@ -177,7 +172,7 @@ pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
     format!(
         "Times in {} since its first write, not to scale; + marks the time between two lines. 0..2: bytes 0 and 1 \
          of that direction; ACK 2: all bytes before 2 have arrived.{earlier}",
-        clock.unit()
+        clock.unit.name
     )
 }
 

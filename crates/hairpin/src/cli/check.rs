@@ -28,7 +28,7 @@ struct Checked {
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let is_json = matches.get_flag("json");
     let checked = check(matches).inspect_err(|stopped| {
-        if let Some(told) = stopped.told().filter(|_| is_json) {
+        if let Some(told) = stopped.told.as_ref().filter(|_| is_json) {
             output::text(&format!("{:#}\n", why_not(told, stopped.exit)));
         }
     })?;
@@ -83,7 +83,7 @@ fn why_not(told: &NotKnown, exit: Exit) -> Value {
 
 fn as_json(checked: &Checked, exit: Exit) -> Value {
     let Checked { session, trial, not_there } = checked;
-    let (about, (tool, round_trip)) = (session.about(), session.known());
+    let (about, (tool, round_trip)) = (&session.about, session.known());
     let refusals: Vec<_> =
         not_there.iter().map(|(transport, reason)| json!({ "transport": transport, "reason": reason })).collect();
     json!({
@@ -104,7 +104,7 @@ fn as_json(checked: &Checked, exit: Exit) -> Value {
 
 fn as_text(checked: &Checked, look: Look) -> String {
     let Checked { session, trial, not_there } = checked;
-    let (about, (tool, round_trip)) = (session.about(), session.known());
+    let (about, (tool, round_trip)) = (&session.about, session.known());
     let environment = &about.environment;
     let words = about.limits.words();
     let limits = if words.is_empty() { "none".to_owned() } else { words.join(", ") };

@@ -54,7 +54,7 @@ pub struct Stopped {
     pub exit: Exit,
     message: String,
     /// What `--json` tells of it.
-    told: Option<NotKnown>,
+    pub told: Option<NotKnown>,
 }
 
 impl Stopped {
@@ -85,11 +85,6 @@ impl Stopped {
     /// The same, of what stands there.
     pub fn of(self, place: &str) -> Self {
         Self { message: format!("{place}: {}", self.message), ..self }
-    }
-
-    /// What `--json` tells of it.
-    pub fn told(&self) -> Option<&NotKnown> {
-        self.told.as_ref()
     }
 
     /// The link failed.

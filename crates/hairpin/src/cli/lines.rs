@@ -11,7 +11,8 @@ const NAME: usize = 18;
 
 /// A list so far.
 pub(super) struct Lines {
-    text: String,
+    /// As it is shown.
+    pub(super) text: String,
     look: Look,
 }
 
@@ -39,10 +40,5 @@ impl Lines {
     /// A text over the whole width.
     pub(super) fn whole(&mut self, what: &str) {
         self.text.push_str(&terminal::render_item("  ", what, &self.look));
-    }
-
-    /// The list as text.
-    pub(super) fn finish(self) -> String {
-        self.text
     }
 }

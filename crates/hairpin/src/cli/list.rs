@@ -70,7 +70,7 @@ fn table(capabilities: &HostCapabilities) -> String {
         Ok(()) => "--cpu-idle shallow can run here: /dev/cpu_dma_latency can be held".to_owned(),
         Err(why_not) => format!("--cpu-idle shallow cannot run here: {why_not}"),
     });
-    list.finish()
+    list.text
 }
 
 /// Every remedy: its word, and what it does.

@@ -48,14 +48,14 @@ pub(super) fn table(runs: &[SavedRun]) -> String {
         return String::new();
     }
     let width = output::look().width;
-    let widest = runs.iter().map(|run| run.head.experiment().chars().count()).max().unwrap_or(0);
+    let widest = runs.iter().map(|run| run.head.plan.experiment.chars().count()).max().unwrap_or(0);
     let experiment = widest.clamp("experiment".len(), 24);
     let mut text = format!("{:<16}  {:<experiment$}  {:>8}  folder\n", "started (UTC)", "experiment", "size");
     for run in runs {
         let when = minute(run);
-        let what = shortened(run.head.experiment(), experiment);
+        let what = shortened(&run.head.plan.experiment, experiment);
         text += &format!("{when:<16}  {what:<experiment$}  {:>8}  {}\n", size(run.bytes), printable::line(&run.name));
-        for said in [run.head.question(), &answer(run)] {
+        for said in [&run.head.plan.question, &answer(run)] {
             text += &render_item("  ", said, &Look { width, colour: false });
         }
     }
@@ -70,8 +70,8 @@ fn minute(run: &SavedRun) -> String {
 /// The run's answer, and how far it got where that was not the end.
 fn answer(run: &SavedRun) -> String {
     match state(run) {
-        "complete" => run.head.headline().to_owned(),
-        state => format!("({state}) {}", run.head.headline()),
+        "complete" => run.head.answer.headline.clone(),
+        state => format!("({state}) {}", run.head.answer.headline),
     }
 }
 
@@ -114,9 +114,9 @@ fn as_json(listing: &Listing) -> Value {
         json!({
             "folder": run.name,
             "started_unix_s": run.head.started_unix_s,
-            "experiment": run.head.experiment(),
-            "question": run.head.question(),
-            "headline": run.head.headline(),
+            "experiment": run.head.plan.experiment,
+            "question": run.head.plan.question,
+            "headline": run.head.answer.headline,
             "state": state(run),
             "size_bytes": run.bytes,
         })

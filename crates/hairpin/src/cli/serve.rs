@@ -322,7 +322,7 @@ impl Asked {
         let refused = |flag: &'static str| move |error: Refused| Stopped::usage(error.while_reading(flag));
         let lasts = text("for").map(parse::duration_ns).transpose().map_err(refused("--for"))?;
         Ok(Self {
-            bind: text("bind").map_or(Ok(default_bind()), bind).map_err(refused("--bind"))?,
+            bind: text("bind").map_or(Ok(DEFAULT_BIND), bind).map_err(refused("--bind"))?,
             advertise: text("advertise").map(advertised).transpose().map_err(refused("--advertise"))?,
             lasts: lasts.map(Duration::from_nanos),
             once: matches.get_flag("once"),
@@ -352,9 +352,7 @@ impl Asked {
     }
 }
 
-fn default_bind() -> SocketAddr {
-    SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORT)
-}
+const DEFAULT_BIND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT);
 
 /// An address, with or without a port.
 fn bind(text: &str) -> Result<SocketAddr, Refused> {

@@ -36,7 +36,8 @@ const ABOUT: Duration = Duration::from_secs(15);
 pub(super) struct Session {
     ticket: Ticket,
     known: Known,
-    about: About,
+    /// What the server said of its host and of the ticket.
+    pub(super) about: About,
     /// The transport that takes the place of those over datagrams, and why.
     fallback: Option<(String, String)>,
     /// Where the packets of this host come from.
@@ -139,11 +140,6 @@ impl Session {
     /// The server does not answer.
     pub(super) fn try_datagrams(&mut self) -> Result<Trial, Stopped> {
         try_datagrams(&mut self.known, self.binding).map_err(|error| Stopped::failed(&error))
-    }
-
-    /// What the server said of its host and of the ticket.
-    pub(super) fn about(&self) -> &About {
-        &self.about
     }
 
     /// The server's Hairpin and the time of a round trip.

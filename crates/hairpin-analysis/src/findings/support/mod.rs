@@ -118,9 +118,10 @@ impl<'r, T> Hits<'r, T> {
         self.0.first()
     }
 
-    /// The identities of all.
-    pub(super) fn ids(&self) -> Vec<String> {
-        self.0.iter().map(|hit| hit.case.id.clone()).collect()
+    /// A finding over all of them with the share of the strongest, to be filled in with `..`.
+    pub(super) fn finding(&self, card: &FindingCard, severity: Severity) -> Finding {
+        let cases = self.0.iter().map(|hit| hit.case.id.clone()).collect();
+        Finding { cases, share: self.first().map_or(0.0, |hit| hit.share), ..blank(card, severity) }
     }
 
     /// All cases.

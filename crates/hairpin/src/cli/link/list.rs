@@ -31,7 +31,7 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
             Err(why_not) => format!("cannot run here: {why_not}"),
         },
     );
-    output::text(&list.finish());
+    output::text(&list.text);
     Exit::Fine
 }
 

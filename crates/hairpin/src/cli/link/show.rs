@@ -45,7 +45,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         list.heading("Where its figures come from");
         list.whole(builtin.because);
     }
-    output::text(&list.finish());
+    output::text(&list.text);
     Ok(Exit::Fine)
 }
 
