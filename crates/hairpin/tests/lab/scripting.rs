@@ -159,7 +159,7 @@ fn every_exit_code_is_documented_wherever_some_are() {
     let on_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let help = |command: &[&str]| on_one_line(&place.hairpin(command).with_code(0).stdout);
     let after = |text: &str| text.split_once("Exit codes: ").expect("it tells the codes").1.to_owned();
-    let readme = after(&on_one_line(include_str!("../../../README.md")));
+    let readme = after(&on_one_line(include_str!("../../../../README.md")));
     let link_run = ["125", "126", "127"];
     for told in [&after(&help(&["--help"])), &after(&help(&["round-trip", "--help"])), &readme] {
         for code in ["0 ", "1 ", "2 ", "3 ", "130 "].into_iter().chain(link_run) {
