@@ -75,7 +75,7 @@ pub(crate) fn poll_all(on: &[BorrowedFd<'_>], events: i16, at_most: Duration) ->
 /// A duration as the kernel takes it; what is too long for it becomes the longest that it takes.
 pub(crate) fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
-        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         // Below 10^9, so it fits.
         tv_nsec: duration.subsec_nanos() as libc::c_long,
     }
