@@ -18,16 +18,13 @@ const MARK: &str = "# the tests";
 /// Cases of each property, more than `.cargo/config.toml` asks for.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "256");
 
-/// What README's command leaves out: a name, the arguments of `cargo test`, and the cases of each property.
-const OTHERS: [(&str, &str, &str); 3] = [
-    ("lab", "-p hairpin --test lab", CASES.1),
-    ("coverage", "--release -p hairpin-analysis --test coverage", CASES.1),
-    ("properties", "--release -p hairpin-analysis -p hairpin-link -p hairpin-loops -p hairpin-model", "1000"),
-];
+/// What README's command leaves out: a name, and the arguments of `cargo test`.
+const OTHERS: [(&str, &str); 2] =
+    [("lab", "-p hairpin --test lab"), ("coverage", "--release -p hairpin-analysis --test coverage")];
 
 /// Whether a test target that README's command leaves out is run.
 pub(crate) fn runs(target: &str) -> bool {
-    OTHERS.iter().any(|(_, words, _)| words.ends_with(&format!("--test {target}")))
+    OTHERS.iter().any(|(_, words)| words.ends_with(&format!("--test {target}")))
 }
 
 /// README's test command; answers a line for the summary.
@@ -50,9 +47,9 @@ pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> R
 pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
     let python = readers::environment(target).ok();
     let mut lines = Vec::new();
-    for (name, words, cases) in OTHERS {
+    for (name, words) in OTHERS {
         let mut command = process::cargo(root);
-        command.args(["test", "--locked"]).args(words.split(' ')).env(CASES.0, cases);
+        command.args(["test", "--locked"]).args(words.split(' '));
         if let Some(folder) = python.as_deref().and_then(Path::parent) {
             let others = std::env::var_os("PATH").unwrap_or_default();
             let all = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&others));
