@@ -3,7 +3,7 @@
 #
 # $1 an empty folder, $2 the repository, $3 the toolchain, $4 cargo's registry
 set -eu
-root=$1/root home=$1/root/srv/user
+root=$1/debian home=$1/debian/srv/user
 mount -t tmpfs -o size=90% none "$1"
 debootstrap --variant=minbase --include=ca-certificates,gcc,git,libc6-dev "$SUITE" "$root" $MIRROR >"$1/log" 2>&1 ||
     { tail -n 5 "$1/log"; exit 1; }

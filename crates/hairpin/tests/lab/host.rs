@@ -203,7 +203,7 @@ impl<'h> Served<'h> {
 
     /// Waits until so many runs are over and nothing of them is left but the server itself.
     pub(crate) fn until_idle_after(&self, runs: usize) {
-        until("its sessions are over", || self.log().matches("the run is over").count() >= runs);
+        until("its sessions are over", || self.log().matches("the run is over").count() == runs);
         until("their processes have gone", || self.host.processes() == [self.running.id()]);
     }
 }
