@@ -1,7 +1,7 @@
-//! `cargo xtask arrows`: what deny.toml, which says which crate may depend on which, cannot check.
+//! `cargo xtask arrows`: the rules on dependencies that cargo-deny cannot check.
 //!
-//! Nothing that is shipped depends on the crate for tests; each pure crate bans clocks, files and sockets in its own
-//! clippy.toml and forbids unsafe code; and `unsafe` is only in the folders that exist for it.
+//! No shipped crate depends on the test crate. Each pure crate bans clocks, files and sockets in its own clippy.toml and
+//! forbids unsafe code. `unsafe` occurs only in the `system` modules. deny.toml says which crate may depend on which.
 
 use std::path::Path;
 

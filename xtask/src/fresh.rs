@@ -2,8 +2,9 @@
 //! more: a root of debootstrap in namespaces of its own, in which a clone of a commit is built. Downloads are taken from this
 //! machine's registry, so they are not in the times.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use hairpin_testing::program;
@@ -74,11 +75,16 @@ pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
     command.env("RUN", if asked.only_tests { "" } else { "cargo run --release" });
     command.env("TESTS", format!("cargo {}", suite::command(&readme)?.join(" ")));
     command.env("TIMES", asked.times.to_string());
-    let output = command.stderr(std::process::Stdio::inherit()).output().context("cannot start unshare")?;
+    let mut running = command.stdout(Stdio::piped()).spawn().context("cannot start unshare")?;
+    let mut codes = Vec::new();
+    for line in BufReader::new(running.stdout.take().context("its output is a pipe")?).lines() {
+        let line = line.context("cannot read the script's output")?;
+        println!("{line}");
+        if line.starts_with("cargo ") {
+            codes.extend(line.split('\t').nth(2).map(str::to_owned));
+        }
+    }
+    let status = running.wait().context("cannot wait for the script")?;
     process::remove(&place)?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    println!("{text}");
-    let codes: Vec<&str> =
-        text.lines().filter(|line| line.starts_with("cargo ")).filter_map(|line| line.split('\t').nth(2)).collect();
-    Ok(output.status.success() && !codes.is_empty() && codes.iter().all(|code| *code == "0"))
+    Ok(status.success() && !codes.is_empty() && codes.iter().all(|code| code == "0"))
 }

@@ -48,7 +48,7 @@ timed() {
 [ "$RUN" = "" ] || { timed "$1/run" "$RUN"; tail -n 3 "$1/run"; }
 for number in $(seq "$TIMES"); do
     timed "$1/tests" "$TESTS"
-    grep -E '^test .*(FAILED|ignored)' "$1/tests" || true
+    grep -E '^test .*(FAILED|ignored)' "$1/tests" | grep -v '^test result' || true
     grep -E '^(test result|error)' "$1/tests" || tail -n 20 "$1/tests"
     grep -B 2 -A 12 'panicked at' "$1/tests" | head -n 200 || true
 done

@@ -1,15 +1,15 @@
-//! What the fuzz targets of this crate read their input with.
+//! The reader of the input of this crate's fuzz targets.
 
-/// The rest of an input. What goes beyond its end is zero or empty, so that every input is one.
+/// The rest of an input. A read past its end returns zeros or nothing, so that every input is valid.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Input<'a> {
-    /// Whether nothing is left.
+    /// Whether all of it was read.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The next bytes, at most that many.
+    /// The next bytes, at most `length`.
     pub(crate) fn bytes(&mut self, length: usize) -> &'a [u8] {
         let (bytes, rest) = self.0.split_at(self.0.len().min(length));
         self.0 = rest;

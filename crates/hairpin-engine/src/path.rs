@@ -199,7 +199,7 @@ fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>
     Ok(Some((name, file)))
 }
 
-/// Where the number stands in a message and in its answer: see [`hairpin_loops::message`], and of a one-way load
+/// The offset of the number in a message and in its answer: see [`hairpin_loops::message`], and for a one-way load
 /// [`hairpin_loops::driver::phase`].
 fn numbered(flow: &Flow, port: Option<u16>) -> Numbered {
     let bytes = |size: u64| usize::try_from(size.min(8)).expect("at most 8");

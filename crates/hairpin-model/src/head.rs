@@ -19,7 +19,7 @@ pub struct Head {
     pub state: State,
     /// What it measures.
     pub plan: Question,
-    /// What came of it.
+    /// Its headline.
     #[serde(default)]
     pub answer: Headline,
 }

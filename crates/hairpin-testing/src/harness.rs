@@ -62,7 +62,7 @@ struct Skipped(String);
 /// Ends the calling test as ignored.
 #[doc(hidden)]
 pub fn end_as_skipped(reason: String) -> ! {
-    // Unlike a panic it calls no hook, so nothing is printed.
+    // Unlike panic!, this does not call the panic hook, which would print a message.
     resume_unwind(Box::new(Skipped(reason)))
 }
 

@@ -73,7 +73,7 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("time-outs of receive", true, time_outs::receiving),
     ("a wait ends by its own timer", true, time_outs::waiting),
     ("signals do not end a wait", true, time_outs::signals),
-    ("addresses that are none", true, opening::bad_addresses),
+    ("invalid addresses", true, opening::bad_addresses),
     ("setups that are refused", true, opening::refused_setups),
     ("an address serves one client", false, opening::one_client),
     ("a second client", false, connections::second_client),
@@ -107,11 +107,11 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("stamps with a receiver that does not read", false, stamps::full),
 ];
 
-/// Checks that expect nobody at an address. A port or a descriptor names it, which another check could open meanwhile.
+/// Checks that need an unused address. Another check could open the same port or descriptor at the same time.
 const ALONE: &[&str] = &[
     "a close before accept",
     "time-outs of accept and connect",
-    "addresses that are none",
+    "invalid addresses",
     "an address serves one client",
     "a second client",
     "an accept that is abandoned",

@@ -98,6 +98,10 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
     for run in list(&report["runs"]) {
         let command = text(&run["command"]);
         assert!(command.ends_with("--rounds 3 --seed 5") && command.matches("--rounds").count() == 1, "{command}");
+        if run["name"] == "D-ping" && icmp["can_run"] == false {
+            assert!(run["folder"].is_null() && !text(&run["problem"]).is_empty(), "{run}");
+            continue;
+        }
         let folder = place.path("tested").join(text(&run["folder"]));
         assert!(folder.join("run.json").exists() && folder.join("report.html").exists(), "{run}");
     }

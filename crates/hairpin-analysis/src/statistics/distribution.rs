@@ -71,7 +71,7 @@ pub fn normal_quantile(probability: f64) -> f64 {
     bisected(8.0, 60, |z| normal_cdf(z) < probability)
 }
 
-/// Where from 0 to `high` the values end that are `below`, after so many halvings.
+/// The boundary in 0..`high` up to which `below` is true, found by bisection in `halvings` steps.
 fn bisected(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
     let mut low = 0.0;
     for _ in 0..halvings {

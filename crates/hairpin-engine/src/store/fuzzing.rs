@@ -19,7 +19,7 @@ use super::rounds::records;
 use super::{Listing, Memory, Rows, RunFolder, StoreError, limits};
 use crate::fuzzing::Input;
 
-/// The files of an input, by the number that stands for each.
+/// The files that an input can contain; it names them by index.
 const FILES: [&str; 8] = [
     "run.json",
     "rounds.jsonl",

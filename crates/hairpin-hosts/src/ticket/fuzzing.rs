@@ -1,10 +1,10 @@
-//! The fuzz target `tickets`: no text panics, and what is read is written as the same ticket.
+//! The fuzz target `tickets`: no text panics, and a parsed ticket is written as the same text.
 
 use super::{CHECKSUM_LETTERS, Ticket, URL_SAFE_NO_PAD, checksum, redacted};
 use base64::Engine as _;
 
-/// Reads the input as a ticket and, where it is none, once more with the checksum that fits, which no fuzzer finds. True
-/// if it is a ticket as it is.
+/// Parses the input as a ticket, then once more with its checksum corrected, which no fuzzer would find. Returns whether
+/// the input itself is a ticket.
 pub fn tickets(input: &[u8]) -> bool {
     let text = String::from_utf8_lossy(input);
     let accepted = ticket(&text);

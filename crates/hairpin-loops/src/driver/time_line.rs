@@ -5,12 +5,12 @@ pub const MOST: usize = 1024;
 /// The width of an interval to begin with, in ns.
 pub const FIRST_WIDTH_NS: u64 = 1_000_000;
 
-/// How many bytes came in each interval, from the first that came on. Where there are too many, each two become one.
+/// The bytes received in each interval since the first byte. When there are too many intervals, pairs are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeLine {
-    /// When the first interval begins, in ns; `None` where nothing came.
+    /// When the first interval begins, in ns; `None` if nothing was received.
     pub begin_ns: Option<u64>,
-    /// How long each interval is, in ns.
+    /// The length of each interval, in ns.
     pub width_ns: u64,
     /// The bytes of each interval.
     pub bytes: Vec<u64>,

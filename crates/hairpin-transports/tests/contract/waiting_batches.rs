@@ -158,12 +158,12 @@ pub(crate) fn sender_sleeps(subject: &Subject) -> Checked {
     })?;
     let mut batch = room(subject, LARGE);
     while came.len() < sent + more {
-        ensure!(server.wait(LONG).map_err(text)?, "{} bytes never came", sent + more - came.len());
+        ensure!(server.wait(LONG).map_err(text)?, "{} bytes never arrived", sent + more - came.len());
         server.receive_batch(&mut batch).map_err(text)?;
         batch.pieces().for_each(|piece| came.extend_from_slice(piece));
     }
     let is_whole =
         came.len() == sent + more && came.chunks(messages.len()).all(|part| *part == messages[..part.len()]);
-    ensure!(is_whole, "of {} bytes some changed or came in another order", sent + more);
+    ensure!(is_whole, "of {} bytes some changed or arrived out of order", sent + more);
     Ok(())
 }

@@ -207,3 +207,14 @@ impl<'h> Served<'h> {
         until("their processes have gone", || self.host.processes() == [self.running.id()]);
     }
 }
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "what the server logged:\n{}",
+                std::fs::read_to_string(self.host.path("log")).unwrap_or_default()
+            );
+        }
+    }
+}

@@ -62,7 +62,7 @@ fn sent(messages: &[Message], faults: u8) -> Result<Vec<u8>, ControlError> {
     Ok(std::mem::take(&mut frames.carrier_mut().written))
 }
 
-/// A carrier that is always ready, of a stream that comes in pieces.
+/// A carrier that is always ready and returns a stream in pieces.
 struct Scripted<'a> {
     stream: &'a [u8],
     piece: usize,

@@ -7,12 +7,12 @@ use super::messages::{Flows, RELEASE};
 use crate::fuzzing::Input;
 use crate::links::{Numbered, ToldBy};
 
-/// The port of a flow that is told by one.
+/// The port of a flow that is recognised by its port.
 const PORT: u16 = 4000;
 
-/// Reads frames that came to a link: 3 bytes say how messages are known, then for each frame 1 byte its direction and what
-/// becomes of it, 2 bytes a bit that is flipped, 2 bytes how many bytes were not kept, and the kept ones after their
-/// length. True if all are carried and each IP packet is part of a message.
+/// Reads frames that arrive at a link. The input is 3 bytes that say how messages are recognised, then for each frame:
+/// 1 byte, its direction and fate; 2 bytes, a bit to flip; 2 bytes, how many bytes were not captured; the length of the
+/// captured bytes, and these. Returns whether all frames are carried and each IP packet is part of a message.
 pub fn link_frames(input: &[u8]) -> bool {
     let mut input = Input(input);
     let mut flows = Flows::new(&[numbered(&mut input)]);

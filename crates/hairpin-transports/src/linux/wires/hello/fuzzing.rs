@@ -84,7 +84,7 @@ fn stream(datagrams: &[&[u8]]) {
     assert_eq!(heard.is_ok(), matches!(begins, Some((Kind::Hello, _))));
 }
 
-/// A connection on which a client says hello, then the datagrams, of which nothing is taken.
+/// A connection on which a client sends a hello, then the datagrams, none of which may be accepted.
 fn stream_with_hello(datagrams: &[&[u8]]) {
     let [ours, theirs] = streams();
     say_once(&theirs, "fuzz", &COOKIE).expect("the server is there");
