@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 /// probe, so a wider state would itself vary by more than an interval.
 const ONE_STATE: f64 = 1.02;
 /// Fewer other runs in a state do not tell what its median is.
-const FEWEST_IN_STATE: usize = 5;
+const MIN_RUNS_IN_STATE: usize = 5;
 /// Coverage of the p50 over all cases, and of each; and of the p99 over all.
 const POOLED_P50: f64 = 0.92;
 const EACH_P50: f64 = 0.88;
@@ -34,7 +34,7 @@ const WITH_INTERVAL: f64 = 0.8;
 /// Of adjacent pairs at most so many are called different in any figure.
 const DIFFERENT: f64 = 0.08;
 /// A delay of the smallest detectable size is found in so many of the pairs, and one of a tenth in so many.
-const FOUND_SMALLEST: f64 = 0.8;
+const MIN_FOUND_SHARE: f64 = 0.8;
 const FOUND_TENTH: f64 = 39.0 / 40.0;
 /// The case that delays are injected in.
 const INJECTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "same-cpu"];
@@ -177,7 +177,7 @@ impl Case {
     /// The median over the other repeats in the same state; `None` where they are few.
     fn truth(&self, place: usize) -> Option<f64> {
         let alike = self.others_alike(place);
-        if alike.len() < FEWEST_IN_STATE { None } else { median(alike.into_iter()) }
+        if alike.len() < MIN_RUNS_IN_STATE { None } else { median(alike.into_iter()) }
     }
 
     /// Each repeat that has a truth, with it.
@@ -188,7 +188,7 @@ impl Case {
     /// Of how many other repeats the truths are: the fewest that make one, and the median.
     fn sizes_of_states(&self) -> Option<(usize, f64)> {
         let sizes = (0..self.repeats.len()).map(|place| self.others_alike(place).len());
-        let sizes: Vec<usize> = sizes.filter(|size| *size >= FEWEST_IN_STATE).collect();
+        let sizes: Vec<usize> = sizes.filter(|size| *size >= MIN_RUNS_IN_STATE).collect();
         Some((*sizes.iter().min()?, median(sizes.iter().map(|size| *size as f64))?))
     }
 
@@ -433,7 +433,7 @@ impl Found {
     }
 
     fn holds(&self) -> bool {
-        let least = if self.injection == Injection::Tenth { FOUND_TENTH } else { FOUND_SMALLEST };
+        let least = if self.injection == Injection::Tenth { FOUND_TENTH } else { MIN_FOUND_SHARE };
         self.pairs > 0 && self.slower as f64 >= least * self.pairs as f64
     }
 }

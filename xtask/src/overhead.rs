@@ -15,10 +15,10 @@ use crate::{process, system};
 const STARTS: usize = 20;
 
 /// The most that a sample may cost, in clock reads: it needs two, and recording it may cost as much again.
-const MOST_CLOCK_READS: f64 = 4.0;
+const MAX_CLOCK_READS: f64 = 4.0;
 
 /// The most memory that the survey may hold, in MB.
-const MOST_MEGABYTES: f64 = 100.0;
+const MAX_MEGABYTES: f64 = 100.0;
 
 /// Measures and prints; answers whether the limits hold.
 ///
@@ -40,9 +40,9 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let lines = [
         ("a clock read", clock_read_ns, "ns", None),
         ("a sample, both clock reads included", sample_ns, "ns", None),
-        ("a sample, in clock reads", sample_ns / clock_read_ns, "clock reads", Some(MOST_CLOCK_READS)),
+        ("a sample, in clock reads", sample_ns / clock_read_ns, "clock reads", Some(MAX_CLOCK_READS)),
         ("hairpin list", median(&starts), "ms", None),
-        ("peak memory of the survey", survey.peak_resident_bytes as f64 / 1e6, "MB", Some(MOST_MEGABYTES)),
+        ("peak memory of the survey", survey.peak_resident_bytes as f64 / 1e6, "MB", Some(MAX_MEGABYTES)),
         ("the survey", survey.wall.as_secs_f64(), "s", None),
     ];
     for (what, value, unit, limit) in lines {

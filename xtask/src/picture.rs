@@ -20,8 +20,8 @@ const SCRIPT: &str = include_str!("picture.py");
 const TELLER: &str = include_str!("picture.js");
 
 /// Fewer colours than this, or less of it drawn, is a blank chart: axes, text and a curve give more.
-const FEWEST_COLOURS: u64 = 8;
-const LEAST_DRAWN: f64 = 0.003;
+const MIN_COLOURS: u64 = 8;
+const MIN_DRAWN_SHARE: f64 = 0.003;
 
 /// A way to look at the page.
 struct View {
@@ -156,7 +156,7 @@ fn view_faults(view: &View, told: &Value, drawn: &Value) -> Vec<String> {
     for (number, (chart, part)) in charts.iter().zip(drawn).enumerate() {
         let colours = part["colours"].as_u64().unwrap_or(0);
         let share = part["drawn"].as_f64().unwrap_or(0.0);
-        if colours < FEWEST_COLOURS || share < LEAST_DRAWN {
+        if colours < MIN_COLOURS || share < MIN_DRAWN_SHARE {
             fault(format!("chart {} at {chart} is blank: {colours} colours, {share:.4} of it drawn", number + 1));
         }
     }

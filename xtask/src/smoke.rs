@@ -12,7 +12,7 @@ use crate::process;
 use crate::skips::{self, AllowedSkips, Skip};
 
 /// Largest report, in bytes.
-const LARGEST_REPORT_BYTES: usize = 1_500_000;
+const MAX_REPORT_BYTES: usize = 1_500_000;
 
 /// Longest that a survey may take before it is given up; how long it takes is `overhead`'s to print.
 const LIMIT: Duration = Duration::from_mins(3);
@@ -139,8 +139,8 @@ fn survey_faults(run: &Value) -> Vec<String> {
 
 fn report_faults(html: &str) -> Vec<String> {
     let mut faults = outside_loads(html);
-    if html.len() > LARGEST_REPORT_BYTES {
-        faults.push(format!("report.html: {} bytes, {LARGEST_REPORT_BYTES} are the limit", html.len()));
+    if html.len() > MAX_REPORT_BYTES {
+        faults.push(format!("report.html: {} bytes, {MAX_REPORT_BYTES} are the limit", html.len()));
     }
     if !html.contains("<svg") && !html.contains("<canvas") {
         faults.push("report.html: no chart in it".to_owned());
@@ -209,7 +209,7 @@ mod tests {
     fn a_report_that_is_too_large_or_without_a_chart_is_found() {
         assert_eq!(report_faults("<svg></svg>"), [""; 0]);
         assert_eq!(report_faults("<p>"), ["report.html: no chart in it"]);
-        let large = format!("<svg>{}</svg>", "x".repeat(LARGEST_REPORT_BYTES));
+        let large = format!("<svg>{}</svg>", "x".repeat(MAX_REPORT_BYTES));
         assert!(report_faults(&large)[0].contains("are the limit"));
     }
 

@@ -19,8 +19,8 @@ const REACH: usize = 2;
 const SMOOTHING: [f64; 2 * REACH + 1] = [1.0, 2.0, 3.0, 2.0, 1.0];
 /// Variance of a smoothed Poisson count over its mean: the squared weights over the weights.
 const SPREAD: f64 = 19.0 / 9.0;
-const FEWEST_SHARE: f64 = 0.01;
-const FEWEST_MESSAGES: f64 = 5.0;
+const MIN_SHARE: f64 = 0.01;
+const MIN_MESSAGES: f64 = 5.0;
 const NEAREST_RATIO: f64 = 1.2;
 const NEAREST_STEPS: f64 = 3.0;
 
@@ -132,7 +132,7 @@ impl Bins {
         let (peak, valley) = (self.smooth[smaller], self.smooth[right.start]);
         let (client, server) = (self.location(left.peak), self.location(right.peak));
         let total: f64 = self.counts.iter().sum();
-        let fewest = FEWEST_MESSAGES.max(FEWEST_SHARE * total);
+        let fewest = MIN_MESSAGES.max(MIN_SHARE * total);
         valley < 0.5 * peak
             && peak - valley > 3.0 * (SPREAD * (peak + valley)).sqrt()
             && server >= client * NEAREST_RATIO

@@ -13,7 +13,7 @@ use crate::over_rounds::OverRounds;
 use crate::statistics::location::median;
 
 /// The most moments of a case: a picture has no room for more.
-const MOST_MOMENTS: usize = 100;
+const MAX_POINTS: usize = 100;
 
 /// Fills in the figures of a round's one-way load from what its ends counted; other flows stay as they are. The messages whose
 /// latency is known are those of its histogram.
@@ -206,7 +206,7 @@ pub(crate) fn over_time(place: usize, flow: &Flow, measured: &[&Measured]) -> Op
     let lasts_ns = median(&lines.iter().map(|line| line.lasts_ns as f64).collect::<Vec<_>>())?;
     let finest_ns = lines.iter().map(|line| line.interval_ns).max()?;
     // A time, which is positive.
-    let width_ns = ((lasts_ns / MOST_MOMENTS as f64).ceil() as u64).next_multiple_of(finest_ns).max(finest_ns);
+    let width_ns = ((lasts_ns / MAX_POINTS as f64).ceil() as u64).next_multiple_of(finest_ns).max(finest_ns);
     let count = (lasts_ns as u64 / width_ns) as usize;
     if count < 2 {
         return None;

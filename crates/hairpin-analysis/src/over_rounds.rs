@@ -24,12 +24,12 @@ pub(crate) struct OverRounds<'r> {
 }
 
 /// Fewer rounds of the faster state than this do not speak for the case, where another has more.
-const ENOUGH_IN_STATE: usize = 8;
+const MIN_ROUNDS_IN_STATE: usize = 8;
 
 /// The place of the state that the case's figures stand for: the fastest with enough rounds, else that with the most.
 pub(crate) fn reported(by_state: &[OverRounds<'_>]) -> usize {
     let rounds = |place: usize| by_state[place].measured.len();
-    let enough = (0..by_state.len()).find(|place| rounds(*place) >= ENOUGH_IN_STATE);
+    let enough = (0..by_state.len()).find(|place| rounds(*place) >= MIN_ROUNDS_IN_STATE);
     enough.or_else(|| (0..by_state.len()).rev().max_by_key(|place| rounds(*place))).unwrap_or(0)
 }
 

@@ -113,7 +113,7 @@ fn median_of(values: &mut [u64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::samples::{Fate, LONGEST_NS};
+    use hairpin_model::samples::{Fate, MAX_LATENCY_NS};
     use proptest::prelude::*;
 
     use super::*;
@@ -192,7 +192,7 @@ mod tests {
         // It lies beyond an hour by less than the width of a bucket.
         let figures =
             round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[3_603_477_561_344]), 1, None, true);
-        let hour = LONGEST_NS as f64;
+        let hour = MAX_LATENCY_NS as f64;
         assert!((hour..=hour * (1.0 + 1.0 / 1024.0)).contains(&figures.latency_ns.max), "{}", figures.latency_ns.max);
     }
 
@@ -204,8 +204,8 @@ mod tests {
             prop_assert!(order.windows(2).all(|pair| pair[0] <= pair[1]), "{order:?}");
             let (least, most) = (values.iter().min().unwrap(), values.iter().max().unwrap());
             // A histogram bucket is at most 1/1024 wide.
-            prop_assert!(figures.p50 >= (*least).min(LONGEST_NS) as f64);
-            prop_assert!(figures.max <= (*most).clamp(1, LONGEST_NS) as f64 * (1.0 + 1.0 / 1024.0) + 1.0);
+            prop_assert!(figures.p50 >= (*least).min(MAX_LATENCY_NS) as f64);
+            prop_assert!(figures.max <= (*most).clamp(1, MAX_LATENCY_NS) as f64 * (1.0 + 1.0 / 1024.0) + 1.0);
             prop_assert!(figures.mean <= figures.max && figures.mean >= 0.0);
         }
 

@@ -16,12 +16,12 @@ use crate::statistics::location::{mean, median, median_of_sorted};
 /// The slower state's probe takes at least so many times the faster one's.
 pub const APART: f64 = 1.06;
 /// Each state has at least this share of the rounds.
-const LEAST_SHARE: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 /// The share of the variance that two states explain: of one normal distribution a cut explains 0.64, of a uniform one
 /// 0.75.
 const EXPLAINED: f64 = 0.8;
 /// Fewer rounds than this do not tell states apart.
-const FEWEST: usize = 16;
+const MIN_ROUNDS: usize = 16;
 
 /// Which state each round was in.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +113,7 @@ fn slowness(measured: &Measured, bases: &BTreeMap<Option<usize>, f64>) -> Option
 
 /// The logarithm above which a round is in the slower of two states; `None` where there is one state.
 fn threshold(logarithms: &[f64]) -> Option<f64> {
-    if logarithms.len() < FEWEST {
+    if logarithms.len() < MIN_ROUNDS {
         return None;
     }
     let mut sorted = logarithms.to_vec();
@@ -124,7 +124,7 @@ fn threshold(logarithms: &[f64]) -> Option<f64> {
     let centre = mean(&sorted)?;
     let total: f64 = sorted.iter().map(|value| (value - centre).powi(2)).sum();
     let all = sorted.len() as f64;
-    let least = (LEAST_SHARE * all).ceil() as usize;
+    let least = (MIN_SHARE * all).ceil() as usize;
     let (mut best, mut sum) = (None::<(f64, usize)>, 0.0);
     for (place, value) in sorted.iter().enumerate() {
         sum += value;

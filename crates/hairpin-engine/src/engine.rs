@@ -19,7 +19,7 @@ use hairpin_model::flow::{ConnectionUse, Direction, Flow};
 use hairpin_model::link::{LinkRecord, PacketCounts};
 use hairpin_model::one_way::{Sent, Streamed, Times};
 use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS, Samples, latency_histogram};
 use hairpin_model::trace::{End, RoundTrace};
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
@@ -392,7 +392,7 @@ fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
         let mut counts = latency_histogram();
         for (value, count) in &times.counts {
             // A report may say anything: what is out of bounds is at the bound.
-            counts.saturating_record_n((*value).clamp(1, LONGEST_NS), *count);
+            counts.saturating_record_n((*value).clamp(1, MAX_LATENCY_NS), *count);
         }
         counts
     };

@@ -27,9 +27,9 @@ use hairpin_loops::clock::RealClock;
 const LINK_LOGS: &str = "links";
 
 /// How long a farewell is held back at most on a path that reorders, in ns.
-const LONGEST_HOLD_NS: u64 = 2_000_000_000;
+const MAX_HOLD_NS: u64 = 2_000_000_000;
 /// The longest silence that is waited for on a path, in ns.
-const LONGEST_GAP_NS: u64 = 60_000_000_000;
+const MAX_GAP_NS: u64 = 60_000_000_000;
 /// More than the headers of a packet.
 const HEADERS_BYTES: u64 = 100;
 /// Of a delay without a bound so many deviations count.
@@ -112,7 +112,7 @@ impl Link {
         let path = &self.profile.up;
         let free = if path.delay.order == Order::Free { path.delay.spread_ns.saturating_mul(DEVIATIONS) } else { 0 };
         let held = path.reorder.as_ref().map_or(0, |reorder| reorder.by_ns);
-        free.saturating_add(held).min(LONGEST_HOLD_NS)
+        free.saturating_add(held).min(MAX_HOLD_NS)
     }
 
     /// A round trip of its delays and what they vary by, in ns, without queues.
@@ -139,7 +139,7 @@ impl Link {
 
 /// For how long nothing may come of a load that goes one way over the path of that case, though messages are still on their way,
 /// in ns: what the link's delays vary by and all, the time that it takes to send one, and the longest outage. 0 on the loopback,
-/// and at most [`LONGEST_GAP_NS`].
+/// and at most [`MAX_GAP_NS`].
 pub(crate) fn longest_gap_ns(case: &Case) -> u64 {
     let Some(profile) = case.path.link.parse::<Profile>().ok().filter(|_| case.is_emulated()) else { return 0 };
     let path = if case.flow().direction == flow::Direction::Down { &profile.down } else { &profile.up };
@@ -148,7 +148,7 @@ pub(crate) fn longest_gap_ns(case: &Case) -> u64 {
     let bits = case.flow().load.size_bytes().saturating_add(HEADERS_BYTES).saturating_mul(8);
     let send_ns = path.bottleneck.rate_bits_per_s.map_or(0, |rate| bits.saturating_mul(1_000_000_000) / rate.max(1));
     let down_ns = path.outages.iter().map(|outage| outage.until_ns.saturating_sub(outage.from_ns)).max().unwrap_or(0);
-    [held_ns, send_ns, down_ns].into_iter().fold(delay_ns, u64::saturating_add).min(LONGEST_GAP_NS)
+    [held_ns, send_ns, down_ns].into_iter().fold(delay_ns, u64::saturating_add).min(MAX_GAP_NS)
 }
 
 /// A network namespace for a round on the loopback whose case has kernel settings: what is written there changes nothing

@@ -44,11 +44,11 @@ const LAST_WORDS: Duration = Duration::from_millis(700);
 /// How long the process has for its end after its last word.
 const LEAVE: Duration = Duration::from_secs(2);
 /// The most bytes of a record, of a trace, and of a capture.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// The most rows of samples: the most that `--keep-samples` allows.
-const MOST_ROWS: u64 = 10_000_000;
+const MAX_ROWS: u64 = 10_000_000;
 /// The most flows of a case.
-const MOST_FLOWS: u64 = 64;
+const MAX_FLOWS: u64 = 64;
 /// Rows that are sent at once.
 const ROWS: usize = 8192;
 
@@ -330,7 +330,7 @@ fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
     let record = serde_json::from_slice(&read_part(from)?)?;
     let samples = if read_byte(from)? == 1 { Some(read_samples(from)?) } else { None };
     let others = read_number(from)?;
-    if others > MOST_FLOWS {
+    if others > MAX_FLOWS {
         return Err(invalid("it has more flows than a case"));
     }
     let other = |from: &mut _| -> io::Result<(usize, Samples)> {
@@ -408,7 +408,7 @@ fn write_histogram(to: &mut impl Write, histogram: Option<&Histogram<u64>>) -> i
 
 fn read_samples(from: &mut impl Read) -> io::Result<Samples> {
     let [rows, warm_up, measured] = [read_number(from)?, read_number(from)?, read_number(from)?];
-    if rows > MOST_ROWS || warm_up > rows {
+    if rows > MAX_ROWS || warm_up > rows {
         return Err(invalid("it has more samples than are kept of a round"));
     }
     let size = |count: u64| usize::try_from(count).map_err(|_| invalid("it has too many samples"));
@@ -470,7 +470,7 @@ fn write_part(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 
 fn read_part(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let length = read_number(from)?;
-    if length > MOST_BYTES {
+    if length > MAX_BYTES {
         return Err(invalid("a part of it is too large"));
     }
     let mut bytes = Vec::new();

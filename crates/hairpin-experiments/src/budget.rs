@@ -1,8 +1,8 @@
 //! How long an experiment lasts: rounds spread over a budget of time.
 //!
 //! Rounds within seconds of each other are correlated, and the machine has states that last for seconds. So an ordinary
-//! experiment fills [`ORDINARY_NS`] and has at least [`FEWEST_BLOCKS`] blocks; where its blocks are short there are more of
-//! them, up to [`MOST_BLOCKS`], and they begin at even distances over the whole budget.
+//! experiment fills [`ORDINARY_NS`] and has at least [`MIN_BLOCKS`] blocks; where its blocks are short there are more of
+//! them, up to [`MAX_BLOCKS`], and they begin at even distances over the whole budget.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::refused::Refused;
@@ -21,15 +21,15 @@ use crate::shared::{self, LASTS};
 /// What an ordinary experiment lasts, in ns.
 pub const ORDINARY_NS: u64 = 10 * SECOND_NS;
 /// The fewest blocks of one.
-pub const FEWEST_BLOCKS: u64 = 8;
+pub const MIN_BLOCKS: u64 = 8;
 /// The most blocks that are chosen: more would be neighbours that say the same.
-pub const MOST_BLOCKS: u64 = 100;
+pub const MAX_BLOCKS: u64 = 100;
 /// What a quick one lasts, in ns.
 pub const QUICK_NS: u64 = 2 * SECOND_NS;
 /// The fewest blocks of a quick one: an interval needs as many.
 pub const QUICK_BLOCKS: u64 = 5;
 /// What an experiment with `--until` lasts at most where `--at-most` does not say, in ns.
-pub const UNTIL_AT_MOST_NS: u64 = 60 * SECOND_NS;
+pub const MAX_UNTIL_NS: u64 = 60 * SECOND_NS;
 /// The looks at the intervals with `--until`, in sixths of the longest time: 10, 20, 40 and 60 s of 60 s.
 const LOOKS: [u64; 4] = [1, 2, 4, 6];
 /// What each of four looks may leave out so that all together leave out 5 % (Pocock, "Group sequential methods in the
@@ -93,7 +93,7 @@ impl Budget {
         if until.is_none() && knobs.is_given("at-most") {
             return Err(Refused::new("--at-most needs --until", "add --until 2%, or use --over TIME"));
         }
-        let at_most_ns = knobs.value("at-most").unwrap_or(UNTIL_AT_MOST_NS);
+        let at_most_ns = knobs.value("at-most").unwrap_or(MAX_UNTIL_NS);
         Ok(Self {
             over_ns: match (over_ns, rounds, quick) {
                 (Some(over_ns), _, _) => Some(over_ns),
@@ -102,7 +102,7 @@ impl Budget {
                 (None, None, false) => Some(ORDINARY_NS),
             },
             blocks: rounds,
-            fewest_blocks: if quick { QUICK_BLOCKS } else { FEWEST_BLOCKS },
+            fewest_blocks: if quick { QUICK_BLOCKS } else { MIN_BLOCKS },
             until: until.map(|share| (share, at_most_ns)),
         })
     }
@@ -135,7 +135,7 @@ impl Budget {
         let fewest = if from.first == 0 { self.fewest_blocks } else { 1 };
         let fitting = over_ns.map_or(0, |over_ns| over_ns / block_ns.max(1));
         // A longer time deserves more blocks than an ordinary one, as it has more to tell.
-        let most = MOST_BLOCKS.max(over_ns.unwrap_or(0) / (ORDINARY_NS / MOST_BLOCKS));
+        let most = MAX_BLOCKS.max(over_ns.unwrap_or(0) / (ORDINARY_NS / MAX_BLOCKS));
         let count = self.blocks.unwrap_or_else(|| fitting.clamp(fewest, most)).max(1);
         let apart_ns = over_ns.map_or(0, |over_ns| over_ns / count);
         Blocks { count: u32::try_from(count).unwrap_or(u32::MAX), apart_ns, ..from }

@@ -93,9 +93,9 @@ impl Planned {
 /// for something that does not come.
 #[must_use]
 pub fn deadline_ns(case: &Case, extents: [Extent; 2], timeout_ns: u64, capabilities: &HostCapabilities) -> u64 {
-    const LEAST_NS: u64 = 60 * SECOND_NS;
+    const MIN_NS: u64 = 60 * SECOND_NS;
     let waits_ns = round_ns(case, extents, capabilities).saturating_add(timeout_ns).saturating_mul(10);
-    LEAST_NS.saturating_add(waits_ns)
+    MIN_NS.saturating_add(waits_ns)
 }
 
 fn floor_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {

@@ -29,7 +29,7 @@ pub const BLOCKS: u32 = 3;
 /// From this on an exchange takes long, in ns.
 const LONG_NS: u64 = 250_000_000;
 /// The most cases that one run traces: the first ones of its plan.
-pub const MOST_CASES: usize = 20;
+pub const MAX_CASES: usize = 20;
 /// How long an evidence round lasts, where more than two windows fit that.
 const LASTS_NS: u64 = 180_000_000;
 /// The fewest and the most windows of an evidence round: the first of a connection, and some past it.
@@ -42,7 +42,7 @@ const MESSAGES_LAST_NS: u64 = 400_000_000;
 /// Messages further apart than an acknowledgment may be delayed (RFC 1122, 4.2.3.2) never wait for one another, in ns.
 const ALONE_NS: f64 = 500e6;
 /// The most writes that are traced in one round, where two exchanges do not need more.
-const MOST_WRITES: u64 = 20_000;
+const MAX_WRITES: u64 = 20_000;
 
 /// Whether such a case has evidence rounds, once it is measured. Only TCP has segments and acknowledgments to see, and only
 /// what is written while something else is under way can wait for it; an A/A pair is traced once.
@@ -99,7 +99,7 @@ fn orders(
         else {
             continue;
         };
-        if templates.len() == 2 * MOST_CASES {
+        if templates.len() == 2 * MAX_CASES {
             left_out.push(case);
             continue;
         }
@@ -122,7 +122,7 @@ fn orders(
     let skipped = left_out.first().map(|first| Skipped {
         transport: first.flow().transport.clone(),
         case: Some(format!("the traces of {}", several(&left_out))),
-        reason: format!("only the first {MOST_CASES} cases of a plan are traced (hint: use fewer values at once)"),
+        reason: format!("only the first {MAX_CASES} cases of a plan are traced (hint: use fewer values at once)"),
     });
     let mut rounds = sequence::interleaved(&templates, first_block, 1, seed);
     rounds.extend(sequence::interleaved(&quick, first_block.saturating_add(1), BLOCKS - 1, seed));
@@ -155,7 +155,7 @@ fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
     let (fewest, most) = WINDOWS;
     let windows = (LASTS_NS / window_ns).clamp(fewest, most);
     let writes = exchange.writes.sizes().len() as u64;
-    (windows * exchange.pipeline).min((MOST_WRITES / writes).max(fewest))
+    (windows * exchange.pipeline).min((MAX_WRITES / writes).max(fewest))
 }
 
 /// The step after the timed rounds: the evidence, where it is not there yet.

@@ -39,11 +39,11 @@ pub const START_NS: u64 = 15_000_000;
 const SETTLED_NS: u64 = 10_000_000;
 /// The fewest windows of a warm-up: the kernel acknowledges quickly at first, so the first of a connection is unlike
 /// the others.
-const FEWEST_WARM_UP: u64 = 3;
+const MIN_WARM_UP_WINDOWS: u64 = 3;
 /// The most.
-const MOST_WARM_UP: u64 = 200;
+const MAX_WARM_UP_WINDOWS: u64 = 200;
 /// The longest warm-up, where it holds more than one window.
-const LONGEST_WARM_UP_NS: u64 = 150_000_000;
+const MAX_WARM_UP_NS: u64 = 150_000_000;
 
 /// How long a window takes once the connection is past its start, in ns.
 #[must_use]
@@ -107,8 +107,8 @@ pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) ->
     if answers_may_be_held(exchange, card) && !requests_are_held(exchange, card) {
         return Extent::DurationNs(settled_ns);
     }
-    let wanted = (settled_ns / window_ns).clamp(FEWEST_WARM_UP, MOST_WARM_UP);
-    let bearable = (LONGEST_WARM_UP_NS / window_ns).max(1);
+    let wanted = (settled_ns / window_ns).clamp(MIN_WARM_UP_WINDOWS, MAX_WARM_UP_WINDOWS);
+    let bearable = (MAX_WARM_UP_NS / window_ns).max(1);
     Extent::Count(wanted.min(bearable) * exchange.pipeline)
 }
 

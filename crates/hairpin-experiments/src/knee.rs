@@ -15,7 +15,7 @@ use crate::links;
 use crate::sequence::Planned;
 
 /// The most rates that a sweep has.
-pub const MOST_RATES: usize = 16;
+pub const MAX_RATES: usize = 16;
 /// The rates of the first sweep on this machine, messages a second.
 const LOCAL_PER_S: [f64; 6] = [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3];
 /// Those over a link, as shares of the messages that it carries a second.
@@ -87,7 +87,7 @@ fn next_rate(mut rates: Vec<(f64, bool)>) -> Option<f64> {
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (Some(low), Some(high)) = knee::bracket(&rates) else { return None };
     let between = round((low * high).sqrt());
-    (rates.len() < MOST_RATES && high / low > CLOSE && between > low && between < high).then_some(between)
+    (rates.len() < MAX_RATES && high / low > CLOSE && between > low && between < high).then_some(between)
 }
 
 /// Whether what was offered of a case arrived: by the median round; `None` where none was measured.
@@ -119,7 +119,7 @@ mod tests {
         let low = rates.iter().filter(|(_, whole)| *whole).map(|(per_s, _)| *per_s).fold(0.0, f64::max);
         let high = rates.iter().filter(|(_, whole)| !whole).map(|(per_s, _)| *per_s).fold(f64::INFINITY, f64::min);
         assert!(low <= 1e5 && 1e5 < high && high / low <= CLOSE, "{low} to {high}");
-        assert!(rates.len() <= MOST_RATES);
+        assert!(rates.len() <= MAX_RATES);
     }
 
     #[test]

@@ -13,13 +13,13 @@ use hairpin_model::flow::Direction;
 use hairpin_model::refused::Refused;
 
 use crate::knobs::Knobs;
-use crate::quantity::{LONGEST_TIMEOUT_NS, SECOND_NS};
+use crate::quantity::{MAX_TIMEOUT_NS, SECOND_NS};
 use crate::warm_up::WARM_UP_NS;
 
-/// How long a round over a link measures at most where the user does not say, in ns, unless [`FEWEST`] take longer.
+/// How long a round over a link measures at most where the user does not say, in ns, unless [`MIN_MESSAGES`] take longer.
 pub const LASTS_NS: u64 = SECOND_NS;
 /// The fewest messages of such a round.
-pub const FEWEST: u64 = 2;
+pub const MIN_MESSAGES: u64 = 2;
 /// How many ways there and back exchanges are measured for, where that is less than [`LASTS_NS`].
 const TRAVELS: u64 = 20;
 /// The time-out without a link, and the shortest with one, in ns.
@@ -128,10 +128,10 @@ fn saturated(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// How many messages a round of a closed loop measures: `most`, or what fits [`LASTS_NS`], but at least [`FEWEST`].
+/// How many messages a round of a closed loop measures: `most`, or what fits [`LASTS_NS`], but at least [`MIN_MESSAGES`].
 #[must_use]
 pub fn count(most: u64, travel_ns: u64) -> u64 {
-    fitting(LASTS_NS, travel_ns).clamp(FEWEST.min(most), most)
+    fitting(LASTS_NS, travel_ns).clamp(MIN_MESSAGES.min(most), most)
 }
 
 /// The unmeasured messages before them: `most`, or what fits the time in which CPUs settle, but at least one.
@@ -158,5 +158,5 @@ pub fn timeout_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     let Some(link) = between(case, capabilities) else { return TIMEOUT_NS };
     let travels_ns = on_the_way_ns(case, &link).saturating_mul(TIMEOUT_ROUND_TRIPS);
     let needed_ns = travels_ns.saturating_add(link.queue_ns).saturating_add(FIRST_RETRANSMISSION_NS);
-    needed_ns.clamp(TIMEOUT_NS, LONGEST_TIMEOUT_NS)
+    needed_ns.clamp(TIMEOUT_NS, MAX_TIMEOUT_NS)
 }

@@ -10,7 +10,7 @@ use hairpin_model::round::Extent;
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
-use crate::quantity::MOST_MESSAGES;
+use crate::quantity::MAX_MESSAGES;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO};
 
@@ -19,7 +19,7 @@ const DURATION_NS: u64 = 200_000_000;
 /// What is sent before, in ns.
 const WARM_UP_NS: u64 = 100_000_000;
 /// The most connections of a flow.
-pub const MOST_CONNECTIONS: u64 = 1000;
+pub const MAX_CONNECTIONS: u64 = 1000;
 
 /// Transports.
 pub const TRANSPORT: Knob = Knob::new("transport", "NAME", KnobKind::Transport)
@@ -51,7 +51,7 @@ pub const WAYS: Knob = Knob::new("direction", "WAY", KnobKind::Words(Ways::WORDS
     .or(&["up"]);
 
 /// Connections.
-pub const CONNECTIONS: Knob = Knob::new("connections", "NUMBER", KnobKind::Whole { min: 1, max: MOST_CONNECTIONS })
+pub const CONNECTIONS: Knob = Knob::new("connections", "NUMBER", KnobKind::Whole { min: 1, max: MAX_CONNECTIONS })
     .help("Connections that share the load, up to 1000")
     .many()
     .or(&["1"]);
@@ -62,7 +62,7 @@ pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::W
     .many();
 
 /// How many messages.
-pub const COUNT: Knob = Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MOST_MESSAGES })
+pub const COUNT: Knob = Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_MESSAGES })
     .help("Messages measured on each connection in each round, instead of --duration");
 
 /// How long.

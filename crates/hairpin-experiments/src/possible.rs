@@ -62,15 +62,15 @@ fn shared(case: &Case) -> Result<(), WhyNot> {
     if case.ends.waiting != Waiting::Block {
         return Err(why("its ends sleep until the connection can be read or written", "use --waiting block"));
     }
-    if probe.load.size_bytes() < NUMBERED_BYTES || probe.load.size_bytes() > MOST_SHARED_BYTES {
-        let sizes = format!("{NUMBERED_BYTES} B to {}", exact_bytes(MOST_SHARED_BYTES));
+    if probe.load.size_bytes() < NUMBERED_BYTES || probe.load.size_bytes() > MAX_SHARED_BYTES {
+        let sizes = format!("{NUMBERED_BYTES} B to {}", exact_bytes(MAX_SHARED_BYTES));
         return Err(why("its messages do not fit the frames of a shared connection", format!("--size {sizes}")));
     }
     Ok(())
 }
 
 /// The largest message on a shared connection, see [`frames`](../../hairpin-loops/src/shared/frames.rs).
-const MOST_SHARED_BYTES: u64 = 1 << 20;
+const MAX_SHARED_BYTES: u64 = 1 << 20;
 
 /// Which connection carries the messages of a flow with answers.
 fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
@@ -181,7 +181,7 @@ const NUMBERED_BYTES: u64 = 8;
 const QUOTED_BYTES: u64 = 24;
 
 /// The most bytes that one call sends, which both ends have room for.
-const MOST_BATCH_BYTES: u64 = 64 << 20;
+const MAX_BATCH_BYTES: u64 = 64 << 20;
 
 /// What a load without answers needs.
 fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
@@ -214,10 +214,10 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
         ));
     }
     let bytes_at_once = flow.load.size_bytes().saturating_mul(flow.load.batch());
-    if bytes_at_once > MOST_BATCH_BYTES {
+    if bytes_at_once > MAX_BATCH_BYTES {
         let (batch, size) = (flow.load.batch(), exact_bytes(flow.load.size_bytes()));
         let reason =
-            format!("one call cannot send {batch} messages of {size}: {} at most", exact_bytes(MOST_BATCH_BYTES));
+            format!("one call cannot send {batch} messages of {size}: {} at most", exact_bytes(MAX_BATCH_BYTES));
         return Err(why(reason, "use a smaller --batch or --size"));
     }
     if flow.connections > 1 && !card.many_connections {

@@ -14,7 +14,7 @@ use crate::sequence;
 const ROUNDS: u64 = 10;
 /// Where these last longer than this, in ns, there are fewer, but one more than an interval needs.
 const LASTS_NS: u64 = 60 * SECOND_NS;
-const FEWEST: u64 = QUICK_BLOCKS + 1;
+const MIN_ROUNDS: u64 = QUICK_BLOCKS + 1;
 
 /// The rounds that settle these pairs, as many as an interval needs and the time allows, and how long they take, in ns.
 #[must_use]
@@ -26,7 +26,7 @@ pub fn rounds(
     first_block: u32,
 ) -> (Vec<RoundOrder>, u64) {
     let block_ns = estimate::orders_ns(&orders(pairs, like, 1, seed, first_block), capabilities);
-    let blocks = (LASTS_NS / block_ns.max(1)).clamp(FEWEST, ROUNDS);
+    let blocks = (LASTS_NS / block_ns.max(1)).clamp(MIN_ROUNDS, ROUNDS);
     let orders = orders(pairs, like, u32::try_from(blocks).unwrap_or(1), seed, first_block);
     (orders, blocks.saturating_mul(block_ns))
 }

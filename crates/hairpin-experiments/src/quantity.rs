@@ -13,11 +13,11 @@ pub const SECOND_NS: u64 = 1_000_000_000;
 /// The longest duration that can be asked for: 24 hours.
 pub const DAY_NS: u64 = 86_400 * SECOND_NS;
 /// The longest time-out, in nanoseconds.
-pub const LONGEST_TIMEOUT_NS: u64 = 3600 * SECOND_NS;
+pub const MAX_TIMEOUT_NS: u64 = 3600 * SECOND_NS;
 /// The largest number of messages of a round.
-pub const MOST_MESSAGES: u64 = 10_000_000_000;
+pub const MAX_MESSAGES: u64 = 10_000_000_000;
 /// The longest that an injected fault may hold a message back.
-const LONGEST_STALL_NS: u64 = 10 * SECOND_NS;
+const MAX_STALL_NS: u64 = 10 * SECOND_NS;
 
 /// A whole number in a range, with an optional suffix `k` or `M`: `2000`, `2k`, `1_000`.
 ///
@@ -110,7 +110,7 @@ pub fn extent(text: &str) -> Result<Extent, Refused> {
     {
         return Ok(Extent::DurationNs(duration_ns));
     }
-    whole(text, 0, MOST_MESSAGES).map(Extent::Count).map_err(|refused| {
+    whole(text, 0, MAX_MESSAGES).map(Extent::Count).map_err(|refused| {
         Refused::new(refused.what, "a number of messages such as 500, or a duration such as 40ms, up to 24 h")
     })
 }
@@ -133,7 +133,7 @@ pub fn injected_fault(text: &str) -> Result<InjectedFault, Refused> {
         _ => return Err(bad()),
     };
     let (stall, every) = rest.split_once('/').unwrap_or((rest, "1"));
-    let stall_ns = duration_ns(stall, 1, LONGEST_STALL_NS).map_err(|_| bad())?;
+    let stall_ns = duration_ns(stall, 1, MAX_STALL_NS).map_err(|_| bad())?;
     let every = whole(every, 1, 1_000_000).map_err(|_| bad())?;
     Ok(InjectedFault { stall_ns, every, sleeps })
 }

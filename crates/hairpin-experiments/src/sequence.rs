@@ -11,9 +11,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// The most rounds that one plan may hold: as many as every command can read again.
-pub const MOST_ROUNDS: u64 = 20_000;
+pub const MAX_ROUNDS: u64 = 20_000;
 /// The most cases.
-pub const MOST_CASES: u64 = 2000;
+pub const MAX_CASES: u64 = 2000;
 
 /// A case and how much to do of it in each round.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,12 +59,12 @@ pub struct Blocks {
 /// The orders of these blocks of every planned case.
 ///
 /// # Errors
-/// [`Refused`] when there would be more than [`MOST_ROUNDS`].
+/// [`Refused`] when there would be more than [`MAX_ROUNDS`].
 pub fn orders(planned: &[Planned], blocks: Blocks, seed: u64, common: Common) -> Result<Vec<RoundOrder>, Refused> {
     let total = (planned.len() as u64).saturating_mul(u64::from(blocks.count));
-    if total > MOST_ROUNDS {
+    if total > MAX_ROUNDS {
         return Err(Refused::new(
-            format!("{} cases x {} rounds are {total} rounds, more than {MOST_ROUNDS}", planned.len(), blocks.count),
+            format!("{} cases x {} rounds are {total} rounds, more than {MAX_ROUNDS}", planned.len(), blocks.count),
             "use fewer values, or lower --rounds",
         ));
     }

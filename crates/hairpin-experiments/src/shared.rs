@@ -11,9 +11,9 @@ use hairpin_model::sysctls::Sysctls;
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
-use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS};
+use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS};
 use crate::selection;
-use crate::sequence::{Common, MOST_CASES};
+use crate::sequence::{Common, MAX_CASES};
 
 /// The word for a warm-up that is chosen case by case.
 pub const AUTO: &str = "auto";
@@ -69,7 +69,7 @@ pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max
     .help("Seed of the order of rounds, of links and of resampling [default: drawn, and recorded]");
 
 /// How long an answer may take.
-pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", KnobKind::Duration { min_ns: 1, max_ns: LONGEST_TIMEOUT_NS })
+pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", KnobKind::Duration { min_ns: 1, max_ns: MAX_TIMEOUT_NS })
     .help("How long an answer may take [default: 2s; over a link, if more, 10 round trips, its full queue and 1s]");
 
 /// Whether cases are traced in evidence rounds.
@@ -179,7 +179,7 @@ impl Circumstances {
     /// many values there are of each thing that only the experiment combines.
     ///
     /// # Errors
-    /// [`Refused`] where there would be more than [`MOST_CASES`].
+    /// [`Refused`] where there would be more than [`MAX_CASES`].
     pub fn refuse_too_many(&self, own: &[usize]) -> Result<(), Refused> {
         let shared = [
             self.waitings.len().max(1),
@@ -193,11 +193,11 @@ impl Circumstances {
         let settings = self.sysctls.iter().map(Vec::len);
         let lengths = own.iter().chain(&shared).copied().chain(settings).map(|length| length as u64);
         let combinations = lengths.fold(1, u64::saturating_mul);
-        if combinations <= MOST_CASES {
+        if combinations <= MAX_CASES {
             return Ok(());
         }
         Err(Refused::new(
-            format!("the values combine to {combinations} cases, more than {MOST_CASES}"),
+            format!("the values combine to {combinations} cases, more than {MAX_CASES}"),
             "use fewer values at once",
         ))
     }

@@ -1,6 +1,6 @@
 //! The time that an experiment takes: how many rounds, how far apart, when it ends.
 
-use hairpin_experiments::budget::{FEWEST_BLOCKS, MOST_BLOCKS, ORDINARY_NS};
+use hairpin_experiments::budget::{MIN_BLOCKS, MAX_BLOCKS, ORDINARY_NS};
 use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
 use hairpin_experiments::experiments::survey::SURVEY;
 use hairpin_experiments::experiments::{self};
@@ -27,26 +27,26 @@ fn begins_ns(plan: &Plan) -> Vec<u64> {
 #[test]
 fn short_blocks_are_spread_evenly_over_ten_seconds() {
     let plan = round_trip(&[("transport", "tcp")]).unwrap();
-    assert_eq!(blocks(&plan), MOST_BLOCKS);
+    assert_eq!(blocks(&plan), MAX_BLOCKS);
     let begins = begins_ns(&plan);
-    assert!(begins.iter().zip(0..).all(|(begin, block)| *begin == block * (ORDINARY_NS / MOST_BLOCKS)), "{begins:?}");
-    assert_eq!((plan.forecast.rounds, plan.forecast.lasts_ns), (MOST_BLOCKS, ORDINARY_NS));
+    assert!(begins.iter().zip(0..).all(|(begin, block)| *begin == block * (ORDINARY_NS / MAX_BLOCKS)), "{begins:?}");
+    assert_eq!((plan.forecast.rounds, plan.forecast.lasts_ns), (MAX_BLOCKS, ORDINARY_NS));
 }
 
 #[test]
 fn long_blocks_are_never_fewer_than_eight() {
     let flags = [("transport", "tcp"), ("duration", "5s")];
     let plan = round_trip(&flags).unwrap();
-    assert_eq!(blocks(&plan), FEWEST_BLOCKS);
+    assert_eq!(blocks(&plan), MIN_BLOCKS);
     assert!(plan.forecast.lasts_ns > 40 * SECOND_NS, "{:?}", plan.forecast);
     let less = round_trip(&[("transport", "tcp"), ("duration", "5s"), ("over", "1s")]).unwrap();
-    assert_eq!(blocks(&less), FEWEST_BLOCKS, "--over adds rounds and takes none away");
+    assert_eq!(blocks(&less), MIN_BLOCKS, "--over adds rounds and takes none away");
 }
 
 #[test]
 fn over_adds_rounds_and_rounds_beats_it() {
     let forty = round_trip(&[("transport", "tcp"), ("over", "40s")]).unwrap();
-    assert_eq!((blocks(&forty), forty.forecast.lasts_ns), (4 * MOST_BLOCKS, 40 * SECOND_NS));
+    assert_eq!((blocks(&forty), forty.forecast.lasts_ns), (4 * MAX_BLOCKS, 40 * SECOND_NS));
     let thirty = round_trip(&[("transport", "tcp"), ("over", "40s"), ("rounds", "30")]).unwrap();
     assert_eq!(blocks(&thirty), 30);
     assert_eq!(begins_ns(&thirty)[29], 29 * (40 * SECOND_NS / 30));
@@ -86,7 +86,7 @@ fn until_looks_four_times_and_ends_when_intervals_are_narrow() {
     let first = next(&[], None).unwrap();
     assert_eq!(
         (first.forecast.lasts_ns, blocks(&first)),
-        (60 * SECOND_NS, MOST_BLOCKS),
+        (60 * SECOND_NS, MAX_BLOCKS),
         "60 s at most, 10 s at first"
     );
     let mut rounds = done(&first, 0, SECOND_NS / 10);

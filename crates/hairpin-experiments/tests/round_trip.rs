@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::common::{
     after, capabilities, capabilities_without, failed, measured, plan_on, refusal, round_trip, running, turned,
 };
-use hairpin_experiments::budget::FEWEST_BLOCKS;
+use hairpin_experiments::budget::MIN_BLOCKS;
 use hairpin_experiments::experiments::round_trip::{ROUND_TRIP, WARM_UP_MESSAGES};
 use hairpin_experiments::warm_up::WARM_UP_NS;
 use hairpin_experiments::{Done, Knobs, Step};
@@ -17,7 +17,7 @@ fn without_flags_every_transport_is_measured_once_in_each_block() {
     let plan = round_trip(&[]).unwrap();
     let names: Vec<&str> = plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
     assert_eq!(names, capabilities().names());
-    assert!(plan.rounds.len() as u64 >= FEWEST_BLOCKS * plan.cases.len() as u64);
+    assert!(plan.rounds.len() as u64 >= MIN_BLOCKS * plan.cases.len() as u64);
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
     let order = plan.rounds.iter().find(|order| order.case.flow().transport == "tcp").unwrap();
     assert_eq!((order.extent, order.warm_up), (Extent::Count(1250), Extent::Count(WARM_UP_MESSAGES)));

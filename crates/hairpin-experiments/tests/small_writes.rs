@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::common::{Plan, capabilities, capabilities_without, failed, measured, plan_on, running, turned};
 use hairpin_experiments::Forecast;
-use hairpin_experiments::budget::FEWEST_BLOCKS;
+use hairpin_experiments::budget::MIN_BLOCKS;
 use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::evidence;
 use hairpin_experiments::experiments::small_writes::{BATCH, CONTROL_REMEDIES, DURATION_NS, SMALL_WRITES};
@@ -62,7 +62,7 @@ fn without_flags_tcp_runs_every_remedy_and_the_controls_two() {
     ];
     assert_eq!(plan.labels(), expected);
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
-    assert_eq!(plan.rounds.len() as u64, 13 * FEWEST_BLOCKS);
+    assert_eq!(plan.rounds.len() as u64, 13 * MIN_BLOCKS);
     for order in &plan.rounds {
         assert_eq!((order.purpose, order.extent), (Purpose::Timed, Extent::DurationNs(DURATION_NS)));
         assert_eq!((order.timeout_ns, order.keep_samples, order.port), (2_000_000_000, 100_000, 0));
@@ -111,7 +111,7 @@ fn it_is_announced_as_long_as_its_rounds_take() {
     let both = [("placement", "same-cpu,cross-cpu")];
     let (timed, evidence) = (small_writes(&both).unwrap(), evidence_of(&both).unwrap());
     let sum_ns = orders_ns(&timed.rounds, &capabilities()) + orders_ns(&evidence.rounds, &capabilities());
-    assert_eq!(timed.forecast, Forecast { rounds: 26 * FEWEST_BLOCKS, lasts_ns: sum_ns, sends: Sends::default() });
+    assert_eq!(timed.forecast, Forecast { rounds: 26 * MIN_BLOCKS, lasts_ns: sum_ns, sends: Sends::default() });
     let methodology = include_str!("../../../METHODOLOGY.md");
     let seconds = (sum_ns + 500_000_000) / 1_000_000_000;
     let line = format!(
@@ -173,7 +173,7 @@ fn evidence_is_as_many_traced_as_untraced_rounds_in_blocks_of_their_own() {
     assert_eq!(plan.rounds.len(), 2 * 9 * evidence::BLOCKS as usize, "tcp only: the controls have nothing to see");
     let mut orders = BTreeSet::new();
     for (number, block) in plan.rounds.chunks(18).enumerate() {
-        let first_block = u32::try_from(FEWEST_BLOCKS).unwrap();
+        let first_block = u32::try_from(MIN_BLOCKS).unwrap();
         assert!(block.iter().all(|order| order.block == first_block + u32::try_from(number).unwrap()));
         let line = |order: &RoundOrder| (order.case.label(), order.purpose);
         let lines: Vec<_> = block.iter().map(line).collect();
@@ -221,7 +221,7 @@ fn only_cases_with_a_measured_round_are_traced() {
 fn the_traces_of_a_large_plan_are_bounded_and_the_rest_is_named() {
     let flags = [("transport", "tcp,tcp6"), ("placement", "same-cpu,cross-cpu")];
     let plan = evidence_of(&flags).unwrap();
-    assert_eq!(plan.rounds.len(), 2 * evidence::MOST_CASES * evidence::BLOCKS as usize);
+    assert_eq!(plan.rounds.len(), 2 * evidence::MAX_CASES * evidence::BLOCKS as usize);
     assert_eq!(plan.skipped.len(), 1);
     let skipped = &plan.skipped[0];
     assert_eq!(skipped.case.as_deref(), Some("the traces of tcp6 block same-cpu cork 100x2 B and 15 more"));

@@ -2,7 +2,7 @@
 
 use crate::common::{Plan, capabilities, capabilities_without, plan_on};
 use hairpin_experiments::Forecast;
-use hairpin_experiments::budget::{FEWEST_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
+use hairpin_experiments::budget::{MIN_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
 use hairpin_experiments::experiments::survey::{LINES, Line, Over, SURVEY};
 use hairpin_experiments::sequence::Planned;
@@ -58,7 +58,7 @@ fn it_covers_every_transport_and_what_makes_it_slower() {
 fn percentiles_have_their_samples() {
     for order in survey(&[]).rounds {
         let Extent::Count(count) = order.extent else { panic!("{:?}", order.extent) };
-        let samples = count * FEWEST_BLOCKS;
+        let samples = count * MIN_BLOCKS;
         let waking = order.case.ends.waiting == Waiting::Block && order.case.ends.placement == Placement::CrossCpu;
         let needed = if waking { 1000 } else { 10_000 };
         assert!(samples >= needed, "{}: {samples}", order.case.label());
@@ -74,7 +74,7 @@ fn percentiles_have_their_samples() {
 #[test]
 fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
     let plan = survey(&[]);
-    let blocks: Vec<u32> = (0..u32::try_from(FEWEST_BLOCKS).unwrap()).collect();
+    let blocks: Vec<u32> = (0..u32::try_from(MIN_BLOCKS).unwrap()).collect();
     let planned = planned(&plan);
     assert_eq!(planned.len(), plan.cases.len());
     for planned in planned {
@@ -159,7 +159,7 @@ fn row(line: &Line, planned: &[Planned]) -> String {
         Over::All => "all",
         Over::One => "tcp",
     };
-    let samples = count * FEWEST_BLOCKS;
+    let samples = count * MIN_BLOCKS;
     let cases: Vec<Planned> = planned.iter().filter(|planned| is_of(line, planned)).cloned().collect();
     let estimate = seconds(&cases);
     format!(
@@ -180,6 +180,6 @@ fn is_of(line: &Line, planned: &Planned) -> bool {
 }
 
 fn seconds(planned: &[Planned]) -> String {
-    let tenths = (FEWEST_BLOCKS * block_ns(planned, &capabilities()) + 50_000_000) / 100_000_000;
+    let tenths = (MIN_BLOCKS * block_ns(planned, &capabilities()) + 50_000_000) / 100_000_000;
     format!("{}.{} s", tenths / 10, tenths % 10)
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hairpin_engine::control::frames::Frames;
-use hairpin_engine::control::{ControlError, MOST_BYTES_OF_A_REPORT};
+use hairpin_engine::control::{ControlError, MAX_REPORT_BYTES};
 use hairpin_model::binding::Binding;
 use hairpin_model::hint::Hinted;
 use hairpin_model::quantities::utc;
@@ -24,7 +24,7 @@ use crate::tls::Tls;
 const OPENING: Duration = Duration::from_secs(15);
 
 /// The longest that a server may let a round wait for others, in ms.
-const LONGEST_WAIT_MS: u64 = 3_600_000;
+const MAX_WAIT_MS: u64 = 3_600_000;
 
 /// A connection on which the server knows the client.
 pub struct Known {
@@ -93,7 +93,7 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known
     let mut tls = over_tls(ticket, socket)?;
     tls.shake_hands_until(deadline).map_err(|error| no_handshake(ticket, &error))?;
     let exporter = tls.exporter().map_err(|error| failed(ticket, "prove that it is known to", &error.to_string()))?;
-    let mut frames = Frames::over(tls, MOST_BYTES_OF_A_REPORT);
+    let mut frames = Frames::over(tls, MAX_REPORT_BYTES);
     let greeting = Greeting {
         version: VERSION,
         tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -106,7 +106,7 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known
     let mut left = deadline.saturating_duration_since(Instant::now());
     let mut answer = frames.receive_any(left).map_err(unheard)?;
     if let Answer::Waiting { most_ms } = answer {
-        left = OPENING + Duration::from_millis(most_ms.min(LONGEST_WAIT_MS));
+        left = OPENING + Duration::from_millis(most_ms.min(MAX_WAIT_MS));
         answer = frames.receive_any(left).map_err(unheard)?;
     }
     match answer {

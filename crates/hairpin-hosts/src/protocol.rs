@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub const VERSION: u32 = 1;
 
 /// The largest message before the client is known, in bytes.
-pub const MOST_BYTES_OF_A_STRANGER: usize = 4 << 10;
+pub const MAX_STRANGER_BYTES: usize = 4 << 10;
 
 /// Bytes in base64.
 #[derive(Clone, PartialEq, Eq)]

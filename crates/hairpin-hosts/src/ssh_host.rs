@@ -9,7 +9,7 @@ use crate::ticket::host_and_port;
 /// How such a text begins.
 const SCHEME: &str = "ssh://";
 /// The longest name of a user (`LOGIN_NAME_MAX` of Linux).
-const LONGEST_USER: usize = 255;
+const MAX_USER: usize = 255;
 
 /// A host that ssh reaches: a name that DNS or the user's configuration of ssh knows, or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl fmt::Display for SshHost {
 
 fn is_user(text: &str) -> bool {
     let fits = |letter: u8| letter.is_ascii_alphanumeric() || b"._-+".contains(&letter);
-    !text.is_empty() && text.len() <= LONGEST_USER && !text.starts_with('-') && text.bytes().all(fits)
+    !text.is_empty() && text.len() <= MAX_USER && !text.starts_with('-') && text.bytes().all(fits)
 }
 
 /// Whether what can be a host of a ticket can be one of ssh too, whose options begin with `-` and whose tokens with `%`.

@@ -23,9 +23,9 @@ const PAYLOAD_LETTERS: usize = 76;
 /// Its checksum in base64.
 const CHECKSUM_LETTERS: usize = 6;
 /// The longest name of a host (RFC 1035, section 2.3.4).
-const LONGEST_HOST: usize = 253;
+const MAX_HOST: usize = 253;
 /// Longer texts are no tickets.
-const LONGEST: usize = LONGEST_HOST + "[]:65535#".len() + PAYLOAD_LETTERS + CHECKSUM_LETTERS;
+const MAX_LETTERS: usize = MAX_HOST + "[]:65535#".len() + PAYLOAD_LETTERS + CHECKSUM_LETTERS;
 
 /// What proves a client to the server. It is never printed but in a ticket, and never sent.
 #[derive(Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Ticket {
         let not_one = |why: &str| {
             Refused::new(format!("not a ticket: {why}"), "copy the whole word that `hairpin serve` printed")
         };
-        if text.len() > LONGEST || !text.is_ascii() {
+        if text.len() > MAX_LETTERS || !text.is_ascii() {
             return Err(not_one("it is too long, or has letters that no ticket has"));
         }
         let (address, letters) = text.split_once('#').ok_or_else(|| not_one("it has no `#`"))?;
@@ -167,7 +167,7 @@ pub fn host_and_port(address: &str) -> Option<(String, Option<u16>)> {
         None => Some(host).filter(|host| !host.contains(':')),
     }?;
     let may_stand = |letter: u8| letter.is_ascii_alphanumeric() || b".-_:%".contains(&letter);
-    let is_host = !host.is_empty() && host.len() <= LONGEST_HOST && host.bytes().all(may_stand);
+    let is_host = !host.is_empty() && host.len() <= MAX_HOST && host.bytes().all(may_stand);
     is_host.then(|| (host.to_owned(), port))
 }
 

@@ -5,7 +5,7 @@ use hairpin_model::refused::Refused;
 use crate::quantity::whole;
 
 /// The most ranges that a list may have.
-pub const MOST_RANGES: usize = 10_000;
+pub const MAX_RANGES: usize = 10_000;
 
 /// A set of numbers, as ranges in order that neither overlap nor touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,9 +18,9 @@ impl Numbers {
     /// [`Refused`] with an example.
     pub fn read(text: &str, least: u64) -> Result<Self, Refused> {
         let ranges = text.split(',').map(|part| range(part, least)).collect::<Result<Vec<_>, _>>()?;
-        if ranges.len() > MOST_RANGES {
+        if ranges.len() > MAX_RANGES {
             let problem = format!("{} numbers and ranges are too many", ranges.len());
-            return Err(Refused::new(problem, format!("at most {MOST_RANGES}")));
+            return Err(Refused::new(problem, format!("at most {MAX_RANGES}")));
         }
         Ok(Self::from_ranges(ranges))
     }
@@ -94,7 +94,7 @@ mod tests {
             assert!(Numbers::read(text, 0).is_err(), "{text}");
         }
         assert_eq!(Numbers::read("0", 1).unwrap_err().hint, "the first is number 1");
-        let many = vec!["1"; MOST_RANGES + 1].join(",");
+        let many = vec!["1"; MAX_RANGES + 1].join(",");
         assert!(Numbers::read(&many, 0).is_err());
     }
 

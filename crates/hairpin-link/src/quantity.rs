@@ -62,13 +62,13 @@ const BYTES: &[Unit] = &[
 const PERCENT: &[Unit] = &[("%", 10_000_000)];
 
 /// The longest time that a profile may name: an hour.
-pub const LONGEST_NS: u64 = 3_600_000_000_000;
+pub const MAX_TIME_NS: u64 = 3_600_000_000_000;
 
 /// The highest rate that a profile may name: 1 Tbit/s.
-pub const HIGHEST_BITS_PER_S: u64 = 1_000_000_000_000;
+pub const MAX_BITS_PER_S: u64 = 1_000_000_000_000;
 
 /// The most bytes that a profile may name: 1 GiB.
-pub const MOST_BYTES: u64 = 1 << 30;
+pub const MAX_BYTES: u64 = 1 << 30;
 
 /// A time in ns: `23.5ms`. The unit is needed; at most an hour.
 ///
@@ -77,7 +77,7 @@ pub const MOST_BYTES: u64 = 1 << 30;
 pub fn time_ns(text: &str) -> Result<u64, Refused> {
     let examples = "for instance 23.5ms, 200us or 1s";
     let what =
-        What { quantity: "a time", units: TIME, smallest: "1 ns", examples, most: LONGEST_NS, most_text: "1 hour" };
+        What { quantity: "a time", units: TIME, smallest: "1 ns", examples, most: MAX_TIME_NS, most_text: "1 hour" };
     what.read(text)
 }
 
@@ -97,7 +97,7 @@ pub fn rate_bits_per_s(text: &str) -> Result<u64, Refused> {
         units: RATE,
         smallest: "1 bit/s",
         examples,
-        most: HIGHEST_BITS_PER_S,
+        most: MAX_BITS_PER_S,
         most_text: "1000 gbit",
     };
     let rate = what.read(plain).map_err(|bad| Refused { what: bad.what.replace(plain, text), ..bad })?;
@@ -136,7 +136,7 @@ pub fn bytes(text: &str) -> Result<u64, Refused> {
         units: BYTES,
         smallest: "1 byte",
         examples,
-        most: MOST_BYTES,
+        most: MAX_BYTES,
         most_text: "1GiB",
     };
     what.read(text)
@@ -319,7 +319,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read_as_the_same(value in 0_u64..=LONGEST_NS, rate in 1_u64..=HIGHEST_BITS_PER_S, part in 0_u32..=1_000_000_000, size in 0_u64..=MOST_BYTES) {
+        fn what_is_shown_is_read_as_the_same(value in 0_u64..=MAX_TIME_NS, rate in 1_u64..=MAX_BITS_PER_S, part in 0_u32..=1_000_000_000, size in 0_u64..=MAX_BYTES) {
             prop_assert_eq!(time_ns(&shown_time(value)), Ok(value));
             prop_assert_eq!(rate_bits_per_s(&shown_rate(rate)), Ok(rate));
             prop_assert_eq!(bytes(&shown_bytes(size)), Ok(size));

@@ -9,7 +9,7 @@ use super::undamaged;
 use crate::recorder::Recorder;
 
 /// So many time-outs in a row without any answer end a round: a peer that lives and does not answer would keep it for ever.
-pub(super) const MOST_TIME_OUTS: u32 = 10;
+pub(super) const MAX_TIME_OUTS: u32 = 10;
 
 /// What the client needs besides its wire.
 pub struct Client<'a, C> {

@@ -9,7 +9,7 @@ use hairpin_model::round::{ExchangeCounts, Extent, Failure};
 use hairpin_model::samples::Fate;
 use hairpin_transports::{Segments, Wire, WireError};
 
-use super::client::{Client, MOST_TIME_OUTS, is_done, recorder};
+use super::client::{Client, MAX_TIME_OUTS, is_done, recorder};
 use super::failures::{broken, garbage, overdue, unanswered};
 use super::journey::Journey;
 use super::late_replies::{LateReplies, Unanswered};
@@ -155,7 +155,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
                 Err(WireError::TimedOut { .. }) if self.client.lossy => {
                     self.give_up(sequence, sent_ns);
                     self.time_outs += 1;
-                    if self.time_outs >= MOST_TIME_OUTS {
+                    if self.time_outs >= MAX_TIME_OUTS {
                         return Err(unanswered(sequence, self.client.order.timeout_ns));
                     }
                     return Ok(None);

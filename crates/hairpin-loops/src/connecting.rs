@@ -10,7 +10,7 @@ use hairpin_model::round::{Extent, Failure};
 use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 
-use super::client::{Client, MOST_TIME_OUTS, is_done, recorder};
+use super::client::{Client, MAX_TIME_OUTS, is_done, recorder};
 use super::failures::{broken, garbage, overdue, unanswered};
 use super::journey::Journey;
 use super::late_replies::LateReplies;
@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::recorder::Stamps;
 
 /// The longest sleep before a message, after which it is asked whether the user ended the run, in ns.
-const LONGEST_SLEEP_NS: u64 = 20_000_000;
+const MAX_SLEEP_NS: u64 = 20_000_000;
 
 /// What opens a connection: `None` where that timed out.
 pub trait Connect: FnMut() -> Result<Option<Box<dyn Wire>>, Failure> {}
@@ -60,7 +60,7 @@ pub fn run<C: Clock>(
             return Err(overdue(order, sequence));
         }
         if now_ns < next_ns {
-            clock.sleep_until(next_ns.min(now_ns + LONGEST_SLEEP_NS));
+            clock.sleep_until(next_ns.min(now_ns + MAX_SLEEP_NS));
             continue;
         }
         if !measuring
@@ -94,7 +94,7 @@ pub fn run<C: Clock>(
             tally.answered(sequence, measuring, in_time);
         }
         time_outs = if answered { 0 } else { time_outs + 1 };
-        if time_outs >= MOST_TIME_OUTS {
+        if time_outs >= MAX_TIME_OUTS {
             return Err(unanswered(sequence, order.timeout_ns));
         }
         recorder.record(Stamps { sequence, due_ns, sent_ns, received_ns, fate });

@@ -3,7 +3,7 @@
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_transports::WireError;
 
-use super::client::MOST_TIME_OUTS;
+use super::client::MAX_TIME_OUTS;
 
 /// A wire's error as the cause of a failed round.
 pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
@@ -33,7 +33,7 @@ pub(super) fn garbage(sequence: u64, difference: &str, is_undamaged: bool) -> Re
 pub(super) fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
     Failure {
         cause: format!(
-            "no answer to {MOST_TIME_OUTS} messages in a row, each waited for {} ms, the last of them message {sequence}",
+            "no answer to {MAX_TIME_OUTS} messages in a row, each waited for {} ms, the last of them message {sequence}",
             timeout_ns / 1_000_000
         ),
         hint: "is the server stopped, or does the path lose everything?".to_owned(),

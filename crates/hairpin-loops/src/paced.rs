@@ -23,10 +23,10 @@ use crate::pacing::Timetable;
 use crate::recorder::{Recorder, Stamps};
 
 /// The most messages in flight at once; a power of two.
-const MOST_IN_FLIGHT: usize = 1 << 16;
+const MAX_IN_FLIGHT: usize = 1 << 16;
 
 /// Longest single wait, so that Ctrl-C is seen, in ns.
-const LONGEST_WAIT_NS: u64 = 50_000_000;
+const MAX_WAIT_NS: u64 = 50_000_000;
 
 /// A message that was sent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,7 +134,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         let reply_size = usize::try_from(case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let message = Message::new(size, reply_size);
         // A number cut to one byte tells 256 messages apart, half of which may be in flight.
-        let most = if message.numbered_reply() == 1 { 128 } else { MOST_IN_FLIGHT / 2 };
+        let most = if message.numbered_reply() == 1 { 128 } else { MAX_IN_FLIGHT / 2 };
         Self {
             client,
             message,
@@ -189,8 +189,8 @@ impl<'a, C: Clock> Paced<'a, C> {
         let now_ns = self.client.clock.now_ns();
         if self.client.order.case.ends.waiting != Waiting::Spin {
             // A message that is due but has no room waits for an answer, not for its time.
-            let wait_ns = if until_ns > now_ns { until_ns - now_ns } else { LONGEST_WAIT_NS };
-            let at_most = Duration::from_nanos(wait_ns.min(LONGEST_WAIT_NS));
+            let wait_ns = if until_ns > now_ns { until_ns - now_ns } else { MAX_WAIT_NS };
+            let at_most = Duration::from_nanos(wait_ns.min(MAX_WAIT_NS));
             if !wire.wait(at_most).map_err(|error| broken("wait for the answer to", self.oldest, &error))? {
                 return self.check_silence();
             }

@@ -1,7 +1,7 @@
 //! Which phase of a round a message belongs to, and what is counted of each: a message belongs to the phase in which it was due.
 
 use hairpin_model::phases::{ByPhase, Phase, ProbeTimeLine, Span};
-use hairpin_model::samples::{Fate, LONGEST_NS, PhaseCounts, PhaseHistograms, PhaseSamples, latency_histogram};
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS, PhaseCounts, PhaseHistograms, PhaseSamples, latency_histogram};
 
 use crate::stamps::Stamps;
 
@@ -61,7 +61,7 @@ impl PhaseRecorder {
     fn answered_at(&mut self, stamps: &Stamps) {
         let since_ns = stamps.due_ns.saturating_sub(self.spans.idle.from_ns);
         let place = usize::try_from(since_ns / self.interval_ns).unwrap_or(usize::MAX).min(self.answered.len() - 1);
-        let latency_ns = stamps.received_ns.saturating_sub(stamps.due_ns).min(LONGEST_NS);
+        let latency_ns = stamps.received_ns.saturating_sub(stamps.due_ns).min(MAX_LATENCY_NS);
         self.answered[place] += 1;
         self.sum_ns[place] = self.sum_ns[place].saturating_add(latency_ns);
     }

@@ -6,7 +6,7 @@
 
 use hairpin_model::phases::{ByPhase, Span};
 use hairpin_model::round::Turnaround;
-use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS, Samples, latency_histogram};
 use hdrhistogram::Histogram;
 
 use crate::clock::{Clock, RealClock};
@@ -127,7 +127,7 @@ impl Recorder {
                 (&mut self.latency, service, lateness)
             }
         };
-        let between = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns).clamp(1, LONGEST_NS);
+        let between = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns).clamp(1, MAX_LATENCY_NS);
         if let Some(lateness) = lateness {
             lateness.saturating_record(between(stamps.due_ns, stamps.sent_ns));
         }

@@ -41,7 +41,7 @@ pub fn run<C: Clock>(
     let pauses_ns = exchange.gap_ns.saturating_mul(writer.calls() - 1).saturating_mul(exchange.pipeline);
     // When each exchange in flight began.
     let mut began_ns =
-        Vec::with_capacity(usize::try_from(exchange.pipeline.min(MOST_RESERVED)).expect("it is small"));
+        Vec::with_capacity(usize::try_from(exchange.pipeline.min(MAX_RESERVED)).expect("it is small"));
     ClosedLoop::new(client, pauses_ns).run(wire, marks, |closed_loop, wire, left| {
         began_ns.clear();
         let first =
@@ -51,7 +51,7 @@ pub fn run<C: Clock>(
 }
 
 /// Room for so many exchanges in flight is made before the loop.
-const MOST_RESERVED: u64 = 1 << 16;
+const MAX_RESERVED: u64 = 1 << 16;
 
 impl<C: Clock> ClosedLoop<'_, C> {
     /// Writes so many requests back to back; says the number of the first. Fewer are written when the user ends the

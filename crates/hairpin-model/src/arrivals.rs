@@ -22,7 +22,7 @@ pub enum Arrivals {
 }
 
 /// The most messages of a burst.
-pub const MOST_IN_A_BURST: u32 = 1_000_000;
+pub const MAX_BURST_MESSAGES: u32 = 1_000_000;
 /// What is given as arrivals, for errors and for the help.
 pub const WORDS: &[&str] = &["fixed", "poisson", "burst=N"];
 
@@ -55,7 +55,7 @@ impl fmt::Display for Arrivals {
 fn bad_burst(text: &str) -> Refused {
     Refused::new(
         format!("`{text}` is not the size of a burst"),
-        format!("give a whole number from 2 to {MOST_IN_A_BURST}, such as burst=10"),
+        format!("give a whole number from 2 to {MAX_BURST_MESSAGES}, such as burst=10"),
     )
 }
 
@@ -70,7 +70,7 @@ impl FromStr for Arrivals {
                 _ => Err(bad_burst(text)),
             };
         };
-        let count = count.parse().ok().filter(|count| (2..=MOST_IN_A_BURST).contains(count));
+        let count = count.parse().ok().filter(|count| (2..=MAX_BURST_MESSAGES).contains(count));
         count.map(Self::Burst).ok_or_else(|| bad_burst(text))
     }
 }

@@ -72,9 +72,9 @@ impl Exchange {
 pub struct Writes(Vec<u64>);
 
 /// The most writes that a request may be made of.
-pub const MOST_WRITES: usize = 10_000;
+pub const MAX_WRITES: usize = 10_000;
 /// The most bytes that all writes of a request may have together.
-pub const MOST_REQUEST_BYTES: u64 = 64 << 20;
+pub const MAX_REQUEST_BYTES: u64 = 64 << 20;
 
 /// `` `foo` of `100x2,foo` ``; the text alone where it has one part only.
 impl Writes {
@@ -116,14 +116,14 @@ impl FromStr for Writes {
                 let what = format!("`{text}` has a write of 0 bytes, which sends nothing");
                 return Err(Refused::new(what, "the smallest write is 1 byte"));
             }
-            if times == 0 || times > MOST_WRITES || sizes.len() + times > MOST_WRITES {
+            if times == 0 || times > MAX_WRITES || sizes.len() + times > MAX_WRITES {
                 return Err(too_much());
             }
             sizes.extend(std::iter::repeat_n(size, times));
         }
         let total = sizes.iter().try_fold(0_u64, |sum, size| sum.checked_add(*size));
         match total {
-            Some(total) if total <= MOST_REQUEST_BYTES => Ok(Self(sizes)),
+            Some(total) if total <= MAX_REQUEST_BYTES => Ok(Self(sizes)),
             _ => Err(too_much()),
         }
     }
@@ -232,7 +232,7 @@ impl FromStr for Remedy {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         if let Some(number) = text.strip_prefix("batch=") {
-            let together = number.parse().ok().filter(|together| (1..=MOST_WRITES as u64).contains(together));
+            let together = number.parse().ok().filter(|together| (1..=MAX_WRITES as u64).contains(together));
             return together.map(Self::Batch).ok_or_else(|| {
                 let what = format!("`batch={number}` does not say how many writes go together");
                 Refused::new(what, "1 to 10000, for instance batch=10")

@@ -119,14 +119,14 @@ pub fn is_of_the_namespace(cause: &str) -> bool {
 }
 
 /// Whether a cause is counted in packets. Where datagrams travel as segments of one packet (UDP GSO and GRO), each loss is up to
-/// [`MOST_SEGMENTS`] messages.
+/// [`MAX_SEGMENTS`] messages.
 #[must_use]
 pub fn counts_packets(cause: &str) -> bool {
     cause.starts_with(OVERFLOW) || [RECEIVE_BUFFER, QDISC, DEVICE].contains(&cause)
 }
 
 /// The most datagrams of one packet (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
-pub const MOST_SEGMENTS: u64 = 128;
+pub const MAX_SEGMENTS: u64 = 128;
 
 impl Ledger {
     /// Closes the ledger: computes what is unexplained.
@@ -151,7 +151,7 @@ impl Ledger {
     #[must_use]
     pub fn may_be_segments(&self) -> bool {
         let packets: u64 = self.lost.iter().filter(|(cause, _)| counts_packets(cause)).map(|(_, count)| *count).sum();
-        self.unexplained > 0 && self.unexplained.unsigned_abs() <= packets.saturating_mul(MOST_SEGMENTS - 1)
+        self.unexplained > 0 && self.unexplained.unsigned_abs() <= packets.saturating_mul(MAX_SEGMENTS - 1)
     }
 
     /// The two ledgers as one.

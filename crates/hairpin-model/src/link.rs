@@ -62,7 +62,7 @@ pub struct LinkRecord {
 }
 
 /// What the packets inside the relay may take at most, in MiB.
-pub const MOST_INSIDE_MIB: usize = 256;
+pub const MAX_MEMORY_MIB: usize = 256;
 
 /// The relay's own cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ pub struct RelayReport {
     /// Packets that the relay had no room for, in its own sockets (`PACKET_STATISTICS`) or in its memory; they are in no
     /// stage's ledger.
     pub overrun: u64,
-    /// Those of them that its memory for packets inside had no room for: [`MOST_INSIDE_MIB`]. 0 in older runs.
+    /// Those of them that its memory for packets inside had no room for: [`MAX_MEMORY_MIB`]. 0 in older runs.
     #[serde(default)]
     pub memory_overrun: u64,
     /// Frames that the relay does not carry, because they are neither IP nor ARP, or have a VLAN tag. They are in no
@@ -91,7 +91,7 @@ impl RelayReport {
         let in_sockets = self.overrun.saturating_sub(self.memory_overrun);
         let causes = [
             (in_sockets, "the sockets of the relay had".to_owned()),
-            (self.memory_overrun, format!("the {MOST_INSIDE_MIB} MiB of the relay for packets in the link had")),
+            (self.memory_overrun, format!("the {MAX_MEMORY_MIB} MiB of the relay for packets in the link had")),
         ];
         let said: Vec<String> = causes
             .into_iter()

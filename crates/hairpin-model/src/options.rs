@@ -65,7 +65,7 @@ impl OptionName {
     pub fn values(self) -> ValueKind {
         const INT_MAX: u64 = i32::MAX as u64;
         // What is typed goes through a number that is exact to here.
-        const MOST_EXACT: u64 = 1 << 53;
+        const MAX_EXACT: u64 = 1 << 53;
         match self {
             Self::Nodelay | Self::Cork | Self::Quickack | Self::Gso | Self::Zerocopy => ValueKind::Switch,
             Self::Sndbuf | Self::Rcvbuf => ValueKind::Number { min: 1, max: INT_MAX / 2, unit: "bytes" },
@@ -74,7 +74,7 @@ impl OptionName {
             Self::Dscp => ValueKind::Number { min: 0, max: 63, unit: "" },
             Self::NotsentLowat => ValueKind::Number { min: 0, max: INT_MAX, unit: "bytes" },
             Self::Priority => ValueKind::Number { min: 0, max: 15, unit: "" },
-            Self::PacingRate => ValueKind::Number { min: 1, max: MOST_EXACT, unit: "bytes/s" },
+            Self::PacingRate => ValueKind::Number { min: 1, max: MAX_EXACT, unit: "bytes/s" },
             Self::Congestion => ValueKind::Word,
         }
     }

@@ -40,7 +40,7 @@ pub fn duration_ns(text: &str) -> Result<u64, Refused> {
     let bare = text.trim().parse::<f64>().is_ok_and(|number| number.is_finite());
     let expected = if bare { "a duration: its unit is missing" } else { "a duration" };
     let scaled = scaled(text, TIME_UNITS, None).map(f64::round);
-    if scaled.is_some_and(|ns| ns.is_finite() && ns > MOST) {
+    if scaled.is_some_and(|ns| ns.is_finite() && ns > MAX_NUMBER) {
         return Err(Refused::new(format!("`{text}` is too long"), "for instance 30d, 12h or 250ms"));
     }
     let number = whole(scaled);
@@ -63,7 +63,7 @@ pub fn rate_per_s(text: &str) -> Result<f64, Refused> {
 /// [`Refused`] when its unit is missing, or it is not finite and above zero.
 pub fn bits_per_s(text: &str) -> Result<f64, Refused> {
     let units = &[("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
-    let rate = scaled(text, units, None).filter(|rate| (1.0..=MOST).contains(rate));
+    let rate = scaled(text, units, None).filter(|rate| (1.0..=MAX_NUMBER).contains(rate));
     rate.ok_or_else(|| is_not(text, "a rate", "bits per second with a unit, for instance 500kbit or 9.5mbit"))
 }
 
@@ -88,12 +88,12 @@ fn scaled(text: &str, units: &[(&str, f64)], bare: Option<f64>) -> Option<f64> {
 }
 
 /// The largest number that is read.
-const MOST: f64 = 9e18;
+const MAX_NUMBER: f64 = 9e18;
 
 // Range and wholeness are checked first.
 fn whole(number: Option<f64>) -> Option<u64> {
     let number = number?;
-    let fits = number.is_finite() && (0.0..=MOST).contains(&number) && number.fract() == 0.0;
+    let fits = number.is_finite() && (0.0..=MAX_NUMBER).contains(&number) && number.fract() == 0.0;
     fits.then_some(number as u64)
 }
 

@@ -21,13 +21,13 @@ words! {
 }
 
 /// Longest latency a histogram holds, in nanoseconds (one hour); anything longer is recorded as this.
-pub const LONGEST_NS: u64 = 3_600_000_000_000;
+pub const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// An empty histogram of nanoseconds: 1 ns to an hour, three significant digits, fixed size (about 270 KB).
 #[must_use]
 // The bounds are constants and valid.
 pub fn latency_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("constant bounds are valid")
+    Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).expect("constant bounds are valid")
 }
 
 /// The samples of one round: columns of the first `capacity` messages, and a histogram of every measured one.

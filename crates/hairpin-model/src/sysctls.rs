@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::refused::Refused;
 
 /// The longest name, in bytes.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME: usize = 128;
 /// The longest value, in bytes.
-const LONGEST_VALUE: usize = 128;
+const MAX_VALUE: usize = 128;
 
 /// Settings below `net.` and their values, in the order of their names. Every name is safe as a path below `/proc/sys`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ impl Sysctls {
         check_name(name)?;
         let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
         let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-        if value.is_empty() || value.len() > LONGEST_VALUE || !is_plain {
+        if value.is_empty() || value.len() > MAX_VALUE || !is_plain {
             return Err(Refused::new(
                 format!("setting `{name}` has no usable value"),
                 "write NAME=VALUE, for instance net.ipv4.tcp_sack=0",
@@ -73,7 +73,7 @@ fn check_name(name: &str) -> Result<(), Refused> {
     let is_part = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
-    let is_name = name.len() <= LONGEST_NAME && name.starts_with("net.") && name.split('.').all(is_part);
+    let is_name = name.len() <= MAX_NAME && name.starts_with("net.") && name.split('.').all(is_part);
     is_name.then_some(()).ok_or_else(|| {
         Refused::new(
             format!("`{name}` is not a kernel setting below `net.`"),
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_name_that_could_lead_elsewhere_is_refused_wherever_it_comes_from() {
-        let long = format!("net.{}", "a".repeat(LONGEST_NAME));
+        let long = format!("net.{}", "a".repeat(MAX_NAME));
         for name in [
             "net",
             "net.",
@@ -149,7 +149,7 @@ mod tests {
             let json = serde_json::json!({ name: "1" });
             serde_json::from_value::<Sysctls>(json).unwrap_err();
         }
-        for value in ["", " ", "1\0", "\u{1b}[2J", &"1".repeat(LONGEST_VALUE + 1)] {
+        for value in ["", " ", "1\0", "\u{1b}[2J", &"1".repeat(MAX_VALUE + 1)] {
             let refused = Sysctls::default().with("net.ipv4.tcp_sack", value).unwrap_err();
             assert!(refused.to_string().contains("has no usable value"), "{value:?}");
         }

@@ -17,7 +17,7 @@ use hairpin_testing::{or_skip, program};
 use crate::support;
 
 /// How long the browser may take.
-const AT_MOST: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 /// The test moves the three charts here, one below the other, so that it knows where to look.
 const PLACES: [(&str, usize); 3] = [("ranking", 0), ("percentiles", 2500), ("rounds", 4000)];
 const HEIGHT: usize = 7000;
@@ -62,7 +62,7 @@ fn picture(browser: &Path, page: &str, width: usize, dark: bool) -> Picture {
     let status = loop {
         match child.try_wait().expect("the browser can be waited for") {
             Some(status) => break Some(status),
-            None if begun.elapsed() > AT_MOST => {
+            None if begun.elapsed() > TIMEOUT => {
                 child.kill().expect("the browser can be ended");
                 child.wait().expect("and is gone");
                 break None;

@@ -44,18 +44,18 @@ impl Run {
 
 impl Batch {
     /// The most messages that one call takes or sends (`UIO_MAXIOV`, linux/uio.h).
-    pub const MOST: usize = 1024;
+    pub const MAX_MESSAGES: usize = 1024;
     /// The area holds at least so much: the largest packet that the kernel has joined from several (udp(7), `UDP_GRO`).
-    const LEAST_AREA_BYTES: usize = 64 * 1024;
+    const MIN_AREA_BYTES: usize = 64 * 1024;
 
-    /// Room for `slots` pieces, 1 to [`Batch::MOST`], of at most `size` bytes each. A byte stream needs one slot: what it
+    /// Room for `slots` pieces, 1 to [`Batch::MAX_MESSAGES`], of at most `size` bytes each. A byte stream needs one slot: what it
     /// has is one piece. UDP's option `gso` needs one too: a receive gives all the messages of a packet that the kernel joined
     /// from several, and each is a piece, whatever the number and size of the slots.
     #[must_use]
     pub fn new(slots: usize, size: usize) -> Self {
-        let (slots, size) = (slots.clamp(1, Self::MOST), size.max(1));
+        let (slots, size) = (slots.clamp(1, Self::MAX_MESSAGES), size.max(1));
         Self {
-            area: vec![0; (slots * size).max(Self::LEAST_AREA_BYTES)].into(),
+            area: vec![0; (slots * size).max(Self::MIN_AREA_BYTES)].into(),
             slots,
             size,
             runs: vec![Run::default(); slots].into(),

@@ -138,7 +138,7 @@ pub trait Wire: Send {
     }
 
     /// As [`Wire::try_send`], of several messages that stand one after another in `messages`, each `size` bytes long: in
-    /// one system call for up to [`Batch::MOST`] of them where the transport has such a call. Where it keeps no boundaries
+    /// one system call for up to [`Batch::MAX_MESSAGES`] of them where the transport has such a call. Where it keeps no boundaries
     /// all of it is one send.
     ///
     /// # Errors

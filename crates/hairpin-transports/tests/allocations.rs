@@ -96,7 +96,7 @@ const SENDS: &[fn(&mut dyn Wire, &[u8; SIZE])] = &[
 
 fn client(wire: &mut dyn Wire) -> u64 {
     let mut message = [7; SIZE];
-    let mut batch = Batch::new(Batch::MOST, SIZE);
+    let mut batch = Batch::new(Batch::MAX_MESSAGES, SIZE);
     let (mut set, mut ready) = (WireSet::new(1).expect("a set"), Vec::with_capacity(2));
     set.add(0, wire, Interest::Both).expect("add");
     let mut place = 0;

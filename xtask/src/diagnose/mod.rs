@@ -23,7 +23,7 @@ use crate::process;
 const LIMIT: Duration = Duration::from_mins(2);
 const LIMIT_OF_PROOF: Duration = Duration::from_mins(6);
 /// A cause that explains less is named by nobody.
-const LEAST_SHARE: f64 = 0.01;
+const MIN_SHARE: f64 = 0.01;
 /// Of all injections so many must be named first, of each so many, and of each decoy at most so many may be mistaken.
 const POOLED: f64 = 0.95;
 const EACH: f64 = 17.0 / 20.0;
@@ -112,7 +112,7 @@ fn behind(queue: &str, hairpin: &Path) -> Command {
 
 fn named_first(told: &Value) -> Option<First> {
     let is_cause = |finding: &&Value| {
-        finding["about"] == "cause" && finding["share"].as_f64().is_some_and(|share| share >= LEAST_SHARE)
+        finding["about"] == "cause" && finding["share"].as_f64().is_some_and(|share| share >= MIN_SHARE)
     };
     let first = contract::list(told, "findings").iter().find(is_cause)?;
     let is_confirmed = first["proved"]["verdict"] == "confirmed";

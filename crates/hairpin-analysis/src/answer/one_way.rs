@@ -14,7 +14,7 @@ use super::ranking::as_fast;
 use super::words;
 
 /// So many cases are named between which no difference was found.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// The cases of that kind that the answer may speak of: valid, nothing injected, no second of a pair.
 pub(super) fn spoken(run: &Run, kind: Kind) -> Vec<&CaseSummary> {
@@ -48,11 +48,11 @@ pub(super) fn best(
     }
     let ties = as_fast(first, ranked, pairs, alpha);
     let named: Vec<String> = std::iter::once(first).chain(ties).map(told).collect();
-    let more = named.len().saturating_sub(MOST_NAMED);
+    let more = named.len().saturating_sub(MAX_NAMED);
     Some(if named.len() == 1 {
         format!("{what}{over}: {}.", named[0])
     } else {
-        let shown = named.into_iter().take(MOST_NAMED).chain((more > 0).then(|| format!("{more} more")));
+        let shown = named.into_iter().take(MAX_NAMED).chain((more > 0).then(|| format!("{more} more")));
         format!("{what}{over}, no difference found: {}.", joined(&shown.collect::<Vec<_>>()))
     })
 }

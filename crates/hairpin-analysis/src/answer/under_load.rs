@@ -23,7 +23,7 @@ use crate::compare::cases::pointwise;
 /// Idle medians that differ by less are told as one.
 const ALIKE: f64 = 1.05;
 /// So many loads are named at most; the table has all.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// The answer; null where no such case speaks.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
@@ -164,7 +164,7 @@ impl Set<'_> {
         if loaded.iter().any(|row| added(row).and_then(Figure::interval).is_none()) {
             let each: Vec<String> =
                 loaded.iter().map(|row| format!("{} beside {}", words::p50(row), self.names.name(row))).collect();
-            let (place, each) = (&self.place, shortened(&each, MOST_NAMED));
+            let (place, each) = (&self.place, shortened(&each, MAX_NAMED));
             let known: Vec<&CaseSummary> =
                 loaded.iter().copied().filter(|row| added(row).and_then(Figure::interval).is_some()).collect();
             let known = if known.is_empty() {
@@ -197,7 +197,7 @@ impl Set<'_> {
             }
         };
         let each: Vec<String> = rows.iter().map(each).collect();
-        shortened(&each, MOST_NAMED)
+        shortened(&each, MAX_NAMED)
     }
 
     /// What one load gets, and the responsiveness beside each; the table has the goodput of several.
@@ -221,7 +221,7 @@ impl Set<'_> {
             loaded.iter().filter_map(|row| Some((self.names.name(row), rpm(row)?))).collect();
         let (_, first) = each.first()?;
         let beside: Vec<String> = each.iter().map(|(name, rpm)| format!("{} beside {name}", told(rpm))).collect();
-        Some(format!("Responsiveness{elsewhere}, by {}: {}.", first.draft, shortened(&beside, MOST_NAMED)))
+        Some(format!("Responsiveness{elsewhere}, by {}: {}.", first.draft, shortened(&beside, MAX_NAMED)))
     }
 
     /// What the phases differ by without a load.

@@ -14,7 +14,7 @@ use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use crate::statistics::interval::{Estimate, FEWEST_FOR_A_VERDICT, Over, SAYS_NOTHING_FROM, span_s};
+use crate::statistics::interval::{Estimate, MIN_ROUNDS_FOR_VERDICT, Over, SAYS_NOTHING_FROM, span_s};
 use crate::statistics::location::median;
 
 /// Twice half a step of the histogram that a latency was read from, relative to the latency: no difference below it
@@ -49,7 +49,7 @@ pub(crate) fn difference_by_block(
     let differences: Vec<f64> =
         baseline.iter().filter_map(|(block, value)| candidate.get(block).map(|other| other - value)).collect();
     let rounds = baseline.len().min(candidate.len());
-    let suffice = differences.len() >= FEWEST_FOR_A_VERDICT || rounds < FEWEST_FOR_A_VERDICT;
+    let suffice = differences.len() >= MIN_ROUNDS_FOR_VERDICT || rounds < MIN_ROUNDS_FOR_VERDICT;
     if !differences.is_empty() && 4 * differences.len() >= 3 * rounds && suffice {
         return Some((Estimate::of(&differences, over)?, differences.len() as u64));
     }

@@ -15,7 +15,7 @@ use super::keys::{Key, Keys};
 use super::{as_ratio, resolution_share, verdict, widened};
 use crate::counted;
 use crate::states::APART;
-use crate::statistics::interval::{ALPHA, Estimate, FEWEST, Over, holm, span_s};
+use crate::statistics::interval::{ALPHA, Estimate, MIN_ROUNDS, Over, holm, span_s};
 use crate::statistics::location::mean;
 
 /// From so many runs a side on, the runs themselves are the sample.
@@ -217,7 +217,7 @@ impl Side<'_> {
         let reported = self.summary.state.map_or(0, |state| state.index);
         let rounds = |state: usize| self.summary.round_points.iter().filter(|point| point.state == state).count();
         let others = self.summary.other_states.iter().map(|other| other.index);
-        std::iter::once(reported).chain(others.filter(|state| rounds(*state) >= FEWEST)).collect()
+        std::iter::once(reported).chain(others.filter(|state| rounds(*state) >= MIN_ROUNDS)).collect()
     }
 
     /// What the probe took in a state; null in runs without one.

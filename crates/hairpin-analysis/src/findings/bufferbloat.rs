@@ -40,7 +40,7 @@ const SHORT_BY_CODEL_NS: f64 = 50e6;
 /// The link's stage that this is about.
 const QUEUE: &str = "queue";
 /// The queue explains at least this part of what is added.
-const MOST: f64 = 0.5;
+const MIN_QUEUE_SHARE: f64 = 0.5;
 /// The share of its goodput that the load is held at.
 const HELD_AT: f64 = 0.95;
 
@@ -214,7 +214,7 @@ fn bloated(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
     let queues = ways(case).into_iter().filter_map(queued).collect();
     let bloated = Bloated { source, queues, delay_ns, added_ns, idle_ns, loaded_ns };
     let explained_ns = bloated.explained_ns();
-    (explained_ns >= MOST * added_ns.value).then(|| (explained_ns / loaded_ns.value, bloated))
+    (explained_ns >= MIN_QUEUE_SHARE * added_ns.value).then(|| (explained_ns / loaded_ns.value, bloated))
 }
 
 /// Whether the queue of each load's direction has CoDel: then there is no line that puts it there.

@@ -26,12 +26,12 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// The first tenth of the measured part above the steady state by this: the warm-up was too short.
-const LEAK: f64 = 1.25;
+const MIN_FIRST_TENTH_RATIO: f64 = 1.25;
 /// From this share of a round's time on it is worth a word.
-const LEAST: f64 = 0.01;
+const MIN_SHARE: f64 = 0.01;
 /// The first tenth is the slowest of so many of the rounds, of which there are so many.
-const MOST_ROUNDS: f64 = 0.75;
-const FEWEST_ROUNDS: usize = 3;
+const MIN_ROUNDS_SHARE: f64 = 0.75;
+const MIN_ROUNDS: usize = 3;
 
 struct Cold {
     first: Option<Figure>,
@@ -87,7 +87,7 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
         .collect();
     let is_slowest = |course: &&&Vec<f64>| course[1..].iter().all(|later| *later < course[0]);
     let slowest = courses.iter().filter(is_slowest).count();
-    if courses.len() < FEWEST_ROUNDS || (slowest as f64) < MOST_ROUNDS * courses.len() as f64 {
+    if courses.len() < MIN_ROUNDS || (slowest as f64) < MIN_ROUNDS_SHARE * courses.len() as f64 {
         return None;
     }
     let over = |values: &[f64]| median_over(values, over_points(case, run.plan.alpha));
@@ -104,7 +104,7 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
     let firsts =
         rounds.iter().filter_map(|(_, measured)| measured.flow().figures.cold_start).map(|start| start.first_ns);
     let first = over(&firsts.collect::<Vec<_>>());
-    (leak >= LEAK && share >= LEAST).then_some((share, Cold { first, early, steady, leak }))
+    (leak >= MIN_FIRST_TENTH_RATIO && share >= MIN_SHARE).then_some((share, Cold { first, early, steady, leak }))
 }
 
 /// Messages of warm-up that rounds of the case were ordered to have; 0 where it was a duration.

@@ -25,9 +25,9 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Congestion controls that pace by their own model.
 const PACING: &[&str] = &["bbr", "bbr1", "bbr2", "bbr3"];
 /// Below this many bytes either way a message leaves in one burst of segments.
-const FEWEST_BYTES: u64 = 16 * 1024;
+const MIN_MESSAGE_BYTES: u64 = 16 * 1024;
 /// The same of one call of a load without answers, which never lets the connection rest.
-const FEWEST_OF_A_STREAM: u64 = 4 * 1024;
+const MIN_STREAM_BYTES: u64 = 4 * 1024;
 
 /// The same case under another congestion control.
 struct Other<'r> {
@@ -145,9 +145,9 @@ fn concerns(run: &Run, case: &CaseSummary) -> bool {
     let of_tcp = run.cards.get(&case.case.flow().transport).is_some_and(|card| card.protocol == Protocol::Tcp);
     let load = &case.case.flow().load;
     let is_large = if goes_one_way(case) {
-        load.size_bytes().saturating_mul(load.batch()) >= FEWEST_OF_A_STREAM
+        load.size_bytes().saturating_mul(load.batch()) >= MIN_STREAM_BYTES
     } else {
-        load.size_bytes().max(load.reply_size_bytes()) >= FEWEST_BYTES
+        load.size_bytes().max(load.reply_size_bytes()) >= MIN_MESSAGE_BYTES
     };
     case.valid && of_tcp && is_large && case.case.replicate == 0
 }

@@ -26,7 +26,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this share of the exchanges' time on it is worth a word.
-const LEAST: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 /// A cork that was released held for less, in ns.
 const CEILING_NS: i64 = 150_000_000;
 
@@ -73,7 +73,7 @@ fn corked(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
     let traced = Traced::of(run, case)?;
     let often = traced.often(at_ceiling);
     let held = traced.figure(|exchange| Some(held_ns(exchange, at_ceiling)).filter(|held| *held > 0.0));
-    (often.share >= LEAST).then_some((often.share, Corked { held_ns: held?, often }))
+    (often.share >= MIN_SHARE).then_some((often.share, Corked { held_ns: held?, often }))
 }
 
 fn at_ceiling(_: &TracedExchange, wait: &Wait) -> bool {

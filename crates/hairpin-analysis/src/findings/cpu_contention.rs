@@ -28,12 +28,12 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this part of the mean latency on it is worth a word.
-const LEAST: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 /// The waits are at least this part of what is added: the rest are messages that waited behind others.
-const LEAST_OF_ADDED: f64 = 0.25;
+const MIN_SHARE_OF_ADDED: f64 = 0.25;
 /// Beside the load they are longer in so many of the rounds than the median of them is without it: other programs make an end wait
 /// now in one phase and now in another.
-const MOST_ROUNDS: f64 = 0.75;
+const MIN_ROUNDS_SHARE: f64 = 0.75;
 const CHECK: &str = "run the load on another CPU (mean latency)";
 
 struct Contended {
@@ -124,7 +124,7 @@ fn contended(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
     };
     let (usual_ns, waits_ns) = (median(&waits_of(Phase::Idle))?, waits_of(Phase::Loaded));
     let longer = waits_ns.iter().filter(|wait_ns| **wait_ns > usual_ns).count();
-    let is_certain = longer as f64 >= MOST_ROUNDS * waits_ns.len() as f64;
+    let is_certain = longer as f64 >= MIN_ROUNDS_SHARE * waits_ns.len() as f64;
     let contended = Contended {
         added_ns: median_of(run, case, |measured| added_ns(measured, |latency| latency.mean))?,
         wait_ns: median_of(run, case, added_wait_ns)?,
@@ -135,8 +135,8 @@ fn contended(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
         elsewhere_ns: elsewhere_ns(run, case),
     };
     let share = contended.explained_ns() / contended.loaded_ns.value;
-    let is_most = contended.wait_ns.value >= LEAST_OF_ADDED * contended.added_ns.value;
-    if !(share >= LEAST && is_most && is_certain) {
+    let is_most = contended.wait_ns.value >= MIN_SHARE_OF_ADDED * contended.added_ns.value;
+    if !(share >= MIN_SHARE && is_most && is_certain) {
         return None;
     }
     let proved =

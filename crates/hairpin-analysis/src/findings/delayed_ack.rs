@@ -27,8 +27,8 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this share of the exchanges on, and this many, it is worth a word.
-const LEAST_OFTEN: f64 = 0.1;
-const FEWEST: usize = 2;
+const MIN_SHARE: f64 = 0.1;
+const MIN_EXCHANGES: usize = 2;
 /// A write that left within so long of the acknowledgment waited for it, in ns.
 const TOGETHER_NS: u64 = 1_500_000;
 
@@ -85,7 +85,7 @@ fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let traced = Traced::of(run, case)?;
     let late = |_: &TracedExchange, wait: &Wait| is_late(wait);
     let often = traced.often(late);
-    let enough = often.some >= FEWEST && often.some as f64 >= LEAST_OFTEN * often.all as f64;
+    let enough = often.some >= MIN_EXCHANGES && often.some as f64 >= MIN_SHARE * often.all as f64;
     let longest = |exchange: &TracedExchange| {
         let late = exchange.waits.iter().filter(|wait| is_late(wait)).map(|wait| wait.until_ns - wait.from_ns);
         late.max().map(|delay_ns| delay_ns as f64)

@@ -18,7 +18,7 @@ use hairpin_model::summary::{CaseSummary, RoundPoint};
 
 use super::support::{Hits, evidence, for_longer, ns_per_gb, rounds_of};
 use crate::compare::over_points;
-use crate::statistics::interval::{Estimate, FEWEST};
+use crate::statistics::interval::{Estimate, MIN_ROUNDS};
 use crate::statistics::location::mean;
 use crate::statistics::trend::trend;
 
@@ -30,12 +30,12 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// Less change than this is not worth a word.
-const LEAST: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 /// Chance of a false alarm over all cases of a run.
 const FALSE_ALARM: f64 = 0.05;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let tested = run.cases.iter().filter(|case| case.round_points.len() >= FEWEST).count().max(1);
+    let tested = run.cases.iter().filter(|case| case.round_points.len() >= MIN_ROUNDS).count().max(1);
     let over = Hits::among(run, |case| over_rounds(case, FALSE_ALARM / tested as f64));
     let within = Hits::among(run, |case| within_rounds(run, case));
     let mut findings = Vec::new();
@@ -81,7 +81,7 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
 
 /// The change of the p50, or of the time for a byte, over the run as a share, and the p value.
 fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
-    if case.round_points.len() < FEWEST {
+    if case.round_points.len() < MIN_ROUNDS {
         return None;
     }
     let points: Vec<(f64, f64)> =
@@ -90,7 +90,7 @@ fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
     let times = || points.iter().map(|point| point.0);
     let span = times().fold(0.0, f64::max) - times().fold(f64::INFINITY, f64::min);
     let change = (trend.slope * span).exp_m1();
-    (trend.p < least_p && change.abs() >= LEAST).then_some((change.abs(), (change, trend.p)))
+    (trend.p < least_p && change.abs() >= MIN_SHARE).then_some((change.abs(), (change, trend.p)))
 }
 
 /// What grows where a case becomes slower: the p50, or of a load that goes one way as fast as it can the time that bytes take.
@@ -111,7 +111,7 @@ fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
         rounds.iter().filter_map(|(_, measured)| change(&measured.flow().figures.course_ns)).collect();
     let over = over_points(case, run.plan.alpha);
     let share = Estimate::of(&changes, over)?.figure(over.alpha).rising(f64::exp_m1);
-    (share.excludes(0.0) && share.value.abs() >= LEAST).then_some((share.value.abs(), share))
+    (share.excludes(0.0) && share.value.abs() >= MIN_SHARE).then_some((share.value.abs(), share))
 }
 
 #[cfg(test)]

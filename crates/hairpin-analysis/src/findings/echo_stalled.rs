@@ -24,15 +24,15 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// A stall lasts at least so long, in ns, and so many times the median turnaround.
-const LEAST_NS: f64 = 200_000.0;
-const LEAST_RATIO: f64 = 20.0;
+const MIN_STALL_NS: f64 = 200_000.0;
+const MIN_STALL_RATIO: f64 = 20.0;
 /// What lasts so long, in ns, is a stall even where it is typical.
 const ALWAYS_NS: f64 = 1_000_000.0;
 /// Fewer stalls over all rounds of a case are chance.
-const FEWEST: u64 = 5;
+const MIN_STALLS: u64 = 5;
 /// Stalls matter from this share of the round-trip time on, or from this share of the messages on (seen at p99.9).
-const LEAST_SHARE: f64 = 0.01;
-const LEAST_OFTEN: f64 = 0.001;
+const MIN_SHARE_OF_TIME: f64 = 0.01;
+const MIN_SHARE_OF_MESSAGES: f64 = 0.001;
 /// From this share of the time on the figures are not the transport's.
 const SPOILT: f64 = 0.05;
 
@@ -64,7 +64,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     );
     let severity = match first.share {
         share if share >= SPOILT => Severity::Problem,
-        share if share >= LEAST_SHARE => Severity::Warning,
+        share if share >= MIN_SHARE_OF_TIME => Severity::Warning,
         _ => Severity::Note,
     };
     vec![Finding {
@@ -104,9 +104,9 @@ fn stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {
     let count: u64 = all.counts[from..].iter().sum();
     let held_ns = held_ns(&all, from);
     let share = if round_trips_ns > 0.0 { (held_ns / round_trips_ns).clamp(0.0, 1.0) } else { 0.0 };
-    let matters = share >= LEAST_SHARE || count as f64 >= LEAST_OFTEN * of as f64;
+    let matters = share >= MIN_SHARE_OF_TIME || count as f64 >= MIN_SHARE_OF_MESSAGES * of as f64;
     let stalls = Stalls { count, of, held_ns, typical_ns, longest_ns: all.max_ns as f64 };
-    (count >= FEWEST && matters).then_some((share, stalls))
+    (count >= MIN_STALLS && matters).then_some((share, stalls))
 }
 
 fn add(all: &mut Turnaround, other: &Turnaround) {
@@ -143,7 +143,7 @@ fn first_stalled_bucket(all: &Turnaround) -> Option<(usize, f64)> {
     })?;
     let typical_ns = lower_edge_ns(median + 1);
     let usual = lower_edge_ns(median) >= ALWAYS_NS;
-    let threshold = if usual { ALWAYS_NS } else { LEAST_NS.max(LEAST_RATIO * typical_ns) };
+    let threshold = if usual { ALWAYS_NS } else { MIN_STALL_NS.max(MIN_STALL_RATIO * typical_ns) };
     let from = (0..all.counts.len()).find(|bucket| lower_edge_ns(*bucket) >= threshold)?;
     Some((from, typical_ns))
 }

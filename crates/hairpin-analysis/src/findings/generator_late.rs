@@ -28,7 +28,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this share of the latency on it is worth a word.
-const LEAST: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 
 struct Late {
     lateness: Figure,
@@ -172,9 +172,9 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let (lateness, latency) = (of.mean?, case.flow().latency_ns.mean?);
     let tail = of.p99.zip(case.flow().latency_ns.p99);
     let share = if latency.value > 0.0 { (lateness.value / latency.value).clamp(0.0, 1.0) } else { 0.0 };
-    let late_tail = tail.is_some_and(|(lateness, latency)| lateness.value >= LEAST * latency.value);
+    let late_tail = tail.is_some_and(|(lateness, latency)| lateness.value >= MIN_SHARE * latency.value);
     let late_median = open_loop::is_too_late_to_rank(case);
-    (share >= LEAST || late_tail || late_median).then_some((share, Late { lateness, latency, tail }))
+    (share >= MIN_SHARE || late_tail || late_median).then_some((share, Late { lateness, latency, tail }))
 }
 
 #[cfg(test)]

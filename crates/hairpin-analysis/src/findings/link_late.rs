@@ -26,10 +26,10 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this part of the median, or of the p99, on it is worth a word.
-const LEAST: f64 = 0.05;
-const LEAST_OF_TAIL: f64 = 0.1;
+const MIN_SHARE: f64 = 0.05;
+const MIN_SHARE_OF_TAIL: f64 = 0.1;
 /// From this share of rounds left out on it is a warning.
-const MANY_LEFT_OUT: f64 = 0.1;
+const MIN_OMITTED_SHARE: f64 = 0.1;
 
 struct Late {
     /// Of the median packet, and of one of a hundred.
@@ -48,7 +48,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| late(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let grave = |hit: &Hit<'_, Late>| {
-        hit.share >= LEAST || hit.with.left_out as f64 >= MANY_LEFT_OUT * hit.with.rounds as f64
+        hit.share >= MIN_SHARE || hit.with.left_out as f64 >= MIN_OMITTED_SHARE * hit.with.rounds as f64
     };
     let severity = if hits.0.iter().any(|hit| !hit.case.valid && hit.with.left_out > 0) {
         Severity::Problem
@@ -152,7 +152,7 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
         |ns: f64, of: Option<Figure>| of.filter(|of| of.value > 0.0).map_or(0.0, |of| (ns / of.value).min(1.0));
     let share = part(ways(case) * p50_ns.value, case.flow().latency_ns.p50);
     let share_of_tail = part(p99_ns.value, case.flow().latency_ns.p99);
-    let worth_a_word = left_out > 0 || share >= LEAST || share_of_tail >= LEAST_OF_TAIL;
+    let worth_a_word = left_out > 0 || share >= MIN_SHARE || share_of_tail >= MIN_SHARE_OF_TAIL;
     worth_a_word.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds, was_overfull }))
 }
 

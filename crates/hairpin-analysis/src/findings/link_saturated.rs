@@ -28,8 +28,8 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// The stage that this is about.
 const QUEUE: &str = "queue";
 /// From this part of the latency, or this share of the packets dropped, on it is worth a word.
-const LEAST: f64 = 0.1;
-const LEAST_DROPPED: f64 = 0.001;
+const MIN_SHARE: f64 = 0.1;
+const MIN_DROPPED_SHARE: f64 = 0.001;
 
 /// What one direction's queue did over all rounds.
 #[derive(Default)]
@@ -170,7 +170,7 @@ fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
     let worst = if explains(&down) > explains(&up) { down } else { up };
     let dropped = worst.share_dropped();
     let part = share_of_latency.unwrap_or(0.0);
-    let shapes = part >= LEAST || dropped >= LEAST_DROPPED;
+    let shapes = part >= MIN_SHARE || dropped >= MIN_DROPPED_SHARE;
     (worst.entered > 0 && shapes).then(|| (part.max(dropped), Saturated { worst, share_of_latency }))
 }
 

@@ -25,9 +25,9 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this many times the segments that the bytes need on it is worth a word.
-const LEAST_TIMES: f64 = 10.0;
+const MIN_RATIO: f64 = 10.0;
 /// Payload that any segment can carry: what IPv6 guarantees (RFC 8200, 1280 bytes) less headers.
-const LEAST_SEGMENT_BYTES: f64 = 1_220.0;
+const MIN_SEGMENT_BYTES: f64 = 1_220.0;
 
 struct Many {
     segments: Figure,
@@ -94,11 +94,11 @@ fn many(case: &CaseSummary) -> Option<Many> {
     let nodelay = switch(&case.client().effective_options, OptionName::Nodelay);
     let segments = case.flow().exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
     let facts = case.client().facts.as_slice();
-    let most_bytes = fact::number(facts, fact_names::SND_MSS_BYTES).unwrap_or(0.0).max(LEAST_SEGMENT_BYTES);
+    let most_bytes = fact::number(facts, fact_names::SND_MSS_BYTES).unwrap_or(0.0).max(MIN_SEGMENT_BYTES);
     let needed = [case.case.flow().load.size_bytes(), case.case.flow().load.reply_size_bytes()]
         .map(|bytes| (bytes as f64 / most_bytes).ceil());
     let needed: f64 = needed.iter().sum();
-    (case.case.replicate == 0 && segments.value >= LEAST_TIMES * needed).then_some(Many { segments, needed })
+    (case.case.replicate == 0 && segments.value >= MIN_RATIO * needed).then_some(Many { segments, needed })
 }
 
 #[cfg(test)]

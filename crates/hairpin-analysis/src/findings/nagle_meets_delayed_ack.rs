@@ -25,9 +25,9 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this share of the exchanges' time on it is worth a word.
-const LEAST: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let shared = |stall: Stall| (stall.often.share >= LEAST).then_some((stall.often.share, stall));
+    let shared = |stall: Stall| (stall.often.share >= MIN_SHARE).then_some((stall.often.share, stall));
     let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
     let Some(first) = hits.first() else { return Vec::new() };
     // With default options the change of one thing is the plainest.

@@ -30,7 +30,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this share of the exchanges' time on it is worth a word.
-const LEAST: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 
 struct Held {
     held_ns: Figure,
@@ -100,7 +100,7 @@ fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
     let held = traced.figure(|exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
     let facts = case.client().facts.as_slice();
     let round_trip_ns = fact::number(facts, fact_names::MIN_RTT_US).map(|us| us * 1e3);
-    (often.share >= LEAST).then_some((often.share, Held { held_ns: held?, often, round_trip_ns }))
+    (often.share >= MIN_SHARE).then_some((often.share, Held { held_ns: held?, often, round_trip_ns }))
 }
 
 #[cfg(test)]

@@ -26,13 +26,13 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this share of rounds on it is worth a word.
-const LEAST_ROUNDS: f64 = 0.1;
+const MIN_ROUNDS_SHARE: f64 = 0.1;
 const STEAL: f64 = 0.01;
 const OTHERS: f64 = 0.1;
 /// Resolution of the CPU time counters, in ns for each CPU.
 const RESOLUTION_NS: f64 = 10e6;
 const PUSHED_OFF: f64 = 0.001;
-const FEWEST_PUSHES: u64 = 10;
+const MIN_PREEMPTIONS: u64 = 10;
 /// From this effect on the medians, or from half of the rounds on, it is a warning.
 const EFFECT: f64 = 0.03;
 
@@ -61,7 +61,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     rounds.sort_by_key(|(round, _, _)| round.number);
     let noisy = rounds.iter().filter(|(_, _, signs)| signs.any()).count();
     let affected = noisy as f64 / rounds.len().max(1) as f64;
-    if noisy == 0 || affected < LEAST_ROUNDS {
+    if noisy == 0 || affected < MIN_ROUNDS_SHARE {
         return Vec::new();
     }
     let effect = effect(run, &rounds);
@@ -102,7 +102,7 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
         runnable: noise.runnable_before as f64 > cpus + if relay.is_some() { 1.0 } else { 0.0 },
         pushed_off: round.order.case.ends.placement.has_own_cpus()
             && apart
-            && pushes >= FEWEST_PUSHES
+            && pushes >= MIN_PREEMPTIONS
             && pushes as f64 >= PUSHED_OFF * measured.flow().figures.samples as f64,
     }
 }

@@ -29,7 +29,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this part of the latency on it is worth a word.
-const LEAST: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 /// What the socket may have unsent in the counter-experiment, in bytes.
 const LOWAT: &str = "16384";
 const CHECK: &str = "set notsent-lowat";
@@ -56,7 +56,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
             return None;
         }
         let share = unsent.explained_ns() / unsent.loaded_ns.value;
-        (share >= LEAST).then_some((share, unsent))
+        (share >= MIN_SHARE).then_some((share, unsent))
     });
     let Some(first) = hits.first() else { return Vec::new() };
     let words = "let the socket keep 16 KiB unsent; if the latency stays the same, its send queue is not the cause";

@@ -28,7 +28,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 const SHAPES: f64 = 0.1;
 
 /// One round at another place is no sign of what that place does.
-const FEWEST_ROUNDS: usize = 2;
+const MIN_ROUNDS: usize = 2;
 
 /// Where both ends were seen in a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     let place = |(seen, words): &(Seen, &'static str)| {
         let chosen = rounds.iter().filter(|(_, measured)| self::seen(measured) == Some(*seen));
         let values: Vec<f64> = chosen.map(|(_, measured)| measured.flow().figures.latency_ns.p50).collect();
-        if values.len() < FEWEST_ROUNDS {
+        if values.len() < MIN_ROUNDS {
             return None;
         }
         let p50 = median_over(&values, over_points(case, run.plan.alpha))?;

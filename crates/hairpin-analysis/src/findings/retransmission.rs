@@ -33,8 +33,8 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// Fewer segments sent again, or a smaller share of the messages, are not worth a word where no link tells what they cost.
-const FEWEST: f64 = 3.0;
-const LEAST_OFTEN: f64 = 0.001;
+const MIN_SEGMENTS: f64 = 3.0;
+const MIN_SHARE: f64 = 0.001;
 /// Of what is known to have been hit: from this share of the slowest hundredth, or of all time, on it shapes the figures.
 const SHAPES_TAIL: f64 = 0.5;
 const SHAPES_TIME: f64 = 0.01;
@@ -126,7 +126,7 @@ fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
     // the packets of one flow from those of another.
     let is_laid_over = !case.case.flow().load.is_one_way() && case.case.loads().is_empty();
     let hurt = case.path.relay.as_ref().filter(|_| is_laid_over).map(|_| hurt(run, case));
-    let often = counted.segments >= FEWEST && counted.segments >= LEAST_OFTEN * case.flow().samples as f64;
+    let often = counted.segments >= MIN_SEGMENTS && counted.segments >= MIN_SHARE * case.flow().samples as f64;
     let worth_a_word = often || hurt.as_ref().is_some_and(Hurt::shapes);
     let share = hurt.as_ref().map_or(0.0, Hurt::explains);
     worth_a_word.then_some((share, Again { counted, hurt }))

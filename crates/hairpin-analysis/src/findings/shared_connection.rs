@@ -27,7 +27,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this part of the latency on it is worth a word.
-const LEAST: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 const CHECK: &str = "a connection of its own";
 
 struct Shared {
@@ -126,7 +126,7 @@ fn shared(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
         waits_ns: [before, unsent(run, case).map(|unsent| unsent.delay_ns)],
     };
     let is_certain = shared.longer_ns.is_none_or(|longer| longer.low.is_none_or(|low| low > 0.0));
-    let is_worth_a_word = shared.explained_ns() >= LEAST * shared.loaded_ns.value;
+    let is_worth_a_word = shared.explained_ns() >= MIN_SHARE * shared.loaded_ns.value;
     (is_worth_a_word && is_certain).then(|| (shared.own_ns(&case.case) / shared.loaded_ns.value, shared))
 }
 

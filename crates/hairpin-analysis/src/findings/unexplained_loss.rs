@@ -9,7 +9,7 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
-use hairpin_model::ledger::{Ledger, MOST_SEGMENTS};
+use hairpin_model::ledger::{Ledger, MAX_SEGMENTS};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
@@ -43,7 +43,7 @@ fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let ledger = ledger(first.case);
     Some(Finding {
         summary: format!(
-            "{}: of {} messages sent, {} are missing without a cause ({}). With gso a dropped packet is up to {MOST_SEGMENTS} \
+            "{}: of {} messages sent, {} are missing without a cause ({}). With gso a dropped packet is up to {MAX_SEGMENTS} \
              messages and the kernel counts it once, so these may have been in the packets that it dropped.{}",
             first.case.label,
             quantities::count(ledger.sent),

@@ -27,7 +27,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// From this share of the round trip on it is worth a word.
-const LEAST: f64 = 0.25;
+const MIN_SHARE: f64 = 0.25;
 
 /// The same case with the waking taken away in one way.
 struct Without<'r> {
@@ -193,7 +193,7 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
     let spinning = with(&|case| case.ends.waiting == Waiting::Spin);
     let mut telling = changes
         .into_iter()
-        .filter(|without| without.change.verdict == Verdict::Faster && without.change.saved_share().value >= LEAST);
+        .filter(|without| without.change.verdict == Verdict::Faster && without.change.saved_share().value >= MIN_SHARE);
     // In the order above: the most direct first.
     let strongest = telling.next()?;
     let share = strongest.change.saved_share().value.clamp(0.0, 1.0);

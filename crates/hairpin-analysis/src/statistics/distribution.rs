@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 /// Degrees of freedom beyond which Student's t is taken as that of this many (2 % points differ by under 0.3 %).
-const MOST_DEGREES: u32 = 500;
+const MAX_DEGREES_OF_FREEDOM: u32 = 500;
 
 /// The standard normal distribution function.
 ///
@@ -32,7 +32,7 @@ pub fn normal_cdf(z: f64) -> f64 {
 /// Finite series of Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
 #[must_use]
 pub fn student_cdf(t: f64, degrees: u32) -> f64 {
-    let degrees = degrees.clamp(1, MOST_DEGREES);
+    let degrees = degrees.clamp(1, MAX_DEGREES_OF_FREEDOM);
     let angle = (t / f64::from(degrees).sqrt()).atan();
     let (sine, cosine) = angle.sin_cos();
     // A(t | v) is the probability of lying within -t..t.

@@ -14,7 +14,7 @@
 //! 3. Half the width is `sqrt((t s_b / sqrt(q))^2 + (z sqrt(rho_T) s_r)^2)`. The second part is a floor for variation
 //!    slower than the run: `rho_T = rho sqrt(10 s / T)`, with [`SLOW_SHARE`] measured by `cargo xtask coverage`. It is our
 //!    own, as no published method knows how long a state of a shared machine lasts.
-//! 4. There is none below [`FEWEST`] rounds, where the batches' medians rise or fall (Mann-Kendall, p under 0.01), or where
+//! 4. There is none below [`MIN_ROUNDS`] rounds, where the batches' medians rise or fall (Mann-Kendall, p under 0.01), or where
 //!    neighbouring ones are correlated by more than 0.4.
 
 use hairpin_model::figure::{Figure, NoInterval};
@@ -24,19 +24,19 @@ use super::location::{mean, median, standard_deviation};
 use super::trend::trend;
 
 /// Fewer rounds than this have no interval.
-pub const FEWEST: usize = 5;
+pub const MIN_ROUNDS: usize = 5;
 /// From so many rounds on a verdict is possible without an interval. That all of 4 independent normal values lie on one
 /// side of zero by more than their own range happens by chance in 0.7 % of cases, of 3 in 4 %.
-pub const FEWEST_FOR_A_VERDICT: usize = 4;
+pub const MIN_ROUNDS_FOR_VERDICT: usize = 4;
 /// The same of rounds of evidence: of two, one degree of freedom is left, and Student's t is 12.7.
-const FEWEST_OF_EVIDENCE: usize = 3;
+const MIN_EVIDENCE_ROUNDS: usize = 3;
 /// From so many rounds on there are [`MANY_BATCHES`].
-const MANY_ROUNDS: usize = 16;
+const MIN_ROUNDS_FOR_MANY_BATCHES: usize = 16;
 /// Batches of many rounds, and of few.
 const MANY_BATCHES: usize = 8;
 const FEW_BATCHES: usize = 5;
 /// Neighbouring batches that are correlated by more than this show variation slower than the run.
-const MOST_CORRELATED: f64 = 0.4;
+const MAX_CORRELATION: f64 = 0.4;
 /// A trend of the batches this unlikely by chance is one.
 const TREND_P: f64 = 0.01;
 /// Bounds this many times apart say nothing of a figure.
@@ -66,13 +66,13 @@ impl Over {
     /// 95 % over rounds spread over so many seconds.
     #[must_use]
     pub fn seconds(span_s: f64) -> Self {
-        Self { span_s, alpha: ALPHA, fewest: FEWEST }
+        Self { span_s, alpha: ALPHA, fewest: MIN_ROUNDS }
     }
 
     /// The same for the few rounds of evidence, which stand for themselves and for no later run.
     #[must_use]
     pub fn evidence(span_s: f64) -> Self {
-        Self { fewest: FEWEST_OF_EVIDENCE, ..Self::seconds(span_s) }
+        Self { fewest: MIN_EVIDENCE_ROUNDS, ..Self::seconds(span_s) }
     }
 
     /// The share of the rounds' variance that is slower than the run.
@@ -135,7 +135,7 @@ impl Estimate {
     pub fn of(values: &[f64], over: Over) -> Option<Self> {
         let value = median(values)?;
         let bare = Self { value, errors: Vec::new(), floor: 0.0, why: Some(NoInterval::TooFewRounds), widest: None };
-        if values.len() < over.fewest.min(FEWEST_FOR_A_VERDICT) {
+        if values.len() < over.fewest.min(MIN_ROUNDS_FOR_VERDICT) {
             return Some(bare);
         }
         let too_few = (values.len() < over.fewest).then_some(NoInterval::TooFewRounds);
@@ -288,7 +288,7 @@ impl Estimate {
 
 /// The medians of consecutive batches.
 fn batches(values: &[f64]) -> Vec<f64> {
-    let count = if values.len() < MANY_ROUNDS { FEW_BATCHES.min(values.len()) } else { MANY_BATCHES };
+    let count = if values.len() < MIN_ROUNDS_FOR_MANY_BATCHES { FEW_BATCHES.min(values.len()) } else { MANY_BATCHES };
     let batch = |k: usize| median(&values[k * values.len() / count..(k + 1) * values.len() / count]);
     (0..count).filter_map(batch).collect()
 }
@@ -310,7 +310,7 @@ fn slow_variation(batches: &[f64]) -> Option<NoInterval> {
     if trend(&points).is_some_and(|trend| trend.p < TREND_P) {
         return Some(NoInterval::Trend);
     }
-    (correlation_of_neighbours(batches) > MOST_CORRELATED).then_some(NoInterval::SlowVariation)
+    (correlation_of_neighbours(batches) > MAX_CORRELATION).then_some(NoInterval::SlowVariation)
 }
 
 /// The correlation of values with those that follow them; 0 where all are alike.
@@ -345,7 +345,7 @@ mod tests {
 
     use super::*;
 
-    const TEN: Over = Over { span_s: 10.0, alpha: ALPHA, fewest: FEWEST };
+    const TEN: Over = Over { span_s: 10.0, alpha: ALPHA, fewest: MIN_ROUNDS };
 
     #[test]
     fn nothing_has_no_figure_and_few_rounds_no_interval() {

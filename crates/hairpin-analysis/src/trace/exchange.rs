@@ -6,7 +6,7 @@ use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::direction::{Ack, Direction, Segment, other};
-use super::reading::{LEAST_WAIT_NS, LEAST_WAIT_OF_MESSAGES_NS, Reading};
+use super::reading::{MIN_WAIT_NS, MIN_MESSAGE_WAIT_NS, Reading};
 
 /// An acknowledgment that comes later than this after its data is a delayed one, in ns. RFC 1122 (4.2.3.2) allows
 /// 500 ms; Linux waits 40 to 200 ms (include/net/tcp.h, `TCP_DELACK_MIN` and `TCP_DELACK_MAX`).
@@ -106,7 +106,7 @@ impl Reading<'_> {
     }
 
     pub(super) fn least_wait_ns(&self) -> u64 {
-        let least_ns = if self.of_messages { LEAST_WAIT_OF_MESSAGES_NS } else { LEAST_WAIT_NS };
+        let least_ns = if self.of_messages { MIN_MESSAGE_WAIT_NS } else { MIN_WAIT_NS };
         least_ns.max(self.trace.clock_error_ns.saturating_mul(10))
     }
 
@@ -115,7 +115,7 @@ impl Reading<'_> {
         let [out, back] = &self.directions;
         let read = out.reads_with(&extent.request).iter().find(|call| call.end_byte >= extent.request.end)?;
         let answer = back.writes_with(&extent.reply).first()?;
-        let waited = answer.began_ns.saturating_sub(read.ended_ns) >= LEAST_WAIT_NS;
+        let waited = answer.began_ns.saturating_sub(read.ended_ns) >= MIN_WAIT_NS;
         waited.then(|| Waited {
             cause: WaitCause::ServerProgram,
             end: End::Server,
@@ -149,7 +149,7 @@ impl Reading<'_> {
                 from_ns = direction.writes_with(&bytes).first()?.ended_ns;
             }
         }
-        let least_ns = if waited.cause == WaitCause::ServerProgram { LEAST_WAIT_NS } else { self.least_wait_ns() };
+        let least_ns = if waited.cause == WaitCause::ServerProgram { MIN_WAIT_NS } else { self.least_wait_ns() };
         let during_ns = waited.until_ns.min(extent.ended_ns).saturating_sub(from_ns.max(extent.began_ns));
         (during_ns >= least_ns).then(|| Wait {
             cause: waited.cause,

@@ -7,9 +7,9 @@ use super::direction::Direction;
 use super::sending::Sending;
 
 /// A wait is at least so long, in ns, and ten times what a kernel's time may be off.
-pub(super) const LEAST_WAIT_NS: u64 = 1_000_000;
+pub(super) const MIN_WAIT_NS: u64 = 1_000_000;
 /// The same of the messages of an open loop, which may wait for no longer than until the next of them is due.
-pub(super) const LEAST_WAIT_OF_MESSAGES_NS: u64 = 20_000;
+pub(super) const MIN_MESSAGE_WAIT_NS: u64 = 20_000;
 /// What happens because of an event happens within so long after it, in ns, and what a kernel's time may be off.
 pub(super) const AT_ONCE_NS: u64 = 1_000_000;
 

@@ -16,7 +16,7 @@ const RECORDING: &str = include_str!("recording.txt");
 /// Runs whose probes differ by less were made in one state of the machine.
 const ONE_STATE: f64 = 1.02;
 /// Fewer other runs in a state do not tell what its median is.
-const FEWEST_IN_STATE: usize = 5;
+const MIN_RUNS_IN_STATE: usize = 5;
 /// The cases of the recording.
 const CASES: usize = 4;
 
@@ -123,7 +123,7 @@ fn count(of_runs: &[Told], figure: usize) -> Counts {
         };
         let others = of_runs.iter().enumerate().filter(|(at, _)| *at != place).map(|(_, other)| other);
         let alike: Vec<f64> = others.filter(alike).filter_map(|other| Some(other.figures[figure]?.value)).collect();
-        if alike.len() >= FEWEST_IN_STATE {
+        if alike.len() >= MIN_RUNS_IN_STATE {
             let truth = median(alike);
             counts.told += 1;
             // A histogram bucket is a part in a thousand wide.

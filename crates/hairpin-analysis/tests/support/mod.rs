@@ -20,7 +20,7 @@ use hairpin_model::round::{
     EndReport, Extent, Failure, FlowRecord, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord,
 };
 use hairpin_model::run::{FORMAT, Host, Plan, Run, State, Tool};
-use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS, Samples, latency_histogram};
 use hairpin_model::trace::{End, RoundTrace};
 use hairpin_model::upgrade::earlier_cards;
 
@@ -58,7 +58,7 @@ pub fn paced(interval_ns: u64, messages: &[(u64, u64)]) -> Samples {
 
 /// What the recorder puts into a histogram for that time.
 fn as_recorded(ns: u64) -> u64 {
-    ns.clamp(1, LONGEST_NS)
+    ns.clamp(1, MAX_LATENCY_NS)
 }
 
 fn empty() -> Samples {

@@ -234,12 +234,12 @@ mod tests {
     }
 
     const WITHIN: Duration = Duration::from_secs(60);
-    const MOST: usize = 4096;
+    const MAX_BYTES_READ: usize = 4096;
 
     /// What comes until an error, over pieces that are not empty: an empty one is the end.
     fn received(pieces: Vec<Vec<u8>>) -> (Vec<Message>, ControlError, usize) {
         let pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
-        let mut frames = Frames::over(Pieces(pieces), MOST);
+        let mut frames = Frames::over(Pieces(pieces), MAX_BYTES_READ);
         let (mut messages, mut most_held) = (Vec::new(), 0);
         loop {
             let received = frames.receive(WITHIN);
@@ -262,9 +262,9 @@ mod tests {
             let all = [vec![length.to_le_bytes().to_vec()], pieces].concat();
             let (_, error, held) = received(all);
             let is_too_large = matches!(error, ControlError::TooLarge { .. });
-            prop_assert!(is_too_large || length as usize <= MOST && matches!(error, ControlError::Closed), "{error}");
+            prop_assert!(is_too_large || length as usize <= MAX_BYTES_READ && matches!(error, ControlError::Closed), "{error}");
             // A vector grows to twice its size at most.
-            prop_assert!(held <= 2 * (MOST + LENGTH_BYTES + CHUNK), "{held}");
+            prop_assert!(held <= 2 * (MAX_BYTES_READ + LENGTH_BYTES + CHUNK), "{held}");
         }
 
         #[test]
@@ -275,7 +275,7 @@ mod tests {
         ) {
             let sent: Vec<Message> = counts.into_iter().map(|counts| Message::Progress(Progress::from(counts)))
                 .chain([Message::Listening(text)]).collect();
-            let mut frames = Frames::over(Pieces::default(), MOST);
+            let mut frames = Frames::over(Pieces::default(), MAX_BYTES_READ);
             for message in &sent {
                 frames.send(message).unwrap();
             }

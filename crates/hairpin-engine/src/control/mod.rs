@@ -21,9 +21,9 @@ pub use crate::linux::channel;
 pub const VERSION: u32 = 2;
 
 /// The largest message that a server takes: an order.
-pub const MOST_BYTES_OF_AN_ORDER: usize = 1 << 20;
+pub const MAX_ORDER_BYTES: usize = 1 << 20;
 /// The largest that a client takes: the report of a traced round, of which the trace takes a tenth of this.
-pub const MOST_BYTES_OF_A_REPORT: usize = 64 << 20;
+pub const MAX_REPORT_BYTES: usize = 64 << 20;
 
 /// What ends tell each other, in the order of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

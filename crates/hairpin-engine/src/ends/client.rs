@@ -42,13 +42,13 @@ use hairpin_loops::{self, Journey, run_client};
 /// How often a client whose load has not begun says that it is still there, in ns.
 const STILL_THERE_NS: u64 = 1_000_000_000;
 /// The longest sleep before a load, after which it is asked whether the user ended the run.
-const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+const MAX_SLEEP: Duration = Duration::from_millis(20);
 /// How long one look for late answers waits.
 const LOOK: Duration = Duration::from_millis(1);
 /// What a packet takes on its way besides the path, at most, in ns.
 const MARGIN_NS: u64 = 20_000_000;
 /// How long the server may take to end once it is told, in ns; then it is asked for its report and fails.
-const LONGEST_NS: u64 = 60_000_000_000;
+const MAX_ENDING_NS: u64 = 60_000_000_000;
 
 /// A client before its round.
 pub(crate) struct Client<'a> {
@@ -358,7 +358,7 @@ fn wait_until(clock: &RealClock, until_ns: u64, stop: &AtomicBool) {
         if left_ns == 0 {
             break;
         }
-        std::thread::sleep(Duration::from_nanos(left_ns).min(LONGEST_SLEEP));
+        std::thread::sleep(Duration::from_nanos(left_ns).min(MAX_SLEEP));
     }
 }
 
@@ -420,7 +420,7 @@ impl Leaving<'_> {
                 drop(server.tell(&Message::Stop));
                 is_told = true;
             }
-            server.is_ready() || now_ns - said_ns >= arrives_ns.saturating_add(LONGEST_NS)
+            server.is_ready() || now_ns - said_ns >= arrives_ns.saturating_add(MAX_ENDING_NS)
         })
     }
 

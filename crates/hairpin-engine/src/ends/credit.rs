@@ -7,11 +7,11 @@ use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 
 /// The sender waits for a quote at least so long, in ns.
-const LEAST_NS: u64 = 500_000_000;
+const MIN_TIMEOUT_NS: u64 = 500_000_000;
 /// And at most so long.
-const MOST_NS: u64 = 10_000_000_000;
+const MAX_TIMEOUT_NS: u64 = 10_000_000_000;
 /// So long before the first quote, when the loaded round trip is not known.
-const FIRST_NS: u64 = 3_000_000_000;
+const INITIAL_TIMEOUT_NS: u64 = 3_000_000_000;
 /// Numbers that are remembered: those of the longest wait.
 const REMEMBERED: usize = 128;
 
@@ -66,7 +66,7 @@ impl Credit {
     /// For how long there was no quote, where that is too long, in ns.
     pub(super) fn missing_ns(&self, now_ns: u64) -> Option<u64> {
         let limit_ns =
-            self.loaded_ns.map_or(FIRST_NS, |loaded_ns| loaded_ns.saturating_mul(2).clamp(LEAST_NS, MOST_NS));
+            self.loaded_ns.map_or(INITIAL_TIMEOUT_NS, |loaded_ns| loaded_ns.saturating_mul(2).clamp(MIN_TIMEOUT_NS, MAX_TIMEOUT_NS));
         let silent_ns = now_ns.saturating_sub(self.granted_ns);
         (silent_ns >= limit_ns).then_some(silent_ns)
     }

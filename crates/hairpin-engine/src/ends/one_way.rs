@@ -27,11 +27,11 @@ use crate::control::{ControlError, Message, Progress};
 use crate::path::longest_gap_ns;
 use crate::usage::{CpuOverTime, Usage};
 use hairpin_loops::clock::{Clock, RealClock};
-use hairpin_loops::driver::states::MOST as MOST_STATES;
-use hairpin_loops::driver::time_line::MOST as MOST_INTERVALS;
-use hairpin_loops::driver::times::MOST_ROWS;
+use hairpin_loops::driver::states::MAX_READINGS as MAX_STATES;
+use hairpin_loops::driver::time_line::MAX_INTERVALS;
+use hairpin_loops::driver::times::MAX_ROWS;
 use hairpin_loops::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Tally, Totals};
-use hairpin_loops::shared::frames::MOST_MESSAGE_BYTES;
+use hairpin_loops::shared::frames::MAX_MESSAGE_BYTES;
 
 /// After so long without a message what is missing is lost, in ns; over a link later, by what messages are on their way there.
 const QUIET_NS: u64 = 100_000_000;
@@ -39,19 +39,19 @@ const QUIET_NS: u64 = 100_000_000;
 /// of bulk data more than a socket holds for long, so that a read takes all that is there.
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 /// The largest write of a stream, in bytes: an end has room for one.
-const LARGEST_WRITE_BYTES: u64 = 16 << 20;
+const MAX_WRITE_BYTES: u64 = 16 << 20;
 /// The most bytes that one call sends.
-const MOST_BATCH_BYTES: u64 = 64 << 20;
+const MAX_BATCH_BYTES: u64 = 64 << 20;
 /// The greatest rate of an open loop, in messages a second: one a ns.
-const MOST_PER_S: f64 = 1e9;
+const MAX_PER_S: f64 = 1e9;
 /// More than any round counts, so that sums of counts do not overflow.
-const MOST_COUNTED: u64 = 1 << 50;
+const MAX_COUNT: u64 = 1 << 50;
 /// The most bytes, and the longest time in ns, that an end can report.
-const MOST_BYTES: u64 = 1 << 62;
+const MAX_BYTES: u64 = 1 << 62;
 /// The most messages that one look takes.
-const MOST_HEARD: usize = 64;
+const MAX_MESSAGES_PER_READ: usize = 64;
 /// The most wires of a flow.
-const MOST_WIRES: u64 = 4096;
+const MAX_WIRES: u64 = 4096;
 
 /// The other end, beside the wires.
 pub(super) trait Peer {
@@ -88,9 +88,9 @@ pub(super) struct Ran {
 /// Too many wires, or too large writes.
 pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
     let most_bytes = match flow.direction {
-        Direction::RoundTrip if flow.connection_use == ConnectionUse::Shared => MOST_MESSAGE_BYTES as u64,
+        Direction::RoundTrip if flow.connection_use == ConnectionUse::Shared => MAX_MESSAGE_BYTES as u64,
         Direction::RoundTrip => card.max_message_bytes,
-        Direction::Up | Direction::Down => LARGEST_WRITE_BYTES.min(card.max_message_bytes),
+        Direction::Up | Direction::Down => MAX_WRITE_BYTES.min(card.max_message_bytes),
     };
     let (bytes, wires, batch) = (flow.load.size_bytes(), flow.wires(), flow.load.batch());
     let most_of_both = bytes.max(flow.load.reply_size_bytes());
@@ -98,14 +98,14 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
         let cause =
             format!("cannot send {most_of_both} bytes at once: 1 to {most_bytes} can be sent over {}", card.name);
         (cause, "use smaller writes")
-    } else if !(1..=MOST_WIRES).contains(&wires) {
-        (format!("cannot open {wires} connections: 1 to {MOST_WIRES} can be open"), "use fewer connections")
-    } else if !(1..=Batch::MOST as u64).contains(&batch) || bytes.saturating_mul(batch) > MOST_BATCH_BYTES {
-        let most = format!("1 to {} messages of {} MiB in all", Batch::MOST, MOST_BATCH_BYTES >> 20);
+    } else if !(1..=MAX_WIRES).contains(&wires) {
+        (format!("cannot open {wires} connections: 1 to {MAX_WIRES} can be open"), "use fewer connections")
+    } else if !(1..=Batch::MAX_MESSAGES as u64).contains(&batch) || bytes.saturating_mul(batch) > MAX_BATCH_BYTES {
+        let most = format!("1 to {} messages of {} MiB in all", Batch::MAX_MESSAGES, MAX_BATCH_BYTES >> 20);
         (format!("cannot send {batch} messages of {bytes} bytes at once: {most} can be"), "use a smaller batch")
-    } else if !flow.load.rate_per_s().is_none_or(|per_s| per_s > 0.0 && per_s <= MOST_PER_S) {
+    } else if !flow.load.rate_per_s().is_none_or(|per_s| per_s > 0.0 && per_s <= MAX_PER_S) {
         (
-            format!("cannot send at that rate: above 0 and up to {MOST_PER_S} messages/s can be sent"),
+            format!("cannot send at that rate: above 0 and up to {MAX_PER_S} messages/s can be sent"),
             "use another rate",
         )
     } else {
@@ -127,9 +127,9 @@ pub(super) fn of_server(report: &mut EndReport, flow: &Flow) -> Result<Streamed,
             && one.departures.is_some() != receives
             && one.arrivals.as_ref().is_none_or(|arrivals| can_arrive(arrivals, flow.wires()))
             && one.departures.as_ref().is_none_or(can_depart)
-            && counts.iter().all(|count| *count <= MOST_COUNTED)
-            && one.times.rows.len() <= MOST_ROWS
-            && sum(one.times.counts.iter().map(|(_, count)| *count)) <= MOST_COUNTED
+            && counts.iter().all(|count| *count <= MAX_COUNT)
+            && one.times.rows.len() <= MAX_ROWS
+            && sum(one.times.counts.iter().map(|(_, count)| *count)) <= MAX_COUNT
     };
     match (streamed.pop().filter(is_sound), streamed.is_empty()) {
         (Some(one), true) => Ok(one),
@@ -148,19 +148,19 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
 fn can_arrive(arrivals: &Received, wires: u64) -> bool {
     let counts = [arrivals.bytes, arrivals.bytes_after_first, arrivals.over_ns, arrivals.reordered];
     let sums = [&arrivals.interval_bytes, &arrivals.connection_bytes].map(|of| sum(of.iter().copied()));
-    arrivals.interval_bytes.len() <= MOST_INTERVALS
+    arrivals.interval_bytes.len() <= MAX_INTERVALS
         && arrivals.connection_bytes.len() as u64 <= wires
         && arrivals.warm_up_intervals <= arrivals.interval_bytes.len() as u64
-        && (1..=MOST_COUNTED).contains(&arrivals.interval_ns)
-        && counts.into_iter().chain(sums).all(|count| count <= MOST_BYTES)
+        && (1..=MAX_COUNT).contains(&arrivals.interval_ns)
+        && counts.into_iter().chain(sums).all(|count| count <= MAX_BYTES)
 }
 
 /// Whether a sender can have counted this.
 fn can_depart(sent: &Sent) -> bool {
-    if sent.states.len() > MOST_STATES {
+    if sent.states.len() > MAX_STATES {
         return false;
     }
-    [sent.messages, sent.over_ns, sent.refused, sent.full].iter().all(|count| *count <= MOST_BYTES)
+    [sent.messages, sent.over_ns, sent.refused, sent.full].iter().all(|count| *count <= MAX_BYTES)
 }
 
 /// The facts of the first wire, with the events that the others counted.
@@ -327,11 +327,11 @@ impl OneWay<'_> {
     }
 
     fn batch(&self) -> usize {
-        usize::try_from(self.order.case.flow().load.batch()).unwrap_or(Batch::MOST)
+        usize::try_from(self.order.case.flow().load.batch()).unwrap_or(Batch::MAX_MESSAGES)
     }
 
     fn keep_times(&self) -> usize {
-        usize::try_from(self.order.keep_samples).unwrap_or(MOST_ROWS)
+        usize::try_from(self.order.keep_samples).unwrap_or(MAX_ROWS)
     }
 
     fn write_size_bytes(&self) -> usize {
@@ -455,7 +455,7 @@ impl Told<'_> {
             self.peer.tell(&Message::Stop)?;
         }
         // A peer that says more is heard at the next look.
-        for _ in 0..MOST_HEARD {
+        for _ in 0..MAX_MESSAGES_PER_READ {
             let Some(message) = self.peer.heard()? else { return Ok(()) };
             self.stalled.heard_ns = self.stalled.clock.now_ns();
             match message {

@@ -38,12 +38,12 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// How long the rest of a message may take whose beginning has come.
 const PART: Duration = Duration::from_secs(5);
 /// The longest that a load may be waited for: longer than a phase before it can be asked to last.
-const LONGEST_START: Duration = Duration::from_hours(72);
+const MAX_START: Duration = Duration::from_hours(72);
 /// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a client on another host may send nothing, in ns, beyond what its load and its time-out take.
-const LONGEST_SILENCE_NS: u64 = 10_000_000_000;
+const MAX_SILENCE_NS: u64 = 10_000_000_000;
 
 /// Serves one round: what `control` orders. A failure is told to the client. Its sockets come from `sockets` where another process
 /// has the port.
@@ -206,7 +206,7 @@ fn longest_silence_ns(round: &RoundOrder) -> u64 {
     let between_ns = load.rate_per_s().map_or(0, |rate_per_s| (1e9 / rate_per_s) as u64);
     let gap_ns = load.exchange().map_or(0, |exchange| exchange.gap_ns);
     let own_ns = [round.timeout_ns, between_ns, gap_ns].into_iter().fold(0, u64::saturating_add);
-    LONGEST_SILENCE_NS.saturating_add(own_ns.saturating_mul(2))
+    MAX_SILENCE_NS.saturating_add(own_ns.saturating_mul(2))
 }
 
 fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
@@ -305,7 +305,7 @@ fn one_way(
 fn wait_for_the_load(control: &mut dyn Control, round: &RoundOrder) -> Result<(), Failure> {
     let patience = PATIENCE.min(Duration::from_nanos(round.deadline_ns.saturating_add(round.timeout_ns)));
     let began = Instant::now();
-    while began.elapsed() < LONGEST_START {
+    while began.elapsed() < MAX_START {
         match control.receive(patience).map_err(|error| error.failure("the client"))? {
             Message::Begin => return Ok(()),
             Message::Progress(_) => {}
@@ -314,7 +314,7 @@ fn wait_for_the_load(control: &mut dyn Control, round: &RoundOrder) -> Result<()
             other => return Err(ControlError::Unexpected(other.name()).failure("the client")),
         }
     }
-    Err(ControlError::OnlyProgress(LONGEST_START).failure("the client"))
+    Err(ControlError::OnlyProgress(MAX_START).failure("the client"))
 }
 
 fn ended_before_its_load() -> Failure {

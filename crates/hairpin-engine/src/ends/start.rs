@@ -17,7 +17,7 @@ use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
 use crate::child::{leave, limit};
 use crate::control::channel::Channel;
 use crate::control::{
-    Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message, agree, receive_past,
+    Control, ControlError, MAX_REPORT_BYTES, MAX_ORDER_BYTES, Message, agree, receive_past,
 };
 use crate::system::process;
 use hairpin_loops::clock::Clock;
@@ -274,7 +274,7 @@ fn in_a_process(program: &Path, host: &Host) -> Result<(Channel, Runs), Failure>
     })?;
     let output = child.stdin.take().expect("its standard input is piped");
     let input = child.stdout.take().expect("its standard output is piped");
-    Ok((Channel::new(input.into(), output.into(), MOST_BYTES_OF_A_REPORT), Runs::Process(child)))
+    Ok((Channel::new(input.into(), output.into(), MAX_REPORT_BYTES), Runs::Process(child)))
 }
 
 fn in_a_thread(host: Host) -> Result<(Channel, Runs), Failure> {
@@ -282,7 +282,7 @@ fn in_a_thread(host: Host) -> Result<(Channel, Runs), Failure> {
         cause: format!("cannot start the server's {what}: {error}"),
         hint: "is a limit on threads (ulimit -u) or open files (ulimit -n) reached?".to_owned(),
     };
-    let pair = Channel::pair([MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER]);
+    let pair = Channel::pair([MAX_REPORT_BYTES, MAX_ORDER_BYTES]);
     let [own, mut its] = pair.map_err(|error| failed("control channel", error))?;
     let serve = move || server::run(&mut its, &host, None);
     let thread = std::thread::Builder::new().name("hairpin-server".to_owned()).spawn(serve);
@@ -301,10 +301,10 @@ pub fn serve_as_process(parent: u32, host: &str) -> Result<(), String> {
     let host: Host = serde_json::from_str(host).map_err(|error| format!("cannot read the host: {error}"))?;
     let unusable = |error: std::io::Error| format!("cannot use the standard streams: {error}");
     if host.across.is_some() {
-        let (mut control, sockets) = Channel::of_a_server_on_two_hosts(MOST_BYTES_OF_AN_ORDER).map_err(unusable)?;
+        let (mut control, sockets) = Channel::of_a_server_on_two_hosts(MAX_ORDER_BYTES).map_err(unusable)?;
         server::run(&mut control, &host, Some(sockets));
     } else {
-        server::run(&mut Channel::of_this_process(MOST_BYTES_OF_AN_ORDER).map_err(unusable)?, &host, None);
+        server::run(&mut Channel::of_this_process(MAX_ORDER_BYTES).map_err(unusable)?, &host, None);
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use crate::control::patience::{Waited, wait};
 use crate::system::process;
 
 /// The longest word, in bytes: the trace of a round takes a tenth of it.
-const LONGEST_WORD: usize = 64 << 20;
+const MAX_WORD: usize = 64 << 20;
 
 /// The process, and the way its words come.
 pub(crate) struct TalkingChild {
@@ -88,8 +88,8 @@ impl TalkingChild {
             let length = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
             line.extend_from_slice(&part[..length]);
             self.words.consume(length);
-            if line.len() > LONGEST_WORD {
-                return Err(self.gone(&format!("sent a word of more than {LONGEST_WORD} bytes")));
+            if line.len() > MAX_WORD {
+                return Err(self.gone(&format!("sent a word of more than {MAX_WORD} bytes")));
             }
         }
         serde_json::from_slice(&line).map_err(|error| self.gone(&format!("sent what cannot be read: {error}")))

@@ -72,7 +72,7 @@ fn schedstat(line: &str) -> Option<PhaseUsage> {
 }
 
 /// The most intervals of a time line of CPU time; where there would be more, each two become one.
-pub(crate) const MOST_INTERVALS: usize = 512;
+pub(crate) const MAX_INTERVALS: usize = 512;
 
 /// CPU time of the calling thread over time.
 #[derive(Debug, Default)]
@@ -93,7 +93,7 @@ impl CpuOverTime {
     pub fn begun(now_ns: u64) -> Self {
         let used_ns = time::thread_cpu_ns();
         let line =
-            CpuTimeLine { at_ns: Vec::with_capacity(MOST_INTERVALS), cpu_ns: Vec::with_capacity(MOST_INTERVALS) };
+            CpuTimeLine { at_ns: Vec::with_capacity(MAX_INTERVALS), cpu_ns: Vec::with_capacity(MAX_INTERVALS) };
         Self { began: Some((now_ns, used_ns)), line, used_ns, looks_each: 1, looks: 0 }
     }
 
@@ -108,7 +108,7 @@ impl CpuOverTime {
         }
         self.looks = 0;
         self.note(now_ns, time::thread_cpu_ns());
-        if self.line.at_ns.len() >= MOST_INTERVALS {
+        if self.line.at_ns.len() >= MAX_INTERVALS {
             self.halve();
         }
     }
@@ -168,17 +168,17 @@ mod tests {
     #[test]
     fn a_time_line_of_cpu_time_is_bounded_and_loses_nothing() {
         let mut line = CpuOverTime::begun(1_000);
-        for used in 1..=2 * MOST_INTERVALS as u64 {
+        for used in 1..=2 * MAX_INTERVALS as u64 {
             line.note(1_000 + 10 * used, line.used_ns + 3);
-            if line.line.at_ns.len() >= MOST_INTERVALS {
+            if line.line.at_ns.len() >= MAX_INTERVALS {
                 line.halve();
             }
         }
         let CpuTimeLine { at_ns, cpu_ns } = line.line;
-        assert!(at_ns.len() < MOST_INTERVALS && at_ns.len() == cpu_ns.len());
+        assert!(at_ns.len() < MAX_INTERVALS && at_ns.len() == cpu_ns.len());
         assert_eq!(
             (at_ns.last(), cpu_ns.iter().sum::<u64>()),
-            (Some(&(20 * MOST_INTERVALS as u64)), 6 * MOST_INTERVALS as u64)
+            (Some(&(20 * MAX_INTERVALS as u64)), 6 * MAX_INTERVALS as u64)
         );
     }
 

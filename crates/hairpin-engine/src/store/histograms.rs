@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hairpin_model::phases::{ByPhase, Phase, ProbeTimeLine};
 use hairpin_model::round::RoundRecord;
-use hairpin_model::samples::{LONGEST_NS, PhaseHistograms, PhaseSamples, Samples, latency_histogram};
+use hairpin_model::samples::{MAX_LATENCY_NS, PhaseHistograms, PhaseSamples, Samples, latency_histogram};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag};
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
@@ -192,7 +192,7 @@ pub(super) fn decoded(encoded: &[u8]) -> Result<Histogram<u64>, String> {
     let number = |at: usize| u64::from_be_bytes(head[at..at + 8].try_into().expect("eight bytes"));
     // Length and offset, digits, lowest, highest.
     let lengths = (number(4), u64::from(u32::from_be_bytes(head[12..16].try_into().expect("four bytes"))));
-    if lengths != ((counts.len() as u64) << 32, 3) || (number(16), number(24)) != (1, LONGEST_NS) {
+    if lengths != ((counts.len() as u64) << 32, 3) || (number(16), number(24)) != (1, MAX_LATENCY_NS) {
         return Err(OTHER.to_owned());
     }
     check_counts(counts, most).ok_or(OTHER)?;
@@ -256,17 +256,17 @@ mod tests {
     #[test]
     fn only_a_histogram_of_the_shape_that_is_written_is_decoded() {
         let decode = |plain: Vec<u8>| decoded(packed(&plain).as_bytes());
-        let one = decode(plain(3, LONGEST_NS, 2, &[1, 4])).unwrap();
+        let one = decode(plain(3, MAX_LATENCY_NS, 2, &[1, 4])).unwrap();
         assert_eq!((one.len(), one.count_at(1)), (2, 2), "a skipped place, then two messages of 1 ns");
         for wrong in [
-            plain(5, LONGEST_NS, 2, &[1, 4]),
+            plain(5, MAX_LATENCY_NS, 2, &[1, 4]),
             plain(3, u64::MAX, 2, &[1, 4]),
-            plain(3, LONGEST_NS, 0x7fff_ffff, &[1, 4]),
+            plain(3, MAX_LATENCY_NS, 0x7fff_ffff, &[1, 4]),
             // The library would negate the smallest number that there is.
-            plain(3, LONGEST_NS, 9, &[0xff; 9]),
-            plain(3, LONGEST_NS, 8, &[0xff; 8]),
+            plain(3, MAX_LATENCY_NS, 9, &[0xff; 9]),
+            plain(3, MAX_LATENCY_NS, 8, &[0xff; 8]),
             // Twice a quarter of all that can be counted.
-            plain(3, LONGEST_NS, 18, &[[0xfe; 8].as_slice(), &[0x7f], &[0xfe; 8], &[0x7f]].concat()),
+            plain(3, MAX_LATENCY_NS, 18, &[[0xfe; 8].as_slice(), &[0x7f], &[0xfe; 8], &[0x7f]].concat()),
             vec![0; 10 << 20],
         ] {
             decode(wrong).unwrap_err();

@@ -57,7 +57,7 @@ const KNOBS: &[Knob] = &[
     shared::CPU_IDLE,
     Knob::new("count", "WRITES", one_way::COUNT.kind)
         .help("Writes measured on each stream in each round, instead of --duration"),
-    Knob::new("bytes", "BYTES", KnobKind::Bytes { min: 1, max: MOST_BYTES })
+    Knob::new("bytes", "BYTES", KnobKind::Bytes { min: 1, max: MAX_BYTES })
         .help("Bytes measured on each stream in each round, instead of --duration"),
     one_way::DURATION,
     budget::ROUNDS,
@@ -76,7 +76,7 @@ const KNOBS: &[Knob] = &[
 ];
 
 /// The most bytes of a stream in a round.
-const MOST_BYTES: u64 = 1 << 50;
+const MAX_BYTES: u64 = 1 << 50;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;

@@ -33,7 +33,7 @@ pub const MESSAGE_RATE: Experiment = Experiment {
 };
 
 /// The most messages of one call: `UIO_MAXIOV` (linux/uio.h), which sendmmsg(2) has.
-const MOST_BATCH: u64 = 1024;
+const MAX_BATCH: u64 = 1024;
 
 const KNOBS: &[Knob] = &[
     one_way::TRANSPORT,
@@ -42,7 +42,7 @@ const KNOBS: &[Knob] = &[
         .help("Size of each message, 1 B to 16 MiB")
         .many()
         .or(&["64B"]),
-    Knob::new("batch", "MESSAGES", KnobKind::Whole { min: 1, max: MOST_BATCH })
+    Knob::new("batch", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_BATCH })
         .help("Messages that one call sends, 1 to 1024: one write of many, or sendmmsg where a message is a datagram")
         .many()
         .or(&["1", "8", "64"]),

@@ -47,7 +47,7 @@ const KNOBS: &[Knob] = &[
         .help("Size of each message, 1 B to 16 MiB")
         .many()
         .or(&["64B"]),
-    Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, MOST_PER_S))
+    Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, MAX_PER_S))
         .help("Messages offered a second, separated by commas; auto: a sweep that looks for the knee")
         .many()
         .or(&[AUTO]),
@@ -86,7 +86,7 @@ const KNOBS: &[Knob] = &[
 ];
 
 /// The greatest rate, a second.
-const MOST_PER_S: f64 = 1e8;
+const MAX_PER_S: f64 = 1e8;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
@@ -95,7 +95,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         candidates.retain(|candidate| is_measured_by_default(&candidate.card));
         candidates = selection::reaching(candidates, capabilities);
     }
-    let rates = if asked.sweeps { knee::MOST_RATES } else { asked.rates.len() };
+    let rates = if asked.sweeps { knee::MAX_RATES } else { asked.rates.len() };
     let own = [
         candidates.len(),
         asked.directions.len(),

@@ -27,7 +27,7 @@ use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
-use crate::quantity::MOST_MESSAGES;
+use crate::quantity::MAX_MESSAGES;
 use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
@@ -61,7 +61,7 @@ const KNOBS: &[Knob] = &[
     shared::LINK,
     shared::SYSCTL,
     shared::CPU_IDLE,
-    Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MOST_MESSAGES }).help("Messages measured in each round [default: 1250; over a link as many as fit 1s]"),
+    Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_MESSAGES }).help("Messages measured in each round [default: 1250; over a link as many as fit 1s]"),
     Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, instead of --count"),
     budget::ROUNDS,
     budget::OVER,

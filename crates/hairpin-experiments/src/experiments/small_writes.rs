@@ -30,7 +30,7 @@ use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::possible;
-use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS, MOST_MESSAGES};
+use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS, MAX_MESSAGES};
 use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
@@ -65,7 +65,7 @@ const KNOBS: &[Knob] = &[
     Knob::new("remedy", "NAME", KnobKind::Remedy).help("Any: default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)")
     .many()
     .or(&["all"]),
-    Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: LONGEST_TIMEOUT_NS }).help("Pause between two writes; one-write and writev make one call, so their figures have no pause")
+    Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: MAX_TIMEOUT_NS }).help("Pause between two writes; one-write and writev make one call, so their figures have no pause")
     .or(&["0ms"]),
     Knob::new("reply", "BYTES", shared::SIZE).help("Size of each answer, 1 B to 1 GiB").or(&["4"]),
     Knob::new("pipeline", "REQUESTS", KnobKind::Whole { min: 1, max: 1024 }).help("Requests written before the first answer is read")
@@ -77,7 +77,7 @@ const KNOBS: &[Knob] = &[
     shared::LINK,
     shared::SYSCTL,
     shared::CPU_IDLE,
-    Knob::new("exchanges", "NUMBER", KnobKind::Whole { min: 1, max: MOST_MESSAGES }).help("Exchanges measured in each round, instead of --duration"),
+    Knob::new("exchanges", "NUMBER", KnobKind::Whole { min: 1, max: MAX_MESSAGES }).help("Exchanges measured in each round, instead of --duration"),
     Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, at least one exchange [default: 40ms; over a link up to 1s]"),
     budget::ROUNDS,
     budget::OVER,

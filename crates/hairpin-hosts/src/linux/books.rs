@@ -17,7 +17,7 @@ const BOOK: &str = ".json";
 /// How that of its lock ends.
 const LOCK: &str = ".lock";
 /// No more servers are listed.
-const MOST_SERVERS: usize = 1000;
+const MAX_SERVERS: usize = 1000;
 /// How often a lock is tried that whoever lists servers may have for a moment.
 const TRIES: u32 = 20;
 /// How long between two of them.
@@ -89,7 +89,7 @@ impl Books {
     /// Where servers of this user listen or have listened.
     fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let mut addresses = Vec::new();
-        for entry in fs::read_dir(&self.0)?.take(2 * MOST_SERVERS) {
+        for entry in fs::read_dir(&self.0)?.take(2 * MAX_SERVERS) {
             let name = entry?.file_name();
             addresses.extend(name.to_str().and_then(|name| name.strip_suffix(LOCK)?.parse::<SocketAddr>().ok()));
         }

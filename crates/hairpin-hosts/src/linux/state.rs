@@ -21,11 +21,11 @@ const KEY: &str = "server-key.json";
 /// The folder with a file for each ticket.
 const TICKETS: &str = "tickets";
 /// No file here is longer.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// How long the file of a ticket stays after it has expired, and that of the sessions of a server that has ended, in seconds.
 pub(super) const KEPT_S: u64 = 30 * 24 * 3600;
 /// No more tickets are read.
-const MOST_TICKETS: usize = 10_000;
+const MAX_TICKETS: usize = 10_000;
 
 /// A ticket as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -111,7 +111,7 @@ impl State {
 
     fn tickets_at(&self, now: u64) -> io::Result<Vec<Taken>> {
         let mut tickets = Vec::new();
-        for entry in fs::read_dir(self.0.join(TICKETS))?.take(MOST_TICKETS) {
+        for entry in fs::read_dir(self.0.join(TICKETS))?.take(MAX_TICKETS) {
             let path = entry?.path();
             let Some(ticket) = read(&path).ok().and_then(|text| taken(&text)) else { continue };
             if ticket.expires_unix_s > now {
@@ -184,7 +184,7 @@ pub(super) fn make_private(folder: &Path) -> io::Result<()> {
 
 pub(super) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -20,13 +20,13 @@ use crate::stages::queue::{DEFAULT_PACKETS, Limit};
 use crate::word::{About, Word};
 
 /// The longest line that is read, in bytes.
-const LONGEST_LINE: usize = 100_000;
+const MAX_LINE: usize = 100_000;
 
 /// The smallest MTU: that of IPv4 (RFC 791).
-const LEAST_MTU: u64 = 68;
+const MIN_MTU: u64 = 68;
 
 /// The largest: the longest IPv4 packet.
-const MOST_MTU: u64 = 65_535;
+const MAX_MTU: u64 = 65_535;
 
 /// What other tools call some of the words.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -43,8 +43,8 @@ impl FromStr for Profile {
 
     fn from_str(text: &str) -> Result<Self, ProfileError> {
         let line = Line(text);
-        if text.len() > LONGEST_LINE {
-            return Err(line.fault(0..0, "the line is too long", format!("at most {LONGEST_LINE} bytes")));
+        if text.len() > MAX_LINE {
+            return Err(line.fault(0..0, "the line is too long", format!("at most {MAX_LINE} bytes")));
         }
         let mut words = line.words();
         let mut profile = match words.first() {
@@ -227,9 +227,9 @@ impl Line<'_> {
         match &setting.what {
             What::Mtu => {
                 let bytes = whole(value).or_else(|_| bytes(value)).map_err(bad)?;
-                let fits = (LEAST_MTU..=MOST_MTU).contains(&bytes).then(|| u32::try_from(bytes).ok()).flatten();
+                let fits = (MIN_MTU..=MAX_MTU).contains(&bytes).then(|| u32::try_from(bytes).ok()).flatten();
                 let problem = || format!("an MTU of {bytes} bytes is not possible");
-                let hint = || format!("from {LEAST_MTU} to {MOST_MTU} bytes, for instance mtu=1500B");
+                let hint = || format!("from {MIN_MTU} to {MAX_MTU} bytes, for instance mtu=1500B");
                 profile.mtu_bytes = fits.ok_or_else(|| self.fault(setting.value.clone(), problem(), hint()))?;
             }
             What::Word(word) => {

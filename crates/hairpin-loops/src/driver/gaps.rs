@@ -1,7 +1,7 @@
 //! How even the distances between messages are.
 
 use hairpin_model::one_way::{GapPercentiles, PacingError};
-use hairpin_model::samples::{LONGEST_NS, latency_histogram};
+use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 
 /// Distances between messages that were due at different times.
@@ -29,7 +29,7 @@ impl Gaps {
         }
         if let Some(last_ns) = self.last_ns {
             let gap_ns = at_ns.saturating_sub(last_ns);
-            self.gaps.saturating_record(gap_ns.clamp(1, LONGEST_NS));
+            self.gaps.saturating_record(gap_ns.clamp(1, MAX_LATENCY_NS));
             self.below_half += u64::from((gap_ns as f64) < due_apart_ns / 2.0);
         }
         self.last_ns = Some(at_ns);

@@ -74,7 +74,7 @@ impl Messages {
         if size < least {
             return Err(DriverError::TooShort { bytes: size, least });
         }
-        let batch = batch.clamp(1, Batch::MOST);
+        let batch = batch.clamp(1, Batch::MAX_MESSAGES);
         Ok(Self {
             bytes: vec![0; size * batch].into(),
             other: None,

@@ -19,7 +19,7 @@ pub const HEADER_BYTES: usize = 8;
 /// Bytes of a time.
 pub const STAMP_BYTES: usize = 8;
 /// The greatest time that a byte stream carries, in ns: 2.2 years.
-const MOST_NS: u64 = (1 << 56) - 1;
+const MAX_NS: u64 = (1 << 56) - 1;
 
 impl Phase {
     fn of(byte: u8) -> Self {
@@ -53,7 +53,7 @@ pub fn read(message: &[u8]) -> Option<(Phase, u64, u64)> {
 #[inline]
 #[must_use]
 pub fn stamp(phase: Phase, at_ns: u64) -> [u8; STAMP_BYTES] {
-    let at_ns = if at_ns > MOST_NS { 0 } else { at_ns };
+    let at_ns = if at_ns > MAX_NS { 0 } else { at_ns };
     // Seven bits each: the cast cuts off what the next bytes carry.
     std::array::from_fn(|place| (at_ns >> (7 * place)) as u8 & 0x7f).map(|bits| bits << 1 | phase as u8)
 }
@@ -132,7 +132,7 @@ mod tests {
         }
 
         #[test]
-        fn a_time_is_read_as_it_was_written(at_ns in 0..=MOST_NS, phase in prop::sample::select(vec![Phase::WarmUp, Phase::Measured])) {
+        fn a_time_is_read_as_it_was_written(at_ns in 0..=MAX_NS, phase in prop::sample::select(vec![Phase::WarmUp, Phase::Measured])) {
             prop_assert_eq!(read_stamp(stamp(phase, at_ns)), at_ns);
             prop_assert!(stamp(phase, at_ns).iter().all(|byte| Phase::of(*byte) == phase));
         }

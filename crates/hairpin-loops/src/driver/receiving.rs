@@ -25,7 +25,7 @@ pub struct Receiving<'a, C> {
     pub reliable: bool,
     /// The size of a message, or of a write on a byte stream.
     pub write_size_bytes: usize,
-    /// How many messages one call takes at most where boundaries are kept, 1 to [`Batch::MOST`].
+    /// How many messages one call takes at most where boundaries are kept, 1 to [`Batch::MAX_MESSAGES`].
     pub batch: usize,
     /// How much one call reads of a byte stream.
     pub read_size_bytes: usize,

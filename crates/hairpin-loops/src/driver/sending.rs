@@ -23,7 +23,7 @@ pub struct Sending<'a, C> {
     pub waiting: Waiting,
     /// The size of a message, or of a write on a byte stream.
     pub write_size_bytes: usize,
-    /// How many of them one call sends at most, 1 to [`hairpin_transports::Batch::MOST`].
+    /// How many of them one call sends at most, 1 to [`hairpin_transports::Batch::MAX_MESSAGES`].
     pub batch: usize,
     /// Where the bytes come from; only those of memory have times in them.
     pub source: Source,

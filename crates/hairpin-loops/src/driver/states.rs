@@ -4,7 +4,7 @@ use hairpin_model::phases::SenderState;
 use hairpin_transports::Wire;
 
 /// The most readings; where there would be more, every second is left out.
-pub const MOST: usize = 512;
+pub const MAX_READINGS: usize = 512;
 /// How far readings are apart at first, in ns.
 const FIRST_APART_NS: u64 = 20_000_000;
 
@@ -21,7 +21,7 @@ impl SenderStates {
     /// Of a load that begins now, where they are `wanted`; else there will be none.
     #[must_use]
     pub fn begun(now_ns: u64, wanted: bool) -> Self {
-        let states = Vec::with_capacity(if wanted { MOST } else { 0 });
+        let states = Vec::with_capacity(if wanted { MAX_READINGS } else { 0 });
         let next_ns = if wanted { now_ns } else { u64::MAX };
         Self { began_ns: now_ns, next_ns, apart_ns: FIRST_APART_NS, states }
     }
@@ -44,7 +44,7 @@ impl SenderStates {
     }
 
     fn note(&mut self, state: SenderState) {
-        if self.states.len() == MOST {
+        if self.states.len() == MAX_READINGS {
             let mut place = 0;
             self.states.retain(|_| {
                 place += 1;
@@ -69,11 +69,11 @@ mod tests {
     #[test]
     fn readings_are_bounded_and_stay_even() {
         let mut states = SenderStates::begun(1_000, true);
-        for number in 0..=MOST as u64 {
+        for number in 0..=MAX_READINGS as u64 {
             states.note(SenderState { at_ns: number, ..SenderState::default() });
         }
         assert_eq!(states.apart_ns, 2 * FIRST_APART_NS);
         let kept: Vec<u64> = states.ended().iter().map(|state| state.at_ns).collect();
-        assert_eq!((kept.len(), &kept[..3], kept.last()), (MOST / 2 + 1, &[0, 2, 4][..], Some(&(MOST as u64))));
+        assert_eq!((kept.len(), &kept[..3], kept.last()), (MAX_READINGS / 2 + 1, &[0, 2, 4][..], Some(&(MAX_READINGS as u64))));
     }
 }

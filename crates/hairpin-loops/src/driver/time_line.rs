@@ -1,7 +1,7 @@
 //! Bytes over time, in intervals of one width and bounded number.
 
 /// The most intervals.
-pub const MOST: usize = 1024;
+pub const MAX_INTERVALS: usize = 1024;
 /// The width of an interval to begin with, in ns.
 pub const FIRST_WIDTH_NS: u64 = 1_000_000;
 
@@ -18,7 +18,7 @@ pub struct TimeLine {
 
 impl Default for TimeLine {
     fn default() -> Self {
-        Self { begin_ns: None, width_ns: FIRST_WIDTH_NS, bytes: Vec::with_capacity(MOST) }
+        Self { begin_ns: None, width_ns: FIRST_WIDTH_NS, bytes: Vec::with_capacity(MAX_INTERVALS) }
     }
 }
 
@@ -27,7 +27,7 @@ impl TimeLine {
     pub fn note(&mut self, at_ns: u64, bytes: u64) {
         let begin_ns = *self.begin_ns.get_or_insert(at_ns);
         let since_ns = at_ns.saturating_sub(begin_ns);
-        while since_ns / self.width_ns >= MOST as u64 {
+        while since_ns / self.width_ns >= MAX_INTERVALS as u64 {
             self.halve();
         }
         // Below the most intervals.
@@ -56,13 +56,13 @@ mod tests {
     #[test]
     fn intervals_double_when_they_are_too_many() {
         let mut line = TimeLine::default();
-        for ms in 0..MOST as u64 {
+        for ms in 0..MAX_INTERVALS as u64 {
             line.note(5 + ms * FIRST_WIDTH_NS, ms);
         }
-        assert_eq!((line.width_ns, line.bytes.len()), (FIRST_WIDTH_NS, MOST));
-        line.note(5 + MOST as u64 * FIRST_WIDTH_NS, 7);
-        assert_eq!((line.begin_ns, line.width_ns, line.bytes.len()), (Some(5), 2 * FIRST_WIDTH_NS, MOST / 2 + 1));
-        assert_eq!((line.bytes[0], line.bytes[1], line.bytes[MOST / 2]), (1, 5, 7));
+        assert_eq!((line.width_ns, line.bytes.len()), (FIRST_WIDTH_NS, MAX_INTERVALS));
+        line.note(5 + MAX_INTERVALS as u64 * FIRST_WIDTH_NS, 7);
+        assert_eq!((line.begin_ns, line.width_ns, line.bytes.len()), (Some(5), 2 * FIRST_WIDTH_NS, MAX_INTERVALS / 2 + 1));
+        assert_eq!((line.bytes[0], line.bytes[1], line.bytes[MAX_INTERVALS / 2]), (1, 5, 7));
     }
 
     proptest! {
@@ -71,7 +71,7 @@ mod tests {
             let mut line = TimeLine::default();
             arrivals.iter().for_each(|(at_ns, bytes)| line.note(*at_ns, *bytes));
             prop_assert_eq!(line.bytes.iter().sum::<u64>(), arrivals.iter().map(|(_, bytes)| bytes).sum::<u64>());
-            prop_assert!(line.bytes.len() <= MOST && line.bytes.capacity() == MOST);
+            prop_assert!(line.bytes.len() <= MAX_INTERVALS && line.bytes.capacity() == MAX_INTERVALS);
         }
     }
 }

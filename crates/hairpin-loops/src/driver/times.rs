@@ -1,11 +1,11 @@
 //! Times of messages at one end: a histogram of all, and the first of them one by one.
 
 use hairpin_model::one_way::Times;
-use hairpin_model::samples::{LONGEST_NS, latency_histogram};
+use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 
 /// The most rows that an end keeps: they travel to the client in one message.
-pub const MOST_ROWS: usize = 10_000;
+pub const MAX_ROWS: usize = 10_000;
 
 /// Collects the times of one end; its memory is bounded and reserved before the load.
 #[derive(Debug)]
@@ -16,10 +16,10 @@ pub struct TimesOfMessages {
 }
 
 impl TimesOfMessages {
-    /// Room for so many rows, [`MOST_ROWS`] at most.
+    /// Room for so many rows, [`MAX_ROWS`] at most.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        let capacity = capacity.min(MOST_ROWS);
+        let capacity = capacity.min(MAX_ROWS);
         // Filled and cleared, so that the pages are there before the first message.
         let mut rows = vec![[0; 3]; capacity];
         rows.clear();
@@ -30,7 +30,7 @@ impl TimesOfMessages {
     /// time before the message was due counts as 1 ns.
     #[inline]
     pub fn note(&mut self, sequence: u64, due_ns: u64, at_ns: u64) {
-        self.counts.saturating_record(at_ns.saturating_sub(due_ns).clamp(1, LONGEST_NS));
+        self.counts.saturating_record(at_ns.saturating_sub(due_ns).clamp(1, MAX_LATENCY_NS));
         if self.rows.len() < self.capacity {
             self.rows.push([sequence, due_ns, at_ns]);
         }

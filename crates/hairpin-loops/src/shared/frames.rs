@@ -10,9 +10,9 @@ use crate::message::patterned;
 /// The head of a frame.
 pub const HEAD_BYTES: usize = 8;
 /// The largest frame but bulk data.
-pub const MOST_MESSAGE_BYTES: usize = 1 << 20;
+pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// The largest frame of bulk data.
-const MOST_BULK_BYTES: usize = 16 << 20;
+const MAX_BULK_BYTES: usize = 16 << 20;
 /// What one call receives at most.
 const READ_BYTES: usize = 256 << 10;
 
@@ -43,7 +43,7 @@ impl Kind {
     }
 
     fn most_bytes(self) -> usize {
-        if self.is_bulk() { MOST_BULK_BYTES } else { MOST_MESSAGE_BYTES }
+        if self.is_bulk() { MAX_BULK_BYTES } else { MAX_MESSAGE_BYTES }
     }
 }
 
@@ -82,7 +82,7 @@ pub struct Written {
 }
 
 /// Frames of bulk data that one pass writes at most, so that what comes is answered in between.
-const MOST_BULK_FRAMES: u64 = 16;
+const MAX_BULK_FRAMES: u64 = 16;
 
 impl Outgoing {
     /// Nothing to write yet; a frame of bulk data has so many bytes beside its head.
@@ -123,7 +123,7 @@ impl Outgoing {
             let (which, from) = match self.begun {
                 Some(begun) => begun,
                 None if !self.messages.is_empty() => (None, 0),
-                None if written.bulk_frames.iter().sum::<u64>() >= MOST_BULK_FRAMES => return Ok(written),
+                None if written.bulk_frames.iter().sum::<u64>() >= MAX_BULK_FRAMES => return Ok(written),
                 None => match bulk {
                     Some(phase) => (Some(phase), 0),
                     None => return Ok(written),

@@ -22,7 +22,7 @@ use crate::clock::Clock;
 /// The longest wait, after which an end looks whether it is to end, in ns.
 const LOOK_NS: u64 = 20_000_000;
 /// Waits for room are in whole milliseconds (epoll_wait(2)).
-const SHORTEST_NS: u64 = 1_000_000;
+const MIN_WAIT_NS: u64 = 1_000_000;
 
 /// What a load on the connection of a probe is: when it begins and how long it lasts, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +85,8 @@ impl Waits {
         if left_ns == 0 {
             return Ok(());
         }
-        if has_no_room && left_ns >= SHORTEST_NS {
-            let whole = Duration::from_millis(left_ns / SHORTEST_NS);
+        if has_no_room && left_ns >= MIN_WAIT_NS {
+            let whole = Duration::from_millis(left_ns / MIN_WAIT_NS);
             return self.for_room.wait(whole, &mut self.ready).map_err(|error| no_waits(&error));
         }
         match wire.wait(Duration::from_nanos(left_ns)) {

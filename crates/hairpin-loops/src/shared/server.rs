@@ -13,8 +13,8 @@ use crate::marks::{ServerMarks, Told};
 use crate::message::patterned;
 
 /// So many answers may wait for a client that does not read them, and so many bytes of them.
-const MOST_UNANSWERED: usize = 1 << 16;
-const MOST_UNANSWERED_BYTES: usize = 64 << 20;
+const MAX_UNANSWERED: usize = 1 << 16;
+const MAX_UNANSWERED_BYTES: usize = 64 << 20;
 
 /// Serves until the client closes the connection, or the load is over and it says so. `reply_size` is that of an answer.
 ///
@@ -72,7 +72,7 @@ pub fn run<C: Clock>(
                 hint: "use the same version of Hairpin at both ends".to_owned(),
             });
         }
-        if out.queued() > MOST_UNANSWERED.min(MOST_UNANSWERED_BYTES / reply_size.max(1)) {
+        if out.queued() > MAX_UNANSWERED.min(MAX_UNANSWERED_BYTES / reply_size.max(1)) {
             return Err(Failure {
                 cause: format!("the client: it sends messages and does not read {} answers", out.queued()),
                 hint: "does another program than Hairpin's client send?".to_owned(),

@@ -10,7 +10,7 @@ use super::series::Looks;
 use crate::one_way::{Blocks, Stand};
 
 /// More points than these in a plot have no labels beside them.
-const MOST_LABELS: usize = 12;
+const MAX_LABELS: usize = 12;
 
 /// The chart, or null where no series has two batches with a latency.
 pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
@@ -30,7 +30,7 @@ fn places(row: &CaseSummary) -> Option<(Place, Place)> {
 }
 
 fn plot(stand: &Stand<'_>, x: &Scale, y: &Scale, looks: &BTreeMap<String, Looks>) -> Option<(String, String)> {
-    let has_labels = stand.series.iter().map(|series| series.rows.len()).sum::<usize>() <= MOST_LABELS;
+    let has_labels = stand.series.iter().map(|series| series.rows.len()).sum::<usize>() <= MAX_LABELS;
     let curves = stand.series.iter().map(|series| {
         let point = |row: &&CaseSummary| {
             let (x, y) = places(row)?;

@@ -18,7 +18,7 @@ use crate::page_text::tied;
 /// Height of the plot, in pixels.
 const HEIGHT: f64 = 360.0;
 /// So many curves are drawn at first, so that each can be told from the others.
-const MOST_SHOWN: usize = 4;
+const MAX_SHOWN: usize = 4;
 /// Curves are drawn on a grid of so many steps in both directions and then stretched to the plot.
 const STEPS: f64 = 2000.0;
 
@@ -98,7 +98,7 @@ const IDLE_DASH: usize = 1;
 /// Which of the rows are drawn at first: all where they are few; else the fastest, the slowest, the reference transport, and the first
 /// that the top finding names.
 fn shown_at_first(rows: &[&CaseSummary], run: &Run) -> Vec<bool> {
-    if rows.len() <= MOST_SHOWN {
+    if rows.len() <= MAX_SHOWN {
         return vec![true; rows.len()];
     }
     let mut by_p50: Vec<usize> = (0..rows.len()).filter(|place| rows[*place].p50_ns().is_some()).collect();

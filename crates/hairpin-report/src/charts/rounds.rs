@@ -22,7 +22,7 @@ const HEIGHT: f64 = 84.0;
 /// Curves are drawn on a grid of so many steps in both directions and then stretched to the plot.
 const STEPS: f64 = 1000.0;
 /// A panel reaches at least so far to both sides of the median: a wobble of one percent must not look like an event.
-const AT_LEAST: f64 = 0.1;
+const MIN_REACH: f64 = 0.1;
 /// How far the marks of losses and of failed rounds stand from the top and the bottom, in pixels.
 const INSIDE: f64 = 7.0;
 /// The place of the slowed state among those of the machine, the faster first.
@@ -71,7 +71,7 @@ impl Course {
             .figure(row)
             .and_then(Figure::finite)
             .or_else(|| points(row, self.quantity).next().and_then(value))?;
-        let axis = Axis::log_around(centre, AT_LEAST, points(row, self.quantity).filter_map(value))?;
+        let axis = Axis::log_around(centre, MIN_REACH, points(row, self.quantity).filter_map(value))?;
         let name = escape(name);
         let label = escape(&self.in_words(row));
         let bang = if row.valid { "" } else { "<i class=\"bang\" title=\"invalid: do not use\">!</i> " };

@@ -15,7 +15,7 @@ use crate::links::{self, Link};
 use crate::page_text::{tied, words};
 
 /// The cases whose rounds are drawn, of all links: a page must stay small.
-const MOST_SHOWN: usize = 12;
+const MAX_SHOWN: usize = 12;
 
 /// A link: a profile and what carried its packets.
 #[derive(Serialize)]
@@ -48,7 +48,7 @@ struct Shown {
 
 /// The links of the run, in the order of the plan. The round with the most drops is open.
 pub(super) fn of(run: &Run) -> Vec<LinkView> {
-    let mut left = MOST_SHOWN;
+    let mut left = MAX_SHOWN;
     let mut views: Vec<LinkView> = links::of(run).iter().map(|link| view(link, &mut left)).collect();
     let mut shown: Vec<&mut Shown> = views.iter_mut().flat_map(|view| &mut view.shown).collect();
     shown.sort_by_key(|shown| std::cmp::Reverse(shown.dropped));

@@ -154,7 +154,7 @@ fn judged(groups: &[ladder::Group<'_>]) -> String {
 }
 
 /// The most letters of the sentences after the headline that stand on the first screen of a phone.
-const MOST_LETTERS: usize = 320;
+const MAX_LETTERS: usize = 320;
 
 /// The sentences that stand below the headline, at least one, and those that a click shows.
 fn first_sentences(sentences: &[String]) -> (Vec<String>, Vec<String>) {
@@ -162,7 +162,7 @@ fn first_sentences(sentences: &[String]) -> (Vec<String>, Vec<String>) {
     let mut sentences: Vec<String> = sentences.iter().map(|sentence| tied(sentence)).collect();
     let fit = sentences.iter().take_while(|sentence| {
         letters += sentence.chars().count();
-        letters <= MOST_LETTERS
+        letters <= MAX_LETTERS
     });
     let shown = fit.count().max(1).min(sentences.len());
     let rest = sentences.split_off(shown);

@@ -12,15 +12,15 @@ use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{lines, traced};
 
 /// The events that a table lists, the first ones: a page must stay small.
-const MOST_EVENTS: usize = 150;
+const MAX_EVENTS: usize = 150;
 /// The cases that are drawn, those with the longest waits.
-const MOST_CASES: usize = 24;
+const MAX_CASES: usize = 24;
 
 /// The traced cases, the most telling first, and how many more there are.
 pub(super) fn of(run: &Run) -> (Vec<Value>, usize) {
     let traced = traced(run);
-    let left_out = traced.len().saturating_sub(MOST_CASES);
-    (traced.into_iter().take(MOST_CASES).map(|(row, sequence)| one(row, sequence)).collect(), left_out)
+    let left_out = traced.len().saturating_sub(MAX_CASES);
+    (traced.into_iter().take(MAX_CASES).map(|(row, sequence)| one(row, sequence)).collect(), left_out)
 }
 
 fn one(row: &CaseSummary, sequence: &TimeSequence) -> Value {
@@ -35,7 +35,7 @@ fn one(row: &CaseSummary, sequence: &TimeSequence) -> Value {
         chart_html => chart::chart(row, sequence),
         unit => clock.unit.name,
         events => events(sequence, &clock),
-        events_left_out => sequence.events.len().saturating_sub(MOST_EVENTS),
+        events_left_out => sequence.events.len().saturating_sub(MAX_EVENTS),
         waits_left_out => lines.waits_left_out,
     }
 }
@@ -46,5 +46,5 @@ fn events(sequence: &TimeSequence, clock: &Clock) -> Vec<[String; 4]> {
         let what = words::events(&lines::single(event), clock);
         [clock.time(event.at_ns), until, words::end(event.end).to_owned(), what]
     };
-    sequence.events.iter().take(MOST_EVENTS).map(row).collect()
+    sequence.events.iter().take(MAX_EVENTS).map(row).collect()
 }

@@ -12,7 +12,7 @@ use super::{Look, answer, below_the_table, beside, fallbacks};
 use crate::{exchanges, findings, links, trust, wording};
 
 /// The most lines of one sort; further ones are counted.
-const MOST: usize = 2;
+const MAX_LINES: usize = 2;
 
 /// The run on one screen. The binary adds the paths of the run folder and of the page below it.
 #[must_use]
@@ -124,10 +124,10 @@ fn limits(page: &mut Page, run: &Run) {
 /// The first of some lines, and how many there are more.
 fn some(page: &mut Page, label: &str, style: anstyle::Style, lines: impl Iterator<Item = String>) {
     let lines: Vec<String> = lines.collect();
-    for line in lines.iter().take(MOST) {
+    for line in lines.iter().take(MAX_LINES) {
         page.item(label, style, line);
     }
-    if lines.len() > MOST {
-        page.item(label, style, &format!("and {} more: --all shows them", lines.len() - MOST));
+    if lines.len() > MAX_LINES {
+        page.item(label, style, &format!("and {} more: --all shows them", lines.len() - MAX_LINES));
     }
 }

@@ -11,7 +11,7 @@ use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::comparison::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 
 /// A smallest detectable change above this says only that there were too few rounds.
-const MOST_DETECTABLE: f64 = 4.0;
+const MAX_DETECTABLE_RATIO: f64 = 4.0;
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
     if let Some(Unlike { what, baseline, candidate }) = &report.differs {
@@ -157,7 +157,7 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
         Verdict::Unlike => "unlike states".to_owned(),
         verdict => verdict.in_words(row.figure.parse().unwrap_or(ComparedBy::P50)).to_owned(),
     };
-    let smallest = row.smallest_detectable.filter(|share| *share <= MOST_DETECTABLE);
+    let smallest = row.smallest_detectable.filter(|share| *share <= MAX_DETECTABLE_RATIO);
     let smallest = smallest.map_or_else(|| DASH.to_owned(), |share| quantities::change(1.0 + share));
     [shown(row.baseline), shown(row.candidate), quantities::change_figure(row.ratio), smallest, verdict]
 }

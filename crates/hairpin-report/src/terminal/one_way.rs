@@ -237,7 +237,7 @@ const LEGEND: &[(&str, &str)] = &[
 ];
 
 /// More cases of message rates than these stand on a first screen with their batches beside each other.
-const MANY: usize = 24;
+const MAX_ROWS_BY_BATCH: usize = 24;
 
 /// The tables of one-way loads.
 pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
@@ -247,7 +247,7 @@ pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
         if table.blocks.all.is_empty() {
             continue;
         }
-        if extent != Extent::All && sheet.kind == Kind::Messages && table.blocks.rows().count() > MANY {
+        if extent != Extent::All && sheet.kind == Kind::Messages && table.blocks.rows().count() > MAX_ROWS_BY_BATCH {
             let batches = table.blocks.varied();
             if batches.len() > 1 {
                 table.beside(page, &batches);

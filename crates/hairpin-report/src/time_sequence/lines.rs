@@ -54,20 +54,20 @@ pub(crate) struct Lines {
 }
 
 /// A stretch without a pause may have so many lines before what recurs in it is folded.
-const MOST_OF_A_STRETCH: usize = 12;
+const MAX_STRETCH_LINES: usize = 12;
 /// So many alike lines of a stretch are few enough to stand on their own.
 const FEW: usize = 3;
 /// All lines of events together, before the whole exchange is folded as one stretch.
-const MOST_LINES: usize = 24;
+const MAX_LINES: usize = 24;
 /// Waits that are shown, the longest ones.
-const MOST_WAITS: usize = 5;
+const MAX_WAITS: usize = 5;
 /// A pause is at least this part of the exchange, and so many times the median gap, or so many times the shortest: lines
 /// stand at equal distances, so a step that is so much longer than another must say its length.
 const PAUSE_SHARE: i64 = 10;
 const PAUSE_TIMES: i64 = 10;
-const PAUSE_TIMES_SHORTEST: i64 = 1000;
+const PAUSE_TIMES_MIN: i64 = 1000;
 /// Gaps below this count as this long where the shortest is looked for.
-const SHORTEST_NS: i64 = 1000;
+const MIN_GAP_NS: i64 = 1000;
 
 /// When an event happened at its end: a call that waits for bytes happens when it returns.
 pub(crate) fn moment_ns(event: &Event) -> i64 {
@@ -84,12 +84,12 @@ pub(crate) fn of(sequence: &TimeSequence) -> Lines {
     let pauses = pauses(&events, sequence.duration_ns);
     let folded: Vec<Vec<Events>> = stretches(&events, &pauses).into_iter().map(folded).collect();
     let count: usize = folded.iter().map(Vec::len).sum();
-    let stretches = if count > MOST_LINES { whole(&events) } else { folded };
+    let stretches = if count > MAX_LINES { whole(&events) } else { folded };
     let mut lines = joined(stretches, sequence.exchange);
     let mut waits: Vec<&Wait> = sequence.waits.iter().collect();
     waits.sort_by_key(|wait| std::cmp::Reverse(waited_ns(wait)));
-    let waits_left_out = waits.len().saturating_sub(MOST_WAITS);
-    for wait in waits.into_iter().take(MOST_WAITS) {
+    let waits_left_out = waits.len().saturating_sub(MAX_WAITS);
+    for wait in waits.into_iter().take(MAX_WAITS) {
         place(&mut lines, wait);
     }
     Lines { lines, waits_left_out }
@@ -127,8 +127,8 @@ fn pauses(events: &[Events], duration_ns: i64) -> Vec<usize> {
     let mut sorted = gaps.clone();
     sorted.sort_unstable();
     let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    let shortest = sorted.first().copied().unwrap_or(0).max(SHORTEST_NS);
-    let unlike = median.saturating_mul(PAUSE_TIMES).min(shortest.saturating_mul(PAUSE_TIMES_SHORTEST));
+    let shortest = sorted.first().copied().unwrap_or(0).max(MIN_GAP_NS);
+    let unlike = median.saturating_mul(PAUSE_TIMES).min(shortest.saturating_mul(PAUSE_TIMES_MIN));
     let least = (duration_ns / PAUSE_SHARE).max(unlike).max(1);
     let begins = |place: usize| events[place].at_ns < 0 && events[place + 1].at_ns >= 0;
     (0..gaps.len()).filter(|place| gaps[*place] >= least || begins(*place)).collect()
@@ -155,7 +155,7 @@ fn folded(stretch: &[Events]) -> Vec<Events> {
             None => lines.push(*event),
         }
     }
-    if lines.len() > MOST_OF_A_STRETCH { recurring(&lines, FEW) } else { lines }
+    if lines.len() > MAX_STRETCH_LINES { recurring(&lines, FEW) } else { lines }
 }
 
 fn alike(one: &Events, other: &Events) -> bool {
@@ -371,7 +371,7 @@ mod tests {
             all.push(event(end, kind, number * number * 1000 - 5000, (number, number + 1)));
         }
         let lines = of(&sequence(all, Vec::new()));
-        assert!(lines.lines.len() <= MOST_LINES + 1, "{}", lines.lines.len());
+        assert!(lines.lines.len() <= MAX_LINES + 1, "{}", lines.lines.len());
         let counted: usize = events(&lines).iter().map(|line| line.1).sum();
         assert_eq!(counted, 4000, "and none is lost");
         assert_eq!(of(&sequence(Vec::new(), Vec::new())), Lines::default());

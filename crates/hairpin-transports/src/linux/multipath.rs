@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    const MOST: i32 = 16;
+    const MAX_SUBFLOWS: i32 = 16;
 
     fn protocol(socket: &impl AsFd) -> Protocol {
         socket2::SockRef::from(socket).protocol().unwrap().unwrap()
@@ -86,9 +86,9 @@ mod tests {
         tcp.set_reuse_address(true).unwrap();
         tcp.set_reuse_port(true).unwrap();
         tcp.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
-        tcp.listen(MOST).unwrap();
+        tcp.listen(MAX_SUBFLOWS).unwrap();
         let tcp = TcpListener::from(tcp);
-        match (open(Protocol::MPTCP), beside(&tcp, MOST)) {
+        match (open(Protocol::MPTCP), beside(&tcp, MAX_SUBFLOWS)) {
             (Ok(_), multipath) => assert_chosen_by_protocol(&tcp, &multipath.unwrap()),
             (Err(none), refused) => assert_eq!(refused.unwrap_err().kind(), none.kind(), "a kernel without MPTCP"),
         }

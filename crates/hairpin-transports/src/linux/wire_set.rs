@@ -57,7 +57,7 @@ const YIELDS: u32 = 200;
 /// The longest sleep between two looks at them.
 const NAP: Duration = Duration::from_micros(50);
 /// The most events that one wait gives, so that whoever serves them looks up soon; what is left comes first in the next.
-const MOST_EVENTS: usize = 64;
+const MAX_EVENTS: usize = 64;
 
 impl WireSet {
     /// An empty set for about `most` wires.
@@ -65,7 +65,7 @@ impl WireSet {
     /// # Errors
     /// The kernel gives no descriptor (`ulimit -n`).
     pub fn new(most: usize) -> io::Result<Self> {
-        let epoll = Epoll::new(most.saturating_mul(2).min(MOST_EVENTS))?;
+        let epoll = Epoll::new(most.saturating_mul(2).min(MAX_EVENTS))?;
         Ok(Self { epoll, without: Vec::new(), vain_looks: 0, system_calls: 0 })
     }
 

@@ -227,7 +227,7 @@ const TRIES_PER_LOOK: u32 = 4096;
 /// How many of those looks pass between two looks at the other process, a system call each: some milliseconds.
 const LOOKS_PER_CHECK: u32 = 1024;
 /// The longest sleep with a timer before it makes sure that the other process still lives.
-const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+const MAX_SLEEP: Duration = Duration::from_millis(200);
 
 /// What a wait ended in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -367,7 +367,7 @@ impl ShmWire {
         if let (None, Some(alarm)) = (at_most, &mut self.alarm) {
             alarm.follow().map_err(system)?;
         }
-        futex::wait(self.ends.map.word(asleep), 1, at_most.map(|most| most.min(LONGEST_SLEEP))).map_err(system)
+        futex::wait(self.ends.map.word(asleep), 1, at_most.map(|most| most.min(MAX_SLEEP))).map_err(system)
     }
 
     fn awake(&self, asleep: usize) {

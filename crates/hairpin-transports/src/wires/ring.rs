@@ -23,7 +23,7 @@ pub(crate) struct Layout {
 
 /// What a ring may hold, unless two messages need more: small enough to stay in a second-level cache.
 const RING_BYTES: usize = 1 << 20;
-const MOST_SLOTS: usize = 256;
+const MAX_SLOTS: usize = 256;
 const CACHE_LINE_BYTES: usize = 64;
 
 /// A slot's first word: the number of the message (its lower 32 bits, from 1) above, the length below.
@@ -57,7 +57,7 @@ impl Layout {
     /// Rings for messages of at most `largest` bytes.
     pub(crate) fn for_messages_of(largest: usize) -> Self {
         let slot_bytes = (largest + SLOT_HEADER_BYTES).next_multiple_of(CACHE_LINE_BYTES);
-        Self { slot_bytes, slot_count: (RING_BYTES / slot_bytes).clamp(2, MOST_SLOTS) }
+        Self { slot_bytes, slot_count: (RING_BYTES / slot_bytes).clamp(2, MAX_SLOTS) }
     }
 
     /// The largest message that fits.

@@ -12,7 +12,7 @@ const COUNT: usize = 50;
 
 /// Room for what one call takes.
 fn room(subject: &Subject, size: usize) -> Batch {
-    if subject.card.boundaries { Batch::new(Batch::MOST, size) } else { Batch::new(1, 64 * size) }
+    if subject.card.boundaries { Batch::new(Batch::MAX_MESSAGES, size) } else { Batch::new(1, 64 * size) }
 }
 
 /// Takes pieces until there are so many bytes.

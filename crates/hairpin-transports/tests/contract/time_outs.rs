@@ -72,24 +72,24 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
 /// A wait that began again after a signal would last `at_most` from the signal on. A stalled machine can look like that:
 /// once in a few tries it does not.
 fn interrupted_wait(client: &mut dyn Wire) -> Checked {
-    const AT_MOST: Duration = Duration::from_millis(40);
+    const TIMEOUT: Duration = Duration::from_millis(40);
     let target = signalling::this_thread();
     for _ in 0..200 {
         let (slept_before, began) = (sleeps_so_far(), Instant::now());
         let on_time = std::thread::scope(|scope| {
             let signal = scope.spawn(move || {
-                std::thread::sleep(AT_MOST * 3 / 4);
+                std::thread::sleep(TIMEOUT * 3 / 4);
                 let signalled = began.elapsed();
                 signalling::interrupt(target);
                 signalled
             });
-            let answer = client.wait(AT_MOST).map_err(text);
+            let answer = client.wait(TIMEOUT).map_err(text);
             let (ended, sleeps) = (began.elapsed(), sleeps_so_far() - slept_before);
             answer.and_then(|ready| {
                 ensure!(!ready, "an interrupted wait says ready, and nothing was sent");
                 let signalled = signal.join().map_err(|_| "the signalling thread panicked")?;
                 // A wait that was interrupted slept again for the rest; one that was not proves nothing.
-                Ok(sleeps > 1 && ended < signalled + AT_MOST)
+                Ok(sleeps > 1 && ended < signalled + TIMEOUT)
             })
         })?;
         if on_time {

@@ -27,7 +27,7 @@ use super::exit::Stopped;
 use super::{output, over_ssh};
 
 /// A file with more is none of a ticket.
-const MOST_BYTES: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 
 /// How long the server may take to say what its host is.
 const ABOUT: Duration = Duration::from_secs(15);
@@ -279,6 +279,6 @@ fn of_file(path: &Path) -> Result<String, Refused> {
         Refused::new(format!("cannot read {}: {error}", path.display()), "`hairpin serve > FILE` writes a ticket")
     };
     let mut text = String::new();
-    std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text)).map_err(failed)?;
+    std::fs::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text)).map_err(failed)?;
     Ok(text)
 }

@@ -7,7 +7,7 @@ use crate::extras::Carried;
 use crate::wires::End;
 
 /// No measurement takes this long; whatever goes wrong, both processes are gone by then.
-const LONGEST_S: u32 = 120;
+const MAX_S: u32 = 120;
 
 /// Forks the echo, runs the client, ends the echo. Round-trip times in ticks, in order.
 pub(crate) fn round_trips(asked: &Asked, mut client: impl End, echo: impl End) -> io::Result<Vec<u64>> {
@@ -19,7 +19,7 @@ pub(crate) fn round_trips(asked: &Asked, mut client: impl End, echo: impl End) -
         _ => {}
     }
     // SAFETY: plain integer; the default action of SIGALRM ends the process.
-    unsafe { libc::alarm(LONGEST_S) };
+    unsafe { libc::alarm(MAX_S) };
     let measured = pin(asked.cpus.0).and_then(|()| measure(asked, &mut client));
     // SAFETY: the child is ours and has not been waited for, so its id is still its own.
     unsafe {
@@ -62,7 +62,7 @@ fn echo_for_ever(asked: &Asked, mut echo: impl End) -> ! {
     // SAFETY: plain integers. The echo goes when the client goes, whatever becomes of it.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::alarm(LONGEST_S);
+        libc::alarm(MAX_S);
     }
     pin(asked.cpus.1).expect("the echo's CPU is one that this process may use");
     let mut carried = Carried::new(&asked.extras, 0).expect("the client has set the same alarm");

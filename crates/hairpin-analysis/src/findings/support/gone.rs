@@ -6,7 +6,7 @@ use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::{CANNOT_TELL, CONFIRMED, FEWEST_BLOCKS, REFUTED, rounds_of};
+use super::{CANNOT_TELL, CONFIRMED, MIN_BLOCKS, REFUTED, rounds_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 
 /// A change takes away what it is expected to where no more than this part of it is left.
@@ -49,7 +49,7 @@ pub(in crate::findings) fn gone_by_block(check: &str, expected: f64, (effect, bl
     let proved = gone(check, expected, effect);
     let left = 1.0 + effect.value / expected;
     let verdict = match left {
-        _ if effect.low.is_some() || blocks < FEWEST_BLOCKS => proved.verdict,
+        _ if effect.low.is_some() || blocks < MIN_BLOCKS => proved.verdict,
         little if little <= CLEAR => CONFIRMED.to_owned(),
         much if much >= 1.0 - CLEAR => REFUTED.to_owned(),
         _ => proved.verdict,

@@ -174,7 +174,7 @@ impl Change {
 
 /// Without an interval a difference is clear from this factor on, over so many blocks.
 const CLEAR: f64 = 2.0;
-const FEWEST_BLOCKS: u64 = 3;
+const MIN_BLOCKS: u64 = 3;
 
 /// The change from one case to another, where the run compares them: by an interval, or by a factor that needs none.
 pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
@@ -232,7 +232,7 @@ fn verdict(comparison: &Comparison) -> Option<Verdict> {
         return Some(comparison.verdict);
     }
     match ratio.value {
-        _ if comparison.blocks < FEWEST_BLOCKS => None,
+        _ if comparison.blocks < MIN_BLOCKS => None,
         small if small <= 1.0 / CLEAR => Some(Verdict::Faster),
         large if large >= CLEAR => Some(Verdict::Slower),
         _ => None,

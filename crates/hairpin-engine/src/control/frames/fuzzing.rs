@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
 use super::{CHUNK, Carrier, Frames, LENGTH_BYTES};
-use crate::control::{Control, ControlError, MOST_BYTES_OF_AN_ORDER as MAX_BYTES, Message};
+use crate::control::{Control, ControlError, MAX_ORDER_BYTES as MAX_BYTES, Message};
 
 /// Longer than any wait: a [`Scripted`] carrier is always ready.
 const WITHIN: Duration = Duration::from_secs(60);

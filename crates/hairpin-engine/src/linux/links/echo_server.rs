@@ -1,7 +1,7 @@
 //! The echo of a link's far end: whatever comes to port 7 goes back, over TCP and over UDP (RFC 862).
 //!
 //! It is for the programs that `hairpin link run` starts, and is not the measured server. One thread waits in
-//! poll(2). It holds at most `MOST_CONNECTIONS` connections and, of each, at most `BUFFER_BYTES` that have not gone
+//! poll(2). It holds at most `MAX_CONNECTIONS` connections and, of each, at most `BUFFER_BYTES` that have not gone
 //! back yet; what more there is waits in the kernel.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,7 +21,7 @@ pub const PORT: u16 = 7;
 pub const READY: &str = "ready\n";
 
 /// The most connections at a time; others wait until one closes.
-const MOST_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 
 /// The most bytes of a connection that have come and not gone back.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -79,7 +79,7 @@ impl Server {
 
     /// Waits until something comes, and sends it back. Says whether `end` can be read.
     fn turn(&mut self, end: impl AsFd) -> io::Result<bool> {
-        let accepts = if self.connections.len() < MOST_CONNECTIONS { Interest::Read } else { Interest::Nothing };
+        let accepts = if self.connections.len() < MAX_CONNECTIONS { Interest::Read } else { Interest::Nothing };
         let mut files = vec![
             (end.as_fd(), Interest::Read),
             (self.datagrams.as_fd(), Interest::Read),
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn connections_beyond_the_bound_wait_until_one_closes() {
         let server = Running::start();
-        let mut held: Vec<TcpStream> = (0..MOST_CONNECTIONS).map(|_| server.connect()).collect();
+        let mut held: Vec<TcpStream> = (0..MAX_CONNECTIONS).map(|_| server.connect()).collect();
         for stream in &mut held {
             let mut back = [0];
             stream.write_all(b"x").and_then(|()| stream.read_exact(&mut back)).unwrap();
@@ -243,6 +243,6 @@ mod tests {
         drop(held.pop());
         let mut back = [0];
         late.read_exact(&mut back).unwrap();
-        assert_eq!((back, server.end()), (*b"y", MOST_CONNECTIONS));
+        assert_eq!((back, server.end()), (*b"y", MAX_CONNECTIONS));
     }
 }

@@ -14,7 +14,7 @@ use hairpin_model::round::Failure;
 use crate::system::stream;
 
 /// The longest trace that is read, in bytes: 10 Gbit/s for more than a minute.
-const LONGEST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// The traces that the rounds of a run replay: each is read once, so that all rounds have the same.
 #[derive(Clone, Debug, Default)]
@@ -63,8 +63,8 @@ fn text(name: &str) -> Result<String, Failure> {
             "replay=FILE names a file relative to the current folder",
         )
     })?;
-    if bytes.len() as u64 > LONGEST_BYTES {
-        let cause = format!("the trace `{name}` is longer than {} MiB", LONGEST_BYTES >> 20);
+    if bytes.len() as u64 > MAX_BYTES {
+        let cause = format!("the trace `{name}` is longer than {} MiB", MAX_BYTES >> 20);
         return Err(failed(cause, "use a part of it; the trace is repeated"));
     }
     // What is not UTF-8 is no digit either, and is refused with its line.
@@ -83,7 +83,7 @@ fn text(name: &str) -> Result<String, Failure> {
 fn read_named(name: &str, bytes: &mut Vec<u8>) -> io::Result<usize> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(name)?;
     stream::wait_again(file.as_fd())?;
-    file.take(LONGEST_BYTES + 1).read_to_end(bytes)
+    file.take(MAX_BYTES + 1).read_to_end(bytes)
 }
 
 #[cfg(test)]

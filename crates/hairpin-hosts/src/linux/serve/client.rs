@@ -19,7 +19,7 @@ use crate::protocol::{About, Answer, Ask, Base64, DatagramsSeen, Greeting, Purpo
 use crate::tls::Tls;
 
 /// How long a session may be without a round.
-const LONGEST_IDLE: Duration = Duration::from_mins(10);
+const MAX_IDLE: Duration = Duration::from_mins(10);
 /// How often it is asked whether it has been.
 const IDLE_LOOK: Duration = Duration::from_secs(5);
 /// How long a client has to close a connection on which it was refused.
@@ -27,11 +27,11 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// How long a session that is over waits for the end of its round.
 const ROUND_END: Duration = Duration::from_secs(10);
 /// Flows of a session that may be under way or wait at once.
-const MOST_FLOWS: usize = 32;
+const MAX_FLOWS: usize = 32;
 /// Clients that are told at once why they are refused.
-const MOST_REFUSED: u32 = 64;
+const MAX_REFUSED: u32 = 64;
 /// Trials of datagrams that a session may make.
-const MOST_TRIALS: usize = 8;
+const MAX_TRIALS: usize = 8;
 
 pub(super) fn other_version(spoken: &Spoken) -> Refused {
     let what = format!(
@@ -66,8 +66,8 @@ impl Shared {
                 }
             }
             Purpose::Round(session) if self.sessions.has(session, &ticket.id) => {
-                if self.lease.count(session) >= MOST_FLOWS {
-                    let what = format!("its session has {MOST_FLOWS} flows under way");
+                if self.lease.count(session) >= MAX_FLOWS {
+                    let what = format!("its session has {MAX_FLOWS} flows under way");
                     return self.refuse(frames, &Refused::new(what, "measure less at once"), from);
                 }
                 let wait = Duration::from_nanos(ticket.limits.waits_ns());
@@ -92,7 +92,7 @@ impl Shared {
     pub(super) fn refuse(&self, mut frames: Frames<Tls>, refusal: &Refused, from: SocketAddr) {
         let Refused { what, hint } = refusal;
         let before = self.refusing.fetch_add(1, Ordering::Relaxed);
-        if before >= MOST_REFUSED {
+        if before >= MAX_REFUSED {
             // It finds its connection closed: an answer would take a thread for a while.
             self.refusing.fetch_sub(1, Ordering::Relaxed);
             self.untold.fetch_add(1, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl Shared {
         let mut trials = Vec::new();
         if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {
             let is_idle = || {
-                self.sessions.idle(session).is_none_or(|idle| idle > LONGEST_IDLE) && self.lease.count(session) == 0
+                self.sessions.idle(session).is_none_or(|idle| idle > MAX_IDLE) && self.lease.count(session) == 0
             };
             while !is_idle() {
                 match frames.receive_any::<Ask>(IDLE_LOOK) {
@@ -163,7 +163,7 @@ impl Shared {
     /// Answers what the client of a session asks; whether it could be told.
     fn answer(&self, ask: Ask, frames: &mut Frames<Tls>, trials: &mut Vec<Cookie>) -> bool {
         let seen = match ask {
-            Ask::TryDatagrams(_) if trials.len() >= MOST_TRIALS => return false,
+            Ask::TryDatagrams(_) if trials.len() >= MAX_TRIALS => return false,
             Ask::TryDatagrams(cookie) => {
                 trials.push(Cookie(cookie));
                 self.registry.begin_trial(Cookie(cookie), self.at_of(frames));

@@ -17,7 +17,7 @@ use super::registry::{NotTaken, Registry};
 const AT_ONCE: usize = 64;
 
 /// More datagrams than come between two calls.
-const MOST_THROWN_AWAY: usize = 10_000;
+const MAX_DISCARDED: usize = 10_000;
 
 /// What came at the port, by what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,7 +130,7 @@ fn connected(own: SocketAddr, from: SocketAddr) -> io::Result<Socket> {
     socket.connect(&from.into())?;
     // Between the two calls it took what anybody sent to the port. Its client says nothing before it is welcome.
     let mut thrown_away = [MaybeUninit::uninit(); 1];
-    for _ in 0..MOST_THROWN_AWAY {
+    for _ in 0..MAX_DISCARDED {
         if socket.recv(&mut thrown_away).is_err() {
             break;
         }

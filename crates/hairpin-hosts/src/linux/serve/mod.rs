@@ -257,11 +257,11 @@ fn has_no_descriptors(error: &io::Error) -> bool {
 /// Allows this process as many descriptors as it needs at most, as far as it may; answers how many strangers may have one.
 fn allow_descriptors() -> io::Result<usize> {
     let limits = getrlimit(Resource::Nofile);
-    let wanted = 2 * strangers::MOST as u64;
+    let wanted = 2 * strangers::MAX_STRANGERS as u64;
     let allowed = limits.maximum.map_or(wanted, |hard| hard.min(wanted)).max(limits.current.unwrap_or(wanted));
     setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), ..limits })?;
     // The others are for clients that are known, and their rounds.
-    Ok(usize::try_from(allowed / 2).unwrap_or(strangers::MOST).min(strangers::MOST))
+    Ok(usize::try_from(allowed / 2).unwrap_or(strangers::MAX_STRANGERS).min(strangers::MAX_STRANGERS))
 }
 
 /// Listens there, over one version of IP only.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hairpin_engine::child::leave;
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::frames::Frames;
-use hairpin_engine::control::{Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message};
+use hairpin_engine::control::{Control, ControlError, MAX_REPORT_BYTES, MAX_ORDER_BYTES, Message};
 use hairpin_engine::ends::start::{COMMAND, TICKET_VARIABLE};
 use hairpin_engine::ends::{EndOrder, Host};
 use hairpin_model::card::Protocol;
@@ -36,7 +36,7 @@ const PART: Duration = Duration::from_secs(5);
 /// How long a client may take for its order.
 const ORDER: Duration = Duration::from_secs(30);
 /// The longest that a round may last, whatever its order says.
-const LONGEST: Duration = Duration::from_hours(2);
+const MAX_ROUND: Duration = Duration::from_hours(2);
 /// Beyond its own deadline a round has so long for its end.
 const ENDING: Duration = Duration::from_secs(90);
 /// Beyond the limit of its duration a round has so long to begin and to end.
@@ -48,7 +48,7 @@ const LEAVE: Duration = Duration::from_millis(500);
 
 /// Serves one flow of a round, and returns when it is over, for whatever reason. What it was is told.
 pub(super) fn serve(mut client: Frames<Tls>, shared: &Shared, session: u64, ticket: &Taken, running: Running<'_>) {
-    client.take_up_to(MOST_BYTES_OF_AN_ORDER);
+    client.take_up_to(MAX_ORDER_BYTES);
     let began = Instant::now();
     let at = shared.at_of(&client);
     let mut relay = Relay {
@@ -121,7 +121,7 @@ impl Process {
             .stdout(Stdio::from(OwnedFd::from(its_sockets)))
             .spawn()?;
         let watched = own.as_fd().try_clone_to_owned()?;
-        let channel = Channel::new(own.try_clone()?.into(), own.into(), MOST_BYTES_OF_A_REPORT);
+        let channel = Channel::new(own.try_clone()?.into(), own.into(), MAX_REPORT_BYTES);
         Ok(Self { child, channel, watched, sockets })
     }
 }
@@ -248,9 +248,9 @@ impl Relay<'_> {
         let card = hairpin_transports::find(&flow.transport).map(|transport| transport.card());
         self.missing = card.filter(|card| card.protocol == Protocol::Udp).map(|card| card.name);
         self.shared.registry.expect(Cookie(order.cookie), self.at, sockets, flows);
-        let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(ENDING).min(LONGEST);
+        let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(ENDING).min(MAX_ROUND);
         // What begins and ends a round is no part of its load.
-        let most = limits.duration_ns.map_or(LONGEST, |most| Duration::from_nanos(most).saturating_add(AROUND));
+        let most = limits.duration_ns.map_or(MAX_ROUND, |most| Duration::from_nanos(most).saturating_add(AROUND));
         self.until = Instant::now() + lasts.min(most);
         self.began = Instant::now();
         self.order = Some(Box::new(order.clone()));

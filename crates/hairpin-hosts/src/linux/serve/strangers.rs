@@ -14,15 +14,15 @@ use rustls::{ServerConfig, ServerConnection};
 use serde::Deserialize;
 
 use crate::linux::wait::Wants;
-use crate::protocol::{Greeting, MOST_BYTES_OF_A_STRANGER, Spoken, VERSION};
+use crate::protocol::{Greeting, MAX_STRANGER_BYTES, Spoken, VERSION};
 use crate::tls::{TOO_MUCH, Tls};
 
 /// How long a client has to become known.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes that it may send until then.
-const MOST_BYTES: u64 = 16 << 10;
+const MAX_BYTES: u64 = 16 << 10;
 /// So many are heard at once, where there are descriptors for them.
-pub(super) const MOST: usize = 2000;
+pub(super) const MAX_STRANGERS: usize = 2000;
 /// The first byte of a TLS record with a handshake (RFC 8446, section 5.1); hellos begin with others (RFC 9443).
 const HANDSHAKE: u8 = 22;
 /// The first byte of a hello.
@@ -190,7 +190,7 @@ fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Step {
             let connection = ServerConnection::new(Arc::clone(config));
             let tls = connection.map_err(io::Error::other).and_then(|connection| Tls::over(socket, connection));
             let tls = tls.map(|mut tls| {
-                tls.take_up_to(MOST_BYTES);
+                tls.take_up_to(MAX_BYTES);
                 tls
             });
             tls.map_or(Step::Dropped, shaken)
@@ -202,7 +202,7 @@ fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Step {
 
 fn shaken(mut tls: Tls) -> Step {
     match tls.shake_hands() {
-        Ok(true) => greeted(Frames::over(tls, MOST_BYTES_OF_A_STRANGER)),
+        Ok(true) => greeted(Frames::over(tls, MAX_STRANGER_BYTES)),
         Ok(false) => Step::Stays(Box::new(Stage::Shaking(tls))),
         Err(error) if error.kind() == TOO_MUCH => Step::TooMuch,
         Err(_) => Step::Dropped,

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::linux::wait::{Wants, wait_any};
 
 /// No more is kept of either output.
-const MOST_BYTES: usize = 16 << 10;
+const MAX_BYTES: usize = 16 << 10;
 /// How often it is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long it has to end after SIGTERM.
@@ -156,7 +156,7 @@ impl<F: Read> Output<F> {
         match from.read(&mut bytes) {
             Ok(0) => self.from = None,
             Ok(length) => {
-                let room = MOST_BYTES.saturating_sub(self.text.len());
+                let room = MAX_BYTES.saturating_sub(self.text.len());
                 self.text.extend_from_slice(&bytes[..length.min(room)]);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -195,7 +195,7 @@ mod tests {
     fn of_much_output_the_begin_is_kept_and_the_program_goes_on() {
         let mut program = shell("head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2");
         assert_eq!(program.read(LONG, &AtomicBool::new(false), nothing).unwrap(), None);
-        assert_eq!((program.stdout().len(), program.stderr().len()), (MOST_BYTES, MOST_BYTES));
+        assert_eq!((program.stdout().len(), program.stderr().len()), (MAX_BYTES, MAX_BYTES));
         assert_eq!(program.end(LONG).unwrap().code(), Some(0));
     }
 

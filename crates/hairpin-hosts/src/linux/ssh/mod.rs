@@ -33,7 +33,7 @@ const COPYING: Duration = Duration::from_mins(5);
 /// How long the server has to end by itself once its input is closed.
 const ENDING: Duration = Duration::from_secs(5);
 /// When a server that nobody ended is over, as `--for` takes it.
-const LONGEST: &str = "7d";
+const MAX_LIFETIME: &str = "7d";
 /// What begins the line that says that the program is missing; the system's name follows.
 const MISSING: &str = "hairpin is missing on ";
 /// The exit code of ssh where it fails itself.
@@ -41,7 +41,7 @@ const FAILED_ITSELF: i32 = 255;
 /// The exit code of `hairpin` for what cannot be had, such as a port.
 const NOT_TO_BE_HAD: i32 = 2;
 /// No more lines of an error are shown.
-const MOST_LINES: usize = 6;
+const MAX_LINES: usize = 6;
 
 /// Options of ssh that make it ask nothing and open nothing but this one session. The first of two equal options holds, so those in
 /// [`VARIABLE`] come before these.
@@ -268,7 +268,7 @@ fn serving(program: Program, port: u16) -> String {
     let at = "set -- $SSH_CONNECTION; case \"$3\" in \"\") at=0.0.0.0;; *%*) at=\"[::]\";; *:*) at=\"[$3]\";; *) at=$3;; esac; ";
     format!(
         "exec sh -c '{at}program=; {copied}{any}if [ -z \"$program\" ]; then echo \"{MISSING}$(uname -sm)\"; exit 127; fi; \
-         exec \"$program\" serve --bind \"$at:{port}\" --once --for {LONGEST} --quiet --until-input-closes'"
+         exec \"$program\" serve --bind \"$at:{port}\" --once --for {MAX_LIFETIME} --quiet --until-input-closes'"
     )
 }
 
@@ -291,7 +291,7 @@ fn copy_of(binary: &Binary) -> String {
 fn last_words(child: &Bounded) -> String {
     let said = child.stderr();
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    match &lines[lines.len().saturating_sub(MOST_LINES)..] {
+    match &lines[lines.len().saturating_sub(MAX_LINES)..] {
         [] => "it says nothing".to_owned(),
         last => last.join("; "),
     }

@@ -93,7 +93,7 @@ const A_RATE: About =
 pub const DEFAULT_PACKETS: u64 = 1000;
 
 /// The most packets that a profile may let wait.
-pub const MOST_PACKETS: u64 = 1_000_000;
+pub const MAX_PACKETS: u64 = 1_000_000;
 
 impl Limit {
     fn shown(self) -> Option<String> {
@@ -129,8 +129,8 @@ fn packets_of(number: &str) -> Result<u64, Refused> {
     let packets = whole(number).map_err(|bad| Refused::new(bad.what, hint))?;
     match packets {
         0 => Err(Refused::new("a queue of 0 packets", "at least 1packets")),
-        1..=MOST_PACKETS => Ok(packets),
-        _ => Err(Refused::new(format!("`{number}packets` is too large"), format!("at most {MOST_PACKETS}packets"))),
+        1..=MAX_PACKETS => Ok(packets),
+        _ => Err(Refused::new(format!("`{number}packets` is too large"), format!("at most {MAX_PACKETS}packets"))),
     }
 }
 

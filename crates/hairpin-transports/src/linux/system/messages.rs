@@ -9,7 +9,7 @@ use super::counted;
 use super::socket::send_flags;
 
 /// The most messages that one call takes: the kernel looks at no more (`UIO_MAXIOV`, linux/uio.h).
-pub(crate) const MOST_MESSAGES: usize = libc::UIO_MAXIOV as usize;
+pub(crate) const MAX_MESSAGES: usize = libc::UIO_MAXIOV as usize;
 
 /// What the kernel is told of the messages of a call, kept from call to call: a call on the same memory as the one before
 /// writes nothing of it again.
@@ -72,7 +72,7 @@ impl Messages {
 
     /// Has the parts name memory, `size` bytes each; how many they are.
     fn describe(&mut self, start: *mut u8, bytes: usize, size: usize) -> u32 {
-        let count = bytes.div_ceil(size.max(1)).min(MOST_MESSAGES);
+        let count = bytes.div_ceil(size.max(1)).min(MAX_MESSAGES);
         let memory = (start.addr(), bytes, size);
         if self.described != memory {
             self.make_room(count);

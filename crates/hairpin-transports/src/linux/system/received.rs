@@ -20,7 +20,7 @@ const TELLS: [Place; 4] = [
     Place(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
 ];
 /// Longer than any SYN with an IP header and few extensions: the headers of TCP and IPv4 have at most 60 bytes each.
-const MOST_SYN_BYTES: usize = 256;
+const MAX_SYN_BYTES: usize = 256;
 
 /// From now on the connections that come to a listening socket keep their SYN, until it is read.
 pub(crate) fn keep_syn(listener: BorrowedFd<'_>) -> io::Result<()> {
@@ -29,7 +29,7 @@ pub(crate) fn keep_syn(listener: BorrowedFd<'_>) -> io::Result<()> {
 
 /// The header of an accepted connection's SYN, once; `None` where it was not kept.
 pub(crate) fn of_syn(accepted: BorrowedFd<'_>) -> Option<IpHeader> {
-    let mut syn = [0; MOST_SYN_BYTES];
+    let mut syn = [0; MAX_SYN_BYTES];
     let bytes = sockopt::get_bytes(accepted, SAVED_SYN, &mut syn).ok()?;
     IpHeader::of_packet(syn.get(..bytes)?)
 }

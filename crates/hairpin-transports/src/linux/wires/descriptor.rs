@@ -23,7 +23,7 @@ use crate::wires::{Deadline, LOOK, slice};
 const TRIES_PER_LOOK: u32 = 256;
 
 /// How long a call of a one-way load waits in the kernel at most before a signal interrupts it.
-const LONGEST_CALL: Duration = Duration::from_millis(50);
+const MAX_CALL: Duration = Duration::from_millis(50);
 
 /// A wire over one or two descriptors.
 pub(crate) struct DescriptorWire<P> {
@@ -217,7 +217,7 @@ impl<P: Port> DescriptorWire<P> {
             return Ok(false);
         }
         self.set_alarm(operation)?;
-        let shortened = self.alarm.as_mut().map_or(Ok(()), |alarm| alarm.shorten(LONGEST_CALL));
+        let shortened = self.alarm.as_mut().map_or(Ok(()), |alarm| alarm.shorten(MAX_CALL));
         shortened.map(|()| true).map_err(|source| WireError::System { operation, source })
     }
 

@@ -48,7 +48,7 @@ pub type Nonce = [u8; 16];
 /// How long a client waits for an answer before it says the same again.
 pub(crate) const AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// Connections that have not said hello yet: of more the oldest is closed.
-const MOST_PENDING: usize = 16;
+const MAX_PENDING: usize = 16;
 
 /// Whether a datagram is a hello of whatever kind and cookie, and so no message.
 #[must_use]
@@ -369,7 +369,7 @@ impl Unheard {
     fn take_in(&mut self, listener: &Socket) -> io::Result<()> {
         match listener.accept() {
             Ok((socket, _)) => {
-                if self.pending.len() == MOST_PENDING {
+                if self.pending.len() == MAX_PENDING {
                     self.pending.remove(0);
                     self.ignored += 1;
                 }

@@ -23,16 +23,16 @@ pub(super) struct Offload {
 }
 
 /// `UDP_MAX_SEGMENTS` (linux/udp.h).
-const MOST_DATAGRAMS: usize = 128;
+const MAX_DATAGRAMS: usize = 128;
 /// The same before Linux 6.9.
-const MOST_DATAGRAMS_BEFORE: usize = 64;
+const MAX_DATAGRAMS_BEFORE_6_9: usize = 64;
 
 impl Offload {
     pub(super) fn new(family: Family) -> Self {
         // A packet is at most 65535 bytes with its headers.
         let most_bytes = if family == Family::V6 { 65_487 } else { 65_507 };
         let packet = vec![0; 64 * 1024].into();
-        Self { most_datagrams: MOST_DATAGRAMS, most_bytes, packet, left: 0..0, size: 1 }
+        Self { most_datagrams: MAX_DATAGRAMS, most_bytes, packet, left: 0..0, size: 1 }
     }
 
     /// Sends messages in as few calls as they fit; how many bytes were taken, and how many calls it took.
@@ -57,10 +57,10 @@ impl Offload {
                 Ok(bytes) => sent += bytes,
                 Err(error)
                     if error.raw_os_error() == Some(libc::EINVAL)
-                        && self.most_datagrams > MOST_DATAGRAMS_BEFORE
-                        && part.len() > MOST_DATAGRAMS_BEFORE * size =>
+                        && self.most_datagrams > MAX_DATAGRAMS_BEFORE_6_9
+                        && part.len() > MAX_DATAGRAMS_BEFORE_6_9 * size =>
                 {
-                    self.most_datagrams = MOST_DATAGRAMS_BEFORE;
+                    self.most_datagrams = MAX_DATAGRAMS_BEFORE_6_9;
                 }
                 Err(error) if sent == 0 => return (Err(error), calls),
                 Err(_) => break,

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 
 /// How many parts one call takes (`UIO_MAXIOV`, linux/uio.h).
-pub(crate) const MOST_PARTS: usize = libc::UIO_MAXIOV as usize;
+pub(crate) const MAX_PARTS: usize = libc::UIO_MAXIOV as usize;
 
 /// The parts that are not yet sent whole, and how many bytes of the first of them are. Fewer bytes are sent than there
 /// are.

@@ -84,7 +84,7 @@ pub(crate) trait Port: Send + 'static {
     fn put_more(&mut self, _bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
         Err(Miss::Failed(unsupported()))
     }
-    /// As [`Port::put`], from at most [`super::parts::MOST_PARTS`] parts.
+    /// As [`Port::put`], from at most [`super::parts::MAX_PARTS`] parts.
     fn put_vectored(&mut self, _parts: &[IoSlice<'_>], _may_block: bool) -> Result<usize, Miss> {
         Err(Miss::Failed(unsupported()))
     }

@@ -28,7 +28,7 @@ use crate::wires::ip_header::IpHeader;
 /// Sends without a copy between two looks at their completions, of which several in a row come as one.
 const SENDS_PER_LOOK: u32 = 32;
 /// How long a completion is waited for where the memory for more is used up.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 
 /// A connected socket.
 pub(crate) struct SocketPort {
@@ -128,7 +128,7 @@ impl SocketPort {
                 if may_block {
                     self.more_calls += 1;
                     // An event of the error queue need not be asked for.
-                    poll(self.socket.as_fd(), 0, LONGEST_WAIT)?;
+                    poll(self.socket.as_fd(), 0, MAX_WAIT)?;
                 }
                 self.take_completions()?;
                 Err(Miss::Nothing)

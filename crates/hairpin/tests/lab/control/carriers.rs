@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::{
-    Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message, Progress, VERSION,
+    Control, ControlError, MAX_REPORT_BYTES, MAX_ORDER_BYTES, Message, Progress, VERSION,
 };
 
 /// How long an end that is made impatient waits for a message.
 pub(super) const IMPATIENT: Duration = Duration::from_millis(300);
 /// Longer than any end needs, and short enough to be a limit.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// What carries control between the ends.
 #[derive(Clone, Copy)]
@@ -80,8 +80,8 @@ impl End {
     /// The largest message that it takes.
     pub(super) fn most_bytes(self) -> usize {
         match self {
-            Self::Client => MOST_BYTES_OF_A_REPORT,
-            Self::Server => MOST_BYTES_OF_AN_ORDER,
+            Self::Client => MAX_REPORT_BYTES,
+            Self::Server => MAX_ORDER_BYTES,
         }
     }
 }
@@ -289,7 +289,7 @@ pub(super) struct Limited {
 
 impl Limited {
     pub(super) fn new([reads, writes]: [OwnedFd; 2], end: End, is_impatient: bool) -> Self {
-        let longest = if is_impatient { IMPATIENT } else { LONGEST_WAIT };
+        let longest = if is_impatient { IMPATIENT } else { MAX_WAIT };
         Self { channel: Channel::new(reads, writes, end.most_bytes()), longest, stop: None }
     }
 
@@ -305,7 +305,7 @@ impl Control for Limited {
     }
 
     fn receive(&mut self, within: Duration) -> Result<Message, ControlError> {
-        assert!(within <= LONGEST_WAIT, "a wait without a limit: {within:?}");
+        assert!(within <= MAX_WAIT, "a wait without a limit: {within:?}");
         let heard = self.channel.receive(within.min(self.longest));
         if let (Some(stop), Ok(Message::Measuring | Message::Progress(_))) = (&self.stop, &heard) {
             stop.store(true, Ordering::Relaxed);

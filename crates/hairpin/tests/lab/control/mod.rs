@@ -31,7 +31,7 @@ use carriers::{CARRIERS, Carrier, End, Fault, IMPATIENT, Limited, Pace, Relay, S
 /// Messages of a load.
 const COUNT: u64 = 5;
 /// Looks at an end that has not ended, 10 ms apart: only a hang comes near them.
-const MOST_LOOKS: u32 = 6000;
+const MAX_POLLS: u32 = 6000;
 /// Rounds that run beside each other: most of them wait.
 const BESIDE: usize = 16;
 
@@ -173,7 +173,7 @@ impl Drop for Server {
 
 /// Whether something ends before a hang would be one.
 fn ends(mut has_ended: impl FnMut() -> bool) -> bool {
-    (0..MOST_LOOKS).any(|_| {
+    (0..MAX_POLLS).any(|_| {
         let ended = has_ended();
         if !ended {
             std::thread::sleep(Duration::from_millis(10));

@@ -351,8 +351,8 @@ const STEERING: &str = "\u{1b}[2J\u{7}\r\n\t\u{7f}\u{9b}31m\u{85}\u{202e}\u{2066
 /// Removes one or two files and puts something else in their place.
 /// So many copies of a record, or as many as a file of 100 MB has room for.
 fn fitting(count: usize, record: &Value) -> usize {
-    const MOST_BYTES: usize = 100_000_000;
-    count.min(MOST_BYTES / record.to_string().len())
+    const MAX_BYTES: usize = 100_000_000;
+    count.min(MAX_BYTES / record.to_string().len())
 }
 
 fn replace(run: &Path, generator: &mut Generator, make: fn(&Path, &mut Generator)) {

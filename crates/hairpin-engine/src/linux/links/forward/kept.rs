@@ -6,18 +6,18 @@
 use std::collections::HashMap;
 
 use hairpin_link::Direction;
-use hairpin_model::link::MOST_INSIDE_MIB;
+use hairpin_model::link::MAX_MEMORY_MIB;
 
 use super::messages::PartOfFlow;
 
 /// The most that packets inside may take: what a path of 2 Gbit/s holds in a second.
-pub(super) const BOUND_BYTES: usize = MOST_INSIDE_MIB * 1024 * 1024;
+pub(super) const BOUND_BYTES: usize = MAX_MEMORY_MIB * 1024 * 1024;
 
 /// What a packet takes beside its bytes, here and in the link, at most.
 const BESIDE_BYTES: usize = 256;
 
 /// The smallest piece is 2^6 bytes.
-const SMALLEST: u32 = 6;
+const MIN_PIECE_BITS: u32 = 6;
 /// How many sizes of pieces there are: up to 2^17, in which the largest IP packet fits with its link header.
 const SIZES: usize = 12;
 
@@ -116,7 +116,7 @@ impl KeptPackets {
         if let Some(piece) = self.free[size].pop() {
             return Some(piece);
         }
-        let piece_bytes = 1 << (SMALLEST as usize + size);
+        let piece_bytes = 1 << (MIN_PIECE_BITS as usize + size);
         let taking = |taken_bytes: usize| taken_bytes + piece_bytes + BESIDE_BYTES;
         // Pieces of other sizes that nobody uses make room.
         while taking(self.taken_bytes) > self.bound_bytes {
@@ -136,8 +136,8 @@ impl KeptPackets {
 
 /// Which size of piece holds so many bytes; null where none does.
 fn size_of_piece(bytes: usize) -> Option<usize> {
-    let exponent = bytes.checked_next_power_of_two()?.trailing_zeros().max(SMALLEST);
-    usize::try_from(exponent - SMALLEST).ok().filter(|size| *size < SIZES)
+    let exponent = bytes.checked_next_power_of_two()?.trailing_zeros().max(MIN_PIECE_BITS);
+    usize::try_from(exponent - MIN_PIECE_BITS).ok().filter(|size| *size < SIZES)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! How late the packets were let go, and how early to stop waiting so that they are not.
 
 use hairpin_model::link::LatenessNs;
-use hairpin_model::samples::{LONGEST_NS, latency_histogram};
+use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 
 /// Released minus due, of every packet.
@@ -15,7 +15,7 @@ impl Lateness {
 
     /// A packet was let go so much later than it was due.
     pub(super) fn record(&mut self, late_ns: u64) {
-        self.0.saturating_record(late_ns.clamp(1, LONGEST_NS));
+        self.0.saturating_record(late_ns.clamp(1, MAX_LATENCY_NS));
     }
 
     /// The figures; null where no packet was let go.
@@ -77,7 +77,7 @@ mod tests {
         lateness.record(0);
         assert_eq!(lateness.figures(), Some(LatenessNs { p50: 50, p99: 99, max: 100 }));
         lateness.record(u64::MAX);
-        assert!(lateness.figures().unwrap().max >= LONGEST_NS);
+        assert!(lateness.figures().unwrap().max >= MAX_LATENCY_NS);
     }
 
     #[test]

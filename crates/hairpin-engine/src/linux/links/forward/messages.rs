@@ -34,7 +34,7 @@ const FOLLOWED: usize = if cfg!(fuzzing) { 1 << 16 } else { 16 << 20 };
 const FRAGMENTED: usize = 64;
 
 /// So many lost messages are told by their numbers.
-const MOST_TOLD: usize = 20_000;
+const MAX_REPORTED: usize = 20_000;
 
 /// The messages of every flow whose messages are told apart.
 pub(super) struct Flows(Vec<Messages>);
@@ -233,7 +233,7 @@ impl Messages {
             let Some(cause) = cause.filter(|_| is_lost(0) && is_lost(1)) else { continue };
             let cause = format!("link-{cause}");
             *lost.by_cause.entry(cause.clone()).or_default() += 1;
-            if told < MOST_TOLD {
+            if told < MAX_REPORTED {
                 told += 1;
                 lost.numbers.entry(cause).or_default().push(number);
             }

@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use hairpin_model::options::{OptionName, ValueKind};
 use hairpin_model::phases::SenderState;
 
-use super::super::parts::{MOST_PARTS, rest_of};
+use super::super::parts::{MAX_PARTS, rest_of};
 use super::super::port::{Port, unsupported};
 use super::DescriptorWire;
 use crate::wire::{Segments, Stream, WireError};
@@ -31,7 +31,7 @@ impl<P: Port> Stream for DescriptorWire<P> {
             let (rest, within) = rest_of(&parts[place..], sent - before);
             reached.set((parts.len() - rest.len(), sent - within));
             match within {
-                0 => port.put_vectored(&rest[..rest.len().min(MOST_PARTS)], may_block),
+                0 => port.put_vectored(&rest[..rest.len().min(MAX_PARTS)], may_block),
                 // The kernel took the beginning of a part: its rest goes alone, which needs no copy of the list.
                 _ => port.put(&rest[0][within..], may_block),
             }
