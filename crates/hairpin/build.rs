@@ -9,21 +9,21 @@ fn main() {
     if let Some(commit) = commit {
         println!("cargo::rustc-env=HAIRPIN_COMMIT={commit}{}", if dirty { "-dirty" } else { "" });
     }
-    // Of TARGET/PROFILE/build/hairpin-HASH/out; cargo's PROFILE knows only debug and release.
+    // TARGET/PROFILE/build/hairpin-HASH/out; cargo's PROFILE knows only debug and release.
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     let profile = folder.ancestors().nth(3).and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     println!("cargo::rustc-env=HAIRPIN_BUILD={profile}");
-    // Only what is compiled in: tests, documents and `git add` build nothing anew.
+    // Compiled files only: tests, documents and `git add` cause no build.
     for package in std::fs::read_dir("..").into_iter().flatten().flatten() {
         println!("cargo::rerun-if-changed={}/src", package.path().display());
     }
     if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {
-        // It gets a line with each commit and each checkout.
+        // Each commit and each checkout adds a line to it.
         println!("cargo::rerun-if-changed={folder}/logs/HEAD");
     }
 }
 
-/// What git answers; nothing where there is no git or no repository.
+/// Output of git; `None` without git or a repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())

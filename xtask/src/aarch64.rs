@@ -1,7 +1,7 @@
 //! `cargo xtask ci --only aarch64`: the binary and the contract of the transports on 64-bit ARM, emulated by qemu.
 //!
-//! Programs start each other, so qemu is registered as the interpreter of such programs in a user namespace
-//! (`aarch64.sh`). What qemu does not emulate is a skip of the contract, listed with `aarch64` before its name.
+//! Programs start each other, so qemu is registered as their interpreter in a user namespace (`aarch64.sh`). What qemu
+//! does not emulate is a skip of the contract, listed with the prefix `aarch64`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::suite::LIST;
 
 const TARGET: &str = "aarch64-unknown-linux-musl";
 
-/// Compiles C for it. What is compiled needs only headers of the C library that do not differ.
+/// C compiler for the target. The C code needs only headers of the C library that do not differ.
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 
-/// Longest that a run of the binary may take.
+/// Time limit of a run of the binary.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Builds for the target and runs what was built; answers a line for the summary.
+/// Builds for the target and runs the result; returns a line for the summary.
 ///
 /// # Errors
-/// What does not compile, fails, or was skipped and is not listed.
+/// Every part that does not compile, fails, or was skipped and is not listed.
 pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<Checked> {
     let enter = enter(root);
     let missing = missing(&enter)?;
@@ -39,7 +39,7 @@ pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedS
     Ok(Checked::Passed(format!("{binary}; contract of the transports, {skipped} skipped")))
 }
 
-/// The words before a program for the target.
+/// Words before a program for the target.
 fn enter(root: &Path) -> Vec<String> {
     let script = root.join("xtask/src/aarch64.sh").to_string_lossy().into_owned();
     ["unshare", "--map-root-user", "--mount", "--net", "sh"].map(str::to_owned).into_iter().chain([script]).collect()
@@ -57,7 +57,7 @@ fn missing(enter: &[String]) -> Result<Vec<&'static str>> {
     Ok(missing)
 }
 
-/// Cargo for the target. To emulate the contract without any optimisation would take longer than to optimise it.
+/// Cargo for the target. Emulating the contract without optimisation would take longer than optimising it.
 fn cargo(root: &Path, words: &[&str]) -> Command {
     let mut command = process::cargo(root);
     command.args(words).args(["--quiet", "--locked", "--target", TARGET]);
@@ -67,7 +67,7 @@ fn cargo(root: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// The binary shows its version and its lists, and measures.
+/// Checks that the binary shows its version and its lists, and measures.
 fn binary(root: &Path, target: &Path, folder: &Path, enter: &[String]) -> Result<String> {
     let build = ["build", "--package", "hairpin", "--bin", "hairpin"];
     if !cargo(root, &build).status().context("cannot start cargo")?.success() {
@@ -95,7 +95,7 @@ fn binary(root: &Path, target: &Path, folder: &Path, enter: &[String]) -> Result
     Ok(format!("{} measured {transports}", version.trim()))
 }
 
-/// The number of parts that were skipped.
+/// Returns the number of skipped parts.
 fn contract_of_transports(root: &Path, list: &Path, enter: &[String], allowed: &AllowedSkips) -> Result<usize> {
     let mut command = cargo(root, &["test", "--package", "hairpin-transports", "--test", "all"]);
     command.arg("--config").arg(format!("target.{TARGET}.runner={enter:?}"));

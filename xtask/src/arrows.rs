@@ -1,7 +1,8 @@
 //! `cargo xtask arrows`: the rules on dependencies that cargo-deny cannot check.
 //!
-//! No shipped crate depends on the test crate. Each pure crate bans clocks, files and sockets in its own clippy.toml and
-//! forbids unsafe code. `unsafe` occurs only in the `system` modules. deny.toml says which crate may depend on which.
+//! No shipped crate depends on the test crate. Each pure crate bans clocks, files and sockets in its own clippy.toml
+//! and forbids unsafe code. `unsafe` occurs only in the `system` modules. deny.toml says which crate may depend on
+//! which.
 
 use std::path::Path;
 
@@ -12,16 +13,16 @@ use serde_json::Value;
 use crate::process;
 use crate::source::{self, Source};
 
-/// The crate for tests and chores: a development dependency only, but for the chores.
+/// The crate for tests and chores: only a development dependency, except of the chores.
 const TESTING: &str = "hairpin-testing";
 
-/// The crate on top: nothing depends on it.
+/// The top crate: no crate depends on it.
 const TOP: &str = "hairpin";
 
 /// Crates without a clock, a file, a socket, a thread or an environment variable.
 const PURE: &[&str] = &["hairpin-model", "hairpin-analysis", "hairpin-experiments", "hairpin-link", "hairpin-report"];
 
-/// What a pure crate's clippy.toml must at least ban.
+/// Minimum bans of a pure crate's clippy.toml.
 const BANS: &[&str] = &[
     "std::time::Instant",
     "std::time::SystemTime",
@@ -33,7 +34,7 @@ const BANS: &[&str] = &[
     "std::env::var",
 ];
 
-/// Where `unsafe` may stand, and why.
+/// Where `unsafe` is allowed, and why.
 const FENCED: &[(&str, &str)] = &[
     ("crates/hairpin-transports/src/linux/system", "the system calls of the transports"),
     ("crates/hairpin-loops/src/linux/system", "the clock"),
@@ -48,10 +49,10 @@ const FENCED: &[(&str, &str)] = &[
     ("xtask/src/system.rs", "the resources of one child process, which std does not tell"),
 ];
 
-/// Runs all checks on the workspace; answers a line for the summary.
+/// Runs all checks on the workspace; returns a line for the summary.
 ///
 /// # Errors
-/// Every fault in words, or why the workspace could not be read.
+/// Every fault, or why the workspace could not be read.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let metadata = process::metadata(root)?;
     let mut faults = forbidden_arrows(&metadata);
@@ -69,7 +70,7 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     }
 }
 
-/// The arrows that cargo-deny cannot forbid: it knows no kinds of dependencies, and nothing about a crate that none depends on.
+/// Dependencies that cargo-deny cannot forbid: it knows neither their kinds nor crates without dependents.
 fn forbidden_arrows(metadata: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     for package in list(metadata, "packages") {
@@ -86,7 +87,7 @@ fn forbidden_arrows(metadata: &Value) -> Vec<String> {
     faults
 }
 
-/// What a pure crate lacks of its fences.
+/// Restrictions that a pure crate lacks.
 fn unfenced(name: &str, lib: &str, clippy: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if !source::without_comments(lib, true).contains("#![forbid(unsafe_code)]") {
@@ -100,7 +101,7 @@ fn unfenced(name: &str, lib: &str, clippy: &str) -> Vec<String> {
     faults
 }
 
-/// The paths that a clippy.toml disallows and gives a reason for.
+/// The paths that a clippy.toml disallows with a reason.
 fn banned_paths(clippy: &str) -> Vec<String> {
     let Ok(table) = clippy.parse::<toml::Table>() else { return Vec::new() };
     ["disallowed-types", "disallowed-methods"]

@@ -1,4 +1,4 @@
-//! A capture read by tshark, beside the time sequence that Hairpin drew of it: the same packets, sizes and times.
+//! Compares captures, read by tshark, with the time sequences that Hairpin drew: the same packets, sizes and times.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::process;
 
-/// What tshark tells of each packet, in this order.
+/// Fields that tshark prints for each packet, in this order.
 const FIELDS: &[&str] = &["frame.time_epoch", "tcp.dstport", "tcp.flags", "tcp.len"];
-/// Two readers of one time may round it differently, and one of them maps it to another clock.
+/// Two readers may round a time differently, and one of them maps it to another clock.
 const TOLERANCE_NS: i128 = 2_000;
 
 /// One packet, by either reader.
@@ -24,16 +24,16 @@ struct Packet {
     payload_bytes: u64,
 }
 
-/// The program, where it is installed.
+/// The program, if installed.
 pub(crate) fn tshark() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join("tshark")).find(|program| program.is_file())
 }
 
-/// Compares the drawn exchange of every traced case with its capture; answers a line for the summary.
+/// Compares the drawn exchange of every traced case with its capture; returns a line for the summary.
 ///
 /// # Errors
-/// Every difference in words.
+/// Every difference.
 pub(crate) fn compare(tshark: &Path, run_folder: &Path, run: &Value) -> Result<String> {
     let (mut compared, mut packets) = (0, 0);
     let mut faults = Vec::new();
@@ -64,7 +64,7 @@ fn read(tshark: &Path, file: &Path) -> Result<Vec<Packet>> {
     parsed(&ran.stdout)
 }
 
-/// tshark's lines. The connection is opened from the near end, so the first packet goes to the far end's port.
+/// Parses tshark's lines. The near end opens the connection, so the first packet goes to the far end's port.
 fn parsed(text: &str) -> Result<Vec<Packet>> {
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
     let far_port = rows.first().and_then(|row| row.get(1)).context("there is no packet in it")?;
@@ -99,7 +99,7 @@ fn drawn(sequence: &Value) -> Vec<Packet> {
     contract::list(sequence, "events").iter().filter_map(packet).collect()
 }
 
-/// What the two do not agree on. Their clocks have different zeros, so times count from the first packet.
+/// Differences between the two. Their clocks have different zeros, so times count from the first packet.
 fn differences(read: &[Packet], drawn: &[Packet]) -> Vec<String> {
     let opened = [(true, false), (true, true), (false, false)];
     let handshake = |packets: &[Packet]| packets.iter().take(3).map(|one| (one.syn, one.from_far)).eq(opened);

@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: everything that a change must pass, in order; each step named and timed.
 //!
-//! All steps run even if one fails, so that one run tells everything. A tool that is missing is a skip with its name,
-//! and a skip that is not in `allowed-skips.toml` fails.
+//! All steps run even if one fails, so that one run reports everything. A missing tool is a skip with its name, and a
+//! skip that is not in `allowed-skips.toml` fails.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ enum Done {
     Skipped(Skip),
 }
 
-/// What the steps share.
+/// State shared by the steps.
 struct State {
     root: PathBuf,
     target: PathBuf,
@@ -46,7 +46,7 @@ impl State {
     }
 }
 
-/// A step: its name, and what it does.
+/// A step: its name and its action.
 type Step = (&'static str, fn(&mut State) -> Result<Done>);
 
 const STEPS: &[Step] = &[
@@ -113,10 +113,10 @@ struct Line {
     took: Duration,
 }
 
-/// Runs the steps named (all where none is), and prints a summary; answers whether all passed.
+/// Runs the named steps (default: all) and prints a summary; returns whether all passed.
 ///
 /// # Errors
-/// Where an unknown step is named, or a step cannot be prepared.
+/// An unknown step is named, or a step cannot be prepared.
 pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
     if let Some(unknown) = only.iter().find(|name| !STEPS.iter().any(|(step, _)| step == name)) {
         let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
@@ -176,7 +176,7 @@ fn print_summary(lines: &[Line]) -> bool {
     failed == 0 && !lines.is_empty()
 }
 
-/// Runs cargo; what it prints goes straight through.
+/// Runs cargo; its output is passed through.
 fn cargo(state: &State, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Done> {
     let mut command = process::cargo(&state.root);
     let status = command.args(arguments).envs(environment.iter().copied()).status().context("cannot start cargo")?;

@@ -1,10 +1,9 @@
-//! `cargo xtask commands`: every command that the documents show is run, and every output that they show has a date.
+//! `cargo xtask commands`: every command in the documents is run, and every output in them must have a date.
 //!
-//! Commands stand in blocks of code, or between backticks in a paragraph. Those of `hairpin` run in a folder of their
-//! own in which RUN, BEFORE, AFTER and A to F are saved runs, COMMAND is a program and lab.ticket that of a server that runs
-//! meanwhile; experiments measure one round, and where the check has to be brief end after 3 s as by Ctrl-C. A server ends
-//! so in any case. A program that stands for `ssh` reaches this machine, whatever the host. Between backticks, the name of a
-//! command alone is asked for its help only.
+//! Commands are in code blocks, or between backticks in a paragraph. Those of `hairpin` run in a folder in which RUN,
+//! BEFORE, AFTER and A to F are saved runs, COMMAND is a program and lab.ticket the ticket of a running server.
+//! Experiments measure one round, and in a brief check end after 3 s as by Ctrl-C; servers always do. A fake `ssh`
+//! reaches this machine, whatever the host. The bare name of a command between backticks is only asked for its help.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,17 +14,17 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 
-/// Longest time of one command.
+/// Time limit of one command.
 const LIMIT: Duration = Duration::from_mins(8);
 
-/// Generated, or its blocks are run by a test of their own (`crates/hairpin/tests/scripting.rs`).
+/// Generated; and the one whose blocks have a test (`crates/hairpin/tests/lab/scripting.rs`).
 const GENERATED: &str = "catalog.md";
 const BLOCKS_ARE_TESTED: &str = "scripting.md";
 
-/// The saved runs that commands name.
+/// Saved runs that commands name.
 const RUNS: &[&str] = &["RUN", "BEFORE", "AFTER", "A", "B", "C", "D", "E", "F"];
 
-/// Adds to a command of `hairpin` that measures, unless it says so itself, that it measures one round.
+/// Makes `hairpin` commands that measure measure one round, unless they say otherwise.
 const ONE_ROUND: &str = r#"
 case "$1 $2" in
   "round-trip "* | "small-writes "* | "message-rate "* | "bulk "* | "offered-load "* | "under-load "* | "survey "* | "claims run" | " " | -*)
@@ -46,7 +45,7 @@ case " $*" in
 esac
 "#;
 
-/// Stands for the client of ssh: every host is this machine.
+/// A fake ssh client: every host is this machine.
 const SSH: &str = r#"
 [ "$1" = -G ] && exec echo "hostname 127.0.0.1"
 while [ "$1" != -- ]; do shift; done
@@ -54,30 +53,30 @@ shift 2
 SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$*"
 "#;
 
-/// The file with the ticket of the server that runs.
+/// File with the ticket of the running server.
 const TICKET: &str = "lab.ticket";
 /// Where a server keeps its key and its tickets.
 const STATE: &str = "XDG_STATE_HOME";
 
-/// What stands before a command whose output others may not read; `)` ends it.
+/// Precedes a command whose output others may not read; `)` ends it.
 const PRIVATE: &str = "(umask 077; ";
 
-/// Ends a program early as Ctrl-C does.
+/// Ends a program early, as Ctrl-C does.
 const LIMITED: &str = "timeout --foreground --preserve-status --signal=INT --kill-after=30 3";
 
 /// A command as a document shows it.
 #[derive(Debug, PartialEq, Eq)]
 struct Shown {
     command: String,
-    /// Between backticks in a paragraph, and not in a block.
+    /// Between backticks in a paragraph, not in a block.
     inline: bool,
 }
 
-/// Runs what the documents below `root` show with the program `binary`; answers a line for the summary. With `brief`
-/// nothing is installed, and what measures ends after 3 s.
+/// Runs the commands in the documents below `root` with the program `binary`; returns a line for the summary. `brief`
+/// skips installations and ends measurements after 3 s.
 ///
 /// # Errors
-/// Every command that fails, with the end of what it printed, and every output without a date.
+/// Every command that fails, with the end of its output, and every output without a date.
 pub(crate) fn run(root: &Path, binary: &Path, brief: bool) -> Result<String> {
     let mut shown: Vec<Shown> = Vec::new();
     let mut faults = Vec::new();
@@ -156,7 +155,7 @@ fn is_command(text: &str) -> bool {
     text == "hairpin" || text.starts_with("hairpin ") || text.starts_with("cargo ")
 }
 
-/// The lines at which a block of output (`text`) begins in a section that names no date before it.
+/// Lines at which a block of output (`text`) begins in a section without a date before it.
 fn undated(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let (mut dated, mut in_fence) = (false, false);
@@ -173,7 +172,7 @@ fn undated(text: &str) -> Vec<usize> {
     found
 }
 
-/// Whether a date such as 2026-11-22 is in it.
+/// Whether it contains a date such as 2026-11-22.
 fn has_date(line: &str) -> bool {
     let is_date = |word: &str| {
         let parts: Vec<&str> = word.split('-').collect();
@@ -183,7 +182,7 @@ fn has_date(line: &str) -> bool {
     line.split(|letter: char| !letter.is_ascii_digit() && letter != '-').any(is_date)
 }
 
-/// Where commands are run.
+/// Where commands run.
 struct Place<'a> {
     root: &'a Path,
     binary: &'a Path,
@@ -192,7 +191,7 @@ struct Place<'a> {
     programs: PathBuf,
 }
 
-/// A server that ends when this is dropped, as its input closes.
+/// A server that ends when dropped, as its input closes.
 struct Server(Child);
 
 impl Drop for Server {
@@ -220,7 +219,7 @@ impl<'a> Place<'a> {
         Ok(place)
     }
 
-    /// A server, once it has printed its ticket.
+    /// Starts a server and waits for its ticket.
     fn serve(&self) -> Result<Server> {
         let ticket = self.folder.join(TICKET);
         let printed = fs::File::create(&ticket).with_context(|| format!("cannot make {TICKET}"))?;
@@ -236,7 +235,7 @@ impl<'a> Place<'a> {
         Ok(server)
     }
 
-    /// Keys and tickets of the servers that are started.
+    /// Keys and tickets of the started servers.
     fn state(&self) -> PathBuf {
         self.folder.with_file_name("state")
     }
@@ -259,14 +258,14 @@ impl<'a> Place<'a> {
         process::run(shell.env(STATE, self.state()), LIMIT)
     }
 
-    /// Why the command does not do what its document says; none where it does.
+    /// Why the command does not do what its document says, if so.
     fn fault(&self, shown: &Shown) -> Option<String> {
         let words: Vec<&str> = shown.command.split_whitespace().collect();
         let ran = match words.as_slice() {
             ["cargo", "xtask", ..] => return crate::not_a_chore(&words[1..]),
             ["cargo", "install", ..] if self.brief => return None,
             ["cargo", "install", rest @ ..] => self.install(rest),
-            // The other steps of the continuous integration run these.
+            // Other steps of CI run these.
             ["cargo", "run" | "test" | "metadata", ..] => return None,
             names if shown.inline && names.iter().all(|word| is_name(word)) => {
                 self.shell(&format!("{} --help", shown.command))
@@ -288,7 +287,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether it is `hairpin` or a command's name, and neither a flag nor what is asked of it.
+/// Whether it is `hairpin` or a command's name, rather than a flag or a value.
 fn is_name(word: &str) -> bool {
     !word.starts_with('-') && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }
@@ -339,7 +338,7 @@ mod tests {
         let fault = |command: &str| place.fault(&Shown { command: command.to_owned(), inline: true });
         assert_eq!(fault("cargo xtask tidy"), None);
         assert!(fault("cargo xtask tidiness").is_some() && fault("cargo xtask tidy --fast").is_some());
-        // Nothing there is called hairpin.
+        // No program there is called hairpin.
         assert!(fault("hairpin list").unwrap().contains("exit code"));
         process::remove(&scratch).unwrap();
     }

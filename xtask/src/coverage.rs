@@ -1,9 +1,10 @@
-//! `cargo xtask coverage`: do intervals hold from run to run, is the same called the same, and the slower slower?
+//! `cargo xtask coverage`: do intervals hold from run to run, are equal cases called equal, and slower ones slower?
 //!
-//! It repeats an ordinary `round-trip` many times. The truth of a repeat is the median of its case over the other repeats in
-//! the same state of the machine: those whose probe is within 2 % of its own, and where messages wake another CPU, the time
-//! that takes; at least five of them. An interval covers it or does not. Each run is then compared with the next by `hairpin
-//! compare`, which must call hardly any figure different; and runs with an injected delay are compared with runs without.
+//! It repeats an ordinary `round-trip` many times. The truth of a repeat is the median of its case over the other
+//! repeats in the same state of the machine: those whose probe, and if messages wake another CPU also the waking time,
+//! is within 2 % of its own; at least five. An interval covers it or does not. Each run is also compared with the next
+//! by `hairpin compare`, which must call hardly any figure different; and runs with an injected delay with runs
+//! without.
 
 mod recording;
 
@@ -18,28 +19,27 @@ use serde_json::Value;
 
 use crate::process;
 
-/// No run takes this long.
+/// Time limit of a run.
 const LIMIT: Duration = Duration::from_mins(5);
-/// Runs whose probes differ by less were made in one state of the machine. On one CPU figures go in proportion with the
-/// probe, so a wider state would itself vary by more than an interval.
+/// Runs whose probes differ by less are in one state of the machine. On one CPU figures are proportional to the probe,
+/// so a wider state would itself vary by more than an interval.
 const ONE_STATE: f64 = 1.02;
-/// Fewer other runs in a state do not tell what its median is.
+/// With fewer other runs in a state its median is unknown.
 const MIN_RUNS_IN_STATE: usize = 5;
-/// Coverage of the p50 over all cases, and of each; and of the p99 over all.
+/// Minimum coverage of the p50 over all cases, and of each; and of the p99 over all.
 const POOLED_P50: f64 = 0.92;
 const EACH_P50: f64 = 0.88;
 const POOLED_P99: f64 = 0.90;
-/// Of the runs so many have an interval.
+/// Minimum share of runs with an interval.
 const WITH_INTERVAL: f64 = 0.8;
-/// Of adjacent pairs at most so many are called different in any figure.
+/// Maximum share of adjacent pairs called different in any figure.
 const DIFFERENT: f64 = 0.08;
-/// A delay of the smallest detectable size is found in so many of the pairs, and one of a tenth in so many.
+/// Minimum share of pairs that show a delay of the smallest detectable size, and one of a tenth.
 const MIN_FOUND_SHARE: f64 = 0.8;
 const FOUND_TENTH: f64 = 39.0 / 40.0;
-/// The case that delays are injected in.
+/// The case in which delays are injected.
 const INJECTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "same-cpu"];
 
-/// What is asked for.
 pub(crate) struct Asked {
     /// Repeats of the run.
     pub(crate) runs: usize,
@@ -49,16 +49,16 @@ pub(crate) struct Asked {
     pub(crate) over: String,
     /// Only these transports.
     pub(crate) transports: String,
-    /// Where the runs are kept; those that are there are analysed anew and not measured again.
+    /// Where the runs are kept; existing ones are analysed again instead of measured.
     pub(crate) out: Option<PathBuf>,
-    /// Where the figures of each round are to stand, for a test that replays them.
+    /// Where to write the figures of each round, for a test that replays them.
     pub(crate) record: Option<PathBuf>,
 }
 
-/// Measures and prints all of it; answers whether it is within its limits.
+/// Measures and prints everything; returns whether it is within its limits.
 ///
 /// # Errors
-/// Where the binary cannot be built or run.
+/// The binary cannot be built or run.
 pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
     let scratch = match &asked.out {
@@ -110,13 +110,13 @@ pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
     Ok(holds)
 }
 
-/// Measures into the folder and answers the run; one that is there already is analysed anew.
+/// Measures into the folder and returns the run; an existing one is analysed again.
 fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
     if out.join("run.json").exists() {
         process::run(Command::new(hairpin).arg("analyse").arg(out), LIMIT)?.succeeded()?;
         return process::run(Command::new(hairpin).args(["report", "--json"]).arg(out), LIMIT)?.succeeded()?.json();
     }
-    // What a run that was cut off left there is in the way of the next.
+    // An interrupted run leaves files that block the next.
     process::remove(out)?;
     measure.args(["--keep-samples", "0", "--quiet", "--json", "--out"]).arg(out);
     process::run(measure, LIMIT)?.succeeded()?.json()
@@ -125,13 +125,13 @@ fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
 /// One repeat of a case.
 #[derive(Clone, Copy, Debug)]
 struct Repeat {
-    /// What the probe took in the state that the figures stand for.
+    /// Probe time in the state that the figures are from.
     probe_ns: f64,
-    /// What waking another CPU took, where messages do.
+    /// Time to wake another CPU, if messages do.
     waking_ns: Option<f64>,
     value: f64,
     interval: Option<(f64, f64)>,
-    /// The standard deviation of the logarithms of its rounds.
+    /// Standard deviation of the logarithms of its rounds.
     deviation: f64,
 }
 
@@ -162,7 +162,7 @@ impl Case {
         Ok(cases.into_iter().map(|((label, figure), repeats)| Self { label, figure, repeats }).collect())
     }
 
-    /// The values of the other repeats in the same state as the repeat in that place.
+    /// Values of the other repeats in the same state as the repeat at that place.
     fn others_alike(&self, place: usize) -> Vec<f64> {
         let repeat = &self.repeats[place];
         let is_near = |one: f64, other: f64| (one / other).ln().abs() < ONE_STATE.ln();
@@ -174,7 +174,7 @@ impl Case {
         others.map(|(_, other)| other.value).collect()
     }
 
-    /// The median over the other repeats in the same state; `None` where they are few.
+    /// Median over the other repeats in the same state; `None` if there are too few.
     fn truth(&self, place: usize) -> Option<f64> {
         let alike = self.others_alike(place);
         if alike.len() < MIN_RUNS_IN_STATE { None } else { median(alike.into_iter()) }
@@ -185,14 +185,14 @@ impl Case {
         self.repeats.iter().enumerate().filter_map(|(place, repeat)| Some((repeat, self.truth(place)?)))
     }
 
-    /// Of how many other repeats the truths are: the fewest that make one, and the median.
+    /// Numbers of other repeats that truths are from: the minimum and the median.
     fn sizes_of_states(&self) -> Option<(usize, f64)> {
         let sizes = (0..self.repeats.len()).map(|place| self.others_alike(place).len());
         let sizes: Vec<usize> = sizes.filter(|size| *size >= MIN_RUNS_IN_STATE).collect();
         Some((*sizes.iter().min()?, median(sizes.iter().map(|size| *size as f64))?))
     }
 
-    /// How many of the repeats with an interval cover their truth, and how many have both.
+    /// How many repeats with an interval and a truth cover it, and how many there are.
     fn covered(&self) -> (usize, usize) {
         let told = self.with_truth().filter_map(|(repeat, truth)| Some((truth, repeat.interval?)));
         told.fold((0, 0), |(covered, told), (truth, (low, high))| {
@@ -219,8 +219,8 @@ impl Case {
         median(self.repeats.iter().filter_map(|repeat| Some((repeat.interval?.1 / repeat.interval?.0).sqrt() - 1.0)))
     }
 
-    /// The share of the variance of rounds that a run of this length does not see: the variance of the repeats within a
-    /// state, as a share of that of their rounds. It includes what a run does see, so it is the most that it can be.
+    /// The share of the variance of rounds that a run of this length does not see: the variance of repeats within a
+    /// state, relative to that of their rounds. It includes what a run does see, so it is an upper bound.
     fn slow_share(&self) -> Option<f64> {
         let off: Vec<f64> = self.with_truth().map(|(repeat, truth)| (repeat.value / truth).ln()).collect();
         let rounds = median(self.repeats.iter().map(|repeat| repeat.deviation)).filter(|rounds| *rounds > 0.0)?;
@@ -228,7 +228,7 @@ impl Case {
     }
 }
 
-/// One figure of a case of a run; `None` where it has none.
+/// One figure of a case of a run, if it has it.
 fn repeat(run: &Value, case: &Value, figure: &'static str) -> Option<Repeat> {
     let told = &case["latency_ns"][figure];
     let state = case["state"]["index"].as_u64()?;
@@ -305,7 +305,7 @@ fn table(cases: &[Case]) -> String {
     lines.join("\n")
 }
 
-/// How many runs saw one state and how many two, and how often it changed.
+/// How many runs saw one state and how many two, and how often the state changed.
 fn states(runs: &[Value]) -> String {
     let of = |run: &Value| contract::list(&run["machine"], "states").len();
     let with = |count: usize| runs.iter().filter(|run| of(run) == count).count();
@@ -357,7 +357,7 @@ fn compared(hairpin: &Path, before: &Path, after: &Path) -> Result<Vec<Row>> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rows {
     all: usize,
-    /// Those that could be called different: of one state of the machine, with an interval or a verdict without one.
+    /// Rows that could be called different: in one state of the machine, with an interval or a verdict without one.
     judged: usize,
     unlike: usize,
 }
@@ -389,28 +389,28 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// How large an injected delay is.
+/// Size of an injected delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Injection {
-    /// As large as the comparison of two runs without one says that it would find.
+    /// The size that the comparison of two runs without a delay says it would find.
     SmallestDetectable,
-    /// A tenth of the p50, where rounds vary by at most 3 %.
+    /// A tenth of the p50, if rounds vary by at most 3 %.
     Tenth,
 }
 
-/// What became of an injection.
+/// Results of an injection.
 struct Found {
     injection: Injection,
-    /// Pairs of which the comparison says that it would find a delay of that size.
+    /// Pairs whose comparison says that it would find a delay of that size.
     pairs: usize,
     slower: usize,
-    /// Pairs in which the machine had another state.
+    /// Pairs in different states of the machine.
     unlike: usize,
-    /// Pairs that have no interval, or one too wide for that delay.
+    /// Pairs without an interval, or with one too wide for that delay.
     unsure: usize,
-    /// Runs without a size to injected fault, or whose rounds vary too much for it.
+    /// Runs without a delay to inject, or whose rounds vary too much for it.
     without_fault: usize,
-    /// How large the delays were, as shares of the p50.
+    /// Sizes of the delays, as shares of the p50.
     shares: Vec<f64>,
 }
 
@@ -419,7 +419,7 @@ impl Found {
         Self { injection, pairs: 0, slower: 0, unlike: 0, unsure: 0, without_fault: 0, shares: Vec::new() }
     }
 
-    /// Counts a pair in which a delay of that share of the p50 was injected.
+    /// Counts a pair with an injected delay of that share of the p50.
     fn count(&mut self, share: f64, row: &Row) {
         if row.verdict == "unlike" {
             self.unlike += 1;
@@ -455,8 +455,8 @@ impl std::fmt::Display for Found {
     }
 }
 
-/// Runs without a delay, each followed by one with a delay of each size. The sizes follow from that run and the one without
-/// a delay before it.
+/// Runs without a delay, each followed by one with a delay of each size. Sizes are from that run and the previous one
+/// without a delay.
 fn injected(hairpin: &Path, scratch: &Path, asked: &Asked) -> Result<[Found; 2]> {
     let measure = |name: String, busy_ns: Option<f64>| -> Result<(PathBuf, Value)> {
         let out = scratch.join(name);
@@ -500,7 +500,7 @@ mod tests {
     use super::*;
 
     fn case(figure: &'static str, covered: usize, of: usize, width: f64) -> Case {
-        // All alike but for those whose interval lies elsewhere.
+        // All alike except those whose interval is elsewhere.
         let repeat = |number: usize| {
             let low = if number < covered { 100.0 } else { 101.0 };
             Repeat {
@@ -527,16 +527,16 @@ mod tests {
     }
 
     #[test]
-    fn each_repeat_is_held_against_the_others_in_its_state() {
+    fn each_repeat_is_compared_with_the_others_in_its_state() {
         let mut one = case("p50", 11, 11, 0.01);
         for repeat in one.repeats.iter_mut().skip(6) {
             (repeat.probe_ns, repeat.value, repeat.interval) = (110_000.0, 130.0, Some((129.0, 131.0)));
         }
         assert_eq!(one.truth(0), Some(100.5));
-        assert_eq!((one.truth(10), one.covered()), (None, (6, 6)), "four others do not tell");
+        assert_eq!((one.truth(10), one.covered()), (None, (6, 6)), "four others are too few");
         one.repeats[5].probe_ns = 112_000.0;
         assert_eq!(one.truth(10), Some(130.0), "one of 100.5 is among the five others");
-        assert_eq!(one.truth(5), Some(130.0), "and is not held against itself");
+        assert_eq!(one.truth(5), Some(130.0), "and is not compared with itself");
         assert_eq!(
             (one.covered(), one.sizes_of_states()),
             ((5, 6), Some((5, 5.0))),
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_counts_that_is_sure_enough_for_its_delay() {
+    fn only_pairs_that_can_show_the_delay_count() {
         let row = |verdict: &str, smallest_detectable| Row {
             case: "tcp".to_owned(),
             figure: "p50".to_owned(),
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_injected_has_to_be_found() {
+    fn injected_delays_have_to_be_found() {
         let found = |injection, slower| Found { pairs: 40, slower, ..Found::none(injection) }.holds();
         assert!(found(Injection::SmallestDetectable, 32) && !found(Injection::SmallestDetectable, 31));
         assert!(found(Injection::Tenth, 39) && !found(Injection::Tenth, 38));

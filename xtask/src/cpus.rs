@@ -1,13 +1,13 @@
-//! Which CPUs programs may use.
+//! CPUs that programs may use.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 
-/// The first two that this process may use.
+/// The first two CPUs that this process may use.
 ///
 /// # Errors
-/// Where there are no two.
+/// There are fewer than two.
 pub(crate) fn first_two() -> Result<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     first_allowed(&status).context("needs two CPUs (hint: taskset or the container may allow one only)")

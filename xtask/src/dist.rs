@@ -1,8 +1,7 @@
-//! `cargo xtask dist`: one static binary with its manual pages and completions in a tar.gz, and that it runs where
-//! nothing else is.
+//! `cargo xtask dist`: one static binary with its manual pages and completions in a tar.gz, tried in an empty root.
 //!
-//! The target is musl where rustup has its standard library and there is a C compiler for it, else glibc linked statically. The archive is the same for
-//! the same binary: sorted names, no owner, the time of the commit.
+//! The target is musl if rustup has its standard library and there is a C compiler for it, else glibc linked
+//! statically. The same binary gives the same archive: sorted names, no owner, the time of the commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,23 +12,22 @@ use hairpin_testing::{contract, program};
 
 use crate::{platforms, process};
 
-/// Maximum size of the binary that is given away.
 const MAX_BINARY_BYTES: u64 = 20_000_000;
 
-/// Longest that any of the programs started here may take, but for the build.
+/// Time limit of each program started here, except the build.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Shells, and how each finds its completions.
+/// Shells, and the file in which each finds its completions.
 const SHELLS: &[(&str, &str)] = &[("bash", "hairpin.bash"), ("zsh", "_hairpin"), ("fish", "hairpin.fish")];
 
-/// What stands in the archive beside what is made for it.
+/// Texts added to the archive.
 const TEXTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Builds the archive below `target/dist`, unpacks it into an empty root and runs it there; answers a line for the
+/// Builds the archive below `target/dist`, unpacks it into an empty root and runs it there; returns a line for the
 /// summary.
 ///
 /// # Errors
-/// Where a program fails, the binary is not static or too large, or it does not measure in the empty root.
+/// A program fails, the binary is not static or too large, or it does not measure in the empty root.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let (target, binary) = build(root)?;
     let bytes = std::fs::metadata(&binary).context("the build left no binary")?.len();
@@ -50,7 +48,7 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     Ok(format!("{}: static binary of {:.1} MB; in an empty root: {ran}", archive.display(), bytes as f64 / 1e6))
 }
 
-/// The target that was built for, and the binary.
+/// Returns the target and the binary.
 fn build(root: &Path) -> Result<(String, PathBuf)> {
     let target = |libc: &str| format!("{}-unknown-linux-{libc}", std::env::consts::ARCH);
     let mut command = process::cargo(root);
@@ -84,7 +82,7 @@ fn build(root: &Path) -> Result<(String, PathBuf)> {
     Ok((target, binary))
 }
 
-/// The folder that becomes the archive.
+/// Fills the folder that becomes the archive.
 fn fill(root: &Path, binary: &Path, content: &Path) -> Result<()> {
     for folder in ["man/man1", "completions"] {
         std::fs::create_dir_all(content.join(folder))
@@ -119,14 +117,14 @@ fn printed(binary: &Path, arguments: &[&str]) -> Result<String> {
     Ok(ran.with_context(|| format!("hairpin {}", arguments.join(" ")))?.stdout)
 }
 
-/// The commands below a page's own that it refers to, without `help`, which prints what the pages say.
+/// Subcommands that a page refers to, without `help`, which prints what the pages say.
 fn commands_in(page: &str, name: &str) -> Vec<String> {
     let plain = page.replace("\\-", "-");
     let names = plain.lines().filter_map(|line| line.strip_suffix("(1)")?.strip_prefix(name)?.strip_prefix('-'));
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// The archive and its checksum.
+/// Makes the archive and its checksum.
 fn pack(root: &Path, folder: &Path, name: &str) -> Result<PathBuf> {
     let mut log = Command::new("git");
     let log = process::run(log.current_dir(root).args(["log", "-1", "--format=@%ct"]), LIMIT)?;
@@ -142,8 +140,8 @@ fn pack(root: &Path, folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder.join(file))
 }
 
-/// Runs what the archive holds in a root that has nothing else but `/proc` and an empty `/tmp`: a library, a data
-/// file or another program that Hairpin needs is missing there.
+/// Runs the archive's binary in a root with only `/proc` and an empty `/tmp`: any library, data file or other program
+/// that Hairpin needs is missing there.
 fn in_empty_root(archive: &Path, name: &str, scratch: &Path) -> Result<String> {
     let mut tar = Command::new("tar");
     tar.args(["--extract", "--file"]).arg(archive).arg("--directory").arg(scratch);

@@ -1,5 +1,5 @@
-//! `cargo xtask catalog` and `cargo xtask schema`: documents as the program itself prints them, so that they cannot tell
-//! of what is not there.
+//! `cargo xtask catalog` and `cargo xtask schema`: documents printed by the program itself, so that they describe only
+//! what exists.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Writes docs/catalog.md as the binary lists it, or with `check` only compares; answers a line for the summary.
+/// Writes docs/catalog.md as the binary lists it, or with `check` only compares; returns a line for the summary.
 ///
 /// # Errors
-/// Where the binary fails, the catalog cannot be written, or, with `check`, it is stale.
+/// The binary fails, the catalog cannot be written, or, with `check`, it is stale.
 pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["list", "--markdown"]);
@@ -20,11 +20,11 @@ pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String>
     keep(root, &Document { path: "docs/catalog.md", chore: "catalog" }, &printed, check)
 }
 
-/// Writes docs/run.schema.json as hairpin-model derives it from its types, or with `check` only compares; answers a line
-/// for the summary.
+/// Writes docs/run.schema.json as hairpin-model derives it from its types, or with `check` only compares; returns a
+/// line for the summary.
 ///
 /// # Errors
-/// Where it cannot be derived or written, or, with `check`, it is stale.
+/// It cannot be derived or written, or, with `check`, it is stale.
 pub(crate) fn schema(root: &Path, check: bool) -> Result<String> {
     let mut command = process::cargo(root);
     command.args(["run", "--quiet", "--locked", "--package", "hairpin-model", "--features", "schema"]);
@@ -51,7 +51,7 @@ fn keep(root: &Path, document: &Document, printed: &str, check: bool) -> Result<
     Ok(format!("{}: {} lines", document.path, printed.lines().count()))
 }
 
-/// Why the written document is not what is printed now.
+/// Why the written document is stale, if it is.
 fn stale(Document { path, chore }: &Document, written: &str, printed: &str) -> Option<String> {
     if printed.trim().is_empty() {
         return Some(format!("nothing was printed for {path}"));

@@ -1,13 +1,13 @@
-//! `cargo xtask fidelity`: Hairpin's figures beside those of a bare loop, in one interleaved run.
+//! `cargo xtask fidelity`: Hairpin's figures against those of a bare loop, in one interleaved run.
 //!
-//! Every round of a case measures the bare loop, Hairpin, and the bare loop again, in an order that turns from round
-//! to round, each with fresh processes. The ratio of a round is Hairpin's p50 by the mean of the bare loop's two; what
-//! is judged is the median of these ratios. The bare loop against itself shows what the machine alone can do.
+//! Every round of a case measures the bare loop, Hairpin, and the bare loop again, in an order that rotates from round
+//! to round, each with fresh processes. The ratio of a round is Hairpin's p50 over the mean of the bare loop's two; the
+//! median of these ratios is judged. The bare loop against itself shows the machine's own variation.
 //!
-//! With `--against BINARY` another build of Hairpin stands in place of the bare loop, and this one must not be worse.
+//! With `--against BINARY` another build of Hairpin replaces the bare loop, and this one must not be worse.
 //!
-//! With `--two-hosts` client and server are in two network namespaces with a veth pair between them, Hairpin's server is
-//! `hairpin serve`, and both programs are pinned to the same CPUs.
+//! With `--two-hosts` client and server are in two network namespaces with a veth pair between them, Hairpin's server
+//! is `hairpin serve`, and both programs are pinned to the same CPUs.
 
 mod base;
 mod build;
@@ -28,20 +28,19 @@ use combination::Combination;
 use judge::{Round, Verdict};
 use two_hosts::TwoHosts;
 
-/// What Hairpin is held against.
+/// The reference.
 pub(crate) enum Against {
-    /// The bare loop.
     BareLoop,
     /// The bare loop, with client and server on two hosts.
     BareLoopBetweenHosts,
-    /// Another build of it.
+    /// Another build of Hairpin.
     Build(PathBuf),
 }
 
-/// Measures and prints the table; answers whether every rule holds.
+/// Measures and prints the table; returns whether every rule holds.
 ///
 /// # Errors
-/// Where something cannot be built or run.
+/// Something cannot be built or run.
 pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], against: &Against) -> Result<bool> {
     let combinations = Combination::all(only, matches!(against, Against::BareLoopBetweenHosts))?;
     let [hairpin, bare_loop] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
@@ -84,14 +83,14 @@ fn measure_all(
     measured.collect()
 }
 
-/// This build and another one. Each has run once, which is no round: it brings the programs' pages into memory.
+/// This build and another one. Each runs once outside the rounds, to bring its pages into memory.
 fn beside_build(hairpin: &Build, old: &Build, combination: Combination) -> Result<(Build, Base)> {
     hairpin.run(combination, 0)?;
     old.run(combination, 0)?;
     Ok((hairpin.clone(), Base::Build(old.clone())))
 }
 
-/// This build and the bare loop on the CPUs of its first run, which is no round.
+/// This build and the bare loop, on the CPUs of its first run, which is no round.
 fn beside_bare_loop(hairpin: &Build, bare_loop: &Path, combination: Combination) -> Result<(Build, Base)> {
     let cpus = cpus(&hairpin.run(combination, 0)?, combination.placement)?;
     let bare = BareLoop { program: bare_loop.to_owned(), cpus, enter: Vec::new(), server: Vec::new() };
@@ -130,7 +129,7 @@ fn print_table(combinations: &[Combination], measured: &[Vec<Round>], against: b
     all_hold
 }
 
-/// One round of a case: the base twice and Hairpin once, first, second or third in turn.
+/// One round of a case: the base twice and Hairpin once, in first, second or third place in turn.
 fn measure(hairpin: &Build, base: &Base, combination: Combination, number: usize) -> Result<Round> {
     let mut of_base = Vec::new();
     let mut hairpin_ns = 0.0;
@@ -145,7 +144,7 @@ fn measure(hairpin: &Build, base: &Base, combination: Combination, number: usize
     Ok(Round { base_ns: (first_ns, second_ns), hairpin_ns, resolution_ns })
 }
 
-/// The CPUs on which Hairpin's client and echo run, as the bare loop takes them.
+/// CPUs of Hairpin's client and echo, in the bare loop's format.
 fn cpus(run: &Value, placement: &str) -> Result<String> {
     let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
     let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();

@@ -1,11 +1,11 @@
-//! The few figures that the chores need: medians, quantiles, and an interval of a median.
+//! Figures that the chores need: medians, quantiles, and an interval of a median.
 
-/// The median; NaN of nothing.
+/// The median; NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The quantile by linear interpolation between order statistics (type 7 of Hyndman and Fan, 1996); NaN of nothing.
+/// The quantile by linear interpolation between order statistics (type 7 of Hyndman and Fan, 1996); NaN without values.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let sorted = sorted(values);
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
@@ -15,10 +15,10 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (at - below as f64)
 }
 
-/// An interval that holds the median of what the values were drawn from with at least 95 %, whatever its shape.
+/// An interval that contains the median of the values' distribution with at least 95 %, whatever its shape.
 ///
-/// The order statistics k and n+1-k do so where a fair coin shows fewer than k heads in n throws with at most 2.5 %
-/// (the sign test turned round). Below 6 values no such k exists, and it is the whole range.
+/// The order statistics k and n+1-k do so if a fair coin shows fewer than k heads in n throws with at most 2.5 % (the
+/// sign test inverted). Below 6 values no such k exists, and it is the whole range.
 pub(crate) fn median_interval(values: &[f64]) -> (f64, f64) {
     let sorted = sorted(values);
     let count = sorted.len();

@@ -1,6 +1,6 @@
-//! `cargo xtask fresh`: README's two commands on a machine that has a Rust toolchain, a C linker, git and a base Debian, and no
-//! more: a root of debootstrap in namespaces of its own, in which a clone of a commit is built. Downloads are taken from this
-//! machine's registry, so they are not in the times.
+//! `cargo xtask fresh`: README's two commands on a machine with only a Rust toolchain, a C linker, git and a base
+//! Debian: a debootstrap root in its own namespaces, in which a clone of a commit is built. Downloads are taken from
+//! this machine's registry and are not in the times.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,7 +12,7 @@ use hairpin_testing::program;
 use crate::{process, suite};
 
 const SCRIPT: &str = include_str!("fresh.sh");
-/// What the script needs, each also the name of Debian's package or of one that is always installed.
+/// Programs that the script needs, each also the name of its Debian package or of one that is always installed.
 const PROGRAMS: [&str; 4] = ["debootstrap", "unshare", "git", "ip"];
 
 /// What is run, and how.
@@ -21,13 +21,13 @@ pub(crate) struct Asked {
     /// The commit
     #[arg(long, default_value = "HEAD")]
     commit: String,
-    /// As root in place of an ordinary user
+    /// As root instead of an ordinary user
     #[arg(long)]
     root: bool,
     /// Forbid user namespaces, as some distributions do
     #[arg(long)]
     without_namespaces: bool,
-    /// Beside two busy loops for each CPU and a process that writes files
+    /// Under load: two busy loops per CPU and a process that writes files
     #[arg(long)]
     busy: bool,
     /// Only the tests

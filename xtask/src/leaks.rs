@@ -1,11 +1,11 @@
-//! A link started and undone many times: how long it takes, and that no namespace, interface, process or file stays.
+//! Starts and undoes a link many times: how long that takes, and whether a namespace, interface, process or file
+//! remains.
 //!
-//! Network namespaces are counted twice. Those that a process, a descriptor or a mount holds are listed by their inode in
-//! /proc. Those that the kernel alone still knows are objects of its memory for them (`net_namespace` in
-//! /proc/slabinfo), which root may read. A namespace that nobody holds is taken apart in the background, so what is
-//! there is waited for. The kernel keeps the object of some until the next one is taken apart (`net_complete_free`,
-//! net/core/net_namespace.c), so one more is made and left before each count. Both are counted exactly: nobody else on
-//! the machine may make namespaces meanwhile.
+//! Network namespaces are counted twice. Those that a process, a descriptor or a mount holds are listed by their inode
+//! in /proc. Those that only the kernel still knows are objects of its memory (`net_namespace` in /proc/slabinfo, which
+//! root may read). The kernel takes unused namespaces down in the background, so the check waits for that. It keeps the
+//! object of some until it takes the next one down (`net_complete_free`, net/core/net_namespace.c), so one more is made
+//! and left before each count. Both counts are exact: no other process on the machine may make namespaces meanwhile.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,24 +20,24 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{figures, leftovers, process};
 
-/// How long a start and an end of a link may take together, with the program that runs across it, in ms.
+/// Maximum time to start and end a link, with the program that runs across it, in ms.
 const BOUND_MS: f64 = 150.0;
 
-/// How long the kernel has to take the namespaces apart.
+/// Time for the kernel to take the namespaces down.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// How long a namespace in which nothing happened may take to be taken apart.
+/// Time to take down an unused namespace.
 const TAKEN_APART: Duration = Duration::from_millis(500);
 
-/// Has the kernel give back the free pieces of its memory for namespaces: until then it counts some as used.
+/// Makes the kernel return free memory for namespaces, some of which it otherwise counts as used.
 const SHRINK: &str = "/sys/kernel/slab/net_namespace/shrink";
 
 /// What is counted before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Census {
-    /// Network namespaces that something holds, by `net:[INODE]`.
+    /// Network namespaces held by something, by `net:[INODE]`.
     held: BTreeSet<String>,
-    /// Network namespaces in the kernel's memory; none where that may not be read.
+    /// Network namespaces in the kernel's memory, if readable.
     in_memory: Option<usize>,
     /// Interfaces in this network namespace.
     interfaces: usize,
@@ -60,7 +60,7 @@ impl Census {
         })
     }
 
-    /// What is there now and was not then.
+    /// What was added since `before`.
     fn beyond(&self, before: &Self) -> Vec<String> {
         let in_memory = self.in_memory.zip(before.in_memory);
         let counts = [
@@ -87,8 +87,7 @@ impl Census {
     }
 }
 
-/// The network namespaces that a thread is in, that a descriptor holds, or that are mounted, of all processes that may
-/// be looked at.
+/// Network namespaces that a thread is in, a descriptor holds, or that are mounted, of all readable processes.
 fn held_namespaces() -> Result<BTreeSet<String>> {
     let mut held = BTreeSet::new();
     let is_network = |name: &String| name.starts_with("net:[");
@@ -105,12 +104,12 @@ fn held_namespaces() -> Result<BTreeSet<String>> {
     Ok(held)
 }
 
-/// What is in a folder; nothing where it is gone or closed to this user.
+/// Entries of a folder; empty if it is gone or closed to this user.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
-/// The namespaces in the kernel's memory, where it can be had to count exactly.
+/// Namespaces in the kernel's memory, if they can be counted exactly.
 fn namespaces_in_memory() -> Option<usize> {
     Command::new("unshare").args(["--net", "true"]).status().ok().filter(ExitStatus::success)?;
     sleep(TAKEN_APART);
@@ -118,21 +117,20 @@ fn namespaces_in_memory() -> Option<usize> {
     active_namespaces(&fs::read_to_string("/proc/slabinfo").ok()?)
 }
 
-/// The objects in use of the kernel's memory for network namespaces.
+/// Objects in use in the kernel's memory for network namespaces.
 fn active_namespaces(slabs: &str) -> Option<usize> {
     slabs.lines().find_map(|line| line.strip_prefix("net_namespace ")?.split_whitespace().next()?.parse().ok())
 }
 
-/// Starts a link so often and undoes it again, as the user `uid` where one is given; answers whether nothing stays and
-/// 99 of 100 are within the bound.
+/// Starts and undoes a link `starts` times, as the user `uid` if given; returns whether 99 of 100 are within the bound.
 ///
 /// # Errors
-/// A link that does not start, or what is counted cannot be read.
+/// A link does not start, something remains, or a count cannot be read.
 pub(crate) fn run(root: &Path, starts: usize, uid: Option<u32>) -> Result<bool> {
     ensure!(starts > 0, "0 starts show nothing (hint: 1000)");
     let [built] = process::build_release(root, [("hairpin", "hairpin")])?;
     let folder = process::scratch("leaks")?;
-    // The user may not be let into the folder of the build.
+    // The user may have no access to the folder of the build.
     let hairpin = folder.join("hairpin");
     fs::copy(&built, &hairpin).with_context(|| format!("cannot copy {}", built.display()))?;
     let temporary = folder.join("tmp");
@@ -189,12 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_before_is_told() {
+    fn additions_are_listed() {
         let held = namespaces(&["net:[1]", "net:[2]"]);
         let before = Census { held, in_memory: Some(30), interfaces: 2, processes: 0, files: 0 };
         let fewer = Census { held: namespaces(&["net:[1]"]), in_memory: Some(29), ..before.clone() };
         assert_eq!(fewer.beyond(&before), [""; 0]);
-        // One that came counts though another went.
+        // A new one counts even if another is gone.
         let held = namespaces(&["net:[1]", "net:[3]"]);
         let more = Census { held, in_memory: Some(31), interfaces: 3, processes: 2, files: 1 };
         assert_eq!(
@@ -213,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_namespaces_that_something_holds_are_found() {
+    fn held_namespaces_are_found() {
         let own = fs::read_link("/proc/self/ns/net").unwrap().to_string_lossy().into_owned();
         assert!(held_namespaces().unwrap().contains(&own));
     }

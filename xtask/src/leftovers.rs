@@ -1,6 +1,6 @@
-//! Nothing is left behind: no process, shared memory, socket or FIFO, after a clean end and after SIGKILL.
+//! Checks for leftovers: processes, shared memory, sockets and FIFOs, after a clean end and after SIGKILL.
 //!
-//! Every process that Hairpin starts inherits a mark in its environment, so an orphan is found whoever its parent is.
+//! Every process that Hairpin starts inherits a mark in its environment, by which orphans are found.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,23 +15,23 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 use crate::smoke;
 
-/// The environment variable that marks.
+/// The environment variable with the mark.
 pub(crate) const MARK: &str = "HAIRPIN_XTASK_MARK";
 
-/// When after its first child appeared a survey is killed, so that different transports are in flight.
+/// Times from a survey's first child until it is killed, so that different transports are in flight.
 const KILL_AFTER: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(900), Duration::from_millis(2600)];
 
-/// How long the orphans have to notice and go.
+/// Time for orphans to notice and exit.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Where shared memory with a name appears.
+/// Where named shared memory appears.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Runs and kills the binary; answers a line for the summary.
+/// Runs and kills the binary; returns a line for the summary.
 ///
 /// # Errors
-/// Everything that was left behind, in words.
+/// Everything that was left.
 pub(crate) fn check(binary: &Path) -> Result<String> {
     let mut faults = after_clean_end(binary)?;
     for (number, after) in KILL_AFTER.into_iter().enumerate() {
@@ -44,7 +44,7 @@ pub(crate) fn check(binary: &Path) -> Result<String> {
     }
 }
 
-/// One place to run in, what was there before, and the mark of its processes.
+/// A folder to run in, the files outside of it beforehand, and the mark of its processes.
 struct Place {
     folder: PathBuf,
     mark: String,
@@ -66,7 +66,7 @@ impl Place {
         command
     }
 
-    /// What is there now and should not be.
+    /// Leftovers at this moment.
     fn left(&self) -> Vec<String> {
         let processes = marked(&self.mark).into_iter().map(|process| format!("process {process}"));
         let outside = outside_files();
@@ -75,7 +75,7 @@ impl Place {
         processes.chain(outside).chain(inside).collect()
     }
 
-    /// The same, once those that go by themselves had the time for it.
+    /// The same, after those that end by themselves had time to.
     fn left_after_grace(&self) -> Vec<String> {
         let until = Instant::now() + GRACE;
         loop {
@@ -93,7 +93,7 @@ fn after_clean_end(binary: &Path) -> Result<Vec<String>> {
     let mut command = place.command(binary);
     command.args(["round-trip", "--transport", "all", "--count", "200", "--rounds", "1", "--out"]);
     process::run(command.arg(place.folder.join("run")), Duration::from_mins(2))?.succeeded().context("round-trip")?;
-    // No grace here: when Hairpin ends by itself, everything that it started has ended before.
+    // No grace: when Hairpin ends by itself, everything it started has ended before.
     let mut left = place.left();
     left.extend(temporary_files(&place.folder.join("tmp"))?);
     process::remove(&place.folder)?;
@@ -114,7 +114,7 @@ fn after_kill(binary: &Path, number: usize, after: Duration) -> Result<Vec<Strin
     let mut faults: Vec<String> =
         place.left_after_grace().into_iter().map(|what| format!("left {GRACE:?} after SIGKILL: {what}")).collect();
     faults.extend(end_them(&place.mark));
-    // Two seconds into it, rounds have been saved; what was saved can be reported.
+    // After two seconds rounds have been saved, which can be reported.
     if after >= Duration::from_secs(2) {
         let mut report = Command::new(binary);
         report.arg("report").arg(smoke::run_folder(&out)?);
@@ -140,7 +140,7 @@ fn until_it_measures(child: &mut Child, mark: &str) -> Result<()> {
     Ok(())
 }
 
-/// Ends what a failed check has found, by its number: the machine is not left with it.
+/// Kills what a failed check has found, by process id.
 fn end_them(mark: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for process in marked(mark) {
@@ -153,7 +153,7 @@ fn end_them(mark: &str) -> Vec<String> {
     faults
 }
 
-/// Living processes with the mark: number and command line. A zombie has no environment and is not among them.
+/// Living processes with the mark: id and command line. Zombies have no environment and are not included.
 pub(crate) fn marked(mark: &str) -> Vec<String> {
     let entry = format!("{MARK}={mark}");
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -174,8 +174,7 @@ pub(crate) fn marked(mark: &str) -> Vec<String> {
         .collect()
 }
 
-/// Shared memory with a name (but for what browsers put there), and sockets and FIFOs directly in the system's
-/// folder for temporary files.
+/// Named shared memory (except that of browsers), and sockets and FIFOs directly in the system's temporary folder.
 fn outside_files() -> BTreeSet<PathBuf> {
     let shared = entries(Path::new(SHARED_MEMORY));
     let shared = shared.into_iter().filter(|path| !path.to_string_lossy().contains("org.chromium"));
@@ -201,7 +200,7 @@ fn temporary_files(folder: &Path) -> Result<Vec<String>> {
     entries.map(|entry| Ok(entry?.path().display().to_string())).collect()
 }
 
-/// A folder that went away meanwhile has nothing in it.
+/// A folder that has disappeared counts as empty.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
@@ -219,8 +218,8 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// A stand-in for the binary: a shell script. Another process writes it: a file that this one had open for writing
-    /// may be open in a child of another thread too, which has not yet called execve, and could not be run (ETXTBSY).
+    /// A stand-in for the binary: a shell script. Another process writes it: if this one did, the file might still be
+    /// open for writing in a child of another thread that has not yet called execve, and could not be run (ETXTBSY).
     fn stand_in(place: &Path, script: &str) -> PathBuf {
         let path = place.join("stand-in");
         let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_clean_end_leaves_is_found() {
+    fn leftovers_of_a_clean_end_are_found() {
         let place = process::scratch("leftovers-test").unwrap();
         assert_eq!(after_clean_end(&stand_in(&place, "exit 0")).unwrap(), [""; 0]);
         let binary = stand_in(&place, "mkfifo $TMPDIR/a; sleep 60 >/dev/null 2>&1 & echo");

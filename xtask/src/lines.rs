@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::source;
 
-/// Files and folders that are compiled for tests alone.
+/// Files and folders compiled only for tests.
 const FOR_TESTS: [&str; 4] = ["tests", "fuzzing", "loom_model", "loom_tests"];
 
 /// A line for each crate, and their sum.

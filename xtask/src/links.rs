@@ -1,5 +1,5 @@
-//! `cargo xtask links`: what the relay adds to a link's profile, seen from outside of it, beside its promises. The
-//! traffic is that of the program `link-traffic`, and of an ordinary ping where there is one.
+//! `cargo xtask links`: what the relay adds to a link's profile, seen from outside, against its promises. The traffic
+//! is from the program `link-traffic`, and from an ordinary ping if installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::figures::median;
 use crate::process;
 
-/// No trial takes as long.
+/// Time limit of a trial.
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// How long a queue is kept full, in s.
@@ -23,16 +23,16 @@ struct Programs<'a> {
     traffic: &'a Path,
 }
 
-/// What a trial brought: what the command printed, and what Hairpin tells of the link.
+/// Result of a trial: the command's output, and Hairpin's record of the link.
 struct Outcome {
     printed: String,
     link: Value,
 }
 
-/// Measures and prints; answers whether every promise holds.
+/// Measures and prints; returns whether every promise holds.
 ///
 /// # Errors
-/// Where the programs cannot be built or run.
+/// The programs cannot be built or run.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let [hairpin, traffic] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "link-traffic")])?;
     let programs = Programs { hairpin: &hairpin, traffic: &traffic };
@@ -45,7 +45,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(holds)
 }
 
-/// 1000 datagrams a second for 10 s, at a delay of 2 ms.
+/// 1000 datagrams per second for 10 s, at a delay of 2 ms.
 fn added_delay(programs: &Programs<'_>) -> Result<bool> {
     let outcome = programs.traffic("delay=2ms", &["paced", "10000", "1000"])?;
     let figures = outcome.figures()?;
@@ -59,8 +59,8 @@ fn added_delay(programs: &Programs<'_>) -> Result<bool> {
     Ok(holds.into_iter().all(|holds| holds))
 }
 
-/// Packets of 1500 bytes, half as many again as the rate carries, through a queue of 120 ms: it is soon full, and is not
-/// empty again when the sender does not get its CPU for a while.
+/// Packets of 1500 bytes at 1.5 times the rate, through a queue of 120 ms: it fills soon, and does not run empty when
+/// the sender is without its CPU for a while.
 fn rate(programs: &Programs<'_>, mbit: u64) -> Result<bool> {
     let line = format!("up={mbit}mbit up.queue={}packets delay=1ms", mbit * 10);
     let (offered_kbit, seconds) = ((mbit * 1500).to_string(), FULL_S.to_string());
@@ -69,7 +69,7 @@ fn rate(programs: &Programs<'_>, mbit: u64) -> Result<bool> {
     Ok(judge(&format!("rate of {mbit} Mbit/s, off by"), off.abs(), "%", Bound::AtMost(1.0)))
 }
 
-/// TCP in packets of 1500 bytes with no limit.
+/// TCP in packets of 1500 bytes without a limit.
 fn throughput(programs: &Programs<'_>) -> Result<bool> {
     let outcome = programs.traffic("delay=0ms", &["stream", "5"])?;
     let gbit = number(&outcome.figures()?, "bits_per_s")? / 1e9;
@@ -94,14 +94,14 @@ fn ping(programs: &Programs<'_>) -> Result<bool> {
     Ok(judge("ping at 47 ms, p50 off by", (median(&times_ms) - 47.0).abs(), "ms", Bound::AtMost(0.3)))
 }
 
-/// The times in what ping prints: `... time=47.1 ms`.
+/// The times in ping's output: `... time=47.1 ms`.
 fn round_trips_ms(printed: &str) -> Vec<f64> {
     let time = |line: &str| line.split_once("time=")?.1.split(' ').next()?.parse().ok();
     printed.lines().filter_map(time).collect()
 }
 
 impl Programs<'_> {
-    /// The traffic of those words across the link, and its far end.
+    /// Runs `link-traffic` with those words across the link, and its far end.
     fn traffic(&self, line: &str, words: &[&str]) -> Result<Outcome> {
         let program = self.traffic.to_str().context("a path in UTF-8")?;
         let command: Vec<&str> = [program].into_iter().chain(words.iter().copied()).collect();
@@ -110,7 +110,7 @@ impl Programs<'_> {
 
     fn run(&self, line: &str, far: Option<&str>, words: &[&str]) -> Result<Outcome> {
         let mut command = Command::new(self.hairpin);
-        // With --json what the command prints goes to standard error.
+        // With --json the command's output goes to standard error.
         command.args(["link", "run", "--json", "--quiet", "--seed", "1", "--link", line]);
         command.args(far.into_iter().flat_map(|far| ["--far", far])).arg("--").args(words);
         let ran = process::run(&mut command, LIMIT)?.succeeded().with_context(|| format!("{words:?} at {line}"))?;
@@ -119,7 +119,7 @@ impl Programs<'_> {
 }
 
 impl Outcome {
-    /// The line of JSON among what the command printed.
+    /// The line of JSON in the command's output.
     fn figures(&self) -> Result<Value> {
         let line = self.printed.lines().find(|line| line.starts_with('{')).context("the traffic told no figures")?;
         Ok(serde_json::from_str(line)?)
@@ -136,7 +136,7 @@ enum Bound {
     AtLeast(f64),
 }
 
-/// Prints a figure beside its promise; answers whether it holds.
+/// Prints a figure with its promise; returns whether it holds.
 fn judge(what: &str, value: f64, unit: &str, bound: Bound) -> bool {
     let (holds, promise) = match bound {
         Bound::AtMost(most) => (value <= most, format!("at most {most}")),

@@ -1,6 +1,6 @@
-//! The project's own chores, run as `cargo xtask NAME`. One file each.
+//! The project's chores, run as `cargo xtask NAME`; one file each.
 //!
-//! It depends on no crate of the workspace: what it checks it runs as a built program, as users do.
+//! It depends on no shipped crate: it runs the built programs, as users do.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
 #![expect(
     clippy::cast_precision_loss,
@@ -61,9 +61,9 @@ enum Chore {
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
     },
-    /// README's two commands in a fresh Debian, as an ordinary user, with their times and the tests that are ignored there
+    /// README's two commands in a fresh Debian, as an ordinary user, with their times and the ignored tests
     Fresh(fresh::Asked),
-    /// The habits that neither rustfmt nor clippy knows
+    /// Habits that neither rustfmt nor clippy checks
     Tidy,
     /// How much code each crate has, without tests, comments and blank lines
     Lines,
@@ -94,7 +94,7 @@ enum Chore {
     },
     /// A static binary with manual pages and completions in a tar.gz below target/dist, tried in an empty root
     Dist,
-    /// Hairpin's figures beside those of a bare loop, or of another build
+    /// Hairpin's figures against those of a bare loop, or of another build
     Fidelity {
         /// The build profile: release or dist
         #[arg(long, default_value = "release")]
@@ -112,7 +112,7 @@ enum Chore {
         #[arg(long, conflicts_with = "against")]
         two_hosts: bool,
     },
-    /// Hairpin's one-way rates beside those of a bare loop, sockperf and iperf3
+    /// Hairpin's one-way rates against those of a bare loop, sockperf and iperf3
     Rates {
         /// The build profile: release or dist
         #[arg(long, default_value = "release")]
@@ -133,7 +133,7 @@ enum Chore {
         #[arg(long, default_value_t = 11)]
         rounds: usize,
     },
-    /// Whether intervals hold from run to run, the same is called the same, and the slower slower
+    /// Whether intervals hold from run to run, equal cases are called equal, and slower ones slower
     Coverage {
         /// Repeats of the run
         #[arg(long, default_value_t = 201)]
@@ -147,7 +147,7 @@ enum Chore {
         /// Only these transports
         #[arg(long, default_value = "tcp,udp,pipe,unix-stream")]
         transports: String,
-        /// Keep the runs in this folder, and go on with those that are there
+        /// Keep the runs in this folder, and continue with existing ones
         #[arg(long)]
         out: Option<PathBuf>,
         /// Write the p50, p99 and probe of each round of tcp and pipe to this file; needs --out
@@ -156,23 +156,23 @@ enum Chore {
     },
     /// What the instrument itself costs
     Overhead,
-    /// A link started and undone many times: its time, and that nothing stays
+    /// Start and undo a link many times: its time, and whether anything remains
     Leaks {
         /// How often
         #[arg(default_value_t = 1000)]
         starts: usize,
-        /// As this user, who need not be root; only root can say so
+        /// As this user, who need not be root; only for root
         #[arg(long, value_name = "UID")]
         as_user: Option<u32>,
     },
     /// What the relay adds to a link's profile, seen from outside
     Links,
-    /// Whether the cause that is there is named first: a confusion table of injections and decoys
+    /// Whether a present cause is named first: a confusion table of injections and decoys
     Diagnose {
         /// Runs of each injection and each decoy
         #[arg(long, default_value_t = 20)]
         runs: usize,
-        /// Only those of causes with this in their code
+        /// Only causes with this in their code
         #[arg(long, value_name = "NAME")]
         only: Option<String>,
         /// Run the counter-experiments of injections too, and count those that confirm
@@ -193,7 +193,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a chore; answers whether what it checked holds.
+/// Runs a chore; returns whether its checks hold.
 fn run(root: &Path, chore: Chore) -> Result<bool> {
     let says = |line: String| {
         println!("{line}");
@@ -238,7 +238,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
     }
 }
 
-/// Why `words` (`xtask`, then a chore and its flags) is no call of this program; none where it is.
+/// Why `words` (`xtask`, then a chore and its flags) is no call of this program, if so.
 fn not_a_chore(words: &[&str]) -> Option<String> {
     Arguments::try_parse_from(words).err().map(|why| why.to_string())
 }

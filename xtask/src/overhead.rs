@@ -1,5 +1,5 @@
-//! `cargo xtask overhead`: what the instrument itself costs. It judges what a busy machine does not change: a ratio of two
-//! costs, each the least of several runs, and memory. Durations are printed beside them and judged by nobody.
+//! `cargo xtask overhead`: the cost of the instrument itself. It judges what a busy machine does not change: a ratio of
+//! two costs, each the minimum of several runs, and memory. Durations are printed but not judged.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,16 +14,16 @@ use crate::{process, system};
 /// How often the recorder's cost is measured and `hairpin list` is started, in turn.
 const STARTS: usize = 20;
 
-/// The most that a sample may cost, in clock reads: it needs two, and recording it may cost as much again.
+/// Maximum cost of a sample, in clock reads: it needs two, and recording it may cost as much again.
 const MAX_CLOCK_READS: f64 = 4.0;
 
-/// The most memory that the survey may hold, in MB.
+/// Maximum memory of the survey, in MB.
 const MAX_MEGABYTES: f64 = 100.0;
 
-/// Measures and prints; answers whether the limits hold.
+/// Measures and prints; returns whether the limits hold.
 ///
 /// # Errors
-/// Where the binary cannot be built or run.
+/// The binary cannot be built or run.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
     let (mut costs, mut starts) = (Vec::new(), Vec::new());
@@ -51,7 +51,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(lines.iter().all(|(_, value, _, limit)| keeps(*value, *limit)))
 }
 
-/// The least of each cost: whatever else the machine does only adds to it.
+/// The minimum of each cost: other activity of the machine only adds to it.
 fn least(costs: &[(f64, f64)]) -> (f64, f64) {
     costs.iter().fold((f64::INFINITY, f64::INFINITY), |least, cost| (least.0.min(cost.0), least.1.min(cost.1)))
 }
@@ -99,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_each_cost_counts() {
+    fn the_minimum_of_each_cost_counts() {
         assert_eq!(least(&[(9.0, 30.0), (12.0, 19.0)]), (9.0, 19.0));
     }
 
     #[test]
-    fn a_limit_that_is_passed_is_said_and_fails() {
+    fn an_exceeded_limit_is_printed_and_fails() {
         assert!(!keeps(4.1, Some(4.0)) && keeps(4.0, Some(4.0)) && keeps(4.1, None) && !keeps(f64::NAN, Some(4.0)));
         assert!(line("a", 41.0, "ns", Some(40.0)).ends_with("OVER its limit of 40"));
         assert!(line("a", 39.0, "ns", Some(40.0)).ends_with("limit 40"));

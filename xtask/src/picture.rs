@@ -1,7 +1,7 @@
-//! The report in a browser: every chart is looked at on a picture, in light and dark, on a desk and on a phone.
+//! The report in a browser: every chart is checked in a screenshot, in light and dark, on a desk and on a phone.
 //!
-//! The page stands in a frame of the wanted width, since a browser's own window has a least width. A script that is
-//! added to a copy of the page tells where its charts are; the picture is then cut there and must not be blank.
+//! The page is in a frame of the wanted width, since a browser's own window has a minimum width. A script added to a
+//! copy of the page reports where its charts are; the screenshot is cropped there and must not be blank.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,10 +16,10 @@ use crate::process;
 /// Counts colours of parts of a picture.
 const SCRIPT: &str = include_str!("picture.py");
 
-/// Tells where the charts are.
+/// Reports where the charts are.
 const TELLER: &str = include_str!("picture.js");
 
-/// Fewer colours than this, or less of it drawn, is a blank chart: axes, text and a curve give more.
+/// A chart with fewer colours, or less of it drawn, is blank: axes, text and a curve give more.
 const MIN_COLOURS: u64 = 8;
 const MIN_DRAWN_SHARE: f64 = 0.003;
 
@@ -36,7 +36,7 @@ const VIEWS: &[View] = &[
     View { name: "desk, dark", width: 1200, dark: true },
 ];
 
-/// The browser, where one is installed.
+/// The browser, if installed.
 pub(crate) fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -44,10 +44,10 @@ pub(crate) fn browser() -> Option<PathBuf> {
     programs.find(|program| program.is_file())
 }
 
-/// Looks at a report in every view, leaving the pictures in `folder`; answers a line for the summary.
+/// Checks a report in every view, leaving the pictures in `folder`; returns a line for the summary.
 ///
 /// # Errors
-/// Every fault in words.
+/// Every fault.
 pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) -> Result<String> {
     let html = std::fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -102,11 +102,11 @@ fn with_script(html: &str) -> String {
     }
 }
 
-/// What the page tells of itself in this view, and what a picture of it shows of each chart.
+/// What the page reports in this view, and what its screenshot shows of each chart.
 fn picture(browser: &Path, python: &Path, folder: &Path, view: &View) -> Result<(Value, Value)> {
     let told = in_frame(browser, folder, view, 2000, &["--dump-dom"])?;
     let told = told_by_page(&told)?;
-    // A page longer than this is cut; its last charts are then out of the picture and called blank.
+    // A longer page is cut; its last charts are then outside the picture and called blank.
     let height = u32::try_from(told["height"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX).clamp(200, 16_000);
     let file = folder.join(file_name(view));
     in_frame(browser, folder, view, height, &[&format!("--screenshot={}", file.display())])?;
@@ -138,7 +138,7 @@ fn in_frame(browser: &Path, folder: &Path, view: &View, height: u32, arguments: 
     Ok(process::run(&mut command, Duration::from_mins(2))?.succeeded().context("the browser")?.stdout)
 }
 
-/// The text that the page sent to its frame, out of the frame's markup.
+/// Extracts what the page sent to its frame from the frame's markup.
 fn told_by_page(markup: &str) -> Result<Value> {
     let told = markup.split_once("<pre id=\"told\">").and_then(|(_, rest)| rest.split_once("</pre>"));
     let (told, _) = told.context("the page told nothing: its scripts did not run")?;

@@ -1,4 +1,4 @@
-//! The crates without a system call compile for other systems too: what is for Linux only stands beneath them.
+//! Checks that the crates without system calls compile for other systems too.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,21 +7,21 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// The crates that must.
+/// The crates to check.
 const CRATES: &[&str] =
     &["hairpin-model", "hairpin-link", "hairpin-experiments", "hairpin-analysis", "hairpin-report"];
-/// The targets for which they are checked, where their standard library is installed (`rustup target add`).
+/// The targets, each checked if its standard library is installed (`rustup target add`).
 const TARGETS: &[&str] = &["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
 
 /// How the check ended.
 pub(crate) enum Checked {
-    /// In a line.
+    /// With a line for the summary.
     Passed(String),
-    /// The targets whose standard library is not there.
+    /// The targets without an installed standard library.
     Missing(Vec<&'static str>),
 }
 
-/// Type-checks the crates for each target that is installed.
+/// Type-checks the crates for each installed target.
 ///
 /// # Errors
 /// A crate does not compile for one of them.
@@ -45,7 +45,7 @@ pub(crate) fn run(root: &Path) -> Result<Checked> {
     Ok(Checked::Missing(missing))
 }
 
-/// Whether the standard library of the target is there.
+/// Whether the target's standard library is installed.
 ///
 /// # Errors
 /// rustc cannot be started.

@@ -1,4 +1,4 @@
-//! Running other programs: always bounded in time, their output in hand, and never polled while they measure.
+//! Runs other programs: always with a time limit, their output captured, and never polled while they measure.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
-/// A program that came to its end.
+/// A program that has ended.
 pub(crate) struct Ran {
-    /// Its exit code; none where a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub(crate) code: Option<i32>,
-    /// What it printed.
     pub(crate) stdout: String,
-    /// What it complained.
     pub(crate) stderr: String,
     /// From start to end.
     pub(crate) wall: Duration,
 }
 
 impl Ran {
-    /// This, where the exit code is 0.
+    /// Returns this if the exit code is 0.
     ///
     /// # Errors
-    /// The exit code and the last lines of what it complained.
+    /// The exit code and the last lines of standard error.
     pub(crate) fn succeeded(self) -> Result<Self> {
         match self.code {
             Some(0) => Ok(self),
@@ -35,10 +33,10 @@ impl Ran {
         }
     }
 
-    /// What it printed, as JSON.
+    /// Its output as JSON.
     ///
     /// # Errors
-    /// Where it is not JSON.
+    /// It is not JSON.
     pub(crate) fn json(&self) -> Result<Value> {
         serde_json::from_str(&self.stdout).with_context(|| {
             format!("did not print JSON but {:?}", self.stdout.chars().take(200).collect::<String>())
@@ -51,7 +49,7 @@ fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-/// A command of a program, after the words of one that starts it; none start it directly.
+/// A command for a program, after the words of another that starts it, if any.
 pub(crate) fn after(enter: &[String], program: &Path) -> Command {
     let Some((first, rest)) = enter.split_first() else { return Command::new(program) };
     let mut command = Command::new(first);
@@ -62,7 +60,7 @@ pub(crate) fn after(enter: &[String], program: &Path) -> Command {
 /// Runs a program to its end, or kills it after `limit`.
 ///
 /// # Errors
-/// Where it cannot be started, or was not done (or a process of its own still held its output) within the limit.
+/// It cannot be started, or was not done (or a process of its own still held its output) within the limit.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Ran> {
     let name = command.get_program().to_string_lossy().into_owned();
     let started = Instant::now();
@@ -82,12 +80,12 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Ran> {
     Ok(Ran { code: status.code(), stdout, stderr, wall: started.elapsed() })
 }
 
-/// Reads to the end in a thread of its own, so that this process sleeps while the other one measures.
+/// Reads to the end in a separate thread, so that this process sleeps while the other one measures.
 fn reader(mut from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is worth having, and the exit code tells the rest.
+        // What was read before an error is still useful, and the exit code shows the rest.
         let _ = from.read_to_end(&mut bytes);
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
@@ -103,7 +101,7 @@ fn overdue(name: &str, child: &mut Child, limit: Duration) -> anyhow::Error {
     if let Ok(Some(_)) = child.try_wait() {
         return anyhow!("{name} ended, but a process that it started still holds its output after {seconds} s");
     }
-    // It may end by itself in this very moment; both errors mean that it is gone.
+    // It may have ended by itself meanwhile; both errors mean that it is gone.
     let _ = child.kill();
     let _ = child.wait();
     anyhow!("{name} was not done after {seconds} s and was killed")
@@ -113,27 +111,27 @@ fn overdue(name: &str, child: &mut Child, limit: Duration) -> anyhow::Error {
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
-    // Set by `cargo run` for this program; the cargo that it starts must not take them for its own.
+    // Set by `cargo run` for this program; the cargo that it starts must not use them.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
         command.env_remove(name);
     }
     command
 }
 
-/// What `cargo metadata` says of the workspace, without its dependencies' own dependencies.
+/// Output of `cargo metadata` for the workspace, without packages of dependencies.
 ///
 /// # Errors
-/// Where cargo fails.
+/// Cargo fails.
 pub(crate) fn metadata(root: &Path) -> Result<Value> {
     let mut command = cargo(root);
     command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]);
     run(&mut command, Duration::from_mins(1))?.succeeded().context("cargo metadata failed")?.json()
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 ///
 /// # Errors
-/// Where cargo fails.
+/// Cargo fails.
 pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target directory")
 }
@@ -167,7 +165,7 @@ pub(crate) fn build<const N: usize>(root: &Path, profile: &str, programs: [(&str
 /// Builds a program without optimisation, as `cargo build` does.
 ///
 /// # Errors
-/// Where it cannot be built.
+/// It cannot be built.
 pub(crate) fn build_debug(root: &Path, name: &str) -> Result<PathBuf> {
     let target = target(root)?;
     let mut command = cargo(root);
@@ -179,10 +177,10 @@ pub(crate) fn build_debug(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(target.join("debug").join(name))
 }
 
-/// A folder of its own below the system's folder for such things, empty; removed by whoever asked for it.
+/// An empty folder in the system's temporary folder; the caller removes it.
 ///
 /// # Errors
-/// Where it cannot be made.
+/// It cannot be made.
 pub(crate) fn scratch(purpose: &str) -> Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("hairpin-xtask-{purpose}-{}", std::process::id()));
     remove(&folder)?;
@@ -190,10 +188,10 @@ pub(crate) fn scratch(purpose: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Removes a folder and all in it; it need not be there.
+/// Removes a folder with its contents, if it exists.
 ///
 /// # Errors
-/// Where it is there and cannot be removed.
+/// It exists and cannot be removed.
 pub(crate) fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(why) if why.kind() != std::io::ErrorKind::NotFound => {

@@ -1,7 +1,7 @@
-//! `cargo xtask profiles`: what the compiler's optimisation is worth to a message rate.
+//! `cargo xtask profiles`: the effect of the compiler's optimisation on a message rate.
 //!
-//! The same experiment is run by an optimised and by an unoptimised build, round by round in turn; which of the two comes first
-//! turns too. A ratio is that of one round. Nothing is judged.
+//! An optimised and an unoptimised build run the same experiment, round by round in turn, in alternating order. A ratio
+//! is that of one round. There is no verdict.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,21 +13,21 @@ use serde_json::Value;
 use crate::figures::{median, median_interval};
 use crate::process;
 
-/// What is measured: a message of 64 B in each call, and 64 of them, between two CPUs, with congestion control `cubic`.
+/// The cases: one message of 64 B per call, and 64 of them, between two CPUs, with congestion control `cubic`.
 const CASES: [(&str, &[&str]); 3] = [
     ("TCP 64 B", &["--transport", "tcp", "--batch", "1", "--option", "congestion=cubic"]),
     ("TCP 64 B, 64 in a write", &["--transport", "tcp", "--batch", "64", "--option", "congestion=cubic"]),
     ("UDP 64 B", &["--transport", "udp", "--batch", "1"]),
 ];
 
-/// What is read of a run.
+/// Figures read from a run.
 const FIGURES: [(&str, &str, f64); 2] =
     [("received_per_s", "messages/s", 1.0), ("latency_ns.p50", "us one way", 1e-3)];
 
 /// Builds both, measures and prints.
 ///
 /// # Errors
-/// Where one cannot be built or run.
+/// One cannot be built or run.
 pub(crate) fn run(root: &Path, rounds: usize) -> Result<bool> {
     let [optimised] = process::build_release(root, [("hairpin", "hairpin")])?;
     let unoptimised = process::build_debug(root, "hairpin")?;

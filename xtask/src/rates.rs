@@ -1,9 +1,9 @@
-//! `cargo xtask rates`: Hairpin's one-way rates beside those of a bare loop, of sockperf and of iperf3, in one interleaved
+//! `cargo xtask rates`: Hairpin's one-way rates against those of a bare loop, sockperf and iperf3, in one interleaved
 //! run.
 //!
-//! Every round of a case runs each contestant once, with new processes, in an order that turns from round to round. What
-//! is judged is the median over rounds of the ratio of Hairpin's rate to another's of the same round. All run on the same
-//! two CPUs in a network namespace of their own, whose counters tell what a peer's receiver has received.
+//! Every round of a case runs each contestant once, with new processes, in an order that rotates from round to round.
+//! The median over rounds of the ratio of Hairpin's rate to another's in the same round is judged. All run on the same
+//! two CPUs in their own network namespace, whose counters show what a peer's receiver received.
 
 mod case;
 mod contestant;
@@ -23,11 +23,11 @@ use contestant::{Contestant, Program};
 use judge::Round;
 use place::Place;
 
-/// Measures and prints a table of each case; answers whether every bound holds. `inside` is the folder of the built
-/// programs where this program runs inside its namespace already.
+/// Measures and prints a table of each case; returns whether every bound holds. `inside` is the folder of the built
+/// programs, if this program already runs in its namespace.
 ///
 /// # Errors
-/// Where something cannot be built or run.
+/// Something cannot be built or run.
 pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], inside: Option<&Path>) -> Result<bool> {
     let cases = case::all(only)?;
     let Some(programs) = inside else {
@@ -41,7 +41,7 @@ pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], in
     Ok(outcome?.into_iter().all(|holds| holds))
 }
 
-/// Measures one case and prints its table; answers whether its bounds hold.
+/// Measures one case and prints its table; returns whether its bounds hold.
 fn measure(place: &mut Place, case: &Case, rounds: usize) -> Result<bool> {
     println!("\n{}: {}; {rounds} rounds, {}", case.name, case.question, case.unit.in_words());
     let able = able(place, case);
@@ -59,8 +59,8 @@ fn measure(place: &mut Place, case: &Case, rounds: usize) -> Result<bool> {
     Ok(judge::print(case, &measured))
 }
 
-/// The contestants that can run here. Each runs once, which is no round: it brings the programs into memory, and Hairpin
-/// tells its CPUs.
+/// The contestants that can run here. Each runs once outside the rounds, which brings the programs into memory, and
+/// makes Hairpin report its CPUs.
 fn able<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a Contestant> {
     let tried = case.contestants.iter().filter(|contestant| {
         let missing = contestant.program.missing();
@@ -74,7 +74,7 @@ fn able<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a Contestant> {
         tried.is_ok()
     });
     let mut tried: Vec<_> = tried.collect();
-    // The CPUs are known only after Hairpin's first run, so it stands first in the table of cases.
+    // The CPUs are known only after Hairpin's first run, so it is first in the table of cases.
     tried.sort_by_key(|contestant| contestant.program != Program::Hairpin);
     tried
 }

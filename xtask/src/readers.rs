@@ -1,4 +1,4 @@
-//! The saved run read back by others: DuckDB for the raw samples, Python's HdrHistogram for the histogram log.
+//! Reads the saved run with other programs: DuckDB the raw samples, Python's HdrHistogram the histogram log.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,14 +8,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// What reads; it shares no code with what wrote.
+/// The reader; it shares no code with the writer.
 const SCRIPT: &str = include_str!("readers.py");
 
 /// Its packages, pinned: a reader that changes under a test explains nothing.
 const PACKAGES: &[&str] =
     &["duckdb==2.0.0", "hdrhistogram==0.10.8", "pillow==13.0.0", "pandas==3.1.1", "jsonschema==4.26.0"];
 
-/// Python of an environment below `target` with the readers in it, made where it is not there yet.
+/// Python of an environment below `target` with the readers in it, made if missing.
 ///
 /// # Errors
 /// Why the environment cannot be made: a reason to skip, not a fault of the run.
@@ -40,7 +40,7 @@ fn has_readers(python: &Path) -> bool {
     process::run(&mut command, Duration::from_mins(1)).is_ok_and(|ran| ran.code == Some(0))
 }
 
-/// Reads the run in a folder back; answers a line for the summary.
+/// Reads the run in a folder back; returns a line for the summary.
 ///
 /// # Errors
 /// Every difference between what was read and what the run says.

@@ -1,4 +1,4 @@
-//! What may be skipped: a skip is an outcome with a reason, and on the machine of the tests only a listed one passes.
+//! Allowed skips: a skip is an outcome with a reason, and on the test machine only listed ones pass.
 
 use std::path::Path;
 
@@ -6,17 +6,14 @@ use anyhow::{Context, Result, bail};
 use hairpin_testing::contract;
 use serde_json::Value;
 
-/// Where the list stands.
 const LIST: &str = "xtask/allowed-skips.toml";
 
-/// A skip that may happen.
 #[derive(Debug, PartialEq, Eq)]
 struct AllowedSkip {
     what: String,
     reason: String,
 }
 
-/// The list.
 #[derive(Debug, Default)]
 pub(crate) struct AllowedSkips(Vec<AllowedSkip>);
 
@@ -25,7 +22,6 @@ pub(crate) struct AllowedSkips(Vec<AllowedSkip>);
 pub(crate) struct Skip {
     /// A transport, the label of a case, a tool, or a test after its package.
     pub(crate) what: String,
-    /// Why it was skipped.
     pub(crate) reason: String,
 }
 
@@ -33,7 +29,7 @@ impl AllowedSkips {
     /// Reads the checked-in list.
     ///
     /// # Errors
-    /// Where it is not there or an entry is not whole.
+    /// It is missing, or an entry is incomplete.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(root.join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
         Self::parse(&text).with_context(|| LIST.to_owned())
@@ -56,7 +52,7 @@ impl AllowedSkips {
         Ok(Self(entries.collect::<Result<_>>()?))
     }
 
-    /// The skips that are not in the list, in words.
+    /// Skips that are not in the list.
     pub(crate) fn not_listed(&self, skips: &[Skip]) -> Vec<String> {
         let strangers = skips.iter().filter(|skip| {
             !self.0.iter().any(|allowed| allowed.what == skip.what && skip.reason.contains(&allowed.reason))
@@ -69,7 +65,7 @@ impl AllowedSkips {
     }
 }
 
-/// What a run says that it skipped.
+/// Skips of a run.
 pub(crate) fn of(run: &Value) -> Vec<Skip> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let skipped = contract::list(run, "skipped").iter();
@@ -81,7 +77,7 @@ pub(crate) fn of(run: &Value) -> Vec<Skip> {
         .collect()
 }
 
-/// What a file of skips lists that tests have written: a line for each, its name and its reason with a tab between.
+/// Skips in a file written by tests: one per line, name and reason separated by a tab.
 pub(crate) fn listed(text: &str) -> Vec<Skip> {
     let skip = |line: &str| {
         let (what, reason) = line.split_once('\t').unwrap_or((line, ""));
@@ -122,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_not_whole_is_refused() {
+    fn an_incomplete_entry_is_refused() {
         let why = |text: &str| AllowedSkips::parse(text).unwrap_err().to_string();
         assert_eq!(why("[[skip]]\nwhat = \"a\"\nreason = \"b\""), "a [[skip]] has no `why`");
         assert_eq!(why("[[skip]]\nwhat = \"a\"\nwhy = \"b\""), "a [[skip]] has no `reason`");

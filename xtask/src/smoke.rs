@@ -11,16 +11,15 @@ use serde_json::Value;
 use crate::process;
 use crate::skips::{self, AllowedSkips, Skip};
 
-/// Largest report, in bytes.
 const MAX_REPORT_BYTES: usize = 1_500_000;
 
-/// Longest that a survey may take before it is given up; how long it takes is `overhead`'s to print.
+/// Time limit of a survey; `overhead` prints how long it takes.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Runs the survey into `folder` and checks what it left there; answers the run's folder and a line for the summary.
+/// Runs the survey into `folder` and checks the result; returns the run's folder and a line for the summary.
 ///
 /// # Errors
-/// Every fault in words.
+/// Every fault.
 pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<(PathBuf, String)> {
     let ran =
         process::run(Command::new(binary).arg("--out").arg(folder), LIMIT)?.succeeded().context("the survey")?;
@@ -50,10 +49,10 @@ pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Re
     Ok((run_folder, line))
 }
 
-/// Runs a short round trip over every transport; answers a line for the summary.
+/// Runs a short round trip over every transport; returns a line for the summary.
 ///
 /// # Errors
-/// Every fault in words.
+/// Every fault.
 pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["round-trip", "--transport", "all", "--count", "200", "--rounds", "2", "--json", "--out"]);
@@ -71,10 +70,10 @@ pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -
     }
 }
 
-/// Runs small writes with a few remedies; answers a line for the summary.
+/// Runs small writes with a few remedies; returns a line for the summary.
 ///
 /// # Errors
-/// Every fault in words.
+/// Every fault.
 pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["small-writes", "--transport", "tcp", "--remedy", "default,nodelay,one-write"]);
@@ -98,7 +97,7 @@ pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips)
 /// The folder with run.json: the one given to `--out`, or the only one below it that has one.
 ///
 /// # Errors
-/// Where there is none, or more than one.
+/// There is no such folder, or more than one.
 pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
     if out.join("run.json").is_file() {
         return Ok(out.to_path_buf());
@@ -113,10 +112,10 @@ pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The run that is saved in a folder.
+/// Reads the saved run in a folder.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// It cannot be read.
 pub(crate) fn read_run(folder: &Path) -> Result<Value> {
     let path = folder.join("run.json");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -148,7 +147,7 @@ fn report_faults(html: &str) -> Vec<String> {
     faults
 }
 
-/// What the page would fetch from elsewhere. Links to follow (`<a href=`), namespaces and plain text fetch nothing.
+/// What the page would load from elsewhere. Links (`<a href=`), namespaces and plain text load nothing.
 fn outside_loads(html: &str) -> Vec<String> {
     const LOADS: &[&str] = &["src=", "srcset=", "href=", "url(", "@import", "fetch(", "import(", "import", "data="];
     let mut faults = Vec::new();
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_fetches_is_found_and_what_it_says_is_not() {
+    fn what_a_page_loads_is_found_and_its_text_is_not() {
         for bad in [
             "<script src=\"https://a.example/x.js\">",
             "<img src=http://a.example/x.png>",

@@ -4,21 +4,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// A file of the repository: its path from the root with `/` between folders, and its text.
+/// A file of the repository.
 pub(crate) struct Source {
-    /// For instance `crates/hairpin-model/src/lib.rs`.
+    /// From the root, with `/` between folders: `crates/hairpin-model/src/lib.rs`.
     pub(crate) path: String,
-    /// Its whole text.
     pub(crate) text: String,
 }
 
-/// Folders that hold nothing of ours: build output, runs, git.
+/// Folders without sources: build output, runs, git.
 const NOT_OURS: &[&str] = &["target", "hairpin-runs", ".git"];
 
 /// Every file below `root` with one of the `extensions`, in order of path.
 ///
 /// # Errors
-/// Where a folder or file cannot be read, or a file is not UTF-8.
+/// A folder or file cannot be read, or a file is not UTF-8.
 pub(crate) fn files(root: &Path, extensions: &[&str]) -> Result<Vec<Source>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -49,12 +48,12 @@ fn read(root: &Path, path: &PathBuf) -> Result<Source> {
     Ok(Source { path, text })
 }
 
-/// The number, from 1, of the line in which byte `at` stands.
+/// Line number, from 1, of byte `at`.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Byte offsets of `word` in `text` where neither neighbour could be part of a longer name.
+/// Byte offsets of `word` in `text`, except inside longer names.
 pub(crate) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
     let part_of_name = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let bytes = text.as_bytes();
@@ -64,9 +63,9 @@ pub(crate) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = us
     })
 }
 
-/// Rust text with comments blanked out (byte offsets and line ends kept), and literals too where asked.
+/// Rust text with comments blanked out (byte offsets and line ends kept), and literals too if requested.
 ///
-/// It knows nested block comments, raw and byte strings, and tells a lifetime from a character.
+/// It handles nested block comments, raw and byte strings, and distinguishes a lifetime from a character.
 pub(crate) fn without_comments(text: &str, literals_too: bool) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let mut at = 0;
@@ -93,7 +92,7 @@ pub(crate) fn without_comments(text: &str, literals_too: bool) -> String {
     String::from_utf8(bytes).expect("whole literals and comments were replaced by spaces")
 }
 
-/// Rust text with comments and what is there for tests only blanked out, and literals too where asked.
+/// Rust text with comments and test-only items blanked out, and literals too if requested.
 pub(crate) fn production(text: &str, literals_too: bool) -> String {
     const FOR_TESTS: &str = "#[cfg(test)]";
     let mut blank = without_comments(text, true);
@@ -108,7 +107,7 @@ pub(crate) fn production(text: &str, literals_too: bool) -> String {
     code
 }
 
-/// Where the item that begins at byte `at` ends: with its block, or with a semicolon before any.
+/// End of the item that begins at byte `at`: that of its block, or a semicolon before any.
 fn item_end(blank: &str, at: usize) -> usize {
     let mut depth = 0_usize;
     for (offset, letter) in blank[at..].char_indices() {
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_for_tests_is_no_production() {
+    fn test_only_items_are_blanked() {
         let text =
             "fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() { 1 }\n}\n#[cfg(test)]\npub(crate) mod c;\nfn d() {}\n";
         let production = production(text, true);

@@ -1,5 +1,5 @@
-//! The tests as continuous integration runs them: README's own command, and then the targets that it leaves out. Each test that
-//! could not run is named in one file; one that is not in `allowed-skips.toml` fails.
+//! The tests as continuous integration runs them: README's command, then the targets that it omits. Tests that could
+//! not run are listed in one file; one that is not in `allowed-skips.toml` fails.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,25 +9,25 @@ use anyhow::{Context, Result, bail};
 use crate::skips::{self, AllowedSkips};
 use crate::{process, readers};
 
-/// Names the file in which tests list what could not run (`hairpin-testing`).
+/// Environment variable with the file in which tests list what could not run (`hairpin-testing`).
 pub(crate) const LIST: &str = "HAIRPIN_SKIPS";
 
-/// How README marks its test command.
+/// Marks README's test command.
 const MARK: &str = "# the tests";
 
-/// Cases of each property, more than `.cargo/config.toml` asks for.
+/// Cases of each property, more than `.cargo/config.toml` sets.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "256");
 
-/// What README's command leaves out: a name, and the arguments of `cargo test`.
+/// Targets that README's command omits: a name, and the arguments of `cargo test`.
 const OTHERS: [(&str, &str); 2] =
     [("lab", "-p hairpin --test lab"), ("coverage", "--release -p hairpin-analysis --test coverage")];
 
-/// Whether a test target that README's command leaves out is run.
+/// Whether a test target that README's command omits is run.
 pub(crate) fn runs(target: &str) -> bool {
     OTHERS.iter().any(|(_, words)| words.ends_with(&format!("--test {target}")))
 }
 
-/// README's test command; answers a line for the summary.
+/// README's test command; returns a line for the summary.
 ///
 /// # Errors
 /// A test fails, or is skipped and not listed.
@@ -39,8 +39,7 @@ pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> R
     run(command.env(CASES.0, CASES.1), &scratch.join("skips"), allowed)
 }
 
-/// The other targets, which need much time or programs that few machines have. Their `python3` is that of the readers, if it
-/// can be made.
+/// The other targets, which need much time or rare programs. Their `python3` is that of the readers, if it can be made.
 ///
 /// # Errors
 /// A test fails, or is skipped and not listed.
@@ -63,7 +62,7 @@ pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &Allow
 
 fn run(command: &mut Command, list: &Path, allowed: &AllowedSkips) -> Result<String> {
     let status = command.env(LIST, list).status().context("cannot start cargo")?;
-    // No skip, no file.
+    // Without a skip there is no file.
     let skipped = skips::listed(&std::fs::read_to_string(list).unwrap_or_default());
     let mut faults = allowed.not_listed(&skipped);
     if !status.success() {
@@ -72,7 +71,7 @@ fn run(command: &mut Command, list: &Path, allowed: &AllowedSkips) -> Result<Str
     if faults.is_empty() { Ok(format!("{} skipped", skipped.len())) } else { bail!("{}", faults.join("\n")) }
 }
 
-/// The words after `cargo` of the test command that README shows.
+/// The words after `cargo` of README's test command.
 pub(crate) fn command(readme: &str) -> Result<Vec<String>> {
     let mut marked = readme.lines().filter(|line| line.ends_with(MARK));
     let (Some(line), None) = (marked.next(), marked.next()) else {

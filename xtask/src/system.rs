@@ -1,4 +1,4 @@
-//! One process started and waited for with `wait4`, which tells the resources that it used; `std` does not.
+//! Starts a process and waits for it with `wait4`, which reports its resources; `std` does not.
 #![expect(unsafe_code, reason = "std's wait does not tell what the child used, wait4 does")]
 
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// What a process and those that it waited for have used.
+/// Resources used by a process and those that it waited for.
 pub(crate) struct Used {
     /// From start to end.
     pub(crate) wall: Duration,
@@ -14,10 +14,10 @@ pub(crate) struct Used {
     pub(crate) peak_resident_bytes: u64,
 }
 
-/// Runs a program to its end. It must bound its own time, and its output must not be piped.
+/// Runs a program to its end. It must limit its own time, and its output must not be piped.
 ///
 /// # Errors
-/// Where it cannot be started or does not end with exit code 0.
+/// It cannot be started, or does not end with exit code 0.
 pub(crate) fn run(command: &mut Command) -> Result<Used> {
     let name = command.get_program().to_string_lossy().into_owned();
     let started = Instant::now();
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_memory_of_a_process_is_told() {
+    fn the_memory_of_a_process_is_reported() {
         let mut command = Command::new("sh");
         let small = run(command.args(["-c", "exit 0"])).unwrap();
         let mut command = Command::new("sh");
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told() {
+    fn a_failure_is_reported() {
         let mut command = Command::new("sh");
         assert!(run(command.args(["-c", "exit 2"])).is_err());
     }

@@ -1,10 +1,10 @@
-//! `cargo xtask tidy`: the habits of the code that neither rustfmt nor clippy knows, each a small function.
+//! `cargo xtask tidy`: habits of the code that neither rustfmt nor clippy checks, each a small function.
 //!
-//! Files of at most 600 lines (a ratchet: `tidy-exceptions.toml` lists longer ones with a reason, and an exception
-//! may only shrink); no tabs or trailing spaces; no unfinished work; every exemption from a lint has a reason; every
-//! file says what it is for; nothing of one machine in it; no test that passes or is left out unseen; no circle of
-//! imports in a crate; no transport told by its name and no error by its text; what only Linux has in folders
-//! named `linux`. Functions of at most 70 lines are clippy's to check, and that it is told so is checked here.
+//! Files of at most 600 lines (a ratchet: `tidy-exceptions.toml` lists longer ones with a reason, and an exception may
+//! only shrink); no tabs or trailing spaces; no unfinished work; a reason for every exemption from a lint; the purpose
+//! of every file at its top; no paths of one machine; no test that passes or is skipped unnoticed; no import cycles in
+//! a crate; no transport recognised by its name and no error by its text; Linux-only code in folders named `linux`.
+//! Clippy checks that functions have at most 70 lines; that it is configured to is checked here.
 
 mod circles;
 mod error_texts;
@@ -20,16 +20,16 @@ use anyhow::{Result, bail};
 
 use crate::source::{self, Source};
 
-/// What is looked at; everything else (pictures, snapshots, licences) is left alone.
+/// Checked files; all others (pictures, snapshots, licences) are ignored.
 const EXTENSIONS: &[&str] = &["rs", "toml", "md", "html", "css", "js", "py", "sh"];
 
-/// Where longer files are listed.
+/// List of longer files.
 const EXCEPTIONS: &str = "xtask/tidy-exceptions.toml";
 
-/// A rule: the faults of one file, each a line number (from 1) and what is wrong there.
+/// A rule: the faults of one file, each a line number (from 1) and a description.
 type Rule = fn(&Source) -> Vec<(usize, String)>;
 
-/// The rules, and the extensions of the files that each is for; none means all.
+/// The rules, and the extensions of the files that each is for; an empty list means all.
 const RULES: &[(Rule, &[&str])] = &[
     (rules::spaces, &[]),
     (rules::unfinished, &[]),
@@ -44,7 +44,7 @@ const RULES: &[(Rule, &[&str])] = &[
     (unseen::doctests, &["rs"]),
 ];
 
-/// Checks every file; answers a line for the summary.
+/// Checks every file; returns a line for the summary.
 ///
 /// # Errors
 /// Every fault with its place, or why a file could not be read.

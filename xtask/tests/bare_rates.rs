@@ -20,7 +20,7 @@ fn a_cpu() -> String {
 #[test]
 fn every_case_counts_what_its_calls_carry() {
     let cpu = a_cpu();
-    // With the most that one receive call may take, in messages.
+    // With the maximum of one receive call, in messages.
     for (case, most) in [
         ("--transport tcp --read-size 640", 10.0),
         ("--transport tcp --nodelay on --batch 64 --congestion reno", 1024.0),

@@ -45,40 +45,38 @@ use hairpin_loops::tally::{self, LinkLosses};
 /// Runs rounds on this machine.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    /// The one clock.
     pub clock: RealClock,
-    /// The CPUs for the two ends.
     pub cpus: Cpus,
-    /// The program that is started as the server.
+    /// The program to start as the server.
     pub server_program: PathBuf,
     /// When the run began, on the clock.
     pub started_ns: u64,
-    /// Raised when the user ends the run: the round in flight stops early.
+    /// Set when the user ends the run: the current round stops early.
     pub stop: Arc<AtomicBool>,
-    /// What links replay.
+    /// The traces that links replay.
     pub traces: Traces,
-    /// The run folder, where rounds over a link are to keep the relay's log; `None` keeps none.
+    /// The run folder, if rounds over a link keep the link's log there.
     pub link_logs: Option<Folder>,
-    /// Rounds here are one flow of several; `None` of whole rounds.
+    /// Set if each round here carries one flow of several.
     pub joins: Option<Joins>,
-    /// The server of every round, where that is on another host.
+    /// The server of every round, if it is on another host.
     pub far: Option<Far>,
 }
 
 /// A server on another host.
 #[derive(Clone)]
 pub struct Far {
-    /// Where flows of data connect to.
+    /// The address that flows connect to.
     pub at: SocketAddr,
-    /// What `dial` needs. It is secret.
+    /// The credentials for `dial`. Secret.
     pub credentials: String,
     /// Opens the control channel of a round.
     pub dial: Dial,
-    /// Where the packets of flows come from; what `dial` opens is bound by its credentials.
+    /// The binding of the flows' sockets. Sockets that `dial` opens are bound by its credentials.
     pub binding: Binding,
 }
 
-/// Opens a control channel to the server on another host, by its credentials.
+/// Opens a control channel to the server on another host, with these credentials.
 pub type Dial = fn(&str) -> Result<Box<dyn Control>, Failure>;
 
 impl fmt::Debug for Far {
@@ -91,7 +89,7 @@ impl Engine {
     /// An engine with a calibrated clock.
     ///
     /// # Errors
-    /// The kernel does not tell which CPUs are allowed.
+    /// The kernel does not report which CPUs are allowed.
     pub fn new(server_program: PathBuf, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let clock = RealClock::calibrated();
         Ok(Self {
@@ -123,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Waits until so many ns of the run are over, or until the user ends the run.
+    /// Waits until the run has lasted `elapsed_ns`, or until the user ends it.
     pub(crate) fn wait_until(&self, elapsed_ns: u64) {
         const SLICE_NS: u64 = 20_000_000;
         while !self.stop.load(Ordering::Relaxed) {
@@ -135,11 +133,11 @@ impl Engine {
         }
     }
 
-    /// Runs one round on the calling thread, which is pinned meanwhile. Whatever goes wrong is a failed round, never a
-    /// lost run.
+    /// Runs one round on the calling thread, which is pinned meanwhile. Any error makes a failed round, never a lost
+    /// run.
     ///
-    /// It takes no thread of its own on purpose: in a process of several threads the kernel counts references in
-    /// every call on a descriptor (`fdget`, fs/file.c), which costs a blocking round trip on one CPU 2 to 5 %.
+    /// It deliberately starts no thread: in a process of several threads the kernel counts references in every call on
+    /// a descriptor (`fdget`, fs/file.c), which costs a blocking round trip on one CPU 2 to 5 %.
     #[must_use]
     pub fn run(&self, number: u32, order: &RoundOrder) -> Finished {
         self.run_with(number, order, |host| match &self.far {
@@ -148,7 +146,7 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::run`], with the server that waits for its order behind `control`, wherever that runs.
+    /// As [`Engine::run`], with a server anywhere that waits for its order behind `control`.
     #[must_use]
     pub fn run_over(&self, number: u32, order: &RoundOrder, control: Box<dyn Control>) -> Finished {
         self.run_with(number, order, |_| Ok(Server::behind(control, order)))
@@ -158,7 +156,7 @@ impl Engine {
         self.record(number, order, || attempt(self, number, order, serve))
     }
 
-    /// What comes of a round that is run by `attempt`.
+    /// The result of a round that `attempt` runs.
     pub(crate) fn record(
         &self,
         number: u32,
@@ -169,13 +167,13 @@ impl Engine {
         let started_ns = self.elapsed_ns();
         let attempt = std::panic::catch_unwind(AssertUnwindSafe(attempt));
         let attempt = attempt.unwrap_or_else(|_| Err(panicked()));
-        // Freed again: what happens between rounds must not wait for the CPU of one end.
+        // Unpin: work between rounds must not wait for the CPU of one end.
         let freed = place(None, &self.cpus.allowed).map_err(|error| opening::unplaced(None, &error));
         let attempt = attempt.and_then(|measured| freed.map(|()| measured));
         let attempt = attempt.map_err(|failure| if has_given_up() { given_up() } else { failure });
         let (outcome, samples, other_samples, trace) = match attempt {
             Ok(Done { mut measured, samples, other_samples, trace }) => {
-                // One flow of several tells it to the process that has them all.
+                // One flow of several reports it to the process that joins them.
                 if self.joins.is_none() {
                     measured.ends.iter_mut().for_each(|end| end.used_in_all = None);
                 }
@@ -188,10 +186,10 @@ impl Engine {
     }
 }
 
-/// What can run here, for the experiments to plan on.
+/// The capabilities of this host, for planning experiments.
 ///
 /// # Errors
-/// The kernel does not tell which CPUs are allowed.
+/// The kernel does not report which CPUs are allowed.
 pub fn capabilities() -> io::Result<HostCapabilities> {
     let candidate = |transport: &&dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
     Ok(HostCapabilities {
@@ -207,24 +205,24 @@ pub fn capabilities() -> io::Result<HostCapabilities> {
     })
 }
 
-/// What gives a round its server, which is to run on that host.
+/// Supplies the server of a round, which is to run on that host.
 trait Serve: FnOnce(&Host) -> Result<Server, Failure> {}
 impl<F: FnOnce(&Host) -> Result<Server, Failure>> Serve for F {}
 
 /// A round that ran.
 pub(crate) struct Done {
     pub(crate) measured: Measured,
-    /// None of a flow whose messages carry no times.
+    /// `None` if the messages of the flow carry no times.
     pub(crate) samples: Option<Samples>,
-    /// Of the other flows, see [`Finished::other_samples`].
+    /// Those of the other flows; see [`Finished::other_samples`].
     pub(crate) other_samples: Vec<(usize, Samples)>,
     pub(crate) trace: Option<Traced>,
 }
 
-/// A trace, and its packets as a pcapng file where they were captured.
+/// A trace, and its packets as a pcapng file if they were captured.
 pub(crate) type Traced = (RoundTrace, Option<Vec<u8>>);
 
-/// One round: fresh ends, a fresh connection, then the client's load.
+/// Runs one round: fresh ends, a fresh connection, then the client's load.
 fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) -> Result<Done, Failure> {
     let transport = opening::transport(&order.case.flow().transport)?;
     let card = transport.card();
@@ -244,10 +242,10 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
     one_flow(engine, order, (transport, &card), &mut path.link, namespaces, serve)
 }
 
-/// What a round has before its ends: the path between them, and CPUs that are kept awake.
+/// Prepared before the ends of a round: the path between them, and CPUs kept awake.
 pub(crate) struct Prepared {
     pub(crate) link: Option<Link>,
-    /// The network namespaces of the client and of the server, where they have one.
+    /// The network namespaces of the client and of the server, if they have one.
     pub(crate) namespaces: [Option<PathBuf>; 2],
     // Both end with the round.
     _own: Option<OwnNamespace>,
@@ -255,10 +253,10 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Opens the path, before the calling thread is pinned: the link and the server inherit where they may run.
+    /// Opens the path before the calling thread is pinned, because the link and the server inherit its allowed CPUs.
     ///
     /// # Errors
-    /// The kernel refuses a part of it.
+    /// The kernel refuses part of it.
     pub(crate) fn open(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Self, Failure> {
         let awake = match order.case.ends.cpu_idle {
             CpuIdle::Deep => None,
@@ -277,7 +275,7 @@ impl Prepared {
     }
 }
 
-/// A round of one flow: fresh ends in these network namespaces, the client's first.
+/// Runs a round of one flow: fresh ends in these network namespaces, the client's first.
 fn one_flow(
     engine: &Engine,
     order: &RoundOrder,
@@ -325,20 +323,20 @@ fn shared_flow(order: &RoundOrder, card: &Card, setup_ns: u64, load: &SharedLoad
     FlowRecord { setup_ns, started_ns: load.started_ns, ..flow }
 }
 
-/// The record of a round whose flow went one way.
+/// The record of a one-way round.
 fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let OneWayEnd { setup_ns, started_ns, report, noise, server, streamed: [client, of_server], interrupted, link } =
         ended;
     let link_lost = link.as_ref().map_or_else(LinkLosses::default, |link| LinkLosses {
         measured: link.lost.iter().flat_map(|lost| lost.by_cause.values()).sum(),
         in_warm_up: link.lost.iter().map(|lost| lost.in_warm_up).sum(),
-        // What its memory had no room for is among the losses of the link already.
+        // Packets dropped for lack of memory are already among the link's losses.
         not_carried: link.record.relay.map_or(0, |relay| relay.overrun.saturating_sub(relay.memory_overrun)),
     });
     let facts = [report.facts.as_slice(), server.facts.as_slice()];
     let is_across = order.case.path.across.is_some();
     let (flow, samples) = one_way_flow(order.case.flow(), card, [&client, &of_server], facts, link_lost, is_across);
-    // The clocks of two hosts are not one, so times of both say nothing.
+    // Two hosts have two clocks, so times of both cannot be compared.
     let samples = samples.filter(|_| !is_across);
     let samples_kept = samples.as_ref().map_or(0, |samples| samples.kept() as u64);
     let flow = FlowRecord { samples_kept, ..flow };
@@ -355,7 +353,7 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     Done { measured, samples, other_samples: Vec::new(), trace: None }
 }
 
-/// The record of a flow that went one way, and its samples: each end, the client first, counted what it saw.
+/// The record of a one-way flow, and its samples. Each end, the client first, counted what it saw.
 fn one_way_flow(
     flow: &Flow,
     card: &Card,
@@ -386,12 +384,12 @@ fn one_way_flow(
     (record, samples)
 }
 
-/// The samples of a one-way load, from what its receiver and its sender reported; none where no message carried its time.
+/// The samples of a one-way load from the reports of its receiver and sender; `None` if no message carried its time.
 fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
     let histogram = |times: &Times| {
         let mut counts = latency_histogram();
         for (value, count) in &times.counts {
-            // A report may say anything: what is out of bounds is at the bound.
+            // A report may contain anything: clamp values to the bounds.
             counts.saturating_record_n((*value).clamp(1, MAX_LATENCY_NS), *count);
         }
         counts
@@ -466,11 +464,12 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     Done { measured, samples: Some(samples), other_samples: Vec::new(), trace }
 }
 
-/// The server's own cause explains a broken wire better than the wire does, and so does that of the link, which ends with this.
+/// The server's own cause explains a broken wire better than the wire does. So does the cause of the link, which ends
+/// here.
 fn explained(failure: Failure, server: Option<&mut Server>, link: Option<Link>) -> Failure {
     let server = server.and_then(Server::own_cause);
     let link = link.and_then(|link| link.finish().map_or_else(Some, |end| let_nothing_through(&end.record)));
-    // What the failure was heard from says the same again.
+    // Without repetitions of the failure itself.
     let more: Vec<Failure> = [server, link].into_iter().flatten().filter(|cause| *cause != failure).collect();
     more.into_iter().fold(failure, |failure, cause| Failure {
         cause: format!("{}; {}", failure.cause, cause.cause),
@@ -478,7 +477,7 @@ fn explained(failure: Failure, server: Option<&mut Server>, link: Option<Link>) 
     })
 }
 
-/// A link that let nothing through, whatever it was sent.
+/// The failure of a link that let nothing through.
 fn let_nothing_through(record: &LinkRecord) -> Option<Failure> {
     let PacketCounts { entered, out, dropped, inside, .. } = &record.packets;
     if *entered == 0 || *out > 0 {
@@ -505,7 +504,7 @@ fn panicked() -> Failure {
     }
 }
 
-/// Of a round that did not end in order when it was to.
+/// The failure of a round that did not end in time when asked to.
 fn given_up() -> Failure {
     Failure {
         cause: "it was ended while it waited for the other end".to_owned(),
@@ -513,8 +512,8 @@ fn given_up() -> Failure {
     }
 }
 
-/// Has each of these signals, when it comes, give the round in flight 2 s for an end in order. Then nothing is waited
-/// for any longer, in all of the process, and the round fails.
+/// On each of these signals the current round has 2 s to end in order. After that all waits of the process are
+/// abandoned, and the round fails.
 ///
 /// # Errors
 /// The system refuses the handler.
@@ -522,7 +521,7 @@ pub fn bound_the_end(signals: &[i32]) -> io::Result<()> {
     ending::bound(signals)
 }
 
-/// Raises the sign that ends the round in flight.
+/// Asks the current round to end.
 pub fn raise(stop: &AtomicBool) {
     stop.store(true, Ordering::Relaxed);
 }

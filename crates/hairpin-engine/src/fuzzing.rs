@@ -1,10 +1,9 @@
-//! The reader of the input of this crate's fuzz targets.
+//! Reads the input of this crate's fuzz targets.
 
-/// The rest of an input. A read past its end returns zeros or nothing, so that every input is valid.
+/// The unread part of an input. A read past its end returns zeros or nothing, so that every input is valid.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Input<'a> {
-    /// Whether all of it was read.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -16,7 +15,7 @@ impl<'a> Input<'a> {
         bytes
     }
 
-    /// The next number of that many bytes, little endian.
+    /// The next little-endian number of this many bytes.
     pub(crate) fn number(&mut self, bytes: usize) -> u64 {
         let mut whole = [0; 8];
         let bytes = self.bytes(bytes);
@@ -24,7 +23,8 @@ impl<'a> Input<'a> {
         u64::from_le_bytes(whole)
     }
 
-    /// Bytes after their length, a number of four bytes: libFuzzer finds a length that is compared with in those, not in fewer.
+    /// Bytes preceded by their length as a four-byte number. libFuzzer finds lengths by comparison if they have four
+    /// bytes, not if fewer.
     pub(crate) fn counted(&mut self) -> &'a [u8] {
         let length = self.number(4);
         self.bytes(usize::try_from(length).expect("four bytes"))

@@ -1,4 +1,4 @@
-//! What a round knows that is one flow of several: the ends of the path are there already, and it waits for the others.
+//! A round that carries one flow of several: the ends of the path exist already, and it waits for the other flows.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -6,28 +6,29 @@ use std::path::PathBuf;
 use hairpin_model::round::Failure;
 use serde::{Deserialize, Serialize};
 
-/// What its process says once its ends are connected.
+/// Sent by its process once its ends are connected.
 pub(crate) const CONNECTED: u8 = b'+';
-/// What its process is told once those of all flows are: this, and when that was, in ns of their clock (8 bytes, little endian).
+/// Sent to its process once all flows are connected, followed by the time of that, in ns of their clock (8 bytes,
+/// little endian).
 pub(crate) const GO: u8 = b'>';
 
-/// A round that is one flow of several: the network namespaces of its ends are there already.
+/// How a round that carries one flow of several joins the others. The network namespaces of its ends exist already.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Joins {
-    /// That of the client, where it has one.
+    /// The client's network namespace, if it has one.
     pub(crate) client: Option<PathBuf>,
-    /// That of the server.
+    /// The server's, if it has one.
     pub(crate) server: Option<PathBuf>,
-    /// How long after all are connected its load begins, in ns.
+    /// Time from all flows being connected to the beginning of its load, in ns.
     pub(crate) starts_after_ns: u64,
 }
 
 impl Joins {
-    /// Says that the ends are connected and which process the server is, where it is one, and waits until all flows are. Answers
-    /// when that was, in ns of the clock.
+    /// Reports that the ends are connected and the server's process, if it is one, and waits until all flows are
+    /// connected. Returns the time of that, in ns of the clock.
     ///
     /// # Errors
-    /// Another flow failed before that.
+    /// Another flow failed first.
     pub(crate) fn wait_for_all(&self, server: Option<u32>) -> Result<u64, Failure> {
         let mut output = io::stdout().lock();
         let mut said = vec![CONNECTED];

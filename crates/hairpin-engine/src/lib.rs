@@ -1,7 +1,7 @@
 //! The engine runs rounds and stores them.
 //!
-//! A round is [`engine::Engine::run`]: fresh ends ([`ends`]), a fresh connection, warm-up, then samples. What the two
-//! ends do for each message is in the crate `hairpin-loops`.
+//! A round is [`engine::Engine::run`]: fresh ends ([`ends`]), a fresh connection, warm-up, then samples. The
+//! per-message loops of the two ends are in the crate `hairpin-loops`.
 
 pub mod control;
 pub mod ends;

@@ -1,5 +1,5 @@
-//! The path between the ends of one round: the loopback, or a link that is made for it and ends with it. Where the case has
-//! kernel settings, the loopback is that of a network namespace of the round's own.
+//! The path between the ends of one round: the loopback, or a link that is created for the round and ends with it. For
+//! a case with kernel settings it is the loopback of the round's own network namespace.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,19 +26,18 @@ use hairpin_loops::clock::RealClock;
 /// The folder of the links' logs in the run folder.
 const LINK_LOGS: &str = "links";
 
-/// How long a farewell is held back at most on a path that reorders, in ns.
+/// Longest time to hold back a farewell on a path that reorders, in ns.
 const MAX_HOLD_NS: u64 = 2_000_000_000;
-/// The longest silence that is waited for on a path, in ns.
+/// Longest silence to wait for on a path, in ns.
 const MAX_GAP_NS: u64 = 60_000_000_000;
 /// More than the headers of a packet.
 const HEADERS_BYTES: u64 = 100;
-/// Of a delay without a bound so many deviations count.
+/// Deviations that count as the bound of an unbounded delay.
 const DEVIATIONS: u64 = 6;
 
-/// What the engine gives to every link.
 pub(crate) struct LinkSetup<'a> {
     pub(crate) traces: &'a Traces,
-    /// The run folder, where logs are to be kept.
+    /// The run folder, if logs are kept.
     pub(crate) link_logs: Option<&'a Folder>,
     pub(crate) clock: RealClock,
     pub(crate) cpus: &'a Cpus,
@@ -51,16 +50,16 @@ pub(crate) struct Link {
     profile: Profile,
     /// The digests of the traces that it replays, by name.
     traces: BTreeMap<String, String>,
-    /// Its log's name in the run folder, where one is kept.
+    /// The name of its log in the run folder, if one is kept.
     log_file: Option<String>,
 }
 
 impl Link {
-    /// Makes the link of the order; none where the case has none. The calling thread may not be pinned yet: the link's
-    /// process inherits where it may run.
+    /// Creates the link of the order; `None` if the case has none. The calling thread must not be pinned yet: the
+    /// link's process inherits its allowed CPUs.
     ///
     /// # Errors
-    /// The link or its log cannot be made, or a trace that it replays cannot be read.
+    /// The link or its log cannot be created, or a trace that it replays cannot be read.
     pub(crate) fn open(setup: &LinkSetup<'_>, number: u32, order: &RoundOrder) -> Result<Option<Self>, Failure> {
         let case = &order.case;
         if !case.is_emulated() {
@@ -81,7 +80,7 @@ impl Link {
             profile: case.path.link.clone(),
             traces,
             seed: order.link_seed,
-            // Where a route sets it, it would override the option of the case.
+            // A congestion control set by a route would override the case's option.
             congestion_control: (case.flow().options.get(OptionName::Congestion))
                 .map_or_else(tcp::default_congestion_control, str::to_owned),
             clock: setup.clock,
@@ -96,18 +95,16 @@ impl Link {
         Ok(Some(Self { running, profile, traces: digests, log_file }))
     }
 
-    /// The server's network namespace.
     pub(crate) fn server_namespace(&self) -> &Path {
         &self.running.namespaces().far
     }
 
-    /// The client's network namespace.
     pub(crate) fn client_namespace(&self) -> &Path {
         &self.running.namespaces().near
     }
 
-    /// How much later than a message sent at the same time a packet may arrive, in ns, so that a farewell held back for
-    /// so long overtakes nothing.
+    /// How much later a packet may arrive than a message sent at the same time, in ns: a farewell held back for this
+    /// time overtakes nothing.
     pub(crate) fn overtaken_by_ns(&self) -> u64 {
         let path = &self.profile.up;
         let free = if path.delay.order == Order::Free { path.delay.spread_ns.saturating_mul(DEVIATIONS) } else { 0 };
@@ -115,7 +112,7 @@ impl Link {
         free.saturating_add(held).min(MAX_HOLD_NS)
     }
 
-    /// A round trip of its delays and what they vary by, in ns, without queues.
+    /// The round-trip time from its delays and their variation, without queues, in ns.
     pub(crate) fn round_trip_ns(&self) -> u64 {
         let way = |path: &hairpin_link::profile::PathProfile| {
             let varies = path.delay.spread_ns.saturating_mul(DEVIATIONS);
@@ -125,10 +122,10 @@ impl Link {
         way(&self.profile.up).saturating_add(way(&self.profile.down))
     }
 
-    /// Ends it, when both ends are done.
+    /// Ends the link after both ends are done.
     ///
     /// # Errors
-    /// It failed meanwhile.
+    /// The link failed meanwhile.
     pub(crate) fn finish(self) -> Result<LinkEnd, Failure> {
         let mut end = self.running.finish()?;
         end.record.traces = self.traces;
@@ -137,9 +134,9 @@ impl Link {
     }
 }
 
-/// For how long nothing may come of a load that goes one way over the path of that case, though messages are still on their way,
-/// in ns: what the link's delays vary by and all, the time that it takes to send one, and the longest outage. 0 on the loopback,
-/// and at most [`MAX_GAP_NS`].
+/// Longest silence of a one-way load over the path of that case while messages are still in flight, in ns: the link's
+/// delay with its variation, the transmission time of a message, and the longest outage. 0 on the loopback, and at most
+/// [`MAX_GAP_NS`].
 pub(crate) fn longest_gap_ns(case: &Case) -> u64 {
     let Some(profile) = case.path.link.parse::<Profile>().ok().filter(|_| case.is_emulated()) else { return 0 };
     let path = if case.flow().direction == flow::Direction::Down { &profile.down } else { &profile.up };
@@ -151,12 +148,12 @@ pub(crate) fn longest_gap_ns(case: &Case) -> u64 {
     [held_ns, send_ns, down_ns].into_iter().fold(delay_ns, u64::saturating_add).min(MAX_GAP_NS)
 }
 
-/// A network namespace for a round on the loopback whose case has kernel settings: what is written there changes nothing
-/// on the host, and ends with it.
+/// The network namespace of a round on the loopback whose case has kernel settings: writing them there changes nothing
+/// on the host.
 pub(crate) struct OwnNamespace(File);
 
 impl OwnNamespace {
-    /// Makes it; none where the case has no settings, and none over a link, which has namespaces of its own.
+    /// Creates it; `None` if the case has no settings, or has a link, which has its own namespaces.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -165,29 +162,29 @@ impl OwnNamespace {
         needed.then(namespace::fresh).transpose().map(|made| made.map(Self))
     }
 
-    /// Where both ends can enter it as long as it is held.
+    /// The path of the namespace, valid while this is held.
     pub(crate) fn path(&self) -> PathBuf {
         namespace::path_of(&self.0)
     }
 }
 
-/// The places of the flows whose messages a link tells apart: those that may be lost.
+/// The indices of the flows whose messages a link distinguishes: those over unreliable transports.
 pub(crate) fn told_apart(order: &RoundOrder) -> impl Iterator<Item = usize> + '_ {
     let may_be_lost = |flow: &Flow| opening::transport(&flow.transport).is_ok_and(|known| !known.card().reliable);
     (0..order.case.flows.len()).filter(move |place| may_be_lost(&order.case.flows[*place]))
 }
 
-/// The first port of the servers of several flows over one link, in whose namespaces all ports are free.
+/// The first server port of several flows over one link. All ports are free in its namespaces.
 const FIRST_PORT: u16 = 40_000;
 
-/// The port of the server of that flow, where its port tells its messages from those of others; none where it may have any.
+/// The server port of that flow, if it distinguishes the flow's messages from others; `None` if any port will do.
 pub(crate) fn port_of(order: &RoundOrder, place: usize) -> Option<u16> {
     let needs_one = order.case.is_emulated() && told_apart(order).count() > 1;
     let offset = u16::try_from(place).unwrap_or(u16::MAX - FIRST_PORT);
     needs_one.then(|| FIRST_PORT + offset)
 }
 
-/// A round's log: its name in the run folder, and the open file; none where none is to be kept.
+/// A round's log, as its name in the run folder and the open file; `None` if logs are not kept.
 fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>, Failure> {
     let Some(folder) = folder else { return Ok(None) };
     let name = format!("{LINK_LOGS}/round-{number:06}.log");
@@ -199,7 +196,7 @@ fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>
     Ok(Some((name, file)))
 }
 
-/// The offset of the number in a message and in its answer: see [`hairpin_loops::message`], and for a one-way load
+/// The offsets of the number in a message and in its answer: see [`hairpin_loops::message`], and for one-way loads
 /// [`hairpin_loops::driver::phase`].
 fn numbered(flow: &Flow, port: Option<u16>) -> Numbered {
     let bytes = |size: u64| usize::try_from(size.min(8)).expect("at most 8");
@@ -222,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_may_come_for_as_long_as_the_path_holds_a_message() {
+    fn the_longest_gap_is_the_time_the_path_holds_a_message() {
         let gap_ms = |line: &str, way: Direction| {
             let case = Case::of(Flow::stream("udp", 1_150, way)).with(|case| case.path.link = line.to_owned());
             longest_gap_ns(&case) / 1_000_000

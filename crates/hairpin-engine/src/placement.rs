@@ -11,29 +11,29 @@ use crate::system::cpu;
 /// The CPUs for the two ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpus {
-    /// All that this process may use.
+    /// All CPUs that this process may use.
     pub allowed: Vec<usize>,
-    /// For the client when apart.
+    /// The client's CPU if the ends are on two CPUs.
     pub client: usize,
-    /// For the server when apart, and for both when together; null with a single CPU.
+    /// The server's CPU if the ends are on two CPUs, and that of both ends on the same CPU; `None` with a single CPU.
     pub server: Option<usize>,
-    /// Whether those two are threads of one core; null where the kernel does not tell.
+    /// Whether the two are threads of one core; `None` if unknown.
     pub share_core: Option<bool>,
 }
 
 impl Cpus {
-    /// Chooses two allowed CPUs, on different cores where there are such.
+    /// Chooses two allowed CPUs, on different cores if possible.
     ///
     /// # Errors
-    /// The kernel does not tell which CPUs are allowed.
+    /// The kernel does not report which CPUs are allowed.
     pub fn choose() -> io::Result<Self> {
         Ok(Self::among(&cpu::allowed()?, cpu::core_of))
     }
 
-    /// These CPUs where every end that is pinned has that one.
+    /// The same, with every pinned end on that CPU.
     ///
     /// # Errors
-    /// This process may not use it.
+    /// This process may not use that CPU.
     pub fn only(&self, cpu: usize) -> Result<Self, Refused> {
         if self.allowed.contains(&cpu) {
             return Ok(Self { client: cpu, server: Some(cpu), share_core: None, ..self.clone() });
@@ -53,7 +53,7 @@ impl Cpus {
         Self { allowed: allowed.to_vec(), client, server, share_core }
     }
 
-    /// Where an end is pinned: the client if `is_client`, else the server; `None` leaves it free.
+    /// The CPU of an end (the client if `is_client`, else the server); `None` if it is not pinned.
     #[must_use]
     pub fn cpu_for_end(&self, ends: &EndSettings, is_client: bool) -> Option<usize> {
         match ends.cpus {
@@ -62,22 +62,22 @@ impl Cpus {
         }
     }
 
-    /// The CPUs for a second pair of ends: two others, or as many as there are, and then the same.
+    /// The CPUs for a second pair of ends: two others, as far as there are any, else the same.
     fn others(&self) -> Self {
         let own = [Some(self.client), self.server];
         let mut others = self.allowed.iter().copied().filter(|cpu| !own.contains(&Some(*cpu)));
-        // On two CPUs both ends of a placement on one CPU are where the client of the first pair is.
+        // On two CPUs, a second pair that shares one CPU is on that of the first client.
         let server = others.next().unwrap_or(self.client);
         let client = others.next().or(self.server).unwrap_or(self.client);
         Self { client, server: Some(server), share_core: None, ..self.clone() }
     }
 
-    /// Where the ends of a case are that has these CPUs.
+    /// The CPU of an end of a case with these CPUs.
     #[must_use]
     pub fn cpu_for(&self, placement: Placement, is_client: bool) -> Option<usize> {
         match placement {
             Placement::Unpinned => None,
-            // Two hosts may be one machine, in a trial.
+            // In a trial both hosts may be the same machine.
             Placement::CrossCpu | Placement::Pinned if is_client => Some(self.client),
             Placement::CrossCpu | Placement::SameCpu | Placement::Pinned => Some(self.server.unwrap_or(self.client)),
         }
@@ -85,8 +85,8 @@ impl Cpus {
 }
 
 impl Cpus {
-    /// Where a link's relay is pinned while the ends of the flows are placed so: away from all of them where there is such a CPU,
-    /// else away from those of the first, else beside its server. `None` where the first is not pinned.
+    /// The CPU of a link's relay while the flows are placed like this: if possible one that no flow uses, else one that
+    /// the first flow does not use, else that of its server. `None` if the first flow is not pinned.
     #[must_use]
     pub fn cpu_for_relay(&self, flows: &[EndSettings]) -> Option<usize> {
         let of = |flow: &EndSettings| [true, false].map(|is_client| self.cpu_for_end(flow, is_client));
@@ -97,7 +97,7 @@ impl Cpus {
     }
 }
 
-/// Pins the calling thread to `cpu`, or frees it to run on all of `allowed`.
+/// Pins the calling thread to `cpu`, or allows it all of `allowed`.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_pair_of_ends_has_other_cpus_where_there_are_such() {
+    fn a_second_pair_of_ends_has_other_cpus_if_possible() {
         let ends = |placement, cpus| {
             let ends = EndSettings { cpus, ..hairpin_model::case::Case::ping_pong("tcp").ends };
             EndSettings { placement, ..ends }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_is_away_from_both_ends_where_it_can_be() {
+    fn a_relay_avoids_the_cpus_of_both_ends_if_possible() {
         let beside = |allowed: &[usize], placement, others: &[WhichCpus]| {
             let usual = Case::ping_pong("tcp").ends;
             let flows = others.iter().map(|cpus| EndSettings { placement, cpus: *cpus, ..usual });
@@ -160,9 +160,9 @@ mod tests {
         let relay = |allowed: &[usize], placement| beside(allowed, placement, &[WhichCpus::Same]);
         let with_load = [WhichCpus::Same, WhichCpus::Other];
         assert_eq!(beside(&[0, 1, 2], Placement::SameCpu, &with_load), Some(0), "the load is on 2");
-        assert_eq!(beside(&[0, 1], Placement::SameCpu, &with_load), Some(0), "rather beside the load than the probe");
+        assert_eq!(beside(&[0, 1], Placement::SameCpu, &with_load), Some(0), "with the load, not the probe");
         assert_eq!(relay(&[0, 1], Placement::SameCpu), Some(0), "the ends share the other");
-        assert_eq!(relay(&[0, 1], Placement::CrossCpu), Some(1), "beside the server");
+        assert_eq!(relay(&[0, 1], Placement::CrossCpu), Some(1), "with the server");
         assert_eq!(relay(&[0, 1, 2], Placement::CrossCpu), Some(2));
         assert_eq!(relay(&[3], Placement::CrossCpu), Some(3));
         assert_eq!(relay(&[0, 1, 2], Placement::Unpinned), None);

@@ -1,10 +1,10 @@
 //! The machine-state probe: a fixed piece of work, timed before and after each round on the CPU of each end.
 //!
-//! A shared core has states that last for seconds to minutes: another tenant of its caches makes the same code slower,
-//! while the guest sees neither stolen time nor load. The work is 4-byte datagrams that a socket sends to itself over the
-//! loopback: no process is woken, and a good part of the kernel is needed. Medians over windows of 20 readings, one every
-//! 50 ms for 5 minutes, correlated with the round trip of a pipe and of UDP on the same CPU by 0.98; 1 000 calls of
-//! `getppid` did so by 0.89 and 0.85, a Unix socket pair by 0.74 and 0.71.
+//! A shared core has states that last for seconds to minutes: another tenant of its caches slows down the same code,
+//! while the guest sees neither stolen time nor load. The work is 4-byte datagrams that a socket sends to itself over
+//! the loopback: this wakes no process and exercises a large part of the kernel. Medians over windows of 20 readings,
+//! one every 50 ms for 5 minutes, correlated with the round trip of a pipe and of UDP on the same CPU by 0.98; 1 000
+//! calls of `getppid` did so by 0.89 and 0.85, a Unix socket pair by 0.74 and 0.71.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -14,32 +14,32 @@ use hairpin_model::round::Probe;
 
 use hairpin_loops::clock::Clock;
 
-/// Unmeasured datagrams at the beginning, which bring the code back into the caches.
+/// Unmeasured datagrams at the beginning, which refill the caches.
 const WARM_UP: u32 = 10;
-/// The datagrams are timed in parts, of which the median counts: an interrupt or a preemption within one is no state.
+/// Timed parts, of which the median counts: an interrupt or a preemption within one part is not a state.
 const PARTS: usize = 9;
 /// Datagrams in each part.
 const DATAGRAMS: u32 = 10;
-/// A reading is what so many parts take.
+/// A reading is scaled to this number of parts.
 const READING_PARTS: u64 = 10;
-/// No datagram to itself takes so long; this only ends a hang.
+/// Only ends a hang: no datagram to itself takes this long.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The work is done once before a round and once after it.
+/// A probe before and after a round.
 pub(crate) struct Probing {
-    /// None where there is no such socket.
+    /// `None` if there is no such socket.
     socket: Option<UdpSocket>,
     before: Option<u64>,
 }
 
 impl Probing {
-    /// The first reading, on the calling thread's CPU.
+    /// Takes the first reading, on the calling thread's CPU.
     pub(crate) fn begin<C: Clock>(clock: &C) -> Self {
         let socket = to_itself().ok();
         Self { before: socket.as_ref().and_then(|socket| read(clock, &mut || exchange(socket)).ok()), socket }
     }
 
-    /// The second; none where either could not be taken.
+    /// Takes the second reading; `None` if either failed.
     pub(crate) fn end<C: Clock>(self, clock: &C) -> Option<Probe> {
         let socket = self.socket?;
         Some(Probe { before: self.before?, after: read(clock, &mut || exchange(&socket)).ok()? })
@@ -59,7 +59,7 @@ fn exchange(socket: &UdpSocket) -> io::Result<()> {
     socket.recv(&mut bytes).map(drop)
 }
 
-/// What 100 datagrams take at the pace of the median part, in ns.
+/// The time for 100 datagrams at the pace of the median part, in ns.
 fn read<C: Clock>(clock: &C, exchange: &mut impl FnMut() -> io::Result<()>) -> io::Result<u64> {
     let mut exchanges = |count: u32| (0..count).try_for_each(|_| exchange());
     exchanges(WARM_UP)?;
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Each look is so much later than the last; the third part takes a hundred times as long.
+    /// Each reading is 1 us after the last; the third part takes a hundred times as long.
     struct Uneven(Cell<u64>);
 
     impl Clock for Uneven {

@@ -1,26 +1,25 @@
-//! From the kernel's stamps, which are CLOCK_REALTIME, to the engine's clock.
+//! Maps the kernel's stamps, which are CLOCK_REALTIME, to the engine's clock.
 //!
-//! The engine's clock is read just before and just after CLOCK_REALTIME, so that one reading of the latter is known to
-//! lie between two of the former. Two such brackets, one before what is stamped and one after it, tie the clocks
-//! together; between them the map is a straight line. All processes of a machine share CLOCK_REALTIME, so one map
-//! serves the stamps of both ends.
+//! The engine's clock is read just before and just after CLOCK_REALTIME, which brackets a reading of the latter between
+//! two of the former. Two such brackets, one before the stamps and one after them, tie the clocks together; between
+//! them the map is linear. All processes of a machine share CLOCK_REALTIME, so one map serves the stamps of both ends.
 
 use serde::{Deserialize, Serialize};
 
 use hairpin_loops::clock::Clock;
 use hairpin_loops::time::realtime_ns;
 
-/// Readings of which the narrowest bracket is kept.
+/// Readings, of which the narrowest bracket is kept.
 const READINGS: usize = 64;
 
 /// A reading of CLOCK_REALTIME between two of the engine's clock, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bracket {
-    /// The engine's clock, read before.
+    /// Read before CLOCK_REALTIME.
     pub engine_before_ns: u64,
-    /// CLOCK_REALTIME: ns since 1970-01-01 UTC.
+    /// In ns since 1970-01-01 UTC.
     pub realtime_ns: u64,
-    /// The engine's clock, read after.
+    /// Read after CLOCK_REALTIME.
     pub engine_after_ns: u64,
 }
 
@@ -54,16 +53,16 @@ pub struct RealtimeMap {
 }
 
 impl RealtimeMap {
-    /// The map through two brackets. Its engine times count from `origin_ns`, a time of the engine's clock.
+    /// The map through two brackets. Engine times count from `origin_ns`, a time of the engine's clock.
     #[must_use]
     pub fn between(before: Bracket, after: Bracket, origin_ns: u64) -> Self {
         Self { before, after, origin_ns }
     }
 
-    /// The engine's time, in ns since the origin, of a time of CLOCK_REALTIME in ns; 0 for what was before the origin.
+    /// The engine's time of a CLOCK_REALTIME in ns, in ns since the origin; 0 for times before the origin.
     ///
-    /// Between the brackets it is linear, so a drift is spread evenly. Outside of them, and where CLOCK_REALTIME was
-    /// set back between them, the offset of the nearer bracket holds.
+    /// Between the brackets it is linear, so a drift is spread evenly. Outside them, and if CLOCK_REALTIME was set back
+    /// between them, it uses the offset of the nearer bracket.
     #[must_use]
     pub fn engine_ns(&self, realtime_ns: u64) -> u64 {
         let (low, high) = (&self.before, &self.after);
@@ -84,8 +83,8 @@ impl RealtimeMap {
         u64::try_from(since_origin.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// How far a mapped time may be off, in ns: half the width of the wider bracket, and all that the two brackets
-    /// disagree by, since a step of CLOCK_REALTIME may have been at any moment between them.
+    /// Maximum error of a mapped time, in ns: half the width of the wider bracket plus the whole disagreement of the
+    /// two, because a step of CLOCK_REALTIME may be anywhere between them.
     #[must_use]
     pub fn error_ns(&self) -> u64 {
         let half_width = self.before.width_ns().max(self.after.width_ns()).div_ceil(2);
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_is_told_by_the_error() {
+    fn the_error_covers_a_clock_that_was_set_back() {
         let map = RealtimeMap::between(bracket(1_000, 9_000, 1_000), bracket(2_000, 7_000, 2_000), 0);
         assert_eq!((map.engine_ns(9_500), map.engine_ns(6_900)), (1_500, 1_900));
         assert_eq!(map.error_ns(), 3_000);

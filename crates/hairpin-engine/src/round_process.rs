@@ -1,11 +1,12 @@
 //! A round in a process of its own, so that its client is as fresh as its server.
 //!
-//! Where the memory of a program happens to lie changes what its calls cost by some percent for as long as it lives (Mytkowicz,
-//! Diwan, Hauswirth and Sweeney, "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009). If one process
-//! were the client of all rounds of a run, all would have that in common, and no interval over them could know it.
+//! The memory layout of a program changes the cost of its calls by some percent for as long as it lives (Mytkowicz,
+//! Diwan, Hauswirth and Sweeney, "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009). If one
+//! process were the client of all rounds of a run, they would all share that error, and no interval over them could
+//! show it.
 //!
-//! The process is this program, started again with a hidden command. It reads its job as a line of JSON, says by one byte
-//! that signals find it prepared, runs the round, and writes what came of it. SIGTERM ends the round early.
+//! The process is this program, started with a hidden command. It reads its job as a line of JSON, writes one byte when
+//! its signal handlers are installed, runs the round and writes the result. SIGTERM ends the round early.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -33,26 +34,26 @@ use crate::placement::Cpus;
 use crate::system::process::{self, Process};
 use hairpin_loops::clock::RealClock;
 
-/// The hidden command that makes the program run a round.
+/// The hidden command that runs a round.
 pub const COMMAND: &str = "__round";
 
-/// How long a wait for what came of a round goes on at most before it is asked whether the user ended it: signals interrupt it
-/// too, so this is for one that came just before.
+/// Longest wait for a result before checking whether the user ended the run. Signals interrupt the wait too; this
+/// covers one that arrived just before.
 const LOOK_MS: i32 = 1000;
-/// How long a round has for its last words after everything was given up.
+/// Time for a round to write its result after everything was given up.
 const LAST_WORDS: Duration = Duration::from_millis(700);
-/// How long the process has for its end after its last word.
+/// Time for the process to exit after its result.
 const LEAVE: Duration = Duration::from_secs(2);
-/// The most bytes of a record, of a trace, and of a capture.
+/// Maximum bytes of a record, of a trace, and of a capture.
 const MAX_BYTES: u64 = 1 << 30;
-/// The most rows of samples: the most that `--keep-samples` allows.
+/// Maximum rows of samples: the maximum of `--keep-samples`.
 const MAX_ROWS: u64 = 10_000_000;
-/// The most flows of a case.
+/// Maximum flows of a case.
 const MAX_FLOWS: u64 = 64;
-/// Rows that are sent at once.
+/// Rows per write.
 const ROWS: usize = 8192;
 
-/// What the process is told.
+/// The input of the process.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) number: u32,
@@ -61,18 +62,19 @@ pub(crate) struct Job {
     pub(crate) cpus: Cpus,
     /// When the run began, on the clock.
     pub(crate) started_ns: u64,
-    /// The run folder, where the link's log is to be kept.
+    /// The run folder, if the link's log is kept.
     pub(crate) link_logs: Option<PathBuf>,
     /// The profile's line and the texts of the traces that it replays.
     pub(crate) traces: Option<(String, Named)>,
-    /// The round is one flow of several.
+    /// Set if the round carries one of several flows.
     pub(crate) joins: Option<Joins>,
-    /// Where the server is, where that is another host, what its control channel needs, and where the packets of flows come from.
+    /// The address of a server on another host, the credentials for its control channel, and the binding of the flows'
+    /// sockets.
     pub(crate) far: Option<(SocketAddr, String, Binding)>,
 }
 
 impl Engine {
-    /// Runs one round in a process of its own. Whatever goes wrong is a failed round, never a lost run.
+    /// Runs one round in its own process. Any error makes a failed round, never a lost run.
     #[must_use]
     pub fn run_apart(&self, number: u32, order: &RoundOrder) -> Finished {
         self.wait_until(order.not_before_ns);
@@ -109,10 +111,10 @@ impl Engine {
         }
     }
 
-    /// Starts the process of one flow of several; its round waits, once its ends are connected, for the others.
+    /// Starts the process of one flow of several. Once its ends are connected, its round waits for the others.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The process cannot be started.
     pub(crate) fn start_flow(
         &self,
         number: u32,
@@ -122,20 +124,20 @@ impl Engine {
         RoundProcess::start(self, &Job { joins: Some(joins), ..self.job(number, order) })
     }
 
-    /// What the link of the order replays.
+    /// The traces that the link of the order replays.
     fn traces_of(&self, order: &RoundOrder) -> Result<Option<(String, Named)>, Failure> {
         let profile = Some(&order.case.path.link).filter(|_| order.case.is_emulated());
-        // A line that cannot be read is a failure of the round, which says so.
+        // The round itself reports an unreadable line.
         let Some(profile) = profile.and_then(|line| line.parse::<Profile>().ok()) else { return Ok(None) };
         let traces = self.traces.of(&profile)?;
         Ok((!traces.is_empty()).then(|| (profile.to_string(), traces)))
     }
 }
 
-/// The process of a round under way. Dropping it ends it.
+/// The running process of a round. Dropping it ends the process.
 pub(crate) struct RoundProcess<'e> {
     child: Child,
-    /// What it reads: its job, and of one flow of several a byte that starts its load.
+    /// Its job and, for one of several flows, the start of its load.
     input: Option<ChildStdin>,
     answer: BufReader<Answer<'e>>,
 }
@@ -179,11 +181,11 @@ impl<'e> RoundProcess<'e> {
         self.input.as_mut().map_or(Err(io::ErrorKind::BrokenPipe.into()), |input| input.write_all(bytes))
     }
 
-    /// Waits until the ends of this flow are connected. Answers the ids of their processes, the client's first; the server may
-    /// have none.
+    /// Waits until the ends of this flow are connected. Returns the ids of their processes, the client's first; the
+    /// server may have none.
     ///
     /// # Errors
-    /// They are not, and the round is over: its own cause.
+    /// They did not connect and the round is over: its own cause.
     pub(crate) fn connected(&mut self) -> Result<[Option<u32>; 2], Failure> {
         match self.answer.fill_buf().map(|bytes| bytes.first() == Some(&CONNECTED)) {
             Ok(true) => {
@@ -201,20 +203,20 @@ impl<'e> RoundProcess<'e> {
         }
     }
 
-    /// Says that all flows were connected at `begin_ns`, from which on their loads begin.
+    /// Reports that all flows were connected at `begin_ns`, from which their loads' starting times count.
     ///
     /// # Errors
-    /// Its process is gone.
+    /// The process is gone.
     pub(crate) fn begin(&mut self, begin_ns: u64) -> Result<(), Failure> {
         let mut said = vec![GO];
         said.extend(begin_ns.to_le_bytes());
         self.write(&said).map_err(|error| self.failed(&error))
     }
 
-    /// Waits so long, in ms, for what came of the round; whether it is there.
+    /// Waits up to `within_ms` for the result of the round. Returns whether it is available.
     ///
     /// # Errors
-    /// Its process does not end.
+    /// The process does not end.
     pub(crate) fn has_finished(&mut self, within_ms: i32) -> Result<bool, Failure> {
         if !self.answer.buffer().is_empty() {
             return Ok(true);
@@ -222,15 +224,15 @@ impl<'e> RoundProcess<'e> {
         self.answer.get_mut().look(within_ms).map_err(|error| self.failed(&error))
     }
 
-    /// What came of the round.
+    /// The result of the round.
     ///
     /// # Errors
-    /// Its process ended before it could say so.
+    /// The process ended before it wrote one.
     pub(crate) fn finished(&mut self) -> Result<Finished, Failure> {
         read_finished(&mut self.answer).map_err(|error| self.failed(&error))
     }
 
-    /// Why nothing came of the round.
+    /// The failure of a round without a result.
     fn failed(&mut self, error: &io::Error) -> Failure {
         let deadline = Instant::now() + Duration::from_millis(100);
         let mut how = String::new();
@@ -251,28 +253,28 @@ impl<'e> RoundProcess<'e> {
 
 impl Drop for RoundProcess<'_> {
     fn drop(&mut self) {
-        // A process that finds its input closed ends.
+        // The process ends when its input is closed.
         drop(self.input.take());
         leave(&mut self.child, if has_given_up() { Duration::ZERO } else { LEAVE });
     }
 }
 
-/// What the process writes. Reading it passes the user's wish to end on.
+/// The output of the process. Reading it forwards the user's wish to end.
 struct Answer<'e> {
     output: ChildStdout,
     process: Process,
     stop: &'e AtomicBool,
-    /// It has said its first byte, so a signal does not kill it.
+    /// It wrote its first byte, so SIGTERM does not kill it.
     is_prepared: bool,
-    /// It has been asked to end.
+    /// It was asked to end.
     is_asked: bool,
-    /// When the round's own deadline has passed for long; none for one without a deadline.
+    /// Well after the round's own deadline; `None` without one.
     deadline: Option<Instant>,
-    /// When the user was first seen to have given up.
+    /// When everything was first seen to be given up.
     given_up_at: Option<Instant>,
 }
 
-/// A round ends by its own deadline; one that is stopped (SIGSTOP) cannot, and is ended after this time.
+/// A round ends by its own deadline. One that is stopped (SIGSTOP) cannot, and is ended after this time.
 fn deadline_of(order: &RoundOrder) -> Option<Instant> {
     let longest = Duration::from_nanos(order.deadline_ns)
         .saturating_add(Duration::from_nanos(order.timeout_ns).saturating_mul(10));
@@ -280,7 +282,7 @@ fn deadline_of(order: &RoundOrder) -> Option<Instant> {
 }
 
 impl Answer<'_> {
-    /// Waits a moment for something to read; whether there is something.
+    /// Waits a moment for something to read. Returns whether there is something.
     fn look(&mut self, at_most_ms: i32) -> io::Result<bool> {
         let look_ms = if self.stop.load(Ordering::Relaxed) { LOOK_MS / 10 } else { LOOK_MS }.min(at_most_ms);
         if process::readable(&self.output, look_ms)? {
@@ -306,7 +308,7 @@ impl Read for Answer<'_> {
     }
 }
 
-/// The first byte: signals find the process prepared.
+/// The first byte: its signal handlers are installed.
 pub(crate) const READY: u8 = b'!';
 pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Result<()> {
     write_part(to, &serde_json::to_vec(&finished.record)?)?;
@@ -348,7 +350,7 @@ fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
     Ok(Finished { record, samples, other_samples, trace })
 }
 
-/// The number of rows, the columns one after the other, and the histograms.
+/// Writes the number of rows, the columns one after the other, and the histograms.
 fn write_samples(to: &mut impl Write, samples: &Samples) -> io::Result<()> {
     let Samples {
         warm_up,
@@ -377,7 +379,7 @@ fn write_samples(to: &mut impl Write, samples: &Samples) -> io::Result<()> {
     phases.as_ref().map_or(Ok(()), |phases| write_phases(to, phases))
 }
 
-/// Of each phase its histograms, then the rest as JSON.
+/// Writes the histograms of each phase, then the rest as JSON.
 fn write_phases(to: &mut impl Write, phases: &PhaseSamples) -> io::Result<()> {
     for (_, histograms) in phases.others.each() {
         let latency = histograms.as_ref().map(|of| &of.latency);
@@ -531,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_a_round_is_read_as_it_was_written() {
+    fn the_result_of_a_round_is_read_as_written() {
         for (rows, open_loop) in [(2, false), (20_000, true)] {
             let before = finished(rows, open_loop);
             let after = read_finished(&mut sent(&before).as_slice()).unwrap();
@@ -549,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_off_or_too_large_is_an_error() {
+    fn a_truncated_or_too_large_result_is_an_error() {
         let whole = sent(&finished(20, true));
         for length in 0..whole.len() {
             read_finished(&mut &whole[..length]).unwrap_err();

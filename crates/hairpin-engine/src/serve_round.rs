@@ -15,16 +15,16 @@ use crate::several_flows;
 use crate::store::Folder;
 use crate::system::{ending, process};
 
-/// Whether the flows of a round have processes of their own, which this one starts.
+/// Whether the flows of a round have their own processes, which this one starts.
 fn joins_flows(order: &RoundOrder) -> bool {
     order.case.flows.len() > 1 || order.phases.is_some()
 }
 
-/// The program as a round: reads its job, runs it, writes what came of it. `parent` is the id of the process that started it;
-/// `dial` reaches a server on another host.
+/// Runs the program as a round: reads its job, runs it, writes the result. `parent` is the id of the process that
+/// started it; `dial` reaches a server on another host.
 ///
 /// # Errors
-/// There is no readable job, or nobody reads what came of it.
+/// There is no readable job, or the result cannot be written.
 pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     if !process::die_with_parent(parent) {
         return Err("the process that started this round is gone".to_owned());

@@ -1,9 +1,9 @@
-//! A round of several flows at once: each has a client and a server of its own, in processes of their own, over one path.
+//! A round of several flows at once. Each has its own client and server, in their own processes, over one path.
 //!
-//! The ends of each flow know nothing of the others. Once all flows are connected they start together; each then has its own
-//! warm-up, and ends by itself. In a round with phases the first flow, the probe, runs through all of them, and the others from the
-//! second to the third: their warm-up is the ramp. What the ends use in each phase is read from outside, so that no end makes a
-//! call for it.
+//! The ends of a flow know nothing of the others. Once all flows are connected they start together; each then has its
+//! own warm-up and ends by itself. In a round with phases the first flow, the probe, runs through all phases, and the
+//! others from the second to the third: their warm-up is the ramp. Each end's usage in each phase is read from outside,
+//! so that no end makes a call for it.
 
 use hairpin_model::case::Case;
 use hairpin_model::flow::ConnectionUse;
@@ -23,10 +23,10 @@ use crate::round_process::RoundProcess;
 use crate::usage::of_process;
 use hairpin_loops::clock::{Clock, RealClock};
 
-/// How long one look at the flows waits at most, in ms.
+/// Longest wait of one check of the flows, in ms.
 const LOOK_MS: u64 = 1000;
 
-/// Runs a round of several flows, or of one with phases; its samples are those of the first.
+/// Runs a round of several flows, or of one with phases. Its samples are those of the first flow.
 #[must_use]
 pub(crate) fn run(engine: &Engine, number: u32, order: &RoundOrder) -> Finished {
     engine.record(number, order, || attempt(engine, number, order))
@@ -43,7 +43,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         engine.start_flow(number, &alone, joins)
     });
     let mut flows = flows.collect::<Result<Vec<RoundProcess<'_>>, Failure>>()?;
-    // A flow that is dropped here, as another failed, finds its input closed.
+    // If another flow failed, the processes of those dropped here find their input closed.
     let processes = flows.iter_mut().map(RoundProcess::connected).collect::<Result<Vec<_>, Failure>>()?;
     let begin_ns = engine.clock.now_ns();
     flows.iter_mut().try_for_each(|flow| flow.begin(begin_ns))?;
@@ -93,10 +93,11 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     Ok(Done { measured: together, samples, other_samples, trace: None })
 }
 
-/// Adds to a flow's ledger, and to that of each phase, the messages that the link lost: the flow's own processes do not know it.
+/// Adds the messages that the link lost to the ledgers of a flow and its phases: the flow's own processes do not know
+/// them.
 fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut PhaseSamples>) {
     match &flow.sent {
-        // One that covers the warm-up says that more was sent than is measured.
+        // A ledger that covers the warm-up counts more messages sent than measured.
         Some(sent) => {
             let in_warm_up = if flow.ledger.sent > sent.messages { lost.in_warm_up } else { 0 };
             let all = lost.by_cause.values().sum::<u64>() + in_warm_up;
@@ -120,7 +121,7 @@ fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut Ph
     }
 }
 
-/// The places of the flows that a process each carries: those that share a connection together, every other alone.
+/// The flows that share a process, by index: those that share a connection; every other flow alone.
 fn groups(case: &Case) -> Vec<Vec<usize>> {
     let shares = case.flow().connection_use == ConnectionUse::Shared;
     let first = if shares { vec![0, 1] } else { vec![0] };
@@ -128,7 +129,8 @@ fn groups(case: &Case) -> Vec<Vec<usize>> {
     [vec![first], others.collect()].concat()
 }
 
-/// The order of the flows at these places alone, and how long after all are connected their load begins, in ns.
+/// The order for only the flows at these indices, and the time from all being connected to the beginning of their load,
+/// in ns.
 fn of_group(order: &RoundOrder, places: &[usize]) -> (RoundOrder, u64) {
     let first = places[0];
     let flow = &order.case.flows[first];
@@ -146,16 +148,16 @@ fn of_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
     RoundOrder {
         warm_up: Extent::DurationNs(lengths.ramp),
         extent: Extent::DurationNs(lengths.loaded),
-        // Its times would be kept and thrown away.
+        // Its times would be discarded.
         keep_samples: 0,
         ..order
     }
 }
 
-/// What came of all flows, in their order.
+/// The results of all flows, in their order.
 ///
 /// # Errors
-/// One has failed: the others, which are not waited for, end when they are dropped.
+/// One failed. The others are not waited for; they end when they are dropped.
 fn all_finished(flows: &mut [RoundProcess<'_>], usage: &mut Observer) -> Result<Vec<Finished>, Failure> {
     let mut finished: Vec<Option<Finished>> = flows.iter().map(|_| None).collect();
     while finished.iter().any(Option::is_none) {
@@ -175,13 +177,13 @@ fn all_finished(flows: &mut [RoundProcess<'_>], usage: &mut Observer) -> Result<
     Ok(finished.into_iter().flatten().collect())
 }
 
-/// Reads at the bounds of the phases what the processes of all ends have used.
+/// Reads the usage of the processes of all ends at the bounds of the phases.
 struct Observer {
     clock: RealClock,
-    /// Of each flow its client and its server.
+    /// The client and the server of each flow.
     processes: Vec<[Option<u32>; 2]>,
     bounds_ns: Vec<u64>,
-    /// Of each bound that has passed what each process had used.
+    /// For each bound that has passed, the usage of each process so far.
     readings: Vec<Vec<[Option<PhaseUsage>; 2]>>,
 }
 
@@ -201,13 +203,13 @@ impl Observer {
         }
     }
 
-    /// Until the next bound, in ms, rounded up.
+    /// Time to the next bound, in ms, rounded up.
     fn left_ms(&self) -> u64 {
         let next_ns = self.bounds_ns.get(self.readings.len()).copied().unwrap_or(u64::MAX);
         next_ns.saturating_sub(self.clock.now_ns()).div_ceil(1_000_000).max(1)
     }
 
-    /// What an end of a flow used by phase. At a bound by which it was gone that is what it had used in all.
+    /// The usage of an end of a flow by phase. If it had ended before a bound, its total counts there.
     fn of(&self, flow: usize, end: usize, used_in_all: Option<PhaseUsage>) -> Option<ByPhase<PhaseUsage>> {
         let read = |bound: usize| self.readings.get(bound)?.get(flow)?[end];
         let at = |bound: usize| read(bound).or_else(|| used_in_all.filter(|_| bound > 0));

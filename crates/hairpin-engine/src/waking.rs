@@ -1,5 +1,5 @@
-//! How long a round trip takes that wakes another CPU each way: what plans for two CPUs are scaled by, and nothing else.
-//! Machines differ in it five times over, so a fixed figure would plan too few rounds or announce too short a run.
+//! The time of a round trip that wakes another CPU each way, used only to scale plans for two CPUs. Machines differ in
+//! it by a factor of five, so a fixed figure would plan too few rounds or announce too short a run.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::sync::OnceLock;
@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use crate::placement::{Cpus, place};
 
-/// What is assumed where it cannot be measured, in ns.
+/// Assumed if it cannot be measured, in ns.
 const UNKNOWN_NS: u64 = 60_000;
-/// Round trips that are timed, and before them.
+/// Timed round trips, and those before them.
 const TIMED: usize = 60;
 const WARM_UP: usize = 20;
 
-/// The median round trip of a byte through two pipes, between threads on two CPUs, in ns. Measured once, in some ms, when
-/// it is first asked; the second thread has ended then.
+/// The median round trip of a byte through two pipes between threads on two CPUs, in ns. Measured once, at the first
+/// call, which takes some ms; the second thread has then ended.
 #[must_use]
 pub(crate) fn round_trip_ns() -> u64 {
     static MEASURED: OnceLock<u64> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! The loops of both ends allocate nothing for a message: an allocation would be measured, and might be slow once.
+//! The loops of both ends allocate nothing per message: an allocation would be measured, and is sometimes slow.
 
 #![allow(unsafe_code, reason = "a counting allocator is one")]
 
@@ -26,27 +26,27 @@ use hairpin_transports::{Cookie, Setup, Wire};
 use crate::common::order_of;
 
 const COOKIE: Cookie = Cookie([7; 16]);
-/// Only a hang comes near it.
+/// Only a hang takes this long.
 const LIMIT_NS: u64 = 60_000_000_000;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting by thread.
+/// The system allocator, counting per thread.
 struct Counting;
 
 // SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing, because a thread-local
-// `Cell` with a constant start needs no memory of its own.
+// `Cell` with a constant initial value needs no heap memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: as the caller guarantees.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: as the caller guarantees.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -62,9 +62,9 @@ fn allocations_of<T>(work: impl FnOnce() -> T) -> u64 {
     count
 }
 
-/// How often the client and the server allocate in a round of `count` messages.
+/// Allocations of the client and of the server in a round of `count` messages.
 fn allocations(case: &Case, count: u64) -> [u64; 2] {
-    // Fewer are kept than are sent, so that the histogram of what is not kept is filled in the loop too.
+    // Keep fewer samples than messages, so that the loop also fills the histogram of the others.
     let order = RoundOrder { warm_up: Extent::Count(10), keep_samples: 500, ..order_of(case.clone(), count) };
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(&case.flow().transport).expect("it is known");
@@ -83,7 +83,7 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
                 notes_order: false,
             };
             let mut wire =
-                listening.accept(&mut || false).and_then(|mut one| one.accept_wire()).expect("somebody connects");
+                listening.accept(&mut || false).and_then(|mut one| one.accept_wire()).expect("a client connects");
             allocations_of(|| echo.run(&mut *wire, &mut Alone).expect("it echoes to the end"))
         });
         let connected = transport.connect(&address, &opening::setup(&order, End::Client, COOKIE, None));
@@ -106,9 +106,9 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     })
 }
 
-/// As many more messages as there are, and not one allocation more.
+/// Checks that twice the messages take the same number of allocations.
 fn assert_constant(case: &Case) {
-    // The first round makes what is made once in the life of a thread or of the process.
+    // The first round makes the allocations that happen once per thread or process.
     allocations(case, 10);
     let (once, twice) = (allocations(case, 2000), allocations(case, 4000));
     assert_eq!(once, twice, "{}, {:?}: the client's and the server's", case.label(), case.flow().load);
@@ -129,7 +129,7 @@ fn twice_the_messages_take_no_more_allocations() {
 
 type Wires = Vec<Box<dyn Wire>>;
 
-/// What is sent on each wire, the warm-up with it, is known from the beginning.
+/// The totals of each wire, including the warm-up, known from the beginning.
 struct Sent(u64);
 impl Marks for Sent {
     fn sent(&mut self) -> Option<Totals> {
@@ -137,7 +137,7 @@ impl Marks for Sent {
     }
 }
 
-/// How often the two ends of a one-way load of `count` messages on each of three wires allocate.
+/// Allocations of the two ends of a one-way load of `count` messages on each of three wires.
 fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(transport).expect("it is known");
@@ -158,7 +158,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
         std::thread::scope(|scope| {
             let connected = scope.spawn(|| transport.connect(&address, &setup).and_then(|mut one| one.open()));
             let accepted = listening.accept(&mut || false).and_then(|mut one| one.accept_wire());
-            (connected.join().expect("it does not panic").expect("a wire"), accepted.expect("somebody connects"))
+            (connected.join().expect("it does not panic").expect("a wire"), accepted.expect("a client connects"))
         })
     };
     let (mut from, mut to): (Wires, Wires) = (0..3).map(pair).unzip();
@@ -222,7 +222,7 @@ fn twice_the_exchanges_take_no_more_allocations_whatever_the_remedy() {
         .into_iter()
         .map(|remedy| Case::small_writes("unix-stream", exchange(remedy, 1)))
         .collect();
-    // Those of TCP that never stall: 6000 exchanges have to be over in a moment.
+    // The remedies over TCP that never stall: 6000 exchanges have to be over in a moment.
     cases.extend(["nodelay", "cork", "more"].map(|remedy| Case::small_writes("tcp", exchange(remedy, 1))));
     cases.push(Case::small_writes("unix-stream", exchange("writev", 10)));
     cases.iter().for_each(assert_constant);

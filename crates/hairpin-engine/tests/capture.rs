@@ -1,5 +1,5 @@
-//! Real connections, captured: on loopback, on an interface that goes, without the privilege; and what tshark, which
-//! shares no code with what wrote the file, reads from it.
+//! Captures of real connections: on the loopback, on an interface that disappears, without the privilege; and their
+//! files as read by tshark, which shares no code with their writer.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,19 +12,19 @@ use hairpin_model::trace::{Capture, End, Packet};
 use hairpin_testing::{or_skip, program, works};
 use hairpin_transports::HELLO_BYTES;
 
-/// Bytes of the request's writes: more than a segment of loopback holds in the last.
+/// Bytes of the request's writes; the last exceeds a segment of the loopback.
 const WRITES: [usize; 3] = [2, 198, 100_000];
 const REQUEST_BYTES: u64 = 100_200;
 const REPLY_BYTES: u64 = 4;
 
-/// A conversation over `host`, its ports, and when it was.
+/// A conversation with its client port, clock map and end.
 struct Talk {
     client_port: u16,
     map: RealtimeMap,
     ended_ns: u64,
 }
 
-/// Connects, writes, has it answered, and closes both ends.
+/// Connects, sends a request, receives the answer, and closes both ends.
 fn talk(listener: &TcpListener) -> Talk {
     let clock = RealClock::calibrated();
     let before = Bracket::read(&clock);
@@ -39,7 +39,7 @@ fn talk(listener: &TcpListener) -> Talk {
         assert_eq!(server.read(&mut request).unwrap(), 0);
     });
     client.set_nodelay(true).unwrap();
-    // What stands in place of the hello is no message.
+    // The placeholder of the hello is not a message.
     client.write_all(&[4; HELLO_BYTES]).unwrap();
     for bytes in WRITES {
         client.write_all(&vec![1; bytes]).unwrap();
@@ -53,14 +53,14 @@ fn talk(listener: &TcpListener) -> Talk {
     Talk { client_port, map, ended_ns: clock.now_ns() - before.engine_before_ns }
 }
 
-/// A listener on a port of `host` that nobody else uses.
+/// A listener on a free port of `host`.
 fn listener(host: impl Into<IpAddr>) -> (TcpListener, u16) {
     let listener = TcpListener::bind(SocketAddr::new(host.into(), 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)
 }
 
-/// A capture of the loopback interface; else that this process may not capture.
+/// A capture of the loopback interface, or the error that this process may not capture.
 fn begin(port: u16) -> Result<Live, String> {
     match capture::begin("lo", port) {
         Err(why) if !why.reason.contains("Operation not permitted") => panic!("{why}"),
@@ -68,7 +68,7 @@ fn begin(port: u16) -> Result<Live, String> {
     }
 }
 
-/// A capture of one talk over `host`; else that this process may not capture.
+/// A capture of one conversation over `host`, or the error that this process may not capture.
 fn captured(host: impl Into<IpAddr>) -> Result<(Captured, Talk, u16), String> {
     let (listener, port) = listener(host);
     let live = begin(port)?;
@@ -76,8 +76,8 @@ fn captured(host: impl Into<IpAddr>) -> Result<(Captured, Talk, u16), String> {
     Ok((live.finish().unwrap(), talk, port))
 }
 
-/// The payload of one direction in order: each segment joins the one before. Answers its end. On a busy machine TCP sends the
-/// last one again (RFC 8985, section 7, tail loss probe).
+/// Checks that the payload of one direction is in order and without gaps. Returns its end. On a busy machine TCP
+/// retransmits the last segment (RFC 8985, section 7, tail loss probe).
 fn joined(packets: &[Packet], from: End) -> u64 {
     let segments = packets.iter().filter(|packet| packet.from == from && packet.end_byte > packet.first_byte);
     segments.fold(0, |end, segment| {
@@ -127,7 +127,7 @@ fn foreign_packets_are_not_taken() {
 }
 
 #[test]
-fn packets_that_find_no_room_are_counted_and_the_first_are_kept() {
+fn packets_without_room_are_counted_and_the_first_are_kept() {
     let (listener, port) = listener(Ipv4Addr::LOCALHOST);
     let live = or_skip!(begin(port));
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -136,7 +136,7 @@ fn packets_that_find_no_room_are_counted_and_the_first_are_kept() {
     server.set_nodelay(true).unwrap();
     let client_port = client.local_addr().unwrap().port();
     let mut byte = [0];
-    // Two packets at least for each turn, and a ring of 16 384.
+    // At least two packets per turn, for a ring of 16 384.
     for _ in 0..9_000 {
         client.write_all(&byte).unwrap();
         server.read_exact(&mut byte).unwrap();
@@ -152,7 +152,7 @@ fn packets_that_find_no_room_are_counted_and_the_first_are_kept() {
     assert!(packets[0].syn && packets.len() == 16_384);
 }
 
-/// One line for each packet, as tshark reads it.
+/// One line per packet, as read by tshark.
 fn tshark(file: &[u8], port: u16, fields: &[&str]) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("round.pcapng");
@@ -204,7 +204,7 @@ fn tshark_reads_the_same_packets_at_the_same_times() {
 }
 
 #[test]
-fn tshark_reads_what_the_file_says_of_itself() {
+fn capinfos_reads_the_metadata_of_the_file() {
     or_skip!(program("capinfos"));
     let (captured, _, port) = or_skip!(captured(Ipv4Addr::LOCALHOST));
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn an_interface_that_is_not_there_is_named() {
     assert!(capture::begin("", 4000).is_err() && capture::begin("l\0o", 4000).is_err());
 }
 
-/// Runs one of the tests below again, alone, in a child that `prefix` puts into another surrounding.
+/// Runs one of the tests below alone in a child, in the environment that `prefix` sets up.
 fn again(test: &str, prefix: &[&str]) -> Output {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(prefix[0]);
@@ -244,20 +244,20 @@ fn again(test: &str, prefix: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// The child's test must have run and passed.
+/// Checks that the child's test ran and passed.
 fn assert_passed(ran: &Output) {
     let text = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success() && text.contains("1 passed"), "{ran:#?}");
 }
 
 #[test]
-fn an_interface_that_goes_ends_the_capture_by_name() {
+fn an_interface_that_disappears_ends_the_capture_by_name() {
     or_skip!(works(&["unshare", "-rn", "ip", "link", "set", "lo", "up"]));
     assert_passed(&again("capture::child_in_a_network_namespace", &["unshare", "-rn"]));
 }
 
 #[test]
-#[ignore = "child of an_interface_that_goes_ends_the_capture_by_name, which runs it in a namespace of its own"]
+#[ignore = "child of an_interface_that_disappears_ends_the_capture_by_name, which runs it in a namespace of its own"]
 fn child_in_a_network_namespace() {
     let link = |arguments: &[&str]| assert_eq!(works(&[&["ip", "link"], arguments].concat()), Ok(()));
     let Err(down) = capture::begin("lo", 4000) else { panic!("lo is down in a new namespace") };
@@ -283,7 +283,7 @@ fn child_in_a_network_namespace() {
 }
 
 #[test]
-fn without_the_privilege_the_reason_and_the_remedy_are_told() {
+fn without_the_privilege_the_reason_and_the_remedy_are_reported() {
     if capture::begin("lo", 4000).is_err() {
         child_without_privilege();
     } else {
@@ -294,7 +294,7 @@ fn without_the_privilege_the_reason_and_the_remedy_are_told() {
 }
 
 #[test]
-#[ignore = "child of without_the_privilege_the_reason_and_the_remedy_are_told, which runs it without the privilege"]
+#[ignore = "child of without_the_privilege_the_reason_and_the_remedy_are_reported, which runs it without the privilege"]
 fn child_without_privilege() {
     let Err(why) = capture::begin("lo", 4000) else { panic!("it may capture after all") };
     assert_eq!(why.reason, "cannot open a packet socket for a capture on lo: Operation not permitted (os error 1)");

@@ -1,4 +1,4 @@
-//! One-way loads over real wires: every message that is sent is counted at the other end, over every transport and a thousand
+//! One-way loads over real wires: every message sent is counted at the other end, over every transport and a thousand
 //! wires.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use hairpin_model::flow::Source;
 use hairpin_model::options::Options;
 use hairpin_transports::{ALL, Cookie, Setup, Transport, Wire, WireError};
 
-/// Only a hang comes near it.
+/// Only a hang takes this long.
 const LIMIT_NS: u64 = 60_000_000_000;
 const QUIET_NS: u64 = 300_000_000;
 
@@ -33,7 +33,7 @@ fn setup(waiting: Waiting, largest_message: usize, options: &str) -> Setup {
     }
 }
 
-/// So many connections, each of a listener of its own: the ends that send, and those that receive.
+/// The sending and the receiving ends of `count` connections, each with its own listener.
 fn pairs(transport: &dyn Transport, count: usize, server: &Setup) -> (Wires, Wires) {
     let client = Setup { options: Options::default(), ..server.clone() };
     let pair = |_| {
@@ -41,7 +41,7 @@ fn pairs(transport: &dyn Transport, count: usize, server: &Setup) -> (Wires, Wir
         let address = listener.address();
         std::thread::scope(|scope| {
             let connected = scope.spawn(|| transport.connect(&address, &client).expect("it connects"));
-            let mut accepted = listener.accept(&mut || false).expect("it came");
+            let mut accepted = listener.accept(&mut || false).expect("it is accepted");
             let mut connected = connected.join().expect("it does not panic");
             (connected.open().expect("a wire"), accepted.accept_wire().expect("a wire"))
         })
@@ -49,7 +49,7 @@ fn pairs(transport: &dyn Transport, count: usize, server: &Setup) -> (Wires, Wir
     (0..count).map(pair).unzip()
 }
 
-/// How much was sent, once that is known, and what the driver told.
+/// The totals sent, once known, and the driver's reports.
 #[derive(Clone, Default)]
 struct Told {
     sent: Arc<Mutex<Option<Totals>>>,
@@ -67,11 +67,10 @@ impl Marks for Told {
     }
 
     fn sent(&mut self) -> Option<Totals> {
-        *self.sent.lock().expect("nobody panicked")
+        *self.sent.lock().expect("no thread panicked")
     }
 }
 
-/// A load over wires of one transport.
 struct Load<'a> {
     clock: RealClock,
     card: Card,
@@ -103,7 +102,7 @@ impl Load<'_> {
         };
         let outcome = sending.run(wires, marks).expect("it can begin");
         let Counts { messages_sent: messages, bytes_sent: bytes, .. } = outcome.total.all();
-        *marks.sent.lock().expect("nobody panicked") = Some(Totals { messages, bytes });
+        *marks.sent.lock().expect("no thread panicked") = Some(Totals { messages, bytes });
         outcome
     }
 
@@ -126,7 +125,7 @@ impl Load<'_> {
         receiving.run(wires, marks).expect("it can begin")
     }
 
-    /// Both ends at once; the wires stay open until both are over.
+    /// Both ends at once; the wires stay open until both are done.
     fn run(&self, from: &mut Wires, to: &mut Wires) -> (Outcome, Outcome) {
         let told = Told::default();
         std::thread::scope(|scope| {
@@ -156,7 +155,7 @@ fn load(card: Card, stop: &AtomicBool) -> Load<'_> {
     }
 }
 
-/// The transports with two ends of ours.
+/// The transports with both ends in this program.
 fn transports() -> impl Iterator<Item = &'static dyn Transport> {
     let all = ALL.iter().copied().filter(|transport| transport.card().answered_by == AnsweredBy::Server);
     all.filter(|transport| match transport.can_run() {
@@ -172,7 +171,7 @@ fn transports() -> impl Iterator<Item = &'static dyn Transport> {
     })
 }
 
-/// Everything that was sent on each wire has come, once, and warm-up and measurement are told apart.
+/// Everything sent on each wire was received once, with warm-up and measurement distinguished.
 fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
     assert!(matches!(sent.ended, Ended::Complete), "{what}: {:?}", sent.ended);
     assert!(matches!(received.ended, Ended::Complete), "{what}: {:?} {:?}", received.ended, received.total);
@@ -191,11 +190,11 @@ fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
     let timed = received.time_line.bytes.iter().sum::<u64>();
     assert_eq!(timed, received.total.all().bytes_received, "{what}: every byte is in the time line");
     assert!(received.time_line.begin_ns <= received.total.first_ns, "{what}: and the warm-up's come first");
-    assert!(received.total.bytes_after_first < timed, "{what}: the first is left out");
+    assert!(received.total.bytes_after_first < timed, "{what}: the first is omitted");
 }
 
 #[test]
-fn every_message_is_counted_over_every_transport_however_it_waits_and_in_whatever_batches() {
+fn every_message_is_counted_over_every_transport_with_every_wait_and_batch() {
     let stop = AtomicBool::new(false);
     for transport in transports() {
         let card = transport.card();
@@ -206,14 +205,14 @@ fn every_message_is_counted_over_every_transport_however_it_waits_and_in_whateve
             (Waiting::Poll, 64, 8),
             (Waiting::Spin, 4, 20_000),
         ] {
-            // What cannot be polled has no call that waits for room.
+            // Without polling no call waits for room.
             if !card.waitings.contains(&waiting)
                 || waiting == Waiting::Block && !card.waitings.contains(&Waiting::Poll)
             {
                 continue;
             }
             let load = Load { waiting, batch, write_size_bytes, ..load(card.clone(), &stop) };
-            // What may be lost is sent slowly enough for its buffer: all of it fits.
+            // Unreliable transports send little enough to fit the buffer.
             let load = if card.reliable {
                 load
             } else {
@@ -232,7 +231,7 @@ fn every_message_is_counted_over_every_transport_however_it_waits_and_in_whateve
     }
 }
 
-/// Whole messages, as many as come: the ledger closes all the same.
+/// Whole messages, as many as there is time for: the ledger still closes.
 #[test]
 fn a_load_by_time_sends_whole_messages_and_loses_none() {
     let stop = AtomicBool::new(false);
@@ -259,9 +258,9 @@ fn a_load_by_time_sends_whole_messages_and_loses_none() {
     }
 }
 
-/// Each datagram that was sent has come or is counted by the socket that dropped it.
+/// Each datagram sent was received or counted by the socket that dropped it.
 #[test]
-fn what_a_socket_drops_is_all_that_is_lost() {
+fn the_socket_counts_all_lost_datagrams() {
     let stop = AtomicBool::new(false);
     let udp = hairpin_transports::find("udp").expect("it is built");
     let load = Load { amount: Amount::Count(2000), batch: 16, ..load(udp.card(), &stop) };
@@ -287,7 +286,7 @@ fn a_thousand_wires_are_all_served() {
     hairpin_testing::or_skip!(limits::open_files(2 * WIRES as u64 + 200));
     let stop = AtomicBool::new(false);
     let unix = hairpin_transports::find("unix-stream").expect("it is built");
-    // More than a wire holds, so that each has to be come back to.
+    // More than a wire holds, so that each needs several turns.
     let load = Load {
         write_size_bytes: 64 * 1024,
         warm_up: Amount::Count(1),
@@ -299,7 +298,7 @@ fn a_thousand_wires_are_all_served() {
     let (mut from, mut to): (Wires, Wires) = (0..WIRES)
         .map(|_| {
             let mut connected = unix.connect(&listener.address(), &setup).expect("it connects");
-            let mut accepted = listener.accept(&mut || false).expect("it came");
+            let mut accepted = listener.accept(&mut || false).expect("it is accepted");
             (connected.open().expect("a wire"), accepted.accept_wire().expect("a wire"))
         })
         .unzip();
@@ -309,7 +308,7 @@ fn a_thousand_wires_are_all_served() {
     assert_eq!(received.total.warm_up.messages_received, WIRES as u64);
 }
 
-/// While all wires have more to send, none is far behind another.
+/// While all wires have data to send, none lags far behind another.
 #[test]
 fn no_wire_starves() {
     let stop = AtomicBool::new(false);
@@ -321,7 +320,7 @@ fn no_wire_starves() {
         ..load(unix.card(), &stop)
     };
     let (mut from, mut to) = pairs(unix, 20, &setup(Waiting::Poll, 1000, ""));
-    /// Ends both once so much has come.
+    /// Ends both after enough messages.
     struct Enough<'a>(&'a AtomicBool);
     impl Marks for Enough<'_> {
         fn progress(&mut self, so_far: &Tally, _: u64) {
@@ -359,7 +358,7 @@ fn no_wire_starves() {
 }
 
 #[test]
-fn an_end_whose_peer_goes_early_says_so_and_keeps_what_it_counted() {
+fn an_end_whose_peer_leaves_early_reports_it_and_keeps_its_counts() {
     let stop = AtomicBool::new(false);
     for transport in transports().filter(|transport| transport.card().reliable) {
         let load = load(transport.card(), &stop);
@@ -367,15 +366,15 @@ fn an_end_whose_peer_goes_early_says_so_and_keeps_what_it_counted() {
         let mut told = Told::default();
         let short = Load { warm_up: Amount::Count(0), amount: Amount::Count(10), ..load };
         short.send(&mut from, &mut told);
-        // More was promised, and the wires are closed.
-        *told.sent.lock().expect("nobody panicked") = Some(Totals { messages: 21, bytes: 2100 });
+        // The announced total is higher, and the wires are closed.
+        *told.sent.lock().expect("no thread panicked") = Some(Totals { messages: 21, bytes: 2100 });
         drop(from);
         let received = short.receive(&mut to, &mut told);
         let closed = matches!(&received.ended, Ended::Failed(DriverError::Wire { source: WireError::Closed, .. }));
         assert!(closed, "{}: {:?}", short.card.name, received.ended);
         assert_eq!(received.total.measured.messages_received, 20, "{}", short.card.name);
         let (mut from, to) = pairs(transport, 2, &setup(Waiting::Spin, 100, ""));
-        // Multipath TCP resets a connection that is closed with bytes unread, and else lets the sender fill it.
+        // Multipath TCP resets a connection that is closed with unread bytes; otherwise the sender can fill it.
         short.send(&mut from, &mut Told::default());
         drop(to);
         let endless = Load { amount: Amount::Count(u64::MAX), ..short };
@@ -391,7 +390,7 @@ fn deadlines_and_stops_end_both_ends() {
     let tcp = hairpin_transports::find("tcp").expect("it is built");
     let (mut from, mut to) = pairs(tcp, 2, &setup(Waiting::Poll, 100, ""));
     let late = Load { amount: Amount::Count(u64::MAX), within_ns: 20_000_000, ..load(tcp.card(), &stop) };
-    // Nobody reads, so the wires are full.
+    // The wires are full, because no thread reads.
     let sent = late.send(&mut from, &mut Told::default());
     assert!(matches!(sent.ended, Ended::DeadlinePassed), "{:?}", sent.ended);
     let received = late.receive(&mut to, &mut Told::default());
@@ -403,7 +402,7 @@ fn deadlines_and_stops_end_both_ends() {
 }
 
 #[test]
-fn messages_with_no_room_for_their_number_and_bytes_of_no_load_are_refused() {
+fn too_short_messages_and_foreign_bytes_are_refused() {
     let stop = AtomicBool::new(false);
     let (udp, tcp) =
         (hairpin_transports::find("udp").expect("built"), hairpin_transports::find("tcp").expect("built"));
@@ -437,7 +436,7 @@ fn messages_with_no_room_for_their_number_and_bytes_of_no_load_are_refused() {
         from[0].send(&message[..bytes]).expect("it is open");
     }
     let mut told = Told::default();
-    *told.sent.lock().expect("nobody panicked") = Some(Totals { messages: 5, bytes: 500 });
+    *told.sent.lock().expect("no thread panicked") = Some(Totals { messages: 5, bytes: 500 });
     let received = load(udp.card(), &stop).receive(&mut to, &mut told);
     assert!(matches!(received.ended, Ended::Quiet), "{:?}", received.ended);
     let expected = Counts {
@@ -453,7 +452,7 @@ fn messages_with_no_room_for_their_number_and_bytes_of_no_load_are_refused() {
 
 #[expect(unsafe_code, reason = "no safe call raises a limit of the process")]
 mod limits {
-    /// Raises how many files the process may open to at least `wanted`.
+    /// Raises the limit of open files to at least `wanted`.
     pub(super) fn open_files(wanted: u64) -> Result<(), String> {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: both calls are given a live `rlimit`.
@@ -473,9 +472,9 @@ mod limits {
     }
 }
 
-/// The receiver of messages with boundaries can quote the number that their sender gave them; shorter ones have no room for it.
+/// The receiver can quote the nonce in messages with boundaries, unless they are too short for it.
 #[test]
-fn messages_carry_the_number_that_the_receiver_quotes() {
+fn messages_carry_the_nonce_that_the_receiver_quotes() {
     struct Numbered;
     impl Marks for Numbered {
         fn nonce(&mut self) -> u64 {

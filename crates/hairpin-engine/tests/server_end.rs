@@ -1,5 +1,5 @@
-//! A server that is not Hairpin's: it answers garbage, another length, nothing, or closes. The client must name
-//! the cause, in bounded time, over the real transports.
+//! A foreign server: it answers garbage, a wrong length or nothing, or closes. The client must name the cause, in
+//! bounded time, over the real transports.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -21,29 +21,28 @@ use crate::common::order_of;
 
 /// Bytes of a message and of its answer.
 const SIZE: usize = 12;
-/// Messages in a round.
 const COUNT: u64 = 3;
-/// How long an answer may take.
+/// Time-out for an answer.
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// How long anything here may take; only a hang comes near it.
+/// Time limit of a test; only a hang takes this long.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The two ways to send.
+/// A closed and an open loop.
 fn loads() -> [Load; 2] {
     [Load::PLAIN, Load::PLAIN.paced(1000.0)]
 }
 
-/// What a server answers to the first message.
+/// A server's answer to the first message.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    /// As many bytes as it should, but others.
+    /// The right length with other bytes.
     Garbage,
-    /// The message itself, but for its last byte.
+    /// The message with a wrong last byte.
     OneByteWrong,
-    /// The beginning of the message only.
+    /// Only the beginning of the message.
     Short,
-    /// The message and more.
+    /// The message and more bytes.
     Long,
-    /// Nothing, and it stays.
+    /// No answer, but it stays.
     Nothing,
 }
 
@@ -107,14 +106,14 @@ fn tcp_peer(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
     std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("somebody connects");
+        let (mut stream, _) = listener.accept().expect("a client connects");
         stream.read_exact(&mut [0; HELLO_BYTES]).expect("it says hello");
         serve(stream);
     });
     address
 }
 
-/// One that answers every message with what it makes of it, until the other end has gone.
+/// A TCP server that sends this answer to every message, until the other end has gone.
 fn answering_tcp_peer(answer: Answer) -> String {
     tcp_peer(move |mut stream| {
         let mut message = [0; SIZE];
@@ -127,7 +126,7 @@ fn answering_tcp_peer(answer: Answer) -> String {
 }
 
 #[test]
-fn a_tcp_peer_that_answers_wrongly_is_found_out() {
+fn a_tcp_peer_that_answers_wrongly_is_detected() {
     for load in &loads() {
         let cause = |answer| cause("tcp", &answering_tcp_peer(answer), load);
         for answer in [Answer::Garbage, Answer::OneByteWrong, Answer::Long] {
@@ -142,8 +141,8 @@ fn a_tcp_peer_that_answers_wrongly_is_found_out() {
 
 #[test]
 fn a_tcp_peer_that_answers_too_little_or_nothing_times_out() {
-    // In a stream five bytes are the beginning of an answer, so the rest is waited for. In an open loop the next
-    // answers' bytes would complete it and be found out.
+    // In a stream five bytes are the beginning of an answer, so the client waits for the rest. In an open loop the
+    // bytes of the next answers would complete it, and the error would be detected.
     let cause_of = |answer, load| cause("tcp", &answering_tcp_peer(answer), load);
     let paced = Load::PLAIN.paced(1000.0);
     for (answer, load) in [(Answer::Short, &Load::PLAIN), (Answer::Nothing, &Load::PLAIN), (Answer::Nothing, &paced)]
@@ -173,29 +172,30 @@ fn a_tcp_peer_that_closes_is_gone() {
 }
 
 #[test]
-fn where_nobody_listens_nobody_can_be_connected_to() {
+fn without_a_listener_the_connection_is_refused() {
     let address = free_address();
     let cause = cause("tcp", &address, &Load::PLAIN);
     assert!(cause.starts_with(&format!("client: cannot connect to {address}: Connection refused")), "{cause}");
 }
 
-/// An address at which nobody listens any more.
+/// An address without a listener.
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").to_string()
 }
 
-/// The first byte of what a server of datagrams answers to a hello: a challenge, and a welcome once that is confirmed.
+/// The first byte of a datagram server's answers to a hello: a challenge, then a welcome once the challenge is
+/// confirmed.
 const CHALLENGE: u8 = 5;
 const WELCOME: u8 = 7;
 
-/// A UDP socket that answers a hello so far, and then serves whoever said it.
+/// A UDP socket that sends these answers to a hello and then serves its sender.
 fn udp_peer(answers: &'static [u8], serve: impl FnOnce(&UdpSocket, SocketAddr) + Send + 'static) -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("it is bound").to_string();
     socket.set_read_timeout(Some(LIMIT)).expect("it may have one");
     std::thread::spawn(move || {
         let mut hello = [0; 100];
-        let (bytes, mut from) = socket.recv_from(&mut hello).expect("somebody says hello");
+        let (bytes, mut from) = socket.recv_from(&mut hello).expect("a client says hello");
         assert!(is_hello(&hello[..bytes]) && bytes == HELLO_BYTES);
         for kind in answers {
             hello[0] = *kind;
@@ -209,12 +209,12 @@ fn udp_peer(answers: &'static [u8], serve: impl FnOnce(&UdpSocket, SocketAddr) +
     address
 }
 
-/// One that answers every message with what it makes of it, and says nothing where that is nothing.
+/// A UDP server that sends this answer to every message, or nothing if it is empty.
 fn answering_udp_peer(answer: Answer) -> String {
     udp_peer(&[CHALLENGE, WELCOME], move |socket, from| {
         let mut message = [0; 100];
         while let Ok(bytes) = socket.recv(&mut message) {
-            // Said again, a hello is still no message.
+            // A repeated hello is not a message.
             let answer = if bytes == SIZE { answer.to(&message[..bytes]) } else { Vec::new() };
             if !answer.is_empty() && socket.send_to(&answer, from).is_err() {
                 break;
@@ -224,13 +224,13 @@ fn answering_udp_peer(answer: Answer) -> String {
 }
 
 #[test]
-fn a_udp_peer_that_answers_wrongly_is_found_out() {
+fn a_udp_peer_that_answers_wrongly_is_detected() {
     for load in &loads() {
         for (answer, difference) in [
             (Answer::Garbage, "is not what was sent: "),
             (Answer::OneByteWrong, "byte 11 is 0x"),
             (Answer::Short, "it has 5 bytes and not 12"),
-            // A receive takes one byte more than an answer has, so that it shows.
+            // A receive has room for one byte more than an answer, to detect longer ones.
             (Answer::Long, "it has 13 bytes and not 12"),
         ] {
             let cause = cause("udp", &answering_udp_peer(answer), load);
@@ -254,7 +254,8 @@ fn a_udp_peer_that_answers_nothing_is_loss() {
 #[test]
 fn a_udp_peer_that_goes_away_is_gone() {
     for load in &loads() {
-        // On a busy machine all messages may be sent before its socket is closed: then they are lost, and nothing more is known.
+        // On a busy machine all messages may be sent before its socket is closed: then they are lost without a known
+        // cause.
         let failure = (0..20).find_map(|_| travel("udp", &udp_peer(&[CHALLENGE, WELCOME], |_, _| ()), load).err());
         let cause = failure.expect("it must not be taken for an answer").cause;
         assert!(cause.contains("the other end closed the connection or has ended"), "{load:?}: {cause}");

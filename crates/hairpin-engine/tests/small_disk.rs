@@ -1,4 +1,4 @@
-//! A run folder on a disk that fills.
+//! A run folder on a disk that runs full.
 
 #[path = "../src/store/tests/fixtures.rs"]
 mod fixtures;
@@ -13,7 +13,7 @@ use hairpin_model::trace::{Capture, RoundTrace};
 
 use self::fixtures::{run, samples, told, trace, traced};
 
-/// Where the small disk of the next two tests is mounted.
+/// The mount point of the small disk for the next two tests.
 const SMALL_DISK: &str = "HAIRPIN_TEST_SMALL_DISK";
 
 #[test]
@@ -42,7 +42,7 @@ fn child_on_a_small_disk() {
     let disk = std::env::var(SMALL_DISK).expect("the other test sets it");
     let samples = samples(false);
     let (mut whole, mut without_capture, mut without_trace, mut line_found_no_room) = (0, 0, 0, 0);
-    // Whatever the sizes, there is room for the rest.
+    // With every size there is room for the record and its samples.
     for pages in 0..20 {
         for trace_pages in [0, 14] {
             let path = Path::new(&disk).join("run");

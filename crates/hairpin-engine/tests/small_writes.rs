@@ -1,4 +1,4 @@
-//! Exchanges over real sockets and pipes: the ledger closes, the counts are right, the options are those asked for.
+//! Exchanges over real sockets and pipes: the ledger closes, the counts are right, the options are the requested ones.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn run(order: &RoundOrder) -> Result<Measured, Failure> {
     }
 }
 
-/// A round whose ledger closes, with its counts.
+/// The counts of a round, whose ledger must close.
 fn counts(order: &RoundOrder) -> ExchangeCounts {
     let label = order.case.label();
     let measured = run(order).unwrap_or_else(|failure| panic!("{label}: {failure:?}"));
@@ -35,7 +35,7 @@ fn a_stream_without_segments_counts_its_system_calls_only() {
         {
             let counts = counts(&order(transport, "10x2", remedy));
             assert_eq!((counts.segments, counts.pure_acks), (None, None), "{transport} {remedy}");
-            // A signal (the wire's own alarm) may interrupt a read, which is then made again.
+            // A signal (the wire's own alarm) may interrupt a read, which is then repeated.
             let expected = calls * COUNT..=calls * COUNT + 2;
             assert!(expected.contains(&counts.system_calls), "{transport} {remedy}: {counts:?}");
         }
@@ -43,8 +43,8 @@ fn a_stream_without_segments_counts_its_system_calls_only() {
 }
 
 #[test]
-fn tcp_counts_the_segments_that_each_remedy_leaves() {
-    // Of 100 writes of 2 bytes, and the answer is a segment too.
+fn tcp_counts_the_segments_of_each_remedy() {
+    // For 100 writes of 2 bytes and the answer, which is a segment too.
     for (remedy, segments, calls) in [
         (Remedy::Nodelay, 10..=101, 101),
         (Remedy::Cork, 2..=3, 103),
@@ -53,7 +53,7 @@ fn tcp_counts_the_segments_that_each_remedy_leaves() {
         (Remedy::OneWrite, 2..=2, 2),
         (Remedy::Batch(50), 2..=3, 3),
     ] {
-        // Two small writes of a batch stall, as those without a remedy do: fewer exchanges will do.
+        // Two small writes of a batch stall like those without a remedy, so use few exchanges.
         let counts = counts(&order("tcp", "100x2", remedy));
         let counted = counts.segments.expect("TCP counts its segments");
         assert!((segments.start() * COUNT..=segments.end() * COUNT).contains(&counted), "{remedy}: {counts:?}");
@@ -65,7 +65,7 @@ fn tcp_counts_the_segments_that_each_remedy_leaves() {
 #[test]
 fn without_a_remedy_writes_are_merged_and_every_one_is_a_call() {
     let counts = counts(&order("tcp", "100x2", Remedy::Default));
-    // The first write leaves alone, the other 99 wait for its acknowledgment and leave together.
+    // The first write leaves alone; the other 99 wait for its acknowledgment and leave together.
     assert!((3 * COUNT..10 * COUNT).contains(&counts.segments.expect("they are counted")), "{counts:?}");
     assert!(counts.pure_acks >= Some(COUNT / 2), "that acknowledgment carries nothing: {counts:?}");
     assert!((101 * COUNT..=101 * COUNT + 10).contains(&counts.system_calls), "{counts:?}");
@@ -103,7 +103,7 @@ fn nodelay_is_asked_of_both_ends_and_a_cork_of_the_client_only() {
         (Remedy::Cork, off, off),
         (Remedy::OneWrite, off, off),
     ] {
-        // A forgotten cork costs 200 ms an exchange.
+        // A forgotten cork costs 200 ms per exchange.
         let order = RoundOrder { extent: Extent::Count(2), ..order("tcp", "2x2", remedy) };
         let measured = run(&order).expect("it runs");
         assert_eq!(option(measured.client(), OptionName::Nodelay), nodelay, "{remedy}");
@@ -115,7 +115,7 @@ fn nodelay_is_asked_of_both_ends_and_a_cork_of_the_client_only() {
 }
 
 #[test]
-fn quick_acknowledgments_come_home_one_by_one() {
+fn quick_acknowledgments_arrive_one_by_one() {
     let with = counts(&order("tcp", "2x2", Remedy::Quickack));
     let without = counts(&order("tcp", "2x2", Remedy::OneWrite));
     assert!(with.pure_acks > without.pure_acks, "{with:?} {without:?}");
@@ -123,7 +123,7 @@ fn quick_acknowledgments_come_home_one_by_one() {
 }
 
 #[test]
-fn what_a_transport_does_not_have_is_a_failed_round_with_its_cause() {
+fn a_missing_feature_of_a_transport_fails_the_round_with_its_cause() {
     for (transport, remedy, part) in [
         ("memory", Remedy::Default, "memory is not a byte stream"),
         ("udp", Remedy::OneWrite, "udp is not a byte stream"),
@@ -132,7 +132,7 @@ fn what_a_transport_does_not_have_is_a_failed_round_with_its_cause() {
         ("pipe", Remedy::Nodelay, "has no option nodelay"),
         ("unix-stream", Remedy::Quickack, "cannot ask for a quick acknowledgment"),
     ] {
-        // A server to which nobody came waits for so long.
+        // A server without a client waits this long.
         let order = RoundOrder { timeout_ns: 300_000_000, ..order(transport, "2x2", remedy) };
         let failure = run(&order).expect_err("it cannot run");
         assert!(failure.cause.contains(part), "{transport} {remedy}: {failure:?}");

@@ -1,5 +1,5 @@
-//! Traced rounds over real connections: what was called and stamped joins up at both ends, and nothing of it is in the
-//! way when the round fails.
+//! Traced rounds over real connections: calls and stamps match at both ends, and tracing does not interfere when the
+//! round fails.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ use hairpin_transports::HELLO_BYTES;
 
 use crate::common::{COUNT, WARM_UP, engine, order};
 
-/// Traced rounds have no warm-up, which goes on until both ends measure.
+/// Traced rounds have no warm-up, which would last until both ends measure.
 const EXCHANGES: u64 = COUNT;
 
 fn traced(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
@@ -36,7 +36,7 @@ fn of(trace: &EndTrace, kind: CallKind) -> Vec<Call> {
     trace.calls.iter().filter(|call| call.kind == kind).copied().collect()
 }
 
-/// The byte ranges of the calls of that kind join up without gaps; answers their end.
+/// Checks that the byte ranges of the calls of that kind have no gaps. Returns their end.
 fn joined(trace: &EndTrace, kind: CallKind) -> u64 {
     of(trace, kind).iter().fold(0, |end, call| {
         assert_eq!(call.first_byte, end, "{call:?}");
@@ -45,8 +45,8 @@ fn joined(trace: &EndTrace, kind: CallKind) -> u64 {
     })
 }
 
-/// Calls come one after the other, and a segment is written, then scheduled, then handed to the driver, then
-/// acknowledged; what is read was received before.
+/// Checks the order: calls do not overlap, a segment is written, scheduled, handed to the driver, then acknowledged,
+/// and bytes are received before they are read.
 fn assert_in_order(trace: &EndTrace, error_ns: u64) {
     let times: Vec<u64> = trace.calls.iter().flat_map(|call| [call.began_ns, call.ended_ns]).collect();
     assert!(times.is_sorted(), "{times:?}");
@@ -96,8 +96,8 @@ fn a_traced_round_over_tcp_joins_up_at_both_ends() {
             for kind in [StampKind::Scheduled, StampKind::Driver] {
                 assert_eq!(last_byte(end, kind), Some(sent), "{remedy} {kind}");
             }
-            // The kernel begins to stamp what is received some time after it was asked: in a round of many milliseconds
-            // it has, in a short one it need not have.
+            // The kernel starts stamping received packets some time after the request: in a round of many milliseconds
+            // it has started, in a short one perhaps not.
             if remedy == Remedy::Default {
                 assert_eq!(last_byte(end, StampKind::Received), Some(received));
             }
@@ -114,7 +114,7 @@ fn each_exchange_spans_its_own_calls() {
     assert!(measured.client().trace.is_none() && measured.server().is_some_and(|echo| echo.trace.is_none()));
     let (began, ended) = (&trace.exchange_began_ns, &trace.exchange_ended_ns);
     assert_eq!((began.len() as u64, ended.len() as u64), (EXCHANGES, EXCHANGES));
-    assert!(began[0] > 0, "the connection was opened before");
+    assert!(began[0] > 0, "the connection was opened earlier");
     for exchange in 0..began.len() {
         let spanned = |call: &&Call| call.began_ns >= began[exchange] && call.ended_ns <= ended[exchange];
         let kinds: Vec<CallKind> = trace.client.calls.iter().filter(spanned).map(|call| call.kind).collect();
@@ -147,7 +147,7 @@ fn quick_acknowledgments_are_in_the_servers_trace() {
 }
 
 #[test]
-fn more_stamps_than_the_socket_has_room_for_are_taken_in_time() {
+fn stamps_are_read_before_they_fill_the_socket() {
     let (_, trace, _) = run(&traced("tcp", "1000x2", Remedy::Nodelay));
     assert_eq!(of(&trace.client, CallKind::Write).len() as u64, 1000 * EXCHANGES);
     assert_eq!(last_byte(&trace.client, StampKind::Driver), Some(2000 * EXCHANGES));
@@ -159,7 +159,7 @@ fn more_stamps_than_the_socket_has_room_for_are_taken_in_time() {
 }
 
 #[test]
-fn where_the_kernel_stamps_nothing_there_are_calls() {
+fn without_kernel_stamps_there_are_calls() {
     for transport in ["pipe", "unix-stream"] {
         let (_, trace, file) = run(&traced(transport, "5x2", Remedy::Default));
         for (end, sent, received) in [(&trace.client, 10, 4), (&trace.server, 4, 10)] {
@@ -176,7 +176,7 @@ fn where_the_kernel_stamps_nothing_there_are_calls() {
 }
 
 #[test]
-fn the_packets_tell_the_same_story() {
+fn the_packets_match_the_stamps() {
     let (_, trace, file) = run(&traced("tcp", "5x2", Remedy::Default));
     let packets = match &trace.capture {
         Capture::Saved { packets, dropped: 0, .. } => *packets,
@@ -236,14 +236,14 @@ fn an_untraced_round_leaves_no_trace() {
     }
 }
 
-/// A control message as printf(1) writes it: its length, 4 bytes little endian, then so many bytes of JSON.
+/// A control message as a printf(1) command: its length, 4 bytes little endian, then that many bytes of JSON.
 fn frame(message: &str) -> String {
     let length = u8::try_from(message.len()).expect("it is short");
     format!("printf '\\{length:03o}\\000\\000\\000%s' '{message}'\n")
 }
 
-/// A server that answers one exchange and is gone: a program that says a server's messages, and a socket of ours
-/// that it speaks of.
+/// A server that answers one exchange and exits: a program that sends a server's messages, which refer to a socket of
+/// this test.
 #[test]
 fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -252,7 +252,7 @@ fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
     let address = listener.local_addr().expect("it is bound");
     let told = dies.clone();
     let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("somebody connects");
+        let (mut stream, _) = listener.accept().expect("a client connects");
         stream.read_exact(&mut [0; HELLO_BYTES]).expect("it says hello");
         let mut request = [0; 10];
         stream.read_exact(&mut request).expect("a request comes");

@@ -1,8 +1,8 @@
-//! How long an experiment lasts: rounds spread over a budget of time.
+//! How long an experiment lasts: rounds spread over a time budget.
 //!
 //! Rounds within seconds of each other are correlated, and the machine has states that last for seconds. So an ordinary
-//! experiment fills [`ORDINARY_NS`] and has at least [`MIN_BLOCKS`] blocks; where its blocks are short there are more of
-//! them, up to [`MAX_BLOCKS`], and they begin at even distances over the whole budget.
+//! experiment fills [`ORDINARY_NS`] and has at least [`MIN_BLOCKS`] blocks; if blocks are short it has more, up to
+//! [`MAX_BLOCKS`], starting at even intervals over the whole budget.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::refused::Refused;
@@ -18,56 +18,50 @@ use crate::sends;
 use crate::sequence::{self, Blocks, Planned};
 use crate::shared::{self, LASTS};
 
-/// What an ordinary experiment lasts, in ns.
+/// Duration of an ordinary experiment, in ns.
 pub const ORDINARY_NS: u64 = 10 * SECOND_NS;
-/// The fewest blocks of one.
+/// Minimum blocks of an ordinary experiment.
 pub const MIN_BLOCKS: u64 = 8;
-/// The most blocks that are chosen: more would be neighbours that say the same.
+/// Maximum blocks chosen by default: more would be too close together to add information.
 pub const MAX_BLOCKS: u64 = 100;
-/// What a quick one lasts, in ns.
+/// Duration of a quick run, in ns.
 pub const QUICK_NS: u64 = 2 * SECOND_NS;
-/// The fewest blocks of a quick one: an interval needs as many.
+/// Minimum blocks of a quick run: an interval needs as many.
 pub const QUICK_BLOCKS: u64 = 5;
-/// What an experiment with `--until` lasts at most where `--at-most` does not say, in ns.
+/// Maximum duration with `--until` but without `--at-most`, in ns.
 pub const MAX_UNTIL_NS: u64 = 60 * SECOND_NS;
-/// The looks at the intervals with `--until`, in sixths of the longest time: 10, 20, 40 and 60 s of 60 s.
+/// When intervals are computed with `--until`, in sixths of the maximum time: 10, 20, 40 and 60 s of 60 s.
 const LOOKS: [u64; 4] = [1, 2, 4, 6];
-/// What each of four looks may leave out so that all together leave out 5 % (Pocock, "Group sequential methods in the
-/// design and analysis of clinical trials", Biometrika 64, 1977).
+/// Significance level of each of four looks, for 5 % in total (Pocock, "Group sequential methods in the design and
+/// analysis of clinical trials", Biometrika 64, 1977).
 pub const ALPHA_OF_A_LOOK: f64 = 0.0182;
 
-/// Rounds of each case, in so many words.
 pub const ROUNDS: Knob = Knob::new("rounds", "NUMBER", KnobKind::Whole { min: 1, max: 10_000 })
     .help("Number of rounds of each case; each has new ends. Default: as many as fit 10s, at least 8");
 
-/// The time over which rounds are spread.
 pub const OVER: Knob =
     Knob::new("over", "TIME", LASTS).help("Run as many rounds as fit this time, at least 8 of each case");
 
-/// Ends when intervals are narrow enough.
 pub const UNTIL: Knob = Knob::new("until", "SHARE", KnobKind::Share)
     .help("Run until the 95 % interval of each p50 is within this share of it to either side, for instance 2%");
 
-/// When to stop all the same.
 pub const AT_MOST: Knob = Knob::new("at-most", "TIME", LASTS)
     .help("With --until: the maximum time; the intervals are computed four times in it")
     .or(&["60s"]);
 
-/// Less of everything.
 pub const QUICK: Knob = Knob::switch(
     "quick",
     "Run for 2s, longer if 5 rounds of each case need it: wide intervals, marked as a quick run",
 );
 
-/// The time that an experiment is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// How long rounds are spread, in ns; `None` runs one after the other.
+    /// Time over which rounds are spread, in ns; `None` runs them back to back.
     over_ns: Option<u64>,
-    /// The number of blocks, where the user says it.
+    /// Number of blocks, if the user gives it.
     blocks: Option<u64>,
     fewest_blocks: u64,
-    /// The half-width to reach, as a share, and the longest time to try, in ns.
+    /// Half-width to reach, as a share, and the maximum time, in ns.
     until: Option<(f64, u64)>,
 }
 
@@ -75,7 +69,7 @@ impl Budget {
     /// Reads the knobs of this file.
     ///
     /// # Errors
-    /// [`Refused`] where they contradict one another.
+    /// [`Refused`] if they contradict one another.
     pub fn read(knobs: &Knobs) -> Result<Self, Refused> {
         let (over_ns, rounds) = (knobs.value("over"), knobs.value("rounds"));
         let until: Option<f64> = knobs.value("until");
@@ -107,7 +101,7 @@ impl Budget {
         })
     }
 
-    /// The next blocks of an experiment of which a block is expected to take `block_ns`; `None` where it has enough.
+    /// The next blocks of an experiment whose blocks take about `block_ns`; `None` if it has enough.
     #[must_use]
     pub fn next(&self, done: &Done<'_>, block_ns: u64) -> Option<Blocks> {
         let first = done.timed_blocks();
@@ -122,7 +116,7 @@ impl Budget {
         Some(self.spread(Blocks { first, begin_ns, ..Blocks::default() }, Some(look_ns - begin_ns), block_ns))
     }
 
-    /// What all blocks come to at most.
+    /// Upper bound of all blocks.
     #[must_use]
     pub fn forecast(&self, cases: usize, block_ns: u64) -> Forecast {
         let over_ns = self.until.map_or(self.over_ns, |(_, at_most_ns)| Some(at_most_ns));
@@ -134,7 +128,7 @@ impl Budget {
     fn spread(&self, from: Blocks, over_ns: Option<u64>, block_ns: u64) -> Blocks {
         let fewest = if from.first == 0 { self.fewest_blocks } else { 1 };
         let fitting = over_ns.map_or(0, |over_ns| over_ns / block_ns.max(1));
-        // A longer time deserves more blocks than an ordinary one, as it has more to tell.
+        // A longer budget gets more blocks.
         let most = MAX_BLOCKS.max(over_ns.unwrap_or(0) / (ORDINARY_NS / MAX_BLOCKS));
         let count = self.blocks.unwrap_or_else(|| fitting.clamp(fewest, most)).max(1);
         let apart_ns = over_ns.map_or(0, |over_ns| over_ns / count);
@@ -142,19 +136,19 @@ impl Budget {
     }
 }
 
-/// When intervals are looked at, in ns since the run began.
+/// When intervals are computed, in ns since the run began.
 fn looks(at_most_ns: u64) -> impl Iterator<Item = u64> {
     LOOKS.into_iter().map(move |sixths| at_most_ns / 6 * sixths)
 }
 
 impl Experiment {
-    /// The next rounds, given those that are done. It is called until it says [`Step::Done`].
+    /// The next rounds, given the results so far. Called until it returns [`Step::Done`].
     ///
-    /// The first step announces the cases and what is skipped; where `--trace` is on, rounds of evidence come last. The
-    /// same arguments always give the same answer: every random choice comes from the knob `seed`.
+    /// The first step announces the cases and the skipped ones; with `--trace`, evidence rounds come last. The same
+    /// arguments always give the same answer: every random choice comes from the knob `seed`.
     ///
     /// # Errors
-    /// [`Refused`] when the knobs ask for something impossible; then nothing of this step has run.
+    /// [`Refused`] if the knobs ask for something impossible; then nothing of this step has run.
     pub fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
         let (budget, seed, common) = (Budget::read(knobs)?, knobs.seed()?, shared::common(knobs));
         let traces = knobs.is_on("trace");
@@ -183,7 +177,7 @@ impl Experiment {
 }
 
 impl Experiment {
-    /// The rounds of the cases that the results ask for; `None` where they ask for none.
+    /// The rounds of cases that the results ask for, if any.
     fn refined(
         &self,
         budget: &Budget,
@@ -197,7 +191,7 @@ impl Experiment {
         if more.is_empty() {
             return Ok(None);
         }
-        // As many rounds of each as of those before, one after another.
+        // The given or minimum number of rounds, back to back.
         let count = u32::try_from(budget.blocks.unwrap_or(budget.fewest_blocks)).unwrap_or(u32::MAX);
         let blocks = Blocks { first: done.timed_blocks(), count, ..Blocks::default() };
         let rounds = sequence::orders(&more, blocks, knobs.seed()?, shared::common(knobs))?;
@@ -207,13 +201,13 @@ impl Experiment {
 }
 
 impl Done<'_> {
-    /// How many blocks of timed rounds there are.
+    /// Number of blocks of timed rounds.
     fn timed_blocks(&self) -> u32 {
         let timed = self.rounds.iter().filter(|record| record.order.purpose == Purpose::Timed);
         timed.map(|record| record.order.block.saturating_add(1)).max().unwrap_or(0)
     }
 
-    /// When the last round ended, in ns since the run began.
+    /// End of the last round, in ns since the run began.
     fn elapsed_ns(&self) -> u64 {
         self.rounds.iter().map(ended_ns).max().unwrap_or(0)
     }

@@ -1,5 +1,4 @@
-//! How long rounds will take, roughly: enough to announce a run and to choose how many rounds fit its time, and used for
-//! nothing else.
+//! Rough durations of rounds, used only to announce a run and to choose how many rounds fit its time.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::RoughRoundTrip;
@@ -13,39 +12,39 @@ use crate::links;
 use crate::quantity::SECOND_NS;
 use crate::sequence::Planned;
 
-/// What a round costs beyond its messages: two processes, a connection, their end, and saving it.
+/// Overhead of a round: two processes, a connection, teardown, saving.
 pub const OVERHEAD_NS: u64 = 6_000_000;
 
-/// A pipe between ends on one CPU, blocking: what the host's round trip that wakes another CPU goes through.
+/// Round trip of a blocking pipe on one CPU, which is part of `waking_round_trip_ns`.
 const PIPE_NS: u64 = 5_000;
 
-/// What a transport that this host does not have is taken to cost.
+/// Assumed for a transport that this host does not have.
 pub const UNKNOWN: RoughRoundTrip = RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 };
 
-/// A byte is copied in about so long, there and back.
+/// Cost of a copied byte, there and back.
 const BYTE_NS: u64 = 1;
 
-/// A connection takes about so long to be made, beside its way there and back.
+/// Cost of a connection, besides its round trip.
 const CONNECTION_NS: u64 = 20_000;
 
-/// A write of a stream takes about so long, beside its bytes.
+/// Cost of a stream's write, besides its bytes.
 const WRITE_NS: u64 = 1_000;
 
-/// How long a block of these cases takes, in ns.
+/// Duration of a block of these cases, in ns.
 #[must_use]
 pub fn block_ns(planned: &[Planned], capabilities: &HostCapabilities) -> u64 {
     let each = planned.iter().map(|planned| round_ns(&planned.case, [planned.warm_up, planned.extent], capabilities));
     each.fold(0, u64::saturating_add)
 }
 
-/// How long these rounds take, one after the other, in ns.
+/// Duration of these rounds back to back, in ns.
 #[must_use]
 pub fn orders_ns(orders: &[RoundOrder], capabilities: &HostCapabilities) -> u64 {
     let each = orders.iter().map(|order| round_ns(&order.case, [order.warm_up, order.extent], capabilities));
     each.fold(0, u64::saturating_add)
 }
 
-/// How long one round of this case takes, in ns, with its warm-up and what it measures.
+/// Duration of one round of this case with its warm-up, in ns.
 #[must_use]
 pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabilities) -> u64 {
     let travel_ns = links::travel_ns(case, capabilities);
@@ -57,7 +56,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     let bytes = case.flow().load.size_bytes().saturating_add(case.flow().load.reply_size_bytes());
     let round_trip_ns =
         floor_ns(case, capabilities).saturating_add(travel_ns).saturating_add(bytes.saturating_mul(BYTE_NS));
-    // Saturates, and an estimate needs no more.
+    // Saturates, which is enough for an estimate.
     let each_ns = match case.flow().load {
         Load::Paced { rate_per_s, .. } | Load::Offered { offered_per_s: rate_per_s, .. } => {
             (SECOND_NS as f64 / rate_per_s) as u64
@@ -71,7 +70,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
         Extent::Count(count) => count.saturating_mul(each_ns),
         Extent::DurationNs(duration_ns) => duration_ns,
     };
-    // The connection takes a way there and back too, and so does its end.
+    // Connecting and closing take a round trip each.
     let link_ns = if case.is_emulated() { links::START_NS.saturating_add(travel_ns.saturating_mul(2)) } else { 0 };
     let messages_ns = extents.map(takes_ns).into_iter().fold(0, u64::saturating_add);
     let drain_ns = if case.flow().load.is_one_way() { links::drain_ns(case, capabilities) } else { 0 };
@@ -80,7 +79,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
 }
 
 impl Planned {
-    /// A case with the time-out that is asked for, else the one that its link needs.
+    /// A case with the time-out that is given, else the one that its link needs.
     #[must_use]
     pub fn of(case: Case, warm_up: Extent, extent: Extent, knobs: &Knobs, capabilities: &HostCapabilities) -> Self {
         let timeout_ns = knobs.value("timeout").unwrap_or_else(|| links::timeout_ns(&case, capabilities));
@@ -89,8 +88,8 @@ impl Planned {
     }
 }
 
-/// How long a round may take, in ns: a minute, ten times what it should take, and ten time-outs. A round that takes longer waits
-/// for something that does not come.
+/// Maximum duration of a round, in ns: a minute, ten times its estimate, and ten time-outs. A longer round waits for
+/// something that will not arrive.
 #[must_use]
 pub fn deadline_ns(case: &Case, extents: [Extent; 2], timeout_ns: u64, capabilities: &HostCapabilities) -> u64 {
     const MIN_NS: u64 = 60 * SECOND_NS;

@@ -1,9 +1,9 @@
 //! Evidence rounds: a few exchanges of each case, or messages of an open loop, traced, and as many untraced, after the
-//! timed rounds are done.
+//! timed rounds.
 //!
-//! Their figures are no answer. The traced ones say why an exchange takes as long as it does. The untraced ones are
-//! the same but for the tracing, so the difference between the two is what the observer costs. Blocks have numbers
-//! of their own, so that a comparison never pairs them with timed rounds.
+//! Their figures are not results. Traced rounds show why an exchange takes its time. Untraced ones differ only in the
+//! tracing, so the difference is the cost of observing. Their blocks have separate numbers, so that a comparison never
+//! pairs them with timed rounds.
 
 use std::collections::BTreeMap;
 
@@ -23,29 +23,29 @@ use crate::possible;
 use crate::selection::several;
 use crate::sequence::{self, Common, Planned};
 
-/// Blocks of evidence rounds: each holds a traced and an untraced round of every case. Cases that take long for an
-/// exchange over a link are in the first one only.
+/// Blocks of evidence rounds, each with a traced and an untraced round of every case. Cases with long exchanges over a
+/// link are only in the first.
 pub const BLOCKS: u32 = 3;
-/// From this on an exchange takes long, in ns.
+/// Minimum duration of a long exchange, in ns.
 const LONG_NS: u64 = 250_000_000;
-/// The most cases that one run traces: the first ones of its plan.
+/// Maximum cases that one run traces: the first ones of its plan.
 pub const MAX_CASES: usize = 20;
-/// How long an evidence round lasts, where more than two windows fit that.
+/// Duration of an evidence round if more than two windows fit.
 const LASTS_NS: u64 = 180_000_000;
-/// The fewest and the most windows of an evidence round: the first of a connection, and some past it.
+/// Minimum and maximum windows of an evidence round: the first of a connection, and some past it.
 const WINDOWS: (u64, u64) = (2, 5);
-/// The fewest and the most messages of an evidence round of an open loop, and how long it lasts where it holds others, in
-/// ns. Whether the messages of one connection wait for each other is left to chance, as is when they begin to; once they do
-/// they go on. Of rounds of 50 ms at 2000/s a third stalled, of rounds of 250 ms nine in ten.
+/// Minimum and maximum messages of an evidence round of an open loop, and its duration in ns between these. Whether and
+/// when messages of a connection begin to wait for each other is random; then they continue to. Of rounds of 50 ms at
+/// 2000/s a third stalled, of rounds of 250 ms nine in ten.
 const MESSAGES: (u64, u64) = (3, 2000);
 const MESSAGES_LAST_NS: u64 = 400_000_000;
-/// Messages further apart than an acknowledgment may be delayed (RFC 1122, 4.2.3.2) never wait for one another, in ns.
+/// Maximum delay of an acknowledgment (RFC 1122, 4.2.3.2), in ns: messages further apart never wait for each other.
 const ALONE_NS: f64 = 500e6;
-/// The most writes that are traced in one round, where two exchanges do not need more.
+/// Maximum writes traced in one round, unless two exchanges need more.
 const MAX_WRITES: u64 = 20_000;
 
-/// Whether such a case has evidence rounds, once it is measured. Only TCP has segments and acknowledgments to see, and only
-/// what is written while something else is under way can wait for it; an A/A pair is traced once.
+/// Whether a measured case has evidence rounds. Only TCP has segments and acknowledgments to see, and only data written
+/// while other data is in flight can wait for it; of an A/A pair only the first is traced.
 #[must_use]
 pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
     let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card);
@@ -60,8 +60,8 @@ pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
         && capabilities.candidate(&case.flow().transport).is_some_and(is_tcp)
 }
 
-/// The evidence rounds for those of the planned cases that were measured, in the order in which they run, and what is
-/// not traced with the reasons.
+/// The evidence rounds of those planned cases that were measured, in execution order, and the cases that are not traced
+/// with the reasons.
 #[must_use]
 pub fn rounds(
     planned: &[Planned],
@@ -77,7 +77,7 @@ pub fn rounds(
     orders(planned, order_of, capabilities, block_after(done), seed)
 }
 
-/// How long the evidence of these cases takes where all of them are measured, in ns.
+/// Duration of the evidence rounds if all cases are measured, in ns.
 #[must_use]
 pub fn expected_ns(planned: &[Planned], common: Common, capabilities: &HostCapabilities) -> u64 {
     let (orders, _) = orders(planned, |planned| Some(sequence::order(planned, common)), capabilities, 0, 0);
@@ -129,7 +129,7 @@ fn orders(
     (rounds, skipped.into_iter().collect())
 }
 
-/// How many exchanges or messages an evidence round holds, and how long the shortest one lasts, in ns.
+/// Number of exchanges or messages of an evidence round, and the minimum duration of one, in ns.
 fn count(case: &Case, card: &Card, travel_ns: u64) -> Option<(u64, u64)> {
     match &case.flow().load {
         Load::Paced { rate_per_s, .. } => {
@@ -150,7 +150,7 @@ fn interval_ns(rate_per_s: f64) -> f64 {
     1e9 / rate_per_s
 }
 
-/// How many exchanges one evidence round holds.
+/// Number of exchanges of one evidence round.
 fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
     let (fewest, most) = WINDOWS;
     let windows = (LASTS_NS / window_ns).clamp(fewest, most);
@@ -158,7 +158,7 @@ fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
     (windows * exchange.pipeline).min((MAX_WRITES / writes).max(fewest))
 }
 
-/// The step after the timed rounds: the evidence, where it is not there yet.
+/// The step after the timed rounds: the evidence, unless it is done.
 #[must_use]
 pub fn step(planned: &[Planned], done: &[RoundRecord], capabilities: &HostCapabilities, seed: u64) -> Step {
     if done.iter().any(|record| record.order.purpose != Purpose::Timed) {
@@ -171,7 +171,7 @@ pub fn step(planned: &[Planned], done: &[RoundRecord], capabilities: &HostCapabi
     Step::Run { cases: Vec::new(), rounds, skipped, forecast: Forecast::default() }
 }
 
-/// The first block that none of these rounds belongs to.
+/// The first unused block number.
 fn block_after(done: &[RoundRecord]) -> u32 {
     done.iter().map(|record| record.order.block.saturating_add(1)).max().unwrap_or(0)
 }

@@ -1,17 +1,17 @@
-//! How long exchanges take, roughly: enough to choose how many to do, and used for nothing else.
+//! Rough durations of exchanges, used only to choose how many to run.
 //!
-//! The figures are those of bare loops on a 2-CPU KVM guest with Linux 6.18 (HZ 250): 100 writes of 2 B and an answer
-//! of 4 B take 44 ms without a remedy, 208 ms with a forgotten cork, 0.6 ms with one segment for each write, and 0.05
-//! to 0.15 ms where all leave together. A machine that differs gets other counts than were meant, never other figures.
+//! The figures are from bare loops on a 2-CPU KVM guest with Linux 6.18 (HZ 250): 100 writes of 2 B and an answer of 4
+//! B take 44 ms with default options, 208 ms with a forgotten cork, 0.6 ms with one segment per write, and 0.05 to 0.15
+//! ms if all leave together. On other machines they change how many exchanges run, never the results.
 //!
 //! The unit is the *window*: the exchanges whose requests are written before the first answer is read, one without
-//! `--pipeline`. It may stall twice. The requests of a window stall once: what is held of the first waits for an
-//! acknowledgment of it, and all that follows leaves with that. So do its answers, at the server: the second waits
-//! for an acknowledgment of the first, which the client delays as it has no more to write. Whether they do
-//! depends on which end runs first, so that windows of 0.1 ms and of 44 ms are found in one round.
+//! `--pipeline`. It may stall twice. Its requests stall once: the held part of the first waits for an acknowledgment,
+//! and all later data leaves with it. Its answers stall at the server: the second waits for the acknowledgment of the
+//! first, which the client delays because it has no more to write. Whether they stall depends on which end runs first,
+//! so one round has windows of 0.1 ms and of 44 ms.
 //!
-//! Over a link a window takes as long as a message and its answer are on their way, `travel_ns`, and as long again for
-//! each acknowledgment that is waited for. On the loopback that is 0.
+//! Over a link a window takes one round trip, `travel_ns`, and another for each acknowledgment that it waits for. On
+//! the loopback `travel_ns` is 0.
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
@@ -22,36 +22,34 @@ use crate::links;
 use crate::possible;
 use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
-/// Nagle waits for an acknowledgment that is delayed by `TCP_DELACK_MIN`, 40 ms (include/net/tcp.h), and a tick.
+/// Nagle's algorithm waits for an ACK that is delayed by `TCP_DELACK_MIN`, 40 ms (include/net/tcp.h), and a tick.
 pub const STALL_NS: u64 = 44_000_000;
-/// A forgotten cork is released by the probe timer, `TCP_RTO_MIN` of 200 ms (include/net/tcp.h), and two ticks.
+/// The probe timer releases a forgotten cork: `TCP_RTO_MIN`, 200 ms (include/net/tcp.h), and two ticks.
 pub const FORGOTTEN_CORK_NS: u64 = 208_000_000;
-/// From the last write to the answer, where nothing stalls.
+/// From the last write to the answer, without a stall.
 pub const ROUND_TRIP_NS: u64 = 50_000;
-/// A write that leaves as a segment of its own, acknowledgment and wake-up at the server included.
+/// A write that leaves as its own segment, with the acknowledgment and the server's wake-up.
 pub const SEGMENT_NS: u64 = 6_000;
 /// A write whose bytes leave together with others.
 pub const WRITE_NS: u64 = 1_000;
-/// What a round costs beyond its exchanges: two processes, a connection, their end, and saving it.
+/// Overhead of a round: starting two processes, a connection, teardown, saving.
 pub const START_NS: u64 = 15_000_000;
 
-/// Unmeasured start of a round where no CPU falls asleep between exchanges.
+/// Warm-up if no CPU sleeps between exchanges.
 const SETTLED_NS: u64 = 10_000_000;
-/// The fewest windows of a warm-up: the kernel acknowledges quickly at first, so the first of a connection is unlike
-/// the others.
+/// Minimum windows of a warm-up: the kernel acknowledges quickly at first, so the first windows of a connection differ.
 const MIN_WARM_UP_WINDOWS: u64 = 3;
-/// The most.
 const MAX_WARM_UP_WINDOWS: u64 = 200;
-/// The longest warm-up, where it holds more than one window.
+/// Longest warm-up of more than one window.
 const MAX_WARM_UP_NS: u64 = 150_000_000;
 
-/// How long a window takes once the connection is past its start, in ns.
+/// Duration of a window once the connection is past its start, in ns.
 #[must_use]
 pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let writes = exchange.sizes_written().len() as u64;
     let alone = matches!(exchange.remedy, Remedy::Nodelay | Remedy::Quickack);
     let calls_ns = writes * if alone { SEGMENT_NS } else { WRITE_NS };
-    // A copy runs at gigabytes a second, so a byte is taken for a nanosecond.
+    // Copying runs at gigabytes per second: count 1 ns per byte.
     let bytes_ns = case.flow().load.size_bytes().saturating_add(case.flow().load.reply_size_bytes());
     let work_ns = calls_ns.saturating_add(bytes_ns).saturating_add(pauses_ns(exchange));
     let stalls_ns = match exchange.remedy {
@@ -62,44 +60,43 @@ pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) 
     work_ns.saturating_mul(exchange.pipeline.max(1)).saturating_add(waits_ns)
 }
 
-/// How long one request pauses between its writes, in ns.
+/// Total pause between the writes of one request, in ns.
 #[must_use]
 pub fn pauses_ns(exchange: &Exchange) -> u64 {
     exchange.gap_ns.saturating_mul(exchange.sizes_written().len() as u64 - 1)
 }
 
-/// When a forgotten cork is released, in ns: the probe timer is the retransmission time-out, which on a young connection
-/// is three round trips where these are long (RFC 6298, section 2.2).
+/// When a forgotten cork is released, in ns. The probe timer is the retransmission time-out: on a young connection with
+/// long round trips, three of them (RFC 6298, section 2.2).
 fn probe_timer_ns(travel_ns: u64) -> u64 {
     travel_ns.saturating_mul(3).max(FORGOTTEN_CORK_NS.saturating_add(travel_ns))
 }
 
-/// How long Nagle's algorithm may hold a window, at both ends together, in ns: until an acknowledgment that is delayed
+/// Longest time that Nagle's algorithm may hold a window at both ends together, in ns: until a delayed acknowledgment
 /// has crossed the link.
 fn nagle_ns(exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let late = [requests_are_held(exchange, card), answers_may_be_held(exchange, card)];
     let late_ns = late.into_iter().map(|held| if held { STALL_NS.saturating_add(travel_ns) } else { 0 });
-    // At once acknowledged, the rest of a request is still held while the acknowledgment is on its way.
+    // Without a delay, the rest of a request still waits for the acknowledgment to arrive.
     let is_acknowledged_at_once = exchange.remedy == Remedy::Quickack && exchange.sizes_written().len() > 1;
     late_ns.fold(if is_acknowledged_at_once { travel_ns } else { 0 }, u64::saturating_add)
 }
 
-/// By Nagle's algorithm at the client.
+/// Due to Nagle's algorithm at the client.
 fn requests_are_held(exchange: &Exchange, card: &Card) -> bool {
     let waits = matches!(exchange.remedy, Remedy::Default | Remedy::Batch(_));
     waits && exchange.sizes_written().len() > 1 && possible::is_tcp(card)
 }
 
-/// By Nagle's algorithm at the server, where an answer follows another. After the pause that a forgotten cork makes
-/// the kernel acknowledges quickly again (`tcp_event_data_recv`, net/ipv4/tcp_input.c).
+/// Due to Nagle's algorithm at the server, if one answer follows another. After the pause of a forgotten cork the
+/// kernel acknowledges quickly again (`tcp_event_data_recv`, net/ipv4/tcp_input.c).
 fn answers_may_be_held(exchange: &Exchange, card: &Card) -> bool {
     let waits = !matches!(exchange.remedy, Remedy::Nodelay | Remedy::CorkForgotten);
     waits && exchange.pipeline > 1 && possible::is_tcp(card)
 }
 
-/// The unmeasured start of a round: as many exchanges as fit the time in which a connection settles, but whole
-/// windows: 3 to 200 of them, but no more than fit 150 ms, and one in any case. It is that time itself where it cannot
-/// be said what a window takes.
+/// The warm-up of a round in whole windows: as many as fit the settling time, 3 to 200, at most 150 ms, at least one.
+/// The settling time itself if the duration of a window is unpredictable.
 #[must_use]
 pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> Extent {
     let window_ns = window_ns(case, exchange, card, travel_ns);
@@ -112,19 +109,19 @@ pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) ->
     Extent::Count(wanted.min(bearable) * exchange.pipeline)
 }
 
-/// How long one round will take, in ns, its start included.
+/// Estimated duration of a round, in ns, with its start.
 #[must_use]
 pub fn round_ns(case: &Case, extents: [Extent; 2], exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let window_ns = window_ns(case, exchange, card, travel_ns);
     let windows = |extent: Extent| match extent {
         Extent::Count(count) => count.div_ceil(exchange.pipeline.max(1)),
-        // The exchange in flight when the time is over is finished.
+        // The exchange in flight at the end is finished.
         Extent::DurationNs(duration_ns) => duration_ns.div_ceil(window_ns),
     };
     let windows = extents.map(windows).into_iter().fold(0, u64::saturating_add);
     // The first window of a connection is acknowledged at once.
     let spared_ns = if windows > 0 { nagle_ns(exchange, card, 0) } else { 0 };
-    // The connection takes a way there and back too, and so does its end.
+    // Connecting and closing take a round trip each.
     let on_the_way_ns = travel_ns.saturating_mul(2);
     let link_ns = if case.is_emulated() { links::START_NS.saturating_add(on_the_way_ns) } else { 0 };
     let start_ns = START_NS.saturating_add(link_ns);
@@ -185,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_link_each_acknowledgment_that_is_waited_for_is_one_more_way_there_and_back() {
+    fn over_a_link_each_awaited_acknowledgment_adds_a_round_trip() {
         let tcp = card(OptionName::ALL);
         const TRAVEL_NS: u64 = 600_000_000;
         let added = |remedy, pipeline| {
@@ -196,14 +193,14 @@ mod tests {
         for remedy in [Remedy::OneWrite, Remedy::Nodelay, Remedy::Cork, Remedy::More] {
             assert_eq!(added(remedy, 1), TRAVEL_NS, "{remedy}");
         }
-        assert_eq!(added(Remedy::CorkForgotten, 1), 4 * TRAVEL_NS - FORGOTTEN_CORK_NS, "the timer is three of them");
+        assert_eq!(added(Remedy::CorkForgotten, 1), 4 * TRAVEL_NS - FORGOTTEN_CORK_NS, "the timer is 3 of them");
         for remedy in [Remedy::Default, Remedy::Batch(10), Remedy::Quickack] {
             assert_eq!(added(remedy, 1), 2 * TRAVEL_NS, "{remedy}");
         }
         assert_eq!((added(Remedy::Default, 4), added(Remedy::Nodelay, 4)), (3 * TRAVEL_NS, TRAVEL_NS));
         let none = exchange("100x2", Remedy::Default);
         let case = Case::small_writes("tcp", none.clone());
-        assert_eq!(warm_up(&case, &none, &tcp, TRAVEL_NS), Extent::Count(1), "longer than is bearable");
+        assert_eq!(warm_up(&case, &none, &tcp, TRAVEL_NS), Extent::Count(1), "exceeds the limit");
         assert_eq!(window_ns(&case, &none, &tcp, u64::MAX), u64::MAX);
     }
 
@@ -218,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_holds_what_settles_and_no_more_than_is_bearable() {
+    fn a_warm_up_covers_settling_and_is_bounded() {
         let tcp = card(OptionName::ALL);
         let of = |placement, exchange: &Exchange| {
             warm_up(
@@ -237,7 +234,7 @@ mod tests {
         let in_flight =
             |pipeline, remedy| of(Placement::SameCpu, &Exchange { pipeline, ..exchange("100x2", remedy) });
         assert_eq!(in_flight(10, Remedy::Default), Extent::Count(10), "a whole window, which may stall twice");
-        assert_eq!(in_flight(4, Remedy::Nodelay), Extent::Count(16), "four of them");
+        assert_eq!(in_flight(4, Remedy::Nodelay), Extent::Count(16), "four windows");
         assert_eq!(in_flight(4, Remedy::OneWrite), Extent::DurationNs(10_000_000), "of 0.1 ms or of 44 ms");
         let apart = Exchange { pipeline: 4, ..exchange("100x2", Remedy::OneWrite) };
         assert_eq!(of(Placement::CrossCpu, &apart), Extent::DurationNs(40_000_000));

@@ -1,7 +1,7 @@
-//! The rates of a sweep: where the greatest offered load lies that arrives whole.
+//! The rates of a sweep, which looks for the highest offered load that is delivered.
 //!
-//! A first sweep has few rates, far apart. Then more rates are measured between the greatest that arrived whole and the least
-//! above it that did not, until these are close.
+//! The first sweep has a few rates, far apart. Then more are measured between the highest delivered rate and the next
+//! one that was not, until these are close.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
@@ -14,18 +14,18 @@ use hairpin_model::round::RoundRecord;
 use crate::links;
 use crate::sequence::Planned;
 
-/// The most rates that a sweep has.
+/// Maximum rates of a sweep.
 pub const MAX_RATES: usize = 16;
-/// The rates of the first sweep on this machine, messages a second.
+/// Rates of the first sweep if no link rate is known, messages/s.
 const LOCAL_PER_S: [f64; 6] = [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3];
-/// Those over a link, as shares of the messages that it carries a second.
+/// Rates over a link, as shares of the message rate that it carries.
 const SHARES: [f64; 8] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0];
-/// Headers of a datagram, which the link carries too: IPv4 (RFC 791) and UDP (RFC 768), in bytes.
+/// IPv4 (RFC 791) and UDP (RFC 768) headers of a datagram, which the link carries too.
 const HEADER_BYTES: u64 = 28;
-/// The sweep ends where the rates around the knee are within this factor.
+/// The sweep ends when the rates around the knee are within this factor.
 const CLOSE: f64 = 1.2;
 
-/// The rates of the first sweep of a case, rising.
+/// The rates of the first sweep of a case, ascending.
 #[must_use]
 pub fn first_rates(case: &Case, capabilities: &HostCapabilities) -> Vec<f64> {
     let way = usize::from(case.flow().direction == Direction::Down);
@@ -40,13 +40,13 @@ pub fn first_rates(case: &Case, capabilities: &HostCapabilities) -> Vec<f64> {
     }
 }
 
-/// A rate that people can read: three digits, which the next sweep finds again.
+/// Rounds to three digits, which people can read and the next sweep finds again.
 fn round(per_s: f64) -> f64 {
     let scale = 10_f64.powf((per_s.log10().floor() - 2.0).max(-3.0));
     (per_s / scale).round() * scale
 }
 
-/// The case at that rate; where the kernel is to pace, it is told the bytes that a connection may send a second.
+/// The case at that rate; for kernel pacing this sets the bytes per second of each connection.
 #[must_use]
 pub fn at_rate(case: &Case, per_s: f64) -> Case {
     case.clone().with(|case| {
@@ -55,7 +55,7 @@ pub fn at_rate(case: &Case, per_s: f64) -> Case {
         if let Load::Offered { offered_per_s, size_bytes, pacing, .. } = &mut flow.load {
             *offered_per_s = per_s;
             if *pacing == Pacing::Kernel {
-                // A rate below one byte a second would be no limit.
+                // Less than one byte per second would be no limit.
                 let bytes_per_s = (per_s * *size_bytes as f64 / wires).round().max(1.0) as u64;
                 flow.options = flow.options.clone().with(OptionName::PacingRate, &bytes_per_s.to_string());
             }
@@ -63,7 +63,7 @@ pub fn at_rate(case: &Case, per_s: f64) -> Case {
     })
 }
 
-/// More cases of a sweep, after those that were planned and done.
+/// More cases of the sweeps, from the rounds done so far.
 #[must_use]
 pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
     let mut sweeps: Vec<(Case, Vec<(f64, bool)>)> = Vec::new();
@@ -81,8 +81,8 @@ pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
     sweeps.into_iter().filter_map(|(sweep, rates)| Some(at_rate(&sweep, next_rate(rates)?))).collect()
 }
 
-/// The rate to measure next, between the greatest that arrived whole below any that did not and that one; `None` where these are
-/// close, where all or none arrived whole, and where there are enough.
+/// The rate to measure next, between the highest rate up to which all were delivered and the next one measured. `None`
+/// if these are close, if all or none were delivered, or if there are enough rates.
 fn next_rate(mut rates: Vec<(f64, bool)>) -> Option<f64> {
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (Some(low), Some(high)) = knee::bracket(&rates) else { return None };
@@ -90,13 +90,13 @@ fn next_rate(mut rates: Vec<(f64, bool)>) -> Option<f64> {
     (rates.len() < MAX_RATES && high / low > CLOSE && between > low && between < high).then_some(between)
 }
 
-/// Whether what was offered of a case arrived: by the median round; `None` where none was measured.
+/// Whether the offered load of a case was delivered, by the median round; `None` if not measured.
 fn arrived_whole(case: &Case, done: &[RoundRecord]) -> Option<bool> {
     let id = case.id();
     let Load::Offered { offered_per_s, .. } = case.flow().load else { return None };
     let of_case = done.iter().filter(|round| round.case_id == id);
     let measured = of_case.filter_map(RoundRecord::measured);
-    // What is not known to have been sent did not arrive.
+    // Messages not known to be sent count as lost.
     let mut shares: Vec<f64> =
         measured.map(|measured| knee::delivered_share(measured.flow(), offered_per_s).unwrap_or(0.0)).collect();
     shares.sort_by(f64::total_cmp);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_sweep_closes_in_on_the_knee_and_ends() {
-        // All up to 100 000 arrives.
+        // All rates up to 100 000 are delivered.
         let whole = |per_s: f64| per_s <= 1e5;
         let mut rates: Vec<(f64, bool)> = LOCAL_PER_S.iter().map(|per_s| (*per_s, whole(*per_s))).collect();
         while let Some(next) = next_rate(rates.clone()) {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_or_none_arrived_there_is_nothing_between() {
+    fn no_rate_is_added_if_all_or_none_were_delivered() {
         assert_eq!(next_rate(vec![(1e3, true), (4e3, true)]), None);
         assert_eq!(next_rate(vec![(1e3, false), (4e3, false)]), None);
         assert_eq!(next_rate(vec![]), None);

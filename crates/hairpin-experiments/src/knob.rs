@@ -1,4 +1,4 @@
-//! A knob: what the user can turn, as data, so that flags, help and checks derive from one place.
+//! A knob: a setting as data, from which flags, help and checks derive.
 
 use hairpin_model::names;
 use hairpin_model::options::Options;
@@ -8,31 +8,30 @@ use hairpin_model::refused::Refused;
 use crate::quantity;
 use crate::value::Value;
 
-/// One thing that the user can turn.
+/// A setting that the user can change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knob {
-    /// Its word: the flag without its dashes.
+    /// The flag without its dashes.
     pub name: &'static str,
-    /// What stands for its value in the help, in capitals; empty for a switch.
+    /// Placeholder of the value in the help, in capitals; empty for a switch.
     pub value_name: &'static str,
-    /// Its values where none are given; empty where the absence has a meaning of its own, which the help says.
+    /// Default values; empty if absence has its own meaning, which the help says.
     pub default: &'static [&'static str],
     /// One line of help: a capital first, no full stop at the end.
     pub help: &'static str,
-    /// What values it takes.
     pub kind: KnobKind,
-    /// It takes a comma list.
+    /// Takes a comma-separated list.
     pub many: bool,
     /// The flag may be repeated.
     pub repeat: bool,
-    /// It is not shown in the help.
+    /// Not shown in the help.
     pub hidden: bool,
 }
 
 /// What values a knob takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KnobKind {
-    /// Nothing: it is on where it is given, and off elsewhere.
+    /// On if given, else off; takes no value.
     Switch,
     /// Words of a finite list, or `all` of them.
     Words(&'static [&'static str]),
@@ -40,41 +39,31 @@ pub enum KnobKind {
     Transport,
     /// A set of socket options such as `nodelay=on,sndbuf=4096`, or `none`, or `all`.
     OptionSet,
-    /// The name of a link.
     Link,
     /// Values of a kernel setting, such as `net.ipv4.tcp_sack=0,1`.
     Sysctl,
-    /// A whole number.
     Whole {
-        /// Smallest.
         min: u64,
-        /// Greatest.
         max: u64,
     },
-    /// A number of bytes.
     Bytes {
-        /// Smallest.
         min: u64,
-        /// Greatest.
         max: u64,
     },
-    /// A duration.
     Duration {
-        /// Shortest, in nanoseconds: 0 or 1.
+        /// 0 or 1.
         min_ns: u64,
-        /// Longest, in nanoseconds.
         max_ns: u64,
     },
     /// A share above 0 and below 1.
     Share,
-    /// Messages a second, above 0.
+    /// Messages per second, above 0.
     Rate {
-        /// Greatest, a second.
         max_per_s: f64,
     },
-    /// The same, or this word.
+    /// A rate, or this word.
     RateOr(&'static str, f64),
-    /// Bits a second, or this word.
+    /// Bits per second, or this word.
     BitRateOr(&'static str),
     /// Names of congestion controls.
     Congestion,
@@ -82,26 +71,25 @@ pub enum KnobKind {
     Arrivals,
     /// A number of messages or a duration, or this word.
     ExtentOr(&'static str),
-    /// An injected fault.
     InjectedFault,
     /// The writes of a request, such as `100x2` or `4,3210`; the comma is part of it.
     Writes,
     /// Remedies, or `all`.
     Remedy,
-    /// `on` or `off`, in so many words.
+    /// `on` or `off`, given explicitly.
     OnOff,
 }
 
-/// The word that stands for every value of a finite list.
+/// The word for every value of a finite list.
 pub const EVERY: &str = "all";
 /// The word for an empty set of options.
 pub const NO_OPTIONS: &str = "none";
 
 impl KnobKind {
-    /// Reads one value. Names of transports and links are looked up among the host capabilities, later.
+    /// Parses one value. Names of transports and links are looked up later among the host capabilities.
     ///
     /// # Errors
-    /// [`Refused`] with what it takes.
+    /// [`Refused`] with the accepted values.
     pub fn read(self, text: &str) -> Result<Value, Refused> {
         Ok(match self {
             Self::Words(_) | Self::Transport | Self::Link | Self::OptionSet | Self::Remedy if text == EVERY => {
@@ -137,41 +125,41 @@ impl Knob {
         Self { name, value_name, default: &[], help: "", kind, many: false, repeat: false, hidden: false }
     }
 
-    /// A switch: off where it is not given.
+    /// A switch, off by default.
     #[must_use]
     pub const fn switch(name: &'static str, help: &'static str) -> Self {
         Self::new(name, "", KnobKind::Switch).help(help)
     }
 
-    /// The same knob with the sentence that the help has for it.
+    /// Sets the help text.
     #[must_use]
     pub const fn help(mut self, help: &'static str) -> Self {
         self.help = help;
         self
     }
 
-    /// The same knob with its values where none are given.
+    /// Sets the default values.
     #[must_use]
     pub const fn or(mut self, default: &'static [&'static str]) -> Self {
         self.default = default;
         self
     }
 
-    /// The same knob, taking a comma list.
+    /// Takes a comma-separated list.
     #[must_use]
     pub const fn many(mut self) -> Self {
         self.many = true;
         self
     }
 
-    /// The same knob, whose flag may be repeated.
+    /// Allows the flag to be repeated.
     #[must_use]
     pub const fn repeat(mut self) -> Self {
         self.repeat = true;
         self
     }
 
-    /// The same knob, not shown in the help.
+    /// Hides it from the help.
     #[must_use]
     pub const fn hidden(mut self) -> Self {
         self.hidden = true;

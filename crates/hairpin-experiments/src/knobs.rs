@@ -1,4 +1,4 @@
-//! The knobs as they are turned: values, given or by default, each read once.
+//! Knobs with their values, given or by default, each parsed once.
 
 use hairpin_model::names;
 use hairpin_model::refused::Refused;
@@ -17,17 +17,18 @@ struct Entry {
     knob: &'static Knob,
     given: bool,
     texts: Vec<String>,
-    /// What each of the texts says.
+    /// Parsed texts.
     values: Vec<Value>,
 }
 
 impl Knobs {
-    /// Takes the values as typed, fills in the defaults, and reads each value by itself.
+    /// Takes the values as typed, fills in defaults, and parses each value.
     ///
-    /// Comma lists may come whole or split. A switch may come without a value.
+    /// Comma lists may be whole or split. A switch needs no value.
     ///
     /// # Errors
-    /// [`Refused`] for an unknown name, a name given twice, a missing or unfit value, or two values where one is taken.
+    /// [`Refused`] for an unknown name, a name given twice, a missing or invalid value, or two values where one is
+    /// allowed.
     pub fn from_given<N: AsRef<str>>(
         knobs: &'static [Knob],
         given: impl IntoIterator<Item = (N, Vec<String>)>,
@@ -48,10 +49,10 @@ impl Knobs {
         self.entry(name).is_some_and(|entry| entry.given)
     }
 
-    /// Its values, given or by default, without `all` and `auto`; none where there is no such knob.
+    /// Its values, given or by default, without `all` and `auto`; empty if there is no such knob.
     ///
     /// # Panics
-    /// The knob is of another kind: an error in the experiment.
+    /// If the knob is of another kind: a bug in the experiment.
     #[must_use]
     pub fn values<T: OfKnob>(&self, name: &str) -> Vec<T> {
         let own = self.read(name).iter().filter(|value| !matches!(value, Value::Every | Value::Chosen));
@@ -67,7 +68,7 @@ impl Knobs {
         self.values(name).into_iter().next()
     }
 
-    /// Its values in the order given, each once; `all` stands for every one of `all`.
+    /// Its values in the order given, without duplicates, `all` replaced by the argument `all`.
     ///
     /// # Panics
     /// As [`Knobs::values`].
@@ -83,7 +84,7 @@ impl Knobs {
         self.read(name).contains(&Value::Every)
     }
 
-    /// Whether its word for a value that is chosen case by case was given, or is the default.
+    /// Whether `auto`, or the knob's word for it, is given or the default.
     #[must_use]
     pub fn has_chosen(&self, name: &str) -> bool {
         self.read(name).contains(&Value::Chosen)
@@ -98,15 +99,15 @@ impl Knobs {
         self.value(name).unwrap_or(false)
     }
 
-    /// The seed.
+    /// The seed of all random choices.
     ///
     /// # Errors
-    /// [`Refused`] when none was passed: no random choice is made without a recorded seed.
+    /// [`Refused`] without one: every random choice needs a recorded seed.
     pub fn seed(&self) -> Result<u64, Refused> {
         self.value("seed").ok_or_else(|| Refused::new("no seed was given", "give one with --seed NUMBER"))
     }
 
-    /// Every knob that has a value, as the saved run lists them.
+    /// Every knob that has a value, for the saved run.
     #[must_use]
     pub fn pairs(&self) -> Vec<(String, Vec<String>)> {
         let turned = self.entries.iter().filter(|entry| !entry.texts.is_empty());

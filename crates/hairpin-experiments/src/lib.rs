@@ -1,7 +1,7 @@
-//! Experiments: each one is a question, and a pure function from its knobs and the results so far to the next rounds.
+//! Experiments: each is a question, and a pure function from its knobs and the results so far to the next rounds.
 //!
-//! A new experiment is one new file in `experiments/` and one line in [`experiments::ALL`]. Command-line flags,
-//! `hairpin list` and the catalogue derive from its [`experiment::Experiment::knobs`].
+//! A new experiment is a new file in `experiments/` and a line in [`experiments::ALL`]. Command-line flags, `hairpin
+//! list` and the catalogue derive from its [`experiment::Experiment::knobs`].
 #![forbid(unsafe_code)]
 
 pub mod budget;

@@ -1,10 +1,10 @@
-//! Links in a plan: which are asked for, and what their length means for how much a round does.
+//! Links in a plan: which are requested, and how their round trip changes the defaults.
 //!
-//! What suits the loopback, where a round trip takes microseconds, measures nothing or takes for ever where it takes
-//! 600 ms. So every default of a plan that is about time is scaled here, by the way there and back, and nothing is
-//! where the user says how much. The number of rounds stays: intervals rest on it.
+//! What suits the loopback, where a round trip takes microseconds, measures nothing or takes forever at 600 ms. So
+//! every default about time is scaled here by the round trip; values from the user are not. The number of rounds stays:
+//! intervals depend on it.
 //!
-//! Of a link only what [`KnownLink`] says is known: no jitter, no losses, and its queue only in time-outs.
+//! Only what [`KnownLink`] has is known of a link: no jitter, no losses, and its queue only in time-outs.
 
 use hairpin_model::capabilities::{FarHost, HostCapabilities, KnownLink};
 use hairpin_model::card::Card;
@@ -16,25 +16,25 @@ use crate::knobs::Knobs;
 use crate::quantity::{MAX_TIMEOUT_NS, SECOND_NS};
 use crate::warm_up::WARM_UP_NS;
 
-/// How long a round over a link measures at most where the user does not say, in ns, unless [`MIN_MESSAGES`] take longer.
+/// Maximum measured time of a round over a link by default, in ns, unless [`MIN_MESSAGES`] take longer.
 pub const LASTS_NS: u64 = SECOND_NS;
-/// The fewest messages of such a round.
+/// Minimum messages of such a round.
 pub const MIN_MESSAGES: u64 = 2;
-/// How many ways there and back exchanges are measured for, where that is less than [`LASTS_NS`].
+/// Round trips for which exchanges are measured, up to [`LASTS_NS`].
 const TRAVELS: u64 = 20;
-/// The time-out without a link, and the shortest with one, in ns.
+/// Time-out without a link, and minimum with one, in ns.
 pub const TIMEOUT_NS: u64 = 2 * SECOND_NS;
-/// How many round trips the time-out of a link holds: a lost segment is sent again after one to three, and a second
-/// loss doubles that (RFC 6298).
+/// Round trips in the time-out of a link: a lost segment is retransmitted after one to three, and a second loss doubles
+/// that (RFC 6298).
 const TIMEOUT_ROUND_TRIPS: u64 = 10;
-/// The time-out also holds a wait that no round trip shortens: the first retransmission of a connection comes after
-/// 1 s (RFC 6298, section 2.1).
+/// The time-out also covers a wait that does not depend on the round trip: the first retransmission of a connection
+/// comes after 1 s (RFC 6298, section 2.1).
 const FIRST_RETRANSMISSION_NS: u64 = SECOND_NS;
 
-/// What making and undoing a link adds to a round, in ns, as it is to be bearable; used for estimates only.
+/// Allowance for creating and removing a link in a round, in ns; used for estimates only.
 pub const START_NS: u64 = 150_000_000;
 
-/// Puts the case on this link, or its server on the other host that there is.
+/// Sets the link of the case, and the other host if its server is there.
 pub fn set(case: &mut Case, link: KnownLink, far: Option<&FarHost>) {
     case.path.name = link.name.filter(|_| link.line != LOOPBACK);
     case.path.link = link.line;
@@ -44,7 +44,7 @@ pub fn set(case: &mut Case, link: KnownLink, far: Option<&FarHost>) {
     }
 }
 
-/// Puts another transport in the place of those over datagrams where these do not come through and the user allows it; the card of
+/// If datagrams do not get through and the user allows a fallback, replaces unreliable transports. Returns the card of
 /// the one that then carries the case's first flow.
 pub fn fall_back<'c>(case: &mut Case, capabilities: &'c HostCapabilities) -> Option<&'c Card> {
     let (to, evidence) = capabilities.far.as_ref()?.fallback.as_ref()?;
@@ -58,10 +58,10 @@ pub fn fall_back<'c>(case: &mut Case, capabilities: &'c HostCapabilities) -> Opt
     Some(&capabilities.candidate(&case.flow().transport)?.card)
 }
 
-/// Every link of the knob `link`, in the order given and each once.
+/// Every link of the knob `link`, in the order given, without duplicates.
 ///
 /// # Errors
-/// [`Refused`] for a link that cannot be read, with the reader's reason.
+/// [`Refused`] for a link that cannot be parsed, with the reason.
 pub fn asked(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<KnownLink>, Refused> {
     let mut links: Vec<KnownLink> = Vec::new();
     let every: Vec<String> = capabilities.links.names.iter().map(|name| (*name).to_owned()).collect();
@@ -93,17 +93,17 @@ pub fn between(case: &Case, capabilities: &HostCapabilities) -> Option<KnownLink
     })
 }
 
-/// How long a message of the case and its answer are on their way, in ns: the round trip of the delays, and the time
-/// in which the rates send the bytes, without headers. 0 on the loopback.
+/// Travel time of a message of the case and its answer, in ns: the round-trip delay plus the bytes at the link's rates,
+/// without headers. 0 on the loopback.
 #[must_use]
 pub fn travel_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     between(case, capabilities).map_or(0, |link| on_the_way_ns(case, &link))
 }
 
-/// What the kernel takes of one connection of a stream before it has no room, in bytes; used for estimates only.
+/// What the kernel buffers for one connection of a stream, in bytes; used for estimates only.
 const SEND_BUFFER_BYTES: u64 = 128 << 10;
 
-/// How long a link takes for what a stream still has in its send buffers when it ends, in ns. 0 on the loopback.
+/// How long a link takes to drain a stream's send buffers at the end, in ns. 0 on the loopback.
 #[must_use]
 pub fn drain_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     let flow = case.flow();
@@ -128,13 +128,13 @@ fn saturated(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// How many messages a round of a closed loop measures: `most`, or what fits [`LASTS_NS`], but at least [`MIN_MESSAGES`].
+/// Messages that a round of a closed loop measures: `most`, or what fits [`LASTS_NS`], but at least [`MIN_MESSAGES`].
 #[must_use]
 pub fn count(most: u64, travel_ns: u64) -> u64 {
     fitting(LASTS_NS, travel_ns).clamp(MIN_MESSAGES.min(most), most)
 }
 
-/// The unmeasured messages before them: `most`, or what fits the time in which CPUs settle, but at least one.
+/// Their warm-up messages: `most`, or what fits the time in which CPUs settle, but at least one.
 #[must_use]
 pub fn warm_up_count(most: u64, travel_ns: u64) -> u64 {
     fitting(WARM_UP_NS, travel_ns).clamp(1.min(most), most)
@@ -144,15 +144,14 @@ fn fitting(time_ns: u64, travel_ns: u64) -> u64 {
     time_ns.checked_div(travel_ns).unwrap_or(u64::MAX)
 }
 
-/// How long a round measures exchanges, in ns: `least_ns`, or as long as some ways there and back take, up to
-/// [`LASTS_NS`].
+/// How long a round measures exchanges, in ns: some round trips, at least `least_ns`, up to [`LASTS_NS`].
 #[must_use]
 pub fn duration_ns(least_ns: u64, travel_ns: u64) -> u64 {
     travel_ns.saturating_mul(TRAVELS).clamp(least_ns, LASTS_NS.max(least_ns))
 }
 
-/// How long an answer may take where the user does not say, in ns: [`TIMEOUT_NS`], or where that is more ten ways
-/// there and back, full queues and a first retransmission.
+/// Default time-out of an answer, in ns: ten round trips, full queues and a first retransmission, at least
+/// [`TIMEOUT_NS`].
 #[must_use]
 pub fn timeout_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     let Some(link) = between(case, capabilities) else { return TIMEOUT_NS };

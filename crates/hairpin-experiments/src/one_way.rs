@@ -1,4 +1,4 @@
-//! What experiments on one-way loads share: their knobs, and how long their rounds last.
+//! Shared by experiments on one-way loads: knobs and the length of rounds.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::{Case, Waiting};
@@ -14,25 +14,23 @@ use crate::quantity::MAX_MESSAGES;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO};
 
-/// What each round measures, in ns.
+/// Default measured time of a round, in ns.
 const DURATION_NS: u64 = 200_000_000;
-/// What is sent before, in ns.
+/// Default warm-up, in ns.
 const WARM_UP_NS: u64 = 100_000_000;
-/// The most connections of a flow.
+/// Per flow.
 pub const MAX_CONNECTIONS: u64 = 1000;
 
-/// Transports.
 pub const TRANSPORT: Knob = Knob::new("transport", "NAME", KnobKind::Transport)
     .help("Transports, separated by commas [default: all that can run here]")
     .many();
 
-/// Which way messages go.
 pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direction::WORDS.split_at(2).0))
     .help("Direction: up (client to server), down (server to client), or all")
     .many()
     .or(&["up"]);
 
-/// The case with its flow going this way, or with a second flow that goes back.
+/// The case with its flow in that direction; for both ways with a second flow back.
 #[must_use]
 pub fn going(case: &Case, ways: Ways) -> Case {
     case.clone().with(|case| {
@@ -44,64 +42,55 @@ pub fn going(case: &Case, ways: Ways) -> Case {
     })
 }
 
-/// Which ways bytes go.
 pub const WAYS: Knob = Knob::new("direction", "WAY", KnobKind::Words(Ways::WORDS))
     .help("Direction: up (client to server), down (server to client), both at once, or all")
     .many()
     .or(&["up"]);
 
-/// Connections.
 pub const CONNECTIONS: Knob = Knob::new("connections", "NUMBER", KnobKind::Whole { min: 1, max: MAX_CONNECTIONS })
     .help("Connections that share the load, up to 1000")
     .many()
     .or(&["1"]);
 
-/// How both ends wait.
 pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
     .help("How both ends wait: block, poll, spin, or all [default: block; poll with several connections]")
     .many();
 
-/// How many messages.
 pub const COUNT: Knob = Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_MESSAGES })
     .help("Messages measured on each connection in each round, instead of --duration");
 
-/// How long.
 pub const DURATION: Knob = Knob::new("duration", "TIME", shared::LASTS)
     .help("How long each round measures [default: 200ms; up to 1s over a link]");
 
-/// What is sent before.
 pub const WARM_UP: Knob = Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO))
     .help("Warm-up of each round, messages or a time; auto: 100ms, over a link up to 1s")
     .or(&[AUTO]);
 
-/// How long nothing may move.
 pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", shared::TIMEOUT.kind)
     .help("How long the load may stall, and the server may take to answer [default: 2s; more over a link]");
 
-/// Raw samples kept: they travel from the receiver to the client.
+/// Fewer than elsewhere: raw samples travel from the receiver to the client.
 pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000 })
     .help("Maximum of raw samples kept of each round; a histogram holds all")
     .or(&["10000"]);
 
-/// How much a round sends and measures.
+/// How much a round sends and measures, if given.
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
-    /// What is measured, where it was given.
     pub extent: Option<Extent>,
-    /// What is sent before, where it was given.
     pub warm_up: Option<Extent>,
 }
 
 impl Lengths {
-    /// Reads `count`, `duration` and the knob of that name for the warm-up.
+    /// Reads `count`, `duration` and the knob named `warm_up`.
     ///
     /// # Errors
-    /// [`Refused`] where count and duration are both given.
+    /// [`Refused`] if count and duration are both given.
     pub fn read(knobs: &Knobs, warm_up: &str) -> Result<Self, Refused> {
         Ok(Self { extent: shared::extent(knobs, "count")?, warm_up: knobs.value(warm_up) })
     }
 
-    /// The case with its lengths; those that were not given are longer over a link.
+    /// The case with these lengths; defaults are longer over a link.
     #[must_use]
     pub fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
         let travel_ns = links::travel_ns(&case, capabilities);
@@ -113,7 +102,6 @@ impl Lengths {
     }
 }
 
-/// The numbers of connections asked for.
 #[must_use]
 pub fn connections(knobs: &Knobs, name: &str) -> Vec<u32> {
     let counts = knobs.values::<u64>(name);

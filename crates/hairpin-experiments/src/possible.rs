@@ -1,4 +1,4 @@
-//! Which cases are possible here, and why the others are not. An impossible case is refused with its reason, not run.
+//! Checks which cases are possible here. An impossible case is refused with its reason, not run.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES, Reach, WhyNot};
@@ -10,10 +10,10 @@ use hairpin_model::quantities::exact_bytes;
 
 use crate::links;
 
-/// Whether `case`, whose first flow is carried by a transport with that card, can be measured here.
+/// Whether `case`, whose first flow uses a transport with that card, can be measured here.
 ///
 /// # Errors
-/// The first reason why not, and what would help.
+/// The first reason why not, with a hint.
 pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     if case.flow().connection_use == ConnectionUse::Shared {
         shared(case)?;
@@ -37,7 +37,7 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
     Ok(())
 }
 
-/// What a probe needs that has the connection of the load.
+/// Requirements of a probe that shares the load's connection.
 fn shared(case: &Case) -> Result<(), WhyNot> {
     let probe = case.flow();
     let Some(load) = case.loads().first() else {
@@ -72,7 +72,7 @@ fn shared(case: &Case) -> Result<(), WhyNot> {
 /// The largest message on a shared connection, see [`frames`](../../hairpin-loops/src/shared/frames.rs).
 const MAX_SHARED_BYTES: u64 = 1 << 20;
 
-/// Which connection carries the messages of a flow with answers.
+/// Checks the connections of a flow with answers.
 fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let flow = case.flow();
     match flow.connection_use {
@@ -90,7 +90,7 @@ fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
     }
 }
 
-/// The same of a case of one flow.
+/// Checks a case of one flow.
 fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     link(case, card, capabilities)?;
     other_host(case, card, capabilities)?;
@@ -112,7 +112,7 @@ fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Res
     Ok(())
 }
 
-/// Whether an emulated link can be here at all is said before whether this transport crosses one.
+/// Checks whether emulated links work here before whether this transport can cross one.
 fn link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     if !case.is_emulated() {
         return Ok(());
@@ -133,12 +133,11 @@ fn link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(),
     }
 }
 
-/// Whether the transport is over IPv6.
 pub(crate) fn is_ipv6(card: &Card) -> bool {
     card.min_mtu_bytes > IPV4_MTU_BYTES
 }
 
-/// Whether the transport reaches the host of the server.
+/// Checks whether the transport reaches the server's host.
 fn other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let Some(far) = capabilities.far.as_ref().filter(|_| case.path.across.is_some()) else { return Ok(()) };
     if card.reach != Reach::Network || card.answered_by == AnsweredBy::Kernel {
@@ -173,17 +172,17 @@ fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
     Err(why(format!("it has no waiting mode `{}`", case.ends.waiting), format!("use {}", taken.join(" or "))))
 }
 
-/// The header of a numbered message: [`number`](../../hairpin-loops/src/driver/phase.rs).
+/// Header of a numbered message: [`number`](../../hairpin-loops/src/driver/phase.rs).
 const NUMBERED_BYTES: u64 = 8;
 
-/// Those of a message that also carries its time and what the receiver quotes:
+/// Header of a message that also has its time and a nonce for the receiver to quote:
 /// [`nonce_of`](../../hairpin-loops/src/driver/messages.rs).
 const QUOTED_BYTES: u64 = 24;
 
-/// The most bytes that one call sends, which both ends have room for.
+/// Maximum bytes of one call; both ends have room for them.
 const MAX_BATCH_BYTES: u64 = 64 << 20;
 
-/// What a load without answers needs.
+/// Requirements of a load without answers.
 fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let flow = case.flow();
     if card.answered_by == AnsweredBy::Kernel {
@@ -259,7 +258,7 @@ fn paced(case: &Case, pacing: Pacing, card: &Card) -> Result<(), WhyNot> {
     }
 }
 
-/// The kernel turns the message round on the CPU that sent it: there is no second end to place or to change.
+/// The kernel answers on the CPU that sends: there is no second end to place or configure.
 fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
     if case.ends.placement == Placement::CrossCpu {
         return Err(why(
@@ -282,11 +281,11 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
     Ok(())
 }
 
-/// CPUs that the ends of two flows placed so need, for each flow to have its own.
+/// CPUs that the ends of two flows need if each flow has its own.
 pub(crate) const fn cpus_of_two_pairs(placement: Placement) -> usize {
     match placement {
         Placement::CrossCpu => 4,
-        // Of each host.
+        // On each host.
         Placement::Pinned => 2,
         Placement::SameCpu | Placement::Unpinned => 2,
     }
@@ -319,7 +318,7 @@ fn two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result
     Ok(())
 }
 
-/// Whether a transport with that card packs and acknowledges segments as TCP does: it can be asked not to wait.
+/// Whether the transport packs and acknowledges segments as TCP does, and has the option `nodelay`.
 #[must_use]
 pub fn is_tcp(card: &Card) -> bool {
     card.options.contains(&OptionName::Nodelay)
@@ -355,14 +354,14 @@ fn option_of(remedy: Remedy) -> Option<OptionName> {
     }
 }
 
-/// What the buffers of any byte stream hold of answers that nobody reads: half of a pipe's 64 KiB (pipe(7)).
+/// Unread answers that the buffers of any byte stream hold: half of a pipe's 64 KiB (pipe(7)).
 const ANSWERS_BYTES: u64 = 32 << 10;
-/// The same for a Unix socket, where each write also takes its own `struct sk_buff` and the rounding of its memory
-/// (net/unix/af_unix.c): a buffer of 208 KiB is full after 278 writes of 1 to 64 B, 93 of 1000 B, 44 of 4000 B.
+/// The same for a Unix socket, where each write also takes a `struct sk_buff`, rounded up (net/unix/af_unix.c): a
+/// buffer of 208 KiB is full after 278 writes of 1 to 64 B, 93 of 1000 B, 44 of 4000 B.
 const UNIX_ANSWERS_BYTES: u64 = 128 << 10;
 
-/// The client reads no answer before its last request is written: a server that cannot write its answers
-/// stops reading, and then both wait for ever.
+/// The client reads no answer before its last request is written: a server that cannot write its answers stops reading,
+/// and both wait forever.
 fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyNot> {
     if pipeline < 2 {
         return Ok(());

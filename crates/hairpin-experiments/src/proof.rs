@@ -1,4 +1,4 @@
-//! The rounds that prove or refute: each pair of cases differs in one thing, and both are measured in turn.
+//! Rounds that check a claim: the cases of a pair differ in one thing, and both are measured in turn.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
@@ -12,11 +12,11 @@ use crate::sequence;
 
 /// Rounds of each case of a pair.
 const ROUNDS: u64 = 10;
-/// Where these last longer than this, in ns, there are fewer, but one more than an interval needs.
+/// Maximum duration of all rounds, in ns, unless [`MIN_ROUNDS`], one more than an interval needs, take longer.
 const LASTS_NS: u64 = 60 * SECOND_NS;
 const MIN_ROUNDS: u64 = QUICK_BLOCKS + 1;
 
-/// The rounds that settle these pairs, as many as an interval needs and the time allows, and how long they take, in ns.
+/// The rounds that check these pairs, as many as an interval needs and the time allows, and their duration in ns.
 #[must_use]
 pub fn rounds(
     pairs: &[[Case; 2]],
@@ -31,10 +31,10 @@ pub fn rounds(
     (orders, blocks.saturating_mul(block_ns))
 }
 
-/// `blocks` blocks of every case of the pairs, interleaved in a seeded random order, from `first_block` on.
+/// `blocks` blocks of every case of the pairs, from `first_block` on, interleaved in a seeded random order.
 ///
-/// A case that stands in several pairs is measured once in a block. Everything but the case is taken from the timed
-/// round of `like` that is nearest to it; without any such round there is nothing to order.
+/// A case in several pairs is measured once per block. Everything but the case is copied from the nearest timed round
+/// of `like`; without timed rounds the result is empty.
 #[must_use]
 pub fn orders(
     pairs: &[[Case; 2]],
@@ -53,8 +53,8 @@ pub fn orders(
     sequence::interleaved(&templates, first_block, blocks, seed)
 }
 
-/// The timed round nearest to the case. Of equally near ones that with the least to do, since a case that stalls may
-/// be like one that does not; of those the first.
+/// The timed round nearest to the case. Ties go to the shortest round, since the case may stall where the nearest does
+/// not; then to the first.
 fn nearest<'r>(case: &Case, like: &'r [RoundRecord]) -> Option<&'r RoundOrder> {
     let timed = like.iter().map(|record| &record.order).filter(|order| order.purpose == Purpose::Timed);
     timed.min_by_key(|order| {

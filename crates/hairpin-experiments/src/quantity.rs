@@ -1,4 +1,4 @@
-//! What knobs say, read and held to their bounds.
+//! Parses knob values and checks their bounds.
 
 use hairpin_model::case::InjectedFault;
 use hairpin_model::names;
@@ -8,21 +8,19 @@ use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 use hairpin_model::sysctls::Sysctls;
 
-/// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
-/// The longest duration that can be asked for: 24 hours.
+/// Maximum duration: 24 hours.
 pub const DAY_NS: u64 = 86_400 * SECOND_NS;
-/// The longest time-out, in nanoseconds.
 pub const MAX_TIMEOUT_NS: u64 = 3600 * SECOND_NS;
-/// The largest number of messages of a round.
+/// Maximum messages of a round.
 pub const MAX_MESSAGES: u64 = 10_000_000_000;
-/// The longest that an injected fault may hold a message back.
+/// Longest stall of an injected fault.
 const MAX_STALL_NS: u64 = 10 * SECOND_NS;
 
 /// A whole number in a range, with an optional suffix `k` or `M`: `2000`, `2k`, `1_000`.
 ///
 /// # Errors
-/// [`Refused`] when it is no whole number or out of range.
+/// [`Refused`] if it is not a whole number or out of range.
 pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     let digits = text.trim().replace('_', "");
     let (digits, scale) = match digits.strip_suffix(['k', 'M']) {
@@ -41,7 +39,7 @@ pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
 /// A number of bytes in a range.
 ///
 /// # Errors
-/// [`Refused`] when it is no number of bytes or out of range.
+/// [`Refused`] if it is not a number of bytes or out of range.
 pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     let number = parse::bytes(text)?;
     if (min..=max).contains(&number) {
@@ -65,7 +63,7 @@ pub fn switch(text: &str) -> Result<bool, Refused> {
 /// A share between 0 and 1, such as `2%`.
 ///
 /// # Errors
-/// [`Refused`] when it is no share or out of range.
+/// [`Refused`] if it is not a share or out of range.
 pub fn share(text: &str) -> Result<f64, Refused> {
     let share = parse::share(text)?;
     if share > 0.0 && share < 1.0 {
@@ -77,7 +75,7 @@ pub fn share(text: &str) -> Result<f64, Refused> {
 /// A duration in nanoseconds in a range.
 ///
 /// # Errors
-/// [`Refused`] when it is no duration or out of range.
+/// [`Refused`] if it is not a duration or out of range.
 pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused> {
     let duration_ns = parse::duration_ns(text)?;
     if (min_ns..=max_ns).contains(&duration_ns) {
@@ -88,10 +86,10 @@ pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused>
     Err(Refused::new(format!("`{text}` is not valid"), format!("a duration {from} up to {hours} h")))
 }
 
-/// Messages a second: at least one a day, at most `max_per_s`.
+/// Messages per second: at least one per day, at most `max_per_s`.
 ///
 /// # Errors
-/// [`Refused`] when it is no rate or out of range.
+/// [`Refused`] if it is not a rate or out of range.
 pub fn rate_per_s(text: &str, max_per_s: f64) -> Result<f64, Refused> {
     let rate = parse::rate_per_s(text)?;
     if (1.0 / 86_400.0..=max_per_s).contains(&rate) {
@@ -100,10 +98,10 @@ pub fn rate_per_s(text: &str, max_per_s: f64) -> Result<f64, Refused> {
     Err(Refused::new(format!("`{text}` is not valid"), format!("from one message per day to {max_per_s} per second")))
 }
 
-/// A number of messages (`500`) or a duration (`40ms`); 0 is none.
+/// A number of messages (`500`) or a duration (`40ms`); may be 0.
 ///
 /// # Errors
-/// [`Refused`] when it is neither, or too much.
+/// [`Refused`] if it is neither, or too large.
 pub fn extent(text: &str) -> Result<Extent, Refused> {
     if let Ok(duration_ns) = parse::duration_ns(text)
         && duration_ns <= DAY_NS
@@ -118,7 +116,7 @@ pub fn extent(text: &str) -> Result<Extent, Refused> {
 /// An injected fault: `sleep=5ms/100` sleeps 5 ms in every 100th message, `busy=1300ns` keeps the CPU busy in each.
 ///
 /// # Errors
-/// [`Refused`] when it is not of that form, or holds a message for more than 10 s.
+/// [`Refused`] if it does not have that form, or stalls for more than 10 s.
 pub fn injected_fault(text: &str) -> Result<InjectedFault, Refused> {
     let bad = || {
         Refused::new(
@@ -138,10 +136,10 @@ pub fn injected_fault(text: &str) -> Result<InjectedFault, Refused> {
     Ok(InjectedFault { stall_ns, every, sleeps })
 }
 
-/// The values of a kernel setting, `net.ipv4.tcp_sack=0,1`, each once.
+/// The values of a kernel setting, `net.ipv4.tcp_sack=0,1`, without duplicates.
 ///
 /// # Errors
-/// [`Refused`] for a name that is none, and for a missing value.
+/// [`Refused`] for an invalid name or a missing value.
 pub fn sysctl(text: &str) -> Result<Vec<Sysctls>, Refused> {
     let Some((name, values)) = text.split_once('=') else { return text.parse().map(|one| vec![one]) };
     let each = values.split(',').map(|value| Sysctls::default().with(name.trim(), value));

@@ -1,4 +1,4 @@
-//! From what was asked for to what is run: the transports, the possible cases, and what is skipped with its reason.
+//! From the request to the plan: the transports, the possible cases, and the skipped ones with reasons.
 
 use std::collections::HashSet;
 
@@ -15,8 +15,8 @@ use crate::links;
 use crate::possible;
 use crate::sequence::Planned;
 
-/// The candidates that the knob of that name, for instance `transport`, names, in the order given and each once; `all`, or no name, is every one in
-/// the ladder's order.
+/// The candidates of the knob `knob`, for instance `transport`, in the order given, without duplicates; all in the
+/// ladder's order for `all` or without a name.
 ///
 /// # Errors
 /// [`Refused`] for an unknown name, with the nearest one.
@@ -34,8 +34,8 @@ pub fn candidates<'g>(
     Ok(chosen.into_iter().filter_map(|name| capabilities.candidate(name)).collect())
 }
 
-/// The transports that an experiment measures unless told otherwise, which are over IPv4. Where the host of the server is reached
-/// over IPv6 that of the same protocol stands for each.
+/// Default transports of an experiment, which are over IPv4; their IPv6 counterparts if the server's host is reached
+/// over IPv6.
 #[must_use]
 pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabilities) -> Vec<&'g Candidate> {
     if !capabilities.far.as_ref().is_some_and(|far| far.is_ipv6) {
@@ -49,10 +49,10 @@ pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabili
     defaults.into_iter().map(|own| over_ipv6(&own.card).unwrap_or(own)).collect()
 }
 
-/// What the two ends are on a transport, when `wanted` is asked for.
+/// The kind of both ends on a transport if `wanted` is requested.
 ///
-/// A kernel that answers has one end, reported as a process. A transport within one process runs as threads, unless
-/// the user asked for processes in so many words: then the case is impossible and says so.
+/// A kernel that answers has one end, reported as a process. A transport within one process runs as threads, unless the
+/// user explicitly asked for processes: then the case is impossible and says so.
 #[must_use]
 pub fn ends(card: &Card, wanted: EndKind, in_so_many_words: bool) -> EndKind {
     if card.answered_by == AnsweredBy::Kernel {
@@ -64,10 +64,10 @@ pub fn ends(card: &Card, wanted: EndKind, in_so_many_words: bool) -> EndKind {
     }
 }
 
-/// The possible ones of the cases that `planned` makes for each of these transports, and the reasons for the others.
+/// The possible cases that `planned` makes for these transports, and the reasons for the others.
 ///
 /// # Errors
-/// [`Refused`] when nothing is left to run.
+/// [`Refused`] if nothing is left to run.
 pub fn sieved(
     candidates: &[&Candidate],
     capabilities: &HostCapabilities,
@@ -80,7 +80,7 @@ pub fn sieved(
     sieve.finish()
 }
 
-/// Collects the possible cases, each once, and the reasons for the others.
+/// Collects the possible cases, without duplicates, and the reasons for the others.
 #[derive(Debug)]
 pub struct Sieve<'g> {
     capabilities: &'g HostCapabilities,
@@ -91,14 +91,13 @@ pub struct Sieve<'g> {
 }
 
 impl<'g> Sieve<'g> {
-    /// An empty one.
     #[must_use]
     pub fn new(capabilities: &'g HostCapabilities) -> Self {
         let (kept, turned_away, cannot_run) = (Vec::new(), Vec::new(), Vec::new());
         Self { capabilities, kept, turned_away, cannot_run, seen: HashSet::new() }
     }
 
-    /// Of these candidates those that can run here; the others are noted with their reasons.
+    /// Returns the candidates that can run here, and notes the reasons for the others.
     pub fn runnable<'c>(&mut self, candidates: &[&'c Candidate]) -> Vec<&'c Candidate> {
         let mut runnable = Vec::new();
         for candidate in candidates {
@@ -110,7 +109,7 @@ impl<'g> Sieve<'g> {
         runnable
     }
 
-    /// Keeps the case if it is possible, and notes why not otherwise. A case that came before is left out.
+    /// Keeps the case if it is possible, else notes the reason. Ignores duplicates.
     pub fn offer(&mut self, card: &Card, mut planned: Planned) {
         let card = links::fall_back(&mut planned.case, self.capabilities).unwrap_or(card);
         if !self.seen.insert(planned.case.id()) {
@@ -122,10 +121,10 @@ impl<'g> Sieve<'g> {
         }
     }
 
-    /// What is run and what is skipped, one entry for each transport and reason.
+    /// The planned and the skipped cases, the latter with one entry per transport and reason.
     ///
     /// # Errors
-    /// [`Refused`] when nothing is left to run.
+    /// [`Refused`] if nothing is left to run.
     pub fn finish(self) -> Result<Planning, Refused> {
         if self.kept.is_empty() {
             return Err(self.nothing_left());
@@ -139,7 +138,7 @@ impl<'g> Sieve<'g> {
         Ok((self.kept, skipped))
     }
 
-    /// Impossible cases by transport and reason, in the order in which they first came.
+    /// Impossible cases by transport and reason, in order of first appearance.
     fn groups(&self) -> Vec<((&str, &WhyNot), Vec<&Case>)> {
         grouped(self.turned_away.iter().map(|(case, why)| ((case.flow().transport.as_str(), why), case)))
     }
@@ -165,7 +164,7 @@ fn whole(transport: &str, why: &WhyNot) -> Skipped {
     Skipped { transport: transport.to_owned(), case: None, reason: why.to_string() }
 }
 
-/// Some cases in a few words: the first, and how many more.
+/// Names cases briefly: the first, and how many more.
 pub(crate) fn several(cases: &[&Case]) -> String {
     match cases {
         [] => String::new(),

@@ -1,4 +1,4 @@
-//! What rounds are going to send, which is announced: a load without answers may fill a path.
+//! Traffic of the rounds, which is announced, since a load without answers may fill a path.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::flow::{Direction, Flow, Load};
@@ -9,7 +9,7 @@ use crate::links;
 use crate::quantity::SECOND_NS;
 use crate::sequence::Planned;
 
-/// What the one-way loads of so many blocks of these cases send, warm-up included.
+/// Traffic of the one-way loads of `blocks` blocks of these cases, with warm-up.
 #[must_use]
 pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapabilities) -> Sends {
     let mut sends = Sends::default();
@@ -34,8 +34,8 @@ pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapa
     Sends { bytes: sends.bytes.saturating_mul(blocks), at_full_speed_s: sends.at_full_speed_s * blocks as f64 }
 }
 
-/// Adds what a flow sends in a part of a round. What a link does not carry in its time is not sent over a stream, and lost of
-/// datagrams, which count here as what arrives.
+/// Adds the traffic of a flow in a part of a round. A stream sends no more than the link carries; lost datagrams do not
+/// count.
 fn add(sends: &mut Sends, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) {
     let size_bytes = flow.load.size_bytes() as f64;
     let seconds = |duration_ns: u64| duration_ns as f64 / SECOND_NS as f64;
@@ -52,7 +52,7 @@ fn add(sends: &mut Sends, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) 
             bits_per_s as f64 / 8.0 * seconds(duration_ns)
         }
     };
-    // Saturates, and so large a number need not be exact.
+    // Saturates: such numbers need not be exact.
     sends.bytes = sends.bytes.saturating_add(bytes as u64);
 }
 
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_a_rate_and_a_link_say_how_many_bytes_and_else_the_time_is_known() {
+    fn bytes_follow_from_a_count_a_rate_or_a_link_else_only_the_time_is_known() {
         let stream = || Flow { connections: 3, ..Flow::stream("tcp", 1000, Direction::Up) };
         let second = Extent::DurationNs(SECOND_NS);
         assert_eq!(sent(stream(), Extent::Count(7), Some(1)), Sends { bytes: 21_000, at_full_speed_s: 0.0 });

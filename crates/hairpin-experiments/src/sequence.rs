@@ -1,7 +1,7 @@
-//! The order of rounds: block by block, each block holding every case once, in a seeded random order.
+//! The order of rounds: block by block, each with every case once, in a seeded random order.
 //!
-//! Slow changes of the machine then fall on all cases alike, and rounds of one block are neighbours in time, so a
-//! comparison may pair them.
+//! Slow changes of the machine then affect all cases alike, and rounds of one block are close in time, so comparisons
+//! may pair them.
 
 use hairpin_model::case::Case;
 use hairpin_model::phases::PhaseLengths;
@@ -10,56 +10,50 @@ use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// The most rounds that one plan may hold: as many as every command can read again.
+/// Maximum rounds of a plan: as many as every command can read back.
 pub const MAX_ROUNDS: u64 = 20_000;
-/// The most cases.
 pub const MAX_CASES: u64 = 2000;
 
-/// A case and how much to do of it in each round.
+/// A case and how much of it to run in each round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// The case.
     pub case: Case,
     /// How much to measure.
     pub extent: Extent,
-    /// How much to send first, unmeasured.
     pub warm_up: Extent,
-    /// How long an answer may take, in nanoseconds.
     pub timeout_ns: u64,
-    /// How long the round may take, in ns: see [`crate::estimate::deadline_ns`].
+    /// See [`crate::estimate::deadline_ns`].
     pub deadline_ns: u64,
-    /// How long each phase lasts, where a load begins and ends beside a probe.
+    /// Set if a load begins and ends during a probe.
     pub phases: Option<PhaseLengths>,
 }
 
-/// What all rounds of a plan have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Common {
-    /// Samples to keep raw in each round, at most.
+    /// Maximum raw samples kept per round.
     pub keep_samples: u64,
-    /// Go on although an option was not granted.
+    /// Continue if an option was not granted.
     pub allow_unmet_options: bool,
     /// The port to listen on; 0 for any.
     pub port: u16,
 }
 
-/// So many blocks, which begin this far apart.
+/// Blocks at even intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// The first block's number.
+    /// Number of the first block.
     pub first: u32,
-    /// How many blocks.
     pub count: u32,
     /// When the first begins, in ns since the run began.
     pub begin_ns: u64,
-    /// From the beginning of one to that of the next, in ns; 0 where each follows at once.
+    /// Interval between block starts, in ns; 0: back to back.
     pub apart_ns: u64,
 }
 
-/// The orders of these blocks of every planned case.
+/// The orders of every planned case in these blocks.
 ///
 /// # Errors
-/// [`Refused`] when there would be more than [`MAX_ROUNDS`].
+/// [`Refused`] if there would be more than [`MAX_ROUNDS`].
 pub fn orders(planned: &[Planned], blocks: Blocks, seed: u64, common: Common) -> Result<Vec<RoundOrder>, Refused> {
     let total = (planned.len() as u64).saturating_mul(u64::from(blocks.count));
     if total > MAX_ROUNDS {
@@ -72,7 +66,7 @@ pub fn orders(planned: &[Planned], blocks: Blocks, seed: u64, common: Common) ->
     Ok(spread(&templates, blocks, seed))
 }
 
-/// Every template once in each of these blocks, which begin as far apart as they say.
+/// Every template once in each of these blocks, at their intervals.
 #[must_use]
 pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Vec<RoundOrder> {
     let mut orders = interleaved(templates, blocks.first, blocks.count, seed);
@@ -83,10 +77,10 @@ pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Vec<RoundO
     orders
 }
 
-/// Every template once in each of `blocks` blocks from `first_block` on, in the seeded random order of that block.
+/// Every template once in each of `blocks` blocks from `first_block` on, in that block's seeded random order.
 ///
-/// The seed of their links is `seed` plus the block's number: all cases of a block meet the same chances, and no two
-/// blocks do.
+/// The seed of links is `seed` plus the block's number: the same random events for all cases of a block, others in each
+/// block.
 #[must_use]
 pub fn interleaved(templates: &[RoundOrder], first_block: u32, blocks: u32, seed: u64) -> Vec<RoundOrder> {
     let numbers = (0..blocks).map(|number| first_block.saturating_add(number));
@@ -120,10 +114,10 @@ pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
     }
 }
 
-/// A random order of `0..len` that depends on the seed and on the block's number, and on nothing else.
+/// A random order of `0..len` that depends only on the seed and the block's number.
 ///
-/// Fisher-Yates (Knuth, The Art of Computer Programming, volume 2, algorithm P), written out here because the order
-/// of a seed is part of the saved run and must not change with a library's version.
+/// Fisher-Yates (Knuth, The Art of Computer Programming, volume 2, algorithm P), written out here because a seed's
+/// order is part of the saved run and must not change with a library's version.
 #[must_use]
 pub fn permutation(len: usize, seed: u64, block: u32) -> Vec<usize> {
     // The odd constant (2^64 divided by the golden ratio) spreads block numbers over the seed's bits.
@@ -136,8 +130,7 @@ pub fn permutation(len: usize, seed: u64, block: u32) -> Vec<usize> {
     order
 }
 
-/// A uniform number below `bound`, by rejection, so that no order is likelier than another.
-// The result is below a length.
+/// A uniform number below `bound`, by rejection, so that all orders are equally likely.
 fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> usize {
     let unfair = u64::MAX - u64::MAX % bound;
     loop {
@@ -154,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_order_of_a_seed_never_changes() {
-        // Saved runs can be repeated only while these stay as they are.
+        // Saved runs are reproducible only while this stays the same.
         assert_eq!(permutation(8, 42, 0), [4, 5, 6, 3, 7, 2, 1, 0]);
     }
 

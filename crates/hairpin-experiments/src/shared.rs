@@ -1,4 +1,4 @@
-//! What several experiments share: knobs as data, and their values read into the circumstances of a case.
+//! Knobs that several experiments share, and the circumstances of a case that they set.
 
 use hairpin_model::capabilities::{FarHost, HostCapabilities, KnownLink};
 use hairpin_model::card::{AnsweredBy, Card};
@@ -15,37 +15,32 @@ use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS};
 use crate::selection;
 use crate::sequence::{Common, MAX_CASES};
 
-/// The word for a warm-up that is chosen case by case.
+/// The word for a value that is chosen case by case.
 pub const AUTO: &str = "auto";
 
 /// Sizes of messages and answers.
 pub const SIZE: KnobKind = KnobKind::Bytes { min: 1, max: 1 << 30 };
-/// How long something lasts, a day at most.
+/// A duration of at most a day.
 pub const LASTS: KnobKind = KnobKind::Duration { min_ns: 1, max_ns: DAY_NS };
 
-/// How both ends wait.
 pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
     .help("How both ends wait for a message: block, poll, spin, or all")
     .many()
     .or(&["block"]);
 
-/// Where they run.
 pub const PLACEMENT: Knob = Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
     .help("Where ends run: same-cpu, cross-cpu, unpinned, or all; default over a link: same-cpu; --to: pinned, unpinned")
     .many()
     .or(&["same-cpu", "cross-cpu"]);
 
-/// What they are.
 pub const ENDS: Knob = Knob::new("ends", "WHAT", KnobKind::Words(EndKind::WORDS))
     .help("What both ends are: processes, threads, or all")
     .many()
     .or(&["processes"]);
 
-/// What is asked of the sockets.
 pub const OPTION: Knob = Knob::new("option", "SET", KnobKind::OptionSet).help("Socket options, for instance congestion=cubic,sndbuf=4096; none; or all, each alone. Repeat it to compare sets")
 .repeat();
 
-/// The path between the ends.
 pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .help(
         "Path between ends: a profile (home-uplink), words ('delay=20ms codel=5ms/100ms'), or all; repeat to compare",
@@ -53,64 +48,55 @@ pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .repeat()
     .or(&[LOOPBACK]);
 
-/// Kernel settings.
 pub const SYSCTL: Knob = Knob::new("sysctl", "NAME_VALUES", KnobKind::Sysctl)
     .help("Values of a setting below net., such as net.ipv4.tcp_sack=0,1; others as in a new network namespace")
     .repeat();
 
-/// How deep idle CPUs may sleep.
 pub const CPU_IDLE: Knob = Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdle::WORDS))
     .help("How deep idle CPUs may sleep: deep, shallow, or all")
     .many()
     .or(&["deep"]);
 
-/// The seed of every random choice. The binary always passes one, drawn by itself where the user gives none.
+/// The seed of every random choice. The binary always passes one, drawn if the user gives none.
 pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max: u64::MAX })
     .help("Seed of the order of rounds, of links and of resampling [default: drawn, and recorded]");
 
-/// How long an answer may take.
 pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", KnobKind::Duration { min_ns: 1, max_ns: MAX_TIMEOUT_NS })
     .help("How long an answer may take [default: 2s; over a link, if more, 10 round trips, its full queue and 1s]");
 
-/// Whether cases are traced in evidence rounds.
 pub const TRACE: Knob = Knob::new("trace", "ON_OFF", KnobKind::OnOff)
     .help("Trace each TCP case that may stall, in short rounds after the timed ones: on or off")
     .or(&["on"]);
 
-/// Raw samples kept.
 pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000_000 })
     .help("Maximum of raw samples kept of each round; a histogram holds all")
     .or(&["100000"]);
 
-/// The log of the relay.
 pub const KEEP_LINK_LOG: Knob = Knob::switch(
     "keep-link-log",
     "Keep a log of each round over a link, with a line for each packet; writing it takes CPU time",
 );
 
-/// Whether an option that was not granted ends a round.
 pub const ALLOW_UNMET_OPTIONS: Knob =
     Knob::switch("allow-unmet-options", "Continue where the kernel grants another value of an option than asked");
 
-/// The port of the server.
 pub const PORT: Knob = Knob::new("port", "NUMBER", KnobKind::Whole { min: 0, max: 65_535 })
     .help("Port to listen on; 0 lets the kernel choose")
     .or(&["0"]);
 
-/// An A/A pair of each case.
 pub const REPLICATE: Knob = Knob::switch("replicate", "Measure each case twice, as an A/A pair").hidden();
 
-/// A fault injected in the server of every case: the canary.
+/// A fault in the server of every case: the canary.
 pub const INJECTED_FAULT: Knob = Knob::new("injected-fault", "FAULT", KnobKind::InjectedFault)
     .help("Stall the server, for instance sleep=5ms/100 or busy=1300ns")
     .hidden();
 
-/// A fault injected in the server of the second of each A/A pair: the calibration of "slower".
+/// A fault in the server of the second case of each A/A pair: the calibration of "slower".
 pub const FAULT_IN_REPLICATE: Knob = Knob::new("replicate-fault", "FAULT", KnobKind::InjectedFault)
     .help("The same, in the second of each A/A pair only")
     .hidden();
 
-/// Everything of a case but what is sent when: every combination of these is measured.
+/// Everything of a case except its load: every combination of these is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Circumstances {
     waitings: Vec<Waiting>,
@@ -120,12 +106,12 @@ pub struct Circumstances {
     ends: Vec<EndKind>,
     ends_given: bool,
     links: Vec<KnownLink>,
-    /// The host of the server, where that is another one.
+    /// The server's host, if it is another.
     far: Option<FarHost>,
     option_sets: Vec<Options>,
-    /// `--option all`: each option that is worth a trial, alone.
+    /// Options that `--option all` tries, each alone.
     trials: Vec<OptionName>,
-    /// Of each kernel setting its values.
+    /// The values of each kernel setting.
     sysctls: Vec<Vec<Sysctls>>,
     cpu_idles: Vec<CpuIdle>,
     replicates: Vec<u8>,
@@ -134,10 +120,11 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
-    /// Reads the shared knobs. `tried` are the options that `--option all` tries one by one.
+    /// Reads the shared knobs. `tried` selects the options that `--option all` tries one by one.
     ///
     /// # Errors
-    /// [`Refused`] for a link that cannot be read, and for a kernel setting that cannot be changed for a round alone.
+    /// [`Refused`] for a link that cannot be parsed, and for a kernel setting that cannot be changed for a single
+    /// round.
     pub fn read(
         knobs: &Knobs,
         capabilities: &HostCapabilities,
@@ -175,11 +162,11 @@ impl Circumstances {
         })
     }
 
-    /// Refuses a plan before its cases are written out one by one, so that no list of lists fills the memory. `own` is how
-    /// many values there are of each thing that only the experiment combines.
+    /// Refuses a plan before its cases are built, so that no huge list fills the memory. `own` has the number of values
+    /// of each thing that only the experiment combines.
     ///
     /// # Errors
-    /// [`Refused`] where there would be more than [`MAX_CASES`].
+    /// [`Refused`] if there would be more than [`MAX_CASES`].
     pub fn refuse_too_many(&self, own: &[usize]) -> Result<(), Refused> {
         let shared = [
             self.waitings.len().max(1),
@@ -202,12 +189,12 @@ impl Circumstances {
         ))
     }
 
-    /// The options asked for in so many words, in every set.
+    /// The explicitly requested options of every set.
     pub fn options_asked(&self) -> impl Iterator<Item = (OptionName, &str)> {
         self.option_sets.iter().flat_map(Options::iter)
     }
 
-    /// Every case over every link, with every set of options, waiting, placement and kind of ends.
+    /// Every case with every link, kernel setting, set of options, waiting mode, placement and kind of ends.
     #[must_use]
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
         let cases = each(cases, &self.links, |case, link| links::set(case, link, self.far.as_ref()));
@@ -224,7 +211,7 @@ impl Circumstances {
         each(&cases, &self.ends, |case, ends| case.ends.kind = selection::ends(card, ends, self.ends_given))
     }
 
-    /// The case with every placement. Without --placement, where the default does not suit it, both ends share a CPU.
+    /// The case with every placement. Without --placement, if no default suits it, both ends share a CPU.
     fn placed(&self, case: Case, card: &Card) -> Vec<Case> {
         let mut placed =
             each(std::slice::from_ref(&case), &self.placements, |case, placement| case.ends.placement = placement);
@@ -237,7 +224,7 @@ impl Circumstances {
         placed
     }
 
-    /// Every case with every depth of CPU sleep, and its replicate after it where there are replicates.
+    /// Every case with every depth of CPU sleep, each followed by its replicate, if any.
     #[must_use]
     pub fn with_replicates(&self, cases: &[Case]) -> Vec<Case> {
         let cases = each(cases, &self.cpu_idles, |case, cpu_idle| case.ends.cpu_idle = cpu_idle);
@@ -248,7 +235,7 @@ impl Circumstances {
         })
     }
 
-    /// The sets asked for; with `all` also none, and each option of the card that is worth a trial, alone.
+    /// The given sets; with `all` also the empty one, and each option of the card that has a trial value, alone.
     fn options_for(&self, card: &Card) -> Vec<Options> {
         let mut sets = self.option_sets.clone();
         let of_card = self.trials.iter().filter(|name| card.options.contains(name));
@@ -258,7 +245,7 @@ impl Circumstances {
     }
 }
 
-/// Refuses what only makes sense where both ends are on one host.
+/// Refuses knobs that only make sense if both ends are on one host.
 fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<(), Refused> {
     if capabilities.far.is_none() {
         return Ok(());
@@ -282,10 +269,10 @@ fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities) -> Result
     }
 }
 
-/// Where both ends run: what there is on one host, or on two.
+/// The placements of both ends that exist on one host, or on two.
 ///
 /// # Errors
-/// [`Refused`] for a placement that is none there.
+/// [`Refused`] for a placement that does not exist there.
 pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Placement>, Refused> {
     let (possible, own) = match capabilities.far {
         None => (&[Placement::SameCpu, Placement::CrossCpu, Placement::Unpinned][..], "one host"),
@@ -310,8 +297,8 @@ pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<
     }
 }
 
-/// Every knob that has a value, as a saved run lists them: between two hosts the placements that there are, and the host of the server
-/// in place of a link.
+/// Every knob that has a value, for the saved run: between two hosts with the actual placements, and the server's host
+/// instead of a link.
 ///
 /// # Errors
 /// As [`placements`].
@@ -330,7 +317,7 @@ pub fn knobs_applied(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<V
     Ok(pairs)
 }
 
-/// The values of every kernel setting asked for, once these can be changed here.
+/// The values of every requested kernel setting, if it can be changed here.
 fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sysctls>>, Refused> {
     let settings: Vec<Vec<Sysctls>> = knobs.values("sysctl");
     let mut seen: Vec<&str> = Vec::new();
@@ -345,8 +332,8 @@ fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sys
     Ok(settings)
 }
 
-/// How the ends of a case wait without --waiting: one connection blocks, several are waited for at once, and what no descriptor
-/// tells of is tried again and again.
+/// How the ends of a case wait without --waiting: one connection blocks, several are polled, and a transport without a
+/// descriptor spins.
 fn own_waiting(case: &Case, card: &Card) -> Waiting {
     if !card.waitings.contains(&Waiting::Poll) {
         Waiting::Spin
@@ -357,8 +344,8 @@ fn own_waiting(case: &Case, card: &Card) -> Waiting {
     }
 }
 
-/// Whether a default placement suits the case: one that spins needs two CPUs, one that the kernel answers
-/// has one, and a link is long whichever CPUs its ends have.
+/// Whether a default placement suits the case: spinning needs two CPUs, a kernel that answers has one, and over a link
+/// the CPUs hardly matter.
 fn has_default_placement(case: &Case, card: &Card) -> bool {
     let by_kernel = card.answered_by == AnsweredBy::Kernel;
     match case.ends.placement {
@@ -378,10 +365,10 @@ pub fn each<V: Clone>(cases: &[Case], values: &[V], set: impl Fn(&mut Case, V)) 
     cases.iter().flat_map(|case| values.iter().map(move |value| with(case, value))).collect()
 }
 
-/// How much a round measures, by the knob `count` or by `duration`, where one of them is given.
+/// How much a round measures, by the knob `count` or by `duration`, if given.
 ///
 /// # Errors
-/// [`Refused`] where both are.
+/// [`Refused`] if both are.
 pub fn extent(knobs: &Knobs, count: &str) -> Result<Option<Extent>, Refused> {
     match (knobs.value(count), knobs.value("duration")) {
         (Some(_), Some(_)) => {
@@ -392,7 +379,6 @@ pub fn extent(knobs: &Knobs, count: &str) -> Result<Option<Extent>, Refused> {
     }
 }
 
-/// What all rounds have in common.
 #[must_use]
 pub fn common(knobs: &Knobs) -> Common {
     let port: u64 = knobs.value("port").unwrap_or(0);

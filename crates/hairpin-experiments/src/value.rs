@@ -1,4 +1,4 @@
-//! A knob's value, read from its text once.
+//! The parsed value of a knob.
 
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{CpuIdle, EndKind, InjectedFault, Placement, Waiting, WhichCpus};
@@ -8,24 +8,22 @@ use hairpin_model::options::Options;
 use hairpin_model::round::Extent;
 use hairpin_model::sysctls::Sysctls;
 
-/// What a text of the command line says.
+/// A parsed knob value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Every value of a finite list: `all`.
+    /// All values of a finite list: `all`.
     Every,
-    /// What the experiment chooses case by case: `auto`.
+    /// Chosen by the experiment for each case: `auto`.
     Chosen,
-    /// On or off.
     Switch(bool),
-    /// A word, by its place in the knob's list.
+    /// Index into the knob's list of words.
     Word(usize),
-    /// The name of a transport, or a link.
+    /// A transport, link or congestion control.
     Name(String),
     /// A whole number, a number of bytes or a duration in ns.
     Whole(u64),
-    /// A share, or messages a second.
+    /// A share, or a rate in messages or bits per second.
     Real(f64),
-    /// How much to measure.
     Extent(Extent),
     /// A set of socket options.
     Options(Options),
@@ -33,17 +31,15 @@ pub enum Value {
     Sysctl(Vec<Sysctls>),
     /// When messages are due.
     Arrivals(Arrivals),
-    /// An injected fault.
     InjectedFault(InjectedFault),
     /// The writes of a request.
     Writes(Writes),
-    /// A remedy.
     Remedy(Remedy),
 }
 
-/// A type that values of one kind of knob have.
+/// A type that the values of a knob kind convert to.
 pub trait OfKnob: Clone + PartialEq {
-    /// The value as this type; null where the knob is of another kind.
+    /// `None` if the knob is of another kind.
     fn of(value: &Value) -> Option<Self>;
 }
 

@@ -1,13 +1,13 @@
-//! What the unmeasured start of a round is about: CPUs that sleep between messages.
+//! Warm-up of rounds in which CPUs may sleep between messages.
 
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{Case, Placement, Waiting};
 
-/// Warm-up, in nanoseconds, where a CPU may fall asleep between messages.
+/// Warm-up in ns if a CPU may sleep between messages.
 pub const WARM_UP_NS: u64 = 40_000_000;
 
-/// Whether a CPU may fall asleep between two messages: an end sleeps while it waits, and either the ends are not on
-/// one CPU, or a link is between them, or the pattern pauses.
+/// Whether a CPU may sleep between two messages: the ends do not spin, and they run on different CPUs, cross a link, or
+/// the load pauses.
 #[must_use]
 pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
     let pauses = case.flow().load.rate_per_s().is_some()

@@ -1,4 +1,4 @@
-//! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
+//! The integration tests in one binary: linking one per file takes longer than running them.
 
 mod budget;
 mod bulk;

@@ -1,6 +1,6 @@
 //! The time that an experiment takes: how many rounds, how far apart, when it ends.
 
-use hairpin_experiments::budget::{MIN_BLOCKS, MAX_BLOCKS, ORDINARY_NS};
+use hairpin_experiments::budget::{MAX_BLOCKS, MIN_BLOCKS, ORDINARY_NS};
 use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
 use hairpin_experiments::experiments::survey::SURVEY;
 use hairpin_experiments::experiments::{self};
@@ -15,7 +15,7 @@ fn blocks(plan: &Plan) -> u64 {
     plan.rounds.iter().map(|order| u64::from(order.block) + 1).max().unwrap()
 }
 
-/// When each block begins at the earliest.
+/// The earliest start of each block.
 fn begins_ns(plan: &Plan) -> Vec<u64> {
     let mut begins: Vec<(u32, u64)> = plan.rounds.iter().map(|order| (order.block, order.not_before_ns)).collect();
     begins.sort_unstable();
@@ -66,7 +66,7 @@ fn quick_is_five_rounds_at_least_in_every_experiment() {
     assert_eq!(blocks(&plan), 5, "its blocks take longer than a fifth of the time");
 }
 
-/// The rounds as done, each so long after its block began.
+/// The rounds as done, each taking `wall_ns` from the start of its block.
 fn done(plan: &Plan, from_ns: u64, wall_ns: u64) -> Vec<RoundRecord> {
     let mut records = measured(&plan.rounds);
     for record in &mut records {
@@ -94,8 +94,8 @@ fn until_looks_four_times_and_ends_when_intervals_are_narrow() {
     let mut looks = 1;
     let mut half_width = Some(0.021);
     while let Some(more) = next(&rounds, half_width) {
-        assert!(more.cases.is_empty(), "the cases stand in the plan already");
-        assert_eq!(u64::from(more.rounds[0].block), rounds.len() as u64, "blocks go on");
+        assert!(more.cases.is_empty(), "the plan has the cases already");
+        assert_eq!(u64::from(more.rounds[0].block), rounds.len() as u64, "blocks continue");
         rounds.extend(done(&more, 0, SECOND_NS / 10));
         (looks, half_width) = (looks + 1, None);
     }
@@ -128,7 +128,7 @@ fn by_default_both_placements_are_measured_where_they_make_a_difference() {
                 assert!(skipped.is_empty(), "{skipped:?}");
                 cases.iter().map(|case| case.label()).collect::<Vec<_>>()
             }
-            Step::Done => panic!("nothing was done yet"),
+            Step::Done => panic!("the first step runs"),
         }
     };
     assert_eq!(labels(&[("transport", "tcp")]), ["tcp block same-cpu", "tcp block cross-cpu"]);

@@ -34,7 +34,7 @@ fn a_stream_has_one_flow_that_goes_one_way_and_no_traced_rounds() {
 }
 
 #[test]
-fn what_cannot_stream_is_skipped_or_refused_with_its_reason() {
+fn transports_that_cannot_stream_are_skipped_or_refused_with_their_reason() {
     let cause = |flags: &[(&str, &str)]| bulk(flags).map(|plan| plan.labels()).expect_err("refused").to_string();
     for (flags, expected) in [
         (&[("transport", "icmp")][..], "no program receives a stream"),
@@ -65,7 +65,7 @@ fn what_cannot_stream_is_skipped_or_refused_with_its_reason() {
 }
 
 #[test]
-fn several_streams_are_polled_and_what_cannot_be_polled_spins() {
+fn several_streams_are_polled_or_else_spin() {
     let plan = bulk(&[("transport", "tcp"), ("streams", "1,64"), ("count", "10")]).unwrap();
     assert_eq!(plan.cases.iter().map(|case| case.flow().wires()).collect::<Vec<_>>(), [1, 64]);
     assert!(plan.rounds.iter().all(|order| order.extent == Extent::Count(10)));

@@ -24,7 +24,7 @@ fn with_servers_elsewhere(is_ipv6: bool) -> HostCapabilities {
     HostCapabilities { far: Some(far), ..own }
 }
 
-/// Between two hosts each end is pinned on its own.
+/// Between two hosts each end is pinned separately.
 fn placed(experiment: &Experiment) -> &'static [(&'static str, &'static str)] {
     let has_placement = experiment.knobs.iter().any(|knob| knob.name == "placement");
     if has_placement { &[("placement", "pinned")] } else { &[] }
@@ -52,13 +52,13 @@ fn a_probe_on_connections_of_its_load_goes_over_ipv6_too() {
         case.flows.iter().map(|flow| flow.transport.clone()).collect()
     };
     let found: Vec<Vec<String>> = plan.cases.iter().map(transports).collect();
-    // Beside the probes on connections of their own the responsiveness is measured, with one more flow.
+    // With its own connections the probe is joined by a flow that measures responsiveness.
     let [own, shared, per_message] = [&["udp6", "tcp6", "tcp6"][..], &["tcp6"; 2], &["tcp6"; 3]];
     assert_eq!(found, [own, shared, per_message]);
 }
 
 #[test]
-fn the_saved_knobs_are_those_that_apply_between_two_hosts() {
+fn the_saved_knobs_are_those_applied_between_two_hosts() {
     let here = capabilities();
     let elsewhere = with_servers_elsewhere(false);
     let round_trip = ALL.iter().find(|experiment| experiment.name == "round-trip").unwrap();

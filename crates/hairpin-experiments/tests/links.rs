@@ -1,4 +1,4 @@
-//! `--link` in every experiment: which cases it makes, what it refuses and skips, and how its length scales a plan.
+//! `--link` in every experiment: which cases it makes, what it refuses and skips, and how its round trip scales a plan.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ use hairpin_model::exchange::Remedy;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 
 const MS: u64 = 1_000_000;
-/// There and back over `satellite`, with 4 B each way at 10 and 100 Mbit/s.
+/// The round trip over `satellite`, with 4 B each way at 10 and 100 Mbit/s.
 const SATELLITE_TRAVEL_NS: u64 = 600 * MS + 3_200 + 320;
 
-/// The plan of an experiment over some links, each given by itself.
+/// The plan of an experiment over some links, one flag each.
 fn over(experiment: &Experiment, links: &[&str], flags: &[(&str, &str)]) -> Plan {
     plan(&capabilities(), experiment, links, flags).unwrap_or_else(|refused| panic!("{refused}"))
 }
@@ -33,7 +33,7 @@ fn plan(
     flags: &[(&str, &str)],
 ) -> Result<Plan, hairpin_experiments::Refused> {
     let knobs = knobs(experiment, links, flags)?;
-    Ok(running(experiment.next(&knobs, capabilities, &Done::default())?).expect("nothing was done yet"))
+    Ok(running(experiment.next(&knobs, capabilities, &Done::default())?).expect("the first step runs"))
 }
 
 fn knobs(
@@ -43,7 +43,7 @@ fn knobs(
 ) -> Result<Knobs, hairpin_experiments::Refused> {
     let links = ("link", links.iter().map(|link| (*link).to_owned()).collect());
     let others = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
-    // On the loopback there would be a case for each placement.
+    // By default the loopback has a case for each placement.
     let one_cpu = ("placement", vec!["same-cpu".to_owned()]);
     let placement = experiment.knobs.iter().any(|knob| knob.name == one_cpu.0).then_some(one_cpu);
     Knobs::from_given(experiment.knobs, others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
@@ -74,7 +74,7 @@ fn links_are_a_dimension_of_the_cases_in_the_order_given() {
     ];
     assert_eq!(plan.labels(), labels);
     assert_eq!(links(&plan)[0], ("delay=2ms", Some("bridged-vm")));
-    assert_eq!(links(&plan)[1], (LOOPBACK, None), "the loopback has no name of its own");
+    assert_eq!(links(&plan)[1], (LOOPBACK, None), "the loopback has no name");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_relay_that_cannot_run_here_is_a_refusal() {
 }
 
 #[test]
-fn what_joins_two_ends_of_one_machine_crosses_no_link() {
+fn local_transports_cross_no_link() {
     for (experiment, left) in [
         (&ROUND_TRIP as &Experiment, &["icmp", "mptcp", "tcp", "tcp6", "udp", "udp6"][..]),
         (&SMALL_WRITES, &["tcp"]),
@@ -126,7 +126,7 @@ fn what_joins_two_ends_of_one_machine_crosses_no_link() {
         let names: BTreeSet<&str> = plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
         assert_eq!(names.into_iter().collect::<Vec<_>>(), left, "{}", experiment.name);
         let pipe = plan.skipped.iter().find(|skipped| skipped.transport == "pipe").expect("it is skipped");
-        assert_eq!(pipe.case, None, "nothing of pipe is left");
+        assert_eq!(pipe.case, None, "all of pipe");
         assert_eq!(
             pipe.reason,
             "it works on one machine only, so it cannot cross a link (hint: use tcp, udp or another network \
@@ -142,7 +142,7 @@ fn what_joins_two_ends_of_one_machine_crosses_no_link() {
 }
 
 #[test]
-fn what_takes_larger_packets_than_a_link_has_is_left_out() {
+fn cases_with_packets_larger_than_the_mtu_are_skipped() {
     let plan = over(&ROUND_TRIP, &[NARROW, "bridged-vm"], &[("transport", "tcp,tcp6,udp6")]);
     let ran: BTreeSet<(&str, &str)> =
         plan.cases.iter().map(|case| (case.flow().transport.as_str(), case.path.link.as_str())).collect();
@@ -165,7 +165,7 @@ fn the_seed_of_a_link_is_that_of_the_run_plus_the_block() {
     let last =
         plan_on(&capabilities(), &ROUND_TRIP, &[("link", "bridged-vm"), ("seed", &u64::MAX.to_string())]).unwrap();
     let seeds: BTreeSet<u64> = last.rounds.iter().map(|order| order.link_seed).collect();
-    assert_eq!(seeds.len(), 8, "it goes round");
+    assert_eq!(seeds.len(), 8, "it wraps around");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn evidence_and_proof_have_seeds_of_their_own() {
 }
 
 #[test]
-fn how_much_a_round_trip_measures_fits_the_way_there_and_back() {
+fn the_length_of_a_round_trip_measurement_fits_the_link() {
     let of = |link: &str| over(&ROUND_TRIP, &[link], &[("transport", "tcp")]).only_order().clone();
     let bridged = of("bridged-vm");
     assert_eq!((bridged.extent, bridged.warm_up), (Extent::Count(250), Extent::Count(10)), "1 s and 40 ms");
@@ -198,7 +198,7 @@ fn how_much_a_round_trip_measures_fits_the_way_there_and_back() {
     assert_eq!(satellite.timeout_ns, 10 * SATELLITE_TRAVEL_NS + 1_300 * MS + 1_000 * MS);
     let large = over(&ROUND_TRIP, &["satellite"], &[("transport", "tcp"), ("size", "1MiB")]).only_order().clone();
     let sent_ns = (1 << 20) * 8 * 100 + (1 << 20) * 8 * 10;
-    assert_eq!(large.timeout_ns, 10 * (600 * MS + sent_ns) + 2_300 * MS, "what the rates take for the bytes counts");
+    assert_eq!(large.timeout_ns, 10 * (600 * MS + sent_ns) + 2_300 * MS, "plus the bytes at the rates");
     let survey = over(&SURVEY, &["satellite"], &[]);
     let first = &survey.rounds[0];
     assert_eq!((first.extent, first.warm_up), (Extent::Count(2), Extent::Count(1)));
@@ -206,7 +206,7 @@ fn how_much_a_round_trip_measures_fits_the_way_there_and_back() {
 }
 
 #[test]
-fn what_the_user_says_is_not_scaled() {
+fn values_from_the_user_are_not_scaled() {
     let flags = [
         ("transport", "tcp"),
         ("count", "5"),
@@ -286,7 +286,7 @@ fn over_a_link_the_survey_measures_the_path_and_its_pair_only() {
 }
 
 #[test]
-fn what_is_measured_over_a_link_is_no_example_for_another() {
+fn rounds_over_a_link_are_no_template_for_another() {
     let timed =
         over(&SMALL_WRITES, &["bridged-vm", "satellite"], &[("transport", "tcp"), ("remedy", "default,nodelay")]);
     let done = measured(&timed.rounds);
@@ -301,7 +301,7 @@ fn what_is_measured_over_a_link_is_no_example_for_another() {
 }
 
 #[test]
-fn the_knob_is_given_again_for_each_link() {
+fn the_flag_is_repeated_for_each_link() {
     let text = turned(&ROUND_TRIP, &[("link", "bridged-vm"), ("link", "satellite")]).unwrap();
     assert_eq!(text.values::<String>("link"), ["bridged-vm", "satellite"]);
     assert_eq!(round_trip(&[("transport", "tcp"), ("link", "all"), ("link", "loopback")]).unwrap().cases.len(), 3);

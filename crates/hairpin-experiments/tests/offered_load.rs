@@ -39,7 +39,7 @@ fn over_a_link_of_known_rate_the_sweep_is_around_it() {
 }
 
 #[test]
-fn the_kernel_is_told_the_bytes_of_each_rate() {
+fn kernel_pacing_gets_the_bytes_of_each_rate() {
     let plan = offered_load(&[("transport", "tcp"), ("pacing", "kernel"), ("rate", "1000,0.001")]).unwrap();
     let asked = |place: usize| plan.cases[place].flow().options.get(OptionName::PacingRate).map(str::to_owned);
     assert_eq!(rates(&plan), [0.001, 1000.0], "they rise");
@@ -73,7 +73,7 @@ fn bad_input_is_refused_with_its_reason() {
     assert_eq!(rates(&offered_load(&[("transport", "tcp"), ("rate", "1e8")]).unwrap()), [1e8]);
 }
 
-/// The rounds of a plan, of each of which all arrived up to that rate, and half above it.
+/// The rounds of a plan: all messages arrived up to that rate, half of them above it.
 fn delivered_up_to(plan: &Plan, knee_per_s: f64) -> Vec<RoundRecord> {
     let mut rounds = measured(&plan.rounds);
     for round in &mut rounds {
@@ -117,7 +117,7 @@ fn rates_that_were_given_are_not_refined() {
     assert_eq!(OFFERED_LOAD.next(&knobs, &capabilities(), &after(&done)).unwrap(), Step::Done);
 }
 
-/// The relay of a link uses a CPU of its own.
+/// The link's emulator uses its own CPU.
 #[test]
 fn over_a_link_both_ends_share_a_cpu_unless_asked_otherwise() {
     let placements = |flags: &[(&str, &str)]| -> Vec<Placement> {

@@ -1,4 +1,4 @@
-//! `proof::orders`: both cases of each pair in turn, as the run measured what is nearest to them.
+//! `proof::orders`: both cases of each pair in turn, measured like the nearest case of the run.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn warm_up(orders: &[RoundOrder], case: &Case) -> Extent {
 }
 
 #[test]
-fn every_case_of_the_pairs_stands_once_in_every_block() {
+fn every_case_of_the_pairs_is_once_in_every_block() {
     let like = run(&[("transport", "tcp"), ("timeout", "3s"), ("keep-samples", "9")]);
     let tcp = |remedy| case(&like[0], "tcp", remedy);
     let none = tcp(Remedy::Default);
@@ -36,7 +36,7 @@ fn every_case_of_the_pairs_stands_once_in_every_block() {
         [tcp(Remedy::CorkForgotten), tcp(Remedy::Cork)],
     ];
     let rounds = orders(&pairs, &like, 6, 7, 9);
-    assert_eq!(rounds.len(), 4 * 6, "`default` and `cork` stand in two pairs and are measured once");
+    assert_eq!(rounds.len(), 4 * 6, "`default` and `cork` are in two pairs and are measured once");
     let all: BTreeSet<String> = pairs.iter().flatten().map(Case::id).collect();
     let mut seen = BTreeSet::new();
     for (block, number) in rounds.chunks(4).zip(9..) {
@@ -62,11 +62,11 @@ fn extents_come_from_the_nearest_timed_round() {
     let rounds = orders(&pairs, &like, 1, 7, 0);
     assert_eq!(warm_up(&rounds, &same), Extent::Count(1), "the case itself");
     assert_eq!(warm_up(&rounds, &other_transport), Extent::Count(15), "its remedy on another transport");
-    assert_eq!(warm_up(&rounds, &other_remedy), Extent::Count(66), "its transport, with the least to do");
+    assert_eq!(warm_up(&rounds, &other_remedy), Extent::Count(66), "its transport, the shortest round");
 }
 
 #[test]
-fn evidence_rounds_are_no_example_and_without_one_nothing_is_ordered() {
+fn only_timed_rounds_are_templates_and_without_one_nothing_is_ordered() {
     let timed = run(&[("transport", "tcp"), ("remedy", "default")]);
     let none = timed[0].order.case.clone();
     let pairs = [[none.clone(), case(&timed[0], "tcp", Remedy::Nodelay)]];
@@ -79,7 +79,7 @@ fn evidence_rounds_are_no_example_and_without_one_nothing_is_ordered() {
 }
 
 #[test]
-fn where_rounds_last_long_there_are_fewer_and_they_have_the_phases_of_those_before() {
+fn long_rounds_are_fewer_and_have_the_phases_of_the_run() {
     let capabilities = common::capabilities();
     let settle = |link: Option<&str>| {
         let flags: Vec<(&str, &str)> =
@@ -94,7 +94,7 @@ fn where_rounds_last_long_there_are_fewer_and_they_have_the_phases_of_those_befo
     };
     // 300 ms, 3 s, 700 ms, 300 ms and a warm-up: two of them take 8.7 s, and six such blocks fit a minute.
     assert_eq!(settle(None), (2 * 6, 52));
-    assert_eq!(settle(Some("bridged-vm")), (2 * 6, 134), "as many as are needed");
+    assert_eq!(settle(Some("bridged-vm")), (2 * 6, 134), "the minimum");
 }
 
 #[test]

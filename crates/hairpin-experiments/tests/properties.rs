@@ -18,7 +18,7 @@ use proptest::prelude::*;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// Says again, in its own words, what an order must be; it shares no code with the rules under test.
+/// Restates what an order must be, sharing no code with the rules under test.
 fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     let case = &order.case;
     let label = case.label();
@@ -101,7 +101,7 @@ fn assert_consistent(plan: &Plan, capabilities: &HostCapabilities) {
     assert!(run_seeds.len() <= 1, "the link's seed is the run's plus the block's number: {run_seeds:?}");
 }
 
-/// The second step, where there is one: as many traced as untraced rounds of cases of the plan, in blocks of their own.
+/// The second step, if any: as many traced as untraced rounds of the plan's cases, in blocks of their own.
 fn assert_evidence(plan: &Plan, evidence: &Plan, capabilities: &HostCapabilities) {
     let last = plan.rounds.iter().map(|order| order.block).max().unwrap();
     let of = |purpose| evidence.rounds.iter().filter(|order| order.purpose == purpose).count();
@@ -113,7 +113,7 @@ fn assert_evidence(plan: &Plan, evidence: &Plan, capabilities: &HostCapabilities
     }
 }
 
-/// Values that a knob of that kind may take; whether they go together is for the rules to say.
+/// Values that a knob of that kind may take, which may be incompatible with each other.
 fn fitting(kind: KnobKind) -> Vec<&'static str> {
     match kind {
         KnobKind::Switch => vec!["on", "off"],
@@ -143,7 +143,7 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
     }
 }
 
-/// Some knobs of an experiment turned: nearly always to what fits, now and then to anything at all.
+/// Some knobs of an experiment with values: nearly always valid ones, sometimes arbitrary text.
 fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String)>)> {
     (0..every().len()).prop_flat_map(|which| {
         let knobs = every()[which].knobs;
@@ -180,7 +180,7 @@ fn some_capabilities() -> impl Strategy<Value = HostCapabilities> {
     })
 }
 
-/// Plans the flags with all host capabilities and checks what comes out; says whether it was accepted.
+/// Plans the flags and checks the result; returns whether they were accepted.
 fn plan_and_check(which: usize, flags: &[(&str, String)], capabilities: &HostCapabilities) -> bool {
     let flags: Vec<(&str, &str)> = flags.iter().map(|(name, text)| (*name, text.as_str())).collect();
     let experiment = every()[which];
@@ -230,7 +230,7 @@ proptest! {
 
 /// The first property would prove little if nearly everything were refused.
 #[test]
-fn a_good_part_of_what_is_tried_is_accepted() {
+fn many_random_flags_are_accepted() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
@@ -243,7 +243,6 @@ fn a_good_part_of_what_is_tried_is_accepted() {
     assert!(accepted > 120, "{accepted} of 300");
 }
 
-/// Why what is refused is refused.
 fn refused() -> hairpin_model::card::WhyNot {
     hairpin_model::card::WhyNot { reason: "refused".to_owned(), hint: "run as root".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The list of experiments is the folder, and every knob keeps to the rules that flags and help derive from.
+//! The list of experiments matches the folder, and every knob follows the rules that flags and help derive from.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn every_question_is_one() {
     }
 }
 
-/// The rule for help: one line of at most 110 characters, a capital first, no full stop at the end.
+/// Help is one line of at most 110 characters, a capital first, no full stop at the end.
 #[test]
 fn every_knob_keeps_the_rules() {
     for experiment in every() {
@@ -81,7 +81,7 @@ fn option_sets_keep_their_commas_and_add_up() {
 }
 
 #[test]
-fn all_stands_for_every_word_where_it_is_given_and_each_is_there_once() {
+fn all_expands_to_every_word_without_duplicates() {
     let round_trip = experiments::find("round-trip").unwrap();
     let knobs = Knobs::from_given(round_trip.knobs, [("waiting", vec!["spin,all".to_owned()])]).unwrap();
     let all = [Waiting::Spin, Waiting::Block, Waiting::Poll];

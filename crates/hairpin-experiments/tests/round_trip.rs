@@ -1,4 +1,4 @@
-//! `round-trip`: knobs to cases, what is skipped and why, what is refused, and the order of rounds.
+//! `round-trip`: its cases, what is skipped and refused and why, and the order of rounds.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ fn kernel_settings_combine_and_take_turns_in_each_block() {
         let (one, other) = pair.split_once(' ').unwrap();
         format!("net.ipv4.tcp_sack={one} net.ipv4.tcp_timestamps={other}")
     });
-    assert_eq!(labels, expected, "a value given twice is one");
+    assert_eq!(labels, expected, "without duplicates");
     for block in 0..2 {
         let of_block = plan.rounds.iter().filter(|order| order.block == block);
         assert_eq!(of_block.map(|order| order.case.id()).collect::<BTreeSet<_>>().len(), 4);
@@ -52,7 +52,7 @@ fn kernel_settings_combine_and_take_turns_in_each_block() {
 }
 
 #[test]
-fn once_rounds_are_done_so_is_the_experiment() {
+fn the_experiment_ends_with_its_rounds() {
     let order = round_trip(&[("transport", "tcp")]).unwrap().only_order().clone();
     let done = failed(&[order]);
     let knobs = Knobs::from_given(ROUND_TRIP.knobs, [("seed", vec!["7".to_owned()])]).unwrap();
@@ -90,7 +90,7 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     let messages = |rate| after(&[("transport", "tcp"), ("rate", rate)]).map(|plan| plan.rounds[0].extent);
     assert_eq!(messages("100"), Some(Extent::Count(40)));
     assert_eq!(messages("2.5"), Some(Extent::Count(3)));
-    assert_eq!(messages("2"), None, "no acknowledgment is delayed for so long");
+    assert_eq!(messages("2"), None, "longer than any delayed ACK");
     assert_eq!(
         after(&[("transport", "tcp"), ("rate", "2000"), ("trace", "off")]).map(|plan| plan.rounds.len()),
         None
@@ -145,7 +145,7 @@ fn unequal_answers_and_rates_are_cases_of_their_own() {
 }
 
 #[test]
-fn all_takes_every_value_and_leaves_out_what_is_impossible_with_the_reason() {
+fn all_takes_every_value_and_skips_impossible_ones_with_the_reason() {
     let plan = round_trip(&[("transport", "tcp"), ("waiting", "all"), ("placement", "all")]).unwrap();
     assert_eq!(plan.cases.len(), 8, "{:?}", plan.labels());
     assert_eq!(plan.skipped.len(), 1);
@@ -161,7 +161,7 @@ fn skips_are_one_for_each_transport_and_reason() {
     assert_eq!(plan.labels().len(), 9, "only TCP has the option: three kinds of it, three sizes");
     let pipe: Vec<_> = plan.skipped.iter().filter(|skipped| skipped.transport == "pipe").collect();
     assert_eq!(pipe.len(), 1, "{pipe:?}");
-    assert_eq!(pipe[0].case, None, "nothing of pipe is left");
+    assert_eq!(pipe[0].case, None, "all of pipe");
     assert_eq!(pipe[0].reason, "it has no option `nodelay` (hint: omit --option)");
     let plan = round_trip(&[("transport", "udp"), ("size", "4,70000,80000")]).unwrap();
     let cases: Vec<_> = plan.skipped.iter().map(|skipped| skipped.case.as_deref().unwrap()).collect();
@@ -201,7 +201,7 @@ fn a_congestion_control_must_be_there() {
 }
 
 #[test]
-fn busy_polling_a_device_queue_is_refused_where_there_is_none() {
+fn busy_polling_is_refused_without_a_device_queue() {
     for link in ["loopback", "bridged-vm"] {
         let text = refusal(&[("transport", "tcp"), ("option", "busy-poll=50"), ("link", link)]);
         assert!(text.contains("has a device queue that SO_BUSY_POLL could poll (hint: omit busy-poll; "), "{text}");
@@ -213,7 +213,7 @@ fn busy_polling_a_device_queue_is_refused_where_there_is_none() {
 }
 
 #[test]
-fn memory_runs_as_threads_unless_processes_are_asked_for_in_so_many_words() {
+fn memory_runs_as_threads_unless_processes_are_given() {
     assert_eq!(round_trip(&[("transport", "memory")]).unwrap().cases[0].ends.kind, EndKind::Threads);
     let plan = round_trip(&[("transport", "memory,shm"), ("ends", "processes")]).unwrap();
     assert_eq!(plan.labels(), ["shm block same-cpu"]);
@@ -224,7 +224,7 @@ fn memory_runs_as_threads_unless_processes_are_asked_for_in_so_many_words() {
 }
 
 #[test]
-fn what_the_kernel_answers_has_one_end() {
+fn a_kernel_that_answers_has_one_end() {
     let plan = round_trip(&[("transport", "icmp"), ("ends", "all"), ("waiting", "all")]).unwrap();
     assert_eq!(plan.labels(), ["icmp block same-cpu", "icmp poll same-cpu", "icmp spin same-cpu"]);
     assert!(refusal(&[("transport", "icmp"), ("reply-size", "8")]).contains("as long as the message"));
@@ -233,7 +233,7 @@ fn what_the_kernel_answers_has_one_end() {
 }
 
 #[test]
-fn apart_and_spinning_need_two_cpus() {
+fn cross_cpu_and_spinning_need_two_cpus() {
     let mut one_cpu = capabilities();
     one_cpu.cpus.truncate(1);
     let text = |flags: &[(&str, &str)]| plan_on(&one_cpu, &ROUND_TRIP, flags).unwrap_err().to_string();
@@ -243,14 +243,14 @@ fn apart_and_spinning_need_two_cpus() {
 }
 
 #[test]
-fn what_cannot_run_here_is_skipped_or_refused_with_its_own_reason() {
+fn transports_that_cannot_run_are_skipped_or_refused_with_their_reason() {
     let capabilities = capabilities_without("icmp", "the raw socket was refused: EPERM", "run as root");
     let plan = plan_on(&capabilities, &ROUND_TRIP, &[("transport", "icmp,tcp")]).unwrap();
     assert_eq!(plan.labels(), ["tcp block same-cpu"]);
     assert_eq!(plan.skipped[0].reason, "the raw socket was refused: EPERM (hint: run as root)");
     let text = plan_on(&capabilities, &ROUND_TRIP, &[("transport", "icmp")]).unwrap_err().to_string();
     assert_eq!(text, "cannot run icmp: the raw socket was refused: EPERM (hint: run as root)");
-    assert_eq!(plan_on(&capabilities, &ROUND_TRIP, &[]).unwrap().skipped.len(), 1, "also where it was not named");
+    assert_eq!(plan_on(&capabilities, &ROUND_TRIP, &[]).unwrap().skipped.len(), 1, "even if not named");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn warm_up_is_a_time_where_cpus_may_sleep_and_a_count_elsewhere() {
 }
 
 #[test]
-fn twins_follow_their_case_and_carry_their_own_fault() {
+fn replicates_follow_their_case_and_have_their_own_fault() {
     let plan = round_trip(&[("transport", "tcp"), ("replicate", "on")]).unwrap();
     assert_eq!(plan.labels(), ["tcp block same-cpu", "tcp block same-cpu (again)"]);
     assert_eq!(plan.cases[0], plan.cases[1].without_replicate());
@@ -291,7 +291,7 @@ fn twins_follow_their_case_and_carry_their_own_fault() {
     let both = [("transport", "tcp"), ("injected-fault", "sleep=1ms"), ("replicate-fault", "busy=1300ns")];
     let plan = round_trip(&both).unwrap();
     assert_eq!(plan.cases[0].injected_fault.map(|injected_fault| injected_fault.stall_ns), Some(1_000_000));
-    assert_eq!(plan.cases[1].injected_fault, Some(injected), "the replicate's own fault comes first");
+    assert_eq!(plan.cases[1].injected_fault, Some(injected), "the replicate's own fault takes precedence");
     let plan = round_trip(&[("transport", "tcp"), ("injected-fault", "busy=1300ns"), ("replicate", "on")]).unwrap();
     assert_eq!((plan.cases[0].injected_fault, plan.cases[1].injected_fault), (Some(injected), Some(injected)));
 }
@@ -355,7 +355,7 @@ fn plans_that_would_never_end_are_refused() {
 }
 
 #[test]
-fn nothing_random_is_done_without_a_seed() {
+fn a_seed_is_required() {
     let knobs = Knobs::from_given(ROUND_TRIP.knobs, Vec::<(&str, Vec<String>)>::new()).unwrap();
     let text = ROUND_TRIP.next(&knobs, &capabilities(), &Done::default()).unwrap_err().to_string();
     assert_eq!(text, "no seed was given (hint: give one with --seed NUMBER)");

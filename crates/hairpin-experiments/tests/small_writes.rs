@@ -1,4 +1,4 @@
-//! `small-writes`: which remedies over which transports, how much of each, what is refused, and the evidence rounds.
+//! `small-writes`: which remedies over which transports, the length of rounds, refusals, and evidence rounds.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn refusal(flags: &[(&str, &str)]) -> String {
     small_writes(flags).map(|plan| plan.labels()).expect_err("it should be refused").to_string()
 }
 
-/// The second step, after these rounds.
+/// The step after these rounds.
 fn next(flags: &[(&str, &str)], done: &[RoundRecord]) -> Option<Plan> {
     running(
         SMALL_WRITES
@@ -33,7 +33,7 @@ fn next(flags: &[(&str, &str)], done: &[RoundRecord]) -> Option<Plan> {
     )
 }
 
-/// The second step, after all rounds of the first were measured.
+/// The second step, with all rounds of the first measured.
 fn evidence_of(flags: &[(&str, &str)]) -> Option<Plan> {
     next(flags, &measured(&small_writes(flags).unwrap().rounds))
 }
@@ -105,9 +105,9 @@ fn warm_ups_are_chosen_by_remedy_or_by_the_user() {
     assert!(plan.rounds.iter().all(|order| order.extent == Extent::Count(7)));
 }
 
-/// The announcement of a run without flags is the sum of its rounds, evidence included, and METHODOLOGY.md has it.
+/// The announced duration without flags is the sum of the rounds, with evidence, and is in METHODOLOGY.md.
 #[test]
-fn it_is_announced_as_long_as_its_rounds_take() {
+fn the_announced_duration_is_that_of_its_rounds() {
     let both = [("placement", "same-cpu,cross-cpu")];
     let (timed, evidence) = (small_writes(&both).unwrap(), evidence_of(&both).unwrap());
     let sum_ns = orders_ns(&timed.rounds, &capabilities()) + orders_ns(&evidence.rounds, &capabilities());
@@ -122,7 +122,7 @@ fn it_is_announced_as_long_as_its_rounds_take() {
     assert!(methodology.contains(&line), "{line}");
 }
 
-/// Windows of several requests stall at both ends, and counts are chosen so that a run takes little longer all the same.
+/// Windows of several requests stall at both ends; counts are chosen so that a run takes little longer.
 #[test]
 fn with_requests_in_flight_it_ends_in_about_the_same_time() {
     let ns = |flags: &[(&str, &str)]| {
@@ -168,9 +168,9 @@ fn the_seed_alone_decides_the_order_of_both_steps() {
 #[test]
 fn evidence_is_as_many_traced_as_untraced_rounds_in_blocks_of_their_own() {
     let plan = evidence_of(&[]).unwrap();
-    assert!(plan.cases.is_empty(), "the cases stand in the plan already");
+    assert!(plan.cases.is_empty(), "the plan has the cases already");
     assert!(plan.skipped.is_empty());
-    assert_eq!(plan.rounds.len(), 2 * 9 * evidence::BLOCKS as usize, "tcp only: the controls have nothing to see");
+    assert_eq!(plan.rounds.len(), 2 * 9 * evidence::BLOCKS as usize, "tcp only: controls are not traced");
     let mut orders = BTreeSet::new();
     for (number, block) in plan.rounds.chunks(18).enumerate() {
         let first_block = u32::try_from(MIN_BLOCKS).unwrap();
@@ -195,14 +195,14 @@ fn evidence_is_as_many_traced_as_untraced_rounds_in_blocks_of_their_own() {
 }
 
 #[test]
-fn once_the_evidence_is_in_the_question_is_answered() {
+fn the_experiment_ends_with_the_evidence() {
     let timed = small_writes(&[]).unwrap().rounds;
     let evidence = evidence_of(&[]).unwrap().rounds;
     let done = [measured(&timed), failed(&evidence)].concat();
     assert!(next(&[], &done).is_none());
-    assert!(next(&[("trace", "off")], &measured(&timed)).is_none(), "no evidence was wanted");
+    assert!(next(&[("trace", "off")], &measured(&timed)).is_none(), "tracing is off");
     let controls = [("transport", "unix-stream,pipe")];
-    assert!(evidence_of(&controls).is_none(), "there is nothing to see on the controls");
+    assert!(evidence_of(&controls).is_none(), "controls are not traced");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_pair_is_traced_once_and_carries_its_injected_fault() {
 }
 
 #[test]
-fn controls_run_what_is_asked_of_them_and_skips_have_their_reason() {
+fn controls_run_the_requested_remedies_and_skips_have_their_reason() {
     let count = |flags: &[(&str, &str)], transport: &str| {
         let plan = small_writes(flags).unwrap();
         plan.cases.iter().filter(|case| case.flow().transport == transport).count()
@@ -254,7 +254,7 @@ fn controls_run_what_is_asked_of_them_and_skips_have_their_reason() {
     assert_eq!(count(&[("transport", "pipe")], "pipe"), CONTROL_REMEDIES.len());
     assert_eq!(count(&[("remedy", "all")], "pipe"), 4, "default, one-write, writev, batch=10");
     let plan = small_writes(&[("remedy", "cork,default")]).unwrap();
-    assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 0), "the controls are ours, so nothing is said");
+    assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 0), "default controls are skipped silently");
     let plan = small_writes(&[("transport", "tcp,pipe"), ("remedy", "cork,default,more")]).unwrap();
     assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 2));
     assert_eq!(plan.skipped[0].case.as_deref(), Some("pipe block same-cpu cork 100x2 B"));
@@ -276,7 +276,7 @@ fn every_transport_with_boundaries_is_skipped_with_that_reason() {
         assert_eq!(runs, !candidate.card.boundaries, "{name}");
         let skipped: Vec<_> = plan.skipped.iter().filter(|skipped| skipped.transport == name).collect();
         if runs {
-            // MPTCP runs all remedies but the one whose option it does not have.
+            // MPTCP runs all remedies except the one whose option it lacks.
             let lacks: Vec<_> = skipped.iter().map(|skipped| skipped.case.as_deref()).collect();
             let expected = (name == "mptcp").then_some(Some("mptcp block same-cpu quickack 100x2 B"));
             assert_eq!(lacks, expected.into_iter().collect::<Vec<_>>());
@@ -307,7 +307,7 @@ fn a_remedy_whose_option_is_missing_is_skipped() {
 }
 
 #[test]
-fn what_cannot_run_here_is_skipped_and_the_rest_goes_on() {
+fn transports_that_cannot_run_are_skipped() {
     let capabilities = capabilities_without("tcp", "the socket was refused: EPERM", "run as root");
     let plan = plan_on(&capabilities, &SMALL_WRITES, &[]).unwrap();
     assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 1));
@@ -350,7 +350,7 @@ fn gap_reply_and_pipeline_are_part_of_the_exchange() {
 fn answers_in_flight_must_fit_the_buffers() {
     let plan = |flags: &[(&str, &str)]| small_writes(&[&[("remedy", "one-write")], flags].concat()).unwrap();
     let names = |plan: &Plan| plan.cases.iter().map(|case| case.flow().transport.clone()).collect::<Vec<_>>();
-    assert_eq!(names(&plan(&[("reply", "1MiB")])), ["tcp", "unix-stream", "pipe"], "one answer is read as it comes");
+    assert_eq!(names(&plan(&[("reply", "1MiB")])), ["tcp", "unix-stream", "pipe"], "one answer is read at once");
     assert_eq!(names(&plan(&[("pipeline", "127")])), ["tcp", "unix-stream", "pipe"]);
     let many = plan(&[("pipeline", "1024")]);
     assert_eq!(names(&many), ["tcp", "pipe"], "a Unix socket counts each answer with memory of its own");
@@ -371,7 +371,7 @@ fn answers_in_flight_must_fit_the_buffers() {
 }
 
 #[test]
-fn option_all_leaves_the_remedies_to_themselves() {
+fn option_all_excludes_options_of_remedies() {
     let plan = small_writes(&[("transport", "tcp"), ("remedy", "default"), ("option", "all")]).unwrap();
     assert_eq!(plan.labels()[0], "tcp block same-cpu default 100x2 B");
     assert!(plan.cases.len() > 5, "{:?}", plan.labels());

@@ -1,4 +1,4 @@
-//! `survey`: its cases, its samples, its time, and that METHODOLOGY.md lists it as it is.
+//! `survey`: its cases, samples and time, and its table in METHODOLOGY.md.
 
 use crate::common::{Plan, capabilities, capabilities_without, plan_on};
 use hairpin_experiments::Forecast;
@@ -70,7 +70,7 @@ fn percentiles_have_their_samples() {
     }
 }
 
-/// How long that takes is nothing that a plan can promise: it says only what is ordered.
+/// The plan only has the order, not the actual durations.
 #[test]
 fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
     let plan = survey(&[]);
@@ -89,7 +89,6 @@ fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
     }
 }
 
-/// It is announced to last as long as its rounds take by the arithmetic.
 #[test]
 fn it_is_announced_as_long_as_its_rounds_take_by_the_arithmetic() {
     let plan = survey(&[]);
@@ -108,7 +107,7 @@ fn quick_has_fewer_rounds_of_the_same_cases() {
 }
 
 #[test]
-fn a_injected_fault_is_in_every_server_and_in_no_kernel() {
+fn an_injected_fault_is_in_every_server_and_in_no_kernel() {
     let plan = survey(&[("injected-fault", "sleep=5ms/100")]);
     assert!(plan.cases.iter().all(|case| case.injected_fault.is_some()));
     assert_eq!(plan.skipped.len(), 1);
@@ -131,11 +130,11 @@ fn without_tcp_another_transport_is_the_a_a_pair() {
     let capabilities = capabilities_without("tcp", "no IPv4 loopback", "ip link set lo up");
     let plan = plan_on(&capabilities, &SURVEY, &[]).unwrap();
     let replicate = plan.cases.iter().find(|case| case.replicate == 1).unwrap();
-    assert!(plan.cases.contains(&replicate.without_replicate()), "its other half is there");
+    assert!(plan.cases.contains(&replicate.without_replicate()), "its counterpart is there");
     assert_eq!(plan.skipped[0].transport, "tcp");
 }
 
-/// The document's table is this code's table, row by row, and its estimate is this code's.
+/// The document's table and estimate match this code, row by row.
 #[test]
 fn the_methodology_lists_the_survey_as_it_is() {
     let document = include_str!("../../../METHODOLOGY.md");

@@ -1,4 +1,4 @@
-//! How a client reaches a server by its ticket.
+//! Connects a client to the server of a ticket.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -20,34 +20,33 @@ use crate::protocol::{Answer, Base64, Greeting, Purpose, VERSION};
 use crate::ticket::Ticket;
 use crate::tls::Tls;
 
-/// How long the connection, the handshake and the greeting may take together.
+/// Time-out for the connection, the handshake and the greeting together.
 const OPENING: Duration = Duration::from_secs(15);
 
-/// The longest that a server may let a round wait for others, in ms.
+/// Longest wait for other rounds that a server may ask for, in ms.
 const MAX_WAIT_MS: u64 = 3_600_000;
 
-/// A connection on which the server knows the client.
+/// An authenticated connection to a server.
 pub struct Known {
-    /// What is said from now on.
+    /// Messages after the greeting.
     pub frames: Frames<Tls>,
-    /// Where the server is.
+    /// Address of the server.
     pub at: SocketAddr,
-    /// The address of this host on the path to it.
+    /// Local address of the connection.
     pub here: Option<IpAddr>,
-    /// The session.
     pub session: u64,
-    /// The server's Hairpin.
+    /// Name and version of the server's Hairpin.
     pub tool: String,
-    /// How long the way there and back took: the time to connect.
+    /// Time that the connect took, as an estimate of the round-trip time.
     pub round_trip: Duration,
 }
 
-/// Why a server does not know the client.
+/// Why there is no authenticated connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotKnown {
-    /// The server refuses, or no server would take the ticket any more.
+    /// The server refused, or the ticket has expired.
     Refused(Refused),
-    /// No server is found, or another one.
+    /// No server was reached, or a different one.
     Failed(Failure),
 }
 
@@ -82,10 +81,10 @@ fn refuse_expired(ticket: &Ticket, now_unix_s: u64) -> Result<(), Refused> {
     ))
 }
 
-/// Opens a connection by that ticket.
+/// Opens a connection to the server of the ticket.
 ///
 /// # Errors
-/// The ticket has expired; nobody is found at its address, or somebody else; the server refuses.
+/// The ticket has expired; no server, or a different one, answers at its address; the server refuses.
 pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known, NotKnown> {
     refuse_expired(ticket, now_unix_s()).map_err(NotKnown::Refused)?;
     let deadline = Instant::now() + OPENING;
@@ -143,7 +142,7 @@ fn over_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
     Tls::over(socket, connection).map_err(|error| failed(ticket, "speak TLS with", &error.to_string()))
 }
 
-/// A connection to the first address of the host that answers.
+/// Connects to the first address of the host that answers.
 fn connected(
     ticket: &Ticket,
     deadline: Instant,
@@ -155,7 +154,7 @@ fn connected(
             cause: format!("cannot find the host {}: {error}", ticket.host),
             hint: "is its name right, and does the name service work here (`getent hosts NAME`)?".to_owned(),
         })?
-        // An address of this host is of one version of IP.
+        // A local address works with one IP version only.
         .filter(|address: &SocketAddr| binding.address.is_none_or(|own| own.is_ipv4() == address.is_ipv4()))
         .collect();
     let mut last = None;
@@ -200,7 +199,7 @@ fn connected(
     Err(Failure { cause: format!("cannot connect to {address}: {error}"), hint: hint.to_owned() })
 }
 
-/// A socket for that address, whose packets come from where they should.
+/// Opens a socket for `to`, bound as `binding` says.
 pub(crate) fn bound(to: SocketAddr, sort: Type, binding: Binding) -> Result<Socket, Failure> {
     let failed = |cause: String, hint: String| Failure { cause, hint };
     let socket = Socket::new(Domain::for_address(to), sort, None).map_err(|error| {
@@ -235,7 +234,7 @@ fn failed(ticket: &Ticket, operation: &str, cause: &str) -> Failure {
     }
 }
 
-/// What the other end says of itself, for a person: short, and without what steers a terminal.
+/// Makes text from the other end safe to print: at most 300 characters, printable ASCII only.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|letter| letter.is_ascii_graphic() || *letter == ' ').take(300).collect()
 }
@@ -260,14 +259,14 @@ mod tests {
             expires_unix_s: 1_800_000_000,
         };
         for now in [0, 1_700_000_000, 1_799_999_999] {
-            assert_eq!(refuse_expired(&ticket, now), Ok(()), "set back, it is taken for longer");
+            assert_eq!(refuse_expired(&ticket, now), Ok(()), "a clock set back keeps the ticket valid");
         }
         assert_eq!(
             refuse_expired(&ticket, 1_900_000_000).unwrap_err().to_string(),
             "the ticket for lab:7420 expired at 2027-01-15 08:00:00 UTC by the clock of this host, which says \
              2030-03-17 17:46:40 UTC (hint: get a new one from `hairpin serve`, or set the clocks of both hosts)"
         );
-        // No time is too late to be written.
+        // Any time can be printed.
         for now in [1_800_000_000, u64::MAX] {
             assert!(refuse_expired(&ticket, now).is_err(), "{now}");
         }

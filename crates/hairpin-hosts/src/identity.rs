@@ -1,4 +1,4 @@
-//! What a server is known by: a certificate that it made itself, of which a ticket has the fingerprint.
+//! The server's self-signed certificate; a ticket has its fingerprint.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use rustls::version::TLS13;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use serde::{Deserialize, Serialize};
 
-/// The name in the certificate. Nobody asks for another.
+/// Name in the certificate, and the only one that clients ask for.
 const NAME: &str = "hairpin";
-/// The protocol within TLS (RFC 7301). It has no version, so that ends of different versions can name both.
+/// ALPN protocol (RFC 7301). It has no version, so that ends of different versions connect and report both.
 const PROTOCOL: &[u8] = b"hairpin";
 
 /// A certificate and its private key, both DER.
@@ -25,7 +25,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Makes one.
+    /// Generates a certificate and its key.
     ///
     /// # Errors
     /// The system gives no random bytes.
@@ -40,10 +40,10 @@ impl Identity {
         fingerprint(&self.certificate)
     }
 
-    /// How the server speaks TLS: version 1.3, no resumption, no early data.
+    /// TLS of the server: version 1.3, no resumption, no early data.
     ///
     /// # Errors
-    /// The key is none, or not that of the certificate.
+    /// The key is invalid, or does not belong to the certificate.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, Error> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()));
         let chain = vec![CertificateDer::from(self.certificate.clone())];
@@ -58,7 +58,7 @@ impl Identity {
     }
 }
 
-/// How a client speaks TLS with the server of that fingerprint, and with no other.
+/// TLS of a client that accepts only the server with that fingerprint.
 ///
 /// # Errors
 /// The library has no TLS 1.3.
@@ -76,7 +76,7 @@ pub fn client_config(fingerprint: [u8; 32]) -> Result<Arc<ClientConfig>, Error> 
     Ok(Arc::new(config))
 }
 
-/// The name that the client asks for.
+/// Server name that the client asks for.
 #[must_use]
 pub fn name() -> ServerName<'static> {
     ServerName::try_from(NAME).expect("it is a name of a host")
@@ -90,7 +90,7 @@ fn fingerprint(certificate: &[u8]) -> [u8; 32] {
     digest(&SHA256, certificate).as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// Takes the one certificate that a ticket names.
+/// Accepts only the certificate that a ticket names.
 #[derive(Debug)]
 struct Pinned {
     fingerprint: [u8; 32],

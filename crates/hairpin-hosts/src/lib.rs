@@ -1,4 +1,4 @@
-//! Two hosts: how a client finds and knows a server elsewhere, and how that server knows it.
+//! Two hosts: how client and server find and authenticate each other.
 #![forbid(unsafe_code)]
 
 pub mod dial;

@@ -1,5 +1,5 @@
-//! How the holder of a ticket proves that it has the secret, without sending it: by an HMAC over what is unique to this TLS
-//! connection (its exporter, RFC 9266) and the role of who proves it. So a proof fits no other connection, and no other end.
+//! Proof that an end knows the secret of a ticket, without sending it: an HMAC over the exporter of this TLS connection
+//! (RFC 9266) and the role of the end. A proof is valid for one connection and one end only.
 
 use ring::hmac;
 
@@ -7,20 +7,17 @@ use crate::ticket::Secret;
 
 /// The label of the exporter (RFC 9266, section 4.2).
 pub(crate) const EXPORTER_LABEL: &[u8] = b"EXPORTER-Channel-Binding";
-/// Bytes of the exporter.
 pub(crate) const EXPORTER_BYTES: usize = 32;
-/// Bytes of the name of a ticket.
+/// Bytes of a ticket's public name.
 const ID_BYTES: usize = 4;
 
-/// What is unique to a TLS connection.
+/// Unique to a TLS connection.
 pub type Exporter = [u8; EXPORTER_BYTES];
 
-/// Who proves that it has the secret.
+/// The end that proves that it knows the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The end that dialled.
     Client,
-    /// The end that was dialled.
     Server,
 }
 
@@ -33,20 +30,19 @@ impl Role {
     }
 }
 
-/// The proof.
 #[must_use]
 pub fn proof(secret: &Secret, role: Role, exporter: &Exporter) -> [u8; 32] {
     tag(secret, &[role.word(), exporter]).as_ref().try_into().expect("HMAC-SHA256 has 32 bytes")
 }
 
-/// Whether that is the proof; how long it takes does not depend on where it is wrong.
+/// Checks a proof, in constant time.
 #[must_use]
 pub fn is_proof(secret: &Secret, role: Role, exporter: &Exporter, given: &[u8]) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
     hmac::verify(&key, &[role.word(), exporter].concat(), given).is_ok()
 }
 
-/// The public name of a ticket: 8 hexadecimal digits that say nothing of its secret.
+/// The public name of a ticket: 8 hexadecimal digits that reveal nothing of its secret.
 #[must_use]
 pub fn ticket_id(secret: &Secret) -> String {
     let tag = tag(secret, &[b"hairpin/1 name of the ticket"]);

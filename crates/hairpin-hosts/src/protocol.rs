@@ -1,4 +1,4 @@
-//! What a client and `hairpin serve` tell each other before a round: who the client is, and what it may do.
+//! Messages between a client and `hairpin serve` before a round: who the client is, and what it may do.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use hairpin_model::environment::Environment;
 use hairpin_model::limits::Limits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The major version of everything that two hosts tell each other: another one is refused, and both are named. Within it messages
-/// only get more fields, so versions of Hairpin that share it work together.
+/// Major version of the protocol between hosts. Another one is refused, and the error names both. Within a major
+/// version messages only gain fields, so all Hairpins that share it work together.
 pub const VERSION: u32 = 1;
 
-/// The largest message before the client is known, in bytes.
+/// Largest message before the client is known, in bytes.
 pub const MAX_STRANGER_BYTES: usize = 4 << 10;
 
 /// Bytes in base64.
@@ -38,7 +38,7 @@ impl<'de> Deserialize<'de> for Base64 {
     }
 }
 
-/// What the first message of a client has in every version.
+/// Fields that a client's first message has in every version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spoken {
     /// See [`Greeting::version`].
@@ -53,60 +53,59 @@ pub struct Spoken {
 pub struct Greeting {
     /// [`VERSION`] of the client.
     pub version: u32,
-    /// Its Hairpin, for the log.
+    /// Name and version of the client's Hairpin, for the log.
     pub tool: String,
-    /// The name of its ticket.
+    /// Public name of its ticket.
     pub ticket: String,
-    /// That it has the ticket's secret.
+    /// Proof that the client knows the ticket's secret.
     pub proof: Base64,
-    /// What it wants.
     pub purpose: Purpose,
 }
 
-/// What a client wants of a connection.
+/// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// To be told what the server can do and allows, and to hold a place for the rounds of one run.
+    /// Reports what the server can do and allows, and holds a place for the rounds of one run.
     Session,
-    /// One round, or one flow of it, of that session.
+    /// One round of that session, or one flow of a round.
     Round(u64),
 }
 
-/// What a server says of its host and of the ticket at the begin of a session.
+/// What the server reports about its host and the ticket when a session begins.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct About {
-    /// Its environment, as a run records it.
+    /// Environment of its host, as a run records it.
     pub environment: Environment,
-    /// The names of the transports that can run there.
+    /// Names of the transports that can run there.
     pub transports: Vec<String>,
-    /// The congestion controls that its processes may set.
+    /// Congestion controls that its processes may set.
     pub congestion_controls: Vec<String>,
-    /// The limits of the ticket.
+    /// Limits of the ticket.
     pub limits: Limits,
     /// Bytes that the ticket has used today (UTC).
     pub used_bytes: u64,
     /// When the ticket expires, in seconds since 1970.
     pub expires_unix_s: u64,
-    /// Sessions under way, this one too.
+    /// Sessions in progress, including this one.
     pub sessions: u64,
 }
 
-/// What a client asks during a session.
+/// A client's request during a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// To take datagrams with that cookie for a while, so that it is seen whether they come through.
+    /// Accept datagrams with that cookie for a while, to see whether they arrive.
     TryDatagrams([u8; 16]),
-    /// What came of that.
+    /// Report the datagrams received with that cookie.
     DatagramsSeen([u8; 16]),
 }
 
-/// What came of a trial of datagrams, as the server saw it.
+/// Datagrams that the server received in a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatagramsSeen {
-    /// Hellos that came, each of which was answered.
+    /// Hellos received, each of which was answered.
     pub hellos: u64,
     /// Confirmations of these answers.
     pub confirmed: u64,
@@ -116,27 +115,24 @@ pub struct DatagramsSeen {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The client is known.
+    /// The client is accepted.
     Welcome {
         /// [`VERSION`] of the server.
         version: u32,
-        /// Its Hairpin.
+        /// Name and version of the server's Hairpin.
         tool: String,
-        /// That the server has the secret too.
+        /// Proof that the server knows the secret too.
         proof: Base64,
-        /// The session.
         session: u64,
     },
-    /// The client is known, and its round waits for those of other clients. Another answer follows.
+    /// The client is accepted; its round waits for those of other clients. Another answer follows.
     Waiting {
-        /// So long at most, in ms.
+        /// Longest wait, in ms.
         most_ms: u64,
     },
-    /// It is refused.
     Refused {
-        /// Why.
+        /// Reason.
         what: String,
-        /// What would help.
         hint: String,
     },
 }
@@ -156,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// Every message that one host sends to the other, as it is sent.
+    /// Every message between two hosts, as JSON.
     fn messages() -> Vec<Value> {
         let proof = || Base64(vec![7; 32]);
         let (tool, ticket) = ("hairpin 0.1.0".to_owned(), "f123e0b2".to_owned());
@@ -197,7 +193,7 @@ mod tests {
         ]
     }
 
-    /// Puts `leaf` in place of one of the values without others in them; those that are left to count.
+    /// Replaces the leaf at `place`, in depth-first order. The error is how many places are left to count.
     fn put(value: &mut Value, place: usize, leaf: &Value) -> Result<(), usize> {
         let children: Vec<&mut Value> = match value {
             Value::Array(values) if !values.is_empty() => values.iter_mut().collect(),
@@ -233,7 +229,7 @@ mod tests {
         ]
     }
 
-    /// Reads the text as each message, and does with it what a host does before anything else.
+    /// Parses the text as each message, and uses the result as a host does at first.
     fn read(text: &[u8]) -> Result<(), TestCaseError> {
         drop((serde_json::from_slice::<Spoken>(text), serde_json::from_slice::<Greeting>(text)));
         drop((serde_json::from_slice::<Answer>(text), serde_json::from_slice::<Ask>(text)));
@@ -248,7 +244,7 @@ mod tests {
                 drop(limits.allow_case(&order.round.case, 1, 0.0));
             }
             let rate = Limits::case_bits_per_s(&order.round.case, 1);
-            prop_assert!(rate.is_none_or(|rate| rate >= 0.0), "{rate:?} makes room for others");
+            prop_assert!(rate.is_none_or(|rate| rate >= 0.0), "negative rate {rate:?}");
         }
         Ok(())
     }
@@ -282,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_deeply_is_refused_and_not_followed() {
+    fn deeply_nested_json_is_refused() {
         let deep = "[".repeat(1 << 20);
         assert!(serde_json::from_str::<Value>(&deep).is_err());
         assert!(read(deep.as_bytes()).is_ok());

@@ -1,4 +1,4 @@
-//! `ssh://[USER@]HOST[:PORT]`: a host that is reached over ssh.
+//! `ssh://[USER@]HOST[:PORT]`: a host to reach over ssh.
 
 use std::fmt;
 
@@ -6,33 +6,32 @@ use hairpin_model::refused::Refused;
 
 use crate::ticket::host_and_port;
 
-/// How such a text begins.
 const SCHEME: &str = "ssh://";
-/// The longest name of a user (`LOGIN_NAME_MAX` of Linux).
+/// Longest user name (`LOGIN_NAME_MAX` of Linux).
 const MAX_USER: usize = 255;
 
-/// A host that ssh reaches: a name that DNS or the user's configuration of ssh knows, or an address.
+/// A host to reach over ssh: an address, or a name that DNS or the user's ssh configuration knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SshHost {
-    /// Who to be there; ssh decides where there is none.
+    /// User name there; `None`: ssh decides.
     pub user: Option<String>,
-    /// Its name or address.
+    /// Name or address.
     pub host: String,
-    /// The port of its ssh server; ssh decides where there is none.
+    /// Port of the ssh server; `None`: ssh decides.
     pub port: Option<u16>,
 }
 
 impl SshHost {
-    /// Whether the text says that it names such a host.
+    /// Whether the text begins with `ssh://`.
     #[must_use]
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(SCHEME)
     }
 
-    /// Reads `ssh://[USER@]HOST[:PORT]`. Nothing that it takes is an option of ssh, or means something to a shell.
+    /// Reads `ssh://[USER@]HOST[:PORT]`. No accepted part is an option of ssh or special to a shell.
     ///
     /// # Errors
-    /// A part is missing, or has letters that no name has. What was given may be a password, so it is not repeated.
+    /// A part is missing or has invalid characters. The error does not repeat the text, which may contain a password.
     pub fn parse(text: &str) -> Result<Self, Refused> {
         let refused =
             |what: &str| Refused::new(format!("not a host over ssh: {what}"), "ssh://[USER@]HOST[:PORT]".to_owned());
@@ -68,7 +67,7 @@ fn is_user(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_USER && !text.starts_with('-') && text.bytes().all(fits)
 }
 
-/// Whether what can be a host of a ticket can be one of ssh too, whose options begin with `-` and whose tokens with `%`.
+/// Whether a valid host of a ticket is valid for ssh too: its options begin with `-` and its tokens with `%`.
 fn is_host(text: &str) -> bool {
     !text.starts_with('-') && (text.contains(':') || !text.contains('%'))
 }
@@ -129,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_read_is_harmless_and_is_read_again(text in "ssh://[-a-z0-9@:.%_ '$/\\[\\]]{0,20}") {
+        fn parsed_hosts_are_harmless_and_parse_again(text in "ssh://[-a-z0-9@:.%_ '$/\\[\\]]{0,20}") {
             if let Ok(read) = SshHost::parse(&text) {
                 let is_harmless = |word: &str| !word.starts_with('-') && !word.contains([' ', '\'', '$', '/']);
                 prop_assert!(is_harmless(&read.host) && read.user.iter().all(|user| is_harmless(user)));

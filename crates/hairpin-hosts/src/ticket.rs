@@ -1,9 +1,9 @@
-//! The ticket that `hairpin serve` prints: one word with which a client finds a server, knows it, and is known by it.
+//! The ticket that `hairpin serve` prints: one word with which client and server find and authenticate each other.
 //!
-//! `host:port#` and 82 letters: base64 without padding (RFC 4648, section 5) of a version (1 byte), the SHA-256 fingerprint of the
-//! server's certificate (32), the secret (16), when it expires (8, seconds since 1970, big endian), and a checksum (4). The checksum
-//! is the lower half of FNV-1a over all text before it, in which a single wrong letter always shows: each step of that function is
-//! one to one in 32 bits.
+//! `host:port#` and 82 characters: base64 without padding (RFC 4648, section 5) of a version (1 byte), the SHA-256
+//! fingerprint of the server's certificate (32), the secret (16), the expiry (8, seconds since 1970, big endian), and a
+//! checksum (4). The checksum is the lower half of FNV-1a over all text before it. It detects every single wrong
+//! character: each step of that function is one to one in 32 bits.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -18,16 +18,16 @@ use hairpin_model::refused::Refused;
 const VERSION: u8 = 1;
 /// Version, fingerprint, secret, expiry.
 const PAYLOAD_BYTES: usize = 1 + 32 + 16 + 8;
-/// The payload in base64.
+/// Characters of the payload in base64.
 const PAYLOAD_LETTERS: usize = 76;
-/// Its checksum in base64.
+/// Characters of the checksum in base64.
 const CHECKSUM_LETTERS: usize = 6;
-/// The longest name of a host (RFC 1035, section 2.3.4).
+/// Longest host name (RFC 1035, section 2.3.4).
 const MAX_HOST: usize = 253;
-/// Longer texts are no tickets.
+/// Longest ticket, in characters.
 const MAX_LETTERS: usize = MAX_HOST + "[]:65535#".len() + PAYLOAD_LETTERS + CHECKSUM_LETTERS;
 
-/// What proves a client to the server. It is never printed but in a ticket, and never sent.
+/// The secret that authenticates the client. It is printed only in a ticket, and never sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub [u8; 16]);
 
@@ -37,18 +37,17 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A ticket. `Debug` and [`Ticket::redacted`] leave its secret out.
+/// A ticket. `Debug` and [`Ticket::redacted`] omit its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// Name or address of the server's host.
     pub host: String,
-    /// The server's port, of TCP and UDP.
+    /// The server's port for TCP and UDP.
     pub port: u16,
     /// SHA-256 of the server's certificate.
     pub fingerprint: [u8; 32],
-    /// What proves the client.
     pub secret: Secret,
-    /// The first second in which it is no longer taken, since 1970-01-01 UTC.
+    /// First second in which it is no longer valid, since 1970-01-01 UTC.
     pub expires_unix_s: u64,
 }
 
@@ -65,7 +64,7 @@ impl Ticket {
         format!("{text}{}", URL_SAFE_NO_PAD.encode(checksum(&text)))
     }
 
-    /// `host:port`, an IPv6 address in brackets.
+    /// `host:port`, with brackets around an IPv6 address.
     #[must_use]
     pub fn address(&self) -> String {
         if self.host.contains(':') {
@@ -75,13 +74,13 @@ impl Ticket {
         }
     }
 
-    /// The ticket in logs and saved command lines.
+    /// The ticket without its secret, for logs and saved command lines.
     #[must_use]
     pub fn redacted(&self) -> String {
         format!("{}#...", self.address())
     }
 
-    /// The host and the port of `host:port`, where these can be ones.
+    /// Host and port of `host:port`; `None` if invalid.
     #[must_use]
     pub fn parse_address(text: &str) -> Option<(String, u16)> {
         let (host, port) = host_and_port(text)?;
@@ -91,7 +90,7 @@ impl Ticket {
     /// Reads a ticket.
     ///
     /// # Errors
-    /// The text is no ticket, a letter of it is wrong, or it is one of another version.
+    /// The text is not a ticket, has a wrong character, or has another version.
     pub fn parse(text: &str) -> Result<Self, Refused> {
         let not_one = |why: &str| {
             Refused::new(format!("not a ticket: {why}"), "copy the whole word that `hairpin serve` printed")
@@ -133,16 +132,16 @@ impl Ticket {
     }
 }
 
-/// Puts [`Ticket::redacted`] in place of each ticket in the words of a command line.
+/// Replaces each ticket in a command line by [`Ticket::redacted`].
 #[must_use]
 pub fn redacted(words: &[String]) -> Vec<String> {
     let one = |word: &String| {
-        // A ticket is taken with blanks around it.
+        // Blanks around a ticket are allowed.
         let word = &word.trim().to_owned();
         let (before, value) = word.split_once('=').map_or(("", word.as_str()), |(flag, value)| {
             if flag.starts_with("--") { (&word[..=flag.len()], value) } else { ("", word.as_str()) }
         });
-        // A ticket with a wrong letter still has most of a secret.
+        // A mistyped ticket still has most of a secret.
         match value.trim_start().split_once('#') {
             Some((address, letters)) if Ticket::parse_address(address).is_some() && !letters.is_empty() => {
                 format!("{before}{address}#...")
@@ -153,7 +152,7 @@ pub fn redacted(words: &[String]) -> Vec<String> {
     words.iter().map(one).collect()
 }
 
-/// The host and the port of `host:port` or `host`, where these can be ones; an IPv6 address is in brackets.
+/// Host and port of `host:port` or `host`; `None` if invalid. An IPv6 address is in brackets.
 pub fn host_and_port(address: &str) -> Option<(String, Option<u16>)> {
     let (host, port) = match address.rsplit_once(':') {
         Some((host, port)) if !address.ends_with(']') => {
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_letter_anywhere_is_told() {
+    fn one_wrong_letter_anywhere_is_detected() {
         let word = ticket("192.0.2.7").word();
         for place in 0..word.len() {
             for other in ["x", "7", "-", "A"] {

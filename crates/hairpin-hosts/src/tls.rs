@@ -11,24 +11,24 @@ use socket2::{SockRef, TcpKeepalive};
 use crate::linux::wait::{Wants, wait_for};
 use crate::proof::{EXPORTER_BYTES, EXPORTER_LABEL, Exporter};
 
-/// After so long without an acknowledgment from the other host's kernel the connection is over (`TCP_USER_TIMEOUT`, tcp(7)).
+/// Time without an acknowledgment from the other kernel that ends the connection (`TCP_USER_TIMEOUT`, tcp(7)).
 const SILENCE: Duration = Duration::from_secs(15);
-/// How often that kernel is asked for one where nothing else is sent.
+/// Interval of the keepalive probes.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// A TLS connection over a socket that never waits. What TLS still has to send is sent whenever the connection is used.
+/// A TLS connection over a non-blocking socket. Pending TLS data is sent whenever the connection is used.
 pub struct Tls {
     socket: TcpStream,
     connection: Connection,
-    /// Bytes that may still come over the socket.
+    /// Bytes that may still be received.
     left_bytes: u64,
 }
 
-/// More came than may come.
+/// More bytes were received than allowed.
 pub const TOO_MUCH: io::ErrorKind = io::ErrorKind::FileTooLarge;
 
 impl Tls {
-    /// Over a connected socket; the handshake is still to come.
+    /// Over a connected socket, before the handshake.
     ///
     /// # Errors
     /// The socket cannot be made non-blocking.
@@ -41,20 +41,19 @@ impl Tls {
         Ok(Self { socket, connection: connection.into(), left_bytes: u64::MAX })
     }
 
-    /// The socket beneath.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    /// From now on so many bytes may come, TLS's own too; more are [`TOO_MUCH`].
+    /// Limits the bytes received from now on, including those of TLS itself; more are [`TOO_MUCH`].
     pub fn take_up_to(&mut self, bytes: u64) {
         self.left_bytes = bytes;
     }
 
-    /// Goes on with the handshake as far as that is possible without waiting; says whether it is done.
+    /// Continues the handshake as far as possible without waiting. Returns whether it is complete.
     ///
     /// # Errors
-    /// The other end is gone, or no TLS of ours comes from it.
+    /// The other end closed, or sent invalid TLS.
     pub fn shake_hands(&mut self) -> io::Result<bool> {
         self.send_pending()?;
         while self.connection.is_handshaking() {
@@ -68,7 +67,7 @@ impl Tls {
         Ok(!self.connection.wants_write())
     }
 
-    /// The whole handshake, until `deadline`.
+    /// Completes the handshake before `deadline`.
     ///
     /// # Errors
     /// As [`Tls::shake_hands`], and [`io::ErrorKind::TimedOut`].
@@ -84,8 +83,8 @@ impl Tls {
         Ok(())
     }
 
-    /// Says that nothing more comes, and waits for so long until the other end has closed too. What it sent meanwhile is thrown away:
-    /// a socket that is closed with bytes unread resets its connection, and the other end might lose the last that was sent to it.
+    /// Sends a close notification and waits up to `within` for the other end to close. Discards data received
+    /// meanwhile: closing a socket with unread bytes resets the connection, and the other end might lose the last data.
     pub fn close(&mut self, within: Duration) {
         self.connection.send_close_notify();
         let sent = self.send_pending().and_then(|()| self.socket.shutdown(Shutdown::Write));
@@ -105,27 +104,27 @@ impl Tls {
         }
     }
 
-    /// What is unique to this connection, once the handshake is done (RFC 9266).
+    /// Channel binding of this connection (RFC 9266), once the handshake is complete.
     ///
     /// # Errors
-    /// It is not done.
+    /// The handshake is not complete.
     pub fn exporter(&self) -> Result<Exporter, rustls::Error> {
         self.connection.export_keying_material([0; EXPORTER_BYTES], EXPORTER_LABEL, Some(&[]))
     }
 
-    /// Takes in what has come and decrypts it; answers how many bytes that were, 0 at the end.
+    /// Receives and decrypts data. Returns the number of bytes, 0 at the end.
     fn take_in(&mut self) -> io::Result<usize> {
         let count = self.connection.read_tls(&mut self.socket).map_err(explained)?;
         self.left_bytes = self.left_bytes.checked_sub(count as u64).ok_or(TOO_MUCH)?;
         if let Err(error) = self.connection.process_new_packets() {
-            // The other end is told why, where it still listens.
+            // Tells the other end why, if it still listens.
             drop(self.send_pending());
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
         Ok(count)
     }
 
-    /// Sends what is encrypted, as far as there is room.
+    /// Sends encrypted data as far as there is room.
     fn send_pending(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut self.socket) {
@@ -138,7 +137,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Whether there is plain text to take.
+    /// Whether there is decrypted data.
     fn has_text(&mut self) -> bool {
         self.connection.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
     }
@@ -149,7 +148,7 @@ impl Read for Tls {
         loop {
             match self.connection.reader().read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Gone without its farewell.
+                // Closed without a TLS notification.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
@@ -187,7 +186,7 @@ impl Carrier for Tls {
     }
 }
 
-/// What the kernel says where the other host's has been silent.
+/// Explains errors that a silent host causes.
 fn explained(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_any_size_come_whole_and_the_end_is_told() {
+    fn messages_of_any_size_arrive_and_the_end_is_reported() {
         let [client, server] = connected();
         assert_eq!(client.exporter().unwrap(), server.exporter().unwrap());
         let [mut client, mut server] = [client, server].map(|tls| Frames::over(tls, 8 << 20));
@@ -284,12 +283,12 @@ mod tests {
             let server = scope.spawn(|| server.shake_hands_until(Instant::now() + PATIENT));
             let error = client.shake_hands_until(deadline).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
-            assert!(server.join().unwrap().is_err(), "it is told");
+            assert!(server.join().unwrap().is_err(), "the server fails too");
         });
     }
 
     #[test]
-    fn what_is_no_tls_ends_the_handshake() {
+    fn bytes_that_are_not_tls_end_the_handshake() {
         let [mut stranger, other] = sockets();
         let mut server = server(other, &Identity::make().unwrap());
         stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();

@@ -1,7 +1,7 @@
-//! Whether datagrams come through to a server, and which way they do not.
+//! Whether datagrams reach a server, and in which direction they are lost.
 //!
-//! The client says hello as a flow would. What was sent and received at each end tells the two directions apart, as the counts of
-//! the server come over control.
+//! The client says hello as a flow does. The counts at both ends distinguish the directions; those of the server arrive
+//! over control.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -17,40 +17,40 @@ use socket2::Type;
 use crate::dial::{Known, bound};
 use crate::protocol::{Ask, DatagramsSeen};
 
-/// How many hellos are sent where nothing comes back.
+/// Hellos to send if no answer arrives.
 const HELLOS: u64 = 10;
-/// How long an answer to each is waited for, at least.
+/// Shortest wait for the answer to each.
 const ANSWER: Duration = Duration::from_millis(100);
-/// How often the server is asked whether a confirmation has come.
+/// Maximum queries for the confirmation.
 const LOOKS: u64 = 20;
-/// How long the server may take for an answer over control.
+/// Time-out for the server's answers over control.
 const TOLD: Duration = Duration::from_secs(10);
 
-/// What came of a trial.
+/// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// The port of the server.
+    /// UDP port of the server.
     pub port: u16,
     /// Datagrams that the client sent.
     pub sent: u64,
-    /// Whether an answer came back to it.
+    /// Whether the client received an answer.
     pub is_answered: bool,
-    /// What the server saw.
+    /// Datagrams that the server received.
     pub seen: DatagramsSeen,
-    /// How long it took, in ns.
+    /// Duration, in ns.
     pub lasted_ns: u64,
-    /// Whether a message came back that nothing receives at the port (ICMP, RFC 792).
+    /// Whether ICMP reported that nothing receives at the port (RFC 792).
     pub is_refused: bool,
 }
 
 impl Trial {
-    /// Whether datagrams come through both ways.
+    /// Whether datagrams arrive in both directions.
     #[must_use]
     pub fn is_through(&self) -> bool {
         self.is_answered && self.seen.confirmed > 0
     }
 
-    /// What was sent and what came, and what that means: one sentence.
+    /// The counts and their meaning, in one sentence.
     #[must_use]
     pub fn evidence(&self) -> String {
         let Self { port, sent, is_answered, seen, .. } = self;
@@ -72,10 +72,10 @@ impl Trial {
     }
 }
 
-/// Tries it, over the session that `known` has.
+/// Tries datagrams, within the session of `known`.
 ///
 /// # Errors
-/// The server does not answer over control, or there is no socket.
+/// The server does not answer over control, or no socket can be opened.
 pub fn try_datagrams(known: &mut Known, binding: Binding) -> Result<Trial, Failure> {
     let mut cookie = [0; 16];
     let random =
@@ -90,7 +90,7 @@ pub fn try_datagrams(known: &mut Known, binding: Binding) -> Result<Trial, Failu
     let (at, patience) = (known.at, ANSWER.max(2 * known.round_trip));
     let socket = bound(at, Type::DGRAM, binding)?;
     let mut trial = said(&socket.into(), at, &own, patience).map_err(|error| failed(&error))?;
-    // What was sent last may be on its way still.
+    // The last datagrams may still be in flight.
     for _ in 0..LOOKS {
         trial.seen = seen(known, Ask::DatagramsSeen(cookie))?;
         if !trial.is_answered || trial.seen.confirmed > 0 {
@@ -115,9 +115,9 @@ fn said(socket: &UdpSocket, at: SocketAddr, cookie: &Cookie, patience: Duration)
     };
     let mut datagram = hello_of(cookie).to_vec();
     let mut confirmations = 0;
-    // Once there is an answer, two confirmations: one may be lost.
+    // After an answer, send two confirmations: one may be lost.
     while trial.sent < HELLOS && confirmations < 2 {
-        // What else fails it is a firewall of this host itself (`EPERM`), or no route any more.
+        // Other errors come from a local firewall (`EPERM`) or a missing route.
         trial.is_refused |= socket.send(&datagram).is_err_and(|error| is_refused(&error));
         trial.sent += 1;
         if trial.is_answered {

@@ -1,25 +1,24 @@
-//! The built-in profiles: names for lines of text, and where each of their figures comes from.
+//! The built-in profiles and the sources of their figures.
 //!
-//! A figure is published, derived from published ones, or our own choice; [`Builtin::because`] says which. Texts give
-//! round trips and a profile gives each way, so delays are half of them.
+//! A figure is published, derived from published ones, or our own choice; [`Builtin::because`] says which. Sources give
+//! round-trip times and a profile gives each direction, so delays are half of them.
 
 use crate::profile::Profile;
 
 /// A profile with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What path it stands for, in one line.
+    /// The modelled path, in one line.
     pub summary: &'static str,
-    /// Its figures, as a profile shows them.
+    /// The canonical line of the profile.
     pub line: &'static str,
-    /// Where each figure comes from.
+    /// Source of each figure.
     pub because: &'static str,
 }
 
 impl Builtin {
-    /// Its figures.
     #[must_use]
     pub fn profile(&self) -> Profile {
         if self.line == hairpin_model::case::LOOPBACK {
@@ -29,7 +28,7 @@ impl Builtin {
     }
 }
 
-/// Every built-in profile, the shortest path first.
+/// All built-in profiles, shortest path first.
 pub const ALL: &[Builtin] = &[
     LOOPBACK,
     DATACENTER,
@@ -44,13 +43,11 @@ pub const ALL: &[Builtin] = &[
     SATELLITE_GEO,
 ];
 
-/// The profile of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Builtin> {
     ALL.iter().find(|builtin| builtin.name == name)
 }
 
-/// All names.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|builtin| builtin.name).collect()
@@ -181,7 +178,7 @@ mod tests {
     const MIB: f64 = 1_048_576.0;
 
     #[test]
-    fn every_line_is_read_and_is_the_one_that_its_profile_shows() {
+    fn every_line_parses_and_is_displayed_unchanged() {
         for builtin in ALL {
             let parsed: Profile = builtin.name.parse().unwrap();
             assert_eq!(parsed, builtin.profile());
@@ -203,7 +200,7 @@ mod tests {
         }
     }
 
-    /// TCP's goodput through a rate, in MiB/s, by the headers: 1448 of 1500 bytes.
+    /// TCP goodput at the profile's rate, in MiB/s: 1448 of 1500 bytes are payload.
     fn goodput_mib_per_s(direction: Direction) -> f64 {
         let profile = HOME_UPLINK.profile();
         let rate = profile.path(direction).bottleneck.rate_bits_per_s.unwrap();
@@ -217,8 +214,8 @@ mod tests {
         assert!((goodput_mib_per_s(Direction::Down) - 10.03).abs() < 0.005);
     }
 
-    /// What 74 899 datagrams of 1400 B lose when they are sent at this rate, in percent.
-    // Small.
+    /// Loss of 74 899 datagrams of 1400 B sent at this rate, in percent.
+    // The casts are of small numbers.
     fn lost_percent(mib_per_s: f64) -> f64 {
         let gap_ns = 1400.0 / MIB / mib_per_s * 1e9;
         let mut link = Link::new(&HOME_UPLINK.profile(), SEED, &[]).unwrap();
@@ -228,10 +225,10 @@ mod tests {
     }
 
     #[test]
-    fn the_home_uplink_loses_what_was_published_of_a_blast_and_of_a_paced_stream() {
+    fn the_home_uplink_has_the_published_loss_of_a_blast_and_of_a_paced_stream() {
         assert!((lost_percent(43.28) - 95.88).abs() < 0.02, "{}", lost_percent(43.28));
         assert!((lost_percent(0.623) - 0.015).abs() < 0.015, "{}", lost_percent(0.623));
-        // As the profile says of itself: near the published 20.93 and 44.29.
+        // Only near the published 20.93 and 44.29, as the profile's text says.
         assert!((lost_percent(0.812) - 18.2).abs() < 0.1, "{}", lost_percent(0.812));
         assert!((lost_percent(1.181) - 42.9).abs() < 0.1, "{}", lost_percent(1.181));
     }

@@ -1,33 +1,29 @@
-//! The figures of one direction of a link, as a profile says them and the stages are made from them.
+//! The figures of one direction of a link. A profile gives them, and the stages are built from them.
 
 use hairpin_model::words;
 
 use crate::numbers::Numbers;
 use crate::quantity::Share;
 
-/// The figures of one direction: what each of the stages is made from.
+/// The figures of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathProfile {
-    /// When it is down.
     pub outages: Vec<Outage>,
-    /// What packets wait for, and how many may.
+    /// The rate or trace that packets wait for, and the queue limit.
     pub bottleneck: Bottleneck,
-    /// What it loses.
     pub loss: Loss,
-    /// In which share of packets a bit is flipped.
+    /// Share of packets in which one bit is flipped.
     pub corrupt: Share,
-    /// Which share of packets is sent twice.
+    /// Share of packets that are sent twice.
     pub duplicate: Share,
-    /// How long it takes.
     pub delay: Delay,
-    /// What is held back.
     pub reorder: Option<Reorder>,
 }
 
 words! {
     /// How a delay varies.
     pub enum Shape: "kind of jitter" {
-        /// Equally likely everywhere up to the spread.
+        /// Uniform within ± the spread.
         Uniform = "uniform",
         /// Normal; the spread is the standard deviation.
         Normal = "normal",
@@ -37,11 +33,11 @@ words! {
 }
 
 words! {
-    /// Whether a packet may overtake another because its delay is shorter.
+    /// Whether a packet with a shorter delay may overtake another.
     pub enum Order: "order" {
-        /// It may not.
+        /// No overtaking.
         Kept = "kept",
-        /// It may.
+        /// Overtaking is allowed.
         Free = "free",
     }
 }
@@ -49,13 +45,11 @@ words! {
 /// The delay of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
-    /// The delay, or its middle, in ns.
+    /// Delay in ns; the centre if it varies.
     pub base_ns: u64,
-    /// By how much it varies, in ns; 0 for a constant delay.
+    /// Variation in ns; 0 for a constant delay.
     pub spread_ns: u64,
-    /// How it varies.
     pub shape: Shape,
-    /// Whether packets may overtake each other.
     pub order: Order,
 }
 
@@ -65,16 +59,15 @@ impl Default for Delay {
     }
 }
 
-/// What a direction loses.
+/// The losses of a direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// Each packet independently, with this probability.
+    /// Probability of each packet, independently.
     pub random: Share,
-    /// In bursts.
     pub burst: Option<GilbertElliott>,
-    /// By number, from 0.
+    /// Numbers of the packets to lose, from 0.
     pub packets: Numbers,
-    /// By number among the packets that carry data, from 1.
+    /// The same by number among the packets that carry data, from 1.
     pub data_packets: Numbers,
 }
 
@@ -91,64 +84,56 @@ pub struct GilbertElliott {
     pub lost_when_good: Share,
 }
 
-/// The path is down from `from_ns` on, and up again at `until_ns`.
+/// The path is down from `from_ns` until `until_ns`, in ns since the link started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// When it goes down, in ns since the link started.
     pub from_ns: u64,
-    /// When it is up again.
     pub until_ns: u64,
 }
 
-/// Which packets are held back, and for how long.
+/// Share of packets that are held back, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reorder {
-    /// The probability.
     pub share: Share,
-    /// For how long, in ns.
     pub by_ns: u64,
 }
 
-/// The bottleneck of a direction; without a rate and a trace there is none.
+/// The bottleneck of a direction. Without a rate or a trace, packets do not wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bottleneck {
-    /// Bits a second.
     pub rate_bits_per_s: Option<u64>,
-    /// The name of the trace to replay instead.
+    /// Name of the trace to replay instead of a rate.
     pub replay: Option<String>,
-    /// How much may wait.
     pub limit: Limit,
-    /// The second discipline.
     pub codel: Option<Codel>,
 }
 
-/// How much may wait; what is null is not limited.
+/// Queue limit; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
-    /// Packets.
     pub packets: Option<u64>,
     /// Bytes of IP packets.
     pub bytes: Option<u64>,
 }
 
 impl Bottleneck {
-    /// Whether there is anything to wait for.
+    /// Whether packets wait for a rate or a trace.
     #[must_use]
     pub fn sends(&self) -> bool {
         self.rate_bits_per_s.is_some() || self.replay.is_some()
     }
 }
 
-/// CoDel's two figures.
+/// The parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codel {
-    /// The wait that is acceptable, in ns. RFC 8289 recommends 5 to 10 % of the interval.
+    /// Acceptable wait in ns. RFC 8289 recommends 5 to 10 % of the interval.
     pub target_ns: u64,
-    /// For how long it may be longer, in ns: about the longest round trip through the queue.
+    /// Time for which the wait may exceed the target, in ns: about the longest round trip through the queue.
     pub interval_ns: u64,
 }
 
 impl Codel {
-    /// What RFC 8289 recommends for paths across the internet (sections 4.2 and 4.3).
+    /// Recommendation of RFC 8289 for internet paths (sections 4.2 and 4.3).
     pub const RECOMMENDED: Self = Self { target_ns: 5_000_000, interval_ns: 100_000_000 };
 }

@@ -1,11 +1,11 @@
-//! Seeded random numbers: a stream for each stage and direction, and in it numbers of its own for each packet.
+//! Seeded random numbers: a stream for each stage and direction, and in it separate numbers for each packet.
 //!
-//! Because a packet's numbers depend on nothing but the seed, the direction, the stage and the packet, a stage that is
-//! added, or one that drops a packet, changes no other choice.
+//! A packet's numbers depend only on the seed, the direction, the stage and the packet. A stage that is added, or one
+//! that drops a packet, therefore changes no other choice.
 //!
-//! The generators are xoshiro256++ and, for seeding, SplitMix64 (Blackman and Vigna, ACM TOMS 47(4), 2021). Of floating
-//! point only the operations that IEEE 754 rounds correctly are used (+, -, *, /, square root): the mathematical
-//! library's logarithm differs between machines, so the one here is written out.
+//! The generators are xoshiro256++ and, for seeding, SplitMix64 (Blackman and Vigna, ACM TOMS 47(4), 2021). Only the
+//! floating-point operations that IEEE 754 rounds correctly are used (+, -, *, /, square root): library logarithms
+//! differ between machines, so the one here is written out.
 
 use hairpin_model::link::Direction;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -21,10 +21,9 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The generator of a stage by its name.
     #[must_use]
     pub fn new(seed: u64, direction: Direction, stage: &str) -> Self {
-        // FNV-1a: stable across builds, which the standard library's hasher is not.
+        // FNV-1a: stable across builds, unlike the standard library's hasher.
         let name = direction.word().bytes().chain(*b"/").chain(stage.bytes());
         let hash = name.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -32,7 +31,7 @@ impl Generator {
         Self { stream: Xoshiro256PlusPlus::seed_from_u64(seed ^ hash).next_u64() }
     }
 
-    /// The random numbers of one packet. Its copy has others.
+    /// The random numbers of one packet; those of its copy differ.
     #[must_use]
     pub fn draws_for(&self, packet: &InFlight) -> Draws {
         let key = packet.packet.number.wrapping_mul(2).wrapping_add(u64::from(packet.copy));
@@ -45,25 +44,25 @@ impl Generator {
 pub struct Draws(Xoshiro256PlusPlus);
 
 impl Draws {
-    /// True with this probability, to within 2^-64.
+    /// True with probability `share`, to within 2^-64.
     pub fn happens(&mut self, share: Share) -> bool {
         u128::from(self.0.next_u64()) < share.of_u64_range()
     }
 
-    /// A whole number from 0 up to but not including `bound`, each equally probable to within `bound` / 2^64; 0 for a
-    /// bound of 0.
+    /// A whole number from 0 to `bound` - 1, all equally probable to within `bound` / 2^64; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         let product = u128::from(self.0.next_u64()) * u128::from(bound);
         u64::try_from(product >> 64).expect("less than the bound")
     }
 
-    /// A uniform number above 0 and up to 1.
+    /// A uniform number above 0 and at most 1.
     pub fn unit(&mut self) -> f64 {
         let steps = ((self.0.next_u64() >> 11) + 1) as f64;
         steps / 9_007_199_254_740_992.0
     }
 
-    /// A normal number of mean 0 and standard deviation 1, by the polar method (Marsaglia and Bray, SIAM Review 6(3), 1964).
+    /// A normal number of mean 0 and standard deviation 1, by the polar method (Marsaglia and Bray, SIAM Review 6(3),
+    /// 1964).
     pub fn normal(&mut self) -> f64 {
         loop {
             let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
@@ -74,10 +73,9 @@ impl Draws {
         }
     }
 
-    /// A Pareto number of shape 3, moved and scaled to mean 0 and standard deviation 1; at least -0.577.
+    /// A Pareto number of shape 3, shifted and scaled to mean 0 and standard deviation 1; at least -0.577.
     ///
-    /// U^(-1/3) has mean 3/2 and variance 3/4. The shape is that of the table which iproute2 ships for netem
-    /// (netem/pareto.c).
+    /// U^(-1/3) has mean 3/2 and variance 3/4. The shape is that of iproute2's table for netem (netem/pareto.c).
     pub fn pareto(&mut self) -> f64 {
         (1.0 / cube_root(self.unit()) - 1.5) / 0.75_f64.sqrt()
     }
@@ -152,7 +150,7 @@ mod tests {
         assert_eq!(first(generator(), 0, 0), numbers[0]);
     }
 
-    /// The values of an earlier build: a saved seed must mean the same fates for ever.
+    /// Values of an earlier build: a saved seed must always give the same fates.
     #[test]
     fn a_seed_means_the_same_on_every_machine_and_in_every_version() {
         let mut draws = generator().draws_for(&packet(5, 0));
@@ -182,7 +180,8 @@ mod tests {
         assert!(mean.abs() < 0.0112, "{mean}");
     }
 
-    /// Kolmogorov-Smirnov: the greatest distance to the closed form stays under 1.95 / sqrt(n), which 1 in 1000 exceeds.
+    /// Kolmogorov-Smirnov: the largest distance to the closed form is below 1.95 / sqrt(n), which 1 in 1000 samples
+    /// exceeds.
     #[test]
     fn pareto_numbers_follow_the_closed_form() {
         let generator = generator();

@@ -6,13 +6,13 @@ use std::collections::BinaryHeap;
 use crate::packet::InFlight;
 use crate::stage::Held;
 
-/// How many packets there is room for before anything must grow.
+/// Packets for which memory is reserved in advance.
 const ROOM: usize = 4096;
 
-/// Packets by the time at which they are due; those due at one time in the order in which they came.
+/// Packets by due time; those due at the same time in order of arrival.
 #[derive(Debug)]
 pub(crate) struct HeldPackets {
-    /// When it is due, how many came before, which no two have in common, and the packet.
+    /// `(due time, sequence number, packet)`; sequence numbers are unique.
     heap: BinaryHeap<Reverse<(u64, u64, InFlight)>>,
     came: u64,
     bytes: u64,
@@ -33,7 +33,7 @@ impl HeldPackets {
         self.heap.peek().map(|Reverse((due_ns, ..))| *due_ns)
     }
 
-    /// The first packet that is due by now.
+    /// Removes the first packet that is due.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<InFlight> {
         self.next_ns().filter(|due_ns| *due_ns <= now_ns)?;
         let Reverse((_, _, packet)) = self.heap.pop()?;

@@ -10,7 +10,7 @@ use crate::stage::Site;
 use crate::stages;
 use crate::trace::Trace;
 
-/// Two paths, `up` from the near end to the far end and `down` back.
+/// Two paths: `up` from the near end to the far end, and `down` back.
 pub struct Link {
     profile: Profile,
     seed: u64,
@@ -18,34 +18,24 @@ pub struct Link {
     down: Path,
 }
 
-/// Why a link could not be made from a profile.
+/// Error of [`Link::new`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// The figures contradict each other; a parsed profile never does.
+    /// The figures contradict each other; those of a parsed profile never do.
     #[error("the link profile `{line}` cannot be: {problem}{}", Hint(.hint))]
-    Contradiction {
-        /// The profile.
-        line: String,
-        /// What is wrong.
-        problem: String,
-        /// What would be right.
-        hint: String,
-    },
+    Contradiction { line: String, problem: String, hint: String },
     /// A trace that the profile replays was not given.
     #[error(
         "the link profile replays the trace `{name}`, which was not given (hint: read that file and pass its text)"
     )]
-    MissingTrace {
-        /// Its name in the profile.
-        name: String,
-    },
+    MissingTrace { name: String },
 }
 
 impl Link {
-    /// A link at its start, time 0. `traces` are those that [`Profile::traces`] names, by name.
+    /// A link at time 0. `traces` has those that [`Profile::traces`] names, by name.
     ///
     /// # Errors
-    /// [`LinkError`] when a trace is missing, or when the profile's figures contradict each other.
+    /// [`LinkError`] if a trace is missing, or if the profile's figures contradict each other.
     pub fn new(profile: &Profile, seed: u64, traces: &[(String, Trace)]) -> Result<Self, LinkError> {
         if let Some((_, contradiction)) = profile.contradiction() {
             let (problem, hint) = (contradiction.problem, contradiction.hint);
@@ -65,7 +55,6 @@ impl Link {
         Ok(Self { profile: profile.clone(), seed, up: path(Direction::Up)?, down: path(Direction::Down)? })
     }
 
-    /// One direction.
     #[must_use]
     pub fn path(&self, direction: Direction) -> &Path {
         match direction {
@@ -74,7 +63,6 @@ impl Link {
         }
     }
 
-    /// One direction, to be changed.
     pub fn path_mut(&mut self, direction: Direction) -> &mut Path {
         match direction {
             Direction::Up => &mut self.up,
@@ -82,30 +70,30 @@ impl Link {
         }
     }
 
-    /// A packet comes in: [`Path::arrive`].
+    /// See [`Path::arrive`].
     pub fn arrive(&mut self, direction: Direction, packet: Packet, now_ns: u64) {
         self.path_mut(direction).arrive(packet, now_ns);
     }
 
-    /// When to call [`Link::advance`] next: the earlier of the two directions; null when both are empty.
+    /// When to call [`Link::advance`] next: the earlier event of both directions; `None` if both are empty.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
         [&self.up, &self.down].into_iter().filter_map(Path::next_event_ns).min()
     }
 
-    /// Lets time pass in both directions: first the outcomes of `up`, then those of `down`, each in order of time.
+    /// Advances both directions: first the outcomes of `up`, then those of `down`, each in order of time.
     pub fn advance(&mut self, now_ns: u64, out: &mut Vec<Outcome>) {
         self.up.advance(now_ns, out);
         self.down.advance(now_ns, out);
     }
 
-    /// Appends each packet and copy that is inside: first those of `up`, then those of `down`.
+    /// Appends each packet and copy inside the link: first those of `up`, then those of `down`.
     pub fn each_inside(&self, out: &mut Vec<Outcome>) {
         self.up.each_inside(out);
         self.down.each_inside(out);
     }
 
-    /// What a run keeps of the link.
+    /// The record of the link that a run saves.
     #[must_use]
     pub fn record(&self, lateness_ns: Option<LatenessNs>) -> LinkRecord {
         let packets = self.up.packets().plus(&self.down.packets());

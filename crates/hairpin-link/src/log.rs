@@ -1,8 +1,7 @@
-//! The log of a link: a line for each packet and copy.
+//! The log of a link: one line per packet or copy.
 //!
 //! Columns: direction, number, copy, size in bytes, arrived, due, released, fate; times in ns since the link started,
-//! `-` where there is none. Those that are inside when the link ends come last, by number, `up` before `down`. For
-//! instance
+//! `-` if there is none. Packets still inside at the end come last, by number, `up` before `down`. For instance
 //!
 //! ```text
 //! up 17 0 1500 1000000 24500000 24500013 left
@@ -17,21 +16,19 @@ use hairpin_model::link::Direction;
 
 use crate::packet::{Fate, Outcome};
 
-/// The names of the columns, as the first line of a log file.
+/// The first line of a log file: the names of the columns.
 pub const HEADER: &str = "# direction number copy size_bytes arrived_ns due_ns released_ns fate";
 
-/// What became of one packet or copy. Its text form is one line, without a line end.
+/// One log line: the fate of a packet or copy. `Display` writes no line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// What the link said.
     pub outcome: Outcome,
-    /// When it was really let go, in ns; null when it was dropped, was not let go, or is
-    /// inside.
+    /// Actual release time in ns; `None` if the packet was dropped, not released, or is still inside.
     pub released_ns: Option<u64>,
 }
 
 impl LogLine {
-    /// The line of an outcome that was carried out exactly when it was due.
+    /// The line of an outcome that happened exactly when due.
     #[must_use]
     pub fn exact(outcome: Outcome) -> Self {
         let released_ns = match outcome.fate {

@@ -1,18 +1,18 @@
-//! A list of numbers as a profile writes it: `3,10-12`.
+//! A list of numbers in a profile: `3,10-12`.
 
 use hairpin_model::refused::Refused;
 
 use crate::quantity::whole;
 
-/// The most ranges that a list may have.
+/// Maximum ranges of a list.
 pub const MAX_RANGES: usize = 10_000;
 
-/// A set of numbers, as ranges in order that neither overlap nor touch.
+/// A set of numbers, as sorted ranges that neither overlap nor touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers(Vec<(u64, u64)>);
 
 impl Numbers {
-    /// Reads `3,10-12`; both ends of a range are in it. No number is below `least`.
+    /// Parses `3,10-12`; ranges include both ends. Numbers below `least` are refused.
     ///
     /// # Errors
     /// [`Refused`] with an example.
@@ -25,7 +25,7 @@ impl Numbers {
         Ok(Self::from_ranges(ranges))
     }
 
-    /// The set of all numbers in these ranges, their ends included.
+    /// The set of all numbers in these ranges, ends included.
     #[must_use]
     pub fn from_ranges(mut ranges: Vec<(u64, u64)>) -> Self {
         ranges.retain(|(first, last)| first <= last);
@@ -40,14 +40,13 @@ impl Numbers {
         Self(merged)
     }
 
-    /// Whether the number is in the set.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {
         let before = self.0.partition_point(|(_, last)| *last < number);
         self.0.get(before).is_some_and(|(first, _)| *first <= number)
     }
 
-    /// As a profile shows it; null when empty.
+    /// As a profile shows it; `None` if empty.
     #[must_use]
     pub fn shown(&self) -> Option<String> {
         let range = |(first, last): &(u64, u64)| {
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_numbers_is_refused() {
+    fn invalid_lists_are_refused() {
         for text in ["", ",", "3,", "a", "3-", "5-3", "-3", "1.5", "99999999999999999999"] {
             assert!(Numbers::read(text, 0).is_err(), "{text}");
         }
@@ -100,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_set_of_the_numbers_that_it_lists(ranges in prop::collection::vec((0_u64..60, 0_u64..5), 0..12)) {
+        fn a_list_contains_exactly_its_numbers(ranges in prop::collection::vec((0_u64..60, 0_u64..5), 0..12)) {
             let ranges: Vec<_> = ranges.into_iter().map(|(first, more)| (first, first + more)).collect();
             let set: BTreeSet<u64> = ranges.iter().flat_map(|(first, last)| *first..=*last).collect();
             let numbers = Numbers::from_ranges(ranges);

@@ -1,4 +1,4 @@
-//! One direction of a link: a row of stages, run in the exact order of time.
+//! One direction of a link: a sequence of stages, run in exact order of time.
 
 use hairpin_model::link::{Direction, DirectionRecord, DroppedPacket, PacketCounts, StageRecord};
 
@@ -8,24 +8,24 @@ use crate::stage::{Held, Outbox, Site, Stage};
 use crate::stages;
 use crate::timeline::Timeline;
 
-/// How many drops are listed one by one; more are counted.
+/// Maximum drops that are listed individually; the others are only counted.
 const DROPS_LISTED: usize = 1000;
 
 /// One direction of a link.
 ///
-/// Tell it of every packet with [`Path::arrive`], ask with [`Path::next_event_ns`] when something can next leave, and
-/// fetch what has left or was dropped with [`Path::advance`]. Calls may come late: events inside are carried out at
-/// their own exact times, in order, whenever the call comes.
+/// Pass every packet to [`Path::arrive`], ask [`Path::next_event_ns`] when something can next leave, and fetch
+/// departures and drops with [`Path::advance`]. Calls may be late: events inside happen at their own exact times, in
+/// order, whenever the call comes.
 pub struct Path {
     direction: Direction,
     stations: Vec<Station>,
-    /// Where the queue stands, if there is one.
+    /// Index of the queue in `stations`, if there is one.
     queue: Option<usize>,
-    /// The latest time that any call or event had.
+    /// Latest time of any call or event.
     now_ns: u64,
-    /// Outcomes that nobody has fetched yet, in order of time.
+    /// Outcomes not fetched yet, in order of time.
     ready: Vec<Outcome>,
-    /// The packets that go from one stage to the next; empty between two calls.
+    /// Packets in transit to the next stage; empty between calls.
     moving: Vec<InFlight>,
     outbox: Outbox,
     data_packets: u64,
@@ -35,12 +35,12 @@ pub struct Path {
     drops_unlisted: u64,
 }
 
-/// A stage in its place, with its ledger.
+/// A stage with its counters.
 struct Station {
     name: &'static str,
     figures: String,
     stage: Box<dyn Stage>,
-    /// The least time that a packet still needs once it has left this stage.
+    /// Minimum time that a packet still needs after this stage.
     least_after_ns: u64,
     ledger: StageCounts,
     highest_turn_out: u64,
@@ -67,7 +67,7 @@ struct PathCounts {
 }
 
 impl Path {
-    /// The stages that the figures ask for, in the order of [`stages::ALL`].
+    /// Builds the stages that the figures ask for, in the order of [`stages::ALL`].
     #[must_use]
     pub fn new(figures: &PathProfile, site: &Site<'_>) -> Self {
         let mut stations: Vec<Station> = stages::ALL
@@ -101,10 +101,9 @@ impl Path {
         }
     }
 
-    /// A packet comes in. One that is stamped earlier than the latest call counts as coming at that call's time.
+    /// A packet arrives. A time before that of the latest call counts as the time of that call.
     ///
-    /// What was due by then has happened before it: a packet that leaves the queue at the same instant makes room for
-    /// it.
+    /// Events due by then happen first: a packet that leaves the queue at the same instant makes room.
     pub fn arrive(&mut self, packet: Packet, now_ns: u64) {
         self.run(now_ns);
         self.data_packets += u64::from(packet.carries_data);
@@ -124,10 +123,10 @@ impl Path {
         self.carry(0);
     }
 
-    /// When to call [`Path::advance`] next, in ns: nothing leaves before. Null when the path is empty.
+    /// When to call [`Path::advance`] next, in ns; nothing leaves before. `None` if the path is empty.
     ///
-    /// It is exact as soon as the next packet to leave has entered the last stage that takes time; before that it may
-    /// be early, and `advance` then brings nothing.
+    /// Exact once the next packet to leave has entered the last stage that takes time. Before that it may be early, and
+    /// `advance` then returns nothing.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
         if !self.ready.is_empty() {
@@ -139,20 +138,19 @@ impl Path {
         events.min().map(|next_ns| next_ns.max(self.now_ns))
     }
 
-    /// Lets time pass up to `now_ns`, and appends to `out` what has left or was dropped, in order of time.
+    /// Advances to `now_ns`, and appends departures and drops to `out` in order of time.
     pub fn advance(&mut self, now_ns: u64, out: &mut Vec<Outcome>) {
         self.run(now_ns);
         out.append(&mut self.ready);
     }
 
-    /// How many packets and copies are inside; a packet whose outcome was not fetched yet is not.
+    /// Number of packets and copies inside, without those whose outcome was not fetched yet.
     #[must_use]
     pub fn inside(&self) -> u64 {
         self.stations.iter().map(|station| station.stage.holds().packets).sum()
     }
 
-    /// Appends each packet and copy that is inside to `out`, in the order of their numbers. When one leaves is settled
-    /// once it is in the last stage.
+    /// Appends each packet and copy inside to `out`, by number. The due time is known once it is in the last stage.
     pub fn each_inside(&self, out: &mut Vec<Outcome>) {
         let first = out.len();
         for (after, station) in (0..).zip(self.stations.iter().rev()) {
@@ -164,18 +162,18 @@ impl Path {
         out[first..].sort_by_key(|outcome| (outcome.number, outcome.copy));
     }
 
-    /// What the queue holds now, the packet being sent included; null without a queue.
+    /// What the queue holds now, including the packet being sent; `None` without a queue.
     #[must_use]
     pub fn queue_depth(&self) -> Option<Held> {
         self.queue.map(|queue| self.stations[queue].stage.holds())
     }
 
-    /// The names of the stages, in order.
+    /// Names of the stages, in order.
     pub fn stages(&self) -> impl Iterator<Item = &'static str> {
         self.stations.iter().map(|station| station.name)
     }
 
-    /// Everything that is kept of this direction.
+    /// The record of this direction that a run saves.
     #[must_use]
     pub fn record(&self) -> DirectionRecord {
         DirectionRecord {
@@ -188,7 +186,6 @@ impl Path {
         }
     }
 
-    /// The direction's ledger.
     #[must_use]
     pub fn packets(&self) -> PacketCounts {
         let sum = |of: fn(&StageCounts) -> u64| self.stations.iter().map(|station| of(&station.ledger)).sum();
@@ -204,7 +201,7 @@ impl Path {
         }
     }
 
-    /// Carries out every event up to `now_ns`, the earliest first; of those at one time the one farthest along.
+    /// Runs every event up to `now_ns`, earliest first; of simultaneous ones, the one farthest along the path first.
     fn run(&mut self, now_ns: u64) {
         while let Some((at, next_ns)) = self.earliest().filter(|(_, next_ns)| *next_ns <= now_ns) {
             self.now_ns = self.now_ns.max(next_ns);
@@ -220,7 +217,7 @@ impl Path {
         events.filter_map(|(at, station)| Some((at, station.stage.next_ns()?))).min_by_key(|(_, next_ns)| *next_ns)
     }
 
-    /// Carries the moving packets through the stages from `first` on, as far as they go now.
+    /// Moves packets through the stages from `first` on, as far as they get now.
     fn carry(&mut self, first: usize) {
         for at in first..self.stations.len() {
             if self.moving.is_empty() {
@@ -247,7 +244,7 @@ impl Path {
         }
     }
 
-    /// Enters what stage `at` is done with into the ledgers; what passed is moving.
+    /// Counts the packets that stage `at` is done with; those that passed are in `moving`.
     fn settle(&mut self, at: usize) {
         let station = &mut self.stations[at];
         for (packet, reason) in self.outbox.dropped.drain(..) {

@@ -1,7 +1,7 @@
 //! The quantities of a profile: exact decimal numbers with a unit, as whole numbers of the smallest unit.
 //!
-//! Nothing is rounded: `23.5ms` is 23 500 000 ns, and a figure finer than the smallest unit is refused. So the text
-//! that a quantity is shown as is read as that quantity again.
+//! Nothing is rounded: `23.5ms` is 23 500 000 ns, and a figure finer than the smallest unit is refused. A displayed
+//! quantity therefore parses to the same quantity.
 
 use std::fmt::Write as _;
 
@@ -17,35 +17,34 @@ impl Share {
     /// Always.
     pub const ALL: Self = Self(1_000_000_000);
 
-    /// That many billionths; null above one.
+    /// `None` above one.
     #[must_use]
     pub fn billionths(billionths: u32) -> Option<Self> {
         (billionths <= Self::ALL.0).then_some(Self(billionths))
     }
 
-    /// As whole billionths.
     #[must_use]
     pub fn as_billionths(self) -> u32 {
         self.0
     }
 
-    /// As a number from 0 to 1.
+    /// From 0 to 1.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / 1e9
     }
 
-    /// How many of the 2^64 values of a `u64` it is, rounded down.
+    /// This share of the 2^64 values of a `u64`, rounded down.
     #[must_use]
     pub(crate) fn of_u64_range(self) -> u128 {
         (u128::from(self.0) << 64) / 1_000_000_000
     }
 }
 
-/// A unit: its spelling, and how many of the smallest unit it is.
+/// A unit: its spelling, and its size in the smallest unit.
 type Unit = (&'static str, u64);
 
-/// Longest spellings first where one ends in another.
+/// A spelling that ends in another one comes before it.
 const TIME: &[Unit] =
     &[("ms", 1_000_000), ("us", 1_000), ("µs", 1_000), ("ns", 1), ("min", 60_000_000_000), ("s", 1_000_000_000)];
 const SHOWN_TIME: &[Unit] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
@@ -61,16 +60,16 @@ const BYTES: &[Unit] = &[
 ];
 const PERCENT: &[Unit] = &[("%", 10_000_000)];
 
-/// The longest time that a profile may name: an hour.
+/// Maximum time in a profile: an hour.
 pub const MAX_TIME_NS: u64 = 3_600_000_000_000;
 
-/// The highest rate that a profile may name: 1 Tbit/s.
+/// Maximum rate in a profile: 1 Tbit/s.
 pub const MAX_BITS_PER_S: u64 = 1_000_000_000_000;
 
-/// The most bytes that a profile may name: 1 GiB.
+/// Maximum bytes in a profile: 1 GiB.
 pub const MAX_BYTES: u64 = 1 << 30;
 
-/// A time in ns: `23.5ms`. The unit is needed; at most an hour.
+/// Parses a time in ns: `23.5ms`. The unit is required; at most an hour.
 ///
 /// # Errors
 /// [`Refused`] with an example.
@@ -81,10 +80,10 @@ pub fn time_ns(text: &str) -> Result<u64, Refused> {
     what.read(text)
 }
 
-/// A rate in bits a second: `5.5mbit`. The unit is needed and counts in thousands; at most 1 Tbit/s.
+/// Parses a rate in bit/s: `5.5mbit`. The unit is required, and decimal; at most 1 Tbit/s.
 ///
 /// # Errors
-/// [`Refused`] with an example, or with the right unit where bytes or a spelling of two meanings were given.
+/// [`Refused`] with an example, or with the right unit if bytes or an ambiguous unit were given.
 pub fn rate_bits_per_s(text: &str) -> Result<u64, Refused> {
     let lower = text.to_lowercase();
     let plain = lower.strip_suffix("/s").unwrap_or(&lower);
@@ -107,7 +106,7 @@ pub fn rate_bits_per_s(text: &str) -> Result<u64, Refused> {
     Ok(rate)
 }
 
-/// The rate in bits, where `text` gives it in bytes (`1MB/s`) or in a unit that some read as bits and some as bytes.
+/// The rate in bits, if `text` gives it in bytes (`1MB/s`) or in a unit that can mean bits or bytes.
 fn bits_for(text: &str) -> Option<String> {
     let bytes = text.strip_suffix("/s").unwrap_or(text);
     if bytes.ends_with('B') {
@@ -125,7 +124,7 @@ fn bits_for(text: &str) -> Option<String> {
     Some(format!("write {number}{unit}; `bps` can mean bits or bytes"))
 }
 
-/// A number of bytes: `64KiB`. The unit is needed; at most 1 GiB.
+/// Parses a number of bytes: `64KiB`. The unit is required; at most 1 GiB.
 ///
 /// # Errors
 /// [`Refused`] with an example.
@@ -142,7 +141,7 @@ pub fn bytes(text: &str) -> Result<u64, Refused> {
     what.read(text)
 }
 
-/// A share: `0.1%`. The sign is needed; at most 100 %.
+/// Parses a share: `0.1%`. The percent sign is required; at most 100 %.
 ///
 /// # Errors
 /// [`Refused`] with an example.
@@ -155,7 +154,7 @@ pub fn share(text: &str) -> Result<Share, Refused> {
     Ok(Share(u32::try_from(billionths).expect("at most 100 %")))
 }
 
-/// A whole number: `17`.
+/// Parses a whole number: `17`.
 ///
 /// # Errors
 /// [`Refused`] with an example.
@@ -191,7 +190,7 @@ pub fn shown_bytes(bytes: u64) -> String {
     format!("{}{spelling}", bytes / scale)
 }
 
-/// The exact decimal in the largest unit that is not larger than the value.
+/// The exact decimal in the largest unit that does not exceed the value.
 fn shown(value: u64, units: &[Unit], zero: &str) -> String {
     if value == 0 {
         return zero.to_owned();
@@ -208,7 +207,7 @@ fn shown(value: u64, units: &[Unit], zero: &str) -> String {
     text + spelling
 }
 
-/// What a value must be.
+/// The requirements for a value.
 struct What {
     quantity: &'static str,
     units: &'static [Unit],
@@ -236,7 +235,7 @@ impl What {
     }
 }
 
-/// Why a text is no exact quantity.
+/// Why a text is not an exact quantity.
 enum Inexact {
     NoNumber,
     NoUnit,
@@ -244,7 +243,7 @@ enum Inexact {
     TooLarge,
 }
 
-/// The decimal number before the unit, times the unit, where that is a whole number.
+/// The decimal number before the unit, times the unit, if that is a whole number.
 fn exact(text: &str, units: &[Unit]) -> Result<u64, Inexact> {
     let suffixed = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
     let Some((number, scale)) = suffixed else {
@@ -259,7 +258,7 @@ fn exact(text: &str, units: &[Unit]) -> Result<u64, Inexact> {
     u64::try_from(scaled / divisor).map_err(|_| Inexact::TooLarge)
 }
 
-/// The digits of `12.5` as one number (null when there are too many) and how many of them are decimals.
+/// The digits of `12.5` as one number (`None` if there are too many), and the number of decimals.
 fn decimal(text: &str) -> Option<(Option<u128>, u32)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let fraction = fraction.trim_end_matches('0');
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_would_be_right() {
+    fn errors_have_a_problem_and_a_hint() {
         let said = |result: Result<u64, Refused>| {
             let bad = result.unwrap_err();
             format!("{} ({})", bad.what, bad.hint)
@@ -319,7 +318,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read_as_the_same(value in 0_u64..=MAX_TIME_NS, rate in 1_u64..=MAX_BITS_PER_S, part in 0_u32..=1_000_000_000, size in 0_u64..=MAX_BYTES) {
+        fn displayed_values_parse_to_the_same(value in 0_u64..=MAX_TIME_NS, rate in 1_u64..=MAX_BITS_PER_S, part in 0_u32..=1_000_000_000, size in 0_u64..=MAX_BYTES) {
             prop_assert_eq!(time_ns(&shown_time(value)), Ok(value));
             prop_assert_eq!(rate_bits_per_s(&shown_rate(rate)), Ok(rate));
             prop_assert_eq!(bytes(&shown_bytes(size)), Ok(size));

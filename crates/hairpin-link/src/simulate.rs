@@ -6,20 +6,18 @@ use crate::link::Link;
 use crate::log::LogLine;
 use crate::packet::Packet;
 
-/// A packet that comes to a link at a time.
+/// A packet and its arrival at the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, in ns since the link started.
+    /// In ns since the link started.
     pub at_ns: u64,
-    /// Which way.
     pub direction: Direction,
-    /// What.
     pub packet: Packet,
 }
 
-/// Runs the link until it is empty: what became of every packet, in order of time (`up` first at the same time).
+/// Runs the link until it is empty. Returns the fate of every packet, in order of time (`up` first at the same time).
 ///
-/// Arrivals are taken in order of time; those at one time in the order given.
+/// Arrivals are sorted by time; simultaneous ones keep their order.
 #[must_use]
 pub fn simulate(link: &mut Link, arrivals: &[Arrival]) -> Vec<LogLine> {
     let mut arrivals = arrivals.to_vec();

@@ -1,4 +1,4 @@
-//! What a stage is: the interface, and its card.
+//! The interface of a stage, and its description.
 
 use hairpin_model::link::Direction;
 
@@ -8,50 +8,49 @@ use crate::packet::InFlight;
 use crate::trace::Trace;
 use crate::word::Word;
 
-/// One stage of a path: it decides what becomes of each packet, and when.
+/// One stage of a path: decides the fate of each packet, and when.
 ///
-/// Times are ns since the link started, and calls come in order of time. What a stage does depends on nothing but its
-/// parameters, its generator, and the packets that came.
+/// Times are ns since the link started, and calls are in order of time. A stage's behaviour depends only on its
+/// parameters, its generator, and the packets that arrived.
 pub trait Stage: Send {
-    /// Takes a packet that comes now: passes it on, drops it, or holds it.
+    /// Takes a packet that arrives now: passes it on, drops it, or holds it.
     fn arrive(&mut self, packet: InFlight, now_ns: u64, out: &mut Outbox);
 
-    /// When the stage next has something to do by itself; null while it holds nothing.
+    /// Time of the stage's own next event; `None` while it holds nothing.
     fn next_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Does what is to be done at `now_ns`, which is what [`Stage::next_ns`] said.
+    /// Handles the event at `now_ns`, the time that [`Stage::next_ns`] returned.
     fn act(&mut self, now_ns: u64, out: &mut Outbox) {
         let _ = (now_ns, out);
     }
 
-    /// What it holds now.
     fn holds(&self) -> Held {
         Held::default()
     }
 
-    /// Tells of each packet and copy that it holds, with when it passes that on where this is settled, in ns.
+    /// Reports each packet and copy that it holds, with the time at which it will pass it on, in ns, if known.
     fn each_held(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
         let _ = tell;
     }
 
-    /// The least time that any packet spends in it, in ns. Lets a path say how long nothing can leave.
+    /// Minimum time that a packet spends in it, in ns. From it a path computes when something can next leave.
     fn least_delay_ns(&self) -> u64 {
         0
     }
 }
 
-/// What a stage holds.
+/// Packets that a stage holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Packets and copies.
+    /// Including copies.
     pub packets: u64,
-    /// Their bytes as IP packets.
+    /// Size of their IP packets.
     pub bytes: u64,
 }
 
-/// Where a stage puts what it is done with.
+/// The output of a stage.
 #[derive(Debug, Default)]
 pub struct Outbox {
     pub(crate) passed: Vec<InFlight>,
@@ -61,17 +60,17 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// The packet goes on to the next stage.
+    /// Passes the packet to the next stage.
     pub fn pass(&mut self, packet: InFlight) {
         self.passed.push(packet);
     }
 
-    /// The packet is dropped, for a reason in one word (`full`).
+    /// Drops the packet, for a reason in one word (`full`).
     pub fn drop(&mut self, packet: InFlight, reason: &'static str) {
         self.dropped.push((packet, reason));
     }
 
-    /// The packet goes on, and a copy of it right behind. A copy is not copied again.
+    /// Passes the packet, and a copy right behind it. A copy is not copied again.
     pub fn pass_twice(&mut self, packet: InFlight) {
         if packet.outcomes > 1 {
             return self.pass(packet);
@@ -81,60 +80,56 @@ impl Outbox {
         self.pass(InFlight { outcomes: 2, copy: 1, ..packet });
     }
 
-    /// The packet goes on with one bit flipped.
+    /// Passes the packet with one bit flipped.
     pub fn pass_corrupted(&mut self, packet: InFlight, bit: u32) {
         self.corrupted += 1;
         self.pass(InFlight { corrupted_bit: Some(bit), ..packet });
     }
 }
 
-/// What a stage is made from besides its own figures.
+/// The context of a stage, besides its own figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
-    /// The largest packet that the link takes, in bytes.
+    /// Maximum packet size of the link in bytes.
     pub mtu_bytes: u32,
-    /// The trace that the direction replays, if any.
+    /// The trace to replay, if any.
     pub trace: Option<&'a Trace>,
-    /// The seed of the link.
     pub seed: u64,
-    /// Which direction.
     pub direction: Direction,
 }
 
 impl Site<'_> {
-    /// The generator of the stage of that name: no other stage and no other direction draws the same.
+    /// The generator of the stage of that name; no other stage or direction draws the same numbers.
     #[must_use]
     pub fn generator(&self, stage: &str) -> Generator {
         Generator::new(self.seed, self.direction, stage)
     }
 }
 
-/// A figure that cannot be, or two that contradict each other.
+/// An impossible figure, or two that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
     /// The word of the profile at fault.
     pub word: &'static str,
-    /// What is wrong.
     pub problem: String,
-    /// What would be right.
     pub hint: String,
 }
 
-/// What a stage is, and how it is made from the figures of a direction.
+/// Describes a stage, and how to build it from the figures of a direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Card {
-    /// Its name, in ledgers and logs. Its file is named after it.
+    /// Name in records and logs; its file is named after it.
     pub name: &'static str,
     /// What it models, in one line.
     pub models: &'static str,
-    /// The words by which a profile asks for it.
+    /// The profile's words for it.
     pub words: &'static [Word],
-    /// The reasons for which it drops.
+    /// Its drop reasons.
     pub reasons: &'static [&'static str],
-    /// What is impossible or contradictory in the figures.
+    /// Finds impossible or contradictory figures.
     pub check: fn(&PathProfile, mtu_bytes: u32) -> Option<Contradiction>,
-    /// The figures in words; null where they ask for no such stage.
+    /// The figures in words; `None` if they ask for no such stage.
     pub figures: fn(&PathProfile, mtu_bytes: u32) -> Option<String>,
-    /// The stage itself; null where the figures ask for none.
+    /// Builds the stage; `None` if the figures ask for none.
     pub build: fn(&PathProfile, &Site<'_>) -> Option<Box<dyn Stage>>,
 }

@@ -1,24 +1,24 @@
-//! What happened in one direction over time, in a bounded number of equal intervals.
+//! Counts of one direction over time, in a bounded number of equal intervals.
 
 use hairpin_model::link::LinkTimeline;
 
 use crate::stage::Held;
 
-/// How many intervals there are at most.
+/// Maximum number of intervals.
 const INTERVALS: usize = 256;
 
-/// The length of an interval as long as the time fits: 1 ms.
+/// Initial length of an interval: 1 ms.
 const FIRST_INTERVAL_NS: u64 = 1_000_000;
 
-/// Counts by interval. When the time runs out of intervals, each two become one.
+/// Counts by interval. When there are too many intervals, each pair is merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     interval_ns: u64,
-    /// How many intervals have begun.
+    /// Number of intervals begun.
     begun: usize,
     entered: [u64; INTERVALS],
     out: [u64; INTERVALS],
-    /// By stage, in the order of the path.
+    /// By stage, in path order.
     dropped: Vec<[u64; INTERVALS]>,
     packets_max: [u64; INTERVALS],
     bytes_max: [u64; INTERVALS],
@@ -26,9 +26,9 @@ pub(crate) struct Timeline {
     /// Bytes in the queue times ns.
     byte_ns: [u128; INTERVALS],
     standing: Held,
-    /// Until when the queue's depth is in `byte_ns`.
+    /// Time up to which `byte_ns` includes the queue's depth.
     integrated_ns: u64,
-    /// The latest time at which something happened.
+    /// Time of the latest event.
     latest_ns: u64,
 }
 
@@ -66,7 +66,7 @@ impl Timeline {
         self.dropped[stage][at] += 1;
     }
 
-    /// The queue holds this much from now on.
+    /// Sets the queue's depth from `now_ns` on.
     pub(crate) fn queue(&mut self, now_ns: u64, depth: Held) {
         let at = self.at(now_ns);
         self.integrate(now_ns);
@@ -75,7 +75,7 @@ impl Timeline {
         self.bytes_max[at] = self.bytes_max[at].max(depth.bytes);
     }
 
-    /// Adds what has stood in the queue until now.
+    /// Adds the queue's depth until `now_ns` to `byte_ns`.
     fn integrate(&mut self, now_ns: u64) {
         while self.integrated_ns < now_ns {
             let at = usize::try_from(self.integrated_ns / self.interval_ns).unwrap_or(INTERVALS - 1);
@@ -85,7 +85,7 @@ impl Timeline {
         }
     }
 
-    /// The interval of `now_ns`. Intervals that begin by it start with the queue as it stood.
+    /// Index of the interval of `now_ns`. New intervals start with the queue's current depth.
     fn at(&mut self, now_ns: u64) -> usize {
         while now_ns / self.interval_ns >= INTERVALS as u64 {
             self.halve();
@@ -100,7 +100,7 @@ impl Timeline {
         at
     }
 
-    /// Makes each two intervals one.
+    /// Merges each pair of intervals.
     fn halve(&mut self) {
         let sum = |values: &mut [u64; INTERVALS]| join(values, |first, second| first + second);
         sum(&mut self.entered);
@@ -114,7 +114,7 @@ impl Timeline {
         self.interval_ns = self.interval_ns.saturating_mul(2);
     }
 
-    /// The mean over the part of an interval that is over; what stands now of none.
+    /// Mean queue depth over the elapsed part of an interval; the current depth if nothing has elapsed.
     fn mean_bytes(&self, at: usize) -> u64 {
         let begin_ns = at as u64 * self.interval_ns;
         let over_ns = self.integrated_ns.saturating_sub(begin_ns).min(self.interval_ns);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_time_runs_out_of_intervals_each_two_become_one_and_no_count_is_lost() {
+    fn merging_intervals_loses_no_count() {
         let mut timeline = Timeline::new(0);
         for ms in 0..600 {
             timeline.entered(ms * MS);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_depth_of_the_last_interval_is_kept_when_it_becomes_one_with_none() {
+    fn the_depth_of_the_last_interval_survives_a_merge_with_none() {
         let mut timeline = Timeline::new(0);
         timeline.queue(4 * MS, Held { packets: 9, bytes: 900 });
         timeline.queue(4 * MS, Held::default());

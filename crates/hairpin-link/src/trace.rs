@@ -1,39 +1,36 @@
-//! A trace of opportunities to send, in the format of mahimahi (Netravali et al., USENIX ATC 2015; mm-link(1)).
+//! A trace of sending opportunities, in the format of mahimahi (Netravali et al., USENIX ATC 2015; mm-link(1)).
 //!
-//! A trace is lines of whole milliseconds, not decreasing. Each line is one opportunity to send 1500 bytes at that time
-//! after the start; a time that stands twice is two opportunities. After the last line the trace begins again, that
-//! much later.
+//! A trace has lines of whole milliseconds, not decreasing. Each line is one opportunity to send 1500 bytes at that
+//! time after the start; a time given twice is two opportunities. After the last line the trace restarts, offset by its
+//! time.
 
 use std::sync::Arc;
 
 use hairpin_model::hint::Hint;
 
-/// Bytes of an opportunity.
 pub(crate) const OPPORTUNITY_BYTES: u32 = 1500;
 
-/// When packets can leave.
+/// Times at which packets can leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// In ms, not decreasing; the last is the period and above 0.
     pub(crate) opportunities_ms: Arc<[u64]>,
 }
 
-/// Why a text is no trace.
+/// An error in the text of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the trace, `{word}`: {problem}{}", Hint(.hint))]
 pub struct BadTrace {
-    /// The line, from 1.
+    /// From 1.
     pub line: usize,
-    /// What stands there, shortened.
+    /// The text of the line, shortened.
     pub word: String,
-    /// What is wrong with it.
     pub problem: &'static str,
-    /// What would be right.
     pub hint: &'static str,
 }
 
 impl Trace {
-    /// Reads a trace from the text of its file.
+    /// Parses the text of a trace file.
     ///
     /// # Errors
     /// [`BadTrace`] with the line and the word.
@@ -65,13 +62,12 @@ impl Trace {
         }
     }
 
-    /// How long it takes until it begins again, in ms.
+    /// Time until the trace restarts, in ms.
     #[must_use]
     pub fn period_ms(&self) -> u64 {
         self.opportunities_ms.last().copied().unwrap_or(1)
     }
 
-    /// Its mean rate in bits a second.
     #[must_use]
     pub fn mean_bits_per_s(&self) -> u64 {
         let bits = self.opportunities_ms.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8;

@@ -3,32 +3,31 @@
 use crate::figures::PathProfile;
 use hairpin_model::refused::Refused;
 
-/// A word that a profile may hold, `NAME=VALUE`, and how it is read into and shown of a direction's figures.
+/// A word of a profile, `NAME=VALUE`: how to read it into a direction's figures, and how to show it.
 #[derive(Clone, Copy, Debug)]
 pub struct Word {
-    /// Its name.
     pub name: &'static str,
-    /// An example with its value.
+    /// Example with a value.
     pub example: &'static str,
-    /// What it says, in one line, with units.
+    /// Its meaning in one line, with units.
     pub says: &'static str,
-    /// Reads a value into the figures.
+    /// Parses a value into the figures.
     pub read: fn(&mut PathProfile, &str) -> Result<(), Refused>,
-    /// The value as a profile shows it; null where the figures are as if the word were not there.
+    /// The value as a profile shows it; `None` if the figures are as if the word were absent.
     pub shown: fn(&PathProfile) -> Option<String>,
-    /// What the word speaks about, where it says nothing by itself.
+    /// What it needs to have an effect, if anything.
     pub about: Option<About>,
 }
 
-/// A word that needs another one, as a queue needs a rate.
+/// What a word needs to have an effect, as a queue needs a rate.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// What is needed, for the hint: `a rate`.
     pub needs: &'static str,
-    /// An example of it.
+    /// Example of a word that provides it.
     pub example: &'static str,
-    /// Whether it is there.
+    /// Whether the figures have it.
     pub there: fn(&PathProfile) -> bool,
-    /// Makes the figures as if the word were not there.
+    /// Resets the figures as if the word were absent.
     pub clear: fn(&mut PathProfile),
 }

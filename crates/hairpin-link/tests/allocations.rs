@@ -1,4 +1,4 @@
-//! A link allocates nothing for a packet once it has room: an allocation on the relay's way might be slow once.
+//! A link allocates nothing for a packet once it has room: an allocation in the relay's path might be slow.
 
 #![allow(unsafe_code, reason = "a counting allocator is one")]
 
@@ -13,11 +13,11 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting by thread.
+/// The system allocator, counting by thread.
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing, because a thread-local
-// `Cell` with a constant start needs no memory of its own.
+// SAFETY: every call goes to the system allocator unchanged; counting allocates nothing, because a thread-local `Cell`
+// with a constant initial value needs no memory of its own.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
@@ -51,7 +51,7 @@ fn send(link: &mut Link, outcomes: &mut Vec<Outcome>, numbers: std::ops::Range<u
 fn a_packet_costs_no_allocation_whatever_its_fate() {
     let everything = "outage=1ms-2ms rate=100mbit queue=300packets codel=5ms/100ms burst-loss=1%/20% drop=7 drop-data=9 \
                       corrupt=5% duplicate=5% delay=20ms±5ms jitter=pareto order=free reorder=5%/3ms";
-    // A packet takes 120 us to send: of those 60 us apart the queue is full and CoDel drops.
+    // A packet takes 120 us to send: at gaps of 60 us the queue is full and CoDel drops.
     for (line, gap_ns) in [(everything, 200_000), (everything, 60_000), ("delay=23.5ms", 1_000_000), ("loss=0%", 10)]
     {
         let mut link = Link::new(&line.parse().unwrap(), 7, &[]).unwrap();

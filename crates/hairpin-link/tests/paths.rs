@@ -1,4 +1,4 @@
-//! Random profiles and packets: ledgers close, order and time hold, and the same seed gives the same fates.
+//! Random profiles and packets: counters add up, order and time hold, and the same seed gives the same fates.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn link(profile: &Profile, seed: u64) -> Link {
     Link::new(profile, seed, &common::traces()).expect("a profile without contradiction")
 }
 
-/// Every ledger of the record, none of them computed as a difference, leaves nothing unexplained.
+/// Every ledger of the record adds up; none of its counts is computed as a difference.
 fn assert_closed(record: &LinkRecord) {
     assert_eq!(record.packets.unexplained(), 0);
     for direction in [&record.up, &record.down] {
@@ -42,7 +42,7 @@ fn assert_closed(record: &LinkRecord) {
     }
 }
 
-/// Runs the link as a relay would that wakes up late: `advance` only at every `nth` arrival.
+/// Runs the link like a relay that wakes up late: `advance` only at every `nth` arrival.
 fn late(link: &mut Link, arrivals: &[Arrival], nth: usize) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for (at, arrival) in arrivals.iter().enumerate() {
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn each_packet_that_is_inside_is_told_and_leaves_when_that_says(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+    fn each_packet_inside_is_listed_and_leaves_when_announced(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
         let mut link = link(&profile, seed);
         let (mut outcomes, mut promised) = (Vec::new(), BTreeMap::new());
         for arrival in &arrivals {
@@ -188,10 +188,10 @@ proptest! {
     }
 }
 
-/// A call of a hostile caller: a time, a packet, and which of the calls.
+/// A hostile call: a time, a packet, and which call.
 type HostileCall = (u64, Packet, u8);
 
-/// Times that go back and forth, huge times, sizes and numbers.
+/// Times that jump back and forth; huge times, sizes and numbers.
 fn hostile_calls() -> impl Strategy<Value = Vec<HostileCall>> {
     let time = prop_oneof![any::<u64>(), 0_u64..100_000_000];
     let size = prop_oneof![any::<u32>(), 0_u32..1600];
@@ -262,10 +262,10 @@ fn a_log_line_has_a_column_for_each_word_of_the_header() {
     assert!(lines.iter().all(|line| line.split(' ').count() == columns));
 }
 
-/// A packet that is held back exactly as long as the next one takes leaves before it: of two events at one time the one
-/// farther along comes first.
+/// A packet that is held back exactly until the next one arrives leaves before it: of two simultaneous events, the one
+/// farther along the path comes first.
 #[test]
-fn of_two_packets_due_at_one_time_the_one_farther_along_leaves_first() {
+fn of_simultaneous_events_the_one_farther_along_comes_first() {
     let mut link = link(&"delay=1ms reorder=50%/1ms".parse().unwrap(), 7);
     let arrival = |number| Arrival {
         at_ns: number * 1_000_000,

@@ -1,4 +1,4 @@
-//! The profile language: what is read, what is shown, what is refused and where the fault is pointed at.
+//! The profile language: what is parsed, displayed and refused, and where errors point.
 
 use hairpin_link::builtin;
 use hairpin_link::profile::Profile;
@@ -19,7 +19,7 @@ fn refused(text: &str) -> ProfileError {
     }
 }
 
-/// The bytes at fault as text, the problem, and the hint.
+/// The text at fault, the problem, and the hint.
 fn said(text: &str) -> (String, String, String) {
     let error = refused(text);
     (error.text[error.range.clone()].to_owned(), error.problem, error.hint)
@@ -45,14 +45,14 @@ fn the_line_of_the_documentation_is_read_to_the_ns() {
 }
 
 #[test]
-fn what_is_said_of_one_direction_holds_over_what_is_said_of_both_in_any_order() {
+fn one_direction_overrides_both_in_any_order() {
     let profile = read("up.loss=2% loss=1% down.delay=5ms");
     assert_eq!(profile.to_string(), "up.loss=2% down.loss=1% down.delay=5ms");
     assert_eq!(read("loss=1% down.delay=5ms up.loss=2%"), profile);
 }
 
 #[test]
-fn a_stage_is_taken_out_with_all_its_words_and_the_rest_stays() {
+fn removing_a_stage_removes_only_its_words() {
     let without = |line: &str, stage: &str| read(line).without(stage).map(|profile| profile.to_string());
     let line = "up=5.5mbit down=80mbit queue=64KiB up.loss=0.1% down.drop=3 delay=23.5ms±1ms";
     assert_eq!(without(line, "loss").as_deref(), Some("up=5.5mbit down=80mbit queue=64KiB delay=23.5ms±1ms"));
@@ -84,7 +84,7 @@ fn a_rate_without_a_queue_gets_the_default_and_says_so() {
 }
 
 #[test]
-fn a_queue_for_both_holds_where_there_is_a_rate() {
+fn a_queue_for_both_applies_where_there_is_a_rate() {
     assert_eq!(
         read("up=1mbit queue=64KiB codel=5ms/100ms").to_string(),
         "up=1mbit up.queue=64KiB up.codel=5ms/100ms"
@@ -92,7 +92,7 @@ fn a_queue_for_both_holds_where_there_is_a_rate() {
 }
 
 #[test]
-fn a_link_that_changes_nothing_and_the_kernels_own_are_two_things() {
+fn a_link_without_effect_is_not_the_loopback() {
     let nothing = read("delay=0ms");
     assert_eq!((nothing.to_string().as_str(), nothing.is_loopback()), ("delay=0ms", false));
     assert_eq!(read("loss=0%"), nothing);
@@ -104,7 +104,7 @@ fn a_link_that_changes_nothing_and_the_kernels_own_are_two_things() {
 fn a_built_in_profile_can_be_changed_by_the_words_after_it() {
     assert_eq!(read("bridged-vm loss=1%").to_string(), "loss=1% delay=2ms");
     assert_eq!(read(" bridged-vm "), builtin::find("bridged-vm").unwrap().profile());
-    // Words about what the change took away go with it.
+    // Words that lose their effect by the change are removed.
     let name = builtin::ALL.iter().find(|builtin| builtin.line.contains("jitter=")).unwrap().name;
     assert_eq!(read(&format!("{name} delay=5ms")).up.delay, read("delay=5ms").up.delay);
 }
@@ -124,7 +124,7 @@ fn every_example_of_the_language_is_read_and_shown() {
 }
 
 #[test]
-fn every_stage_tells_its_figures_in_words() {
+fn every_stage_has_its_figures_in_words() {
     let line = "outage=2s-2.5s up=5.5mbit up.queue=64KiB,20packets codel=5ms/100ms burst-loss=1%/20% drop=3 drop-data=1 \
                 corrupt=0.1% duplicate=2% delay=23.5ms±1ms reorder=1%/5ms";
     let figures = read(line).figures(hairpin_link::Direction::Up);
@@ -188,7 +188,7 @@ fn a_wrong_value_is_pointed_at_with_the_right_unit() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_at_the_word_that_says_it() {
+fn impossible_figures_are_refused_at_their_word() {
     let cases = [
         ("loss=1% delay=1ms±2ms", "delay=1ms±2ms"),
         ("rate=1mbit replay=a.trace", "replay=a.trace"),
@@ -242,7 +242,7 @@ fn a_line_without_end_is_refused() {
     assert_eq!(refused(&"loss=1% ".repeat(20_000)).problem, "the line is too long");
 }
 
-/// Valid words, and pieces that are nearly valid, to be put together at random.
+/// Valid and nearly valid words, joined at random.
 fn pieces() -> impl Strategy<Value = String> {
     let words: Vec<String> = stages::ALL
         .iter()
@@ -270,7 +270,7 @@ fn pieces() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(words), 0..6).prop_map(|words| words.join(" "))
 }
 
-/// A text after some of its bytes were changed, taken out, doubled or put in.
+/// A text with some bytes changed, removed, doubled or inserted.
 fn mutated() -> impl Strategy<Value = String> {
     let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..4), 0..6);
     (pieces(), edits).prop_map(|(text, edits)| {
@@ -292,7 +292,7 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
-/// What any text must give: a profile that is read again from its own line, or a fault with a place, a problem, a hint.
+/// Any text gives either a profile that its own line gives again, or an error with a place, a problem and a hint.
 fn assert_answered(text: &str) {
     match text.parse::<Profile>() {
         Ok(profile) => {
@@ -309,7 +309,7 @@ fn assert_answered(text: &str) {
 
 proptest! {
     #[test]
-    fn what_is_shown_is_read_as_the_same(profile in common::profile()) {
+    fn displayed_values_parse_to_the_same(profile in common::profile()) {
         prop_assert_eq!(profile.contradiction(), None);
         prop_assert_eq!(read(&profile.to_string()), profile);
     }

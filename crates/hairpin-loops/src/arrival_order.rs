@@ -1,40 +1,40 @@
-//! In which order numbered messages arrive, by the terms of RFC 4737: a message is reordered where one that was sent later has
-//! arrived before it (section 3.3, `s < NextExp`), and of several copies only the first counts (section 3.1).
+//! The arrival order of numbered messages, in the terms of RFC 4737: a message is reordered if one sent later arrived
+//! before it (section 3.3, `s < NextExp`), and only the first of several copies counts (section 3.1).
 
 use hairpin_model::case::Case;
 
 use super::driver::window::{Arrival, Window};
 
-/// What a receiver knows of messages that are numbered from 0.
+/// Counts of a receiver whose messages are numbered from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArrivalOrder {
     window: Window,
-    /// Messages that arrived after one that was sent later.
+    /// Messages that arrived after one sent later.
     pub reordered: u64,
-    /// Further arrivals of a message.
+    /// Repeated arrivals of a message.
     pub duplicated: u64,
 }
 
 impl ArrivalOrder {
-    /// Whether messages of the case may arrive in another order than they were sent: datagrams between two hosts.
+    /// Whether messages of the case can be reordered: datagrams between two hosts.
     #[must_use]
     pub fn may_differ(case: &Case, lossy: bool) -> bool {
         lossy && case.path.across.is_some()
     }
 
-    /// A message of that number has arrived.
+    /// Counts the arrival of a message.
     #[inline]
     pub fn note(&mut self, sequence: u64) {
         match self.window.note(sequence) {
             Arrival::InOrder => {}
-            // One that is too old may be a copy: then it counts as reordered.
+            // One that is too old may be a copy, but counts as reordered.
             Arrival::Reordered | Arrival::TooOld => self.reordered += 1,
             Arrival::Duplicate => self.duplicated += 1,
         }
     }
 
-    /// The same by the lowest bytes of its number, with which a message of `size` bytes begins: of all numbers that they fit the
-    /// nearest to what is expected.
+    /// Like [`ArrivalOrder::note`], with the lowest bytes of the number, at the start of a message of `size` bytes: of
+    /// all matching numbers, the nearest to the expected one.
     #[inline]
     pub fn note_lowest(&mut self, message: &[u8], size: u64) {
         let numbered = usize::try_from(size).map_or(8, |size| size.clamp(1, 8));
@@ -66,14 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_reordered_where_a_later_one_came_first_and_lost_ones_are_not() {
+    fn reordering_is_counted_and_loss_is_not() {
         assert_eq!(of(&[0, 1, 2, 3]), (0, 0));
-        assert_eq!(of(&[0, 3, 9, 10]), (0, 0), "what is lost reorders nothing");
+        assert_eq!(of(&[0, 3, 9, 10]), (0, 0), "losses are not reordering");
         // The example of RFC 4737, section 3.3: packets 5 and 6 arrive after 8.
         assert_eq!(of(&[1, 2, 3, 4, 7, 8, 5, 6, 9]), (2, 0));
         assert_eq!(of(&[4, 3, 2, 1, 0]), (4, 0));
-        assert_eq!(of(&[0, 0, 2, 1, 1, 2]), (1, 3), "the first copy alone can be reordered");
-        assert_eq!(of(&[0, 1 << 20, 0]), (1, 0), "one that is too old to know is no copy");
+        assert_eq!(of(&[0, 0, 2, 1, 1, 2]), (1, 3), "only the first copy can be reordered");
+        assert_eq!(of(&[0, 1 << 20, 0]), (1, 0), "one that is too old does not count as a copy");
     }
 
     #[test]
@@ -82,7 +82,7 @@ mod tests {
         for number in 0_u64..1000 {
             order.note_lowest(&number.to_le_bytes(), 1);
         }
-        assert_eq!(counts(&order), (0, 0), "a byte begins again after 256 messages");
+        assert_eq!(counts(&order), (0, 0), "a byte wraps after 256 messages");
         for (number, expected) in [(1002_u64, (0, 0)), (1001, (1, 0)), (1001, (1, 1)), (990, (1, 2)), (1000, (2, 2))]
         {
             order.note_lowest(&number.to_le_bytes(), 1);

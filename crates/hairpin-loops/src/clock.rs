@@ -1,8 +1,8 @@
-//! The one clock.
+//! The only clock.
 //!
-//! On x86-64 with a constant time stamp counter that the kernel itself trusts as its clock source, a read is one
-//! RDTSC and a multiplication (about 10 ns); everywhere else it is CLOCK_MONOTONIC. Its cost, step and calibration
-//! error are measured and stand in the run's environment.
+//! On x86-64 with a constant time stamp counter that the kernel itself uses as its clock source, a read is one RDTSC
+//! and a multiplication (about 10 ns); otherwise it is CLOCK_MONOTONIC. Its cost, resolution and calibration error are
+//! measured and saved in the run's environment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,15 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::linux::system::time::{kernel_source, monotonic_ns, ticks};
 
-/// Time as nanoseconds since some moment in the past; it never goes back.
+/// A monotonic time in ns since an arbitrary moment in the past.
 pub trait Clock {
-    /// Now.
     fn now_ns(&self) -> u64;
 
-    /// Returns as soon after that moment as it can; at once where it has passed.
+    /// Returns as soon as possible after that time; at once if it has passed.
     fn sleep_until(&self, until_ns: u64);
 
-    /// The same without sleep.
+    /// Like [`Clock::sleep_until`], but busy-waits.
     fn spin_until(&self, until_ns: u64) {
         while self.now_ns() < until_ns {
             std::hint::spin_loop();
@@ -29,19 +28,19 @@ pub trait Clock {
     }
 }
 
-/// A sleep ends this long before its time, and the rest is spun: waking takes tens of microseconds, in ns.
+/// Time before its end at which a sleep turns into spinning, in ns: waking takes tens of microseconds.
 const SPUN_NS: u64 = 60_000;
 
-/// How long the tick rate is compared with CLOCK_MONOTONIC, in ns.
+/// Duration of the comparison of the tick rate with CLOCK_MONOTONIC, in ns.
 const CALIBRATION_NS: u64 = 20_000_000;
 
-/// The machine's clock. The server is given the client's: the counter is the same on all CPUs, and
-/// calibrating again would take 20 ms a round.
+/// The machine's clock. The server gets the client's: the counter is the same on all CPUs, and another calibration
+/// would take 20 ms per round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RealClock {
     origin_ticks: u64,
     origin_ns: u64,
-    /// Nanoseconds a tick as a fixed-point number with 32 fractional bits.
+    /// Nanoseconds per tick as a fixed-point number with 32 fractional bits.
     scale: u64,
     error_ppm: f64,
     counts_ticks: bool,
@@ -71,7 +70,7 @@ impl RealClock {
         Self { origin_ticks: first.ticks, origin_ns: first.ns, scale, error_ppm, counts_ticks: true }
     }
 
-    /// What is known of the clock, its step and cost measured now (about 1 ms).
+    /// Facts about the clock; resolution and cost are measured now (about 1 ms).
     #[must_use]
     pub fn facts(&self) -> ClockFacts {
         const READS: usize = 2000;
@@ -109,7 +108,7 @@ impl Clock for RealClock {
         if !self.counts_ticks {
             return monotonic_ns();
         }
-        // Two CPUs' counters may differ by a few ticks: never let that wrap around.
+        // The counters of two CPUs may differ by a few ticks: this must not wrap.
         let elapsed = ticks().saturating_sub(self.origin_ticks);
         #[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
         let elapsed_ns = ((u128::from(elapsed) * u128::from(self.scale)) >> 32) as u64;
@@ -125,7 +124,7 @@ impl Clock for RealClock {
     }
 }
 
-/// A pair of readings, the narrowest of several, with the width of the bracket around the monotonic one.
+/// A pair of readings, the closest of several, with the width of the bracket around the monotonic one.
 struct Bracket {
     ticks: u64,
     ns: u64,
@@ -144,17 +143,17 @@ impl Bracket {
     }
 }
 
-/// The kernel uses the counter itself only when it is constant, runs in idle states and agrees between CPUs.
+/// The kernel uses the counter as clock source only if it is constant, runs in idle states and agrees between CPUs.
 fn counter_is_trusted() -> bool {
     cfg!(target_arch = "x86_64") && kernel_source() == "tsc"
 }
 
-/// A clock that stands still until it is told to move: exact numbers in tests, no sleeping.
+/// A clock that only moves when a test advances it: exact numbers, no sleeping.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// Moves on by so many ns.
+    /// Advances the clock.
     pub fn advance(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::Relaxed);
     }
@@ -187,8 +186,8 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
-        // Both clocks are read around the same moment: the kernel's second reading must not lie before ours by more
-        // than the calibration error since the origin allows.
+        // Both clocks are read around the same moment: the kernel's second reading must not be earlier than ours by
+        // more than the calibration error since the origin.
         let before = monotonic_ns();
         let ours = clock.now_ns();
         let after = monotonic_ns();

@@ -1,6 +1,6 @@
-//! What the closed loops share: warm-up and round, numbered messages, and the verification of their answers.
+//! Shared parts of the closed loops: warm-up and round, numbered messages, and verification of their answers.
 //!
-//! An answer is verified after it was stamped, outside what is timed.
+//! An answer is verified after it was stamped, outside the timed part.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -26,23 +26,23 @@ pub(super) struct ClosedLoop<'a, C> {
     reply: Vec<u8>,
     recorder: Recorder,
     tally: Tally,
-    /// The number of the next message.
+    /// Number of the next message.
     sequence: u64,
     measuring: bool,
-    /// An answer that takes longer than this is late, in ns.
+    /// Answers that take longer than this are late, in ns.
     in_time_ns: u64,
     unanswered: VecDeque<Unanswered>,
-    /// Time-outs since the last answer to any message.
+    /// Consecutive time-outs since the last answer to any message.
     time_outs: u32,
 }
 
-/// How many unanswered messages are remembered; an answer to an older one counts as duplicated.
+/// Number of unanswered messages remembered; an answer to an older one counts as duplicated.
 const REMEMBERED: usize = 256;
-/// The same where a link is between the ends, which may hold many of them.
+/// The same across a link, which may hold many.
 const REMEMBERED_OF_A_LINK: usize = 1 << 16;
 
 impl<'a, C: Clock> ClosedLoop<'a, C> {
-    /// A loop in which the sender itself makes pauses of `pauses_ns` before an answer can come.
+    /// A loop in which the sender pauses `pauses_ns` before an answer can arrive.
     pub(super) fn new(client: &'a Client<'a, C>, pauses_ns: u64) -> Self {
         let case = &client.order.case;
         let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
@@ -50,7 +50,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         Self {
             client,
             message: Message::new(size, reply_size),
-            // One byte more where a message could come too long, so that this shows.
+            // One byte more if a message could be too long, to detect it.
             reply: patterned(reply_size + usize::from(client.boundaries)),
             recorder: recorder(client, false),
             tally: Tally::of(client),
@@ -66,8 +66,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         }
     }
 
-    /// Runs the warm-up and the round. A `turn` is told how many messages its phase has room for, and says when it was
-    /// over.
+    /// Runs the warm-up and the round. A `turn` gets the number of messages that its phase has left, and returns its
+    /// end time.
     pub(super) fn run<W: Wire + ?Sized, T>(
         mut self,
         wire: &mut W,
@@ -103,7 +103,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
                 return Err(overdue(order, self.sequence));
             }
             let left = match (self.measuring, order.warm_up, order.extent) {
-                // Where the server does not measure yet the warm-up goes on, one message at a time.
+                // Until the server measures the warm-up continues, one message at a time.
                 (false, Extent::Count(wanted), _) => wanted.saturating_sub(self.sequence).max(1),
                 (true, _, Extent::Count(wanted)) => wanted - self.recorder.measured(),
                 _ => u64::MAX,
@@ -119,22 +119,22 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, late_replies })
     }
 
-    /// The number of the message to send now, which stands in its bytes.
+    /// The number of the message to send now; it is written into the message.
     #[inline]
     pub(super) fn number(&mut self) -> u64 {
         self.message.number(self.sequence);
         self.sequence
     }
 
-    /// The message was sent whole.
+    /// Counts a message that was sent.
     #[inline]
     pub(super) fn has_sent(&mut self) {
         self.sequence += 1;
         *(if self.measuring { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
     }
 
-    /// Takes the answer to a message whose bytes are those of `self.message`. Says when it was there; `None` where it
-    /// was not in time, on a transport that may lose it.
+    /// Receives the answer to the message in `self.message`. Returns its arrival, or `None` if it was not in time on a
+    /// lossy transport.
     #[inline(always)]
     pub(super) fn take_answer<W: Wire + ?Sized>(
         &mut self,
@@ -174,8 +174,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns, fate });
     }
 
-    /// An answer to an earlier message, which timed out (late) or was answered already (duplicated); anything else
-    /// is garbage.
+    /// Handles an answer to an earlier message, which timed out (late) or was already answered (duplicated); anything
+    /// else is garbage.
     fn late_reply(&mut self, sequence: u64, len: usize, received_ns: u64) -> Result<(), Failure> {
         let reply = &self.reply[..len];
         if let Some(difference) = self.message.difference(reply) {
@@ -200,7 +200,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         Ok(())
     }
 
-    /// Gives a message up; its answer may still come.
+    /// Gives up a message; its answer may still arrive.
     fn give_up(&mut self, sequence: u64, sent_ns: u64) {
         if self.unanswered.len() == self.unanswered.capacity() {
             self.unanswered.pop_front();
@@ -209,7 +209,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns: 0, fate: Fate::Lost });
     }
 
-    /// Receives until the answer is whole: one call where the transport keeps boundaries.
+    /// Receives until the answer is complete: one call if the transport keeps boundaries.
     #[inline(always)]
     fn receive_whole<W: Wire + ?Sized>(&mut self, wire: &mut W) -> Result<usize, WireError> {
         let mut len = wire.receive(&mut self.reply)?;
@@ -220,7 +220,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
     }
 }
 
-/// What a wire has counted so far.
+/// The counters of a wire so far.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     segments: Option<Segments>,

@@ -1,8 +1,8 @@
-//! Each message on a connection of its own: connect, send, receive the answer, close (netperf's TCP_CRR).
+//! One connection per message: connect, send, receive the answer, close (like netperf's TCP_CRR).
 //!
-//! A message is due when its connection begins to be opened, and sent when it is open: so lateness is the time to connect,
-//! service time that from the request to its answer, and latency is both. Messages begin at a rate; one whose time comes while the
-//! one before is still under way is left out, as connections are opened one at a time.
+//! A message is due when opening its connection begins, and sent when it is open. So lateness is the connect time,
+//! service time is from request to answer, and latency is both. Connections are opened one at a time, at a rate;
+//! messages that become due during the previous one are skipped.
 
 use std::sync::atomic::Ordering;
 
@@ -20,10 +20,10 @@ use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::Stamps;
 
-/// The longest sleep before a message, after which it is asked whether the user ended the run, in ns.
+/// Longest sleep before a message and between two checks whether the user ended the run, in ns.
 const MAX_SLEEP_NS: u64 = 20_000_000;
 
-/// What opens a connection: `None` where that timed out.
+/// Opens a connection; `None` on a time-out.
 pub trait Connect: FnMut() -> Result<Option<Box<dyn Wire>>, Failure> {}
 impl<F: FnMut() -> Result<Option<Box<dyn Wire>>, Failure>> Connect for F {}
 
@@ -72,12 +72,12 @@ pub fn run<C: Clock>(
         }
         message.number(sequence);
         let due_ns = clock.now_ns();
-        // Times that passed while the one before was waited for are left out.
+        // Messages that became due during the previous one are skipped.
         let passed = (due_ns - next_ns) / apart_ns.max(1);
         next_ns = next_ns.saturating_add((passed + 1).saturating_mul(apart_ns));
         *(if measuring { &mut tally.sent } else { &mut tally.warm_up_sent }) += 1;
         let wire = connect()?;
-        // Of a connection that timed out, how long it took at least.
+        // If the connection timed out, the minimum time that it took.
         let sent_ns = clock.now_ns();
         let answered = match wire {
             Some(mut wire) => exchange(&mut *wire, &message, &mut reply, sequence)?,
@@ -106,7 +106,7 @@ pub fn run<C: Clock>(
     Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
 }
 
-/// Sends the message and takes its answer; false where that timed out.
+/// Sends the message and receives its answer; false on a time-out.
 fn exchange(wire: &mut dyn Wire, message: &Message, reply: &mut [u8], sequence: u64) -> Result<bool, Failure> {
     wire.send(message.request()).map_err(|error| broken("send", sequence, &error))?;
     let mut len = 0;
@@ -124,15 +124,15 @@ fn exchange(wire: &mut dyn Wire, message: &Message, reply: &mut [u8], sequence: 
     garbage(sequence, &difference, true).map(|()| true)
 }
 
-/// What accepts a connection: `None` where it is time to look at the marks.
+/// Accepts a connection; `None` when it is time to check the marks.
 pub trait Accept: FnMut() -> Result<Option<Box<dyn Wire>>, Failure> {}
 impl<F: FnMut() -> Result<Option<Box<dyn Wire>>, Failure>> Accept for F {}
 
-/// Answers one message of `size` bytes on each connection until the load is over, with so many bytes of it. Answers how many there
-/// were.
+/// Answers one message of `size` bytes on each connection, with `reply_size` bytes, until the load is over. Returns the
+/// number of messages.
 ///
 /// # Errors
-/// No connection can be accepted any more, or the client cannot be heard.
+/// No more connections can be accepted, or the client cannot be heard.
 pub fn serve(
     mut accept: impl Accept,
     marks: &mut dyn ServerMarks,
@@ -152,7 +152,7 @@ pub fn serve(
         let Some(mut wire) = accept()? else { continue };
         let mut len = 0;
         while len < size {
-            // A client that is gone or silent has its own reasons.
+            // A client that is gone or silent is not the server's problem.
             match wire.receive(&mut buffer[len..size]) {
                 Ok(some) => len += some,
                 Err(_) => break,
@@ -180,7 +180,7 @@ mod tests {
 
     const RATE_PER_S: f64 = 1000.0;
 
-    /// The samples of three messages; a connection takes so long, in ns, or times out after it.
+    /// The samples of three messages. Each connection takes that many ns, and opens or times out.
     fn samples(connects: &[(u64, bool)]) -> (Journey, hairpin_model::samples::Samples) {
         let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
         let order = order(Load::PLAIN.paced(RATE_PER_S), 3, 0);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_to_connect_is_lateness_and_that_to_the_answer_service_time() {
+    fn connect_time_is_lateness_and_answer_time_is_service_time() {
         let (journey, samples) = samples(&[(30_000, true)]);
         assert_eq!((journey.tally.sent, journey.tally.received), (3, 3));
         assert_eq!(samples.due_ns, [0, 1_000_000, 2_000_000]);
@@ -213,7 +213,11 @@ mod tests {
         let (journey, samples) = samples(&[(2_500_000, false), (10_000, true), (10_000, true)]);
         assert_eq!((journey.tally.sent, journey.tally.received), (3, 2));
         assert_eq!(samples.fate, [Fate::Lost, Fate::Received, Fate::Received]);
-        assert_eq!(samples.sent_ns[0], 2_500_000, "so long it took at least");
-        assert_eq!(samples.due_ns, [0, 2_500_000, 3_000_000], "the one due at 1 ms waited, and none is made up for");
+        assert_eq!(samples.sent_ns[0], 2_500_000, "the minimum time that it took");
+        assert_eq!(
+            samples.due_ns,
+            [0, 2_500_000, 3_000_000],
+            "the one due at 1 ms waited, and the others are skipped"
+        );
     }
 }

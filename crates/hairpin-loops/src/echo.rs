@@ -1,4 +1,4 @@
-//! The server: it sends every message back, or its beginning, or more, as the order says.
+//! The server: returns each message, its beginning, or more, by the order.
 
 use std::time::Duration;
 
@@ -15,19 +15,18 @@ use super::message::patterned;
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
 
-/// What the server needs besides its wire.
+/// The parameters of a server, besides its wire.
 pub struct Echo<'a, C> {
-    /// The clock, for the turnaround and for injected faults.
+    /// For the turnaround and for injected faults.
     pub clock: &'a C,
-    /// The case.
     pub case: &'a Case,
-    /// The transport keeps message boundaries.
+    /// Whether the transport keeps message boundaries.
     pub boundaries: bool,
-    /// Its messages move without system calls.
+    /// Whether its messages move without system calls.
     pub cpu_only: bool,
-    /// How much of what comes is warm-up.
+    /// The warm-up of the load.
     pub warm_up: Extent,
-    /// Messages may come in another order than they were sent, and it is noted.
+    /// Whether to record the arrival order, because messages can be reordered.
     pub notes_order: bool,
 }
 
@@ -44,14 +43,14 @@ impl<C: Clock> OverWire for Echoing<'_, C> {
     }
 }
 
-/// What a server has answered.
+/// The result of a server.
 #[derive(Debug)]
 pub struct Answered {
-    /// How long messages were held, where that is stamped.
+    /// How long messages were held, if stamped.
     pub turnaround: Option<Turnaround>,
-    /// How many there were.
+    /// Number of messages.
     pub count: u64,
-    /// In which order they came, where that is noted.
+    /// Their arrival order, if recorded.
     pub order: Option<ArrivalOrder>,
 }
 
@@ -74,7 +73,7 @@ impl<C: Clock> Echo<'_, C> {
         if self.acknowledges_quickly() {
             acknowledge_quickly(wire, number)?;
         }
-        // Without a warm-up no message comes before both ends count.
+        // Without a warm-up no message arrives before both ends count.
         let mut told = if self.warm_up == Extent::Count(0) { marks.wait()? } else { Told::Nothing };
         let mut measuring = false;
         loop {
@@ -115,13 +114,13 @@ impl<C: Clock> Echo<'_, C> {
         Ok(Answered { turnaround: turnaround.map(TurnaroundCounter::finish), count: number, order })
     }
 
-    /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one where both ends
-    /// spin on memory: there the server does not stamp.
+    /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one if both ends spin on
+    /// memory: then the server does not stamp.
     fn stamps_turnaround(&self) -> bool {
         self.case.injected_fault.is_some() || !(self.cpu_only && self.case.ends.waiting == Waiting::Spin)
     }
 
-    /// False when the other end is gone, or the load is over: the farewell of the wire may have been lost.
+    /// False if the other end is gone, or if the load is over: the farewell of the wire may have been lost.
     #[inline(always)]
     fn receive_whole<W: Wire + ?Sized>(
         &self,
@@ -140,7 +139,8 @@ impl<C: Clock> Echo<'_, C> {
                     }
                 }
                 Err(WireError::Closed) => return Ok(false),
-                // Silence is the client's to judge; the server looks whether the load is over, or the client was stopped.
+                // Silence is the client's problem; the server checks whether the load is over, or the client was
+                // stopped.
                 Err(WireError::TimedOut { .. }) if marks.look()? != Told::Stop => {}
                 Err(WireError::TimedOut { .. }) => return Ok(false),
                 Err(error) => return Err(broken("receive", number, &error)),
@@ -151,13 +151,13 @@ impl<C: Clock> Echo<'_, C> {
         }
     }
 
-    /// The remedy is the server's: quick acknowledgments, asked for again after each read (tcp(7)).
+    /// Whether the server applies the remedy: quick ACKs, requested again after each read (tcp(7)).
     #[inline]
     fn acknowledges_quickly(&self) -> bool {
         self.case.flow().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
     }
 
-    /// The injected fault.
+    /// Applies the injected fault.
     fn hold(&self, injected_fault: InjectedFault) {
         if injected_fault.sleeps {
             std::thread::sleep(Duration::from_nanos(injected_fault.stall_ns));

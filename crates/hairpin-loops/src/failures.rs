@@ -1,4 +1,4 @@
-//! Why an end gives its round up.
+//! Why an end gives up its round.
 
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_transports::WireError;
@@ -18,7 +18,7 @@ pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
     Failure { cause: format!("cannot {what} message {sequence}: {error}"), hint: hint.to_owned() }
 }
 
-/// An answer that is not what was sent: a failure, or none at all where the link may have damaged it.
+/// An answer that differs from what was sent: a failure, unless the link may have damaged it.
 pub(super) fn garbage(sequence: u64, difference: &str, is_undamaged: bool) -> Result<(), Failure> {
     if !is_undamaged {
         return Ok(());
@@ -29,7 +29,7 @@ pub(super) fn garbage(sequence: u64, difference: &str, is_undamaged: bool) -> Re
     })
 }
 
-/// Why a round is ended whose messages are all lost.
+/// Ends a round whose messages are all lost.
 pub(super) fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
     Failure {
         cause: format!(
@@ -40,7 +40,7 @@ pub(super) fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
     }
 }
 
-/// Why a round is ended that takes longer than it may.
+/// Ends a round that exceeds its deadline.
 pub(super) fn overdue(order: &RoundOrder, sequence: u64) -> Failure {
     Failure {
         cause: format!(

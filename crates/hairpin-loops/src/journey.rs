@@ -1,4 +1,4 @@
-//! What the client brings home, and how answers that come after its loop are added.
+//! The client's result, and how answers that arrive after its loop are added.
 
 use hairpin_model::round::{ExchangeCounts, Failure};
 use hairpin_model::samples::Fate;
@@ -10,31 +10,29 @@ use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::{Recorder, Stamps};
 
-/// So many farewells may stand before an answer.
+/// Maximum farewells before an answer.
 const FAREWELLS: u32 = 8;
 
-/// What the client brings home.
+/// The client's result.
 #[derive(Debug)]
 pub struct Journey {
-    /// The stamps.
     pub recorder: Recorder,
-    /// What was sent and what came back.
     pub tally: Tally,
-    /// When the first message was sent, on the engine's clock.
+    /// When the first message was sent, in ns of the engine's clock.
     pub origin_ns: u64,
     /// From the first measured message to the end of the last, in ns.
     pub duration_ns: u64,
     /// The user ended it early.
     pub interrupted: bool,
-    /// What the measured exchanges took, where the pattern has exchanges.
+    /// Counts of the measured exchanges, if the pattern has exchanges.
     pub exchange_counts: Option<ExchangeCounts>,
-    /// What may still come back.
+    /// Answers that may still arrive.
     pub late_replies: LateReplies,
 }
 
 impl Journey {
-    /// Takes the answers that have come, without waiting, on a transport that keeps boundaries. False where the other
-    /// end is gone: what it sent before has been taken then.
+    /// Receives the answers that have arrived, without waiting, on a transport with boundaries. False if the other end
+    /// is gone and its last answers were received.
     ///
     /// # Errors
     /// The wire failed, or an answer was garbage.
@@ -45,7 +43,7 @@ impl Journey {
             match wire.try_receive(&mut self.late_replies.reply) {
                 Ok(Some(len)) => self.late_reply(len, newest, clock.now_ns())?,
                 Ok(None) => return Ok(true),
-                // The farewell may have overtaken an answer, and come several times.
+                // The farewell may have overtaken an answer, and arrive several times.
                 Err(WireError::Closed) if closed < FAREWELLS => closed += 1,
                 Err(WireError::Closed) => return Ok(false),
                 Err(error) => return Err(broken("receive a late answer, the last one being to", newest, &error)),
@@ -66,7 +64,7 @@ impl Journey {
             self.tally.answered_again(sequence);
             return Ok(());
         };
-        // A round that the user ends gives up what could still have come in time.
+        // In a round that the user ended, answers can still arrive in time here.
         let in_time = received_ns.saturating_sub(sent_ns) <= *in_time_ns;
         self.tally.answered(sequence, measured, in_time);
         let fate = if in_time { Fate::Received } else { Fate::Late };

@@ -1,10 +1,10 @@
-//! Answers that come after the loop has ended: to messages that it gave up, or a second time.
+//! Answers that arrive after the loop: to messages that it gave up, or duplicates.
 
 use std::collections::BTreeMap;
 
 use super::message::Message;
 
-/// A message that was given up; its answer may still come.
+/// A message that was given up; its answer may still arrive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered {
     pub(super) sequence: u64,
@@ -13,7 +13,7 @@ pub(super) struct Unanswered {
     pub(super) measured: bool,
 }
 
-/// What it takes to know such answers.
+/// The state needed to recognize such answers.
 #[derive(Debug)]
 pub struct LateReplies {
     pub(super) message: Message,
@@ -26,7 +26,7 @@ pub struct LateReplies {
 }
 
 impl LateReplies {
-    /// After a loop whose next message would have been number `next`.
+    /// For a loop whose next message would have been number `next`.
     pub(super) fn new(
         message: Message,
         reply: Vec<u8>,
@@ -45,7 +45,7 @@ impl LateReplies {
         self.unanswered.is_empty()
     }
 
-    /// When the youngest of those without an answer was sent, on the engine's clock.
+    /// When the last unanswered message was sent, in ns of the engine's clock.
     #[must_use]
     pub fn last_sent_ns(&self) -> Option<u64> {
         self.unanswered.values().next_back().map(|message| message.sent_ns)

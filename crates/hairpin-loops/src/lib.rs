@@ -1,9 +1,9 @@
-//! All that runs for each message: the only clock, the recorder that stamps, and the loops of both ends. A crate of its own
-//! because it alone needs full optimisation; everything else runs once a round.
+//! All code that runs per message: the only clock, the recorder that stamps, and the loops of both ends. It is a
+//! separate crate because only this code needs full optimisation; everything else runs once per round.
 //!
 //! The client runs a closed loop ([`ping_pong`], [`small_writes`]) or an open one ([`paced`]); the server is [`echo`].
-//! They know a wire and a clock and nothing else, so the same code runs on a manual clock in tests. One-way loads over
-//! many wires are the [`driver`]'s.
+//! They only know a wire and a clock, so the same code runs on a manual clock in tests. One-way loads over many wires
+//! are in [`driver`].
 
 pub mod arrival_order;
 mod client;
@@ -45,7 +45,7 @@ pub use journey::Journey;
 pub use linux::system::time;
 use marks::ClientMarks;
 
-/// Runs the client over `wire` to its end.
+/// Runs the client over `wire`.
 ///
 /// # Errors
 /// The wire failed, an answer was garbage, or a reliable transport did not answer in time.

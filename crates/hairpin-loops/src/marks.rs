@@ -1,67 +1,68 @@
-//! The moments between which both ends count: they agree on them beside the wire, so that nothing has to be shared out
+//! The moments between which both ends count: they agree on them outside the wire, so that counts need not be divided
 //! between warm-up and measurement afterwards.
 //!
-//! The client goes on warming up until the server has said that it measures; so no message waits for the agreement, and the
-//! loops between the two marks make no call but those of the case. Where a ticket limits what a client may move, the server also reads
-//! the clock at each message, and reports ten times a second.
+//! The client continues its warm-up until the server has confirmed that it measures. So no message waits for the
+//! agreement, and between the two marks the loops only make the calls of the case. If a ticket limits a client, the
+//! server also reads the clock at each message, and reports ten times per second.
 
 use hairpin_model::round::Failure;
 
-/// The marks as the client meets them.
+/// The client's marks.
 pub trait ClientMarks {
-    /// Whether the next message is measured. Called between two messages, from the end of the warm-up on until it is so; the
-    /// first call asks the server. Without a warm-up it `waits` for the answer, as the first message is measured.
+    /// Whether the next message is measured. Called between messages from the end of the warm-up on until it returns
+    /// true; the first call asks the server. Without a warm-up `waits` is set, and it waits for the answer, as the
+    /// first message is measured.
     ///
     /// # Errors
     /// The server cannot be asked, or failed.
     fn may_measure(&mut self, waits: bool) -> Result<bool, Failure>;
 
-    /// The last measured message is over.
+    /// The last measured message is complete.
     fn end(&mut self);
 }
 
-/// What a server has been told.
+/// The client's notice to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// Nothing yet.
+    /// None yet.
     Nothing,
-    /// What comes from now on is measured.
+    /// From now on everything is measured.
     Measure,
     /// The load is over.
     Stop,
 }
 
-/// The marks as the server meets them.
+/// The server's marks.
 pub trait ServerMarks {
-    /// What the client has told since the last look; it never waits. Called after each message of the warm-up, and whenever
-    /// nothing came for a while.
+    /// The client's notice since the last call; never waits. Called after each message of the warm-up, and whenever
+    /// nothing arrived for a while.
     ///
     /// # Errors
     /// The client cannot be heard, or has sent nothing for too long.
     fn look(&mut self) -> Result<Told, Failure>;
 
-    /// The same, but waits until something is told: where there is no warm-up, before the first message.
+    /// Like [`ServerMarks::look`], but waits for a notice: before the first message if there is no warm-up.
     ///
     /// # Errors
-    /// As [`ServerMarks::look`], and where nothing is told in time.
+    /// As [`ServerMarks::look`], and if there is no notice in time.
     fn wait(&mut self) -> Result<Told, Failure>;
 
-    /// Begins to count, and tells the client so.
+    /// Begins to count, and notifies the client.
     ///
     /// # Errors
-    /// The client cannot be told.
+    /// The client cannot be notified.
     fn begin(&mut self) -> Result<(), Failure>;
 
-    /// So many bytes of messages have come so far, and so many of answers were sent. Called after each message.
+    /// Reports the bytes of messages received and of answers sent so far. Called after each message.
     ///
     /// # Errors
-    /// Who counts them cannot be told.
+    /// The report cannot be delivered.
     fn moved(&mut self, _up_bytes: u64, _down_bytes: u64) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-/// The marks of an end whose other end counts nothing: the kernel, or a script.
+/// The marks of an end whose other end does not count: the kernel, or a script.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
@@ -73,7 +74,7 @@ impl ClientMarks for Alone {
     fn end(&mut self) {}
 }
 
-/// A server without control measures from the first message on, and is stopped by its wire only.
+/// A server without control measures from the first message on, and only stops with its wire.
 impl ServerMarks for Alone {
     fn look(&mut self) -> Result<Told, Failure> {
         Ok(Told::Nothing)

@@ -1,4 +1,4 @@
-//! What is in a message: its sequence number in the first bytes (as many of 8 as fit), then a fixed pattern.
+//! The content of a message: its sequence number in the first bytes (as many of 8 as fit), then a fixed pattern.
 
 /// The pattern's byte at `index`.
 #[inline]
@@ -14,8 +14,8 @@ pub fn patterned(len: usize) -> Vec<u8> {
     (0..len).map(pattern).collect()
 }
 
-/// The message being sent and the answer it must get: the reply is the message's own beginning, continued by the
-/// pattern where it is longer.
+/// The message being sent and the answer that it must get: the beginning of the message, continued by the pattern if it
+/// is longer.
 #[derive(Debug)]
 pub struct Message {
     bytes: Vec<u8>,
@@ -25,43 +25,42 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of `size` bytes whose answer has `reply_size`.
+    /// A message of `size` bytes whose answer has `reply_size` bytes.
     #[must_use]
     pub fn new(size: usize, reply_size: usize) -> Self {
         Self { bytes: patterned(size.max(reply_size)), size, reply_size, numbered: size.min(8) }
     }
 
-    /// Puts the sequence number in, as many bytes of it as fit.
+    /// Writes the sequence number, as many bytes as fit.
     #[inline]
     pub fn number(&mut self, sequence: u64) {
-        // One by one: a copy whose length the compiler does not know is a call.
+        // Byte by byte: a copy of unknown length would be a call.
         for (byte, new) in self.bytes.iter_mut().take(self.numbered).zip(sequence.to_le_bytes()) {
             *byte = new;
         }
     }
 
-    /// What is sent.
     #[inline]
     #[must_use]
     pub fn request(&self) -> &[u8] {
         &self.bytes[..self.size]
     }
 
-    /// What must come back.
+    /// The expected answer.
     #[inline]
     #[must_use]
     pub fn expected(&self) -> &[u8] {
         &self.bytes[..self.reply_size]
     }
 
-    /// How many bytes of an answer hold the sequence number.
+    /// Number of answer bytes that hold the sequence number.
     #[must_use]
     pub fn numbered_reply(&self) -> usize {
         self.numbered.min(self.reply_size)
     }
 
-    /// The sequence number in an answer, given one that it must be near to (numbers are cut to the bytes that fit):
-    /// the greatest number not above `newest` whose low bytes are those of the answer.
+    /// The sequence number in an answer (numbers are truncated to the bytes that fit): the largest number up to
+    /// `newest` whose low bytes are those of the answer.
     #[must_use]
     pub fn sequence_of(&self, reply: &[u8], newest: u64) -> Option<u64> {
         let width = self.numbered_reply();
@@ -76,7 +75,7 @@ impl Message {
         newest.checked_sub(behind)
     }
 
-    /// What is wrong with an answer besides its number, if anything.
+    /// What is wrong with an answer, apart from its number.
     #[must_use]
     pub fn difference(&self, reply: &[u8]) -> Option<String> {
         if reply.len() != self.reply_size {
@@ -99,7 +98,7 @@ mod tests {
         assert_eq!(message.request(), [3, 2]);
         assert_eq!(message.sequence_of(&[3, 2], 0x01_02_05), Some(0x01_02_03));
         assert_eq!(message.sequence_of(&[9, 2], 0x01_02_05), Some(0x02_09));
-        assert_eq!(message.sequence_of(&[9, 2], 5), None, "there was no such message yet");
+        assert_eq!(message.sequence_of(&[9, 2], 5), None, "not sent yet");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The client in an open loop: messages leave when they are due, whatever has come back.
+//! The client in an open loop: messages are sent when they are due, regardless of answers.
 //!
-//! Latency is counted from when a message was due, so a stall shows in every message that it delayed (no coordinated
-//! omission); service time, from the actual send, is kept beside it, and so is how late the generator was.
+//! Latency counts from when a message was due, so a stall shows in every message that it delayed (no coordinated
+//! omission). Service time, from the actual send, and the lateness of the generator are recorded as well.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use crate::clock::Clock;
 use crate::pacing::Timetable;
 use crate::recorder::{Recorder, Stamps};
 
-/// The most messages in flight at once; a power of two.
+/// Maximum messages in flight; a power of two.
 const MAX_IN_FLIGHT: usize = 1 << 16;
 
-/// Longest single wait, so that Ctrl-C is seen, in ns.
+/// Longest single wait, so that Ctrl-C is noticed, in ns.
 const MAX_WAIT_NS: u64 = 50_000_000;
 
-/// A message that was sent.
+/// A sent message.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flying {
     sequence: u64,
@@ -43,12 +43,12 @@ struct Paced<'a, C> {
     client: &'a Client<'a, C>,
     message: Message,
     reply: Vec<u8>,
-    /// Bytes of a partial answer, where the transport keeps no boundaries.
+    /// Bytes of a partial answer, if the transport keeps no boundaries.
     partial: usize,
     recorder: Recorder,
     tally: Tally,
     timetable: Timetable,
-    /// By sequence number modulo its length; the messages from `oldest` to `next` are in it.
+    /// By sequence number modulo its length; holds the messages from `oldest` to `next`.
     flying: Vec<Flying>,
     next: u64,
     oldest: u64,
@@ -87,12 +87,12 @@ pub fn run<C: Clock>(
             break false;
         }
         if now_ns >= due_ns && this.has_room() {
-            // Behind its time: what has come back goes first. Else its stamp would be late, and in the end the two
-            // ends would wait for room in each other's direction.
+            // Behind schedule: receive answers first. Otherwise their stamps would be late, and in the end both ends
+            // would wait for room in each other's direction.
             if !has_listened && this.take(wire)? {
                 continue;
             }
-            // The warm-up counts from the clock: a generator that cannot keep up is warm after that time too.
+            // The warm-up ends by the clock, even if the generator cannot keep up.
             if !measuring
                 && is_done(client.order.warm_up, this.next, now_ns - origin_ns)
                 && marks.may_measure(client.order.warm_up == Extent::Count(0))?
@@ -121,8 +121,8 @@ pub fn run<C: Clock>(
     Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
 }
 
-/// A generator that cannot keep up ends a round of a given length one time-out after it: the messages that are still
-/// due are not sent, so the round has not reached its rate and says so.
+/// A generator that cannot keep up ends a round of a given duration one time-out after it: messages still due are not
+/// sent, and the round reports that it did not reach its rate.
 fn is_overdue(order: &RoundOrder, elapsed_ns: u64) -> bool {
     matches!(order.extent, Extent::DurationNs(wanted) if elapsed_ns > wanted.saturating_add(order.timeout_ns))
 }
@@ -133,7 +133,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
         let reply_size = usize::try_from(case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let message = Message::new(size, reply_size);
-        // A number cut to one byte tells 256 messages apart, half of which may be in flight.
+        // A number truncated to one byte distinguishes 256 messages, half of which may be in flight.
         let most = if message.numbered_reply() == 1 { 128 } else { MAX_IN_FLIGHT / 2 };
         Self {
             client,
@@ -155,7 +155,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         usize::try_from(sequence % self.flying.len() as u64).expect("a remainder of a usize")
     }
 
-    /// Whether one more message may be in flight; the oldest unanswered one is given up when it has timed out.
+    /// Whether another message may be in flight; gives up the oldest unanswered one once it has timed out.
     fn has_room(&mut self) -> bool {
         if self.next - self.oldest < self.flying.len() as u64 {
             return true;
@@ -171,7 +171,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         false
     }
 
-    /// Sends the message that is due.
+    /// Sends the due message.
     fn send(&mut self, wire: &mut dyn Wire, due_ns: u64, measured: bool) -> Result<(), Failure> {
         let sequence = self.next;
         self.message.number(sequence);
@@ -184,11 +184,11 @@ impl<'a, C: Clock> Paced<'a, C> {
         Ok(())
     }
 
-    /// Takes an answer if there is one, or waits for one until `until_ns`.
+    /// Receives an answer if there is one, or waits for one until `until_ns`.
     fn listen(&mut self, wire: &mut dyn Wire, until_ns: u64) -> Result<(), Failure> {
         let now_ns = self.client.clock.now_ns();
         if self.client.order.case.ends.waiting != Waiting::Spin {
-            // A message that is due but has no room waits for an answer, not for its time.
+            // A due message without room waits for an answer, not for its time.
             let wait_ns = if until_ns > now_ns { until_ns - now_ns } else { MAX_WAIT_NS };
             let at_most = Duration::from_nanos(wait_ns.min(MAX_WAIT_NS));
             if !wire.wait(at_most).map_err(|error| broken("wait for the answer to", self.oldest, &error))? {
@@ -198,7 +198,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         if self.take(wire)? { Ok(()) } else { self.check_silence() }
     }
 
-    /// Takes what has come back, without waiting; false where nothing has.
+    /// Receives without waiting; false if nothing arrived.
     fn take(&mut self, wire: &mut dyn Wire) -> Result<bool, Failure> {
         match wire.try_receive(&mut self.reply[self.partial..]) {
             Ok(Some(len)) => self.took(len).map(|()| true),
@@ -207,7 +207,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         }
     }
 
-    /// A reliable transport that has answered nothing for the time-out has failed.
+    /// On a reliable transport, no answer within the time-out is a failure.
     fn check_silence(&self) -> Result<(), Failure> {
         if self.client.lossy || self.oldest == self.next {
             return Ok(());
@@ -221,7 +221,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         Err(broken("receive the answer to", self.oldest, &WireError::TimedOut { operation: "receive", after }))
     }
 
-    /// Stamps what was received, once it is whole.
+    /// Stamps a received answer once it is complete.
     fn took(&mut self, len: usize) -> Result<(), Failure> {
         let received_ns = self.client.clock.now_ns();
         self.last_progress_ns = received_ns;
@@ -262,7 +262,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         self.recorder.record_as(Stamps { sequence, due_ns, sent_ns, received_ns, fate }, measured);
     }
 
-    /// Waits for the answers still in flight, the time-out at most after the last send.
+    /// Waits for the answers still in flight, at most the time-out after the last send.
     fn drain(&mut self, wire: &mut dyn Wire) -> Result<(), Failure> {
         let until_ns = self.client.clock.now_ns() + self.client.order.timeout_ns;
         while self.oldest < self.next && self.client.clock.now_ns() < until_ns {
@@ -274,7 +274,6 @@ impl<'a, C: Clock> Paced<'a, C> {
         Ok(())
     }
 
-    /// The messages in flight.
     fn unanswered(&self) -> impl Iterator<Item = Unanswered> + '_ {
         (self.oldest..self.next)
             .map(|sequence| self.flying[self.slot(sequence)])
@@ -287,7 +286,7 @@ impl<'a, C: Clock> Paced<'a, C> {
             })
     }
 
-    /// Records every message before `end` that was never answered as lost.
+    /// Records every unanswered message before `end` as lost.
     fn give_up_to(&mut self, end: u64) {
         while self.oldest < end {
             let Flying { sequence, due_ns, sent_ns, measured, answered } = self.flying[self.slot(self.oldest)];

@@ -1,6 +1,6 @@
-//! When the messages of an open loop are due.
+//! Due times of the messages of an open loop.
 
-/// The timetable of a fixed rate: message `k` is due `k / rate` after the start, whatever happened to the others.
+/// The timetable of a fixed rate: message `k` is due `k / rate` after the start, regardless of the others.
 #[derive(Clone, Copy, Debug)]
 pub struct Timetable {
     start_ns: u64,
@@ -8,13 +8,13 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// A timetable from `start_ns` on, `rate_per_s` messages a second.
+    /// A timetable from `start_ns` on, with `rate_per_s` messages per second.
     #[must_use]
     pub fn new(start_ns: u64, rate_per_s: f64) -> Self {
         Self { start_ns, period_ns: 1e9 / rate_per_s }
     }
 
-    /// When message `number` is due, in ns. Computed from the start each time, so that rounding never adds up.
+    /// When message `number` is due, in ns. Computed from the start each time, so that rounding errors do not add up.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,

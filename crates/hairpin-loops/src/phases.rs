@@ -1,14 +1,14 @@
-//! Which phase of a round a message belongs to, and what is counted of each: a message belongs to the phase in which it was due.
+//! Counts by phase of a round: a message belongs to the phase in which it was due.
 
 use hairpin_model::phases::{ByPhase, Phase, ProbeTimeLine, Span};
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS, PhaseCounts, PhaseHistograms, PhaseSamples, latency_histogram};
 
 use crate::stamps::Stamps;
 
-/// The most intervals of a probe's time line.
+/// Maximum intervals of a probe's time line.
 const INTERVALS: u64 = 400;
 
-/// Counts the messages of a round by phase; latencies of the loaded phase are the recorder's own.
+/// Counts the messages of a round by phase; the recorder itself has the latencies of the loaded phase.
 #[derive(Debug)]
 pub(crate) struct PhaseRecorder {
     spans: ByPhase<Span>,
@@ -38,7 +38,7 @@ impl PhaseRecorder {
         }
     }
 
-    /// Counts a message; answers the histograms that it belongs to, none where these are the recorder's own.
+    /// Counts a message. Returns the histograms of its phase, `None` for those of the recorder.
     pub(crate) fn count(&mut self, stamps: &Stamps, was_counted: bool) -> Option<&mut PhaseHistograms> {
         let phase = self.spans.at(stamps.due_ns);
         let counts = self.counts.get_mut(phase);
@@ -106,7 +106,7 @@ mod tests {
         {
             count(&mut recorder, &message(sequence, due_ns, fate));
         }
-        assert!(recorder.count(&message(8, 1_001, Fate::Late), true).is_some(), "it came after all");
+        assert!(recorder.count(&message(8, 1_001, Fate::Late), true).is_some(), "it arrived after all");
         let samples = recorder.finish();
         assert_eq!(samples.counts.idle, PhaseCounts { first_sequence: 7, sent: 2, received: 1, late: 1, ..none() });
         assert_eq!(samples.counts.loaded, PhaseCounts { first_sequence: 9, sent: 1, received: 1, ..none() });

@@ -1,6 +1,6 @@
 //! The client in a closed loop: a message, its answer, the next message.
 //!
-//! The clock is read twice a message: when the send call begins and when the answer is there.
+//! The clock is read twice per message: when the send call begins and when the answer is complete.
 
 use hairpin_model::round::Failure;
 use hairpin_transports::{OverWire, Wire, over_own_type};

@@ -1,8 +1,8 @@
-//! The recorder: the one place that stamps.
+//! The recorder: the only place that stamps.
 //!
-//! It writes one row a message into memory that was reserved and touched before the round, so the loop allocates
-//! nothing and meets no page fault. Beyond its capacity only the histograms go on, so its memory is bounded however
-//! long a round lasts.
+//! It writes one row per message into memory that was reserved and touched before the round, so the loop allocates
+//! nothing and causes no page fault. Beyond its capacity only the histograms continue, so its memory is bounded for any
+//! duration.
 
 use hairpin_model::phases::{ByPhase, Span};
 use hairpin_model::round::Turnaround;
@@ -27,17 +27,17 @@ pub struct Recorder {
     latency: Histogram<u64>,
     service: Histogram<u64>,
     lateness: Histogram<u64>,
-    /// Of a round with phases the histograms above are those of the loaded one.
+    /// In a round with phases the histograms above are those of the loaded one.
     phases: Option<Box<PhaseRecorder>>,
 }
 
 impl Recorder {
-    /// A recorder that keeps `capacity` rows, `warm_up_capacity` of them from the warm-up at most; `open_loop` says
-    /// whether due and sent differ.
+    /// A recorder for `capacity` rows, at most `warm_up_capacity` of them from the warm-up. `open_loop`: due and sent
+    /// times differ.
     #[must_use]
     pub fn new(capacity: usize, warm_up_capacity: usize, open_loop: bool) -> Self {
         let nothing = Stamps { sequence: 0, due_ns: 0, sent_ns: 0, received_ns: 0, fate: Fate::Lost };
-        // Filled and cleared, so that the pages are there before the first message.
+        // Filled and cleared, so that the pages exist before the first message.
         let mut rows = vec![nothing; capacity];
         rows.clear();
         Self {
@@ -56,27 +56,27 @@ impl Recorder {
         }
     }
 
-    /// The same for a round with phases, where there are any.
+    /// Adds the phases of the round, if any.
     #[must_use]
     pub fn in_phases(self, spans: Option<ByPhase<Span>>) -> Self {
         let phases = spans.map(|spans| Box::new(PhaseRecorder::new(spans, self.open_loop)));
         Self { phases, ..self }
     }
 
-    /// Ends the warm-up: what is recorded from here on counts.
+    /// Ends the warm-up: from here on records count.
     pub fn begin_measuring(&mut self) {
         self.measuring = true;
         self.warm_up = self.rows.len();
     }
 
-    /// Records one message of the phase that runs now.
+    /// Records one message of the current phase.
     #[inline]
     pub fn record(&mut self, stamps: Stamps) {
         self.record_as(stamps, self.measuring);
     }
 
-    /// Records one message that was sent in the warm-up or after it. A warm-up message whose answer comes after the
-    /// warm-up is left out: the leading rows are the warm-up, and the rest is measured.
+    /// Records one message sent in the warm-up or after it. A warm-up message answered after the warm-up is skipped:
+    /// the leading rows are the warm-up, and the rest is measured.
     #[inline]
     pub fn record_as(&mut self, stamps: Stamps, measured: bool) {
         if self.first_ns.is_none() && stamps.fate != Fate::Lost {
@@ -86,7 +86,7 @@ impl Recorder {
             return;
         }
         self.measured += u64::from(measured);
-        // A long warm-up of a fast transport must not take the place of what is measured.
+        // A long warm-up of a fast transport must not displace measured messages.
         let room = if measured { self.capacity } else { self.warm_up_capacity };
         if self.rows.len() < room {
             self.rows.push(stamps);
@@ -95,7 +95,7 @@ impl Recorder {
         }
     }
 
-    /// Turns a message that was recorded as lost into one that came late.
+    /// Changes a message recorded as lost into one that arrived late.
     pub fn arrived_late(&mut self, stamps: Stamps, measured: bool) {
         match self.rows.iter_mut().rev().find(|row| row.sequence == stamps.sequence) {
             Some(row) => *row = stamps,
@@ -110,13 +110,13 @@ impl Recorder {
         self.measured
     }
 
-    /// Service time of the very first message, in ns; 0 when none was answered.
+    /// Service time of the very first message, in ns; 0 if none was answered.
     #[must_use]
     pub fn first_message_ns(&self) -> u64 {
         self.first_ns.unwrap_or(0)
     }
 
-    /// Counts a message; one that `was_counted` as lost has come after all.
+    /// Counts a message. `was_counted`: it was counted as lost, but has arrived.
     fn count(&mut self, stamps: &Stamps, was_counted: bool) {
         let own = self.phases.as_mut().and_then(|phases| phases.count(stamps, was_counted));
         let (latency, service, lateness) = match own {
@@ -140,7 +140,7 @@ impl Recorder {
         }
     }
 
-    /// The samples, with times since `origin_ns`. The rows kept enter the histograms here, outside the loop.
+    /// The samples, with times since `origin_ns`. The kept rows enter the histograms here, outside the loop.
     #[must_use]
     pub fn finish(mut self, origin_ns: u64) -> Samples {
         let rows = std::mem::take(&mut self.rows);
@@ -167,7 +167,7 @@ impl Recorder {
     }
 }
 
-/// What stamping costs on this machine.
+/// The cost of stamping on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// One clock read, in ns.
@@ -176,7 +176,7 @@ pub struct Cost {
     pub sample_ns: f64,
 }
 
-/// Measures what one sample costs: the median of 200 batches of 1 000 samples, as the closed loop records them.
+/// Measures the cost of one sample: the median of 200 batches of 1 000 samples, recorded as by the closed loop.
 #[must_use]
 pub fn cost() -> Cost {
     const BATCH: u32 = 1_000;
@@ -215,7 +215,7 @@ impl Default for TurnaroundCounter {
 }
 
 impl TurnaroundCounter {
-    /// Records one turn.
+    /// Records one turnaround.
     #[inline]
     pub fn record(&mut self, held_ns: u64) {
         self.counts[held_ns.max(1).ilog2() as usize] += 1;
@@ -223,7 +223,7 @@ impl TurnaroundCounter {
         self.max_ns = self.max_ns.max(held_ns);
     }
 
-    /// The counts, without the empty powers at the end.
+    /// The counts, without trailing empty powers.
     #[must_use]
     pub fn finish(self) -> Turnaround {
         let used = self.counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_its_capacity_the_histogram_goes_on() {
+    fn the_histogram_continues_beyond_the_capacity() {
         let mut recorder = Recorder::new(3, 1, false);
         recorder.begin_measuring();
         for number in 0..100 {

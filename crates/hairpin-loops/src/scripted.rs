@@ -1,4 +1,4 @@
-//! A wire for tests: it answers by a script and moves the manual clock, so every number is exact.
+//! A wire for tests: it answers by a script and advances the manual clock, so every number is exact.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -10,44 +10,44 @@ use hairpin_transports::{Segments, Stream, Wire, WireError};
 
 use crate::clock::{Clock, ManualClock};
 
-/// What happens to one message.
+/// The fate of one message.
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
-    /// The answer is there so many ns after the send.
+    /// Answered this many ns after the send.
     After(u64),
-    /// It never comes.
+    /// Not answered.
     Never,
-    /// It comes twice, so many ns after the send.
+    /// Answered twice, this many ns after the send.
     Twice(u64),
-    /// It comes with its last byte changed.
+    /// Answered after this many ns, with the last byte changed.
     Garbled(u64),
 }
 
-/// A call that was made on a stream.
+/// A call on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// `send` of so many bytes.
+    /// `send`, with the number of bytes.
     Send(usize),
-    /// `send_more` of so many.
+    /// `send_more`, with the number of bytes.
     More(usize),
-    /// `send_vectored` of parts of so many bytes.
+    /// `send_vectored`, with the sizes of the parts.
     Vectored(Vec<usize>),
     /// A switch was set.
     Set(OptionName, bool),
-    /// `receive` took so many bytes.
+    /// `receive`, with the number of bytes.
     Receive(usize),
 }
 
-/// What a stream adds to a wire: messages come in pieces, and the calls are on record.
+/// Additions for a stream: messages are sent in pieces, and the calls are recorded.
 pub struct Script {
     request_bytes: usize,
     reply_bytes: usize,
     piece: Vec<u8>,
-    /// The calls, each with when it began.
+    /// The calls, each with its start time.
     pub made: Vec<(u64, Made)>,
 }
 
-/// The wire: acts are taken in order and repeat from the beginning.
+/// A wire with a script that repeats.
 pub struct ScriptedWire {
     clock: ManualClock,
     acts: Vec<Act>,
@@ -59,7 +59,7 @@ pub struct ScriptedWire {
 }
 
 impl ScriptedWire {
-    /// A wire that does `acts` in turn; a receive without one left times out after `timeout_ns`.
+    /// A wire that does `acts` in turn; a receive without an answer times out after `timeout_ns`.
     pub fn new(clock: &ManualClock, acts: &[Act], timeout_ns: u64) -> Self {
         Self {
             clock: clock.clone(),
@@ -72,18 +72,18 @@ impl ScriptedWire {
         }
     }
 
-    /// The same wire, whose sends take so long.
+    /// Sets the duration of sends.
     pub fn with_slow_sends(self, send_takes_ns: u64) -> Self {
         Self { send_takes_ns, ..self }
     }
 
-    /// The same wire as a stream: a message is whole after so many bytes, and its answer is its beginning.
+    /// Makes it a stream: a message is complete after `request_bytes`, and its answer is its beginning.
     pub fn in_pieces(self, request_bytes: usize, reply_bytes: usize) -> Self {
         let script = Script { request_bytes, reply_bytes, piece: Vec::new(), made: Vec::new() };
         Self { script: Some(script), ..self }
     }
 
-    /// The calls so far, each with when it began.
+    /// The calls so far, each with its start time.
     pub fn made(&self) -> &[(u64, Made)] {
         self.script.as_ref().map_or(&[], |script| &script.made)
     }
@@ -94,7 +94,7 @@ impl ScriptedWire {
         bytes.len()
     }
 
-    /// A message is whole: what the script says happens to it.
+    /// Applies the script to a complete message.
     fn act(&mut self, mut bytes: Vec<u8>) {
         let now_ns = self.clock.now_ns();
         match self.acts[self.sent % self.acts.len()] {
@@ -110,7 +110,7 @@ impl ScriptedWire {
         self.sent += 1;
     }
 
-    /// Notes a call and takes its bytes.
+    /// Records a call and takes its bytes.
     fn put(&mut self, made: Made, bytes: &[u8]) {
         let now_ns = self.clock.now_ns();
         let Some(script) = &mut self.script else {
@@ -118,7 +118,7 @@ impl ScriptedWire {
         };
         script.made.push((now_ns, made));
         script.piece.extend(bytes);
-        assert!(script.piece.len() <= script.request_bytes, "a write never goes beyond its request");
+        assert!(script.piece.len() <= script.request_bytes, "a write never exceeds its request");
         if script.piece.len() == script.request_bytes {
             let mut whole = std::mem::take(&mut script.piece);
             whole.truncate(script.reply_bytes);
@@ -203,7 +203,7 @@ impl Stream for ScriptedWire {
         Ok(())
     }
 
-    /// Every call that sends is a segment, every answer is a pure acknowledgment.
+    /// Every send is a segment, every answer is a pure ACK.
     fn segments(&self) -> Option<Segments> {
         let count = |wanted: fn(&Made) -> bool| {
             u64::try_from(self.made().iter().filter(|(_, made)| wanted(made)).count()).expect("a length")

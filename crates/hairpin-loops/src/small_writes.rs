@@ -1,6 +1,6 @@
 //! The client in a closed loop of exchanges: a request in several writes, its answer, the next request.
 //!
-//! An exchange is timed from the beginning of its first write, before anything that its remedy does, to the end of its
+//! An exchange is timed from the beginning of its first write, before the actions of its remedy, to the end of its
 //! answer. With several in flight all their requests are written, then all their answers are read.
 
 use std::io::IoSlice;
@@ -21,7 +21,7 @@ use crate::clock::Clock;
 /// Runs the warm-up and the round.
 ///
 /// # Errors
-/// As [`super::run_client`], and where the wire carries no stream of bytes.
+/// As [`super::run_client`], and if the wire is not a byte stream.
 pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,
@@ -40,8 +40,7 @@ pub fn run<C: Clock>(
     let mut writer = Writer::new(client, exchange);
     let pauses_ns = exchange.gap_ns.saturating_mul(writer.calls() - 1).saturating_mul(exchange.pipeline);
     // When each exchange in flight began.
-    let mut began_ns =
-        Vec::with_capacity(usize::try_from(exchange.pipeline.min(MAX_RESERVED)).expect("it is small"));
+    let mut began_ns = Vec::with_capacity(usize::try_from(exchange.pipeline.min(MAX_RESERVED)).expect("it is small"));
     ClosedLoop::new(client, pauses_ns).run(wire, marks, |closed_loop, wire, left| {
         began_ns.clear();
         let first =
@@ -50,12 +49,11 @@ pub fn run<C: Clock>(
     })
 }
 
-/// Room for so many exchanges in flight is made before the loop.
+/// Maximum exchanges in flight for which memory is reserved before the loop.
 const MAX_RESERVED: u64 = 1 << 16;
 
 impl<C: Clock> ClosedLoop<'_, C> {
-    /// Writes so many requests back to back; says the number of the first. Fewer are written when the user ends the
-    /// run meanwhile.
+    /// Writes `count` requests back to back; fewer if the user ends the run meanwhile. Returns the number of the first.
     fn write_requests(
         &mut self,
         wire: &mut dyn Wire,
@@ -79,7 +77,7 @@ impl<C: Clock> ClosedLoop<'_, C> {
         Ok(first)
     }
 
-    /// Takes the answers to the requests that began at these times; says when the last of them was there.
+    /// Receives the answers to the requests that began at these times. Returns the arrival of the last.
     fn take_answers(&mut self, wire: &mut dyn Wire, first: u64, began_ns: &[u64]) -> Result<u64, Failure> {
         let mut last_ns = None;
         for (sequence, sent_ns) in (first..).zip(began_ns) {
@@ -99,18 +97,18 @@ fn unsent(sequence: u64, error: &WireError, in_flight: u64) -> Failure {
     failure
 }
 
-/// Writes requests as the remedy says.
+/// Writes requests by the remedy.
 struct Writer<'a, C> {
     client: &'a Client<'a, C>,
     remedy: Remedy,
     gap_ns: u64,
-    /// The sizes that the program has to write.
+    /// Sizes of the program's writes.
     sizes: Vec<usize>,
-    /// So many of them go together in one write.
+    /// Number of them per call.
     together: usize,
-    /// Where they are copied together.
+    /// Buffer to copy them together.
     copied: Vec<u8>,
-    /// Room for the parts of a request's `writev`, which are made before it is timed: their cost is not the call's.
+    /// Buffer for the parts of a request's `writev`. They are made before timing, as they are not part of the call.
     parts: Vec<IoSlice<'static>>,
 }
 
@@ -136,12 +134,12 @@ impl<'a, C: Clock> Writer<'a, C> {
         }
     }
 
-    /// How many calls write one request.
+    /// Number of calls per request.
     fn calls(&self) -> u64 {
         u64::try_from(self.sizes.len().div_ceil(self.together)).expect("a length")
     }
 
-    /// The parts for the `writev` of a request, where the remedy is one.
+    /// The parts for the `writev` of a request, if the remedy is one.
     #[inline]
     fn parts_of<'b>(&mut self, request: &'b [u8]) -> Vec<IoSlice<'b>> {
         let mut parts = emptied(std::mem::take(&mut self.parts));
@@ -152,7 +150,7 @@ impl<'a, C: Clock> Writer<'a, C> {
         parts
     }
 
-    /// Writes one request. False where the user ended the run before all of it was written.
+    /// Writes one request. False if the user ended the run before it was complete.
     fn write(&mut self, wire: &mut dyn Wire, request: &[u8], parts: &[IoSlice<'_>]) -> Result<bool, WireError> {
         match self.remedy {
             Remedy::Writev => return stream(wire).send_vectored(parts).map(|()| true),
@@ -177,7 +175,7 @@ impl<'a, C: Clock> Writer<'a, C> {
         Ok(true)
     }
 
-    /// The gap between two writes; false where the user ended the run.
+    /// Waits for the gap between two writes; false if the user ended the run.
     #[inline]
     fn pause(&self) -> bool {
         if self.gap_ns == 0 {
@@ -189,7 +187,7 @@ impl<'a, C: Clock> Writer<'a, C> {
     }
 }
 
-/// Takes so many bytes off the front.
+/// Splits `bytes` bytes off the front.
 #[inline]
 fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> &'a [u8] {
     let (front, after) = rest.split_at(bytes);
@@ -197,7 +195,7 @@ fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> &'a [u8] {
     front
 }
 
-/// Copies the writes one by one, as a program does that collects them.
+/// Copies the writes one by one, like a program that collects them.
 #[inline]
 fn copy_together<'a>(sizes: &[usize], bytes: &[u8], copied: &'a mut [u8]) -> &'a [u8] {
     let mut end = 0;
@@ -208,7 +206,7 @@ fn copy_together<'a>(sizes: &[usize], bytes: &[u8], copied: &'a mut [u8]) -> &'a
     &copied[..end]
 }
 
-/// The same memory for slices of another life: collecting a vector's own items reuses its room.
+/// Reuses the memory for slices of another lifetime: collecting a vector's own items keeps its allocation.
 fn emptied<'a>(mut parts: Vec<IoSlice<'_>>) -> Vec<IoSlice<'a>> {
     parts.clear();
     parts.into_iter().map(|_| IoSlice::new(&[])).collect()

@@ -5,14 +5,13 @@ use hairpin_model::samples::Fate;
 /// One message, in ns of the engine's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamps {
-    /// Its number in the round.
+    /// Number in the round.
     pub sequence: u64,
     /// When it was due.
     pub due_ns: u64,
-    /// When its send call began.
+    /// Start of the send call.
     pub sent_ns: u64,
-    /// When its answer was there; ignored where it is lost.
+    /// When the answer was complete; ignored if it is lost.
     pub received_ns: u64,
-    /// What became of it.
     pub fate: Fate,
 }

@@ -1,4 +1,4 @@
-//! What one end counted, and the ledger made of both ends' counts.
+//! The counts of one end, and the ledger from both ends' counts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use hairpin_model::one_way::Streamed;
 use super::arrival_order::ArrivalOrder;
 use super::client::Client;
 
-/// Counts of the client, the warm-up included and apart.
+/// Counts of the client; the warm-up is counted separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Messages sent after the warm-up.
@@ -19,9 +19,9 @@ pub struct Tally {
     pub received: u64,
     /// Answers after the time-out, to messages sent after the warm-up.
     pub late: u64,
-    /// Answers that had come before, to messages sent after the warm-up.
+    /// Repeated answers to messages sent after the warm-up.
     pub duplicated: u64,
-    /// Messages of an open loop that waited because no more could be told apart, the warm-up's too.
+    /// Messages of an open loop, including the warm-up, that waited because their numbers would have been ambiguous.
     pub waited_for_answers: u64,
     /// Warm-up messages sent.
     pub warm_up_sent: u64,
@@ -29,20 +29,20 @@ pub struct Tally {
     pub warm_up_received: u64,
     /// Warm-up messages answered late.
     pub warm_up_late: u64,
-    /// Answers to warm-up messages that had come before.
+    /// Repeated answers to warm-up messages.
     pub warm_up_duplicated: u64,
-    /// In which order answers came, the warm-up's too, where they may come in another than their messages were sent.
+    /// Arrival order of answers, including the warm-up, if they can be reordered.
     pub order: Option<ArrivalOrder>,
 }
 
 impl Tally {
-    /// That of a client before its load.
+    /// The tally of a client before its load.
     pub(super) fn of<C>(client: &Client<'_, C>) -> Self {
         let may_differ = ArrivalOrder::may_differ(&client.order.case, client.lossy);
         Self { order: may_differ.then(ArrivalOrder::default), ..Self::default() }
     }
 
-    /// Counts the first answer to a message, by its number, that was sent after the warm-up, or in it.
+    /// Counts the first answer to a message. `measured`: it was sent after the warm-up.
     #[inline]
     pub fn answered(&mut self, sequence: u64, measured: bool, in_time: bool) {
         if let Some(order) = &mut self.order {
@@ -57,22 +57,22 @@ impl Tally {
         *count += 1;
     }
 
-    /// Counts an answer that had come before, by the number of its message: those of the warm-up are the first.
+    /// Counts a repeated answer by the number of its message; warm-up messages have the first numbers.
     #[inline]
     pub fn answered_again(&mut self, sequence: u64) {
         let in_warm_up = sequence < self.warm_up_sent;
         *(if in_warm_up { &mut self.warm_up_duplicated } else { &mut self.duplicated }) += 1;
     }
 
-    /// Closes the ledger with the kernel's own counters of both ends, and with what the link says.
+    /// Closes the ledger with the kernel counters of both ends, and with those of the link.
     ///
-    /// The counters do not know when the warm-up ended. So where the warm-up lost anything, the ledger covers it too;
-    /// else it covers the measured messages only. On a reliable transport what a socket or the link dropped was sent
-    /// again, so it is no cause of a loss.
+    /// These counters do not know when the warm-up ended. If the warm-up lost anything, the ledger therefore includes
+    /// it; otherwise it has only the measured messages. On a reliable transport dropped data was sent again, so drops
+    /// of sockets and the link are not causes of loss.
     ///
-    /// `link_lost` are the messages that the link kept from being answered, by cause. A full receive buffer counts packets,
-    /// and a link may have copied or damaged some. No counter tells these from messages, so every count stands as it was
-    /// read, and what is too many is `unexplained`, below zero ([`Ledger::may_count_copies`]).
+    /// `link_lost` has the messages that the link kept from being answered, by cause. A full receive buffer counts
+    /// packets, and the link may have copied or damaged some. No counter distinguishes these from messages, so every
+    /// count is kept as it is, and any excess makes `unexplained` negative ([`Ledger::may_count_copies`]).
     #[must_use]
     pub fn ledger(
         &self,
@@ -111,10 +111,10 @@ impl Tally {
         .closed()
     }
 
-    /// What went up and down, where the server is on another host and says how many messages it answered.
+    /// Counts by direction, if the server is on another host and reports how many messages it answered.
     ///
-    /// The server answers a copy too, and answers in the order in which messages came. So of what the client saw that is taken off
-    /// which the server saw, as far as it goes: what is left the way down must have done.
+    /// The server answers duplicates too, and answers in order of arrival. The duplicates and reordering that it saw
+    /// happened on the way up; subtracting them from the client's counts leaves those of the way down.
     fn ways(&self, server: &[Fact]) -> Option<(Way, Way)> {
         fact::number(server, fact_names::ANSWERED)?;
         let of_server = |name| counted(server, name);
@@ -133,10 +133,10 @@ impl Tally {
     }
 }
 
-/// The ledger of a one-way load. Each cause is a count of its own: of the receiver's buffer, of the sender's calls that the kernel
-/// refused, of the queue disciplines and devices of the ends' hosts, and of the link between them.
+/// The ledger of a one-way load. Each cause has its own counter: the receiver's buffer, the sender's calls that the
+/// kernel refused, queue disciplines and devices of both hosts, and the link between them.
 ///
-/// Only the link tells the warm-up's messages apart. So where the warm-up lost anything elsewhere, the ledger covers it too.
+/// Only the link distinguishes the warm-up's messages. If the warm-up lost anything elsewhere, the ledger includes it.
 #[must_use]
 pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>, link: LinkLosses) -> Ledger {
     let (from, to) = (sender.counted, receiver.counted);
@@ -168,8 +168,9 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
     .closed()
 }
 
-/// The ledger of a one-way load between two hosts: what neither end's kernel dropped was lost in between. The counters of queue
-/// disciplines and devices are of all that crosses the ends' interfaces, so no more of them counts than is missing.
+/// The ledger of a one-way load between two hosts: losses that neither kernel counted are losses in between. The
+/// counters of queue disciplines and devices include all traffic of the interfaces, so they count only up to the
+/// missing messages.
 #[must_use]
 pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>) -> Ledger {
     let mut ledger = one_way_ledger(reliable, sender, receiver, LinkLosses::default());
@@ -197,23 +198,22 @@ pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: 
     ledger.closed()
 }
 
-/// What one end of a one-way load counted, and what its kernel did.
+/// The counts of one end of a one-way load, and of its kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct OneWayEnd<'a> {
-    /// What it counted.
     pub counted: &'a Streamed,
-    /// What its kernel counted.
+    /// The counters of its kernel.
     pub facts: &'a [Fact],
 }
 
 /// Messages of a one-way load that a link lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkLosses {
-    /// Measured ones.
+    /// Measured messages.
     pub measured: u64,
-    /// Those of the warm-up.
+    /// Messages of the warm-up.
     pub in_warm_up: u64,
-    /// Packets of the whole load that the relay's own sockets had no room for.
+    /// Packets of the whole load for which the relay's own sockets had no room.
     pub not_carried: u64,
 }
 
@@ -222,8 +222,8 @@ fn counted(facts: &[Fact], name: &str) -> u64 {
     fact::number(facts, name).unwrap_or(0.0) as u64
 }
 
-/// Packets that an end's receive buffer had no room for. Where the kernel counts these alone, that counts: a socket's own
-/// counter adds those with a wrong checksum, which a link damaged and has counted.
+/// Packets for which an end's receive buffer had no room. Prefers the kernel's counter of only these: a socket's own
+/// counter includes packets with a wrong checksum, which a link damaged and has already counted.
 fn overflown(facts: &[Fact]) -> u64 {
     let alone = fact::number(facts, fact_names::UDP_BUFFER_ERRORS);
     let drops = alone.or_else(|| fact::number(facts, fact_names::SOCKET_DROPS)).unwrap_or(0.0);
@@ -238,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// Of 20 messages after a warm-up of 10 so many arrived of each.
+    /// The ledger if `received` of 20 messages and `warm_up` of 10 warm-up messages arrived.
     fn one_way(received: u64, warm_up: u64, link: LinkLosses, facts: [&[Fact]; 2]) -> Ledger {
         let refused = Sent { messages: 20, refused: 1, ..Sent::default() };
         let sender = Streamed { sent: 20, warm_up_sent: 10, departures: Some(refused), ..Streamed::default() };
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lossless_transport_dropped_was_sent_again() {
+    fn drops_of_a_reliable_transport_are_not_losses() {
         let tally = Tally { sent: 10, received: 10, ..Tally::default() };
         let ledger = tally.ledger(
             true,
@@ -295,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_link_lost_stands_beside_what_the_buffers_had_no_room_for() {
+    fn losses_of_link_and_buffers_are_separate() {
         let tally = Tally { sent: 20, received: 12, late: 1, duplicated: 3, ..Tally::default() };
         let echo = [Fact::number(fact_names::SOCKET_DROPS, 5.0), Fact::number(fact_names::UDP_BUFFER_ERRORS, 2.0)];
         let link =
             ["link-loss", "link-corrupt", "link-queue"].map(str::to_owned).into_iter().zip([2, 3, 0]).collect();
         let ledger = tally.ledger(false, &[], &echo, Some(&link));
-        assert_eq!(ledger.unexplained, 0, "the socket's own counter has the damaged ones too: {ledger:?}");
+        assert_eq!(ledger.unexplained, 0, "the socket's own counter includes the damaged ones: {ledger:?}");
         assert_eq!(
             ledger.lost.keys().collect::<Vec<_>>(),
             ["link-corrupt", "link-loss", "receive-buffer-overflow-server"]
@@ -309,8 +309,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_counter_counted_is_never_lowered() {
-        // Of 20 messages the link lost 2, and 12 were answered: 6 are missing, and the buffers had no room for 9 packets.
+    fn counters_are_never_reduced() {
+        // Of 20 messages the link lost 2, and 12 were answered: 6 are missing, but the buffers had no room for 9
+        // packets.
         let tally = Tally { sent: 20, received: 12, ..Tally::default() };
         let (echo, client) =
             ([Fact::number(fact_names::SOCKET_DROPS, 5.0)], [Fact::number(fact_names::SOCKET_DROPS, 4.0)]);
@@ -319,7 +320,7 @@ mod tests {
         let counted =
             [("link-loss", 2), ("receive-buffer-overflow-client", 4), ("receive-buffer-overflow-server", 5)];
         assert!(ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).eq(counted), "{ledger:?}");
-        assert_eq!(ledger.unexplained, -3, "copies were thrown away too, and no counter tells how many");
+        assert_eq!(ledger.unexplained, -3, "copies were dropped too, and no counter says how many");
     }
 
     #[test]
@@ -329,14 +330,14 @@ mod tests {
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (15, 13, 0));
     }
 
-    /// The order of messages of which so many came after a later one.
+    /// The order of messages of which `count` arrived after a later one.
     fn reordered(count: u64) -> Option<ArrivalOrder> {
         let mut order = ArrivalOrder::default();
         std::iter::once(count).chain(0..count).for_each(|number| order.note(number));
         Some(order)
     }
 
-    /// What the ledger of a client makes of both ends' counts.
+    /// The ledger from a client's tally and the counts of both ends.
     fn between(client: &Tally, [answered, copied, overtaken]: [u32; 3], overflown: [u32; 2]) -> Ledger {
         let server = [
             Fact::number(fact_names::ANSWERED, answered.into()),
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_copies_and_order_are_told_by_direction() {
+    fn loss_duplicates_and_order_are_reported_by_direction() {
         let tally = Tally {
             sent: 90,
             received: 70,
@@ -360,7 +361,7 @@ mod tests {
             order: reordered(9),
             ..Tally::default()
         };
-        // 100 were sent, of which 7 found no room, 3 were lost on the way up, and 90 arrived, 2 of them twice.
+        // Of 100 sent, 7 found no room, 3 were lost on the way up, and 90 arrived, 2 of them twice.
         let ledger = between(&tally, [92, 2, 6], [7, 1]);
         let (up, down) = (ledger.up.unwrap(), ledger.down.unwrap());
         assert_eq!(up, Way { sent: 100, received: 90, duplicated: 2, reordered: 6 });
@@ -376,14 +377,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_way_up_did_is_not_told_of_the_way_down() {
+    fn counts_of_the_way_up_are_not_repeated_for_the_way_down() {
         let tally = Tally { sent: 10, received: 10, duplicated: 3, order: reordered(2), ..Tally::default() };
         let down = between(&tally, [14, 4, 2], [0, 0]).down.unwrap();
         assert_eq!(down, Way { sent: 10, received: 10, duplicated: 0, reordered: 0 }, "one copied answer was lost");
     }
 
     #[test]
-    fn a_one_way_load_tells_the_order_and_the_copies_of_its_direction() {
+    fn a_one_way_load_reports_order_and_duplicates_of_its_direction() {
         let arrivals = hairpin_model::one_way::Received { reordered: 5, ..Default::default() };
         let from = Streamed { sent: 20, warm_up_sent: 10, ..Streamed::default() };
         let to = Streamed {
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_programs_lost_on_the_interfaces_of_two_hosts_is_not_lost_of_the_load() {
+    fn losses_of_other_programs_on_the_interfaces_are_not_counted() {
         let sent = Streamed { sent: 20, ..Streamed::default() };
         let lost = |received, qdisc: u32, device: u32| {
             let received = Streamed { received, ..Streamed::default() };
@@ -428,7 +429,7 @@ mod tests {
             [0, 4, 4, 5, 14].into_iter().for_each(|sequence| tally.answered_again(sequence));
             tally.ledger(false, &[], &[], None).duplicated
         };
-        assert_eq!(duplicated(5), 2, "a clean warm-up stays out of the ledger, and so do its copies");
+        assert_eq!(duplicated(5), 2, "the ledger excludes a clean warm-up and its copies");
         assert_eq!(duplicated(4), 5);
     }
 }

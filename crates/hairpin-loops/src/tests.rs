@@ -89,7 +89,7 @@ fn loss_is_counted_and_the_loop_goes_on() {
     let journey = travel(&order, &acts, true).unwrap();
     let tally = &journey.tally;
     assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (4, 3, 0, 1));
-    assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 1, "no counter of the kernel tells where it went");
+    assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 1, "no kernel counter says where it was lost");
     let samples = journey.recorder.finish(0);
     assert_eq!(samples.fate, [Fate::Received, Fate::Lost, Fate::Received, Fate::Received]);
 }
@@ -123,21 +123,21 @@ fn silence_and_garbage_fail_a_lossless_round() {
 
 #[test]
 fn an_open_loop_sends_on_time_whatever_has_come_back() {
-    // Every 1000 ns a message; the second one is held for 3500 ns while the others take 100.
+    // One message every 1000 ns; the second takes 3500 ns, the others 100.
     let order = order(Load::PLAIN.paced(1e6), 5, 0);
     let journey =
         travel(&order, &[Act::After(100), Act::After(3500), Act::After(100), Act::After(100), Act::After(100)], true)
             .unwrap();
     assert_eq!((journey.tally.sent, journey.tally.received), (5, 5));
     let samples = journey.recorder.finish(journey.origin_ns);
-    assert_eq!(samples.due_ns, [0, 2000, 3000, 4000, 1000], "rows stand in order of arrival");
+    assert_eq!(samples.due_ns, [0, 2000, 3000, 4000, 1000], "rows are in order of arrival");
     assert_eq!(samples.sent_ns, samples.due_ns, "the generator was never late");
     assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [100, 100, 100, 100, 3500]);
 }
 
 #[test]
 fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_were_due() {
-    // A wire whose sends take time: modelled by a clock that a slow answer has moved on.
+    // A wire whose sends take time, modelled by a clock that a slow answer has advanced.
     let order = RoundOrder {
         case: (order(Load::PLAIN.paced(1e9), 1, 0).case).with(|changed| changed.flow_mut().load.set_sizes(1, 1)),
         ..order(Load::PLAIN.paced(1e9), 130, 0)
@@ -146,16 +146,16 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
     assert_eq!((journey.tally.sent, journey.tally.received), (130, 130));
     assert_eq!(journey.tally.waited_for_answers, 2);
     let samples = journey.recorder.finish(journey.origin_ns);
-    // One byte tells 256 numbers apart, so 128 may be in flight: message 128, due at 128 ns, waits for the first
-    // answer at 500 ns and has its own at 1000 ns.
+    // One byte distinguishes 256 numbers, so 128 may be in flight: message 128, due at 128 ns, waits for the first
+    // answer at 500 ns and gets its own at 1000 ns.
     let row = samples.sequence.iter().position(|sequence| *sequence == 128).unwrap();
     assert_eq!((samples.due_ns[row], samples.sent_ns[row], samples.received_ns[row]), (128, 500, 1000));
     assert_eq!(samples.lateness.unwrap().max(), 372);
     assert_eq!(samples.latency.max(), 872);
 }
 
-/// A journey over a wire whose every send takes one and a half times the time between two messages, so that the
-/// generator never catches up.
+/// A journey over a wire on which each send takes one and a half times the gap between messages, so that the generator
+/// never catches up.
 fn travel_behind_time(order: &RoundOrder) -> Journey {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
@@ -172,7 +172,7 @@ fn an_open_loop_counts_from_when_a_message_was_due() {
     let journey = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
     let samples = journey.recorder.finish(journey.origin_ns);
     assert_eq!(samples.due_ns, [0, 1000, 2000, 3000]);
-    assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500], "later than due, all but the first");
+    assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500], "all but the first are late");
     assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000]);
     assert_eq!(
         samples.latencies_ns().collect::<Vec<_>>(),
@@ -189,7 +189,7 @@ fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
     let journey = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
     let samples = journey.recorder.finish(journey.origin_ns);
     assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500]);
-    assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "each when its send was over, not when all were");
+    assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "each after its send, not after the last one");
 }
 
 #[test]
@@ -206,14 +206,14 @@ fn the_warm_up_of_a_generator_behind_its_time_is_no_longer_than_any_other() {
     let order = order(Load::PLAIN.paced(1e6), 4, 0);
     let order = RoundOrder { warm_up: Extent::DurationNs(6000), ..order };
     let journey = travel_behind_time(&order);
-    // In 6000 ns six messages are due, and four are sent.
+    // Within 6000 ns six messages are due, and four are sent.
     assert_eq!((journey.tally.warm_up_sent, journey.tally.sent), (4, 4));
     let samples = journey.recorder.finish(journey.origin_ns);
     assert_eq!((samples.warm_up, samples.due_ns[4], samples.sent_ns[4]), (4, 4000, 6000));
 }
 
 #[test]
-fn an_open_loop_gives_up_what_never_came() {
+fn an_open_loop_counts_unanswered_messages_as_lost() {
     let order = order(Load::PLAIN.paced(1e6), 4, 1);
     let journey = travel(&order, &[Act::After(10), Act::After(10), Act::Never], true).unwrap();
     let tally = &journey.tally;

@@ -1,9 +1,9 @@
-//! Messages that a link has damaged, and that got past the checksum.
+//! Messages that a link has damaged without failing the checksum.
 //!
-//! The checksum of UDP and ICMP has 16 bits and is a sum (RFC 1071): of a datagram in fragments, two flipped bits cancel
-//! when they stand in the same place of a 16-bit word, one 1 and the other 0. The link's record counts such a message as
-//! lost. So both ends throw it away, as the kernel would have done with a better checksum: the client where an
-//! answer turns out not to be what was sent, the server by a wire that gives whole messages only.
+//! The checksum of UDP and ICMP has 16 bits and is a sum (RFC 1071): in a fragmented datagram, two flipped bits cancel
+//! if they are at the same position of a 16-bit word, one 1 and the other 0. The link's record counts such a message as
+//! lost. So both ends drop it, as the kernel would with a better checksum: the client if an answer differs from what
+//! was sent, the server with a wire that returns undamaged messages only.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use hairpin_transports::{Wire, WireError};
 
 use super::message::Message;
 
-/// Whether the link of the case flips bits. Where the transport is reliable, what was damaged is sent again.
+/// Whether the link of the case flips bits. On a reliable transport damaged data is sent again.
 #[must_use]
 pub fn may_be_damaged(case: &Case) -> bool {
     case.is_emulated() && case.path.link.parse().is_ok_and(|profile: Profile| profile.may_corrupt())
 }
 
-/// Whether a message of the case is whole.
+/// Checks whether a message of the case is undamaged.
 pub fn is_whole(case: &Case) -> impl FnMut(&[u8]) -> bool + Send {
     let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
     let message = Message::new(size, size);
     move |received| message.difference(received).is_none()
 }
 
-/// A wire, which keeps boundaries, with the messages only that are taken.
+/// A wire with boundaries that returns only the accepted messages.
 pub struct Filtered<'w, F> {
     wire: &'w mut dyn Wire,
     takes: F,
 }
 
 impl<'w, F: FnMut(&[u8]) -> bool> Filtered<'w, F> {
-    /// The same wire; `takes` sees every message that is received.
+    /// `takes` sees every received message.
     pub fn new(wire: &'w mut dyn Wire, takes: F) -> Self {
         Self { wire, takes }
     }

@@ -8,32 +8,31 @@ use serde::{Deserialize, Serialize};
 use crate::names;
 use crate::refused::Refused;
 
-/// When messages are due that are offered at a rate, on average.
+/// When messages offered at a rate are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Arrivals {
-    /// At even distances.
+    /// At equal intervals.
     #[default]
     Fixed,
-    /// At random, each independent of the others: distances have the exponential distribution.
+    /// At random: independent arrivals, exponentially distributed intervals.
     Poisson,
-    /// So many at once, the bursts at even distances.
+    /// Bursts of this many messages, at equal intervals.
     Burst(u32),
 }
 
-/// The most messages of a burst.
 pub const MAX_BURST_MESSAGES: u32 = 1_000_000;
-/// What is given as arrivals, for errors and for the help.
+/// Accepted words, for errors and the help.
 pub const WORDS: &[&str] = &["fixed", "poisson", "burst=N"];
 
 impl Arrivals {
-    /// Messages that are due at one time.
+    /// Messages due at one time.
     #[must_use]
     pub fn at_once(self) -> u32 {
         if let Self::Burst(count) = self { count } else { 1 }
     }
 
-    /// The longest time between two messages at a rate, in s. That of Poisson arrivals is longer once in 5 × 10⁸.
+    /// Longest time between two messages at a rate, in s. Poisson arrivals exceed it once in 5 × 10⁸.
     #[must_use]
     pub fn longest_gap_s(self, offered_per_s: f64) -> f64 {
         let mean_gaps = if self == Self::Poisson { 20.0 } else { f64::from(self.at_once()) };
@@ -51,7 +50,6 @@ impl fmt::Display for Arrivals {
     }
 }
 
-/// A text that gives no size of a burst.
 fn bad_burst(text: &str) -> Refused {
     Refused::new(
         format!("`{text}` is not the size of a burst"),

@@ -1,9 +1,9 @@
-//! Claims between two hosts: what of them is about a path, and how that is tested where the path is a real one.
+//! Claims between two hosts: which parts are about a path, and how they are tested over a real one.
 
 use crate::claim::{About, Claim, Means, Row, Rule, Selector, Test};
 
 impl Claim {
-    /// The claim as it is tested between two hosts. Its rules stay: what they need and is not there, is skipped with the reason.
+    /// The claim as tested between two hosts. Rules stay the same; rows that need one host are skipped with the reason.
     #[must_use]
     pub fn between_hosts(&self) -> Self {
         let row = |row: &Row| Row { means: means(row), ..row.clone() };
@@ -27,12 +27,12 @@ fn means(row: &Row) -> Means {
 }
 
 impl Rule {
-    /// What it names that there is only where both ends are on one host.
+    /// The first setting it names that needs both ends on one host.
     fn needs_one_host(&self) -> Option<String> {
         self.selectors().into_iter().find_map(Selector::needs_one_host)
     }
 
-    /// The cases that it speaks of.
+    /// The cases it refers to.
     fn selectors(&self) -> Vec<&Selector> {
         match self {
             Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
@@ -50,7 +50,7 @@ impl Rule {
 }
 
 impl Selector {
-    /// The first of the things that it names which there is only where both ends are on one host.
+    /// The first setting it names that needs both ends on one host.
     fn needs_one_host(&self) -> Option<String> {
         let own = [
             self.link.as_ref().map(|link| format!("the link `{link}`")),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_one_machine_or_a_set_up_is_skipped() {
+    fn rows_about_one_machine_or_a_set_up_are_skipped() {
         let rows = serde_json::json!([
             {"name": "m", "about": "machine", "test": test(serde_json::json!({}))},
             {"name": "s", "about": "set-up", "test": test(serde_json::json!({})), "between_hosts": test(serde_json::json!({}))},

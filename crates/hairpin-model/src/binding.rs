@@ -1,4 +1,4 @@
-//! Where the packets of a client come from.
+//! Source address and ports of a client.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::refused::Refused;
 
-/// The local address, interface and ports of a client's sockets. The kernel chooses what is not given.
+/// Local address, interface and ports of a client's sockets. The kernel chooses the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
-    /// The address.
     pub address: Option<IpAddr>,
     /// Index of the interface (netdevice(7)).
     pub interface: Option<NonZeroU32>,
-    /// The first and the last port.
+    /// First and last port.
     pub ports: Option<[u16; 2]>,
 }
 
 impl Binding {
-    /// Reads `192.0.2.7`, `eth0`, `:40000-40999`, `eth0:40000-40999` or `[2001:db8::7]:40000-40999`; `index_of` knows the interfaces.
+    /// Parses `192.0.2.7`, `eth0`, `:40000-40999`, `eth0:40000-40999` or `[2001:db8::7]:40000-40999`; `index_of` looks
+    /// up interfaces.
     ///
     /// # Errors
-    /// It is none of these, there is no such interface, or a port is 0 or the last one is less than the first.
+    /// Another form, an unknown interface, port 0, or a last port below the first.
     pub fn parse(text: &str, index_of: impl Fn(&str) -> Option<NonZeroU32>) -> Result<Self, Refused> {
         if text.to_ascii_lowercase().trim_start_matches('[').starts_with("fe80:") {
             return Err(Refused::new(

@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use crate::hint::{Hint, Hinted};
 use crate::options::OptionName;
 
-/// Who turns a message round at the server.
+/// Who answers messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnsweredBy {
     /// Hairpin's own server, in another process or thread.
     Server,
-    /// The kernel itself (ICMP echo): there is no server, so no echo-side figures.
+    /// The kernel itself (ICMP echo): no server, so no server figures.
     Kernel,
 }
 
-/// Which ends a transport can join.
+/// How far a transport reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reach {
@@ -44,26 +44,25 @@ pub enum Protocol {
     None,
 }
 
-/// How long a round trip of 4 B takes, roughly, in ns (p50): enough to announce how long a run will take, and used for
-/// nothing else. The values are those of hand-written C loops on a 2-CPU KVM guest with Linux 6.18, or of the nearest
-/// relative that such a loop exists for.
+/// Approximate p50 of a 4 B round trip, in ns; used only to announce how long a run takes. The values are from
+/// hand-written C loops on a 2-CPU KVM guest with Linux 6.18, or those of the nearest relative with such a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoughRoundTrip {
     /// Both ends block and share one CPU.
     pub blocking_ns: u64,
-    /// Both ends spin, each on a CPU of its own.
+    /// Both ends spin, each on its own CPU.
     pub spinning_ns: u64,
 }
 
-/// The smallest MTU that IPv4 has (RFC 791, section 3.2).
+/// Minimum MTU of IPv4 (RFC 791, section 3.2).
 pub const IPV4_MTU_BYTES: u32 = 68;
-/// The smallest MTU that IPv6 has (RFC 8200, section 5).
+/// Minimum MTU of IPv6 (RFC 8200, section 5).
 pub const IPV6_MTU_BYTES: u32 = 1280;
 
 /// A transport's promises, as printed by `hairpin list` and checked by the contract test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// The CLI's word for it, for instance `unix-stream`.
+    /// Word on the command line, for instance `unix-stream`.
     pub name: &'static str,
     /// One line: what carries the bytes.
     pub summary: &'static str,
@@ -71,36 +70,29 @@ pub struct Card {
     pub ordered: bool,
     /// Every accepted message arrives.
     pub reliable: bool,
-    /// One send is one receive; without it the bytes are a stream.
+    /// One send is one receive; otherwise the bytes are a stream.
     pub boundaries: bool,
-    /// The largest message, in bytes, that one send accepts.
+    /// Largest message, in bytes, that one send accepts.
     pub max_message_bytes: u64,
-    /// The smallest message, in bytes (1 unless the protocol needs more).
+    /// Smallest message, in bytes (1 unless the protocol needs more).
     pub min_message_bytes: u64,
-    /// The smallest MTU, in bytes, of a path that can carry it: that of its version of IP; 0 where no packets do.
+    /// Minimum MTU of a path, in bytes: that of its version of IP; 0 without packets.
     pub min_mtu_bytes: u32,
-    /// Who answers.
     pub answered_by: AnsweredBy,
-    /// How far it reaches.
     pub reach: Reach,
-    /// The protocol that carries it.
     pub protocol: Protocol,
-    /// Messages move by loads and stores alone, without a system call unless an end sleeps: two reads of the clock would
-    /// be a tenth of a round trip.
+    /// Messages move by loads and stores alone, without a system call unless an end sleeps: two clock reads would be a
+    /// tenth of a round trip.
     pub cpu_only: bool,
-    /// Its round trip, roughly.
     pub rough_round_trip: RoughRoundTrip,
-    /// The transport that others are put beside; exactly one is.
+    /// The transport that others are compared with; exactly one is.
     pub is_reference: bool,
-    /// The survey measures it.
     pub in_survey: bool,
     /// A listener accepts more than one connection.
     pub many_connections: bool,
     /// It sends from a file by sendfile(2).
     pub sends_files: bool,
-    /// The waitings that it supports.
     pub waitings: &'static [crate::case::Waiting],
-    /// The options that can be asked of it.
     pub options: &'static [OptionName],
 }
 
@@ -123,7 +115,7 @@ pub struct SavedCard {
 }
 
 impl Card {
-    /// A byte stream between two processes of this machine: what a transport's own card differs from.
+    /// A byte stream between two processes of this machine: the base for transports' own cards.
     pub const LOCAL: Self = Self {
         name: "",
         summary: "",
@@ -146,7 +138,7 @@ impl Card {
         options: &[],
     };
 
-    /// What a run keeps of it.
+    /// The part that a run saves.
     #[must_use]
     pub fn saved(&self) -> SavedCard {
         SavedCard {
@@ -167,19 +159,18 @@ impl Card {
 pub struct SavedCards(BTreeMap<String, SavedCard>);
 
 impl SavedCards {
-    /// Whether there are none: the run was saved before runs kept them.
+    /// True for runs saved before runs kept cards.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The card of that transport.
     #[must_use]
     pub fn get(&self, transport: &str) -> Option<&SavedCard> {
         self.0.get(transport)
     }
 
-    /// Whether that transport promises every message; one without a card is taken to.
+    /// Whether that transport promises every message. One without a card is assumed to.
     #[must_use]
     pub fn reliable(&self, transport: &str) -> bool {
         self.get(transport).is_none_or(|card| card.reliable)

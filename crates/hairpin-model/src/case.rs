@@ -28,7 +28,7 @@ pub struct InjectedFault {
 }
 
 impl fmt::Display for InjectedFault {
-    /// As the command line takes it: `sleep=40ms/1`.
+    /// As on the command line: `sleep=40ms/1`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stall = duration_argument(self.stall_ns);
         write!(out, "{}={stall}/{}", if self.sleeps { "sleep" } else { "busy" }, self.every)
@@ -45,12 +45,12 @@ pub struct Path {
     /// people, and no part of the identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The host of the server, where that is not the client's.
+    /// The server's host, if it is not the client's.
     #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
     pub across: Option<Across>,
 }
 
-/// What stands after a transport that took the place of another one.
+/// Marks a transport that took the place of another one.
 pub const FALLBACK_MARK: &str = "*";
 
 /// A path between two hosts.
@@ -79,7 +79,7 @@ pub struct Fallback {
 }
 
 words! {
-    /// What a path is that is not within one host.
+    /// Kind of a path that leaves the host.
     pub enum PathKind: "kind of path" {
         /// The network between two hosts.
         Hosts = "hosts",
@@ -151,20 +151,20 @@ impl Case {
         Self::of(Flow::exchanges(transport, exchange))
     }
 
-    /// Whether its first flow measures latency before, beside and after the others.
+    /// Whether its first flow measures latency before, during and after the load.
     #[must_use]
     pub fn is_under_load(&self) -> bool {
         self.flow().name == PROBE
     }
 
-    /// The flows that load the path of a probe, which follow it; none of other cases.
+    /// The load flows that follow a probe; empty for other cases.
     #[must_use]
     pub fn loads(&self) -> &[Flow] {
         let loads = self.flows.iter().skip(1).take_while(|flow| flow.load.is_one_way()).count();
         if self.is_under_load() { &self.flows[1..=loads] } else { &[] }
     }
 
-    /// Which ways the load beside a probe goes; null of other cases.
+    /// Directions of the load on a probe; `None` for other cases.
     #[must_use]
     pub fn load_ways(&self) -> Option<LoadWays> {
         self.is_under_load().then(|| match self.loads() {
@@ -175,26 +175,25 @@ impl Case {
         })
     }
 
-    /// The case of the flow at that place alone.
+    /// The case with only the flow at that place.
     #[must_use]
     pub fn alone(&self, place: usize) -> Self {
         let flow = self.flows[place].clone();
         Self { ends: self.ends_of(&flow), flows: vec![flow], ..self.clone() }
     }
 
-    /// Where and how the ends of a flow run: those of the case, where it has none of its own.
+    /// Settings of a flow's ends: its own, or those of the case.
     #[must_use]
     pub fn ends_of(&self, flow: &Flow) -> EndSettings {
         flow.ends.unwrap_or(self.ends)
     }
 
-    /// The flow that it is judged by: the first.
+    /// The first flow, by which the case is judged.
     #[must_use]
     pub fn flow(&self) -> &Flow {
         &self.flows[0]
     }
 
-    /// The same, to change it.
     pub fn flow_mut(&mut self) -> &mut Flow {
         &mut self.flows[0]
     }
@@ -208,7 +207,6 @@ impl Case {
 
     /// A short stable identity: the [`digest`] of the canonical JSON.
     #[must_use]
-    // A case has only string keys.
     pub fn id(&self) -> String {
         let unnamed = self.clone().with(|changed| changed.path.name = None);
         let json = serde_json::to_string(&unnamed).expect("a case has only string keys");
@@ -221,25 +219,25 @@ impl Case {
         self.path.link != LOOPBACK
     }
 
-    /// The host of the server, where that is not the client's.
+    /// The server's host, if it is not the client's.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
         self.path.across.as_ref().map(|across| across.host.as_str())
     }
 
-    /// The transport that was asked for, where another one took its place.
+    /// The requested transport, if another one took its place.
     #[must_use]
     pub fn fallback(&self) -> Option<&Fallback> {
         self.path.across.as_ref()?.fallback.as_ref()
     }
 
-    /// The transport of the case by its name, with [`FALLBACK_MARK`] where it took the place of another one.
+    /// Name of the transport, with [`FALLBACK_MARK`] if it took the place of another one.
     #[must_use]
     pub fn marked_transport(&self) -> String {
         format!("{}{}", self.flow().transport, if self.fallback().is_some() { FALLBACK_MARK } else { "" })
     }
 
-    /// `over home-uplink`, `over delay=2ms`, `to lab.example.org`; null on the loopback.
+    /// `over home-uplink`, `over delay=2ms`, `to lab.example.org`; `None` on the loopback.
     #[must_use]
     pub fn path_in_words(&self) -> Option<String> {
         match self.host() {
@@ -253,13 +251,13 @@ impl Case {
         }
     }
 
-    /// Whether what is between the ends loses, delays and reorders: an emulated link, or a network between two hosts.
+    /// Whether the path may lose, delay and reorder packets: an emulated link, or a network between two hosts.
     #[must_use]
     pub fn crosses_a_network(&self) -> bool {
         self.is_emulated() || self.path.across.is_some()
     }
 
-    /// The case in a line of words for tables: only what differs from the plainest case is said.
+    /// The case in a line for tables: only what differs from the plainest case.
     #[must_use]
     pub fn label(&self) -> String {
         self.words().join(" ")
@@ -275,7 +273,7 @@ impl Case {
         words
     }
 
-    /// What sets this case apart beyond transport, waiting and placement, a word or two each.
+    /// Non-default settings beyond transport, waiting and placement, a word or two each.
     #[must_use]
     pub fn details(&self) -> Vec<String> {
         let mut words = Vec::new();
@@ -302,25 +300,25 @@ impl Case {
         words
     }
 
-    /// Whether it has two flows that differ in their direction only.
+    /// Whether it has two flows that differ only in direction.
     #[must_use]
     pub fn goes_both_ways(&self) -> bool {
         go_both_ways(&self.flows)
     }
 
-    /// The probe of a case under load: its transport, and what sets it apart, a word or two each.
+    /// The probe of a case under load: its transport and its details, a word or two each.
     #[must_use]
     pub fn probe_words(&self) -> Vec<String> {
         std::iter::once(self.marked_transport()).chain(self.flow().details()).collect()
     }
 
-    /// The load beside a probe: `under tcp up 64 KiB`; null of other cases, and `unloaded` where no flow loads the path.
+    /// The load on a probe: `under tcp up 64 KiB`, or `unloaded` without load flows; `None` for other cases.
     #[must_use]
     pub fn load_in_words(&self) -> Option<String> {
         self.is_under_load().then(|| self.load_words().join(" "))
     }
 
-    /// The same a word or two each, what carries it and which way first: `under tcp up`, `64 KiB`.
+    /// Its parts, a word or two each, the transport with its direction first: `under tcp up`, `64 KiB`.
     #[must_use]
     pub fn load_words(&self) -> Vec<String> {
         let Some(first) = self.loads().first() else { return vec!["unloaded".to_owned()] };
@@ -344,8 +342,8 @@ impl Case {
         Self { path: Path::loopback(), ..self.clone() }
     }
 
-    /// The same case at a rate of 1 where its load is offered at one, and without the option that tells the kernel the rate: cases
-    /// of one sweep are equal so.
+    /// The same case at rate 1 if its load is offered at a rate, without the option that tells the kernel the rate:
+    /// cases of one sweep become equal.
     #[must_use]
     pub fn without_rate(&self) -> Self {
         let mut case = self.clone();
@@ -360,14 +358,14 @@ impl Case {
         case
     }
 
-    /// The same case but for its place in an A/A pair.
+    /// The same case without its place in an A/A pair.
     #[must_use]
     pub fn without_replicate(&self) -> Self {
         Self { replicate: 0, ..self.clone() }
     }
 }
 
-/// What sets these flows apart, a word or two each.
+/// Details of these flows, a word or two each.
 fn flows_in_words(flows: &[Flow]) -> Vec<String> {
     if !go_both_ways(flows) {
         return flows.iter().flat_map(Flow::details).collect();
@@ -406,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_stands_flat_in_the_load() {
+    fn an_exchange_is_flattened_into_the_load() {
         let exchange = Exchange {
             writes: "100x2".parse().unwrap(),
             gap_ns: 0,
@@ -425,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_and_a_gap_are_said_in_the_greatest_unit_that_is_exact() {
+    fn a_fault_is_printed_in_the_largest_exact_unit() {
         let injected_fault = |stall_ns, every, sleeps| InjectedFault { stall_ns, every, sleeps };
         assert_eq!(injected_fault(40_000_000, 1, true).to_string(), "sleep=40ms/1");
         assert_eq!(injected_fault(1_300, 100, false).to_string(), "busy=1300ns/100");
@@ -435,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_beside_a_probe_is_told_with_its_way_first() {
+    fn a_load_on_a_probe_is_labelled_with_its_direction_first() {
         use crate::flow::{LOAD, LOAD_BACK, PROBE, WRITE_BYTES};
         let mut probed = Case::ping_pong("udp");
         probed.flow_mut().name = PROBE.to_owned();

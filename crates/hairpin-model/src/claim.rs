@@ -1,6 +1,6 @@
-//! A claim: what a published text states, and the measurement and the rule that test it.
+//! A claim of a published text, with the measurement and the rule that test it.
 //!
-//! The texts stand in `claims/*.toml`, a file each; `docs/claims.md` describes the format.
+//! The texts are in `claims/*.toml`, one file each; `docs/claims.md` describes the format.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,23 @@ pub use crate::selector::Selector;
 use crate::time_sequence::EventKind;
 use crate::words;
 
-/// One published text: what it is, the runs that its claims share, and the claims.
+/// A published text, the runs that its claims share, and the claims.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Text {
-    /// The letter that its claims' ids begin with.
+    /// Letter that its claims' ids begin with.
     pub letter: String,
     /// Its title, in our words.
     pub title: String,
     /// What it is.
     pub what: String,
-    /// The name of the file that holds it.
+    /// Name of the file that holds it.
     pub file: String,
-    /// The machine or setting that its figures are from.
+    /// Machine or setting that its figures are from.
     pub setting: String,
-    /// The runs by name.
+    /// By name.
     #[serde(default)]
     pub runs: BTreeMap<String, PlannedRun>,
-    /// The claims in order.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
 }
@@ -39,9 +38,9 @@ pub struct Text {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedRun {
-    /// The words after `hairpin`.
+    /// Words after `hairpin`.
     pub command: String,
-    /// Why it is measured like this.
+    /// Why it is measured this way.
     pub because: String,
 }
 
@@ -49,11 +48,10 @@ pub struct PlannedRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// One number.
     Number(f64),
     /// From, to.
     Range([f64; 2]),
-    /// Names in the order that the text puts them in, or the parts that it lists.
+    /// Names in the text's order, or the parts that it lists.
     Order(Vec<String>),
     /// Rows by name.
     Table(BTreeMap<String, Value>),
@@ -63,66 +61,57 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// The value.
     pub value: Value,
-    /// Its unit: `ms`, `bytes/ms`, `x` for a ratio, or in words what an order is of.
+    /// Unit: `ms`, `bytes/ms`, `x` for a ratio, or in words the subject of an order.
     pub unit: String,
 }
 
 words! {
-    /// What a claim, or a row of it, is about.
+    /// Subject of a claim or of a row.
     pub enum About: "subject" {
-        /// The path between two ends; where it has its ends on one host, loopback or an emulated link stands in for it.
+        /// The path between two ends; on one host, represented by loopback or an emulated link.
         Path = "path",
-        /// One machine.
         Machine = "machine",
-        /// A path, or a setting of the kernel, that has to be made for it: given rates, delays and queues, a packet that is lost.
+        /// A path or kernel setting made for the claim: given rates, delays and queues, a lost packet.
         SetUp = "set-up",
     }
 }
 
-/// A published statement. It has one row, without a name, or is a table of several.
+/// A published statement: one unnamed row, or a table of several.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "WrittenClaim")]
 pub struct Claim {
-    /// Its id, for instance `B1`.
+    /// For instance `B1`.
     pub id: String,
     /// What the text says, in our words.
     pub text: String,
-    /// What it publishes.
     pub published: Published,
-    /// What it is about.
     pub about: About,
-    /// What is tested of it, and how.
     pub rows: Vec<Row>,
 }
 
-/// One thing that a claim says.
+/// One statement of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its name in the table; empty where the claim has one row only.
+    /// Name in the table; empty if the claim has only one row.
     pub name: String,
-    /// What is published of it.
     pub published: Published,
-    /// What it is about.
     pub about: About,
-    /// How it is tested, or why it cannot be yet.
+    /// How it is tested, or why it is not.
     pub means: Means,
-    /// How it is tested between two hosts, where it takes another case than on one.
+    /// The test between two hosts, if it takes another case than on one.
     pub between_hosts: Option<Box<Test>>,
-    /// Where it tests another setting than the claim's: which. Its verdict stands beside the claim's and is no part of
-    /// it.
+    /// The setting, if it is not the claim's. The row's verdict is shown with the claim's but is not part of it.
     pub beside: Option<String>,
 }
 
 /// How a row is tested.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Means {
-    /// By this.
     Test(Box<Test>),
-    /// It cannot be tested yet: this is the missing part.
+    /// Not testable yet; names the missing part.
     Missing(String),
-    /// It is not tested between two hosts: this is why.
+    /// Not tested between two hosts; gives the reason.
     Skipped(String),
 }
 
@@ -130,28 +119,27 @@ pub enum Means {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
-    /// The name of the run.
+    /// Name of the run.
     pub run: String,
-    /// The rule.
     pub rule: Rule,
-    /// Why this rule, decided before it was run.
+    /// Why this rule; decided before the run.
     pub rule_because: String,
-    /// What stands in for something of the text's setting that is not there, if anything does.
+    /// What replaces a missing part of the text's setting, if anything.
     #[serde(default)]
     pub stand_in: Option<String>,
-    /// What stands in for the path; nothing does between two hosts.
+    /// What replaces the path; unused between two hosts.
     #[serde(default)]
     pub path_stand_in: Option<String>,
-    /// Why the verdict is `cannot-tell` whatever is measured; for a stand-in that lacks what the claim speaks of.
+    /// Why the verdict is `cannot-tell` whatever is measured: the replacement lacks what the claim is about.
     #[serde(default)]
     pub undecided: Option<String>,
-    /// The same where that is so because of what stands in for the path.
+    /// The same, if the path's replacement is the reason.
     #[serde(default)]
     pub path_undecided: Option<String>,
 }
 
 impl Test {
-    /// What stands in for something of the text's setting, the path or another.
+    /// What replaces parts of the text's setting, the path included.
     #[must_use]
     pub fn stand_in(&self) -> Option<String> {
         let both: Vec<&str> =
@@ -159,112 +147,89 @@ impl Test {
         (!both.is_empty()).then(|| both.join("; "))
     }
 
-    /// Why it decides nothing, if it does not.
+    /// Why it cannot decide, if so.
     #[must_use]
     pub fn undecided(&self) -> Option<&str> {
         self.path_undecided.as_deref().or(self.undecided.as_deref())
     }
 }
 
-/// What makes a claim hold. A rule speaks only where the whole 95 % interval does.
+/// What makes a claim hold. A rule decides only if the whole 95 % interval does.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Rule {
-    /// The figure is the published number, up or down by the factor.
+    /// The figure is the published number within the factor.
     Within {
-        /// What is measured.
         of: Measure,
-        /// From 1 on.
+        /// 1 or more.
         factor: f64,
     },
-    /// The figure is in the published range, both ends moved outwards by the factor.
+    /// The figure is in the published range, widened at both ends by the factor.
     Range {
-        /// What is measured.
         of: Measure,
-        /// From 1 on.
+        /// 1 or more.
         #[serde(default = "one")]
         factor: f64,
     },
     /// The figure is the bound or more.
     AtLeast {
-        /// What is measured.
         of: Measure,
-        /// In the published unit; without it the published number.
+        /// In the published unit; default: the published number.
         #[serde(default)]
         bound: Option<f64>,
     },
     /// The figure is the bound or less.
     AtMost {
-        /// What is measured.
         of: Measure,
-        /// In the published unit; without it the published number.
+        /// In the published unit; default: the published number.
         #[serde(default)]
         bound: Option<f64>,
     },
-    /// Of the figure of one case at least this share is gone in another.
+    /// At least this share of one case's figure disappears in another.
     Share {
-        /// The figure.
         figure: FigureName,
-        /// The case that has all of it.
+        /// The case with all of it.
         whole: Selector,
-        /// The case that has the rest.
+        /// The case with the rest.
         rest: Selector,
         /// From 0 to 1.
         at_least: f64,
     },
-    /// The cases come in the published order: each has a smaller figure than the next.
+    /// The figures of the cases increase in the published order.
     Order {
-        /// The figure.
         figure: FigureName,
-        /// The cases, one for each published name.
+        /// One for each published name.
         cases: Vec<Selector>,
     },
     /// The run holds these outputs of the case.
-    Kept {
-        /// The case.
-        case: Selector,
-        /// The outputs.
-        kept: Vec<Kept>,
-    },
+    Kept { case: Selector, kept: Vec<Kept> },
     /// A capture of the case shows these packets, in this order.
-    Packets {
-        /// The case.
-        case: Selector,
-        /// The packets.
-        events: Vec<EventKind>,
-    },
-    /// A traced exchange of the case has these writes and no others, and the answer is read after the last of them.
-    Pattern {
-        /// The case.
-        case: Selector,
-        /// The writes.
-        writes: Writes,
-    },
-    /// Over datagrams nothing came through, and another transport took their place.
+    Packets { case: Selector, events: Vec<EventKind> },
+    /// A traced exchange of the case has exactly these writes, and the answer is read after the last of them.
+    Pattern { case: Selector, writes: Writes },
+    /// No datagrams got through, and another transport took their place.
     Fallback {
-        /// The case.
         case: Selector,
-        /// What was asked for.
+        /// The requested transport.
         from: String,
-        /// What carried the messages.
+        /// The transport used.
         to: String,
     },
-    /// The second case's figure is more times the first's at full load than it is at a low one.
+    /// The ratio of the second case's figure to the first's is larger at full load than at low load.
     Widens {
-        /// The figure.
         figure: FigureName,
-        /// The two cases at the low load.
+        /// Both cases at low load.
         low: Box<[Selector; 2]>,
-        /// The run that has them; without it the test's own.
+        /// The run that has them; default: the test's own.
         #[serde(default)]
         low_run: Option<String>,
-        /// The two cases at full load, in the same order.
+        /// Both cases at full load, in the same order.
         full: Box<[Selector; 2]>,
     },
 }
 
 impl Rule {
-    /// The run that it needs beside the test's own.
+    /// The run it needs in addition to the test's own.
     #[must_use]
     pub fn other_run(&self) -> Option<&str> {
         match self {
@@ -286,55 +251,53 @@ fn one() -> f64 {
     1.0
 }
 
-/// A figure of a case, or the ratio of that figure to the same figure of another case.
+/// A figure of a case, or its ratio to the same figure of another case.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// The figure.
     pub figure: FigureName,
-    /// The case.
     pub case: Selector,
-    /// The case that it is divided by.
+    /// The case to divide by.
     #[serde(default)]
     pub against: Option<Selector>,
-    /// The run that has that case; without it the test's own.
+    /// The run that has that case; default: the test's own.
     #[serde(default)]
     pub against_run: Option<String>,
 }
 
 words! {
-    /// What a run may hold of a case.
+    /// Outputs that a run may hold for a case.
     pub enum Kept: "kept" {
         /// The median, p99 and the mean.
         Percentiles = "percentiles",
-        /// The smallest and the greatest.
+        /// Minimum and maximum.
         Extremes = "extremes",
         /// The percentile curve, which the page draws.
         Curve = "curve",
         /// Every sample of every round, which `hairpin report RUN --csv=samples` prints.
         Samples = "samples",
-        /// The goodput over the time of a round, which the page draws.
+        /// Goodput over the time of a round, which the page draws.
         RateOverTime = "rate-over-time",
-        /// The CPU use of both ends over that time.
+        /// CPU use of both ends over that time.
         CpuOverTime = "cpu-over-time",
-        /// What was asked of the sockets' options and what was granted.
+        /// Socket options as requested and as granted.
         Options = "options",
     }
 }
 
-/// Why a written claim is none.
+/// Why a written claim is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadClaim {
-    /// Not one of `test`, `missing` and rows.
+    /// Not exactly one of `test`, `missing` and rows.
     #[error("{0} has none or several of a test, a missing part and rows (hint: give exactly one of them)")]
     Means(String),
-    /// Nothing is published of a row.
+    /// A row without a published value.
     #[error("{0} has no published value (hint: add `published`, or a row of the claim's table)")]
     Unpublished(String),
-    /// The claim publishes a number or a range, and no row that counts is about it.
+    /// No row that counts is about the published number or range.
     #[error("no row of {0} is about its published value (hint: omit `published` in the row that tests it)")]
     Uncarried(String),
-    /// All rows stand beside the claim.
+    /// All rows have `beside`.
     #[error("no row of {0} counts for its verdict (hint: omit `beside` in the row that tests what the text says)")]
     AllBeside(String),
 }
@@ -428,7 +391,6 @@ words! {
 }
 
 impl Claim {
-    /// How much of it can be tested.
     #[must_use]
     pub fn coverage(&self) -> Coverage {
         let decides = |row: &Row| match &row.means {
@@ -450,14 +412,13 @@ impl Claim {
         self.rows.iter().filter(|row| row.beside.is_none())
     }
 
-    /// The place of the row whose figure is the claim's: the first that counts and is about the claim's own published
-    /// value. A table has none, nor has an order whose rows each have their own.
+    /// Index of the row with the claim's figure: the first that counts and has the claim's own published value. Tables
+    /// have none, nor do orders whose rows each have their own.
     #[must_use]
     pub fn headline(&self) -> Option<usize> {
         self.rows.iter().position(|row| row.beside.is_none() && row.published == self.published)
     }
 
-    /// The tests of its rows.
     pub fn tests(&self) -> impl Iterator<Item = &Test> {
         self.rows.iter().filter_map(|row| match &row.means {
             Means::Test(test) => Some(&**test),
@@ -465,13 +426,13 @@ impl Claim {
         })
     }
 
-    /// The names of the runs that its tests need, each once.
+    /// Names of the runs that its tests need, each once.
     #[must_use]
     pub fn runs(&self) -> Vec<&str> {
         distinct(self.tests().flat_map(|test| std::iter::once(test.run.as_str()).chain(test.rule.other_run())))
     }
 
-    /// Why rows of it are not tested between two hosts, each reason once.
+    /// Reasons why rows are not tested between two hosts, each once.
     #[must_use]
     pub fn skipped(&self) -> Vec<&str> {
         distinct(self.rows.iter().filter_map(|row| match &row.means {
@@ -480,7 +441,7 @@ impl Claim {
         }))
     }
 
-    /// The parts that are missing, each once.
+    /// Missing parts, each once.
     #[must_use]
     pub fn missing(&self) -> Vec<&str> {
         distinct(self.rows.iter().filter_map(|row| match &row.means {
@@ -530,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_of_the_three_is_refused_by_name() {
+    fn a_claim_needs_exactly_one_of_test_missing_and_rows() {
         let published = serde_json::json!({"value": ["a", "b"], "unit": "order"});
         let both = serde_json::json!({"id": "A1", "text": "", "about": "path", "published": published, "test": within("x"), "missing": "y"});
         assert!(claim(both).unwrap_err().starts_with("A1 has none or several"));

@@ -15,21 +15,20 @@ words! {
         P999 = "p999",
         /// Mean latency.
         Mean = "mean",
-        /// Answers a second; of a one-way load messages received a second.
+        /// Answers per second; for a one-way load, messages received per second.
         Rate = "rate",
-        /// Bytes that the receiver of a one-way load received a second.
+        /// Bytes per second that the receiver of a one-way load received.
         Goodput = "goodput",
     }
 }
 
 impl ComparedBy {
-    /// Whether more is better. Of a latency less is.
+    /// Whether higher is better: not for latencies.
     #[must_use]
     pub fn more_is_better(self) -> bool {
         matches!(self, Self::Rate | Self::Goodput)
     }
 
-    /// The unit of its values.
     #[must_use]
     pub fn unit(self) -> &'static str {
         match self {

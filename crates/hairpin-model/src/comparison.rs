@@ -1,31 +1,29 @@
-//! Two runs compared, as plain data: what `hairpin compare` shows. The facade fills it from the analysis.
+//! Comparison of two runs as plain data, as `hairpin compare` shows it. The facade fills it from the analysis.
 
 use serde::Serialize;
 
 use crate::figure::Figure;
 use crate::summary::Verdict;
 
-/// What a comparison of two runs found.
+/// Result of comparing two runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ComparisonReport {
     /// The baseline run: its folder or name.
     pub baseline: String,
-    /// The candidate run.
     pub candidate: String,
-    /// The one choice in which every case of the baseline differs from every case of the candidate (`option nodelay`, `size`,
-    /// `link`), and without which the cases were paired; null where cases are the same in both.
+    /// The one choice in which all cases of the baseline differ from all of the candidate (`option nodelay`, `size`,
+    /// `link`); pairing ignores it. Null if the cases are the same in both.
     pub differs: Option<Unlike>,
-    /// Cases of both runs whose figures must not be used in one of them or in both.
+    /// Cases whose figures must not be used in one run or in both.
     pub invalid: Vec<InvalidCase>,
     /// One row for each case and figure that both runs have.
     pub rows: Vec<ComparisonRow>,
-    /// What the two machines or plans do not have in common.
+    /// Differences between the two machines or plans.
     pub unlike: Vec<Unlike>,
     /// Cases that only one of the runs has, with the run's name.
     pub only_in: Vec<(String, String)>,
-    /// What was the matter with one of the runs, so that a difference may come from it.
+    /// Problems of one run that may cause a difference.
     pub cautions: Vec<Caution>,
-    /// Budgets that were checked.
     pub budgets: Vec<BudgetResult>,
 }
 
@@ -34,13 +32,13 @@ pub struct ComparisonReport {
 pub struct InvalidCase {
     /// The case in words.
     pub case: String,
-    /// Why not those of the baseline, one reason each; empty where they may be used.
+    /// Reasons against the baseline's figures; empty if they may be used.
     pub baseline: Vec<String>,
-    /// Why not those of the candidate.
+    /// Reasons against the candidate's figures.
     pub candidate: Vec<String>,
 }
 
-/// A finding of one of the runs that a comparison cannot remove.
+/// A finding about one run that a comparison cannot remove.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Caution {
     /// The run: its folder or name.
@@ -60,31 +58,27 @@ pub struct ComparisonRow {
     pub figure: String,
     /// The unit of both values: `ns`, `per_s` or `bytes_per_s`.
     pub unit: String,
-    /// In the baseline.
     pub baseline: Figure,
-    /// In the candidate.
     pub candidate: Figure,
-    /// candidate / baseline of these two, with its interval.
+    /// candidate / baseline, with its interval.
     pub ratio: Figure,
-    /// The verdict, corrected over all rows (Holm); cannot tell where the row is not valid, unlike where the runs were in
-    /// different states of the machine.
+    /// Verdict, corrected over all rows (Holm): cannot tell if the row is not valid, unlike if the machine was in
+    /// different states.
     pub verdict: Verdict,
-    /// The verdict by the interval of this row alone.
+    /// Verdict from the interval of this row alone.
     pub pointwise: Verdict,
-    /// The smallest change that would be found at a power of 90 %, as a share; null where no interval can be given.
+    /// Smallest change found at a power of 90 %, as a share; null without an interval.
     pub smallest_detectable: Option<f64>,
-    /// False where the figures of either run must not be used.
+    /// False if the figures of either run must not be used.
     pub valid: bool,
 }
 
-/// Something that is not the same in both runs.
+/// A difference between the two runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unlike {
     /// What, for instance `environment.kernel`.
     pub what: String,
-    /// In the baseline.
     pub baseline: String,
-    /// In the candidate.
     pub candidate: String,
 }
 
@@ -93,17 +87,17 @@ pub struct Unlike {
 pub struct BudgetResult {
     /// The case in words.
     pub case: String,
-    /// The figure that it limits.
+    /// The figure it limits.
     pub figure: String,
-    /// The greatest growth allowed: 0.05 for `+5%`; of a rate and of goodput the greatest loss.
+    /// Maximum growth: 0.05 for `+5%`; for rates and goodput, maximum loss.
     pub allowed_share: f64,
-    /// candidate / baseline; null where either has no such figure.
+    /// candidate / baseline; null if either lacks the figure.
     pub ratio: Option<Figure>,
-    /// Whether it was kept; null where the interval (or without one, the batches) hold the budget's edge, or where there is
-    /// nothing to compare.
+    /// Whether it was kept; null if the interval (or without one, the batches) contains the budget's edge, or if there
+    /// is nothing to compare.
     pub kept: Option<bool>,
-    /// False where the baseline's figure must not be used; then the budget was not kept.
+    /// False if the baseline's figure must not be used; the budget is then not kept.
     pub baseline_usable: bool,
-    /// False where the candidate's must not be used, and where it lost what the baseline has; then neither.
+    /// False if the candidate's must not be used, or if it lost what the baseline has; not kept either.
     pub candidate_usable: bool,
 }

@@ -24,7 +24,7 @@ pub struct Distribution<T> {
 }
 
 impl<T: Copy> Distribution<T> {
-    /// What it has of that figure; `None` where that is no latency.
+    /// The value of that figure; `None` if it is no latency.
     #[must_use]
     pub fn of(&self, figure: ComparedBy) -> Option<T> {
         match figure {
@@ -41,8 +41,7 @@ impl<T: Copy> Distribution<T> {
 /// Percentiles of one round, in ns.
 pub type Percentiles = Distribution<f64>;
 
-/// The figures of a case under `latency_ns`: each the median over its rounds of theirs, null where the samples do not
-/// suffice.
+/// Latency figures of a case: medians over its rounds, null if there are too few samples.
 pub type LatencyFigures = Distribution<Option<Figure>>;
 
 /// A point of the percentile curve of all samples of a case.

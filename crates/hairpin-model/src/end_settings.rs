@@ -8,11 +8,11 @@ use crate::words;
 words! {
     /// How an end waits for the next message.
     pub enum Waiting: "waiting" {
-        /// The receive call itself sleeps until there is data: one system call.
+        /// The receive call sleeps until there is data: one system call.
         Block = "block",
         /// `poll` sleeps until there is data, then a receive call takes it: two system calls.
         Poll = "poll",
-        /// The receive call is repeated without ever sleeping.
+        /// The receive call is repeated and never sleeps.
         Spin = "spin",
     }
 }
@@ -24,7 +24,7 @@ words! {
         SameCpu = "same-cpu",
         /// Pinned to two different CPUs.
         CrossCpu = "cross-cpu",
-        /// Left to the scheduler; where they really ran is recorded.
+        /// Left to the scheduler; the CPUs used are recorded.
         Unpinned = "unpinned",
         /// Each pinned to a CPU of its own host, between two hosts.
         Pinned = "pinned",
@@ -46,7 +46,7 @@ words! {
     pub enum CpuIdle: "CPU idle state" {
         /// As the machine is configured.
         Deep = "deep",
-        /// `/dev/cpu_dma_latency` is held at 0 during the round, so that idle CPUs keep polling.
+        /// Holds `/dev/cpu_dma_latency` at 0 during the round, so that idle CPUs keep polling.
         Shallow = "shallow",
     }
 }
@@ -55,10 +55,10 @@ words! {
     /// Which of a host's CPUs a placement means.
     #[derive(Default)]
     pub enum WhichCpus: "CPUs" {
-        /// Those that every case has.
+        /// Those of every case.
         #[default]
         Same = "same",
-        /// Others; where there are two in all, the same two the other way round.
+        /// Others; if there are only two, the same two swapped.
         Other = "other",
     }
 }
@@ -81,7 +81,7 @@ pub struct EndSettings {
 }
 
 impl Placement {
-    /// As people say it: `two CPUs`.
+    /// For prose: `two CPUs`.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl Placement {
         }
     }
 
-    /// Whether each end is pinned to a CPU that the other does not have.
+    /// Whether each end is pinned to its own CPU.
     #[must_use]
     pub fn has_own_cpus(self) -> bool {
         matches!(self, Self::CrossCpu | Self::Pinned)
@@ -100,7 +100,7 @@ impl Placement {
 }
 
 impl Waiting {
-    /// As people say it: `busy-polling`.
+    /// For prose: `busy-polling`.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ impl Waiting {
 }
 
 impl EndSettings {
-    /// How they wait and where they are: `busy-polling, two CPUs`.
+    /// Waiting and placement: `busy-polling, two CPUs`.
     #[must_use]
     pub fn in_words(&self) -> String {
         format!("{}, {}", self.waiting.in_words(), self.placement.in_words())

@@ -1,4 +1,4 @@
-//! The machine a run was made on: part of the run, compared before two runs are.
+//! The machine of a run; compared before two runs are.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::words;
 
 words! {
-    /// The network namespace in which a run's loopback rounds take place.
+    /// Network namespace of a run's loopback rounds.
     #[derive(Default)]
     pub enum NetworkNamespace: "network namespace" {
-        /// That in which the program was started.
+        /// The one in which the program was started.
         #[default]
         Original = "original",
-        /// A fresh one of the run's own: an ordinary user's program that has made links cannot come back.
+        /// A fresh one: an ordinary user's program that has made links cannot return to the original.
         Own = "own",
     }
 }

@@ -10,7 +10,7 @@ use crate::options::{OptionName, Options};
 use crate::refused::Refused;
 use crate::trace::End;
 
-/// What is written when, and what is done against its stalling.
+/// The writes of an exchange, and the remedy against stalls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Exchange {
@@ -27,7 +27,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// What the remedy asks of the socket of that end for the whole connection, beside the case's own options.
+    /// Socket options that the remedy sets at that end for the whole connection, in addition to the case's own.
     #[must_use]
     pub fn options_at(&self, end: End) -> Options {
         match (self.remedy, end) {
@@ -37,21 +37,20 @@ impl Exchange {
         }
     }
 
-    /// How many calls write a request: those between which there are pauses.
+    /// Calls that write a request; pauses are between them.
     #[must_use]
     pub fn calls_written(&self) -> usize {
         if self.remedy == Remedy::Writev { 1 } else { self.sizes_written().len() }
     }
 
-    /// How many of the pauses between writes an exchange has, where the remedy merges writes and so leaves some out; null
-    /// where it has all of them, and where there are none.
+    /// Pauses between the writes of an exchange, if the remedy merges writes and so omits some; else `None`.
     #[must_use]
     pub fn pauses_left(&self) -> Option<usize> {
         let calls = self.calls_written();
         (self.gap_ns > 0 && calls < self.writes.sizes().len()).then(|| calls.saturating_sub(1))
     }
 
-    /// The sizes of the writes as they leave the program: one-write and batch copy several together first.
+    /// Sizes of the writes as sent: one-write and batch copy several together first.
     #[must_use]
     pub fn sizes_written(&self) -> Vec<u64> {
         let sizes = self.writes.sizes();
@@ -66,25 +65,23 @@ impl Exchange {
     }
 }
 
-/// The sizes of the writes that a request is made of, in bytes: `100x2`, or `4,3210`.
+/// Sizes of a request's writes, in bytes: `100x2`, or `4,3210`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Writes(Vec<u64>);
 
-/// The most writes that a request may be made of.
+/// Maximum writes of a request.
 pub const MAX_WRITES: usize = 10_000;
-/// The most bytes that all writes of a request may have together.
+/// Maximum size of a request, all writes together.
 pub const MAX_REQUEST_BYTES: u64 = 64 << 20;
 
-/// `` `foo` of `100x2,foo` ``; the text alone where it has one part only.
 impl Writes {
-    /// The sizes, in bytes; at least one, none of them 0.
+    /// In bytes; at least one, all positive.
     #[must_use]
     pub fn sizes(&self) -> &[u64] {
         &self.0
     }
 
-    /// All of them together, in bytes.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.0.iter().sum()
@@ -132,7 +129,7 @@ impl FromStr for Writes {
 names::saved_as_text!(Writes);
 
 impl Writes {
-    /// As a label tells them: `4+3210`, where the command line has `4,3210`.
+    /// For labels: `4+3210`, where the command line has `4,3210`.
     #[must_use]
     pub fn in_words(&self) -> String {
         self.to_string().replace(',', "+")
@@ -140,7 +137,7 @@ impl Writes {
 }
 
 impl fmt::Display for Writes {
-    /// The shortest text that [`Writes::from_str`] reads as the same.
+    /// The shortest text that [`Writes::from_str`] parses to the same value.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, alike) in self.0.chunk_by(|a, b| a == b).enumerate() {
             let comma = if place == 0 { "" } else { "," };
@@ -153,11 +150,11 @@ impl fmt::Display for Writes {
     }
 }
 
-/// What is done against the stalling of small writes.
+/// A remedy against stalls of small writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Remedy {
-    /// Nothing: the kernel's defaults.
+    /// The kernel's defaults.
     Default,
     /// `TCP_NODELAY` at both ends: no Nagle, neither for requests nor for answers that follow one another.
     Nodelay,
@@ -173,16 +170,16 @@ pub enum Remedy {
     Writev,
     /// `TCP_QUICKACK` at the server, set again after each read, as Linux needs (tcp(7)).
     Quickack,
-    /// So many writes copied together at a time.
+    /// This many writes copied together at a time.
     Batch(u64),
 }
 
 impl Remedy {
-    /// The words of those that take no number, in the order in which they are listed to users, and `batch=N`.
+    /// Words of the remedies without a number, in display order, and `batch=N`.
     pub const WORDS: &'static [&'static str] =
         &["default", "nodelay", "cork", "cork-forgotten", "more", "one-write", "writev", "quickack", "batch=N"];
 
-    /// Those that take no number, in the order of [`Remedy::WORDS`].
+    /// Remedies without a number, in the order of [`Remedy::WORDS`].
     pub const PLAIN: &'static [Self] = &[
         Self::Default,
         Self::Nodelay,
@@ -194,7 +191,7 @@ impl Remedy {
         Self::Quickack,
     ];
 
-    /// What it does, in a few words.
+    /// A short description.
     #[must_use]
     pub fn summary(self) -> &'static str {
         match self {
@@ -210,7 +207,7 @@ impl Remedy {
         }
     }
 
-    /// Whether it is about how TCP packs and acknowledges segments, and so means nothing on other byte streams.
+    /// Whether it changes how TCP packs and acknowledges segments, and so has no meaning for other byte streams.
     #[must_use]
     pub fn needs_tcp(self) -> bool {
         matches!(self, Self::Nodelay | Self::Cork | Self::CorkForgotten | Self::More | Self::Quickack)
@@ -257,7 +254,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn writes_are_read_and_said_in_their_shortest_form() {
+    fn writes_are_parsed_and_printed_in_their_shortest_form() {
         let writes = |text: &str| text.parse::<Writes>().unwrap();
         assert_eq!(writes("100x2").sizes(), [2; 100]);
         assert_eq!(writes("4, 3210").sizes(), [4, 3210]);

@@ -26,7 +26,7 @@ pub enum FactValue {
 }
 
 impl Fact {
-    /// A counted fact.
+    /// A numeric fact.
     #[must_use]
     pub fn number(name: &str, value: f64) -> Self {
         Self { name: name.to_owned(), value: FactValue::Number(value) }
@@ -39,10 +39,10 @@ impl Fact {
     }
 }
 
-/// The number of that name among `facts`.
+/// The number with that name in `facts`.
 ///
 /// # Panics
-/// In a debug build where no fact of that name exists: a slip in it would read as a fact that is not there.
+/// In a debug build, if no fact has that name: a typo would read as an absent fact.
 #[must_use]
 pub fn number(facts: &[Fact], name: &str) -> Option<f64> {
     debug_assert!(fact_names::exists(name), "no fact is named `{name}`");
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no fact is named `tcp_info.snd_mss`")]
-    fn a_name_that_no_fact_has_is_a_slip() {
+    fn an_unknown_name_panics() {
         let _ = number(&[], "tcp_info.snd_mss");
     }
 }

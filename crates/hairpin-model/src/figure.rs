@@ -9,7 +9,7 @@ words! {
     pub enum NoInterval: "reason" {
         /// Fewer rounds than an interval needs.
         TooFewRounds = "too-few-rounds",
-        /// Fewer rounds than an interval needs in the machine's state that the figure stands for.
+        /// Fewer rounds than an interval needs in the machine state that the figure is for.
         TooFewInState = "too-few-rounds-in-state",
         /// The figure rose or fell throughout the run.
         Trend = "trend",
@@ -55,31 +55,31 @@ impl Figure {
         Self { why: Some(why), ..Self::bare(value) }
     }
 
-    /// The figure and its bounds changed by `change`, which must not decrease.
+    /// Applies `change`, which must not decrease, to the value and its bounds.
     #[must_use]
     pub fn rising(self, change: impl Fn(f64) -> f64) -> Self {
         Self { value: change(self.value), low: self.low.map(&change), high: self.high.map(&change), why: self.why }
     }
 
-    /// The figure and its bounds changed by `change`, which must not increase: the bounds change places.
+    /// Applies `change`, which must not increase, to the value and its bounds; the bounds swap places.
     #[must_use]
     pub fn falling(self, change: impl Fn(f64) -> f64) -> Self {
         Self { value: change(self.value), low: self.high.map(&change), high: self.low.map(&change), why: self.why }
     }
 
-    /// The value, where it is finite.
+    /// The value, if finite.
     #[must_use]
     pub fn finite(self) -> Option<f64> {
         Some(self.value).filter(|value| value.is_finite())
     }
 
-    /// Both bounds, where they are finite.
+    /// Both bounds, if finite.
     #[must_use]
     pub fn interval(self) -> Option<(f64, f64)> {
         self.low.zip(self.high).filter(|(low, high)| low.is_finite() && high.is_finite())
     }
 
-    /// Whether the interval lies wholly above or wholly below `reference`; false without an interval.
+    /// Whether the interval is entirely above or below `reference`; false without an interval.
     #[must_use]
     pub fn excludes(&self, reference: f64) -> bool {
         matches!((self.low, self.high), (Some(low), Some(high)) if low > reference || high < reference)

@@ -11,60 +11,60 @@ words! {
         P99 = "p99",
         /// 99.9th percentile.
         P999 = "p999",
-        /// The greatest.
+        /// Maximum latency.
         Max = "max",
-        /// The mean.
+        /// Mean latency.
         Mean = "mean",
-        /// Median of the service time, from the actual send; only in an open loop, where latency is from when a
+        /// Median of the service time, from the actual send; only in an open loop, whose latency counts from when a
         /// message was due.
         ServiceP50 = "service-p50",
         /// Mean of the service time.
         ServiceMean = "service-mean",
-        /// The first exchange of a connection, or its first message.
+        /// Latency of a connection's first exchange or message.
         First = "first",
-        /// Answers a second.
+        /// Answers per second.
         Rate = "rate",
-        /// Bytes of requests a millisecond.
+        /// Request bytes per millisecond.
         BytesPerMs = "bytes-per-ms",
-        /// Segments with payload of an exchange.
+        /// Segments with payload per exchange.
         Segments = "segments",
-        /// Segments without payload of an exchange.
+        /// Segments without payload per exchange.
         PureAcks = "pure-acks",
-        /// Share of the messages that were never answered, 0 to 1.
+        /// Share of messages never answered, 0 to 1.
         LostShare = "lost-share",
-        /// Share of the messages of a one-way load that were received, or of others that were answered, 0 to 1.
+        /// Share of messages received (one-way loads) or answered, 0 to 1.
         ReceivedShare = "received-share",
-        /// Bytes of messages sent a second, over the time for which they were due.
+        /// Message bytes sent per second, over the time in which they were due.
         SentBytes = "sent-bytes-per-s",
-        /// Bytes of messages received or answered a second, over that same time.
+        /// Message bytes received or answered per second, over the same time.
         ReceivedBytes = "received-bytes-per-s",
-        /// Messages of a one-way load that were received a second, from the first arrival to the last.
+        /// Messages of a one-way load received per second, from the first arrival to the last.
         ReceivedPerS = "received-per-s",
-        /// Messages of a one-way load that were sent a second, from the first send to the last.
+        /// Messages of a one-way load sent per second, from the first send to the last.
         SentPerS = "sent-per-s",
-        /// Bytes of a one-way load that were received a second, from the first arrival to the last.
+        /// Bytes of a one-way load received per second, from the first arrival to the last.
         Goodput = "goodput-bytes-per-s",
-        /// System calls of the client for each message of a one-way load.
+        /// System calls of the client per message of a one-way load.
         ClientSystemCalls = "client-system-calls-per-message",
         /// Those of the server.
         ServerSystemCalls = "server-system-calls-per-message",
-        /// CPU time of the client for a million messages of a one-way load.
+        /// CPU time of the client per million messages of a one-way load.
         ClientCpuPerMillion = "client-cpu-seconds-per-million",
         /// That of the server.
         ServerCpuPerMillion = "server-cpu-seconds-per-million",
-        /// CPU time of the client for 10^9 bytes of a one-way load.
+        /// CPU time of the client per 10^9 bytes of a one-way load.
         ClientCpuPerGb = "client-cpu-seconds-per-gb",
         /// That of the server.
         ServerCpuPerGb = "server-cpu-seconds-per-gb",
         /// Jain's fairness index of the connections' bytes.
         Fairness = "fairness",
-        /// Bytes of packets against the direction of a one-way load, for each byte of its messages: those that an emulated link
-        /// carried, elsewhere those of the segments without payload that the receiver of a TCP load sent.
+        /// Bytes of packets against the direction of a one-way load per byte of its messages: those that an emulated
+        /// link carried, else those of segments without payload from the receiver of a TCP load.
         ReverseShare = "reverse-share",
-        /// Bytes of such packets a second: that share of the goodput.
+        /// Bytes of such packets per second: that share of the goodput.
         ReverseBytes = "reverse-bytes-per-s",
-        /// Requests that are sent and not yet answered, on average over the round: rate times mean latency (Little 1961).
-        /// It is 1 at most where each answer is read before the next request is sent.
+        /// Requests sent and not yet answered, averaged over the round: rate times mean latency (Little 1961). At most
+        /// 1 if each answer is read before the next request is sent.
         InFlight = "in-flight",
     }
 }

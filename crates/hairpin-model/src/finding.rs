@@ -1,4 +1,4 @@
-//! A finding: a cause with a code, its evidence, what to do, and what would refute it.
+//! A finding: a cause with a code, its evidence, advice, and the check that would refute it.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ words! {
     pub enum Severity: "severity" {
         /// Good to know.
         Note = "note",
-        /// It shapes the figures.
+        /// It affects the figures.
         Warning = "warning",
         /// The figures must not be used as they are.
         Problem = "problem",
@@ -19,13 +19,13 @@ words! {
 }
 
 words! {
-    /// What a finding is about.
+    /// Subject of a finding.
     #[derive(Default)]
     pub enum About: "subject of a finding" {
-        /// What makes the latency as long as it is: it is tested by an injection and a decoy (`cargo xtask diagnose`).
+        /// A cause of the latency, tested by an injection and a decoy (`cargo xtask diagnose`).
         #[default]
         Cause = "cause",
-        /// What packets did, which costs nothing by itself.
+        /// What packets did; costs nothing by itself.
         Traffic = "traffic",
         /// The run or the machine: whether the figures can be used.
         Run = "run",
@@ -74,7 +74,7 @@ pub struct Proved {
     pub unit: String,
 }
 
-/// The unit of effects in runs that were saved before others had one.
+/// Unit of effects in runs saved before units were.
 fn ns() -> String {
     "ns".to_owned()
 }
@@ -109,12 +109,10 @@ pub struct Finding {
     pub share: f64,
 }
 
-/// What `hairpin list` says of a finding.
+/// What `hairpin list` shows of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FindingCard {
-    /// Its code.
     pub code: &'static str,
-    /// What it is about.
     pub about: About,
     /// What it says.
     pub what: &'static str,

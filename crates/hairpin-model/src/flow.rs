@@ -11,7 +11,7 @@ use crate::quantities::{bit_rate_argument, exact_bytes, exact_duration};
 use crate::words;
 
 words! {
-    /// Which way the messages of a flow go.
+    /// Direction of a flow's messages.
     pub enum Direction: "direction" {
         /// From the client to the server.
         Up = "up",
@@ -23,7 +23,7 @@ words! {
 }
 
 impl Direction {
-    /// Those of a load without answers, the first of [`Direction::ALL`].
+    /// Directions of a load without answers, the first of [`Direction::ALL`].
     pub const ONE_WAY: &'static [Self] = Self::ALL.split_at(2).0;
 }
 
@@ -31,50 +31,50 @@ words! {
     /// Which connection carries a message.
     #[derive(Default)]
     pub enum ConnectionUse: "connection" {
-        /// One that the flow has to itself.
+        /// One for this flow alone.
         #[default]
         Own = "own",
         /// A new one for each message.
         PerMessage = "per-message",
-        /// That of the load beside it: messages and bulk data follow one another in one stream of bytes.
+        /// The load's: messages and bulk data share one byte stream.
         Shared = "shared",
     }
 }
 
 words! {
-    /// Which ways bytes go.
+    /// Directions of bytes.
     pub enum Ways: "direction" {
         /// From the client to the server.
         Up = "up",
         /// From the server to the client.
         Down = "down",
-        /// Both at once, each on connections of its own.
+        /// Both at once, each on its own connections.
         Both = "both",
     }
 }
 
 words! {
-    /// Which ways the load beside a probe goes.
+    /// Directions of the load on a probe.
     pub enum LoadWays: "direction" {
         /// From the client to the server.
         Up = "up",
         /// From the server to the client.
         Down = "down",
-        /// Both at once, each on connections of its own.
+        /// Both at once, each on its own connections.
         Both = "both",
-        /// There is none.
+        /// No load.
         None = "none",
     }
 }
 
 words! {
-    /// Where the bytes of a stream come from.
+    /// Source of a stream's bytes.
     #[derive(Default)]
     pub enum Source: "source" {
         /// The sender's buffer: each write copies it.
         #[default]
         Buffer = "buffer",
-        /// A file in the page cache, by sendfile(2): the kernel takes the pages themselves.
+        /// A file in the page cache, by sendfile(2), which takes the pages themselves.
         File = "file",
     }
 }
@@ -82,18 +82,18 @@ words! {
 words! {
     /// How a sender keeps to the times at which messages are due.
     pub enum Pacing: "pacing method" {
-        /// It sleeps until shortly before the time and repeats a look at the clock for the rest.
+        /// Sleeps until shortly before the time, then polls the clock.
         SleepSpin = "sleep+spin",
-        /// It looks at the clock again and again.
+        /// Polls the clock.
         Spin = "spin",
-        /// It writes as fast as the kernel takes it, and TCP paces what leaves (`SO_MAX_PACING_RATE`, socket(7)).
+        /// Writes as fast as the kernel accepts data; TCP paces it (`SO_MAX_PACING_RATE`, socket(7)).
         Kernel = "kernel",
     }
 }
 
-/// A write of bulk data where the user does not say and bytes are a stream.
+/// Default write size of bulk data on a byte stream.
 pub const WRITE_BYTES: u64 = 64 << 10;
-/// The same where it is a message, which fits a packet, or is due at a rate.
+/// The same for writes that are messages, to fit a packet, or due at a rate.
 pub const MESSAGE_BYTES: u64 = 1400;
 
 /// What is sent when.
@@ -154,7 +154,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// Its name, as it is saved.
+    /// Its name, as saved.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -167,7 +167,6 @@ impl Load {
         }
     }
 
-    /// Whether there are no answers.
     #[must_use]
     pub fn is_one_way(&self) -> bool {
         match self {
@@ -176,22 +175,21 @@ impl Load {
         }
     }
 
-    /// Messages that one call sends.
+    /// Messages per send call.
     #[must_use]
     pub fn batch(&self) -> u64 {
         if let Self::Messages { batch, .. } = self { *batch } else { 1 }
     }
 
-    /// Where the bytes of a stream come from.
     #[must_use]
     pub fn source(&self) -> Option<Source> {
         if let Self::Stream { source, .. } = self { Some(*source) } else { None }
     }
 
-    /// The ping-pong of 4 bytes.
+    /// A ping-pong of 4 bytes.
     pub const PLAIN: Self = Self::PingPong { size_bytes: 4, reply_size_bytes: 4 };
 
-    /// Bytes of each message: of an exchange all writes of its request, of a stream one write.
+    /// Bytes per message: all writes of an exchange's request, one write of a stream.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         match self {
@@ -204,7 +202,7 @@ impl Load {
         }
     }
 
-    /// Bytes of each answer; 0 where there are none.
+    /// Bytes of each answer; 0 without answers.
     #[must_use]
     pub fn reply_size_bytes(&self) -> u64 {
         match self {
@@ -215,18 +213,17 @@ impl Load {
         }
     }
 
-    /// The exchange, where the load is made of exchanges.
+    /// The exchange, if the load has exchanges.
     #[must_use]
     pub fn exchange(&self) -> Option<&Exchange> {
         if let Self::Exchange { exchange, .. } = self { Some(exchange) } else { None }
     }
 
-    /// The same, to change it.
     pub fn exchange_mut(&mut self) -> Option<&mut Exchange> {
         if let Self::Exchange { exchange, .. } = self { Some(exchange) } else { None }
     }
 
-    /// Messages that are due a second, in an open loop.
+    /// Messages due per second, in an open loop.
     #[must_use]
     pub fn rate_per_s(&self) -> Option<f64> {
         match self {
@@ -235,13 +232,13 @@ impl Load {
         }
     }
 
-    /// Messages and answers of the same sizes, due at that rate.
+    /// A load with the same sizes of messages and answers, due at that rate.
     #[must_use]
     pub fn paced(&self, rate_per_s: f64) -> Self {
         Self::Paced { rate_per_s, size_bytes: self.size_bytes(), reply_size_bytes: self.reply_size_bytes() }
     }
 
-    /// Changes the sizes of a message and of its answer; those of an exchange and of a stream stand in its writes.
+    /// Sets the sizes of a message (of a stream: a write) and its answer. An exchange keeps its writes.
     pub fn set_sizes(&mut self, of_message_bytes: u64, of_reply_bytes: u64) {
         match self {
             Self::PingPong { size_bytes, reply_size_bytes } | Self::Paced { size_bytes, reply_size_bytes, .. } => {
@@ -284,15 +281,14 @@ pub struct Flow {
     pub ends: Option<EndSettings>,
 }
 
-/// The name of a flow that measures latency while others load the path.
+/// Name of a flow that measures latency while others load the path.
 pub const PROBE: &str = "probe";
-/// A message of such a flow where the user does not say.
+/// Default message size of a probe.
 pub const PROBE_BYTES: u64 = 64;
-/// The name of a flow that measures responsiveness on connections of its own, beside the probe.
+/// Name of a flow that measures responsiveness on its own connections, in addition to the probe.
 pub const FOREIGN: &str = "foreign";
-/// The name of a flow that loads the path, and of one that loads it the other way at the same time.
+/// Name of a flow that loads the path; [`LOAD_BACK`] loads it the other way at the same time.
 pub const LOAD: &str = "load";
-/// See [`LOAD`].
 pub const LOAD_BACK: &str = "load-back";
 
 /// The name of the only flow of a case.
@@ -328,13 +324,13 @@ impl Flow {
         Self { load, direction, ..Self::ping_pong(transport) }
     }
 
-    /// Writes of that size one way.
+    /// Writes of that size in one direction.
     #[must_use]
     pub fn stream(transport: &str, write_size_bytes: u64, direction: Direction) -> Self {
         Self::one_way(transport, Load::Stream { write_size_bytes, source: Source::Buffer }, direction)
     }
 
-    /// What sets it apart from a ping-pong of 4 bytes, beyond the transport, a word or two each.
+    /// Differences from a ping-pong of 4 bytes, beyond the transport, a word or two each.
     #[must_use]
     pub fn details(&self) -> Vec<String> {
         let mut words = Vec::new();
@@ -376,7 +372,7 @@ impl Flow {
             (_, size, reply) if size % 1024 != 0 && reply % 1024 != 0 => words.push(format!("{size}/{reply} B")),
             (_, size, reply) => words.push(format!("{}/{}", exact_bytes(size), exact_bytes(reply))),
         }
-        // A rate that was asked for in bits is no whole number of messages.
+        // A rate requested in bits is not a whole number of messages.
         words.extend(self.load.rate_per_s().map(|rate_per_s| match &self.load {
             Load::Offered { size_bytes, .. } if rate_per_s.fract() != 0.0 => {
                 bit_rate_argument(rate_per_s * *size_bytes as f64 * 8.0)
@@ -397,7 +393,7 @@ impl Flow {
         words
     }
 
-    /// Wires: streams of all its connections.
+    /// Streams of all its connections.
     #[must_use]
     pub fn wires(&self) -> u64 {
         u64::from(self.streams) * u64::from(self.connections)

@@ -1,25 +1,22 @@
-//! What a list of runs needs of a `run.json`, in any format: read without taking the rest into memory.
+//! The head of a `run.json`, for lists of runs: in any format, and without loading the rest into memory.
 
 use serde::Deserialize;
 
 use crate::run::{FORMAT, State};
 
-/// The name of this tool in the runs that it writes.
+/// Name of this tool in the runs that it writes.
 pub const TOOL: &str = "hairpin";
 
 /// The head of a saved run. All formats so far have these fields under the same names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Head {
-    /// The format's version.
     format: u32,
     tool: ToolName,
     /// When it began: seconds since 1970-01-01 UTC.
     pub started_unix_s: u64,
     /// How far it got.
     pub state: State,
-    /// What it measures.
     pub plan: Question,
-    /// Its headline.
     #[serde(default)]
     pub answer: Headline,
 }
@@ -29,19 +26,17 @@ struct ToolName {
     name: String,
 }
 
-/// Of the plan.
+/// Part of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Question {
-    /// The experiment's name.
     pub experiment: String,
-    /// The experiment's question.
     pub question: String,
 }
 
-/// Of the answer.
+/// Part of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Headline {
-    /// The answer in one sentence; empty while it runs, and in runs of earlier versions.
+    /// Empty while the run is in progress, and in runs of earlier versions.
     pub headline: String,
 }
 
@@ -49,7 +44,7 @@ impl Head {
     /// Reads the head of a `run.json`.
     ///
     /// # Errors
-    /// A text that says why it is not the head of a run of this tool, or of one that this version reads.
+    /// Why it is not the head of a run of this tool, or not in a format that this version reads.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let head: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         if head.tool.name != TOOL {

@@ -1,8 +1,8 @@
-//! How what would help is told after what went wrong.
+//! The hint after an error.
 
 use std::fmt;
 
-/// ` (hint: ...)`, to follow the cause; nothing where nobody knows what would help.
+/// Prints ` (hint: ...)` after the cause, or nothing if the hint is empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Hint<'a>(pub &'a str);
 
@@ -12,12 +12,11 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
-/// An error that says apart what went wrong and what would help, so that whoever reports it can put the operation before
-/// the one and the hint after all.
+/// An error with a separate cause and hint, so that a caller can put the operation before the cause and the hint last.
 pub trait Hinted {
     /// The operation, its object and the cause, without the hint.
     fn cause(&self) -> String;
-    /// What would help; empty where nobody knows.
+    /// What would help; empty if unknown.
     fn hint(&self) -> String;
 }
 
@@ -28,7 +27,7 @@ mod tests {
     use crate::round::Failure;
 
     #[test]
-    fn no_hint_is_told_where_there_is_none() {
+    fn an_empty_hint_is_not_printed() {
         let failure = |hint: &str| Failure { cause: "it failed".to_owned(), hint: hint.to_owned() }.to_string();
         let why_not = |hint: &str| WhyNot { reason: "it cannot".to_owned(), hint: hint.to_owned() }.to_string();
         assert_eq!([failure(""), why_not("")], ["it failed", "it cannot"]);

@@ -1,4 +1,4 @@
-//! The knee of a sweep of offered rates: the greatest load that a transport delivers whole.
+//! The knee of a sweep of offered rates: the highest load that a transport delivers completely.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,19 +17,19 @@ words! {
     }
 }
 
-/// The share of a round's offered load that was delivered, 0 to 1; `None` where nothing was sent.
+/// Share of a round's offered load that was delivered, 0 to 1; `None` if nothing was sent.
 ///
-/// It is the share of the messages sent that arrived, times two shares of 1 at most: how far the sender kept up with the rate, by
-/// its lag behind the times at which messages were due, and how far the receiver kept up with the sender, by the time from the first
-/// arrival to the last against that of the sends. Rates counted in the round would not do: those of random arrivals differ from the
-/// rate asked for by chance.
+/// The share of sent messages that arrived, times two factors of at most 1: how well the sender kept up with the rate,
+/// by its lag behind the due times, and how well the receiver kept up with the sender, by the time from first to last
+/// arrival against that of the sends. Rates counted in the round would not do: with random arrivals they differ from
+/// the requested rate by chance.
 #[must_use]
 pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
     let sent = flow.sent.as_ref().filter(|sent| sent.messages > 0)?;
     let arrived = flow.ledger.received as f64 / flow.ledger.sent.max(1) as f64;
     let messages = sent.messages as f64;
     let sender = match &flow.figures.lateness_ns {
-        // A sender that falls behind is at the end about twice as late as in the middle.
+        // A sender that falls behind is about twice as late at the end as in the middle.
         Some(lateness) => messages / (messages + offered_per_s * lateness.max.min(2.0 * lateness.p50) / 1e9),
         None if sent.over_ns > 0 => messages * 1e9 / sent.over_ns as f64 / offered_per_s,
         None => 1.0,
@@ -41,7 +41,7 @@ pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
     Some(arrived * sender.min(1.0) * receiver.min(1.0))
 }
 
-/// The greatest rate that was delivered and below which every other was, and the next one measured above it. `rates` rise, each
+/// The highest rate delivered together with all lower ones, and the next one measured above it. `rates` ascend, each
 /// with whether it was delivered.
 #[must_use]
 pub fn bracket(rates: &[(f64, bool)]) -> (Option<f64>, Option<f64>) {
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_bracket_ends_at_the_first_rate_that_failed() {
         let rates = [(1e3, true), (4e3, true), (16e3, false), (64e3, true)];
-        assert_eq!(bracket(&rates), (Some(4e3), Some(16e3)), "what follows a failure by luck is no knee");
+        assert_eq!(bracket(&rates), (Some(4e3), Some(16e3)), "a later success by luck is no knee");
         assert_eq!(bracket(&rates[..2]), (Some(4e3), None));
         assert_eq!(bracket(&rates[2..]), (None, Some(16e3)));
         assert_eq!(bracket(&[]), (None, None));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_sent_late_or_received_late_was_not_delivered() {
+    fn lost_and_late_messages_were_not_delivered() {
         let share = |received, lateness_ns, over_ns| delivered_share(&round(received, lateness_ns, over_ns), 1000.0);
         assert_eq!(share(1000, 0.0, 1_000_000_000), Some(1.0));
         assert_eq!(share(1000, 0.0, 900_000_000), Some(1.0));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn without_lateness_the_rate_of_the_sends_tells_whether_the_sender_kept_up() {
+    fn without_lateness_the_send_rate_shows_whether_the_sender_kept_up() {
         let mut flow = round(1000, 0.0, 1_000_000_000);
         flow.figures.lateness_ns = None;
         assert_eq!(delivered_share(&flow, 1000.0), Some(1.0));

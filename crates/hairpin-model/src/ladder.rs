@@ -1,4 +1,4 @@
-//! The ladder: the cases of a run by path, waiting and placement, the fastest first, and what each is called there.
+//! The ladder: the cases of a run by path, waiting and placement, fastest first, and their names in it.
 
 use std::cmp::Ordering;
 
@@ -18,13 +18,13 @@ pub enum Kind {
     RoundTrips,
     /// A request of several writes and its answer.
     Exchanges,
-    /// Messages one way, as fast as they go.
+    /// One-way messages at maximum rate.
     Messages,
-    /// Bytes one way, as fast as they go.
+    /// One-way bytes at maximum rate.
     Streams,
-    /// Messages one way at a rate.
+    /// One-way messages at a given rate.
     Offered,
-    /// A message and its answer before, beside and after a load.
+    /// A message and its answer before, during and after a load.
     UnderLoad,
 }
 
@@ -33,7 +33,6 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::RoundTrips, Self::Exchanges, Self::Messages, Self::Streams, Self::Offered, Self::UnderLoad];
 
-    /// That of one case.
     #[must_use]
     pub fn of(case: &Case) -> Self {
         match case.flow().load {
@@ -46,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// One of what is measured.
+    /// The noun for one measurement.
     #[must_use]
     pub fn thing(self) -> &'static str {
         match self {
@@ -68,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// Several of them.
+    /// The heading.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -82,13 +81,14 @@ impl Kind {
     }
 }
 
-/// The figures that these cases are compared by, the one that they are judged by first.
-///
-/// Round trips, exchanges and probes under load: the median latency, and beside it p90 and p99; of a probe that of the loaded phase,
-/// which is the latency of its flow. Messages as fast as they go: those received a second.
-/// Streams: goodput. Offered loads, which are compared at one rate only: where all of them were delivered the median of one-way
-/// latency, and its p90 and p99 too where nothing was lost, since a message that was lost has no latency and would be in the tail;
-/// else the rate that was delivered, since the latency is that of other messages.
+/// The figures by which these cases are compared, the decisive one first.
+/// - Round trips, exchanges and probes under load: median latency, then p90 and p99; for a probe those of the loaded
+///   phase, which are its flow's latency.
+/// - Messages at maximum rate: messages received per second.
+/// - Streams: goodput.
+/// - Offered loads, compared at one rate only: if all were delivered, median one-way latency, with p90 and p99 if
+///   nothing was lost (lost messages have no latency and would be in the tail); else the delivered rate, as latency is
+///   that of other messages.
 #[must_use]
 pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
     const LATENCY: &[ComparedBy] = &[ComparedBy::P50, ComparedBy::P90, ComparedBy::P99];
@@ -104,7 +104,7 @@ pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
     }
 }
 
-/// Whether an offered load arrived whole; false of other loads.
+/// Whether an offered load arrived completely; false for other loads.
 #[must_use]
 pub fn is_delivered(row: &CaseSummary) -> bool {
     row.one_way().and_then(OneWayFigures::arrived_whole).unwrap_or(false)
@@ -119,32 +119,29 @@ pub fn things_with_latency(cases: &[CaseSummary]) -> String {
     things.join(" or ")
 }
 
-/// The cases with one path, one waiting and one placement; of exchanges also with one transport and one request, of cases under load
-/// with one probe.
+/// Cases with the same path, waiting and placement; exchanges also with the same transport and request, cases under
+/// load with the same probe.
 pub struct Group<'r> {
-    /// `block, same-cpu`, or `tcp 100x2 B, block, same-cpu, over home-uplink`. The path is in it where there are several.
+    /// `block, same-cpu`, or `tcp 100x2 B, block, same-cpu, over home-uplink`; includes the path if there are several.
     pub name: String,
     /// The same without the path.
     pub ends: String,
-    /// The path alone, where there are several.
+    /// The path alone, if there are several.
     pub path: Option<String>,
-    /// What its rows share beside path, waiting and placement: of exchanges the transport and the request, of cases under load the
+    /// What its rows share besides path, waiting and placement: for exchanges transport and request, under load the
     /// probe, else nothing.
     pub subject: String,
-    /// How its ends wait.
     pub waiting: Waiting,
-    /// Where they are placed.
     pub placement: Placement,
-    /// What its rows measure.
     pub kind: Kind,
-    /// The fastest first: round trips by p50 (of probes under load that of the loaded phase), exchanges by bytes a millisecond, messages by those received a second, streams by
-    /// goodput; offered loads that differ in their rate alone by it, and these in the order of the plan. Cases without the figure
-    /// are last, in the order of the plan.
+    /// Fastest first: round trips by p50 (probes under load by that of the loaded phase), exchanges by bytes per
+    /// millisecond, messages by those received per second, streams by goodput. Offered loads that differ only in rate
+    /// are sorted by it, their series in plan order. Cases without the figure come last, in plan order.
     pub rows: Vec<&'r CaseSummary>,
 }
 
-/// The groups by path in the order of the plan, then in that of the words (block, poll, spin; same-cpu, cross-cpu, unpinned),
-/// then in that of the plan.
+/// Groups by path in plan order, then in the order of the words (block, poll, spin; same-cpu, cross-cpu, unpinned),
+/// then in plan order.
 #[must_use]
 pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     let several = path::several(cases);
@@ -202,7 +199,7 @@ fn by_p50(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     place(one).total_cmp(&place(other))
 }
 
-/// Where some exchanges stall and most do not, the p50 shows only one sort of them; what is moved shows both.
+/// If some exchanges stall and most do not, p50 shows only one kind; bytes moved show both.
 fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     let place = |row: &CaseSummary| row.bytes_per_ms().and_then(Figure::finite).unwrap_or(f64::NEG_INFINITY);
     place(other).total_cmp(&place(one)).then_with(|| by_p50(one, other))
@@ -226,8 +223,8 @@ fn by_most(one: &CaseSummary, other: &CaseSummary, figure: ComparedBy) -> Orderi
     place(other).total_cmp(&place(one))
 }
 
-/// What is written and answered, whatever is done against its stalling, and the fault injected in the answer, if any:
-/// `100x2 B`, `4+3210 B, gap 1 ms, 4 in flight`.
+/// The request and its answer without the remedy, with the fault injected in the answer, if any: `100x2 B`, `4+3210 B,
+/// gap 1 ms, 4 in flight`.
 #[must_use]
 pub fn request(case: &Case, exchange: &Exchange) -> String {
     let mut words = exchange_words(case, exchange);
@@ -235,7 +232,7 @@ pub fn request(case: &Case, exchange: &Exchange) -> String {
     words.join(", ")
 }
 
-/// The remedy, and the words of [`request`]: those that a case of exchanges has beyond one of round trips.
+/// The remedy and the words of [`request`]: what a case of exchanges has beyond one of round trips.
 fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
     let bare = Case::small_writes(&case.flow().transport, exchange.clone());
     let sized = bare.with(|bare| {
@@ -245,14 +242,14 @@ fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
     sized.details()
 }
 
-/// The case within its group: the transport (of exchanges the remedy, of cases under load the load) and what sets it apart, but
-/// for its path.
+/// Name of a case within its group: the transport (exchanges: the remedy; under load: the load) and its details,
+/// without the path.
 #[must_use]
 pub fn row_name(summary: &CaseSummary) -> String {
     row_words(summary).join(" ")
 }
 
-/// The words of [`row_name`]; there is at least one.
+/// The words of [`row_name`]; at least one.
 #[must_use]
 pub fn row_words(summary: &CaseSummary) -> Vec<String> {
     let case = &summary.case;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The cause of a loss to a full receive buffer, before the name of the end.
+/// Cause of a loss to a full receive buffer; the end's name follows.
 pub const OVERFLOW: &str = "receive-buffer-overflow";
 
-// The causes of losses of a one-way load, which has one sender and one receiver.
+// Causes of losses of a one-way load, which has one sender and one receiver.
 
 /// The receiver's buffer had no room.
 pub const RECEIVE_BUFFER: &str = "receive_buffer";
@@ -19,12 +19,13 @@ pub const QDISC: &str = "qdisc";
 pub const DEVICE: &str = "device";
 /// The emulated link lost it, or still had it at the end.
 pub const LINK: &str = "link";
-/// The relay of the emulated link had no room for it before the link saw it; then the round does not count.
+/// The relay of the emulated link had no room for it before the link; the round then does not count.
 pub const RELAY: &str = "relay";
 
-/// The network between two hosts lost it on its way to the server. Counters of both ends tell, beside the receive buffers.
+/// The network between two hosts lost it on the way to the server, by the counters of both ends and the receive
+/// buffers.
 pub const NETWORK_UP: &str = "network-up";
-/// The same of an answer, or of a load that goes down.
+/// The same for an answer, or for a load that goes down.
 pub const NETWORK_DOWN: &str = "network-down";
 
 /// Messages that went one way between two hosts, the warm-up's too, each once; copies and order by the terms of RFC 4737.
@@ -44,7 +45,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// What is missing that no buffer had no room for.
+    /// Messages missing that were not lost to full buffers.
     #[must_use]
     pub fn missing(self, overflown: u64) -> u64 {
         self.sent.saturating_sub(self.received).saturating_sub(overflown)
@@ -87,7 +88,7 @@ pub struct Ledger {
     pub down: Option<Way>,
 }
 
-/// A cause of a loss as a reader is told it: `receive buffer of the server full`, `link: loss`.
+/// The words for a loss's cause: `receive buffer of the server full`, `link: loss`.
 #[must_use]
 pub fn in_words(cause: &str) -> String {
     let of_one_way = match cause {
@@ -112,24 +113,24 @@ pub fn in_words(cause: &str) -> String {
     }
 }
 
-/// Whether a cause is read from counters of a whole network namespace, which other programs in it move too.
+/// Whether a cause is counted for a whole network namespace, other programs included.
 #[must_use]
 pub fn is_of_the_namespace(cause: &str) -> bool {
     [QDISC, DEVICE].contains(&cause)
 }
 
-/// Whether a cause is counted in packets. Where datagrams travel as segments of one packet (UDP GSO and GRO), each loss is up to
-/// [`MAX_SEGMENTS`] messages.
+/// Whether a cause is counted in packets. If datagrams travel as segments of one packet (UDP GSO and GRO), each loss is
+/// up to [`MAX_SEGMENTS`] messages.
 #[must_use]
 pub fn counts_packets(cause: &str) -> bool {
     cause.starts_with(OVERFLOW) || [RECEIVE_BUFFER, QDISC, DEVICE].contains(&cause)
 }
 
-/// The most datagrams of one packet (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
+/// Maximum datagrams of one packet (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
 pub const MAX_SEGMENTS: u64 = 128;
 
 impl Ledger {
-    /// Closes the ledger: computes what is unexplained.
+    /// Closes the ledger: computes `unexplained`.
     #[must_use]
     // No round sends 2^63 messages.
     pub fn closed(mut self) -> Self {
@@ -138,8 +139,8 @@ impl Ledger {
         self
     }
 
-    /// Whether what is too many may be packets and no messages: full receive buffers count packets, and the link between
-    /// the ends has copied or damaged `not_messages` of them. No counter tells which of these a buffer threw away.
+    /// Whether a surplus may be packets instead of messages: full receive buffers count packets, and the link copied or
+    /// damaged `not_messages` of them. No counter tells which of these a buffer dropped.
     #[must_use]
     pub fn may_count_copies(&self, not_messages: u64) -> bool {
         let is_overflow = |cause: &str| cause.starts_with(OVERFLOW) || cause == RECEIVE_BUFFER;
@@ -147,14 +148,14 @@ impl Ledger {
         self.unexplained < 0 && self.unexplained.unsigned_abs() <= overflows.sum::<u64>().min(not_messages)
     }
 
-    /// Whether what is missing may be segments of packets that a counter counts once each ([`counts_packets`]).
+    /// Whether missing messages may be segments of packets that a counter counts once each ([`counts_packets`]).
     #[must_use]
     pub fn may_be_segments(&self) -> bool {
         let packets: u64 = self.lost.iter().filter(|(cause, _)| counts_packets(cause)).map(|(_, count)| *count).sum();
         self.unexplained > 0 && self.unexplained.unsigned_abs() <= packets.saturating_mul(MAX_SEGMENTS - 1)
     }
 
-    /// The two ledgers as one.
+    /// The sum of both ledgers.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.sent += other.sent;
@@ -179,7 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_cause_is_told_in_words() {
+    fn a_cause_has_words() {
         let told = ["receive-buffer-overflow-server", "receive-buffer-overflow", "link-loss", "other"].map(in_words);
         assert_eq!(told, ["receive buffer of the server full", "receive buffer full", "link: loss", "other"]);
     }
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_many_may_be_copies_as_far_as_there_were_copies_and_full_buffers() {
+    fn a_surplus_may_be_copies_up_to_the_copies_and_overflows() {
         let ledger = |overflown, received| {
             let lost = BTreeMap::from([
                 ("receive-buffer-overflow-server".to_owned(), overflown),
@@ -200,15 +201,15 @@ mod tests {
             ]);
             Ledger { sent: 20, received, lost, ..Ledger::default() }.closed()
         };
-        assert!(ledger(9, 12).may_count_copies(3), "3 too many");
+        assert!(ledger(9, 12).may_count_copies(3), "a surplus of 3");
         assert!(!ledger(9, 12).may_count_copies(2), "the link made fewer");
-        assert!(!ledger(2, 19).may_count_copies(9), "the buffers threw fewer away");
-        assert!(!ledger(6, 12).may_count_copies(9), "nothing is too many");
+        assert!(!ledger(2, 19).may_count_copies(9), "the buffers dropped fewer");
+        assert!(!ledger(6, 12).may_count_copies(9), "no surplus");
         assert!(!ledger(1, 12).may_count_copies(9), "some are missing");
     }
 
     #[test]
-    fn what_is_missing_may_be_the_segments_of_dropped_packets() {
+    fn missing_messages_may_be_segments_of_dropped_packets() {
         let ledger = |received, cause: &str| {
             let lost = BTreeMap::from([(cause.to_owned(), 2)]);
             Ledger { sent: 1000, received, lost, ..Ledger::default() }.closed()
@@ -221,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn adding_ledgers_adds_what_is_unexplained(a in 0_u64..1000, b in 0_u64..1000, c in 0_u64..1000, d in 0_u64..1000) {
+        fn adding_ledgers_adds_unexplained_counts(a in 0_u64..1000, b in 0_u64..1000, c in 0_u64..1000, d in 0_u64..1000) {
             let one = Ledger { sent: a, received: b, ..Ledger::default() }.closed();
             let two = Ledger { sent: c, received: d, ..Ledger::default() }.closed();
             prop_assert_eq!(one.clone().plus(&two).unexplained, one.unexplained + two.unexplained);

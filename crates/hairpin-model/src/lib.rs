@@ -1,7 +1,7 @@
 //! The nouns of Hairpin, their units, and the saved-run format.
 //!
-//! Everything here is plain data: no clock, no file, no socket, no thread. Every other crate may depend on this
-//! one; this one depends on none of them.
+//! Everything here is plain data: no clock, no file, no socket, no thread. Every other crate may depend on this one; it
+//! depends on none of them.
 #![forbid(unsafe_code)]
 
 pub mod answer;

@@ -1,7 +1,7 @@
-//! What a server on another host allows who has a ticket of it.
+//! Limits of a server's tickets for clients on other hosts.
 //!
-//! The client checks a plan before anything runs, so that it is refused early. The server checks each order, and counts what is moved,
-//! which is what binds: how much a closed loop will send it does not know beforehand.
+//! The client checks a plan before anything runs, to refuse it early. The server checks each order and counts the bytes
+//! moved; this count binds, as it cannot know beforehand how much a closed loop will send.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,30 +13,30 @@ use crate::quantities;
 use crate::refused::Refused;
 use crate::round::{Extent, RoundOrder};
 
-/// Limits of a ticket; null is no limit.
+/// Limits of a ticket; null means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Payload in bits a second in the busier direction, of all flows at once.
+    /// Payload in bits per second in the busier direction, of all concurrent flows.
     pub rate_bits_per_s: Option<f64>,
-    /// How long a round may last, in ns.
+    /// Maximum duration of a round, in ns.
     pub duration_ns: Option<u64>,
-    /// Payload of both directions in a day (UTC), in bytes.
+    /// Payload of both directions per day (UTC), in bytes.
     pub daily_bytes: Option<u64>,
-    /// Runs at once.
+    /// Concurrent runs.
     pub sessions: Option<u64>,
-    /// How long a round waits for the rounds of other clients to end, in ns. Then it runs beside them and does not count.
+    /// How long a round waits for other clients' rounds to end, in ns. Then it runs concurrently and does not count.
     pub wait_ns: Option<u64>,
 }
 
-/// A limit by its name, what it allows in words, and what exceeds it.
+/// An exceeded limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
     /// `rate=100mbit`.
     pub limit: String,
-    /// What exceeds it: `the load sends 200 Mbit/s`.
+    /// The cause: `the load sends 200 Mbit/s`.
     pub by: String,
-    /// What would fit it.
+    /// What would fit.
     pub hint: String,
 }
 
@@ -54,14 +54,14 @@ impl From<Exceeded> for WhyNot {
     }
 }
 
-/// How long a round waits for those of other clients without a limit of the ticket, in ns.
+/// Default wait for the rounds of other clients, in ns.
 pub const WAIT_NS: u64 = 30_000_000_000;
 
 impl Limits {
-    /// Reads `rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=10s`.
+    /// Parses `rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=10s`.
     ///
     /// # Errors
-    /// An unknown limit, one given twice, or a value that is none.
+    /// An unknown limit, a repeated one, or an invalid value.
     pub fn parse(text: &str) -> Result<Self, Refused> {
         let mut limits = Self::default();
         for part in text.split(',').map(str::trim) {
@@ -87,7 +87,7 @@ impl Limits {
         Ok(limits)
     }
 
-    /// Each limit as it is written: `rate=100mbit`.
+    /// Each limit as written: `rate=100mbit`.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let words = [
@@ -100,23 +100,23 @@ impl Limits {
         words.into_iter().flatten().collect()
     }
 
-    /// How long a round waits for those of other clients, in ns.
+    /// How long a round waits for other clients' rounds, in ns.
     #[must_use]
     pub fn waits_ns(&self) -> u64 {
         self.wait_ns.unwrap_or(WAIT_NS)
     }
 
-    /// Payload of a case in the busier direction of each flow in bits a second, at most; null where only the path bounds it.
+    /// Maximum payload of a case in bits per second, each flow in its busier direction; `None` if only the path limits
+    /// it.
     #[must_use]
     pub fn case_bits_per_s(case: &Case, round_trip_ns: u64) -> Option<f64> {
         case.flows.iter().map(|flow| bits_per_s(flow, round_trip_ns)).sum()
     }
 
-    /// Why a case over a path with that round-trip time exceeds the limits, if it does, where other loads of the same client send
-    /// so many bits a second already.
+    /// Checks a case over a path with that round-trip time; other loads of the client already send `beside_bits_per_s`.
     ///
     /// # Errors
-    /// The limit of the rate.
+    /// It exceeds the limit of the rate.
     pub fn allow_case(&self, case: &Case, round_trip_ns: u64, beside_bits_per_s: f64) -> Result<(), Exceeded> {
         let Some(most) = self.rate_bits_per_s else { return Ok(()) };
         let limit = rate_word(most);
@@ -151,10 +151,10 @@ impl Limits {
         })
     }
 
-    /// Why a round exceeds the limits, if it does, where so many bytes of the day are used.
+    /// Checks a round if `used_bytes` of the day are used.
     ///
     /// # Errors
-    /// The limit of the duration or of the bytes a day.
+    /// It exceeds the limit of the duration or of the bytes per day.
     pub fn allow_round(&self, order: &RoundOrder, used_bytes: u64) -> Result<(), Exceeded> {
         let lasts_ns = lasts_ns(order);
         if let (Some(most), Some(lasts)) = (self.duration_ns, lasts_ns)
@@ -169,10 +169,10 @@ impl Limits {
         self.allow_bytes("the round sends", sends_bytes(order), used_bytes)
     }
 
-    /// Why a plan exceeds the limits, if it does, where so many bytes of the day are used.
+    /// Checks a plan if `used_bytes` of the day are used.
     ///
     /// # Errors
-    /// A round exceeds them, or all rounds together the bytes of a day.
+    /// A round exceeds them, or all rounds together exceed the bytes per day.
     pub fn allow_plan(&self, rounds: &[RoundOrder], used_bytes: u64) -> Result<(), Exceeded> {
         rounds.iter().try_for_each(|order| self.allow_round(order, used_bytes))?;
         self.allow_bytes("the run sends", rounds.iter().map(sends_bytes).fold(0, u64::saturating_add), used_bytes)
@@ -195,7 +195,7 @@ impl Limits {
         Ok(())
     }
 
-    /// The limit of that name as it is written.
+    /// The named limit as written.
     #[must_use]
     pub fn words_of(&self, name: &str) -> String {
         let starts = |word: &String| word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
@@ -217,7 +217,7 @@ fn count(value: &str) -> Result<u64, Refused> {
     count.ok_or_else(|| Refused::new(format!("`{value}` is not a number of runs"), "1 to 1000"))
 }
 
-/// Payload of a flow in its busier direction in bits a second, at most; null where only the path bounds it.
+/// Maximum payload of a flow in its busier direction, in bits per second; `None` if only the path limits it.
 fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
     let bytes = flow.load.size_bytes().max(flow.load.reply_size_bytes()) as f64;
     let per_s = match &flow.load {
@@ -225,7 +225,7 @@ fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
         Load::Paced { .. } | Load::Offered { .. } => rate_per_s(flow)?,
         Load::PingPong { .. } => 1e9 / round_trip_ns.max(1) as f64 * flow.wires() as f64,
         Load::Exchange { exchange, .. } => {
-            // Where its writes have pauses between them, an exchange lasts as long at least.
+            // An exchange lasts at least as long as the pauses between its writes.
             let pauses = exchange.calls_written().saturating_sub(1) as f64 * exchange.gap_ns as f64;
             let pipeline = exchange.pipeline.max(1) as f64;
             pipeline * 1e9 / (round_trip_ns.max(1) as f64 + pipeline * pauses) * flow.wires() as f64
@@ -234,24 +234,25 @@ fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
     Some(per_s * bytes * 8.0)
 }
 
-/// The rate at which messages are due. An order may say anything: what is not above 0 bounds nothing.
+/// Rate at which messages are due. An order may contain anything: a value not above 0 limits nothing.
 fn rate_per_s(flow: &Flow) -> Option<f64> {
     flow.load.rate_per_s().filter(|rate| *rate > 0.0)
 }
 
-/// Payload of a flow in both directions in bytes a second, where its rate is asked for; else 0.
+/// Payload of a flow in both directions, in bytes per second, if its rate is given; else 0.
 fn bytes_per_s(flow: &Flow) -> f64 {
     let reply = if flow.direction == Direction::RoundTrip { flow.load.reply_size_bytes() } else { 0 };
     rate_per_s(flow).unwrap_or(0.0) * flow.load.size_bytes().saturating_add(reply) as f64
 }
 
-/// Payload of a round in both directions in bytes, as far as a rate says it. One that no rate bounds is ended when the bytes are used up.
+/// Payload of a round in both directions, in bytes, as far as rates give it. A round without a rate ends when the bytes
+/// are used up.
 fn sends_bytes(order: &RoundOrder) -> u64 {
     let per_s = order.case.flows.iter().map(bytes_per_s).sum::<f64>();
     lasts_ns(order).map_or(0.0, |lasts| per_s * lasts as f64 / 1e9) as u64
 }
 
-/// How long a round lasts by its order, in ns; null where it counts messages.
+/// Duration of a round by its order, in ns; `None` if it counts messages.
 fn lasts_ns(order: &RoundOrder) -> Option<u64> {
     if let Some(phases) = &order.phases {
         let all = [phases.idle, phases.ramp, phases.loaded, phases.recovering];
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_limit_is_refused() {
+    fn invalid_limits_are_refused() {
         let why = |text: &str| Limits::parse(text).unwrap_err().to_string();
         assert_eq!(why("rate"), "`rate` is not a limit (hint: for instance rate=100mbit,duration=60s)");
         assert_eq!(why("rat=1mbit"), "unknown limit `rat` (hint: did you mean `rate`?)");
@@ -350,11 +351,11 @@ mod tests {
             case.flows.push(stream());
         });
         assert_eq!(hint(probe), "use --load-rate");
-        // Of flows at once each is looked at.
+        // Each of several concurrent flows is checked.
         assert_eq!(hint(Case::of(Flow { name: LOAD.to_owned(), ..stream() })), "use --load-rate");
     }
 
-    /// A client of another program may order anything: no size wraps round to a small one.
+    /// Another client program may order anything: no size may wrap around to a small one.
     #[test]
     fn the_largest_sizes_exceed_every_limit() {
         let limits = Limits::parse("rate=100gbit,daily-bytes=1GiB").unwrap();

@@ -1,7 +1,7 @@
-//! What a run keeps of the link between its ends: how late it was, its ledger, and what a report draws.
+//! The saved record of the link between a run's ends: its lateness, its ledger, and the data that a report draws.
 //!
 //! Times are ns since the link started. A ledger closes: `in + duplicated = out + dropped + inside`, for each stage,
-//! for each direction and for the link; every term is counted by itself and none is a difference.
+//! each direction and the link; every term is counted by itself and none is a difference.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::link_ends::{DroppedAfter, LinkEnds};
 use crate::{quantities, words};
 
 words! {
-    /// Which way a packet goes.
+    /// Direction of a packet.
     pub enum Direction: "direction" {
         /// From the near end to the far end.
         Up = "up",
@@ -25,9 +25,9 @@ words! {
 pub struct LinkRecord {
     /// The seed of every random choice.
     pub seed: u64,
-    /// Released minus due; null where no packet was released.
+    /// Released minus due; null if no packet was released.
     pub lateness_ns: Option<LatenessNs>,
-    /// How late the relay may have been for the round to count.
+    /// Maximum lateness of the relay for the round to count.
     #[serde(default)]
     pub late_bounds_ns: LateBoundsNs,
     /// Both directions together.
@@ -36,57 +36,55 @@ pub struct LinkRecord {
     pub up: DirectionRecord,
     /// From far to near.
     pub down: DirectionRecord,
-    /// The [`digest`](crate::digest::digest) of each trace file that it replayed, by its name in the profile: the name
-    /// alone does not tell that the file has changed.
+    /// [`digest`](crate::digest::digest) of each replayed trace file, by its name in the profile, to detect a changed
+    /// file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub traces: BTreeMap<String, String>,
-    /// What the relay says of itself; null for a link on a manual clock.
+    /// The relay's own figures; null for a link on a manual clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayReport>,
-    /// What TCP at both ends used; null for a link on a manual clock, and in older runs, whose ends took it from the host.
+    /// TCP settings of both ends; null for a link on a manual clock, and in older runs, whose ends had the host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<LinkEnds>,
-    /// What both ends dropped after the link had delivered it; empty in older runs.
+    /// Packets that both ends dropped after the link had delivered them; empty in older runs.
     #[serde(default)]
     pub dropped_after: DroppedAfter,
-    /// When the samples' time 0 was, in ns since the link started: lays the link's times over theirs. Null where no
-    /// round was measured.
+    /// Time 0 of the samples, in ns since the link started, to align both. Null if no round was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_began_ns: Option<u64>,
-    /// The file in the run folder with a line about each packet; null where none was kept.
+    /// File in the run folder with a line per packet; null if none was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_file: Option<String>,
-    /// Why the log is not whole, where it is not: what was measured stands all the same.
+    /// Why the log is incomplete, if it is; the measurement is still valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_problem: Option<String>,
 }
 
-/// What the packets inside the relay may take at most, in MiB.
+/// Memory limit for packets inside the relay, in MiB.
 pub const MAX_MEMORY_MIB: usize = 256;
 
 /// The relay's own cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayReport {
-    /// The CPU that it was pinned to; null where it was free.
+    /// The CPU it was pinned to; null if not pinned.
     pub pinned_cpu: Option<usize>,
     /// Its CPU time while packets were relayed, in ns.
     pub cpu_ns: u64,
-    /// From the order to a link that carries packets, in ns.
+    /// From the order until the link carries packets, in ns.
     pub setup_ns: u64,
-    /// Packets that the relay had no room for, in its own sockets (`PACKET_STATISTICS`) or in its memory; they are in no
-    /// stage's ledger.
+    /// Packets that the relay had no room for, in its sockets (`PACKET_STATISTICS`) or its memory; in no stage's
+    /// ledger.
     pub overrun: u64,
-    /// Those of them that its memory for packets inside had no room for: [`MAX_MEMORY_MIB`]. 0 in older runs.
+    /// Those that its memory had no room for: [`MAX_MEMORY_MIB`]. 0 in older runs.
     #[serde(default)]
     pub memory_overrun: u64,
-    /// Frames that the relay does not carry, because they are neither IP nor ARP, or have a VLAN tag. They are in no
-    /// ledger.
+    /// Frames that the relay does not carry: neither IP nor ARP, or with a VLAN tag. In no ledger.
     #[serde(default)]
     pub not_carried: u64,
 }
 
 impl RelayReport {
-    /// What it had no room for, and where; null where it had room for all.
+    /// Which part had no room for how many packets; `None` if all had room.
     fn why_no_room(&self) -> Option<String> {
         let in_sockets = self.overrun.saturating_sub(self.memory_overrun);
         let causes = [
@@ -131,14 +129,13 @@ impl Default for LateBoundsNs {
 }
 
 impl LinkRecord {
-    /// Whether more was inside the link than the relay has memory for: no faster relay helps then.
+    /// Whether the link held more than the relay has memory for: a faster relay would not help.
     #[must_use]
     pub fn was_overfull(&self) -> bool {
         self.relay.is_some_and(|relay| relay.memory_overrun > 0)
     }
 
-    /// Why the round under this link must not count: the relay was late by more than the stated bound, or had no room
-    /// for packets. Null where it was not.
+    /// Why the round under this link does not count: the relay was later than its bound, or had no room for packets.
     #[must_use]
     pub fn why_invalid(&self) -> Option<String> {
         if let Some(why) = self.relay.and_then(|relay| relay.why_no_room()) {
@@ -235,13 +232,13 @@ pub struct PacketCounts {
 }
 
 impl PacketCounts {
-    /// Packets that may fill a receive buffer without being a message: copies, and those with a bit flipped.
+    /// Packets that may fill a receive buffer without being a message: copies, and those with a flipped bit.
     #[must_use]
     pub fn not_messages(&self) -> u64 {
         self.duplicated + self.corrupted
     }
 
-    /// What the ledger does not explain; 0 when it closes, positive when packets are missing.
+    /// Packets that the ledger does not explain; 0 if it closes, positive if packets are missing.
     #[must_use]
     pub fn unexplained(&self) -> i128 {
         let dropped: i128 = self.dropped.values().map(|count| i128::from(*count)).sum();
@@ -251,7 +248,7 @@ impl PacketCounts {
             - i128::from(self.inside)
     }
 
-    /// What else became of packets and how many, in the order in which it is told; only what there was.
+    /// Other fates of packets with their counts, in display order; only those that occurred.
     pub fn others(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let others = [
             ("duplicated", self.duplicated),
@@ -262,7 +259,7 @@ impl PacketCounts {
         others.into_iter().filter(|(_, count)| *count > 0)
     }
 
-    /// The two ledgers as one.
+    /// The sum of both ledgers.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.entered += other.entered;
@@ -306,7 +303,7 @@ pub struct StageRecord {
     pub stage: String,
     /// Its figures in words, for instance `5.5 Mbit/s, 64 KiB may wait, tail drop`.
     pub figures: String,
-    /// What became of its packets; what it dropped by reason, and only reasons that dropped any.
+    /// Its packets; drops by reason, only reasons that occurred.
     #[serde(flatten)]
     pub packets: PacketCounts,
     /// How long those that left had been in it, in ns, all together.
@@ -411,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_of_a_stage_stand_beside_its_name() {
+    fn the_counts_of_a_stage_are_saved_next_to_its_name() {
         let packets = PacketCounts { entered: 5, out: 4, inside: 1, ..PacketCounts::default() };
         let record = StageRecord { stage: "delay".to_owned(), packets, time_inside_ns: 9, ..StageRecord::default() };
         let text = r#"{"stage":"delay","figures":"","in":5,"out":4,"dropped":{},"duplicated":0,"reordered":0,"corrupted":0,"inside":1,"time_inside_ns":9}"#;
@@ -420,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_relay_may_be_late_grows_with_the_round_trip() {
+    fn the_allowed_lateness_grows_with_the_round_trip() {
         assert_eq!(LateBoundsNs::of(4_000_000), LateBoundsNs { p50: 100_000, p99: 1_000_000 });
         assert_eq!(LateBoundsNs::of(47_000_000), LateBoundsNs { p50: 470_000, p99: 2_350_000 });
         let record = |p50, p99, round_trip_ns| LinkRecord {

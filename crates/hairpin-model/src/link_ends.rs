@@ -1,4 +1,4 @@
-//! The ends of an emulated link: what their TCP uses, and what their kernels dropped after the link had delivered it.
+//! The ends of an emulated link: their TCP settings, and what their kernels dropped after the link's delivery.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub struct LinkEnds {
 }
 
 impl LinkEnds {
-    /// Everything that shapes figures, as the kernel writes it, for comparing two runs.
+    /// All settings that affect figures, in the kernel's notation, to compare two runs.
     #[must_use]
     pub fn settings(&self) -> String {
         let [receive, send] =
@@ -46,32 +46,28 @@ impl fmt::Display for LinkEnds {
     }
 }
 
-/// What the kernels of both ends dropped after the link had delivered it: by counter, and only what they dropped.
+/// What the kernels of both ends dropped after the link's delivery, by counter; only nonzero counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedAfter {
-    /// At the near end.
     #[serde(default)]
     pub near: BTreeMap<String, u64>,
-    /// At the far end.
     #[serde(default)]
     pub far: BTreeMap<String, u64>,
 }
 
-/// A counter of the kernel for what it drops at an end.
+/// A kernel counter of drops at an end.
 #[derive(Clone, Copy, Debug)]
 pub struct DropCounter {
     /// The group of `/proc/net/snmp`, `/proc/net/netstat` or, `eth0`, of `/proc/net/dev`.
     pub group: &'static str,
     /// Its name in the group.
     pub name: &'static str,
-    /// What is dropped; one of it.
+    /// Noun for one dropped item.
     pub what: &'static str,
-    /// Why.
     pub why: &'static str,
 }
 
 impl DropCounter {
-    /// The counters that are read.
     pub const ALL: &[Self] = &[
         Self::new(
             "eth0",
@@ -93,7 +89,7 @@ impl DropCounter {
         Self { group, name, what, why }
     }
 
-    /// As `nstat` calls it, for instance `UdpRcvbufErrors`.
+    /// Name as in `nstat`, for instance `UdpRcvbufErrors`.
     #[must_use]
     pub fn full_name(&self) -> String {
         let joint = if self.group == "eth0" { " " } else { "" };
@@ -113,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_a_link_stand_in_one_line() {
+    fn the_ends_of_a_link_fit_on_one_line() {
         let ends = LinkEnds {
             congestion_control: "cubic".to_owned(),
             congestion_by_route: false,
@@ -127,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_end_dropped_is_told_with_the_kernels_name_for_it() {
+    fn drops_are_printed_with_the_kernels_counter() {
         let told = |name: &str, count| {
             DropCounter::ALL.iter().find(|counter| counter.full_name() == name).expect("it is read").told(count)
         };

@@ -1,4 +1,4 @@
-//! The states of the machine over a run, as its probe tells them.
+//! The states of the machine over a run, by its probe.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,18 +1,17 @@
-//! Names as the user types them: parsing with the nearest match, and the words for printing.
+//! Names typed by the user: parsing with the nearest match, and words for printing.
 
 use crate::hint::{Hint, Hinted};
 
-/// A name that is not in its list, with the nearest one that is.
+/// An unknown name, with the nearest known one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}", self.cause(), Hint(&self.hint()))]
 pub struct UnknownName {
-    /// What sort of name it is, for instance `transport`.
+    /// Kind of name, for instance `transport`.
     pub kind: &'static str,
     /// What the user typed.
     pub given: String,
-    /// The nearest known name, when one is near.
+    /// The nearest known name, if one is close.
     pub nearest: Option<String>,
-    /// All known names.
     pub known: Vec<String>,
 }
 
@@ -38,11 +37,11 @@ impl Hinted for UnknownName {
     }
 }
 
-/// Words of reports, and the name that the command line has for each.
+/// Words of reports and their names on the command line.
 const SHOWN: &[(&str, &str)] =
     &[("busy-polling", "spin"), ("blocking", "block"), ("two-cpus", "cross-cpu"), ("not-pinned", "unpinned")];
 
-/// Words of earlier versions: the kind of name, the word then, and the word now.
+/// Renamed words: the kind of name, the old word, and the new word.
 pub const RENAMED: &[(&str, &str, &str)] = &[
     ("placement", "together", "same-cpu"),
     ("placement", "apart", "cross-cpu"),
@@ -50,7 +49,7 @@ pub const RENAMED: &[(&str, &str, &str)] = &[
     ("remedy", "none", "default"),
 ];
 
-/// Finds `given` in `known`, or says which known name is nearest.
+/// Finds `given` in `known`; the error has the nearest known name.
 ///
 /// # Errors
 /// [`UnknownName`] when `given` is not in the list.
@@ -58,7 +57,7 @@ pub fn find<'k>(kind: &'static str, given: &str, known: &[&'k str]) -> Result<&'
     place(kind, given, known).map(|place| known[place])
 }
 
-/// Where `given` stands in `known`, or which known name is nearest.
+/// Index of `given` in `known`; the error has the nearest known name.
 ///
 /// # Errors
 /// [`UnknownName`] when `given` is not in the list.
@@ -71,10 +70,10 @@ pub fn place(kind: &'static str, given: &str, known: &[&str]) -> Result<usize, U
     })
 }
 
-/// The known name nearest to `given`, if any is near enough to be a slip of the finger.
+/// The known name nearest to `given`, if close enough to be a typo.
 ///
-/// One slip (a letter more, less, wrong, or two swapped: Damerau-Levenshtein) is near whatever the length, since
-/// Jaro-Winkler alone finds nothing in common between `tpc` and `tcp`; beyond one slip Jaro-Winkler decides.
+/// One edit (insertion, deletion, substitution or swap: Damerau-Levenshtein) is close at any length, since Jaro-Winkler
+/// alone finds nothing in common between `tpc` and `tcp`; beyond one edit Jaro-Winkler decides.
 #[must_use]
 pub fn nearest<'k>(given: &str, known: &[&'k str]) -> Option<&'k str> {
     let given = given.to_lowercase();
@@ -92,7 +91,7 @@ fn similarity(given: &str, name: &str) -> f64 {
     strsim::jaro_winkler(given, name).max(if one_slip { 0.9 } else { 0.0 })
 }
 
-/// Each of them once, in the order in which they first come.
+/// Each value once, in order of first occurrence.
 pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for one in all {
@@ -103,7 +102,7 @@ pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     distinct
 }
 
-/// The values of each key, the keys in the order in which they first come.
+/// Values by key, the keys in order of first occurrence.
 pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in pairs {
@@ -115,7 +114,7 @@ pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<
     groups
 }
 
-/// All of some names in a sentence: `a, b and c`.
+/// All names in a sentence: `a, b and c`.
 #[must_use]
 pub fn joined(names: &[impl AsRef<str>]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -125,7 +124,7 @@ pub fn joined(names: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// The first `most` of some names in a sentence: `tcp, udp and 3 others`; all where only one would be left out.
+/// The first `most` names in a sentence: `tcp, udp and 3 others`; all if only one would be omitted.
 #[must_use]
 pub fn shortened(names: &[impl AsRef<str>], most: usize) -> String {
     match names.len().saturating_sub(most) {
@@ -137,7 +136,7 @@ pub fn shortened(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
-/// Nothing: without the feature `schema`, words have no schema.
+/// Empty: without the feature `schema`, words have no schema.
 #[cfg(not(feature = "schema"))]
 #[doc(hidden)]
 #[macro_export]
@@ -145,7 +144,7 @@ macro_rules! word_schema {
     ($name:ident) => {};
 }
 
-/// What `#[serde(try_from = "String", into = "String")]` needs of a type that is saved as the text that it is read from.
+/// The conversions that `#[serde(try_from = "String", into = "String")]` needs, for a type saved as text.
 macro_rules! saved_as_text {
     ($name:ident) => {
         impl TryFrom<String> for $name {
@@ -175,7 +174,7 @@ macro_rules! words {
         $crate::word_schema!($name);
 
         impl $name {
-            /// Every value, in the order in which they are listed to users.
+            /// Every value, in display order.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
             /// Their words, in the same order.
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_finger_gets_the_nearest_name() {
+    fn a_typo_gets_the_nearest_name() {
         let unknown = find("transport", "unix-steam", &["tcp", "unix-stream", "udp"]).unwrap_err();
         assert_eq!(unknown.nearest.as_deref(), Some("unix-stream"));
         let waiting = find("waiting", "busy-polling", &["block", "poll", "spin"]).unwrap_err();
@@ -241,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn two_swapped_letters_are_one_slip_in_a_short_name_too() {
+    fn two_swapped_letters_are_one_edit_in_a_short_name_too() {
         assert_eq!(nearest("tpc", &["udp", "tcp", "pipe"]), Some("tcp"));
         assert_eq!(nearest("shn", &["tcp", "shm"]), Some("shm"));
     }
 
     #[test]
-    fn capitals_make_no_name_less_near() {
+    fn capitals_do_not_change_the_nearest_name() {
         assert_eq!(nearest("B11", &["A1", "B1", "E21"]), Some("B1"));
     }
 

@@ -1,4 +1,4 @@
-//! Loads without answers: what each end counts of them, and the figures made of both.
+//! Loads without answers: the counts of each end, and the figures from both.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,36 +7,36 @@ use crate::figure::Figure;
 use crate::flow::Pacing;
 use crate::phases::SenderState;
 
-/// What the receiver of a one-way load counted after the warm-up.
+/// Counts of a one-way load's receiver after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Received {
     /// Measured bytes that arrived.
     pub bytes: u64,
-    /// Bytes that arrived after the first measured arrival, those of connections that were still warming up among them, so
-    /// that `bytes_after_first / over_ns` is a rate.
+    /// Bytes that arrived after the first measured arrival, those of connections still warming up included, so that
+    /// `bytes_after_first / over_ns` is a rate.
     pub bytes_after_first: u64,
-    /// From the first measured arrival to the last, in ns.
+    /// From first to last measured arrival, in ns.
     pub over_ns: u64,
     /// Messages that overtook an earlier one.
     pub reordered: u64,
-    /// When the first arrival was, in ns since all flows of the round were connected; null in runs of earlier versions.
+    /// First arrival, in ns since all flows of the round were connected; null in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ns: Option<u64>,
     /// Width of the intervals of the time line, in ns.
     pub interval_ns: u64,
-    /// Bytes that arrived in each interval from the first arrival on, those of the warm-up among them where
-    /// `warm_up_intervals` is not 0.
+    /// Bytes that arrived in each interval since the first arrival, including the warm-up's if `warm_up_intervals` is
+    /// not 0.
     pub interval_bytes: Vec<u64>,
-    /// Intervals, from the first on, that began before the first measured arrival.
+    /// Leading intervals that began before the first measured arrival.
     #[serde(default, skip_serializing_if = "is_default")]
     pub warm_up_intervals: u64,
-    /// Measured bytes that arrived, by connection; empty of one connection.
+    /// Measured bytes that arrived, by connection; empty for one connection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connection_bytes: Vec<u64>,
 }
 
 impl Streamed {
-    /// The same with times of a clock as times since that one, in ns.
+    /// Makes clock times relative to `begin_ns`.
     #[must_use]
     pub fn since(mut self, begin_ns: u64) -> Self {
         if let Some(arrivals) = &mut self.arrivals {
@@ -46,41 +46,41 @@ impl Streamed {
     }
 }
 
-/// What the sender of a one-way load counted after the warm-up.
+/// Counts of a one-way load's sender after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
-    /// Measured messages that were sent; on a byte stream, writes.
+    /// Measured messages sent; on a byte stream, writes.
     pub messages: u64,
     /// From the first measured call to the end of the last, in ns.
     pub over_ns: u64,
-    /// Messages that the kernel refused for lack of memory or of room in a device's queue (`ENOBUFS`, send(2)); they are
-    /// among those that were sent.
+    /// Messages that the kernel refused for lack of memory or of room in a device's queue (`ENOBUFS`, send(2)); counted
+    /// as sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub refused: u64,
-    /// Times that a call found no room in the send buffer.
+    /// Calls that found no room in the send buffer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub full: u64,
-    /// How well the times at which messages were due were kept; null where none were.
+    /// Accuracy of the pacing; null if messages had no due times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingError>,
-    /// The state of its first connection over time, warm-up included; empty where the kernel does not tell.
+    /// State of its first connection over time, warm-up included; empty if the kernel does not report it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<SenderState>,
-    /// How long it had heard nothing of the receiver when it stopped for that, in ns; null where it did not.
+    /// Time without feedback from the receiver after which it stopped, in ns; null if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_feedback_ns: Option<u64>,
 }
 
-/// How well a sender kept to the times at which messages were due.
+/// How well a sender met the times at which messages were due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PacingError {
-    /// Distances between messages that were due at different times.
+    /// Intervals between messages due at different times.
     pub gaps: u64,
-    /// What they were on average to be, in ns.
+    /// Their nominal mean, in ns.
     pub nominal_ns: f64,
-    /// What they were, in ns: of the messages' sends, or of their arrivals where the kernel paced.
+    /// Actual intervals, in ns: between sends, or between arrivals if the kernel paced.
     pub gap_ns: GapPercentiles<f64>,
-    /// The share of those that were less than half of what they were to be, 0 to 1.
+    /// Share of intervals shorter than half of their nominal length, 0 to 1.
     pub share_below_half: f64,
 }
 
@@ -97,7 +97,7 @@ pub struct GapPercentiles<T> {
 }
 
 impl Received {
-    /// Bytes received a second after the first arrival; null where there was one arrival only.
+    /// Bytes received per second after the first arrival; `None` with only one arrival.
     #[must_use]
     pub fn goodput_bytes_per_s(&self) -> Option<f64> {
         (self.over_ns > 0).then(|| self.bytes_after_first as f64 * 1e9 / self.over_ns as f64)
@@ -107,47 +107,47 @@ impl Received {
 /// CPU time of a thread over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTimeLine {
-    /// Ends of the intervals, in ns from the first measured message on.
+    /// Ends of the intervals, in ns since the first measured message.
     pub at_ns: Vec<u64>,
     /// CPU time used in each, in ns.
     pub cpu_ns: Vec<u64>,
 }
 
-/// What one end counted of a one-way load, in messages; of a byte stream these are writes.
+/// One end's counts of a one-way load, in messages; on a byte stream, in writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Streamed {
     /// Sent after the warm-up.
     pub sent: u64,
     /// Received after the warm-up, each once.
     pub received: u64,
-    /// Received once more, after the warm-up.
+    /// Received again, after the warm-up.
     pub duplicated: u64,
     /// Sent in the warm-up.
     pub warm_up_sent: u64,
     /// Received in the warm-up.
     pub warm_up_received: u64,
-    /// Received damaged, or none of this load's.
+    /// Received damaged, or not part of this load.
     #[serde(default)]
     pub unreadable: u64,
-    /// What else a receiver counts; null at a sender.
+    /// Further counts of a receiver; null at a sender.
     pub arrivals: Option<Received>,
-    /// What else a sender counts; null at a receiver.
+    /// Further counts of a sender; null at a receiver.
     #[serde(default)]
     pub departures: Option<Sent>,
-    /// How even the arrivals were, at a receiver where the kernel paced; null elsewhere.
+    /// Evenness of arrivals at a receiver if the kernel paced; null elsewhere.
     #[serde(default)]
     pub arrivals_apart: Option<PacingError>,
-    /// One-way latency, from due to received, at a receiver; lateness, from due to sent, at the sender of an open loop.
+    /// At a receiver, one-way latency (due to received); at the sender of an open loop, lateness (due to sent).
     #[serde(default)]
     pub times: Times,
 }
 
-/// Times of messages as an end reports them: a histogram of all, and the first of them one by one.
+/// Times of messages as an end reports them: a histogram of all, and the first ones individually.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
-    /// Values in ns and how often each occurred, as a histogram with three significant digits has them.
+    /// Values in ns and their counts, from a histogram with three significant digits.
     pub counts: Vec<(u64, u64)>,
-    /// The number of a message on its connection, when it was due and when it was received, in ns of the sender's clock.
+    /// Number of a message on its connection, when it was due and when received, in ns of the sender's clock.
     pub rows: Vec<[u64; 3]>,
 }
 
@@ -189,7 +189,7 @@ pub struct Moment {
     pub server_cpu: Option<f64>,
 }
 
-/// What only a one-way load has.
+/// Figures that only a one-way load has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OneWayFigures {
@@ -222,11 +222,11 @@ pub struct OneWayFigures {
     pub pacing: Option<PacingFigures>,
 }
 
-/// What has arrived whole: at least this share of what was offered.
+/// Minimum share of an offered load to count as delivered.
 pub const WHOLE: f64 = 0.99;
 
 impl OneWayFigures {
-    /// Whether what was offered arrived, and in time; null where nothing was offered or measured.
+    /// Whether the offered load arrived, and in time; `None` if nothing was offered or measured.
     #[must_use]
     pub fn arrived_whole(&self) -> Option<bool> {
         self.delivered_share.and_then(Figure::finite).map(|share| share >= WHOLE)
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrives_whole_is_at_least_99_percent_of_what_was_offered() {
+    fn an_offered_load_arrived_if_99_percent_of_it_did() {
         let whole = |share: Option<f64>| {
             let delivered_share = share.map(Figure::bare);
             OneWayFigures { delivered_share, ..OneWayFigures::default() }.arrived_whole()

@@ -1,4 +1,4 @@
-//! Options: what can be asked of a socket, and what was granted.
+//! Socket options: what is requested, and what was granted.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::refused::Refused;
 use crate::words;
 
 words! {
-    /// A socket option by its word on the command line.
+    /// A socket option, by its word on the command line.
     pub enum OptionName: "option" {
         /// `TCP_NODELAY`: send small segments at once (no Nagle).
         Nodelay = "nodelay",
@@ -41,18 +41,16 @@ words! {
     }
 }
 
-/// What values an option takes.
+/// Values that an option takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// `on` or `off`.
     Switch,
     /// A whole number in the range.
     Number {
-        /// Smallest.
         min: u64,
-        /// Greatest.
         max: u64,
-        /// Its unit, or an empty text.
+        /// Unit, or empty.
         unit: &'static str,
     },
     /// A name.
@@ -60,11 +58,10 @@ pub enum ValueKind {
 }
 
 impl OptionName {
-    /// What values it takes.
     #[must_use]
     pub fn values(self) -> ValueKind {
         const INT_MAX: u64 = i32::MAX as u64;
-        // What is typed goes through a number that is exact to here.
+        // Input is parsed as a float, exact up to here.
         const MAX_EXACT: u64 = 1 << 53;
         match self {
             Self::Nodelay | Self::Cork | Self::Quickack | Self::Gso | Self::Zerocopy => ValueKind::Switch,
@@ -79,7 +76,7 @@ impl OptionName {
         }
     }
 
-    /// What it does, in a line, with the kernel's name for it.
+    /// Description in a line, with the kernel's name.
     #[must_use]
     pub fn summary(self) -> &'static str {
         match self {
@@ -102,7 +99,7 @@ impl OptionName {
         }
     }
 
-    /// The value that `--option all` tries, where trying it in a ping-pong makes sense.
+    /// Value that `--option all` tries, if that makes sense in a ping-pong.
     #[must_use]
     pub fn trial_value(self) -> Option<&'static str> {
         match self {
@@ -124,10 +121,10 @@ impl OptionName {
 pub struct Options(BTreeMap<OptionName, String>);
 
 impl Options {
-    /// Parses `nodelay=on,sndbuf=4096`; an empty text asks for nothing.
+    /// Parses `nodelay=on,sndbuf=4096`; an empty text has no options.
     ///
     /// # Errors
-    /// [`Refused`] for an unknown name, a missing or unfit value, or a name given twice.
+    /// [`Refused`] for an unknown name, a missing or invalid value, or a repeated name.
     pub fn parse(text: &str) -> Result<Self, Refused> {
         let mut options = BTreeMap::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -154,27 +151,26 @@ impl Options {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// The value asked for, if any.
+    /// The requested value, if any.
     #[must_use]
     pub fn get(&self, name: OptionName) -> Option<&str> {
         self.0.get(&name).map(String::as_str)
     }
 
-    /// The same options with one more asked for (or changed); the value must be one that [`Options::parse`] takes.
+    /// Adds or changes an option; the value must be one that [`Options::parse`] accepts.
     #[must_use]
     pub fn with(mut self, name: OptionName, value: &str) -> Self {
         self.0.insert(name, value.to_owned());
         self
     }
 
-    /// The same options without that one.
+    /// The options without that one.
     #[must_use]
     pub fn without(mut self, name: OptionName) -> Self {
         self.0.remove(&name);
         self
     }
 
-    /// Nothing is asked for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,4 +1,4 @@
-//! Quantities as the user types them: `4KiB`, `1.5ms`, `10000`.
+//! Quantities as typed by the user: `4KiB`, `1.5ms`, `10000`.
 
 use crate::refused::Refused;
 
@@ -26,16 +26,16 @@ const TIME_UNITS: &[(&str, f64)] = &[
 /// A number of bytes: `4096`, `4KiB`, `1.5MB`.
 ///
 /// # Errors
-/// [`Refused`] when it is not a whole, finite number of bytes.
+/// [`Refused`] if it is not a whole, finite number of bytes.
 pub fn bytes(text: &str) -> Result<u64, Refused> {
     let number = whole(scaled(text, BYTE_UNITS, Some(1.0)));
     number.ok_or_else(|| is_not(text, "a number of bytes", "for instance 4096, 64KiB or 1MiB"))
 }
 
-/// A duration in nanoseconds: `250ms`, `1.5s`, `20us`. The unit is needed.
+/// A duration in nanoseconds: `250ms`, `1.5s`, `20us`. The unit is required.
 ///
 /// # Errors
-/// [`Refused`] when the unit is missing or the number is not finite and positive or zero.
+/// [`Refused`] if the unit is missing or the number is negative or not finite.
 pub fn duration_ns(text: &str) -> Result<u64, Refused> {
     let bare = text.trim().parse::<f64>().is_ok_and(|number| number.is_finite());
     let expected = if bare { "a duration: its unit is missing" } else { "a duration" };
@@ -47,20 +47,20 @@ pub fn duration_ns(text: &str) -> Result<u64, Refused> {
     number.ok_or_else(|| is_not(text, expected, "for instance 250ms, 1.5s or 20us"))
 }
 
-/// A positive rate a second: `1000`, `1k`, `2.5M`.
+/// A positive rate per second: `1000`, `1k`, `2.5M`.
 ///
 /// # Errors
-/// [`Refused`] when it is not finite and above zero.
+/// [`Refused`] if it is not finite and above zero.
 pub fn rate_per_s(text: &str) -> Result<f64, Refused> {
     let units = &[("k", 1e3), ("K", 1e3), ("M", 1e6)];
     let rate = scaled(text.trim_end_matches("/s"), units, Some(1.0)).filter(|rate| rate.is_finite() && *rate > 0.0);
     rate.ok_or_else(|| is_not(text, "a rate", "a number of messages per second above 0, for instance 1000 or 20k"))
 }
 
-/// A positive rate of bits a second: `9.5mbit`, as links have them.
+/// A positive rate in bits per second: `9.5mbit`, as for links.
 ///
 /// # Errors
-/// [`Refused`] when its unit is missing, or it is not finite and above zero.
+/// [`Refused`] if its unit is missing, or it is not finite and above zero.
 pub fn bits_per_s(text: &str) -> Result<f64, Refused> {
     let units = &[("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
     let rate = scaled(text, units, None).filter(|rate| (1.0..=MAX_NUMBER).contains(rate));
@@ -70,7 +70,7 @@ pub fn bits_per_s(text: &str) -> Result<f64, Refused> {
 /// A share: `5%` or `0.05`.
 ///
 /// # Errors
-/// [`Refused`] when it is not a finite number.
+/// [`Refused`] if it is not a finite number.
 pub fn share(text: &str) -> Result<f64, Refused> {
     let share = scaled(text.trim_start_matches('+'), &[("%", 0.01)], Some(1.0)).filter(|share| share.is_finite());
     share.ok_or_else(|| is_not(text, "a share", "for instance 5% or 0.05"))
@@ -87,7 +87,6 @@ fn scaled(text: &str, units: &[(&str, f64)], bare: Option<f64>) -> Option<f64> {
     number.trim().parse::<f64>().ok().map(|number| number * scale)
 }
 
-/// The largest number that is read.
 const MAX_NUMBER: f64 = 9e18;
 
 // Range and wholeness are checked first.

@@ -1,4 +1,4 @@
-//! The phases of a round in which a probe runs before, beside and after a load.
+//! Phases of a round with a probe before, during and after a load.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,11 +12,11 @@ words! {
     pub enum Phase: "phase" {
         /// The probe runs alone.
         Idle = "idle",
-        /// The load has begun and is not steady yet: no figure is of this phase.
+        /// The load has begun but is not steady: no figures.
         Ramp = "ramp",
         /// The load is steady.
         Loaded = "loaded",
-        /// The load has ended, and what it left behind drains.
+        /// The load has ended; what it left in queues drains.
         Recovering = "recovering",
     }
 }
@@ -24,18 +24,14 @@ words! {
 /// One value for each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByPhase<T> {
-    /// Of [`Phase::Idle`].
     pub idle: T,
-    /// Of [`Phase::Ramp`].
     pub ramp: T,
-    /// Of [`Phase::Loaded`].
     pub loaded: T,
-    /// Of [`Phase::Recovering`].
     pub recovering: T,
 }
 
 impl<T> ByPhase<T> {
-    /// The value of each phase.
+    /// Computes the value of each phase.
     pub fn of(mut make: impl FnMut(Phase) -> T) -> Self {
         Self {
             idle: make(Phase::Idle),
@@ -45,7 +41,6 @@ impl<T> ByPhase<T> {
         }
     }
 
-    /// That of one phase.
     #[must_use]
     pub fn get(&self, phase: Phase) -> &T {
         match phase {
@@ -56,7 +51,6 @@ impl<T> ByPhase<T> {
         }
     }
 
-    /// The same, to change it.
     pub fn get_mut(&mut self, phase: Phase) -> &mut T {
         match phase {
             Phase::Idle => &mut self.idle,
@@ -66,27 +60,27 @@ impl<T> ByPhase<T> {
         }
     }
 
-    /// All of them in order.
+    /// Phases and values, in order.
     pub fn each(&self) -> impl Iterator<Item = (Phase, &T)> {
         Phase::ALL.iter().map(|phase| (*phase, self.get(*phase)))
     }
 
-    /// What becomes of each.
+    /// Applies `change` to each value.
     pub fn map<U>(&self, mut change: impl FnMut(&T) -> U) -> ByPhase<U> {
         ByPhase::of(|phase| change(self.get(phase)))
     }
 }
 
-/// How the command line calls the length of each phase.
+/// Command-line names of the phase lengths.
 pub const LENGTH_KNOBS: ByPhase<&str> =
     ByPhase { idle: "idle", ramp: "ramp", loaded: "duration", recovering: "recovery" };
 
-/// How long each phase of a round lasts, in ns.
+/// Length of each phase of a round, in ns.
 pub type PhaseLengths = ByPhase<u64>;
 
 impl PhaseLengths {
-    /// What a round lasts where the user does not say. Over a link one connection takes seconds to fill a deep queue (CUBIC leaves
-    /// slow start early, RFC 9406).
+    /// Default lengths. Over a link, one connection takes seconds to fill a deep queue (CUBIC leaves slow start early,
+    /// RFC 9406).
     #[must_use]
     pub fn usual(is_emulated: bool) -> Self {
         const MS: u64 = 1_000_000;
@@ -97,19 +91,19 @@ impl PhaseLengths {
         }
     }
 
-    /// All phases together, in ns.
+    /// Length of all phases together, in ns.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.each().map(|(_, lasts_ns)| *lasts_ns).fold(0, u64::saturating_add)
     }
 
-    /// From the beginning of the first phase to that of this one, in ns.
+    /// From the start of the first phase to the start of this one, in ns.
     #[must_use]
     pub fn before_ns(&self, phase: Phase) -> u64 {
         self.each().take_while(|(other, _)| *other != phase).map(|(_, ns)| *ns).fold(0, u64::saturating_add)
     }
 
-    /// Phases of these lengths, the first of which begins then.
+    /// Phases of these lengths, the first beginning at `begin_ns`.
     #[must_use]
     pub fn spans(&self, begin_ns: u64) -> ByPhase<Span> {
         ByPhase::of(|phase| {
@@ -119,24 +113,22 @@ impl PhaseLengths {
     }
 }
 
-/// When a phase began and ended; of a round, in ns since all of its flows were connected.
+/// Begin and end of a phase; in a round, in ns since all of its flows were connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// Its beginning.
     pub from_ns: u64,
-    /// Its end.
     pub until_ns: u64,
 }
 
 impl ByPhase<Span> {
-    /// The phase at that time; the first before all of them, and the last after.
+    /// The phase at that time; the first before all of them, the last after.
     #[must_use]
     pub fn at(&self, at_ns: u64) -> Phase {
         let begun = self.each().take_while(|(_, span)| span.from_ns <= at_ns);
         begun.last().map_or(Phase::Idle, |(phase, _)| phase)
     }
 
-    /// The same with times of a clock as times since that one, in ns.
+    /// Makes clock times relative to `origin_ns`.
     #[must_use]
     pub fn since(&self, origin_ns: u64) -> Self {
         self.map(|span| Span {
@@ -146,19 +138,19 @@ impl ByPhase<Span> {
     }
 }
 
-/// What a probe measured in one phase of a round: of the messages that it sent in it.
+/// A probe's results in one phase of a round, for messages sent in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbePhase {
     /// Answered messages.
     pub samples: u64,
     /// Latency, in ns; all 0 without an answer.
     pub latency_ns: Percentiles,
-    /// The least latency, in ns; 0 without an answer.
+    /// Minimum latency, in ns; 0 without an answer.
     pub least_ns: f64,
-    /// The message's own ledger. A loss has a cause here where the path told which message it was, or where all losses of the
+    /// Ledger of these messages. A loss has a cause if the path reported which message it was, or if all losses of the
     /// flow have one cause.
     pub ledger: Ledger,
-    /// What responsiveness is computed from; null without an answer.
+    /// Basis of responsiveness; null without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trimmed: Option<Trimmed>,
 }
@@ -166,7 +158,7 @@ pub struct ProbePhase {
 /// Means without the largest twentieth, in ns (draft-ietf-ippm-responsiveness, "Aggregating the Measurements").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trimmed {
-    /// Of the time from due to sent, which is that to open a connection where each message has its own; null in a closed loop.
+    /// Of the time from due to sent: the time to open a connection if each message has its own; null in a closed loop.
     pub before_ns: Option<f64>,
     /// Of the time from sent to answered.
     pub request_ns: f64,
@@ -174,18 +166,18 @@ pub struct Trimmed {
     pub latency_ns: f64,
 }
 
-/// A probe over the time of a round: equal intervals from the beginning of its first phase.
+/// A probe over the time of a round: equal intervals since the start of its first phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeTimeLine {
     /// Width of an interval, in ns.
     pub interval_ns: u64,
-    /// Answered messages that were due in each.
+    /// Answered messages due in each.
     pub answered: Vec<u64>,
-    /// Their mean latency, in ns; 0 of none.
+    /// Their mean latency, in ns; 0 without any.
     pub mean_ns: Vec<f64>,
 }
 
-/// What a probe measured in a round with phases.
+/// A probe's results in a round with phases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbePhases {
     /// By phase.
@@ -195,29 +187,29 @@ pub struct ProbePhases {
     pub over_time: ProbeTimeLine,
 }
 
-/// What an end used in a phase.
+/// Resources that an end used in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseUsage {
     /// CPU time of its process, in ns.
     pub cpu_ns: u64,
-    /// Time in which it could run and waited for a CPU (`run_delay` of /proc/PID/schedstat), in ns.
+    /// Time runnable but waiting for a CPU (`run_delay` of /proc/PID/schedstat), in ns.
     pub waited_for_cpu_ns: u64,
 }
 
 /// The state of a TCP connection that sends the load (`struct tcp_info`, include/uapi/linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SenderState {
-    /// When, in ns since the load began.
+    /// In ns since the load began.
     pub at_ns: u64,
-    /// Sent and not acknowledged, in bytes.
+    /// Sent and unacknowledged, in bytes.
     pub in_flight_bytes: u64,
-    /// Written and not sent yet, in bytes.
+    /// Written but not sent, in bytes.
     pub not_sent_bytes: u64,
     /// The smoothed round-trip time, in ns.
     pub round_trip_ns: u64,
-    /// The least round-trip time that the kernel has seen lately, in ns.
+    /// The kernel's recent minimum round-trip time, in ns.
     pub least_round_trip_ns: u64,
-    /// The latest rate at which data was delivered, in bytes a second.
+    /// Latest delivery rate, in bytes per second.
     pub delivered_bytes_per_s: u64,
 }
 
@@ -318,7 +310,7 @@ pub struct Responsiveness {
     pub draft: String,
 }
 
-/// The text that defines [`Responsiveness`]; its TCP-only case.
+/// Definition of [`Responsiveness`]; its TCP-only case.
 pub const RESPONSIVENESS_DRAFT: &str = "draft-ietf-ippm-responsiveness-09";
 
 /// A case under load over its rounds.

@@ -1,13 +1,13 @@
-//! Text that may come from a file, a peer or a command line, made safe to show.
+//! Makes text from files, peers and command lines safe to print.
 //!
-//! A terminal acts on control characters, and on characters that turn the direction of text. What a saved run says
-//! may hold any of them, so everything that is printed goes through here.
+//! Terminals act on control characters and on characters that change the direction of text. A saved run may contain any
+//! of them, so everything that is printed goes through here.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character would steer a terminal or hide what a text says: control characters (C0, DEL, C1), the marks of
-/// Unicode's bidirectional algorithm (UAX #9), and the line and paragraph separators.
+/// Whether a character would control a terminal or hide text: control characters (C0, DEL, C1), the marks of Unicode's
+/// bidirectional algorithm (UAX #9), and the line and paragraph separators.
 #[must_use]
 pub fn steers(letter: char) -> bool {
     letter.is_control()
@@ -17,19 +17,19 @@ pub fn steers(letter: char) -> bool {
         )
 }
 
-/// The text on one line: what [`steers`] stands as `\u{1b}`, line breaks and tabs too.
+/// The text on one line: whatever [`steers`] is escaped as `\u{1b}`, line breaks and tabs too.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false, as_in_rust)
 }
 
-/// The text with its own line breaks and tabs: everything else that [`steers`] stands as `\u{1b}`.
+/// The text with its line breaks and tabs; whatever else [`steers`] is escaped as `\u{1b}`.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| matches!(letter, '\n' | '\t'), as_in_rust)
 }
 
-/// As [`lines`], and what sets a style (`ESC [ 1 ; 31 m`) stays too.
+/// As [`lines`], but keeps style sequences (`ESC [ 1 ; 31 m`).
 #[must_use]
 pub fn styled(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|letter| steers(letter) && letter != '\n') {
@@ -48,15 +48,15 @@ pub fn styled(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// The length of the style that the text begins with.
+/// Length of the style sequence at the start of the text.
 fn style_length(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\u{1b}[")?;
     let end = parameters.find(|letter: char| !letter.is_ascii_digit() && letter != ';')?;
     parameters[end..].starts_with('m').then_some(2 + end + 1)
 }
 
-/// JSON that parses to the same value: what [`steers`] stands as `\u001b`. Line breaks stay; in JSON they stand between
-/// values only.
+/// JSON with the same value: whatever [`steers`] is escaped as `\u001b`. Line breaks stay; JSON has them only between
+/// values.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     escaped(
@@ -95,7 +95,7 @@ mod tests {
     const STEERING: &str = "\0\u{7}\u{8}\r\u{b}\u{1b}\u{1f}\u{7f}\u{80}\u{9b}\u{9f}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
 
     #[test]
-    fn what_steers_a_terminal_is_shown_and_never_sent() {
+    fn terminal_controls_are_escaped() {
         assert!(STEERING.chars().all(steers));
         for safe in [line(STEERING), lines(STEERING), styled(STEERING), json(STEERING)] {
             assert!(!safe.chars().any(steers), "{safe:?}");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_sets_a_style_passes_as_one() {
+    fn only_style_sequences_pass() {
         assert_eq!(styled("\u{1b}[1;31mred\u{1b}[0m\n"), "\u{1b}[1;31mred\u{1b}[0m\n");
         for steering in ["\u{1b}[2J", "\u{1b}]0;title\u{7}", "\u{1b}[31", "\u{1b}", "\u{1b}[3\u{9b}m", "\u{9b}31m"] {
             assert!(!styled(steering).chars().any(steers), "{steering:?}");

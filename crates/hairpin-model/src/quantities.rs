@@ -1,22 +1,22 @@
 //! Quantities for people: three significant digits and the unit that keeps them readable.
 //!
-//! Everything takes plain numbers in base units (ns, bytes, 1/s) and gives ASCII text. What is not finite becomes a dash.
+//! Functions take plain numbers in base units (ns, bytes, 1/s) and return ASCII text. Non-finite numbers become a dash.
 
 use crate::figure::Figure;
 
-/// What stands where there is no figure.
+/// Printed if there is no figure.
 pub const DASH: &str = "-";
 
 /// A unit of time: its length and its name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeUnit {
-    /// Nanoseconds in one.
+    /// Nanoseconds per unit.
     pub ns: f64,
     /// `ns`, `us`, `ms` or `s`.
     pub name: &'static str,
 }
 
-/// The unit in which `ns` nanoseconds read best: three significant digits before a further unit is needed.
+/// The unit that shows `ns` nanoseconds with three significant digits.
 #[must_use]
 pub fn time_unit(ns: f64) -> TimeUnit {
     match ns.abs() {
@@ -37,7 +37,7 @@ pub fn duration(ns: f64) -> String {
     format!("{} {}", significant(ns / unit.ns), unit.name)
 }
 
-/// A duration with its interval: `54.1 us (52.0-56.3)`, `5.90 us (-64.0 us .. 150 us)` where a bound is negative.
+/// A duration with its interval: `54.1 us (52.0-56.3)`, `5.90 us (-64.0 us .. 150 us)` if a bound is negative.
 #[must_use]
 pub fn duration_figure(ns: Figure) -> String {
     let value = duration(ns.value);
@@ -63,7 +63,7 @@ pub fn round_duration(ns: f64) -> String {
     }
 }
 
-/// A duration exactly, in the greatest unit that has no decimals: `1 ms`, `1500 us`, `0 ns`.
+/// An exact duration in the largest unit without decimals: `1 ms`, `1500 us`, `0 ns`.
 #[must_use]
 pub fn exact_duration(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
@@ -72,13 +72,13 @@ pub fn exact_duration(ns: u64) -> String {
     format!("{} {unit}", ns / scale)
 }
 
-/// The same as the command line takes it: `1500us`.
+/// An exact duration for the command line: `1500us`.
 #[must_use]
 pub fn duration_argument(ns: u64) -> String {
     exact_duration(ns).replace(' ', "")
 }
 
-/// A rate of bits as the command line takes it: `9.5mbit`.
+/// A bit rate for the command line: `9.5mbit`.
 #[must_use]
 pub fn bit_rate_argument(bits_per_s: f64) -> String {
     let whole = bits_per_s.round();
@@ -87,13 +87,13 @@ pub fn bit_rate_argument(bits_per_s: f64) -> String {
     format!("{}{unit}", whole / size)
 }
 
-/// Bits a second for people: `10.7 Mbit/s`.
+/// Bits per second: `10.7 Mbit/s`.
 #[must_use]
 pub fn bit_rate(bits_per_s: f64) -> String {
     rate(bits_per_s).replace("/s", "bit/s")
 }
 
-/// The two bounds in the unit of `of_ns` and as precise as it: `12.9-14.1` beside `13.4 us`, `-0.20 .. 1.10` where one is negative.
+/// Both bounds in the unit and precision of `of_ns`: `12.9-14.1` for `13.4 us`, `-0.20 .. 1.10` if one is negative.
 #[must_use]
 pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64) -> String {
     if !(of_ns.is_finite() && low_ns.is_finite() && high_ns.is_finite()) {
@@ -105,7 +105,7 @@ pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64) -> String {
     format!("{:.places$}{between}{:.places$}", low_ns / unit.ns, high_ns / unit.ns)
 }
 
-/// The two bounds of a rate, in the unit of the second: `98.1-102 k/s`.
+/// Both bounds of a rate, in the unit of the upper one: `98.1-102 k/s`.
 #[must_use]
 pub fn rate_bounds(low_per_s: f64, high_per_s: f64) -> String {
     let (size, unit) = rate_unit(high_per_s);
@@ -118,7 +118,7 @@ fn rate_unit(per_s: f64) -> (f64, &'static str) {
     steps.into_iter().find(|(size, _)| per_s.abs() >= 0.9995 * size).unwrap_or((1.0, "/s"))
 }
 
-/// Messages a second: `980 /s`, `74.6 k/s`, `1.34 M/s`.
+/// Messages per second: `980 /s`, `74.6 k/s`, `1.34 M/s`.
 #[must_use]
 pub fn rate(per_s: f64) -> String {
     if !per_s.is_finite() {
@@ -128,13 +128,13 @@ pub fn rate(per_s: f64) -> String {
     format!("{} {unit}", significant(per_s / size))
 }
 
-/// Messages a second in words: `980 messages/s`, `74.6 k messages/s`.
+/// Messages per second in words: `980 messages/s`, `74.6 k messages/s`.
 #[must_use]
 pub fn message_rate(per_s: f64) -> String {
     message_unit(&rate(per_s))
 }
 
-/// An interval of messages a second: `1.30-1.41 M messages/s`.
+/// An interval of messages per second: `1.30-1.41 M messages/s`.
 #[must_use]
 pub fn message_rate_bounds(low_per_s: f64, high_per_s: f64) -> String {
     message_unit(&rate_bounds(low_per_s, high_per_s))
@@ -144,13 +144,13 @@ fn message_unit(rate: &str) -> String {
     rate.replace(" /s", "/s").replace("/s", " messages/s").replace("  ", " ")
 }
 
-/// Bytes a second, in powers of 1000: `980 B/s`, `74.6 kB/s`, `1.34 GB/s`.
+/// Bytes per second, in powers of 1000: `980 B/s`, `74.6 kB/s`, `1.34 GB/s`.
 #[must_use]
 pub fn byte_rate(bytes_per_s: f64) -> String {
     byte_unit(&rate(bytes_per_s))
 }
 
-/// An interval of bytes a second: `1.30-1.41 GB/s`.
+/// An interval of bytes per second: `1.30-1.41 GB/s`.
 #[must_use]
 pub fn byte_rate_bounds(low_bytes_per_s: f64, high_bytes_per_s: f64) -> String {
     byte_unit(&rate_bounds(low_bytes_per_s, high_bytes_per_s))
@@ -177,14 +177,14 @@ fn size_unit(count: f64) -> (f64, &'static str) {
     steps.into_iter().find(|(size, _)| count >= *size).unwrap_or((1.0, "B"))
 }
 
-/// The two bounds in the unit of `of`: `201-214` beside `207 KiB`.
+/// Both bounds in the unit of `of`: `201-214` for `207 KiB`.
 #[must_use]
 pub fn byte_bounds(of: f64, low: f64, high: f64) -> String {
     let (size, _) = size_unit(of);
     number_bounds(of / size, low / size, high / size)
 }
 
-/// A number of bytes exactly: `1 B`, `64 KiB`, `1500 B`.
+/// An exact number of bytes: `1 B`, `64 KiB`, `1500 B`.
 #[must_use]
 pub fn exact_bytes(count: u64) -> String {
     let steps = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
@@ -218,7 +218,7 @@ pub fn share_figure(of_one: Figure) -> String {
     }
 }
 
-/// A share to a thousandth: one near 0 has no digits beyond it that count.
+/// A share rounded to thousandths: near 0 further digits do not count.
 #[must_use]
 pub fn thousandths(of_one: f64) -> String {
     // Adding 0 turns a negative zero into zero.
@@ -246,14 +246,14 @@ pub fn change_figure(ratio: Figure) -> String {
     }
 }
 
-/// How many times: `0.21x`, `58.1x`, `839x`.
+/// A factor: `0.21x`, `58.1x`, `839x`.
 #[must_use]
 pub fn factor(ratio: f64) -> String {
     if ratio.is_finite() { format!("{}x", significant(ratio)) } else { DASH.to_owned() }
 }
 
-/// A number without a unit: whole numbers whole, others with three significant digits at most. What is too small for
-/// them is not called nothing: `<0.001`.
+/// A number without a unit: integers without decimals, others with at most three significant digits. Tiny values are
+/// `<0.001` instead of 0.
 #[must_use]
 pub fn number(value: f64) -> String {
     match value {
@@ -263,7 +263,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A number with three significant digits whatever its size: `0.0134`, `4.52`, `1710`.
+/// A number with three significant digits at any size: `0.0134`, `4.52`, `1710`.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
     match value {
@@ -273,7 +273,7 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
-/// The two bounds of a number without a unit, as precise as it: `812-861` beside `839`; whole where all three are.
+/// Both bounds of a number without a unit, in its precision: `812-861` for `839`; integers if all three are.
 #[must_use]
 pub fn number_bounds(of: f64, low: f64, high: f64) -> String {
     if !(of.is_finite() && low.is_finite() && high.is_finite()) {
@@ -283,7 +283,7 @@ pub fn number_bounds(of: f64, low: f64, high: f64) -> String {
     format!("{low:.places$}-{high:.places$}")
 }
 
-/// A count with its thousands apart: `1 204 311`.
+/// A count with separated thousands: `1 204 311`.
 #[must_use]
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -297,7 +297,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// What was counted: `1 round`, `1 204 rounds`.
+/// A count with its noun: `1 round`, `1 204 rounds`.
 #[must_use]
 pub fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
@@ -309,7 +309,7 @@ pub fn rounded(number: f64) -> String {
     if number.is_finite() { count(number.round() as u64) } else { DASH.to_owned() }
 }
 
-/// A count in a narrow column: `987`, `12.3k`, `4.56M`.
+/// A count for narrow columns: `987`, `12.3k`, `4.56M`.
 #[must_use]
 pub fn short_count(number: u64) -> String {
     match number {
@@ -319,7 +319,7 @@ pub fn short_count(number: u64) -> String {
     }
 }
 
-/// A figure of evidence in its own unit: times and shares get theirs, anything else is a number and the unit's name.
+/// Evidence in its own unit: times, shares, sizes and rates are scaled, others are a number with the unit's name.
 #[must_use]
 pub fn in_unit(value: f64, unit: &str) -> String {
     match unit {
@@ -355,7 +355,7 @@ pub fn utc(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Whether a word is a unit of this file, punctuation at its end aside: it stays on the line of the number before it.
+/// Whether a word, trailing punctuation aside, is a unit of this file: it stays on the line of its number.
 #[must_use]
 pub fn is_unit(word: &str) -> bool {
     let word = word.trim_end_matches(PUNCTUATION);
@@ -365,7 +365,7 @@ pub fn is_unit(word: &str) -> bool {
     units.contains(&word)
 }
 
-/// Whether a word is the last three digits of a count, as `200` of `41 200`.
+/// Whether a word is the last three digits of a count, as `200` in `41 200`.
 #[must_use]
 pub fn is_thousands(word: &str) -> bool {
     let word = word.trim_end_matches(PUNCTUATION);
@@ -374,7 +374,7 @@ pub fn is_thousands(word: &str) -> bool {
 
 const PUNCTUATION: &[char] = &[',', ';', '.', ':', ')'];
 
-/// A number without a unit: whole numbers whole, others with three significant digits.
+/// A number without a unit: integers without decimals, others with three significant digits.
 fn plain(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { significant(value) }
 }
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_told_with_their_interval() {
+    fn figures_are_printed_with_their_interval() {
         let told = |value, low, high| duration_figure(Figure::new(value, low, high));
         assert_eq!(told(54_100.0, 52_000.0, 56_300.0), "54.1 us (52.0-56.3)");
         assert_eq!(told(5900.0, -64_000.0, 150_000.0), "5.90 us (-64.0 us .. 150 us)");
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_is_a_dash() {
+    fn non_finite_numbers_are_a_dash() {
         for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let texts = [
                 duration(number),
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_not_nothing() {
+    fn tiny_numbers_are_not_zero() {
         assert_eq!([number(0.0), number(0.0003), number(0.0006), number(12.3)], ["0", "<0.001", "0.001", "12.3"]);
     }
 

@@ -1,4 +1,4 @@
-//! What is refused before anything runs.
+//! Refusals before anything runs.
 
 use crate::hint::{Hint, Hinted};
 
@@ -19,7 +19,7 @@ impl Refused {
         Self { what: what.into(), hint: hint.into() }
     }
 
-    /// The same refusal, naming first what was being read, for instance `--size`.
+    /// The same refusal, prefixed with what was being read, for instance `--size`.
     #[must_use]
     pub fn while_reading(self, object: &str) -> Self {
         Self { what: format!("{object}: {}", self.what), hint: self.hint }

@@ -1,4 +1,4 @@
-//! A run: plan, environment, summaries, findings. `run.json` and `--json` are this, and `rounds.jsonl` its rounds.
+//! A run: plan, environment, summaries, findings. `run.json` and `--json` hold it, `rounds.jsonl` its rounds.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,15 +14,15 @@ use crate::summary::{CaseSummary, Comparison};
 use crate::trace::End;
 use crate::words;
 
-/// The version of the saved-run format that this build writes. docs/run-format.md describes it.
+/// Version of the saved-run format that this build writes (docs/run-format.md).
 pub const FORMAT: u32 = 2;
 
 words! {
     /// How far a run got.
     pub enum State: "state" {
-        /// It is running, or it was killed.
+        /// Running, or killed.
         Running = "running",
-        /// All its rounds were attempted.
+        /// All rounds were attempted.
         Complete = "complete",
         /// The user ended it.
         Interrupted = "interrupted",
@@ -173,7 +173,7 @@ pub struct Run {
     /// What was measured but could not be saved, or saved but not in full, with the causes.
     #[serde(default)]
     pub unsaved: Vec<Failure>,
-    /// The rounds in order of execution; in the run folder they stand in `rounds.jsonl`, not in `run.json`.
+    /// In order of execution; saved in `rounds.jsonl`, not in `run.json`.
     #[serde(skip)]
     pub rounds: Vec<RoundRecord>,
 }
@@ -191,7 +191,7 @@ impl Run {
         self.cases.iter().find(|summary| summary.id == id)
     }
 
-    /// How many rounds failed.
+    /// Number of failed rounds.
     #[must_use]
     pub fn failed_rounds(&self) -> usize {
         self.cases.iter().map(|summary| summary.failed_rounds.len()).sum()

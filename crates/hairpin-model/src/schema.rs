@@ -11,8 +11,7 @@ use crate::run::Run;
 #[doc(hidden)]
 pub use schemars;
 
-/// The schema of a run as it is written: JSON Schema, draft 2020-12. Fields that it does not know are allowed, as they
-/// may be added within a format.
+/// The schema of a saved run: JSON Schema, draft 2020-12. Unknown fields are allowed, as a format may gain some.
 #[must_use]
 pub fn of_run() -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
@@ -22,14 +21,14 @@ pub fn of_run() -> Value {
     schema.to_value()
 }
 
-/// Takes the links of the Rust documentation out of a description: [`FORMAT`] is `FORMAT` to who reads the schema.
+/// Removes Rust documentation links from a description: [`FORMAT`] becomes `FORMAT`.
 fn plain_description(schema: &mut Schema) {
     if let Some(Value::String(text)) = schema.get_mut("description") {
         *text = text.replace("[`", "`").replace("`]", "`");
     }
 }
 
-/// The schema of one of some words.
+/// The schema of an enum of words.
 #[doc(hidden)]
 #[must_use]
 pub fn of_words(words: &[&str]) -> Schema {

@@ -1,4 +1,4 @@
-//! Which case of a run a claim is about.
+//! Selects the case of a run that a claim is about.
 
 use serde::Deserialize;
 
@@ -7,56 +7,42 @@ use crate::exchange::{Remedy, Writes};
 use crate::flow::{ConnectionUse, Direction, LoadWays, Source};
 use crate::options::Options;
 
-/// Chooses a case of a run: what it names must be so, and exactly one case must be left.
+/// Selects a case of a run: all given fields must match, and exactly one case must be left.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Selector {
-    /// The transport's name.
     pub transport: Option<String>,
-    /// How both ends wait.
     pub waiting: Option<Waiting>,
-    /// Where they run.
     pub placement: Option<Placement>,
-    /// On which CPUs.
     pub cpus: Option<WhichCpus>,
-    /// What they are.
     pub ends: Option<EndKind>,
-    /// The path between them: the name of a built-in profile, or the line of a link.
+    /// Name of a built-in profile, or the line of a link.
     pub link: Option<String>,
-    /// Messages a second that are due.
+    /// Messages due per second.
     pub rate_per_s: Option<f64>,
     /// Bytes of each message or write, or of all writes of a request.
     pub size_bytes: Option<u64>,
-    /// Messages that one call sends.
     pub batch: Option<u64>,
-    /// Where the bytes of a stream come from.
     pub source: Option<Source>,
-    /// Which way the messages go.
     pub direction: Option<Direction>,
-    /// Connections.
     pub connections: Option<u32>,
-    /// Which connection carries a message.
     pub connection_use: Option<ConnectionUse>,
-    /// Which ways the load beside a probe goes.
+    /// Directions of the load on a probe.
     pub load: Option<LoadWays>,
-    /// That load by itself, as if it were a case of its own; of two the first.
+    /// The load as a case of its own; of two loads the first.
     pub of_load: Option<Box<Selector>>,
-    /// All options that are asked for, and no others.
+    /// All requested options, and no others.
     pub options: Option<Options>,
-    /// How deep the CPUs may sleep.
     pub cpu_idle: Option<CpuIdle>,
-    /// The remedy.
     pub remedy: Option<Remedy>,
-    /// The writes of a request.
     pub writes: Option<Writes>,
-    /// The pause between two writes.
     pub gap_ns: Option<u64>,
     /// Requests in flight.
     pub pipeline: Option<u64>,
 }
 
 impl Selector {
-    /// Whether the case is one that it means.
+    /// Whether the case matches.
     #[must_use]
     pub fn chooses(&self, case: &Case) -> bool {
         let exchange = case.flow().load.exchange();
@@ -95,7 +81,7 @@ mod tests {
     use crate::flow::{Flow, Load, PROBE};
 
     #[test]
-    fn a_selector_looks_at_what_it_names_and_at_nothing_else() {
+    fn a_selector_compares_only_the_given_fields() {
         let written = serde_json::json!({"transport": "tcp", "options": {"nodelay": "on"}});
         let selector: Selector = serde_json::from_value(written).unwrap();
         let plain = Case::ping_pong("tcp");
@@ -111,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_meant_by_its_name_or_its_line_and_a_rate_by_its_number() {
+    fn a_link_is_selected_by_name_or_line_and_a_rate_by_number() {
         let choose = |written: serde_json::Value| -> Selector { serde_json::from_value(written).unwrap() };
         let link = Case::ping_pong("udp").with(|changed| {
             changed.path.link = "delay=2ms".to_owned();
@@ -131,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_one_way_load_is_meant_by_batch_source_direction_and_connections() {
+    fn a_one_way_load_is_selected_by_batch_source_direction_and_connections() {
         let choose = |written: serde_json::Value| -> Selector { serde_json::from_value(written).unwrap() };
         let of = |load: Load, direction: Direction| {
             Case::ping_pong("tcp").with(|changed| {
@@ -154,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_under_load_is_meant_by_its_load_and_by_what_that_is_alone() {
+    fn a_case_under_load_is_selected_by_its_load() {
         let unloaded = Case::ping_pong("udp").with(|changed| changed.flow_mut().name = PROBE.to_owned());
         let under = |flows: &[Flow]| unloaded.clone().with(|changed| changed.flows.extend_from_slice(flows));
         let stream = |direction: Direction| Flow::stream("tcp", 65_536, direction);

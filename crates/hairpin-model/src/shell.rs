@@ -1,12 +1,12 @@
-//! Words of a command as a POSIX shell takes them (Shell Command Language, section 2.2).
+//! Words of a command in POSIX shell syntax (Shell Command Language, section 2.2).
 
-/// The words as one line to be pasted into a shell.
+/// The words as one line to paste into a shell.
 #[must_use]
 pub fn command(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// The word as it is where a shell takes it as it is, else in single quotes.
+/// The word, in single quotes if a shell would not take it literally.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=,:+%@".contains(letter);
@@ -17,8 +17,8 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// The words of a line: apart by blanks, and whole within single quotes, which may stand in the midst of a word. Other
-/// signs that a shell knows mean nothing here. A quote that nothing closes goes to the end.
+/// Splits a line at blanks, except in single quotes, which may occur within a word. Other shell syntax has no meaning
+/// here. An unclosed quote extends to the end.
 #[must_use]
 pub fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_shell_would_take_apart_is_quoted() {
+    fn special_characters_are_quoted() {
         assert_eq!(quoted("delay=2ms"), "delay=2ms");
         assert_eq!(quoted("up=5mbit delay=23.5ms±1ms"), "'up=5mbit delay=23.5ms±1ms'");
         assert_eq!(quoted("replay=it's;rm"), r"'replay=it'\''s;rm'");

@@ -20,61 +20,60 @@ use crate::time_sequence::TraceSummary;
 use crate::trace::End;
 use crate::words;
 
-/// What `hairpin-analysis` computes from the samples of one round.
+/// Figures that `hairpin-analysis` computes from the samples of one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundFigures {
-    /// Measured messages that were answered; of a one-way load those that arrived.
+    /// Measured messages that were answered; for a one-way load, that arrived.
     pub samples: u64,
-    /// Messages of a one-way load whose latency is known; null elsewhere, where it is that of all.
+    /// Messages of a one-way load with known latency; null for other loads, which know it for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamped: Option<u64>,
-    /// Latency percentiles of the round, in ns, from its histogram; a stream has none.
+    /// Latency percentiles of the round, in ns, from its histogram; 0 for a stream.
     #[serde(default, skip_serializing_if = "is_default")]
     pub latency_ns: Percentiles,
     /// Service time (from the actual send) percentiles; only in an open loop.
     pub service_ns: Option<Percentiles>,
-    /// How late the generator sent; only in an open loop.
+    /// Lateness of the generator; only in an open loop.
     pub lateness_ns: Option<Percentiles>,
-    /// Messages answered a second.
+    /// Messages answered per second.
     pub rate_per_s: f64,
     /// Medians of the first ten warm-up messages and of the last half of the round, in ns; null without raw samples.
     pub cold_start: Option<ColdStart>,
-    /// Medians along the round, in ns, in ten equal parts; empty without raw samples.
+    /// Medians of ten equal parts of the round, in ns; empty without raw samples.
     pub course_ns: Vec<f64>,
-    /// Modes of the latency distribution, the greatest share first.
+    /// Modes of the latency distribution, largest share first.
     pub modes: Vec<Mode>,
-    /// The first exchanges of the connection, in ns, warm-up included, at most [`EARLY_EXCHANGES`] of a timed round and
-    /// all of an evidence round, so that traced and untraced ones can be compared one by one; empty where the pattern has
-    /// no exchanges.
+    /// First exchanges of the connection, in ns, warm-up included: at most [`EARLY_EXCHANGES`] in a timed round, all in
+    /// an evidence round, to compare traced and untraced ones one by one. Empty without exchanges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub early_exchanges_ns: Vec<f64>,
-    /// What the link's drops did; null on the loopback, without raw samples, and where nothing with payload was dropped.
+    /// Effect of the link's drops; null on the loopback, without raw samples, and if no payload was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<DropFigures>,
 }
 
-/// What a link's drops of payload did to the messages of a round, one time line laid over the other.
+/// Effect of a link's drops of payload on the messages of a round, by their aligned time lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropFigures {
-    /// Packets with payload that the link dropped from the first measured message's send to the last answer.
+    /// Packets with payload that the link dropped between the first measured send and the last answer.
     pub packets_dropped: u64,
-    /// Messages in whose time, from sent to answered, such a packet was dropped; and where messages arrive in order, those
-    /// too that were sent after it and before the answers of these.
+    /// Messages sent but not yet answered when such a packet was dropped; if messages arrive in order, also those sent
+    /// after it and before the answers of these.
     pub messages_hit: u64,
-    /// Their median latency, in ns; null where there are none.
+    /// Their median latency, in ns; null without any.
     pub hit_p50_ns: Option<f64>,
-    /// The median latency of all others, in ns; null where there are none.
+    /// The median latency of all others, in ns; null without any.
     pub other_p50_ns: Option<f64>,
-    /// Of the slowest hundredth of the messages, the share that was hit, 0 to 1; null below 1000 messages, as a p99 is.
+    /// Share of the slowest hundredth of messages that was hit, 0 to 1; null below 1000 messages, like a p99.
     pub share_of_tail_hit: Option<f64>,
-    /// What the messages that were hit took more than the median of the others, in ns, all together.
+    /// Total latency of the messages hit, above the median of the others, in ns.
     pub added_ns: f64,
 }
 
-/// How many exchanges of a connection are shown apart from its steady state.
+/// Exchanges of a connection shown apart from its steady state.
 pub const EARLY_EXCHANGES: usize = 8;
 
-/// The start of a connection against its steady state.
+/// Start of a connection compared with its steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ColdStart {
     /// Latency of the first message, in ns.
@@ -150,7 +149,7 @@ pub struct RoundPoint {
 }
 
 impl RoundPoint {
-    /// What it has of that figure. `None` of a round without one: nothing arrived, or nothing was stamped.
+    /// Its value of that figure; `None` without one: nothing arrived, or nothing was stamped.
     #[must_use]
     pub fn compared(&self, figure: ComparedBy) -> Option<f64> {
         let value = match figure {
@@ -197,10 +196,10 @@ pub struct FlowSummary {
     pub curve: Vec<CurvePoint>,
     /// Modes over all samples, the greatest share first.
     pub modes: Vec<Mode>,
-    /// What only exchanges have.
+    /// Figures that only exchanges have.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub exchanges: Option<ExchangeFigures>,
-    /// What only one-way loads have.
+    /// Figures that only one-way loads have.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWayFigures>,
     /// A one-way load over the time of a round; null for other loads.
@@ -282,7 +281,7 @@ pub struct CaseSummary {
     /// CPU time of each end for 10⁹ bytes that these receivers received, in seconds; null of one flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_gb_of_all: Option<BothEnds>,
-    /// What only a case has whose probe runs before, beside and after a load.
+    /// Only for a case with a probe before, during and after a load.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub under_load: Option<UnderLoad>,
     /// Its ends, the client first; without a server where the kernel answered or nothing was measured.
@@ -358,12 +357,11 @@ impl CaseSummary {
         &self.flows[0]
     }
 
-    /// The same, to change it.
     pub fn flow_mut(&mut self) -> &mut FlowSummary {
         &mut self.flows[0]
     }
 
-    /// What became of the messages of the flow that the case is judged by; of a case that goes both ways those of both flows.
+    /// Ledger of the flow that the case is judged by; for a case that goes both ways, of both flows.
     #[must_use]
     pub fn ledger(&self) -> Cow<'_, Ledger> {
         if self.case.goes_both_ways() {
@@ -373,25 +371,24 @@ impl CaseSummary {
         }
     }
 
-    /// The client.
     #[must_use]
     pub fn client(&self) -> &EndSummary {
         &self.ends[0]
     }
 
-    /// The server; null where the kernel answered or nothing was measured.
+    /// The server; `None` if the kernel answered or nothing was measured.
     #[must_use]
     pub fn server(&self) -> Option<&EndSummary> {
         self.ends.get(1)
     }
 
-    /// The median, in ns.
+    /// The median latency, in ns.
     #[must_use]
     pub fn p50_ns(&self) -> Option<f64> {
         self.flow().latency_ns.p50.and_then(Figure::finite)
     }
 
-    /// A figure that it is compared by, in [`ComparedBy::unit`].
+    /// A figure that cases are compared by, in [`ComparedBy::unit`].
     #[must_use]
     pub fn compared(&self, figure: ComparedBy) -> Option<Figure> {
         let found = match figure {
@@ -402,44 +399,43 @@ impl CaseSummary {
         found.filter(|figure| figure.value.is_finite())
     }
 
-    /// Bytes that the receiver of a one-way load received a second; of several flows those of all together.
+    /// Bytes per second that the receivers of a one-way load received, all flows together.
     #[must_use]
     pub fn goodput_bytes_per_s(&self) -> Option<f64> {
         self.goodput().and_then(Figure::finite)
     }
 
-    /// The same with its interval.
+    /// Goodput with its interval.
     #[must_use]
     pub fn goodput(&self) -> Option<Figure> {
         self.goodput_of_all_bytes_per_s.or(self.one_way()?.goodput_bytes_per_s)
     }
 
-    /// CPU time of each end for 10⁹ bytes of a one-way load, in seconds; of several flows that of all together.
+    /// CPU time of each end per 10⁹ bytes of a one-way load, in seconds, all flows together.
     #[must_use]
     pub fn cpu_seconds_per_gb(&self) -> Option<BothEnds> {
         self.cpu_seconds_per_gb_of_all.or(Some(self.one_way()?.cpu_seconds_per_gb))
     }
 
-    /// What only a one-way load has.
     #[must_use]
     pub fn one_way(&self) -> Option<&OneWayFigures> {
         self.flow().one_way.as_ref()
     }
 
-    /// Bytes of requests a millisecond; null where the case has no exchanges.
+    /// Request bytes per millisecond; `None` without exchanges.
     #[must_use]
     pub fn bytes_per_ms(&self) -> Option<Figure> {
         self.flow().exchanges.as_ref()?.bytes_per_ms
     }
 
-    /// [`CaseSummary::bytes_per_ms`] against that of the same case with remedy `default`.
+    /// [`CaseSummary::bytes_per_ms`] relative to the case with remedy `default`.
     #[must_use]
     pub fn speed_up(&self) -> Option<Figure> {
         self.flow().exchanges.as_ref()?.speed_up_against_default.filter(|figure| figure.value.is_finite())
     }
 
-    /// Whether it moves more bytes a millisecond than the other: their intervals are apart. Where fewer than half of the
-    /// exchanges stall, comparisons, which are of p50, may say the contrary.
+    /// Whether it moves more bytes per millisecond than the other: their intervals are disjoint. If fewer than half of
+    /// the exchanges stall, comparisons, which are of p50, may say the opposite.
     #[must_use]
     pub fn moves_more(&self, other: &Self) -> bool {
         let bounds = |row: &Self| row.bytes_per_ms().and_then(Figure::interval);
@@ -481,7 +477,7 @@ words! {
         /// No difference was found.
         #[default]
         CannotTell = "cannot-tell",
-        /// The two were measured in different states of the machine.
+        /// Measured in different states of the machine.
         Unlike = "unlike",
     }
 }
@@ -493,13 +489,13 @@ words! {
         AgainstItself = "a-a",
         /// Neighbours on the ladder.
         Neighbours = "neighbours",
-        /// One thing changed, to refute an explanation.
+        /// One thing changed, to check an explanation.
         CounterExperiment = "counter-experiment",
     }
 }
 
 impl Verdict {
-    /// The verdict in a word; by figures of which more is better, the candidate has more or less.
+    /// The verdict in a word; for figures where more is better, the candidate has more or less.
     #[must_use]
     pub fn in_words(self, figure: ComparedBy) -> &'static str {
         match (self, figure.more_is_better()) {
@@ -524,7 +520,7 @@ pub struct TailComparison {
     pub pointwise: Verdict,
 }
 
-/// Earlier versions compared by no other.
+/// Earlier versions compared only by this.
 fn p50() -> ComparedBy {
     ComparedBy::P50
 }

@@ -1,4 +1,4 @@
-//! Kernel settings that a case asks for, by their names.
+//! Kernel settings of a case, by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::refused::Refused;
 
-/// The longest name, in bytes.
+/// In bytes.
 const MAX_NAME: usize = 128;
-/// The longest value, in bytes.
+/// In bytes.
 const MAX_VALUE: usize = 128;
 
 /// Settings below `net.` and their values, in the order of their names. Every name is safe as a path below `/proc/sys`.
@@ -20,10 +20,10 @@ const MAX_VALUE: usize = 128;
 pub struct Sysctls(BTreeMap<String, String>);
 
 impl Sysctls {
-    /// The same settings with one more asked for (or changed).
+    /// Adds or changes a setting.
     ///
     /// # Errors
-    /// [`Refused`] for a name that is none of a setting below `net.`, and for an empty or too long value.
+    /// [`Refused`] for a name that is not a setting below `net.`, and for an empty or too long value.
     pub fn with(mut self, name: &str, value: &str) -> Result<Self, Refused> {
         check_name(name)?;
         let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -38,25 +38,23 @@ impl Sysctls {
         Ok(self)
     }
 
-    /// These settings and those; of one that both have, the other's value.
+    /// Merges both; where they differ, the other's value counts.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// The names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The value asked for, if any.
+    /// The requested value, if any.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Nothing is asked for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -68,7 +66,7 @@ impl Sysctls {
     }
 }
 
-/// Whether it is a name such as `net.ipv4.tcp_sack`: letters, digits, `_` and `-` between single dots.
+/// Accepts names such as `net.ipv4.tcp_sack`: letters, digits, `_` and `-` between single dots.
 fn check_name(name: &str) -> Result<(), Refused> {
     let is_part = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
@@ -93,7 +91,7 @@ impl TryFrom<BTreeMap<String, String>> for Sysctls {
 impl FromStr for Sysctls {
     type Err = Refused;
 
-    /// Reads one setting: `net.ipv4.tcp_sack=0`.
+    /// Parses one setting: `net.ipv4.tcp_sack=0`.
     fn from_str(text: &str) -> Result<Self, Refused> {
         let (name, value) = text.split_once('=').ok_or_else(|| {
             Refused::new(
@@ -106,7 +104,7 @@ impl FromStr for Sysctls {
 }
 
 impl fmt::Display for Sysctls {
-    /// All of them, as [`Sysctls::arguments`].
+    /// All settings, as [`Sysctls::arguments`].
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.arguments().collect::<Vec<_>>().join(" "))
     }
@@ -127,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_could_lead_elsewhere_is_refused_wherever_it_comes_from() {
+    fn unsafe_names_are_refused_from_text_and_from_json() {
         let long = format!("net.{}", "a".repeat(MAX_NAME));
         for name in [
             "net",

@@ -1,5 +1,5 @@
-//! The time sequence of one exchange, as the ladder draws it: both ends, every write, segment, acknowledgment and
-//! read, and the waits with their names. `hairpin-analysis` makes it from a trace.
+//! The time sequence of one exchange, as the ladder draws it: both ends, every write, segment, acknowledgment and read,
+//! and the named waits. `hairpin-analysis` makes it from a trace.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ use crate::trace::{Capture, End};
 use crate::words;
 
 words! {
-    /// What the events were read from.
+    /// Source of the events.
     pub enum Source: "source" {
         /// Packets captured on the interface.
         Capture = "capture",
-        /// The kernel's time stamps of both ends.
+        /// Kernel time stamps of both ends.
         KernelTimestamps = "kernel-timestamps",
     }
 }
@@ -59,7 +59,6 @@ pub struct Event {
 }
 
 words! {
-    /// What an event is.
     pub enum EventKind: "event" {
         /// The connection's first packet.
         Syn = "syn",
@@ -87,19 +86,19 @@ words! {
 }
 
 words! {
-    /// Why something waited.
+    /// Cause of a wait.
     pub enum WaitCause: "wait" {
-        /// Written bytes stayed until what was sent before was acknowledged: Nagle's algorithm.
+        /// Written bytes waited until earlier ones were acknowledged: Nagle's algorithm.
         Nagle = "nagle",
-        /// Written bytes stayed because the socket was corked.
+        /// Written bytes waited because the socket was corked.
         Cork = "cork",
-        /// Written bytes stayed while an earlier packet was in the device's queue: autocorking.
+        /// Written bytes waited for an earlier packet in the device's queue: autocorking.
         Autocork = "autocork",
-        /// An acknowledgment came late although the data had arrived.
+        /// An acknowledgment was late although the data had arrived.
         DelayedAck = "delayed-ack",
-        /// The server program held the request after it had read it.
+        /// The server program held the request after reading it.
         ServerProgram = "server-program",
-        /// Written bytes stayed and no evidence says why.
+        /// Written bytes waited, and no evidence says why.
         Unexplained = "unexplained",
     }
 }
@@ -133,15 +132,15 @@ impl Wait {
     }
 }
 
-/// What the traced rounds of a case say, over all their exchanges.
+/// Figures of a case's traced rounds, over all their exchanges.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceFigures {
     /// One entry for each traced exchange, in order.
     pub exchanges: Vec<TracedExchange>,
-    /// A late exchange of the round, drawn; null where none ended.
+    /// A late exchange of the round, drawn; null if none ended.
     pub sequence: Option<TimeSequence>,
-    /// `TCPAutoCorking` of /proc/net/netstat over the round; null where the kernel does not tell.
+    /// `TCPAutoCorking` of /proc/net/netstat over the round; null if the kernel does not report it.
     pub autocorked: Option<u64>,
     /// What became of the capture.
     pub capture: Capture,
@@ -155,14 +154,14 @@ pub struct TracedExchange {
     pub duration_ns: u64,
     /// Write calls.
     pub writes: u64,
-    /// Segments with payload that the request left in.
+    /// Segments with payload of the request.
     pub segments: u64,
-    /// The waits, the longest first.
+    /// Longest first.
     pub waits: Vec<Wait>,
-    /// From the request's last byte leaving the client's host to its acknowledgment, in ns; null where it is not known.
+    /// From the request's last byte leaving the client's host to its acknowledgment, in ns; null if unknown.
     pub last_ack_ns: Option<u64>,
-    /// From the read that completed the request to the first write of the answer, at a server on another host and by its own
-    /// clock, in ns; null on one host.
+    /// From the read that completed the request to the first write of the answer, at a server on another host by its
+    /// own clock, in ns; null on one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_server_ns: Option<u64>,
 }

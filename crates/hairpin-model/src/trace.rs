@@ -1,8 +1,8 @@
-//! The trace of one round: what each end called, what the kernel stamped, and what was captured on the interface.
+//! The trace of one round: calls of each end, kernel time stamps, and packets captured on the interface.
 //!
 //! All times are ns since the round's trace began (just before the connect call). Byte ranges count the payload of one
-//! direction of the connection from 0; `end` bounds are exclusive. A trace is saved in a file of its own and is never
-//! part of a timed round.
+//! direction of the connection from 0; `end` bounds are exclusive. A trace has its own file and is never part of a
+//! timed round.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::fields::is_default;
 use crate::words;
 
 words! {
-    /// Which end of the connection.
+    /// An end of the connection.
     #[derive(Default)]
     pub enum End: "end" {
         /// The client, `near` in format 1.
@@ -24,19 +24,18 @@ words! {
     }
 }
 
-/// Everything that was seen of one round.
+/// Everything observed in one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrace {
-    /// When each exchange's first write began, in order; the exchange ends with the read that completes its answer.
+    /// Start of each exchange's first write, in order; the exchange ends with the read that completes its answer.
     pub exchange_began_ns: Vec<u64>,
-    /// When each exchange's answer was there.
+    /// When each exchange's answer was complete.
     pub exchange_ended_ns: Vec<u64>,
-    /// Bytes of a request, so that byte ranges can be told apart by exchange.
+    /// Bytes of a request, to assign byte ranges to exchanges.
     pub request_bytes: u64,
     /// Bytes of an answer.
     pub reply_bytes: u64,
-    /// How far a kernel stamp may be off once it is mapped to the engine's clock: half the width of the bracketed
-    /// reads, in ns.
+    /// Error bound of kernel stamps mapped to the engine's clock: half the width of the bracketed reads, in ns.
     pub clock_error_ns: u64,
     /// The client, `near` in format 1.
     #[serde(alias = "near")]
@@ -44,22 +43,22 @@ pub struct RoundTrace {
     /// The server, `far` in format 1.
     #[serde(alias = "far")]
     pub server: EndTrace,
-    /// The server was on another host: its times are of its own clock, since its own trace began, and say nothing of when
-    /// anything was by the client's. Packets were then captured at the client only.
+    /// The server was on another host: its times are by its own clock, since its own trace began, and cannot be placed
+    /// on the client's. Packets were then captured at the client only.
     #[serde(default, skip_serializing_if = "is_default")]
     pub server_has_own_clock: bool,
     /// What became of the capture.
     pub capture: Capture,
-    /// The connection's packets in the order in which they were sent; empty without a capture.
+    /// The connection's packets in sending order; empty without a capture.
     pub packets: Vec<Packet>,
 }
 
-/// What one end did and what the kernel stamped for it.
+/// Calls of one end, and its kernel stamps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndTrace {
-    /// Calls in order.
+    /// In order.
     pub calls: Vec<Call>,
-    /// Kernel stamps in the order in which they were read.
+    /// In the order in which they were read.
     pub stamps: Vec<Stamp>,
     /// Counters (`tcp_info.*`, `netstat.*`) before the first exchange.
     pub before: Vec<Fact>,
@@ -68,17 +67,17 @@ pub struct EndTrace {
 }
 
 words! {
-    /// What a program called.
+    /// A program's call.
     pub enum CallKind: "call" {
-        /// It wrote the byte range.
+        /// Wrote the byte range.
         Write = "write",
-        /// It read the byte range.
+        /// Read the byte range.
         Read = "read",
-        /// It corked the socket; no bytes.
+        /// Corked the socket; no bytes.
         Cork = "cork",
-        /// It released the cork; no bytes.
+        /// Released the cork; no bytes.
         Uncork = "uncork",
-        /// It asked for quick acknowledgments; no bytes.
+        /// Asked for quick acknowledgments; no bytes.
         Quickack = "quickack",
     }
 }
@@ -86,20 +85,17 @@ words! {
 /// One system call of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Which.
     pub kind: CallKind,
-    /// When it began.
     pub began_ns: u64,
-    /// When it returned.
     pub ended_ns: u64,
     /// First byte of its range.
     pub first_byte: u64,
-    /// End of its range; `first_byte` where the call carries no bytes.
+    /// End of its range; `first_byte` without bytes.
     pub end_byte: u64,
 }
 
 words! {
-    /// What the kernel stamped (Documentation/networking/timestamping.rst).
+    /// Kinds of kernel time stamps (Documentation/networking/timestamping.rst).
     pub enum StampKind: "stamp" {
         /// `SCM_TSTAMP_SCHED`: a segment entered the packet scheduler.
         Scheduled = "scheduled",
@@ -107,17 +103,15 @@ words! {
         Driver = "driver",
         /// `SCM_TSTAMP_ACK`: everything up to the byte was acknowledged.
         Acknowledged = "acknowledged",
-        /// The last segment of what a read call took arrived.
+        /// The last segment of a read call's data arrived.
         Received = "received",
     }
 }
 
-/// One kernel stamp. The kernel merges writes, so a stamp speaks of the segment whose last byte it names.
+/// One kernel stamp. The kernel merges writes, so a stamp is about the segment that ends with its byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Of what.
     pub kind: StampKind,
-    /// When.
     pub at_ns: u64,
     /// End of the byte range that it covers.
     pub end_byte: u64,
@@ -126,13 +120,13 @@ pub struct Stamp {
 /// One packet of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet {
-    /// When it passed the interface; across a link that of its sender, between two hosts that of the client.
+    /// When it passed the interface: across a link the sender's, between two hosts the client's.
     pub at_ns: u64,
-    /// Across a link, when it passed the interface of the other end: null where it never did. On the loopback both are one
-    /// interface, and it is null for every packet.
+    /// Across a link, when it passed the other end's interface; null if it never did. On the loopback both are one
+    /// interface, and it is always null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived_ns: Option<u64>,
-    /// Who sent it.
+    /// Its sender.
     pub from: End,
     /// It opens the connection.
     pub syn: bool,
@@ -144,7 +138,7 @@ pub struct Packet {
     pub psh: bool,
     /// First byte of its payload.
     pub first_byte: u64,
-    /// End of its payload; `first_byte` where it has none.
+    /// End of its payload; `first_byte` without payload.
     pub end_byte: u64,
     /// Bytes of the other direction that it acknowledges (all before this one); null without the ACK flag.
     pub ack_byte: Option<u64>,

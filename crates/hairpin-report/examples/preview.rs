@@ -1,6 +1,5 @@
 //! Shows a fixture run: `cargo run -p hairpin-report --example preview -- terminal 80 plain small-writes`.
-//! For work on the looks.
-#![allow(clippy::print_stdout, clippy::disallowed_methods, missing_docs, reason = "a program for people")]
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for people")]
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! The ranking: the pairs of the answer, as one order from the best to the worst.
+//! The ranking: the pairs of the answer in one order from best to worst.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,27 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 
 /// Cases that were compared with their neighbours.
 pub(crate) struct Chain<'r> {
-    /// The group they stand in.
     pub(crate) group: String,
-    /// The figure that they are ranked by.
+    /// The figure of the ranking.
     pub(crate) figure: ComparedBy,
     /// The best case.
     pub(crate) first: &'r CaseSummary,
-    /// The others.
     pub(crate) steps: Vec<Step<'r>>,
 }
 
-/// A case, and how it compares with the one before it.
+/// A case and its comparison with the one before.
 pub(crate) struct Step<'r> {
     pub(crate) verdict: Verdict,
     pub(crate) row: &'r CaseSummary,
 }
 
-/// Cases in one place of a chain: no difference was found from one to the next.
+/// Cases of one rank: no difference was found from one to the next.
 pub(crate) struct Place {
-    /// `1.`, or a bar before what is not comparable with what stands before it.
+    /// `1.`, or a bar if not comparable with the one before.
     pub(crate) mark: String,
     /// The mark in words.
     pub(crate) meaning: &'static str,
-    /// The cases, without the words that all of the chain share.
+    /// The cases, without the words that the whole chain shares.
     pub(crate) names: Vec<String>,
 }
 
@@ -43,7 +41,7 @@ impl Place {
     }
 }
 
-/// How the places of these chains are read.
+/// Explains the places of these chains.
 pub(crate) fn legend(chains: &[Chain<'_>]) -> &'static str {
     let has_bar = chains.iter().flat_map(Chain::places).any(|place| place.mark.contains('|'));
     if has_bar {
@@ -78,7 +76,7 @@ pub(crate) fn chains(run: &Run) -> Vec<Chain<'_>> {
     chains.into_iter().map(|(_, chain)| chain).collect()
 }
 
-/// What all chains of a run are about: its cases have loads of one kind.
+/// All chains of a run are about one quantity, as its cases have loads of one kind.
 pub(crate) fn heading(chains: &[Chain<'_>]) -> &'static str {
     match chains.first().map(|chain| chain.figure) {
         Some(ComparedBy::Rate) => "Which is the highest message rate",
@@ -96,14 +94,14 @@ impl<'r> Chain<'r> {
         self.steps.last().map_or(self.first, |step| step.row)
     }
 
-    /// The words beyond the first that all its cases share: they name the chain.
+    /// The words beyond the first that all its cases share and that name the chain.
     fn shared(&self) -> Vec<String> {
         let mut words: Vec<String> = row_words(self.first).split_off(1);
         words.retain(|word| self.rows().all(|row| row_words(row)[1..].contains(word)));
         words
     }
 
-    /// The group, and what its cases share: `block, same-cpu, 64 KiB`.
+    /// The group and the shared words: `block, same-cpu, 64 KiB`.
     pub(crate) fn title(&self) -> String {
         std::iter::once(self.group.clone()).chain(self.shared()).collect::<Vec<_>>().join(", ")
     }
@@ -116,7 +114,7 @@ impl<'r> Chain<'r> {
         }
     }
 
-    /// The places from the best to the worst.
+    /// The places from best to worst.
     pub(crate) fn places(&self) -> Vec<Place> {
         let shared = self.shared();
         let name = |row: &CaseSummary| {
@@ -151,7 +149,7 @@ impl<'r> Chain<'r> {
         places
     }
 
-    /// Where the order of the chain, which is by p50, is not that of what is moved.
+    /// Names cases that move more bytes per second than some before them in the order by p50.
     pub(crate) fn beyond_p50(&self) -> Option<String> {
         let outdone = |place: usize, row: &CaseSummary| self.rows().take(place).any(|before| row.moves_more(before));
         let names: Vec<String> = self

@@ -1,4 +1,4 @@
-//! The words for claims that the terminal and the page share.
+//! Texts of claims, shared by the terminal and the page.
 
 use hairpin_model::claim::{Coverage, Published, Value};
 use hairpin_model::figure::Figure;
@@ -9,7 +9,7 @@ use hairpin_model::run::State;
 
 use crate::hosts;
 
-/// What is published, in a line.
+/// The published value in one line.
 pub(crate) fn published(of: &Published) -> String {
     match &of.value {
         Value::Number(number) => format!("{number} {}", of.unit),
@@ -20,7 +20,7 @@ pub(crate) fn published(of: &Published) -> String {
     }
 }
 
-/// What was measured, without its interval.
+/// The measured value without its interval.
 pub(crate) fn measured(of: &Judgement) -> String {
     match (of.measured, &of.measured_unit) {
         (Some(figure), Some(unit)) => format!("{} {unit}", in_unit(figure.value, Some(unit))),
@@ -28,7 +28,7 @@ pub(crate) fn measured(of: &Judgement) -> String {
     }
 }
 
-/// The interval of what was measured: `4.40-4.61`.
+/// The interval of the measured value: `4.40-4.61`.
 pub(crate) fn interval(of: &Judgement) -> String {
     let unit = of.measured_unit.as_deref();
     match of.measured {
@@ -45,18 +45,17 @@ fn in_unit(value: f64, unit: Option<&str>) -> String {
     if unit == Some("share") { thousandths(value) } else { three_digits(value) }
 }
 
-/// measured / published.
+/// Measured over published.
 pub(crate) fn ratio(of: &Judgement) -> String {
     of.ratio.map_or_else(|| DASH.to_owned(), |ratio| format!("{} x", three_digits(ratio)))
 }
 
-/// Why a verdict was reached, as a sentence.
+/// The reason of a verdict, as a sentence.
 pub(crate) fn why(of: &Judgement) -> String {
     let why = of.why.trim_end();
     if why.is_empty() || why.ends_with(['.', ')']) { why.to_owned() } else { format!("{why}.") }
 }
 
-/// A verdict for people.
 pub(crate) fn verdict(of: Option<Verdict>) -> &'static str {
     match of {
         Some(Verdict::Holds) => "holds",
@@ -67,7 +66,7 @@ pub(crate) fn verdict(of: Option<Verdict>) -> &'static str {
     }
 }
 
-/// How a claim is tested, and what of it is missing: sentences, the last without its full stop.
+/// How a claim is tested and what is missing: sentences, the last without its full stop.
 pub(crate) fn how(claim: &JudgedClaim) -> String {
     let runs = distinct(claim.rows.iter().filter_map(|row| row.run.as_deref())).join(", ");
     let mut parts = Vec::new();
@@ -82,19 +81,19 @@ pub(crate) fn how(claim: &JudgedClaim) -> String {
     parts.join(". ")
 }
 
-/// What the reader of its figures must know of a row: what stands in, and that it is no part of the claim's verdict.
+/// Notes on a row's figures: a stand-in, or that the row is not part of the verdict.
 pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
     let stand_in = row.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}"));
     let beside = row.beside.as_ref().map(|setting| format!("Also measured, not part of the verdict: {setting}"));
     stand_in.into_iter().chain(beside).collect()
 }
 
-/// What is missing of a claim.
+/// The missing parts of a claim.
 pub(crate) fn missing(claim: &JudgedClaim) -> String {
     distinct(claim.rows.iter().filter_map(|row| row.missing.as_deref())).join(", ")
 }
 
-/// The answer in a sentence: the verdicts where claims were tested, else how many can be.
+/// The answer in a sentence: the verdicts if claims were tested, else how many can be.
 pub(crate) fn answer(report: &ClaimsReport) -> String {
     let claims = counted(report.claims.len() as u64, "claim");
     if report.seed.is_none() {
@@ -117,13 +116,13 @@ fn were(count: usize) -> String {
     format!("{count} {}", if count == 1 { "was" } else { "were" })
 }
 
-/// What the reader of a report that is not all must know.
+/// A warning on top of an incomplete report.
 pub(crate) fn partial(report: &ClaimsReport) -> Option<&'static str> {
     (report.state != State::Complete)
         .then_some("PARTIAL: ended by the user; claims whose runs were not made have no verdict.")
 }
 
-/// The machine, the time it took and the seed, in a line; the date alone where nothing was run.
+/// The machine, the duration and the seed, if anything was run.
 pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(environment) = &report.environment {
@@ -136,7 +135,7 @@ pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
     parts
 }
 
-/// Which runs had warnings about themselves or the machine; null where none had.
+/// The runs that had warnings about themselves or the machine; `None` without warnings.
 pub(crate) fn caution(report: &ClaimsReport) -> Option<String> {
     let warned = report.runs.iter().filter(|run| !run.warnings.is_empty());
     let told: Vec<String> = warned.map(|run| format!("{} ({})", run.name, run.warnings.join(", "))).collect();
@@ -148,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_values_are_told_as_they_were_published() {
+    fn published_values_are_shown_as_published() {
         let text = |value: Value, unit: &str| published(&Published { value, unit: unit.to_owned() });
         let names = || Value::Order(["pipe", "UDP"].map(str::to_owned).to_vec());
         assert_eq!(text(Value::Number(4.873), "bytes/ms"), "4.873 bytes/ms");

@@ -1,4 +1,4 @@
-//! The columns of a case: the one list that the terminal, the page and the CSV table take theirs from.
+//! The columns of a case: the single list for the terminal, the page and the CSV table.
 
 use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
@@ -13,50 +13,47 @@ use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures};
 use hairpin_model::time_sequence::TraceSummary;
 use hairpin_model::trace::Capture;
 
-/// A column.
 pub(crate) struct Column {
-    /// Its name in the CSV table; a quantity's ends in its unit.
+    /// Its name in the CSV table; ends in the unit.
     pub(crate) name: &'static str,
-    /// What stands above it in a table for people.
+    /// Title in a table for people.
     pub(crate) title: &'static str,
-    /// The same where there is little room.
+    /// Short title.
     pub(crate) short: &'static str,
     pub(crate) value: Value,
 }
 
-/// What stands in a column, read from a case.
+/// The content of a column, read from a case.
 pub(crate) enum Value {
     Words(fn(&CaseSummary) -> String),
     Count(fn(&CaseSummary) -> u64),
-    /// Without an interval.
+    /// No interval.
     Number(Unit, fn(&CaseSummary) -> Option<f64>),
-    /// With its interval.
     Figure(Unit, fn(&CaseSummary) -> Option<Figure>),
 }
 
-/// The unit of a quantity.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
     /// Nanoseconds.
     Time,
-    /// A second.
+    /// Per second.
     Rate,
-    /// Bytes a second.
+    /// Per second.
     ByteRate,
-    /// One quantity over another.
+    /// A ratio.
     Times,
     /// A part of a whole, 0 to 1.
     Share,
-    /// Bytes of a message or a write.
+    /// Size of a message or a write.
     Bytes,
-    /// Bytes of what waits, which is no whole number of them.
+    /// Depth of a queue, which may be fractional.
     Depth,
-    /// None, or one that its name says.
+    /// None, or in the column's name.
     Plain,
 }
 
 impl Unit {
-    /// The value as people read it.
+    /// The value for people.
     pub(crate) fn text(self, value: Option<f64>) -> String {
         let shown = |value| match self {
             Self::Time => quantities::duration(value),
@@ -64,7 +61,7 @@ impl Unit {
             Self::ByteRate => quantities::byte_rate(value),
             Self::Times => quantities::factor(value),
             Self::Share => quantities::share(value),
-            // A size is a whole number of bytes.
+            // A size is a whole number.
             Self::Bytes => quantities::exact_bytes(value as u64),
             Self::Depth => quantities::bytes(value),
             Self::Plain => quantities::number(value),
@@ -72,11 +69,11 @@ impl Unit {
         value.map_or_else(|| DASH.to_owned(), shown)
     }
 
-    /// The interval in the unit of the value; null without one.
+    /// The interval in the unit of the value; `None` without one.
     pub(crate) fn bounds(self, figure: Option<Figure>) -> Option<String> {
         let value = figure.and_then(Figure::finite)?;
         let (low, high) = figure.and_then(Figure::interval)?;
-        // Of bounds below what is told of a number nothing is left.
+        // Bounds below the precision of a number show nothing.
         if matches!(self, Self::Plain) && (0.0..0.0005).contains(&low) && (0.0..0.0005).contains(&high) {
             return None;
         }
@@ -84,7 +81,7 @@ impl Unit {
             Self::Time => quantities::bounds(value, low, high),
             Self::Rate => quantities::rate_bounds(low, high),
             Self::ByteRate => quantities::byte_rate_bounds(low, high),
-            // No share lies beyond these, whatever an estimate of its interval says.
+            // An estimated interval may exceed the range of a share.
             Self::Share => {
                 let percent = |share: f64| quantities::share(share.clamp(0.0, 1.0)).trim_end_matches(" %").to_owned();
                 format!("{}-{}", percent(low), percent(high))
@@ -133,7 +130,6 @@ impl Column {
         Self { title, short, ..self }
     }
 
-    /// The number in it, where it has one.
     pub(crate) fn number_of(&self, row: &CaseSummary) -> Option<f64> {
         match self.value {
             Value::Words(_) => None,
@@ -143,7 +139,7 @@ impl Column {
         }
     }
 
-    /// What people read in it.
+    /// The text for people.
     pub(crate) fn text(&self, row: &CaseSummary) -> String {
         match self.value {
             Value::Words(of) => of(row),
@@ -152,7 +148,7 @@ impl Column {
         }
     }
 
-    /// Its interval as people read it; null where it has none.
+    /// Its interval for people, if any.
     pub(crate) fn bounds(&self, row: &CaseSummary) -> Option<String> {
         match self.value {
             Value::Figure(unit, of) => unit.bounds(of(row)),
@@ -166,12 +162,10 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Column> {
     ALL.iter().copied().flatten()
 }
 
-/// The column of that name.
-///
 /// # Panics
-/// There is none: names stand in the program.
+/// For an unknown name: names are constants of this crate.
 pub(crate) fn named(name: &str) -> &'static Column {
-    all().find(|column| column.name == name).expect("the names of columns stand in this crate")
+    all().find(|column| column.name == name).expect("column names are constants of this crate")
 }
 
 const ALL: &[&[Column]] = &[
@@ -230,7 +224,7 @@ const ROUNDS: &[Column] = &[
     Column::count("samples", |row| row.flow().samples),
 ];
 
-/// The columns of the latencies that a case has, if any.
+/// The columns of a case's latencies, if any.
 macro_rules! latencies {
     ($of:literal, $row:ident => $figures:expr) => {
         [
@@ -260,7 +254,7 @@ const RATE: &[Column] = &[
         .titled("first message", "first"),
 ];
 
-/// A figure of each end: its name with the end, and its titles.
+/// A figure of each end: its name, with the end appended, and its titles.
 macro_rules! both_ends {
     ($name:literal, $title:literal, $short:literal, $row:ident => $of:expr) => {
         [
@@ -300,7 +294,7 @@ const PACING: &[Column] = &[
         .titled("nominal gap", "nominal"),
 ];
 
-/// What was asked of a one-way load, and the beginning of a round, which other figures leave out.
+/// Parameters of a one-way load, and the beginning of a round, which other figures omit.
 const ONE_WAY_LOAD: &[Column] = &[
     Column::number("batch", Unit::Plain, |row| match row.case.flow().load {
         Load::Messages { batch, .. } => Some(batch as f64),
@@ -327,7 +321,7 @@ const ONE_WAY_LOAD: &[Column] = &[
         .titled("goodput of the omitted beginning", "omitted"),
 ];
 
-/// The columns of a phase of a case under load; those of the ramp would be empty.
+/// The columns of a phase of a case under load, except the ramp, whose columns would be empty.
 macro_rules! of_phase {
     ($phase:ident, $p50:literal, $p99:literal, $lost:literal, $cpus:literal, $waited:literal) => {
         [
@@ -349,13 +343,13 @@ macro_rules! of_phase {
     };
 }
 
-// What is loaded is the latency of the case too.
+// The loaded phase is also the latency of the case.
 const IDLE: [Column; 5] = of_phase!(idle, "idle", "p99 idle", "lost idle", "CPUs idle", "waited idle");
 const LOADED: [Column; 5] = of_phase!(loaded, "loaded", "p99", "lost", "CPUs", "waited");
 const RECOVERING: [Column; 5] =
     of_phase!(recovering, "recovering", "p99 after", "lost after", "CPUs after", "waited after");
 
-/// Empty for a case without a load beside its probe.
+/// Empty for a case without a load.
 const UNDER_LOAD: &[Column] = &[
     Column::words("load_beside_probe", |row| row.case.load_in_words().unwrap_or_default()),
     Column::time("added_p50_ns", "added to p50", |row| row.under_load.as_ref()?.added_ns.p50)
@@ -389,7 +383,7 @@ fn phase_lost(phase: &PhaseFigures) -> Option<f64> {
     (ledger.sent > 0).then(|| ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64)
 }
 
-/// The share of what was sent that did not arrive; null of a case with answers.
+/// The share of sent messages that did not arrive; `None` for a case with answers.
 fn lost_share(row: &CaseSummary) -> Option<f64> {
     row.one_way()?;
     let sum = |of: fn(&Ledger) -> u64| row.flows.iter().map(|flow| of(&flow.ledger)).sum::<u64>();
@@ -397,13 +391,13 @@ fn lost_share(row: &CaseSummary) -> Option<f64> {
     (sent > 0).then(|| sent.saturating_sub(received) as f64 / sent as f64)
 }
 
-/// The fairness of the flow that shares least evenly.
+/// The lowest fairness of any flow.
 fn least_fair(row: &CaseSummary) -> Option<Figure> {
     let each = row.flows.iter().filter_map(|flow| flow.one_way.as_ref()?.fairness);
     each.min_by(|a, b| a.value.total_cmp(&b.value))
 }
 
-/// What only a one-way load has; null of several flows, each of which has its own.
+/// Figures of a one-way load; `None` for several flows, each of which has its own.
 fn of_one(row: &CaseSummary) -> Option<&OneWayFigures> {
     row.one_way().filter(|_| row.flows.len() == 1)
 }
@@ -443,7 +437,7 @@ const CPU: &[Column] = &[
         .titled("CPU per exchange", "CPU"),
 ];
 
-/// CPU time of both ends for one sample, in ns; null for a case of another kind.
+/// CPU time of both ends per sample, in ns; `None` for a case of another kind.
 fn cpu_ns_per_sample(row: &CaseSummary, kind: Kind) -> Option<f64> {
     let seconds = row.ends.iter().map(|end| end.cpu_seconds).sum::<f64>();
     let measured = Kind::of(&row.case) == kind && row.flow().samples > 0 && seconds.is_finite() && seconds > 0.0;
@@ -462,7 +456,7 @@ fn exchange(row: &CaseSummary, of: fn(&Exchange) -> String) -> String {
     row.case.flow().load.exchange().map(of).unwrap_or_default()
 }
 
-/// The same of their figures.
+/// Empty for a case without exchanges.
 const EXCHANGES: &[Column] = &[
     Column::time("first_exchange_ns", "first exchange", |row| row.flow().exchanges.as_ref()?.first_exchange_ns)
         .titled("first exchange", "first"),
@@ -512,7 +506,7 @@ fn trace(row: &CaseSummary) -> Option<&TraceSummary> {
     row.trace.as_ref()
 }
 
-/// Empty for a case on the loopback, and for one that was never measured.
+/// Empty for a case on the loopback or never measured.
 const LINK: &[Column] = &[
     Column::words("link_name", |row| row.case.path.name.clone().unwrap_or_default()),
     Column::words("link_seed", |row| link(row, |link| link.seed.to_string())),
@@ -544,7 +538,7 @@ fn link_lateness(row: &CaseSummary, of: fn(LatenessNs) -> u64) -> String {
     late.map(|late| of(late).to_string()).unwrap_or_default()
 }
 
-/// The state of the machine that the figures stand for, and the other one; empty where there is none.
+/// The state of the machine that the figures are from, and the other one; empty for a machine with one state.
 const STATE: &[Column] = &[
     Column::words("state", |row| row.state.map(|state| state.index.to_string()).unwrap_or_default()),
     Column::number("state_share", Unit::Plain, |row| Some(row.state?.share)),

@@ -1,7 +1,7 @@
-//! Flat tables for spreadsheets and data frames: one row a case, or one row a sample.
+//! Flat tables for spreadsheets and data frames: one row per case, or one row per sample.
 //!
-//! Units stand in the column names, an interval is two columns (`_low`, `_high`), and what is null is an empty cell.
-//! Characters that would steer a terminal stand as `\u{1b}`; `--json` has them unchanged.
+//! Column names have units, an interval is two columns (`_low`, `_high`), and a null is an empty cell. Characters that
+//! would control a terminal are escaped as `\u{1b}`; `--json` has them unchanged.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use hairpin_model::summary::CaseSummary;
 
 use crate::columns::{self, Column, Value};
 
-/// A row under construction: column names are written once, from the first row.
+/// A row under construction: the first row gives the header.
 #[derive(Default)]
 struct Row {
     names: Vec<String>,
@@ -39,8 +39,8 @@ impl Row {
     }
 }
 
-/// The summaries: a header line, then one row a case in the order of the plan (nothing where there is no case). A
-/// column that is empty in every row is omitted.
+/// The summaries: a header line, then one row per case in plan order (empty without cases). A column that is empty in
+/// every row is omitted.
 #[must_use]
 pub fn summary(run: &Run) -> String {
     let rows: Vec<Row> = run.cases.iter().map(row).collect();
@@ -69,28 +69,24 @@ fn row(summary: &CaseSummary) -> Row {
     row
 }
 
-/// One sample, as the file of raw samples has it.
+/// One sample, as in the file of raw samples.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleRow<'a> {
-    /// The round's number in the run.
     pub round: u32,
-    /// The identity of its case.
     pub case_id: &'a str,
-    /// The message's number in the round, warm-up included.
+    /// The message's number in the round, with warm-up.
     pub sequence: u64,
-    /// Whether it belongs to the warm-up.
     pub warm_up: bool,
-    /// When it was due, in ns since the round began.
+    /// In ns since the round began.
     pub due_ns: u64,
-    /// When its send call began, in ns since the round began.
+    /// Start of the send call, in ns since the round began.
     pub sent_ns: u64,
-    /// When its answer had been received, in ns since the round began; not shown where it was lost.
+    /// Arrival of the answer, in ns since the round began; ignored if it was lost.
     pub received_ns: u64,
-    /// What became of it.
     pub fate: Fate,
 }
 
-/// Writes samples row by row, so that a run of any length passes through in bounded memory.
+/// Writes samples row by row, so that a run of any length needs bounded memory.
 pub struct Samples<W: Write> {
     writer: csv::Writer<W>,
 }
@@ -99,7 +95,7 @@ impl<W: Write> Samples<W> {
     /// Writes the header.
     ///
     /// # Errors
-    /// What the writer answers.
+    /// Errors of the writer.
     pub fn new(into: W) -> std::io::Result<Self> {
         let mut writer = csv::Writer::from_writer(into);
         let titles =
@@ -108,10 +104,10 @@ impl<W: Write> Samples<W> {
         Ok(Self { writer })
     }
 
-    /// Writes one sample. Its latency is from due to received; both are empty where no answer arrived.
+    /// Writes one sample. The latency is from due to received; both cells are empty if no answer arrived.
     ///
     /// # Errors
-    /// What the writer answers.
+    /// Errors of the writer.
     pub fn row(&mut self, sample: &SampleRow<'_>) -> std::io::Result<()> {
         let answered = sample.fate != Fate::Lost;
         let received_ns = answered.then_some(sample.received_ns);
@@ -131,17 +127,17 @@ impl<W: Write> Samples<W> {
         self.writer.write_record(fields).map_err(of_the_writer)
     }
 
-    /// Flushes, and gives the writer back.
+    /// Flushes and returns the writer.
     ///
     /// # Errors
-    /// What the writer answers; a full disk is often only told here.
+    /// Errors of the writer; a full disk is often only reported here.
     pub fn finish(mut self) -> std::io::Result<W> {
         self.writer.flush()?;
         self.writer.into_inner().map_err(csv::IntoInnerError::into_error)
     }
 }
 
-/// What the writer answered, with its kind: `csv` wraps it.
+/// The writer's error with its kind: `csv` wraps it.
 fn of_the_writer(error: csv::Error) -> std::io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

@@ -1,4 +1,4 @@
-//! What is said of cases of exchanges: the first exchanges, the pauses, and the evidence beside them.
+//! Texts about cases of exchanges: the first exchanges, the pauses, and the evidence.
 
 use std::cmp::Ordering;
 
@@ -10,20 +10,19 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::Capture;
 use hairpin_model::{path, quantities};
 
-/// Why the first exchanges have a table of their own.
+/// Why the first exchanges have a separate table.
 pub(crate) const WHY_FIRST: &str = "The first exchanges of a connection differ from later ones (Linux sends ACKs \
                                     at once at first, and caches are cold), so they are shown apart.";
 
-/// An exchange differs from the steady state where its interval excludes the p50 and it is so many times as long or
-/// as short.
+/// An exchange differs from the steady state if its interval excludes the p50 and it is longer or shorter by this
+/// factor.
 const DIFFERS: f64 = 1.5;
 
-/// The first exchanges of a connection; empty where the case has none.
 pub(crate) fn early(row: &CaseSummary) -> &[Figure] {
     row.flow().exchanges.as_ref().map_or(&[], |figures| figures.early_exchanges_ns.as_slice())
 }
 
-/// Whether one of the first exchanges is unlike the steady state.
+/// Whether one of the first exchanges differs from the steady state.
 pub(crate) fn first_differ(row: &CaseSummary) -> bool {
     let Some(p50) = row.p50_ns() else { return false };
     let differs = |figure: &Figure| {
@@ -33,7 +32,7 @@ pub(crate) fn first_differ(row: &CaseSummary) -> bool {
     early(row).iter().any(differs)
 }
 
-/// Which cases the table of first exchanges leaves out, and why; null where it has all.
+/// The cases that the table of first exchanges omits, and why; `None` if it has all.
 pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
     let of = |group: &Group<'_>| {
         let alike = group.rows.iter().filter(|row| !first_differ(row));
@@ -50,7 +49,7 @@ pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
     })
 }
 
-/// Which remedies pause less often than `--gap` says, as they merge writes; null where all pause alike.
+/// The remedies that pause less often than `--gap` says because they merge writes; `None` if all pause alike.
 pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     let (mut without, mut fewer): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for row in groups.iter().flat_map(|group| &group.rows) {
@@ -79,7 +78,7 @@ pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     })
 }
 
-/// What tracing adds to an exchange, by the case to which it adds most in proportion; null where it was not measured.
+/// What tracing adds to an exchange, for the case with the largest relative increase; `None` if not measured.
 pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
     let costs = run.cases.iter().filter_map(|row| {
         let trace = row.trace.as_ref()?;
@@ -105,16 +104,16 @@ pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
 }
 
 fn name(row: &CaseSummary) -> String {
-    // The name of a row begins with the transport, but for exchanges, where it begins with the remedy.
+    // A row's name begins with the transport, except for exchanges, where it begins with the remedy.
     let transport = row.case.flow().load.exchange().map(|_| row.case.flow().transport.clone());
     let words = [transport, Some(ladder::row_name(row)), path::over(&row.case)];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// The most names or files that a line lists.
+/// Maximum names or files in a line.
 const LISTED: usize = 4;
 
-/// What became of the captures: those saved with their files, those that were not by reason. True with those lost.
+/// Captures: saved ones with their files, others by reason. True for lost ones.
 pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
     let mut saved: Vec<String> = Vec::new();
     let mut skipped: Vec<(String, Vec<String>)> = Vec::new();
@@ -150,7 +149,7 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
     notes
 }
 
-/// Why a capture has no file: what the run could not save, as it says it.
+/// The reason why a capture has no file, from the run's save errors.
 fn why_unsaved(run: &Run) -> String {
     let causes: Vec<String> = run.unsaved.iter().map(|failure| failure.cause.clone()).collect();
     match causes.as_slice() {

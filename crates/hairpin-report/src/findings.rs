@@ -1,11 +1,11 @@
-//! What is said of findings: in which order, the result of their check, their evidence.
+//! Texts of findings: their order, the result of their check, their evidence.
 
 use hairpin_model::finding::{About, Evidence, Finding, Proved};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
-/// `keep the CPUs awake. Confirmed: saved 54.1 us (52.0-56.3)`. What was saved, the interval too, is told without its sign.
-/// Of losses: `use a receive buffer of 4 MiB. Confirmed: losses fell by 61 % of the messages sent`.
+/// `keep the CPUs awake. Confirmed: saved 54.1 us (52.0-56.3)`. Savings and their interval have no sign. For losses:
+/// `use a receive buffer of 4 MiB. Confirmed: losses fell by 61 % of the messages sent`.
 pub(crate) fn proof(proved: &Proved) -> String {
     let is_less = proved.effect.value < 0.0;
     let size = if is_less { proved.effect.falling(|effect| 0.0 - effect) } else { proved.effect };
@@ -24,20 +24,20 @@ pub(crate) fn proof(proved: &Proved) -> String {
     format!("{check}{result}: {effect}")
 }
 
-/// The first sentence of a text; the two full stops of a range end none.
+/// The first sentence of a text; the two full stops of a range do not end it.
 pub(crate) fn first_sentence(text: &str) -> &str {
     let ends = |end: &usize| !text[..*end].ends_with('.');
     text.match_indices(". ").map(|(end, _)| end).find(ends).map_or(text, |end| &text[..=end])
 }
 
-/// The findings, causes and what packets did before those about the run.
+/// The findings: causes and packet events first, then those about the run.
 pub(crate) fn by_subject(run: &Run) -> [(&'static str, Vec<&Finding>); 2] {
     let about_run = |finding: &&Finding| finding.about == About::Run;
     let (of_run, causes) = run.findings.iter().partition(about_run);
     [("Findings", causes), ("Run and machine", of_run)]
 }
 
-/// The evidence of a finding, one line each.
+/// One line per piece of evidence.
 pub(crate) fn evidence(finding: &Finding) -> Vec<String> {
     let line = |piece: &Evidence| {
         let value = quantities::in_unit(piece.value.value, &piece.unit);
@@ -52,7 +52,7 @@ pub(crate) fn evidence(finding: &Finding) -> Vec<String> {
     finding.evidence.iter().map(line).collect()
 }
 
-/// The cases of a finding in words; what is not in the run keeps its identity.
+/// The labels of a finding's cases; the id of a case that is not in the run.
 pub(crate) fn case_labels(run: &Run, ids: &[String]) -> Vec<String> {
     ids.iter().map(|id| run.case(id).map_or_else(|| id.clone(), |row| row.label.clone())).collect()
 }

@@ -1,4 +1,4 @@
-//! Runs of two hosts: a line for each host, what came each way, and what both ends know of the path.
+//! Runs of two hosts: a line per host, packets in each direction, and facts about the path.
 
 use hairpin_model::case::Fallback;
 use hairpin_model::environment::{Environment, Interface};
@@ -10,7 +10,7 @@ use hairpin_model::quantities::{count, counted};
 use hairpin_model::run::{Host, Run};
 use hairpin_model::trace::End;
 
-/// A line for each host; none of a run on one.
+/// One line per host; empty for a run on one.
 pub(crate) fn lines(run: &Run) -> Vec<String> {
     if run.hosts.len() < 2 {
         return Vec::new();
@@ -24,7 +24,6 @@ fn line(run: &Run, host: &Host) -> String {
     format!("{}: {}{}", name(run, host.role), machine_of(&host.environment), interface.unwrap_or_default())
 }
 
-/// A machine in a line.
 pub(crate) fn machine_of(environment: &Environment) -> String {
     let mut parts: Vec<String> =
         [&environment.kernel, &environment.cpu_model].into_iter().filter(|text| !text.is_empty()).cloned().collect();
@@ -71,7 +70,7 @@ pub(crate) fn rows(one: &Interface) -> Vec<(String, String)> {
     own.into_iter().flatten().chain(one.offloads.clone()).collect()
 }
 
-/// What came each way, where anything was lost, copied or reordered: `up 497 of 500 arrived, 2 reordered`.
+/// Packets in each direction, if any were lost, duplicated or reordered: `up 497 of 500 arrived, 2 reordered`.
 pub(crate) fn ways(ledger: &Ledger) -> Vec<String> {
     let both = [("up", ledger.up), ("down", ledger.down)];
     both.into_iter().filter_map(|(direction, way)| way_in_words(direction, way?)).collect()
@@ -88,15 +87,14 @@ fn way_in_words(direction: &str, way: Way) -> Option<String> {
     (!is_whole).then(|| format!("{direction} {} of {} arrived{}", count(received), count(sent), parts.concat()))
 }
 
-/// What the mark after a transport means, for each that took the place of another one: `tcp in place of udp: 10 datagrams were
-/// sent ...`.
+/// Explains the mark after a transport, for each replaced transport: `tcp in place of udp: 10 datagrams were sent ...`.
 pub(crate) fn fallbacks(run: &Run) -> Vec<String> {
     let fallbacks = run.cases.iter().filter_map(|row| row.case.fallback());
     distinct(fallbacks.map(|Fallback { from, to, evidence }| format!("{to} in place of {from}: {evidence}")))
 }
 
-/// What each end knows of the path, once for all cases whose ends know the same: `Server lab: path MTU 1500 B; received with TTL
-/// 57, DSCP 0, ECN 0`.
+/// Facts of each end about the path, once for all cases with equal facts: `Server lab: path MTU 1500 B; received with
+/// TTL 57, DSCP 0, ECN 0`.
 pub(crate) fn paths(run: &Run) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for end in run.cases.iter().filter(|row| row.case.host().is_some()).flat_map(|row| &row.ends) {
@@ -108,7 +106,7 @@ pub(crate) fn paths(run: &Run) -> Vec<String> {
         }
     }
     lines.sort();
-    // Transports know more or less of the same path.
+    // Omit lines that another transport's line extends.
     let says_more = |line: &str| lines.iter().any(|other| other.len() > line.len() && other.starts_with(line));
     lines.iter().filter(|line| !says_more(line)).cloned().collect()
 }
@@ -129,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_direction_is_told_where_it_lost_copied_or_reordered_anything() {
+    fn a_direction_is_reported_if_it_lost_duplicated_or_reordered_anything() {
         let way = |received, duplicated, reordered| Some(Way { sent: 500, received, duplicated, reordered });
         let told = |up, down| ways(&Ledger { up, down, ..Ledger::default() });
         assert_eq!(told(way(500, 0, 0), None), Vec::<String>::new());
@@ -140,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_told_as_far_as_it_is_known() {
+    fn an_interface_is_described_by_its_known_facts() {
         let one = Interface { name: "eth0".to_owned(), ..Interface::default() };
         assert_eq!(interface(&one), "eth0");
         let known = Interface {
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_end_knows_of_the_path_is_told() {
+    fn facts_of_an_end_about_the_path_are_reported() {
         let facts = [
             Fact::number(fact_names::PATH_MTU_BYTES, 1500.0),
             Fact::number(fact_names::RECEIVED_TTL, 57.0),

@@ -1,13 +1,13 @@
-//! The run as one JSON object: the contract that others script against.
+//! The run as one JSON object: the contract for scripts.
 //!
-//! The names are those of `hairpin_model::run::Run`; docs/run-format.md lists them with their units. Numbers that
-//! are not finite become null, as JSON has no words for them.
+//! The names are those of `hairpin_model::run::Run`; docs/run-format.md lists them with their units. Numbers that are
+//! not finite become null, since JSON cannot express them.
 
 use hairpin_model::comparison::ComparisonReport;
 use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::run::Run;
 
-/// The run as indented JSON with a newline at its end. Rounds are not in it: they stand in `rounds.jsonl`.
+/// The run as indented JSON with a trailing newline. Rounds are in `rounds.jsonl` instead.
 ///
 /// # Panics
 /// Never for a run: its maps have string keys.
@@ -27,7 +27,7 @@ pub fn render_comparison(report: &ComparisonReport) -> String {
     serde_json::to_string_pretty(report).expect("a comparison has only string keys")
 }
 
-/// Claims, listed or tested, as indented JSON with a newline at its end.
+/// Claims, listed or tested, as indented JSON with a trailing newline.
 ///
 /// # Panics
 /// Never: the rules give only finite numbers, and all keys are strings.

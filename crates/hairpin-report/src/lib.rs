@@ -1,8 +1,8 @@
 //! A saved run as terminal text, JSON, CSV and one self-contained HTML page.
 //!
-//! This crate shows and never computes: every figure on a page stands in [`hairpin_model::run::Run`], and the only
-//! arithmetic here is that of showing (units, places on an axis, one figure over another in a sentence). It knows no
-//! clock, file, socket, thread or environment variable: the same run gives the same bytes.
+//! This crate shows and never computes: every figure on a page is in [`hairpin_model::run::Run`], and the only
+//! arithmetic is for display (units, places on an axis, one figure over another in a sentence). It uses no clock, file,
+//! socket, thread or environment variable: the same run gives the same bytes.
 #![forbid(unsafe_code)]
 
 pub mod csv_table;

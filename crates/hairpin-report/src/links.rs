@@ -1,4 +1,4 @@
-//! The links of a run: which there are, by what name, and what is said of each. The terminal and the page share it.
+//! The links of a run, and the texts about each, shared by the terminal and the page.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,23 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::{path, quantities};
 
-/// One link of a run.
 pub(crate) struct Link<'r> {
-    /// The name of the profile, or its line where it has none.
+    /// The name of the profile, else its line.
     pub(crate) name: &'r str,
-    /// The whole profile in a line.
+    /// The whole profile in one line.
     pub(crate) line: &'r str,
     /// The cases over it.
     pub(crate) rows: Vec<&'r CaseSummary>,
 }
 
-/// The emulated links, in the order of the plan.
+/// The emulated links in plan order.
 pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
     let by_line = grouped(emulated.map(|row| (row.case.path.link.as_str(), row)));
     by_line.into_iter().map(|(line, rows)| Link { name: path::name(&rows[0].case), line, rows }).collect()
 }
 
-/// The link that all cases share, in a sentence; null where there are several, and on the loopback.
+/// The link that all cases share, in a sentence; `None` for several links and for the loopback.
 pub(crate) fn shared(run: &Run) -> Option<String> {
     let first = run.cases.first().filter(|row| row.case.is_emulated() && !path::several(&run.cases))?;
     let all = if run.cases.len() == 1 { "" } else { ", of all cases" };
@@ -33,12 +32,12 @@ pub(crate) fn shared(run: &Run) -> Option<String> {
     Some(format!("{}{all}{line}", path::name(&first.case)))
 }
 
-/// What is said of each link below the figures. True with what makes figures unusable.
+/// Notes on each link below the figures. True if figures are unusable.
 pub(crate) fn notes(run: &Run) -> Vec<(bool, String)> {
     of(run).iter().filter_map(|link| note(link)).collect()
 }
 
-/// What the reader must know before anything else: invalid cases whose link was not what their profile says.
+/// Cautions before the figures: cases that are invalid because their link did not match its profile.
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let spoiled = |link: &Link<'_>| {
         let invalid = link.rows.iter().filter(|row| !row.valid);
@@ -53,9 +52,9 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
 }
 
 /// Rounds that do not count because of the link, by case: `12 rounds do not count: udp block same-cpu 10, tcp block
-/// together 2 (round 0: the relay was late by 118 us at p50, bound 100 us; and 11 more)`. True where a case is invalid.
+/// same-cpu 2 (round 0: the relay was late by 118 us at p50, bound 100 us; and 11 more)`. True if a case is invalid.
 pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
-    /// The most reasons that are listed.
+    /// Maximum reasons listed.
     const LISTED: usize = 2;
     let of_row = |row: &&CaseSummary| row.path.relay.as_ref().map_or(0, |link| link.rounds_left_out.len() as u64);
     let rows: Vec<&CaseSummary> = link.rows.iter().copied().filter(|row| of_row(row) > 0).collect();
@@ -79,8 +78,8 @@ pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     (all > 0).then(|| (rows.iter().any(|row| !row.valid), text))
 }
 
-/// `home-uplink (seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us at
-/// p99`, and before the packets the rounds that do not count; null where no round was measured.
+/// `home-uplink (seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us at p99`,
+/// with rounds that do not count before the packets; `None` if no round was measured.
 fn note(link: &Link<'_>) -> Option<(bool, String)> {
     let (closes, account) = account(link)?;
     let (invalid, left_out) = left_out(link).map_or((false, String::new()), |(invalid, said)| (invalid, said + "; "));
@@ -93,8 +92,8 @@ pub(crate) fn title(link: &Link<'_>) -> String {
     format!("{}{}", link.name, seed.unwrap_or_default())
 }
 
-/// The packets of all cases over a link, how late they were and what they cost; null where no round was measured. False
-/// where the ledger does not close.
+/// The packets of all cases over a link, their lateness and CPU cost; `None` if no round was measured. False if the
+/// ledger does not close.
 pub(crate) fn account(link: &Link<'_>) -> Option<(bool, String)> {
     let summaries: Vec<&LinkSummary> = link.rows.iter().filter_map(|row| row.path.relay.as_ref()).collect();
     let all = summaries.iter().map(|summary| summary.packets.clone()).reduce(|all, packets| all.plus(&packets))?;
@@ -104,7 +103,7 @@ pub(crate) fn account(link: &Link<'_>) -> Option<(bool, String)> {
     Some((all.unexplained() == 0, parts.join(", ")))
 }
 
-/// A ledger in words: what came in and went out, and of the rest what is not nothing.
+/// A ledger in words: packets in and out, and all other counts above zero.
 pub(crate) fn counts(packets: &PacketCounts) -> Vec<String> {
     let count = quantities::count;
     let mut parts =
@@ -127,7 +126,7 @@ pub(crate) fn by_name(counts: &BTreeMap<String, u64>) -> String {
     counts.iter().map(|(name, of)| format!("{name} {}", quantities::count(*of))).collect::<Vec<_>>().join(", ")
 }
 
-/// How late packets were let go; of several cases the greatest of each figure.
+/// Lateness of packets; for several cases the maximum of each figure.
 fn lateness(summaries: &[&LinkSummary]) -> Option<String> {
     let all: Vec<LatenessNs> = summaries.iter().filter_map(|summary| summary.lateness_ns).collect();
     let greatest = |of: fn(&LatenessNs) -> u64| Some(time(all.iter().map(of).max()?));

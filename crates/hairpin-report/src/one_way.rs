@@ -1,5 +1,5 @@
-//! One-way loads, and probes beside them, as tables and pictures show them: cases of one series differ in one quantity only, which
-//! has a column or an axis; what all cases share stands above them.
+//! One-way loads, and probes under load, for tables and charts: cases of one series differ in one quantity only, which
+//! has a column or an axis; shared words are in the heading.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use hairpin_model::quantities::{self, exact_bytes};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, FlowSummary};
 
-/// What all cases of a table share.
+/// Shared by all cases of a table.
 #[derive(Default)]
 pub(crate) struct Shared {
     way: Option<&'static str>,
     size_bytes: Option<u64>,
-    /// Further words of their names.
+    /// Further words of the case names.
     words: Vec<String>,
-    /// Whether these are of the loads beside probes.
+    /// Whether the words are those of probes' loads.
     of_loads: bool,
 }
 
 impl Shared {
-    /// That of some cases; nothing of cases with answers and without a load beside them.
+    /// Empty for cases with answers and without a load.
     pub(crate) fn of<'r>(rows: impl Iterator<Item = &'r CaseSummary>) -> Self {
         let rows: Vec<&CaseSummary> = rows.collect();
         if rows.first().is_some_and(|row| row.case.is_under_load()) {
@@ -46,7 +46,7 @@ impl Shared {
         }
     }
 
-    /// `64 B, client to server, 8 connections`, `load 64 KiB`; empty where they share nothing.
+    /// `64 B, client to server, 8 connections`, `load 64 KiB`; empty if nothing is shared.
     pub(crate) fn in_words(&self) -> String {
         if self.of_loads && !self.words.is_empty() {
             return format!("load {}", self.words.join(" "));
@@ -56,13 +56,12 @@ impl Shared {
         size.into_iter().chain(way).chain(self.words.iter().cloned()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether sizes differ.
     pub(crate) fn sizes_differ(&self) -> bool {
         self.size_bytes.is_none()
     }
 
-    /// The words of the series that a case belongs to, the transport first (of a case under load the load, which has a series of its
-    /// own): those that are neither shared nor those of the quantity that is varied.
+    /// The words of a case's series, the transport first (for a case under load, the load), without shared words and
+    /// the varied quantity.
     pub(crate) fn series(&self, row: &CaseSummary) -> Vec<String> {
         let flow = row.case.flow();
         if !flow.load.is_one_way() {
@@ -82,7 +81,7 @@ impl Shared {
         words
     }
 
-    /// The flows of a case, each with its name: of several with the way that it goes.
+    /// The flows of a case with their names; several flows have their direction in the name.
     pub(crate) fn flows<'r>(&self, row: &'r CaseSummary) -> Vec<(String, &'r FlowSummary)> {
         let name = self.row_words(row).join(" ");
         let named = |flow: &'r FlowSummary| match row.flows.len() {
@@ -92,7 +91,7 @@ impl Shared {
         row.flows.iter().map(named).collect()
     }
 
-    /// The words of a case in a list: those of its series, and what is varied.
+    /// The words of a case in a list: its series and the varied quantity.
     pub(crate) fn row_words(&self, row: &CaseSummary) -> Vec<String> {
         let mut words = self.series(row);
         words.extend(match &row.case.flow().load {
@@ -105,7 +104,7 @@ impl Shared {
     }
 }
 
-/// What the loads beside all probes share beyond their transports and ways; one alone keeps all of its words.
+/// Words that the loads of all probes share beyond their transports and directions; a single load keeps all words.
 fn shared_loads(rows: &[&CaseSummary]) -> Vec<String> {
     let loaded: Vec<Vec<String>> =
         rows.iter().filter(|row| !row.case.loads().is_empty()).map(|row| row.case.load_words()).collect();
@@ -115,7 +114,7 @@ fn shared_loads(rows: &[&CaseSummary]) -> Vec<String> {
     first.iter().skip(1).filter(|word| others.iter().all(|words| words.contains(word))).cloned().collect()
 }
 
-/// The way of messages as people say it.
+/// The direction of messages for people.
 fn way(row: &CaseSummary) -> &'static str {
     match (row.case.flows.len(), row.case.flow().direction) {
         (1, Direction::Up) => "client to server",
@@ -124,7 +123,7 @@ fn way(row: &CaseSummary) -> &'static str {
     }
 }
 
-/// The words of a case beyond its transport, its ways, its size and what is varied.
+/// The words of a case beyond transport, directions, size and varied quantity.
 fn further_words(row: &CaseSummary) -> Vec<String> {
     let own = |flow: &Flow| {
         [
@@ -141,7 +140,7 @@ fn further_words(row: &CaseSummary) -> Vec<String> {
     words
 }
 
-/// The quantity that is varied in a series: messages of a call, messages offered a second, else bytes of a write.
+/// The varied quantity of a series: messages per call, messages offered per second, else bytes per write.
 pub(crate) fn varied(row: &CaseSummary) -> f64 {
     match &row.case.flow().load {
         Load::Messages { batch, .. } => *batch as f64,
@@ -150,15 +149,14 @@ pub(crate) fn varied(row: &CaseSummary) -> f64 {
     }
 }
 
-/// Cases of a series, in the order of what is varied.
+/// Cases of a series, in the order of the varied quantity.
 pub(crate) struct Series<'r> {
-    /// Its words, the transport first.
+    /// The transport first.
     pub(crate) words: Vec<String>,
-    /// Its cases.
     pub(crate) rows: Vec<&'r CaseSummary>,
 }
 
-/// The series of some cases, in the order of their first ones.
+/// The series of some cases, in the order of their first cases.
 pub(crate) fn series<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>, shared: &Shared) -> Vec<Series<'r>> {
     let mut all: Vec<Series<'r>> = Vec::new();
     for row in rows {
@@ -174,15 +172,14 @@ pub(crate) fn series<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>, shared
     all
 }
 
-/// The cases of a kind, by how the ends wait, where they are and what is between them.
+/// The cases of a kind by waiting mode, placement and path.
 pub(crate) struct Blocks<'r> {
     pub(crate) kind: Kind,
-    /// What all share.
     pub(crate) shared: Shared,
     pub(crate) all: Vec<Stand<'r>>,
 }
 
-/// The series of one way of waiting, one placement and one path.
+/// The series of one waiting mode, placement and path.
 pub(crate) struct Stand<'r> {
     /// `two CPUs, blocking`.
     pub(crate) title: String,
@@ -190,7 +187,6 @@ pub(crate) struct Stand<'r> {
 }
 
 impl<'r> Blocks<'r> {
-    /// Those of the groups of that kind.
     pub(crate) fn of(kind: Kind, groups: &[Group<'r>], with_replicates: bool) -> Self {
         let groups: Vec<&Group<'r>> = groups.iter().filter(|group| group.kind == kind).collect();
         let is_shown = |row: &&CaseSummary| with_replicates || row.case.replicate == 0;
@@ -206,12 +202,11 @@ impl<'r> Blocks<'r> {
         Self { kind, shared, all }
     }
 
-    /// All cases, in the order of the series.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &'r CaseSummary> {
         self.all.iter().flat_map(|stand| &stand.series).flat_map(|series| &series.rows).copied()
     }
 
-    /// The values of what is varied, rising.
+    /// The values of the varied quantity, ascending.
     pub(crate) fn varied(&self) -> Vec<f64> {
         let mut values = distinct(self.rows().map(|row| varied(row).to_bits()));
         values.sort_by(|a, b| f64::from_bits(*a).total_cmp(&f64::from_bits(*b)));
@@ -219,9 +214,9 @@ impl<'r> Blocks<'r> {
     }
 }
 
-/// How the senders of offered loads kept to their times, a line for each method and each sort of arrivals; for each series with
-/// rates whose median gap was not kept how many these are:
-/// `sleep+spin: median gap 0.998-1.00x nominal, p99 gap 1.02-1.38x; not kept at 2 rates of udp from 256 k/s on`.
+/// How the senders of offered loads kept their schedule, one line per method and kind of arrivals, with the number of
+/// rates per series at which the median gap was not kept: `sleep+spin: median gap 0.998-1.00x nominal, p99 gap
+/// 1.02-1.38x; not kept at 2 rates of udp from 256 k/s on`.
 pub(crate) fn pacing(run: &Run) -> Vec<String> {
     let mut methods: BTreeMap<(String, String), Vec<Paced<'_>>> = BTreeMap::new();
     for row in &run.cases {
@@ -240,7 +235,7 @@ pub(crate) fn pacing(run: &Run) -> Vec<String> {
     methods.into_iter().filter_map(line).collect()
 }
 
-/// A case of an offered load and how its times were kept.
+/// A case of an offered load with its pacing.
 struct Paced<'r> {
     row: &'r CaseSummary,
     pacing: PacingFigures,
@@ -248,7 +243,7 @@ struct Paced<'r> {
 }
 
 impl Paced<'_> {
-    /// A gap over the nominal one.
+    /// A gap relative to the nominal one.
     fn ratio(&self, gap_ns: Option<Figure>) -> Option<f64> {
         let ratio = gap_ns?.finite()? / self.pacing.nominal_ns;
         ratio.is_finite().then_some(ratio)
@@ -258,9 +253,9 @@ impl Paced<'_> {
         self.ratio(self.pacing.gap_ns.p50)
     }
 
-    /// Whether the median gap is what it is to be: of an exponential distribution ln 2 of its mean.
+    /// Whether the median gap is as intended: for an exponential distribution, ln 2 of its mean.
     fn is_kept(&self) -> bool {
-        /// A median further off was not kept.
+        /// Maximum deviation of a kept median.
         const KEPT: f64 = 0.1;
         let wanted = if self.arrivals == Arrivals::Poisson { std::f64::consts::LN_2 } else { 1.0 };
         self.median().is_none_or(|ratio| (ratio / wanted - 1.0).abs() <= KEPT)
@@ -290,7 +285,7 @@ fn kept(all: Vec<Paced<'_>>, shared: &Shared) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// `1.00-1.38x`, or `1.00x` where all are alike.
+/// `1.00-1.38x`, or `1.00x` if all are equal.
 fn range(values: impl Iterator<Item = f64>) -> Option<String> {
     let (low, high) = values.fold(None, |so_far: Option<(f64, f64)>, value| {
         let (low, high) = so_far.unwrap_or((value, value));

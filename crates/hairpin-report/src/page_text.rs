@@ -1,9 +1,8 @@
-//! Text as a page has it.
+//! Typography of pages.
 
 use hairpin_model::quantities::{is_thousands, is_unit};
 
-/// The text with blanks that do not break between a number and its unit, and between the thousands of a number; and with
-/// µs for us.
+/// Ties a number to its unit, and the thousands of a number, with no-break blanks; writes µs for us.
 pub(crate) fn tied(text: &str) -> String {
     let mut tied = String::with_capacity(text.len());
     let mut before: Option<&str> = None;
@@ -22,11 +21,11 @@ pub(crate) fn tied(text: &str) -> String {
     tied
 }
 
-/// The words of a command, none of which is broken at a hyphen.
+/// The words of a command, so that none is broken at a hyphen.
 pub(crate) fn words(command: &str) -> Vec<String> {
     command.split(' ').map(str::to_owned).collect()
 }
-/// The words on lines of at most so many letters; a longer word has a line of its own.
+/// Fills lines of at most `letters` characters; a longer word has its own line.
 pub(crate) fn filled(words: impl IntoIterator<Item: AsRef<str>>, letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words {

@@ -1,4 +1,4 @@
-//! The sentences that the terminal and the page share: the same run is told in the same words everywhere.
+//! Sentences shared by the terminal and the page, so that both use the same words.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 use crate::hosts;
 use crate::links;
 
-/// A run that is not complete says so before anything else.
+/// The warning on top of an incomplete run.
 pub(crate) fn partial(run: &Run) -> Option<String> {
     let of = format!(
         "{} of {} were measured",
@@ -32,7 +32,7 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
     }
 }
 
-/// The first cause why something of the run is not on the disk.
+/// The first error in saving the run.
 fn not_saved(run: &Run) -> Option<String> {
     let (first, more) = run.unsaved.split_first()?;
     let more = if more.is_empty() { String::new() } else { format!("; and {} more", more.len()) };
@@ -58,7 +58,7 @@ pub(crate) fn rounds(run: &Run) -> String {
     }
 }
 
-/// What the reader must know before using all figures: failed rounds, invalid cases.
+/// Cautions about all figures: failed rounds, invalid cases.
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let mut cautions = links::cautions(run);
     if let Some(cause) = not_saved(run).filter(|_| run.state != State::Running) {
@@ -83,31 +83,31 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     cautions
 }
 
-/// Invalid only as no round of it came to its end, nor failed: the run ended before.
+/// Invalid only because the run ended before any of its rounds completed or failed.
 pub(crate) fn never_measured(row: &CaseSummary) -> bool {
     !row.valid && row.rounds == 0 && row.failed_rounds.is_empty()
 }
 
-/// The code of the finding that makes a caution.
+/// The code of the finding behind the caution [`busy`].
 pub(crate) const NOISY: &str = "noisy-machine";
-/// Its evidence that says in which part of the timed rounds.
+/// The finding's evidence with the share of disturbed rounds.
 const DISTURBED: &str = "rounds disturbed";
 
-/// That something else used the machine, where that is a warning among the findings.
+/// Other programs used the machine, if a finding warns of that.
 pub(crate) fn busy(run: &Run) -> Option<String> {
     let grave = |finding: &&Finding| finding.code == NOISY && finding.severity != Severity::Note;
     let finding = run.findings.iter().find(grave)?;
     let share = finding.evidence.iter().find(|piece| piece.what == DISTURBED).map(|piece| piece.value.value);
     let of = share.filter(|share| (0.0..=1.0).contains(share)).map_or_else(String::new, |share| {
         let timed = timed_rounds(run);
-        // A part of a count of rounds.
+        // A share of the number of rounds.
         let disturbed = (share * timed as f64).round() as u64;
         format!(" in {} of {}", quantities::count(disturbed), counted(timed, "timed round"))
     });
     Some(format!("Other programs were active{of} (finding {NOISY}): figures may differ on an idle machine."))
 }
 
-/// One line for each A/A pair: does the instrument tell a case apart from itself?
+/// One line per A/A pair: was a difference found between two identical cases?
 pub(crate) fn calibrations(run: &Run) -> Vec<(bool, String)> {
     let pairs = run.comparisons.iter().filter(|comparison| comparison.role == Role::AgainstItself);
     let calibrated = |pair: &Comparison| pair.verdict == Verdict::CannotTell && pair.ratio.low.is_some();
@@ -133,13 +133,14 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     format!("A/A: {name} measured twice{found}")
 }
 
-/// What was skipped, those with one reason together: the reason and the names.
+/// Skipped names by reason.
 pub(crate) fn skipped(run: &Run) -> Vec<(String, Vec<String>)> {
     let name = |skip: &Skipped| skip.case.clone().unwrap_or_else(|| skip.transport.clone());
     grouped(run.skipped.iter().map(|skip| (skip.reason.clone(), name(skip))))
 }
 
-/// The one cause for which every round of a run failed, and how many did; null where anything was measured, and of several causes.
+/// The single cause for which every round of a run failed, with their number; `None` if anything was measured or causes
+/// differ.
 pub(crate) fn only_failure(run: &Run) -> Option<String> {
     let has_failed = |row: &CaseSummary| row.rounds == 0 && !row.failed_rounds.is_empty();
     match failures(run).as_slice() {
@@ -150,8 +151,8 @@ pub(crate) fn only_failure(run: &Run) -> Option<String> {
     }
 }
 
-/// Failed rounds: the case, how often, and the cause; causes that differ in numbers only together, by the first, those of several
-/// cases too.
+/// Failed rounds: the case, the number, and the cause. Causes that differ only in numbers are grouped under the first,
+/// across cases too.
 pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
     let mut kinds: Vec<(String, Vec<&str>, Vec<&String>)> = Vec::new();
     for (row, cause) in run.cases.iter().flat_map(|row| row.failed_rounds.iter().map(move |cause| (row, cause))) {
@@ -178,12 +179,12 @@ pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
     kinds.into_iter().map(told).collect()
 }
 
-/// A cause without the numbers that differ from round to round, such as the round's own and that of a port.
+/// A cause without the numbers that differ between rounds, such as a round's or a port's.
 fn without_numbers(cause: &str) -> String {
     cause.split(|letter: char| letter.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("#")
 }
 
-/// Rounds under load that do not count, one line for each case; true where it is invalid.
+/// Rounds under load that do not count, one line per case; true if it is invalid.
 pub(crate) fn loads_left_out(run: &Run) -> Vec<(bool, String)> {
     let line = |row: &CaseSummary| {
         let left_out = &row.under_load.as_ref()?.rounds_left_out;
@@ -196,9 +197,9 @@ pub(crate) fn loads_left_out(run: &Run) -> Vec<(bool, String)> {
     run.cases.iter().filter_map(line).collect()
 }
 
-/// Cases without figures that may be used, and why: `is invalid: messages were lost`.
+/// Cases without usable figures, with the reason: `is invalid: messages were lost`.
 pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
-    // Then that is all there is to say.
+    // Then there is nothing else to report.
     if only_failure(run).is_some() {
         return Vec::new();
     }
@@ -210,7 +211,7 @@ pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
     run.cases.iter().filter(|row| !row.valid).map(|row| (row.label.clone(), why(row))).collect()
 }
 
-/// Why no percentile curve is drawn, where none is: invalid cases are named and not drawn.
+/// Why there is no percentile curve: invalid cases are named and not drawn.
 pub(crate) fn no_curve(run: &Run) -> String {
     let measured: Vec<&CaseSummary> =
         run.cases.iter().filter(|row| !row.flow().curve.is_empty() && !row.valid).collect();
@@ -228,7 +229,7 @@ pub(crate) fn no_curve(run: &Run) -> String {
     }
 }
 
-/// Ledgers that do not close, and what was lost by cause: one line for each case that lost, was late or doubled.
+/// Ledgers that do not close and losses by cause: one line per case with lost, late or duplicated messages.
 pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
     let line = |row: &CaseSummary| {
         let ledger = row.ledger();
@@ -269,8 +270,8 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
     run.cases.iter().filter_map(line).collect()
 }
 
-/// What the options really were: TCP's NODELAY and congestion control, and every option that is not what was asked.
-/// True with those that were refused.
+/// Effective options: TCP's NODELAY and congestion control, and every option that differs from the requested value.
+/// True for refused ones.
 pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     let mut notes = Vec::new();
     let mut left_off: Vec<String> = Vec::new();
@@ -288,7 +289,7 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     }
     if !left_off.is_empty() {
         let names = left_off.join(", ");
-        // What exchanges ask for is their remedy's to say.
+        // For exchanges, their remedy sets it.
         let of_exchanges = run.cases.iter().all(|row| row.case.flow().load.exchange().is_some());
         let how = if of_exchanges { ", except with the remedies that set it" } else { " (nodelay=on sets it)" };
         notes.push((false, format!("TCP_NODELAY is off, the kernel's default, on {names}{how}")));
@@ -330,13 +331,13 @@ fn unlike(option: &Effective) -> Option<String> {
         Some(asked) if asked != before || before != after => {
             Some(format!("{name}={asked} requested, {before} in force{changed}"))
         }
-        // What nobody asked for is the kernel's to change (quickack, say); it stands in the run.
+        // The kernel may change options that were not requested (quickack, say); the saved run has them.
         _ => None,
     }
 }
 
-/// A command as given, with the seed if it was chosen by the program, without the folder, as that holds a run now, and with a file in
-/// place of a ticket.
+/// The command with the seed added if the program chose it, without the output folder (it holds a run now), and with a
+/// file in place of a ticket.
 pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
     let is_flag = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
     let is_value_of_out = |place: usize| place > 0 && command_line[place - 1] == "--out";
@@ -354,7 +355,8 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
     hairpin_model::shell::command(&words)
 }
 
-/// What is going to be measured: `26 cases, 208 rounds, about 19 s`; of one-way loads also what they send: `sends about 32 MiB`.
+/// Announces the measurement: `26 cases, 208 rounds, about 19 s`; for one-way loads also their traffic: `sends about 32
+/// MiB`.
 #[must_use]
 pub fn announcement(plan: &Plan, cases: usize) -> String {
     let quick = if plan.quick { "quick run: " } else { "" };
@@ -371,7 +373,7 @@ pub fn announcement(plan: &Plan, cases: usize) -> String {
     format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}", plan.seconds.ceil())
 }
 
-/// A program in a line.
+/// Name, version, commit and build in one line.
 pub(crate) fn tool_of(tool: &Tool) -> String {
     let mut line = format!("{} {}", tool.name, tool.version);
     let notes: Vec<String> = tool

@@ -1,11 +1,11 @@
 //! The page in a real browser: both schemes, two widths, and no chart is blank.
 //!
-//! Needs Chromium: `HAIRPIN_CHROMIUM` names it, else it is looked for on the path. The browser gets a profile folder of
-//! its own, no network, and is ended by its own handle.
+//! Needs Chromium: `HAIRPIN_CHROMIUM` names it, else it is searched on the path. The browser has its own profile folder
+//! and no network, and is ended by its own handle.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "a test of the page in a browser needs files, a process and a time-out; the crate itself has none"
+    reason = "a test of the page in a browser needs files, a process and a time-out; the crate itself does not"
 )]
 
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use hairpin_testing::{or_skip, program};
 
 use crate::support;
 
-/// How long the browser may take.
+/// For one browser run.
 const TIMEOUT: Duration = Duration::from_secs(90);
-/// The test moves the three charts here, one below the other, so that it knows where to look.
+/// The test moves the three charts to these offsets, one below the other.
 const PLACES: [(&str, usize); 3] = [("ranking", 0), ("percentiles", 2500), ("rounds", 4000)];
 const HEIGHT: usize = 7000;
 
@@ -39,7 +39,7 @@ fn chromium() -> Result<PathBuf, String> {
     names.into_iter().reduce(Result::or).expect("some names")
 }
 
-/// Takes a picture of a page; `dark` is the scheme that the reader prefers.
+/// Takes a picture of a page; `dark` is the reader's preferred scheme.
 fn picture(browser: &Path, page: &str, width: usize, dark: bool) -> Picture {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, png) = (folder.path().join("report.html"), folder.path().join("report.png"));
@@ -88,7 +88,7 @@ fn decoded(png: &Path) -> Picture {
     Picture { width: frame.width as usize, rgb }
 }
 
-/// The page with everything but its charts taken away, and these at known places.
+/// The page with only its charts, at known positions.
 fn only_charts(page: &str) -> String {
     let mut style = String::from("<style>.top,.answer,footer,main>section{display:none}");
     for (id, top) in PLACES {
@@ -97,11 +97,11 @@ fn only_charts(page: &str) -> String {
         ));
     }
     style.push_str("</style></head>");
-    // All curves, not only those that are drawn at first.
+    // All curves, also hidden ones.
     page.replace(" gone\"", "\"").replacen("</head>", &style, 1)
 }
 
-/// The colours `--s0` to `--s7` of the light or the dark scheme, as the page's own style gives them.
+/// The colours `--s0` to `--s7` of the light or dark scheme, from the page's own style.
 fn series_colours(page: &str, dark: bool) -> Vec<[u8; 3]> {
     let colour = |number: usize| named_colour(page, &format!("s{number}"), dark);
     (0..8).map(colour).collect()
@@ -135,7 +135,7 @@ fn no_chart_is_blank_in_a_browser() {
     }
 }
 
-/// The colour that follows `name: #` in the light or the dark scheme.
+/// The colour after `name: #` in the light or dark scheme.
 fn named_colour(page: &str, name: &str, dark: bool) -> [u8; 3] {
     let name = format!("--{name}: #");
     let start = page.match_indices(&name).nth(usize::from(dark)).expect("both schemes have it").0 + name.len();
@@ -143,7 +143,7 @@ fn named_colour(page: &str, name: &str, dark: bool) -> [u8; 3] {
     [channel(0), channel(2), channel(4)]
 }
 
-/// The page with its time sequences and nothing else, all of them open.
+/// The page with only its time sequences, all open.
 fn only_sequences(page: &str) -> String {
     let style = "<style>.top,.answer,footer,main>section:not(#time-sequence){display:none}\
                  main>#time-sequence{margin:0}</style></head>";
@@ -179,11 +179,11 @@ fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
         let (paper, ink) = (named_colour(&page, "paper", dark), named_colour(&page, "ink", dark));
         let pixels = |colour: [u8; 3]| picture.rgb.iter().filter(|pixel| near(**pixel, colour)).count();
         assert!(pixels(ink) > 1000, "ends and words at {width}: {}", pixels(ink));
-        // The surface below the queue's depth covers 28 % of the paper.
+        // The surface below the queue's depth covers the paper with 28 % opacity.
         let depth = named_colour(&page, "s0", dark);
         let surface = [0, 1, 2].map(|channel| {
             let (below, above) = (f64::from(paper[channel]), f64::from(depth[channel]));
-            // Between two colours.
+            // Mix of the two colours.
             (below + 0.28 * (above - below)).round() as u8
         });
         assert!(pixels(surface) > 5000, "depth at {width}: {} pixels of {surface:?}", pixels(surface));
@@ -205,8 +205,8 @@ fn a_blank_chart_would_be_noticed() {
     assert!(pixels < 60, "{pixels} pixels of series without any chart: the other test could not fail");
 }
 
-/// Said by a page in a frame: its width, that of its content, what reaches beyond the window with everything opened, how far
-/// down the answer ends and the first chart or table begins, and which tables have to be scrolled.
+/// Reports of a page in a frame: its width, that of its content, what exceeds the window with everything opened, the
+/// bottom of the answer and the top of the first chart or table, and the tables that must be scrolled.
 const MEASURE: &str = "<script>addEventListener('load', function () {\
     var root = document.documentElement, bad = [], hidden = [];\
     function all(selector) { return Array.from(document.querySelectorAll(selector)); }\
@@ -223,7 +223,7 @@ const MEASURE: &str = "<script>addEventListener('load', function () {\
     parent.postMessage({ name: name, said: said }, '*');\
     });</script></body>";
 
-/// What scripts in pages say, each page in a frame of its own: `(name, width, page)`, the page with its script.
+/// Results of the scripts in pages, each page in its own frame: `(name, width, page)`, the page with its script.
 fn told(browser: &Path, dark: bool, frames: &[(String, usize, String)]) -> serde_json::Value {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("the page is written");
@@ -254,7 +254,7 @@ fn told(browser: &Path, dark: bool, frames: &[(String, usize, String)]) -> serde
     told
 }
 
-/// The kinds of run that a page is made of.
+/// All kinds of runs.
 fn runs() -> [(&'static str, hairpin_model::run::Run); 8] {
     [
         ("survey", support::survey(1)),
@@ -308,8 +308,8 @@ fn an_answer_that_is_further_down_would_be_noticed() {
     assert!(told["wide"]["beyond"].as_str().is_some_and(|beyond| beyond.contains("SECTION")), "{told}");
 }
 
-/// Sorts the first table by its p50 twice, by a click and by a key as a browser gives it to a button, and says the order of
-/// the figures; then shows a curve that was hidden, and closes the method's details again before it is printed.
+/// Sorts the first table by its p50 twice, by clicks on its button, and reports the order of the figures; then shows a
+/// hidden curve, and counts the details that are closed when printing.
 const USE: &str = "<script>addEventListener('load', function () {\
     var table = document.querySelector('table.sortable');\
     var header = Array.from(table.tHead.rows[0].cells).find(function (cell) { return cell.textContent === 'p50'; });\
@@ -357,8 +357,8 @@ fn tables_are_sorted_by_value_and_curves_are_shown_by_buttons() {
     );
 }
 
-/// Says whether all that has text can be reached where the page's own script is taken out: visible, or below a summary, or in a
-/// panel that a radio button shows.
+/// Reports whether all text can be reached without the page's own script: visible, below a summary, or in a panel that
+/// a radio button shows.
 const WITHOUT_SCRIPT: &str = "<script>addEventListener('load', function () {\
     Array.from(document.querySelectorAll('details')).forEach(function (one) { one.open = true; });\
     var unseen = new Set(), inputs = Array.from(document.querySelectorAll('.tabs > input'));\
@@ -390,7 +390,7 @@ fn everything_can_be_reached_without_the_script() {
 fn a_page_in_dark_colours_is_printed_black_on_white_and_whole() {
     let browser = or_skip!(chromium());
     for (name, run) in runs() {
-        // As on paper: the rules for print hold on the screen too, and the reader has chosen dark colours.
+        // As on paper: the print rules apply to the screen too, and the reader has chosen dark colours.
         let page = hairpin_report::html::render(&run).replace("@media print {", "@media all {").replacen(
             "<html lang=\"en\">",
             "<html lang=\"en\" data-theme=\"dark\">",
@@ -409,8 +409,8 @@ fn a_page_in_dark_colours_is_printed_black_on_white_and_whole() {
     }
 }
 
-/// Says how the page looks on paper: its colours and width, details that are closed, panels that are hidden, tables that are
-/// cut, and findings or charts that a page may break.
+/// Reports how the page looks on paper: colours and width, closed details, hidden panels, tables that are cut, and
+/// findings or charts that a page break may split.
 const PRINTED: &str = "<script>addEventListener('load', function () {\
     dispatchEvent(new Event('beforeprint'));\
     var style = getComputedStyle(document.body);\

@@ -1,4 +1,4 @@
-//! Claims in the terminal and on the page: snapshots that were read by people, and rules that hold for any report.
+//! Claims in the terminal and on the page: reviewed snapshots, and rules that hold for any report.
 
 use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_report::terminal::render_claims;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::shown::{joined, plain};
 
-/// A row: name, published, what came of it. `None` for one that was only listed.
+/// A row: name, published value, result. The result is `None` if the row is only listed.
 fn row(name: &str, published: &Value, came: Option<(Value, f64, &str, &str)>, missing: Option<&str>) -> Value {
     let (measured, ratio, verdict, why) = came.map_or_else(
         || (Value::Null, Value::Null, Value::Null, ""),
@@ -23,7 +23,7 @@ fn row(name: &str, published: &Value, came: Option<(Value, f64, &str, &str)>, mi
     })
 }
 
-/// The row with something that stands in, or another setting, or both.
+/// The row with a stand-in, another setting, or both.
 fn noted(mut row: Value, stand_in: Option<&str>, beside: Option<&str>) -> Value {
     (row["stand_in"], row["beside"]) = (json!(stand_in), json!(beside));
     row
@@ -45,7 +45,7 @@ fn claim(id: &str, text: &str, published: &Value, coverage: &str, verdict: &Valu
 
 const SLEEPS: &str = "a server that sleeps 4 ms: these 4 ms are set here, not measured";
 
-/// Four claims of one text; `tested` or only listed.
+/// Four claims of one text, tested or only listed.
 fn report(tested: bool) -> ClaimsReport {
     let figure = |value: f64| json!({"value": value, "low": value * 0.9, "high": value * 1.1});
     let came = |value: f64, ratio: f64, verdict: &'static str, why: &'static str| {
@@ -105,7 +105,7 @@ fn text(tested: bool, width: usize) -> String {
 }
 
 #[test]
-fn verdicts_from_a_busy_machine_are_said_to_be() {
+fn verdicts_from_a_busy_machine_have_a_caution() {
     let mut report = report(true);
     let shown = |report: &ClaimsReport| render_claims(report, &plain(300));
     assert!(!shown(&report).contains("idle machine"));
@@ -131,7 +131,7 @@ fn tested_claims_at_60_columns() {
 }
 
 #[test]
-fn every_text_is_there_to_its_end_at_every_width() {
+fn no_text_is_truncated_at_any_width() {
     for width in [40, 60, 80, 100] {
         for tested in [false, true] {
             let shown = joined(&text(tested, width));
@@ -154,7 +154,7 @@ fn a_row_with_a_stand_in_is_marked_in_the_table_and_the_mark_is_explained_once()
     assert!(shown.contains("<b> [1,2]"), "{shown}");
     assert!(line("[1]").contains("Stand-in: a server that sleeps 4 ms"));
     assert!(line("[2]").contains("Also measured, not part of the verdict: two processes on <two> CPUs."));
-    assert!(!line("B1 ").contains('['), "nothing stands in");
+    assert!(!line("B1 ").contains('['), "it has no stand-in");
     assert_eq!(shown.matches(SLEEPS).count(), 1, "{shown}");
 }
 
@@ -200,7 +200,7 @@ fn the_page_shows_every_claim_escaped_and_loads_nothing() {
 }
 
 #[test]
-fn the_page_says_how_to_repeat_it_with_the_seed_and_into_a_folder_of_its_own() {
+fn the_page_has_a_command_that_repeats_it_into_a_new_folder() {
     let mut report = report(true);
     report.command_line = ["hairpin", "claims", "run", "B1", "--out", "tested"].map(str::to_owned).to_vec();
     assert!(html::render_claims(&report).contains("<code>hairpin claims run B1 --seed 1</code>"));

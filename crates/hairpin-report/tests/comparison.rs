@@ -1,4 +1,4 @@
-//! The text of runs compared.
+//! The text of a comparison of runs.
 
 use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_model::figure::{Figure, NoInterval};
@@ -79,7 +79,7 @@ fn a_comparison_says_why_changes_have_no_interval() {
     assert!(text.contains("3 figures compared: cannot tell without an interval."), "{text}");
 }
 
-/// The comparison with its TCP case invalid: for these reasons in the baseline and in the candidate.
+/// The comparison with its TCP case invalid for these reasons.
 fn invalid_comparison(baseline: &[&str], candidate: &[&str]) -> ComparisonReport {
     let whys = |whys: &[&str]| whys.iter().map(|why| (*why).to_owned()).collect::<Vec<_>>();
     let case = "tcp block same-cpu".to_owned();
@@ -101,7 +101,7 @@ fn two_runs_with_an_invalid_case() {
 }
 
 #[test]
-fn the_side_that_may_not_be_used_is_named() {
+fn the_unusable_side_is_named() {
     for (baseline, candidate, sides) in [
         (&["late"][..], &[][..], "the baseline"),
         (&[], &["late"], "the candidate"),
@@ -120,7 +120,7 @@ fn the_side_that_may_not_be_used_is_named() {
 }
 
 #[test]
-fn what_differs_is_told_first() {
+fn differences_of_the_runs_come_first() {
     let differs =
         Unlike { what: "option nodelay".to_owned(), baseline: "on".to_owned(), candidate: "off".to_owned() };
     let report = ComparisonReport { differs: Some(differs), ..comparison() };
@@ -155,7 +155,7 @@ fn goodput_and_rates_are_shown_in_their_units_and_are_more_or_less() {
 }
 
 #[test]
-fn a_smallest_detectable_change_beyond_all_measure_is_a_dash() {
+fn a_huge_smallest_detectable_change_is_a_dash() {
     let shown = |share: f64| {
         let mut report = comparison();
         report.rows.iter_mut().for_each(|row| row.smallest_detectable = Some(share));

@@ -50,7 +50,7 @@ fn a_column_without_a_value_in_the_run_is_omitted() {
     );
     assert!(has(&table(&summary(&support::small_writes::run(true))).0, "remedy"));
 
-    // A column with a value in one row alone stands in all.
+    // A column with a value in one row is in all rows.
     let mut mixed = survey;
     mixed.cases.push(support::small_writes::run(true).cases[0].clone());
     assert!(has(&table(&summary(&mixed)).0, "remedy"));
@@ -80,14 +80,14 @@ fn exchanges_have_columns_that_are_empty_for_other_cases() {
     let expected = ["100x2", "exchange", "344", "101", "captures/tcp-nodelay.pcapng", "641000"];
     assert_eq!(cells.map(|name| &nodelay[column(name)]), expected);
     assert_eq!(nodelay[column("exchange_p50_ns")], nodelay[column("latency_p50_ns")]);
-    assert_eq!(&rows[0][column("speed_up_against_default")], "", "none has nothing to be compared with");
+    assert_eq!(&rows[0][column("speed_up_against_default")], "", "default options are the baseline");
     let other = rows.iter().next_back().expect("the round trip is last");
     let empty = (column("writes")..header.len()).all(|place| other[place].is_empty());
     assert!(empty, "{other:?}");
 }
 
 #[test]
-fn no_case_is_no_row_and_no_figure_is_written_that_is_not_finite() {
+fn no_row_without_cases_and_only_finite_figures() {
     let mut run = support::survey(1);
     run.cases[0].ends[0].cpu_seconds = f64::NAN;
     let text = summary(&run);
@@ -119,7 +119,7 @@ fn samples_pass_through_row_by_row() {
 }
 
 #[test]
-fn a_writer_that_fails_is_an_error_and_no_panic() {
+fn a_failing_writer_is_an_error_without_a_panic() {
     struct Full;
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

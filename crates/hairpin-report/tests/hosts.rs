@@ -1,4 +1,4 @@
-//! Runs of two hosts: what the terminal and the page say of each, and of what came each way.
+//! Runs of two hosts: each host, and the packets in each direction, in the terminal and on the page.
 
 use hairpin_model::case::{Across, Fallback, PathKind};
 use hairpin_model::environment::{Environment, Interface};
@@ -12,7 +12,7 @@ use hairpin_report::terminal::{render, render_brief};
 use crate::shown::{joined, plain};
 use crate::support;
 
-/// The survey as if its server had been on another host.
+/// The survey with its server on another host.
 fn two_hosts() -> Run {
     let mut run = support::survey(1);
     let of = |name: &str, speed_mbit_per_s| Interface {
@@ -40,7 +40,7 @@ fn two_hosts() -> Run {
         Fact::number(fact_names::RECEIVED_DSCP, 46.0),
         Fact::number(fact_names::RECEIVED_ECN, 2.0),
     ];
-    // Of another transport less is known of the same path.
+    // Fewer facts about the same path from another transport.
     let row = &mut run.cases[1];
     row.case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
     row.ends[1].facts = vec![Fact::number(fact_names::PATH_MTU_BYTES, 1492.0)];
@@ -56,7 +56,7 @@ const PATHS: [&str; 2] =
     ["Client: path MTU 1500 B", "Server lab: path MTU 1492 B; received with TTL 57, DSCP 46, ECN 2"];
 
 #[test]
-fn the_terminal_has_a_line_for_each_host_and_what_came_each_way() {
+fn the_terminal_has_a_line_for_each_host_and_each_direction() {
     let (all, brief) = (joined(&render(&two_hosts(), &plain(100))), joined(&render_brief(&two_hosts(), &plain(100))));
     HOSTS.iter().chain([&WAYS]).for_each(|line| assert!(all.contains(line), "{line}: {all}"));
     assert!(brief.contains(WAYS), "{brief}");
@@ -77,7 +77,7 @@ fn the_page_has_both_hosts_and_the_path_between_them() {
 }
 
 #[test]
-fn a_transport_that_took_the_place_of_another_one_is_marked_and_the_mark_is_explained() {
+fn a_fallback_transport_is_marked_and_the_mark_is_explained() {
     let mut run = two_hosts();
     let across = run.cases[0].case.path.across.as_mut().unwrap();
     let evidence = "10 datagrams were sent to UDP port 7420 in 1.0 s, and the server received none".to_owned();

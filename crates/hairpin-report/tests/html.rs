@@ -1,4 +1,4 @@
-//! The page: its structure, what it must never contain, and what it says when there is little to show.
+//! The page: its structure, what it must never contain, and its text if there is little to show.
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -8,10 +8,10 @@ use hairpin_report::html::render;
 
 use crate::support;
 
-/// Elements that have no end tag.
+/// Elements without an end tag.
 const VOID: &[&str] = &["meta", "link", "input", "br"];
 
-/// A tag: its name, whether it opens or closes, and its attributes as they stand.
+/// A tag: its name, whether it opens or closes, and its raw attributes.
 struct Tag {
     name: String,
     closes: bool,
@@ -19,7 +19,7 @@ struct Tag {
     attributes: String,
 }
 
-/// The tags of a page, without what stands inside `style` and `script`.
+/// The tags of a page, without the contents of `style` and `script`.
 fn tags(page: &str) -> Vec<Tag> {
     let mut tags: Vec<Tag> = Vec::new();
     let mut rest = page;
@@ -184,8 +184,8 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
     let count = |text: &str| page.matches(text).count();
     assert_eq!(count("<svg class=\"chart time-sequence\""), 4, "one for each drawn exchange");
     assert_eq!(count("<desc>"), 4);
-    assert_eq!(count("<details open>"), 1, "the most telling one");
-    let open = page.find("<details open><summary>tcp block same-cpu default").expect("the untreated one");
+    assert_eq!(count("<details open>"), 1, "the most telling case");
+    let open = page.find("<details open><summary>tcp block same-cpu default").expect("default options first");
     assert!(open < page.find("<details><summary>tcp block same-cpu cork-forgotten").expect("then the longest wait"));
     assert_eq!(count("<circle class=\"p50\""), run.cases.len(), "the ranking has a lane for each case");
     assert_eq!(count("<rect class=\"wait nagle\""), 1);
@@ -204,7 +204,7 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
     ] {
         assert!(page.contains(said), "{said}");
     }
-    assert!(!render(&support::survey(1)).contains("id=\"time-sequence\""), "no section where nothing was traced");
+    assert!(!render(&support::survey(1)).contains("id=\"time-sequence\""), "no section without traces");
 }
 
 #[test]
@@ -217,11 +217,12 @@ fn each_link_has_its_path_its_charts_and_its_ledger() {
     let over_links = run.cases.iter().filter(|row| row.path.relay.is_some()).count();
     assert_eq!((count("<article class=\"link\">"), over_links), (3, 5));
     assert_eq!(count("<ol class=\"link-path up\"") + count("<ol class=\"link-path down\""), 2 * over_links);
-    // Packets: 8 directions of 10 have a time line. Queues: not where nothing waits, or nobody saw. Drops: four up.
+    // Packets: 8 of 10 directions have a time line. Queues: not if nothing waits or the queue was not observed. Drops:
+    // four up.
     assert_eq!(count("<figcaption>Packets per second"), 8);
     assert_eq!(count("<figcaption>Queue, "), 6);
     assert_eq!(count("<figcaption>Dropped packets"), 4);
-    assert_eq!(count("<line class=\"limit\""), 4, "down, the depth is far below it");
+    assert_eq!(count("<line class=\"limit\""), 4, "the downward depth is far below the limit");
     assert_eq!(count("<details open>"), 1, "the round with the most drops");
     let open = page.find("<details open>").expect("it is there");
     assert!(page[open..].starts_with("<details open><summary>udp block same-cpu, round 4</summary>"));
@@ -255,11 +256,11 @@ fn drops_at_one_place_are_one_mark_that_says_how_many() {
         page.split("<title>").filter_map(|rest| rest.split_once(" packets, numbers ")).map(|(count, _)| count);
     let merged: u64 = of_lane.map(|count| count.replace(' ', "").parse::<u64>().expect("a count")).sum();
     let single = page.matches("<title>packet ").count() as u64;
-    assert_eq!(merged + single, 554, "no drop is left out");
+    assert_eq!(merged + single, 554, "no drop is missing");
 }
 
 #[test]
-fn a_link_that_all_share_is_said_above_the_ranking_and_one_of_several_with_each_case() {
+fn a_shared_link_is_above_the_ranking_and_one_of_several_with_each_case() {
     let page = render(&support::links::run_over("home-uplink"));
     assert!(page.contains("Link: home-uplink, of all cases: up=5.5mbit"));
     assert!(page.contains("<h3 class=\"lane-group\">block, same-cpu</h3>"));
@@ -284,7 +285,7 @@ fn every_tab_has_its_panel() {
         assert!(page.contains(&chosen), "{chosen}");
     }
     assert_eq!(page.matches("data-group=\"block, same-cpu, over delay=19ms\"").count(), 2);
-    assert!(page.contains("are in the run"), "links beyond what a page has room for are told");
+    assert!(page.contains("are in the run"), "further links are counted");
     assert!(page.len() < 1_500_000, "{}", page.len());
 }
 
@@ -316,7 +317,7 @@ fn damaged_link_records_are_shown_without_a_panic() {
     let page = render(&run);
     assert_well_formed(&page);
     assert_finite(&page);
-    assert!(page.contains("does not close"), "and it says that ledgers do not close");
+    assert!(page.contains("does not close"), "ledgers that do not close are reported");
 }
 
 #[test]
@@ -344,7 +345,7 @@ fn a_page_with_many_long_traces_stays_small() {
     }
     let page = render(&run);
     assert!(page.len() < 1_500_000, "{}", page.len());
-    assert!(page.contains("more traced cases, with shorter waits"), "and it says what it leaves out");
+    assert!(page.contains("more traced cases, with shorter waits"), "omitted cases are counted");
     assert!(page.contains("later events are in the trace file of the run"));
 }
 
@@ -362,7 +363,7 @@ fn the_first_group_is_shown_without_the_script() {
     assert_eq!(checked, ["block, same-cpu", "block, same-cpu"]);
 }
 
-/// A run in which everything that is text tries to leave its place.
+/// A run in which every text contains markup.
 fn hostile() -> Run {
     const EVIL: &str = "</script><b onload=\"x\">'&amp;\u{0}<svg/onload=y>";
     let mut run = support::survey(1);
@@ -414,7 +415,7 @@ fn hostile() -> Run {
 }
 
 #[test]
-fn nothing_that_the_run_says_is_markup() {
+fn all_text_from_the_run_is_escaped() {
     let (page, plain) = (render(&hostile()), render(&support::survey(1)));
     assert_well_formed(&page);
     let names = |page: &str, name: &str| tags(page).iter().filter(|tag| tag.name == name && !tag.closes).count();
@@ -425,7 +426,7 @@ fn nothing_that_the_run_says_is_markup() {
 }
 
 #[test]
-fn what_is_not_finite_is_not_drawn() {
+fn values_that_are_not_finite_are_not_drawn() {
     let mut run = support::survey(1);
     for (place, row) in run.cases.iter_mut().enumerate() {
         let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0][place % 5];
@@ -460,7 +461,7 @@ fn a_run_without_figures_says_so_instead_of_showing_blank_charts() {
     for words in ["no ranking to draw", "No percentile curve", "No round was measured", "No case was measured"] {
         assert!(page.contains(words), "{words}");
     }
-    assert!(!page.contains("<svg class=\"chart"), "and there is no empty chart");
+    assert!(!page.contains("<svg class=\"chart"), "no empty chart");
 }
 
 #[test]
@@ -481,7 +482,7 @@ fn a_single_case_with_a_single_round_still_makes_a_page() {
 }
 
 #[test]
-fn curves_that_are_not_drawn_as_invalid_were_measured_all_the_same() {
+fn invalid_cases_without_a_curve_count_as_measured() {
     let mut run = support::survey(1);
     run.cases.retain(|row| !row.flow().curve.is_empty());
     for row in &mut run.cases {
@@ -505,7 +506,7 @@ fn curves_that_are_not_drawn_as_invalid_were_measured_all_the_same() {
 }
 
 #[test]
-fn a_page_writes_microseconds_alike_in_figures_and_in_sentences() {
+fn a_page_writes_microseconds_the_same_in_figures_and_sentences() {
     let mut run = support::survey(1);
     run.findings[0].summary = "It takes 70.2 us (8.12 us to 9 us), and 5 us. Ask us.".to_owned();
     let page = render(&run);
@@ -513,10 +514,10 @@ fn a_page_writes_microseconds_alike_in_figures_and_in_sentences() {
 }
 
 #[test]
-fn a_page_says_what_pauses_and_a_busy_machine_do_to_its_figures() {
+fn a_page_has_notes_on_pauses_and_on_a_busy_machine() {
     let mut run = support::small_writes::run(false);
     let said = ["--gap pauses between writes", "Other programs were active"];
-    assert!(said.iter().all(|said| !render(&run).contains(said)), "neither is so");
+    assert!(said.iter().all(|said| !render(&run).contains(said)), "neither applies");
     support::small_writes::pause(&mut run, 1_000_000);
     support::disturb(&mut run, 1.0);
     let page = render(&run);
@@ -530,14 +531,14 @@ fn a_partial_run_says_so_first() {
     let mut run = support::survey(1);
     run.state = State::Running;
     let page = render(&run);
-    let (alarm, heading) = (page.find("PARTIAL RUN").expect("it is said"), page.find("<h1>").expect("a heading"));
+    let (alarm, heading) = (page.find("PARTIAL RUN").expect("the warning"), page.find("<h1>").expect("a heading"));
     assert!(alarm < heading);
 }
 
 #[test]
-fn the_page_has_what_is_needed_to_repeat_the_run() {
+fn the_page_has_the_command_that_repeats_the_run() {
     let mut run = support::survey(1);
-    // A command's words have elements of their own, so that none is broken at a hyphen.
+    // The words of a command are separate elements, so that none is broken at a hyphen.
     let words = |page: String| page.replace("<span class=\"word\">", "").replace("</span>", "");
     let page = words(render(&run));
     for said in ["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 2", "bbr"] {
@@ -545,13 +546,13 @@ fn the_page_has_what_is_needed_to_repeat_the_run() {
     }
     run.command_line = ["hairpin", "round-trip", "--seed=7"].map(str::to_owned).to_vec();
     let page = render(&run);
-    assert!(page.contains("<span class=\"word\">--seed=7</span>"), "a flag is whole");
-    assert!(words(page).contains("<code>hairpin round-trip --seed=7</code>"), "the seed is not given twice");
+    assert!(page.contains("<span class=\"word\">--seed=7</span>"), "flags are not broken");
+    assert!(words(page).contains("<code>hairpin round-trip --seed=7</code>"), "no second seed");
     for out in [&["--out", "here"][..], &["--out=here"]] {
         let flags = [&["hairpin", "survey"], out, &["--quiet"]].concat();
         run.command_line = flags.into_iter().map(str::to_owned).collect();
         let page = words(render(&run));
-        assert!(page.contains("<code>hairpin survey --quiet --seed 42</code>"), "into a folder of its own");
+        assert!(page.contains("<code>hairpin survey --quiet --seed 42</code>"), "into a new folder");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The JSON that others script against.
+//! The JSON, a contract for scripts.
 
 use hairpin_model::run::Run;
 use hairpin_report::json;
@@ -41,7 +41,7 @@ fn words_are_those_of_the_command_line_and_figures_those_of_the_run() {
 }
 
 #[test]
-fn nulls_stand_where_samples_do_not_suffice_and_what_the_kernel_answers_has_no_server() {
+fn too_few_samples_are_null_and_a_kernel_that_answers_is_no_server() {
     let json = parsed(&support::survey(1));
     let case = |label: &str| {
         json["cases"].as_array().unwrap().iter().find(|case| case["label"] == label).expect("it is there").clone()
@@ -59,7 +59,7 @@ fn nulls_stand_where_samples_do_not_suffice_and_what_the_kernel_answers_has_no_s
 }
 
 #[test]
-fn what_is_not_finite_becomes_null_and_the_text_stays_json() {
+fn numbers_that_are_not_finite_become_null() {
     let mut run = support::survey(1);
     run.cases[0].ends[0].cpu_seconds = f64::NAN;
     run.cases[0].flow_mut().curve[0].latency_ns = f64::INFINITY;
@@ -68,7 +68,7 @@ fn what_is_not_finite_becomes_null_and_the_text_stays_json() {
 }
 
 #[test]
-fn what_is_printed_loads_again_as_the_same_run() {
+fn the_printed_run_loads_again() {
     let run = support::survey(1);
     assert!(hairpin_model::upgrade::load(&json::render(&run)).expect("it loads").0 == run);
 }

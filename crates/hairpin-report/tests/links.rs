@@ -1,4 +1,4 @@
-//! What a person sees of links: in the terminal, on the page, in the tables and in the JSON.
+//! Links in the terminal, on the page, in the tables and in the JSON.
 
 use crate::support::links::{HOME_UPLINK, TYPED, run, run_over};
 use hairpin_model::run::Run;
@@ -7,7 +7,6 @@ use hairpin_testing::contract;
 
 use crate::shown::{joined, plain};
 
-/// The text in one line.
 fn text(run: &Run) -> String {
     joined(&render(run, &plain(100)))
 }
@@ -39,7 +38,7 @@ fn no_line_is_wider_than_asked() {
 }
 
 #[test]
-fn a_link_that_all_cases_share_is_told_once_and_above_the_table() {
+fn a_link_that_all_cases_share_is_shown_once_above_the_table() {
     let text = render(&run_over("home-uplink"), &plain(300));
     let named: Vec<usize> = text.match_indices("home-uplink").map(|(place, _)| place).collect();
     let table = text.find("Round trips").expect("the table");
@@ -49,7 +48,7 @@ fn a_link_that_all_cases_share_is_told_once_and_above_the_table() {
 }
 
 #[test]
-fn cases_of_several_links_stand_below_the_name_of_theirs() {
+fn cases_of_several_links_are_below_the_name_of_their_link() {
     let text = render(&run(), &plain(300));
     let place = |said: &str| text.find(said).unwrap_or_else(|| panic!("{said}: {text}"));
     let titles = ["without a link\n", "over bridged-vm\n", "over home-uplink\n", "reorder=1%/5ms\n"];
@@ -61,7 +60,7 @@ fn cases_of_several_links_stand_below_the_name_of_theirs() {
 }
 
 #[test]
-fn the_account_of_a_link_is_that_of_all_its_cases() {
+fn the_account_of_a_link_covers_all_its_cases() {
     let said = text(&run());
     let home = "Link: home-uplink (seed 7): 88 400 packets in, 77 040 out, dropped 11 360 (loss 40, queue 11 320), \
                 late up to 1.65 us at p50, 71.2 us at p99, relay CPU up to 4.73 us per packet";
@@ -71,7 +70,7 @@ fn the_account_of_a_link_is_that_of_all_its_cases() {
 }
 
 #[test]
-fn an_account_that_does_not_close_says_by_how_much() {
+fn an_account_that_does_not_close_has_the_difference() {
     let mut run = run_over("bridged-vm");
     let link = run.cases[0].path.relay.as_mut().expect("it has a link");
     link.packets.out -= 2;
@@ -82,7 +81,7 @@ fn an_account_that_does_not_close_says_by_how_much() {
 }
 
 #[test]
-fn rounds_that_the_link_spoiled_are_told_before_its_packets_and_an_invalid_case_first_of_all() {
+fn invalid_cases_come_first_and_omitted_rounds_come_before_packets() {
     let run = run();
     let said = text(&run);
     let left_out = "12 rounds do not count: tcp block same-cpu 2, udp block same-cpu 10 (round 0: the relay was late by 118 us \
@@ -97,7 +96,7 @@ fn rounds_that_the_link_spoiled_are_told_before_its_packets_and_an_invalid_case_
     valid.cases.pop();
     assert!(
         !text(&valid).contains("did not match its profile"),
-        "rounds are left out, and the case counts: {}",
+        "rounds are omitted, but the case counts: {}",
         text(&valid)
     );
     assert!(text(&valid).contains("2 rounds do not count: tcp block same-cpu 2 (round 0"), "{}", text(&valid));
@@ -135,11 +134,11 @@ fn the_flat_table_has_the_link_in_columns_that_are_empty_on_the_loopback() {
 }
 
 #[test]
-fn the_json_has_what_its_contract_says_of_a_link() {
+fn the_json_of_a_link_keeps_its_contract() {
     let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render(&run())).expect("it is JSON");
     assert_eq!(contract::faults(&json), [""; 0]);
     let cases = json["cases"].as_array().expect("cases");
-    assert!(cases[0]["path"].get("relay").is_none(), "nothing on the loopback");
+    assert!(cases[0]["path"].get("relay").is_none(), "not on the loopback");
     for (case, row) in cases.iter().zip(&run().cases).skip(1) {
         assert_eq!(case["path"]["link"], row.case.path.link.as_str(), "the whole profile in a line");
     }
@@ -151,7 +150,7 @@ fn the_json_has_what_its_contract_says_of_a_link() {
 fn the_made_up_ledgers_close() {
     let run = run();
     let links: Vec<_> = run.cases.iter().filter_map(|row| row.path.relay.as_ref()).collect();
-    assert_eq!(links.len(), 5, "all cases but the one over the loopback");
+    assert_eq!(links.len(), 5, "all cases except that on the loopback");
     for link in links {
         assert_eq!(link.packets.unexplained(), 0);
         let shown = link.shown.as_ref().expect("each has one");

@@ -20,7 +20,7 @@ fn runs() -> [Run; 4] {
 }
 
 #[test]
-fn what_is_going_to_be_sent_is_announced() {
+fn the_expected_traffic_is_announced() {
     let said = |bytes: u64, at_full_speed_s: f64| {
         let sends = Sends { bytes, at_full_speed_s };
         announcement(&Plan { rounds: 8, seconds: 2.5, sends, ..Plan::default() }, 2)
@@ -71,9 +71,9 @@ fn a_first_screen_has_at_most_45_lines_and_none_is_wider_than_asked() {
     runs().iter().for_each(assert_fits);
 }
 
-/// Twelve transports with three batches: a row a transport, batches beside each other, every rate is there.
+/// Twelve transports with three batches: one row per transport, a column per batch, every rate is shown.
 #[test]
-fn of_many_cases_batches_stand_beside_each_other() {
+fn with_many_cases_batches_are_columns() {
     let mut run = one_way::message_rate();
     for number in 0..8 {
         for row in one_way::message_rate().cases.into_iter().take(6) {
@@ -97,7 +97,7 @@ fn of_many_cases_batches_stand_beside_each_other() {
 }
 
 #[test]
-fn what_all_cases_share_is_said_once() {
+fn words_that_all_cases_share_are_shown_once() {
     let table = |run: &Run| {
         let text = render_brief(run, &plain(100));
         let start = text.find("client to server").expect("the heading");
@@ -112,7 +112,7 @@ fn what_all_cases_share_is_said_once() {
 }
 
 #[test]
-fn the_error_of_pacing_is_said_once_and_what_was_not_kept_beside_it() {
+fn pacing_errors_are_one_line_with_the_rates_that_were_not_kept() {
     let mut run = one_way::offered_load();
     let text = render_brief(&run, &plain(100));
     assert_eq!(text.matches("Pacing: sleep+spin: median gap 1.00x nominal, p99 gap 1.08x\n").count(), 1, "{text}");
@@ -126,7 +126,7 @@ fn the_error_of_pacing_is_said_once_and_what_was_not_kept_beside_it() {
 
 /// The median of an exponential distribution is ln 2 of its mean.
 #[test]
-fn gaps_of_random_arrivals_are_held_against_their_own_median() {
+fn gaps_of_random_arrivals_are_compared_with_their_own_median() {
     let mut run = one_way::offered_load();
     for row in &mut run.cases {
         if let Load::Offered { arrivals, .. } = &mut row.case.flow_mut().load {
@@ -140,9 +140,9 @@ fn gaps_of_random_arrivals_are_held_against_their_own_median() {
     assert!(text.contains(said), "{text}");
 }
 
-/// Of several flows the goodput is that of all together; what each has of its own is not shown as that of the case.
+/// Several flows share one total goodput; figures of a single flow are not shown for the case.
 #[test]
-fn flows_of_both_ways_have_one_goodput_and_pictures_of_their_own() {
+fn flows_of_both_ways_have_one_goodput_and_separate_charts() {
     let mut run = one_way::write_sizes();
     for row in run.cases.iter_mut().take(5) {
         let mut down = row.case.flow().clone();
@@ -167,12 +167,12 @@ fn flows_of_both_ways_have_one_goodput_and_pictures_of_their_own() {
     let page = html::render(&run);
     assert_well_formed(&page);
     assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len() + 5);
-    assert_eq!(count(&page, "<rect class=\"received\""), 5, "one of both ways loses");
+    assert_eq!(count(&page, "<rect class=\"received\""), 5, "one direction loses");
     assert!(page.contains("unix-stream both ways 64 B, down, in each"));
 }
 
 #[test]
-fn a_row_of_the_csv_table_has_what_was_asked_and_what_was_measured() {
+fn a_csv_row_has_parameters_and_figures() {
     let cells = |run: &Run, names: &[&str]| -> Vec<String> {
         let text = csv_table::summary(run);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -205,9 +205,9 @@ fn message_rates_are_ranked_by_messages_and_drawn_over_batch_and_latency() {
     let page = html::render(&run);
     assert_well_formed(&page);
     assert_finite(&page);
-    assert_eq!(count(&page, "<circle class=\"p50\""), run.cases.len(), "a lane each");
+    assert_eq!(count(&page, "<circle class=\"p50\""), run.cases.len(), "one lane each");
     assert!(page.contains(": messages/s 16.8\u{a0}M/s (95 % interval "), "{}", page.len());
-    assert_eq!(count(&page, " per call: "), run.cases.len(), "a mark each by batch");
+    assert_eq!(count(&page, " per call: "), run.cases.len(), "one mark each by batch");
     assert_eq!(count(&page, ", one-way p50 "), run.cases.len(), "and by rate");
     let bars = run.cases.len() * 3;
     assert_eq!(count(&page, "<line class=\"bar-of\""), bars, "an interval of the rate twice, of the latency once");
@@ -225,7 +225,7 @@ fn losses_are_stacked_by_cause_and_add_up() {
     let page = html::render(&run);
     let lossy = run.cases.iter().filter(|row| row.flow().ledger.sent > row.flow().ledger.received).count();
     assert_eq!(count(&page, "<rect class=\"received\""), lossy);
-    assert_eq!(count(&page, "<rect class=\"part "), 5 * lossy, "four causes, and what has none");
+    assert_eq!(count(&page, "<rect class=\"part "), 5 * lossy, "four causes, and losses without one");
     let lane = &page[page.find("<rect class=\"part ").expect("a part")..];
     let lane = &lane[..lane.find("</svg>").expect("it ends")];
     let number = |part: &str, name: &str| -> Option<f64> {
@@ -259,7 +259,7 @@ fn the_load_curve_has_every_valid_rate_and_marks_the_knee() {
         "udp, offered 64.0\u{a0}k/s: delivered 64.0\u{a0}k/s (95 % interval 57.6\u{2013}73.6\u{a0}k/s); the knee",
     );
     assert!(page.contains("<polyline class=\"behind\""), "all delivered");
-    // A rate that was planned last stands where it belongs.
+    // A rate that was planned last is in its place.
     let mut run = run;
     let first = run.cases.remove(0);
     run.cases.push(first);
@@ -283,7 +283,7 @@ fn goodput_is_drawn_over_the_size_of_a_write_and_over_time() {
 }
 
 #[test]
-fn a_picture_needs_two_points() {
+fn a_chart_needs_two_points() {
     for mut run in [one_way::message_rate(), one_way::write_sizes(), one_way::offered_load()] {
         let load = run.cases[1].case.flow().load.size_bytes();
         let first = run.cases[1].case.flow().load.clone();
@@ -345,7 +345,7 @@ fn figures_that_are_missing_or_not_finite_are_not_drawn() {
 }
 
 #[test]
-fn names_are_no_markup_and_do_not_steer_the_terminal() {
+fn names_are_escaped_on_the_page_and_in_the_terminal() {
     for mut run in runs() {
         for row in &mut run.cases {
             let flow = row.case.flow_mut();

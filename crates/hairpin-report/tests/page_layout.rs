@@ -1,4 +1,4 @@
-//! What a reader sees first on the page, and how its figures are written.
+//! The first impression of the page, and how its figures are written.
 
 use hairpin_report::html::render;
 
@@ -14,7 +14,7 @@ fn the_answer_is_followed_by_the_ranking_the_findings_and_then_the_distributions
 }
 
 #[test]
-fn figures_of_the_clock_have_few_digits() {
+fn clock_figures_have_few_digits() {
     let mut run = support::survey(1);
     let clock = &mut run.hosts[0].environment.clock;
     (clock.read_cost_ns, clock.ns_per_tick) = (8.523_809_523_809_524, 0.384_615_338_873_118_16);
@@ -53,7 +53,7 @@ fn a_traced_exchange_has_a_bar_to_scale() {
 }
 
 #[test]
-fn streams_are_ranked_by_goodput_and_nothing_is_said_of_round_trips() {
+fn streams_are_ranked_by_goodput_without_mention_of_round_trips() {
     let run = support::bulk::run();
     let page = render(&run);
     assert_eq!(page.matches("<circle class=\"p50\"").count(), run.cases.len(), "a lane each");
@@ -67,7 +67,7 @@ fn streams_are_ranked_by_goodput_and_nothing_is_said_of_round_trips() {
     for not_said in ["round trip", "p50</", "p99", "atency", "id=\"percentiles\"", "no ranking to draw"] {
         assert!(!text.contains(not_said), "{not_said}");
     }
-    assert!(!render(&support::survey(1)).contains("oodput"), "and nothing of goodput where there is none");
+    assert!(!render(&support::survey(1)).contains("oodput"), "no goodput without one-way loads");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn losses_and_failed_rounds_have_marks_that_the_legend_explains() {
         page.contains("300 messages lost</title>")
             && page.contains("<title>failed: round 3: the server is gone</title>")
     );
-    assert!(page.contains("over the run; 10 rounds with losses\""), "and in words");
+    assert!(page.contains("over the run; 10 rounds with losses\""), "in words");
 }
 
 #[test]
@@ -126,10 +126,10 @@ fn time_axes_begin_where_data_begin() {
         }
     }
     assert!(before.len() > 100, "{before:?}");
-    assert_eq!(inner_corners(&render(&run)), before, "what happened stands where it stood without the empty ends");
+    assert_eq!(inner_corners(&render(&run)), before, "positions do not depend on the empty ends");
 }
 
-/// Across, the corners of all surfaces over time, those at the ends left out.
+/// The horizontal corners of all surfaces over time, without those at the ends.
 fn inner_corners(page: &str) -> Vec<String> {
     let surfaces = page.split("<polygon class=\"surface entered\" points=\"").skip(1);
     let corners = surfaces.flat_map(|rest| rest.split('"').next().unwrap_or_default().split(' '));
@@ -163,7 +163,7 @@ fn luminance(colour: &str) -> f64 {
 }
 
 #[test]
-fn text_has_the_contrast_that_wcag_asks_for_in_each_scheme() {
+fn text_has_the_contrast_of_wcag_in_each_scheme() {
     let page = render(&support::survey(1));
     let schemes: Vec<&str> = page.split("--paper: #").skip(1).collect();
     assert_eq!(schemes.len(), 4, "light, dark by preference, dark by the button, and paper");
@@ -195,9 +195,9 @@ fn text_has_the_contrast_that_wcag_asks_for_in_each_scheme() {
 }
 
 #[test]
-fn no_more_sentences_than_a_phone_has_room_for_stand_above_the_ranking() {
+fn only_sentences_that_fit_a_phone_are_above_the_ranking() {
     let page = render(&support::bulk::run());
-    let (shown, rest) = page.split_once("<details class=\"rest\">").expect("some are folded");
+    let (shown, rest) = page.split_once("<details class=\"rest\">").expect("some are hidden");
     assert_eq!(shown.matches("messages lost: receive-buffer").count(), 3);
     assert!(rest.contains("<summary>1 more sentence</summary>"));
     assert!(!render(&support::survey(1)).contains("class=\"rest\""));

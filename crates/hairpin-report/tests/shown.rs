@@ -1,4 +1,4 @@
-//! What tests of several files ask of a text or a page.
+//! Helpers for tests of texts and pages.
 
 use hairpin_model::run::Run;
 use hairpin_report::terminal::{Look, render, render_brief, render_more};
@@ -7,17 +7,16 @@ pub(crate) fn plain(width: usize) -> Look {
     Look { width, colour: false }
 }
 
-/// The words of a text, however its lines are broken.
+/// The words of a text, regardless of line breaks.
 pub(crate) fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How often a page has that text.
 pub(crate) fn count(page: &str, text: &str) -> usize {
     page.matches(text).count()
 }
 
-/// Asserts that no line is wider than asked, and that the first screen has at most 45.
+/// Asserts that no line exceeds the width and that the first screen has at most 45 lines.
 pub(crate) fn assert_fits(run: &Run) {
     for width in [60, 72, 80, 100, 120] {
         let texts = [render_brief, render_more, render].map(|render| render(run, &plain(width)));

@@ -1,4 +1,4 @@
-//! The terminal text: snapshots that were read by people, and rules that hold for any run.
+//! The terminal text: reviewed snapshots, and rules that hold for any run.
 
 use hairpin_model::answer::Answer;
 use hairpin_model::case::{Case, InjectedFault};
@@ -55,7 +55,7 @@ fn verbose_has_every_finding_and_note_below_the_same_table() {
     assert!(brief.lines().count() < more.lines().count() && more.lines().count() < all.lines().count());
 }
 
-/// What was measured stands on the first screen, but for replicates and the second group of what the kernel answers.
+/// Every measured case is on the first screen, except replicates and the second group that the kernel answers.
 #[test]
 fn the_first_screen_has_every_case_that_was_measured() {
     let run = support::survey(1);
@@ -92,7 +92,7 @@ fn small_writes_at_100_columns() {
 }
 
 #[test]
-fn remedies_stand_in_the_order_of_what_they_move_and_chains_in_that_of_their_p50() {
+fn remedies_are_ordered_by_bytes_per_second_and_chains_by_p50() {
     let run = support::small_writes::pipelined();
     let text = render(&run, &plain(100));
     let table = &text[text.find("\nExchanges\n").expect("the table")..];
@@ -101,17 +101,17 @@ fn remedies_stand_in_the_order_of_what_they_move_and_chains_in_that_of_their_p50
     assert_eq!(names, ["more", "cork", "one-write", "writev"], "rows are in the same order: {table}");
     let chain = text.split("Who is faster at p50").nth(1).expect("the chain").split_whitespace().collect::<Vec<_>>();
     let chain = chain.join(" ");
-    assert!(chain.contains("1. one-write, writev; 2. more; 3. cork; 4. nodelay"), "p50 has its own order: {chain}");
+    assert!(chain.contains("1. one-write, writev; 2. more; 3. cork; 4. nodelay"), "by p50: {chain}");
     let note = "By bytes per second more and cork are faster than some before them";
-    assert!(chain.contains(note), "and that is said: {chain}");
+    assert!(chain.contains(note), "with a note: {chain}");
     assert!(!render(&support::small_writes::run(true), &plain(100)).contains("than some before"));
 }
 
 #[test]
-fn remedies_without_the_pauses_are_named_where_there_is_a_gap() {
+fn remedies_without_pauses_are_named_if_there_is_a_gap() {
     let mut run = support::small_writes::run(false);
     let wide = |run: &Run| joined(&render(run, &plain(100)));
-    assert!(!wide(&run).contains("--gap"), "there is none");
+    assert!(!wide(&run).contains("--gap"), "without a gap");
     support::small_writes::pause(&mut run, 1_000_000);
     let text = wide(&run);
     let note = "--gap pauses between writes: one-write and writev have none, batch=10 has fewer. If your program \
@@ -124,7 +124,7 @@ fn remedies_without_the_pauses_are_named_where_there_is_a_gap() {
 }
 
 #[test]
-fn a_busy_machine_is_said_near_the_top_where_it_is_a_warning() {
+fn a_busy_machine_is_reported_near_the_top_if_it_is_a_warning() {
     for mut run in [support::survey(1), support::small_writes::run(false)] {
         let rounds: u64 = run.cases.iter().map(|row| row.rounds).sum();
         let first = |run: &Run| joined(&render(run, &plain(100)).lines().take(12).collect::<Vec<_>>().join(" "));
@@ -142,7 +142,7 @@ fn a_busy_machine_is_said_near_the_top_where_it_is_a_warning() {
 }
 
 #[test]
-fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
+fn the_cost_of_tracing_keeps_its_sign_and_is_shown_only_if_known() {
     let said = |costs: &[(Figure, f64)]| {
         let mut run = support::small_writes::run(true);
         for (place, row) in run.cases.iter_mut().enumerate() {
@@ -186,7 +186,7 @@ fn a_traced_round_trip_is_named_by_its_transport_once() {
 }
 
 #[test]
-fn a_share_that_was_not_reached_is_said_with_the_widest_row() {
+fn a_missed_until_is_reported_with_the_widest_row() {
     let mut run = support::survey(1);
     let until = |share: &str| vec![("until".to_owned(), vec![share.to_owned()])];
     for row in &mut run.cases {
@@ -206,7 +206,7 @@ fn a_share_that_was_not_reached_is_said_with_the_widest_row() {
 }
 
 #[test]
-fn rounds_that_failed_alike_are_one_line() {
+fn rounds_that_failed_for_the_same_cause_are_one_line() {
     let mut run = support::survey(1);
     let cause = |round: u32, what: &str| format!("round {round}: client: cannot {what} 127.0.0.1:{}", 40_000 + round);
     let causes = (1..=20).map(|round| cause(round, if round == 7 { "receive from" } else { "connect to" }));
@@ -223,7 +223,7 @@ fn rounds_that_failed_alike_are_one_line() {
 }
 
 #[test]
-fn what_a_change_took_off_is_told_with_its_interval() {
+fn a_saving_is_shown_with_its_interval() {
     let mut run = support::small_writes::run(false);
     let mut said = |effect: Figure| {
         run.findings[0].proved.as_mut().expect("it was proved").effect = effect;
@@ -237,7 +237,7 @@ fn what_a_change_took_off_is_told_with_its_interval() {
 }
 
 #[test]
-fn a_finding_has_four_lines_a_brief_note_one_and_the_run_a_place_of_its_own() {
+fn a_finding_has_four_lines_a_brief_note_one_and_the_run_its_own_section() {
     let mut run = support::survey(1);
     let mut brief = run.findings[0].clone();
     (brief.severity, brief.share) = (Severity::Note, 0.0);
@@ -261,14 +261,14 @@ fn a_finding_has_four_lines_a_brief_note_one_and_the_run_a_place_of_its_own() {
 }
 
 #[test]
-fn a_capture_without_a_file_is_not_called_saved() {
+fn a_capture_without_a_file_is_reported_as_not_saved() {
     let mut run = support::small_writes::run(true);
     let unsaved = Capture::Saved { file: String::new(), packets: 61, dropped: 0 };
     run.cases[0].trace.as_mut().expect("it was traced").capture = unsaved;
     let line = |run: &Run| {
         let text = render(run, &plain(200));
         assert!(!text.contains("Capture:  ("), "{text}");
-        text.lines().find(|line| line.contains("not saved")).expect("it is told").to_owned()
+        text.lines().find(|line| line.contains("not saved")).expect("the capture").to_owned()
     };
     assert_eq!(
         line(&run),
@@ -279,7 +279,7 @@ fn a_capture_without_a_file_is_not_called_saved() {
 }
 
 #[test]
-fn cases_that_the_table_of_first_exchanges_leaves_out_are_named() {
+fn cases_omitted_from_the_table_of_first_exchanges_are_named() {
     let text = render(&support::small_writes::run(false), &plain(200)).replace('\n', " ");
     let left_out = "Not shown, as their first exchanges differ from the p50 by less than 1.5 times or within the \
                     interval: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); default \
@@ -288,7 +288,7 @@ fn cases_that_the_table_of_first_exchanges_leaves_out_are_named() {
 }
 
 #[test]
-fn exchanges_like_the_steady_state_are_not_shown_apart() {
+fn exchanges_like_the_steady_state_have_no_separate_table() {
     let mut run = support::small_writes::run(false);
     for row in &mut run.cases {
         let p50 = row.flow().latency_ns.p50;
@@ -298,7 +298,7 @@ fn exchanges_like_the_steady_state_are_not_shown_apart() {
 }
 
 #[test]
-fn an_interrupted_run_says_so_before_anything_else() {
+fn an_interrupted_run_is_reported_first() {
     let mut run = support::survey(1);
     run.state = State::Interrupted;
     let text = render(&run, &plain(80));
@@ -306,7 +306,7 @@ fn an_interrupted_run_says_so_before_anything_else() {
 }
 
 #[test]
-fn what_was_never_measured_is_not_called_invalid() {
+fn cases_never_measured_are_not_called_invalid() {
     let mut run = support::survey(1);
     run.state = State::Interrupted;
     let before = run.cases.iter().filter(|row| !row.valid).count();
@@ -324,7 +324,7 @@ fn what_was_never_measured_is_not_called_invalid() {
     let line = format!("{} was not measured", run.cases[1].label);
     assert!(text.contains(&format!("! {line}\n")), "{text}");
     let page = hairpin_report::html::render(&run);
-    assert!(page.contains(&format!("<b>{}</b> was not measured</li>", run.cases[1].label)), "the page says so too");
+    assert!(page.contains(&format!("<b>{}</b> was not measured</li>", run.cases[1].label)), "on the page");
     run.cases[1].failed_rounds.push("round 0: refused".to_owned());
     assert!(!render(&run, &plain(100)).contains(&line), "a case whose rounds failed was tried");
 }
@@ -365,7 +365,7 @@ fn no_line_is_wider_than_asked() {
 }
 
 #[test]
-fn columns_stand_below_each_other() {
+fn columns_are_aligned() {
     let text = render(&support::survey(1), &plain(100));
     let header = text.lines().find(|line| line.trim_start().starts_with("p50 ")).expect("the header");
     let ends = header.find("p50").unwrap() + 3;
@@ -399,7 +399,7 @@ fn colour_is_there_only_when_asked_for_and_changes_no_text() {
 }
 
 #[test]
-fn a_machine_that_was_slowed_is_said_with_an_example() {
+fn a_slowed_machine_is_reported_with_an_example() {
     let text = render(&support::slowed_survey(), &plain(120)).replace('\n', " ");
     let expected = "Machine: 1.21x slower during 40 % of rounds (shared core?); figures are from the other rounds. While slower, tcp \
                     block same-cpu took 5.70 us instead of 13.4 us.";
@@ -407,7 +407,7 @@ fn a_machine_that_was_slowed_is_said_with_an_example() {
 }
 
 #[test]
-fn a_failed_calibration_is_said_aloud() {
+fn a_failed_calibration_is_reported() {
     let mut run = support::survey(1);
     run.comparisons[0].verdict = Verdict::Slower;
     run.comparisons[0].ratio = Figure::new(1.04, 1.02, 1.06);
@@ -419,7 +419,7 @@ fn a_failed_calibration_is_said_aloud() {
 }
 
 #[test]
-fn a_pair_without_an_interval_calibrates_nothing() {
+fn a_pair_without_an_interval_is_no_calibration() {
     let mut run = support::survey(1);
     run.comparisons[0].ratio = Figure::bare(0.998);
     let text = render(&run, &plain(120)).replace('\n', " ");
@@ -490,7 +490,7 @@ fn names_from_the_run_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn where_all_rounds_failed_for_one_cause_it_is_told_once_and_nothing_else_is() {
+fn a_single_cause_of_all_failed_rounds_is_shown_once_and_alone() {
     let mut run = support::survey(1);
     run.findings.clear();
     run.answer = Answer { headline: "Nothing was measured.".to_owned(), ..Answer::default() };
@@ -512,7 +512,7 @@ fn where_all_rounds_failed_for_one_cause_it_is_told_once_and_nothing_else_is() {
         all.contains(&format!("{label} and {others} other cases: {failed} rounds failed: the first, round 0: the"))
     );
     assert_eq!(all.matches("the server has gone").count(), 1, "{all}");
-    // Another cause, or a case that was measured, and all is told.
+    // With another cause, or a measured case, everything is shown.
     run.cases[0].failed_rounds[0] = "round 0: refused".to_owned();
     let brief = render_brief(&run, &plain(100));
     assert!(brief.contains("are invalid (marked with !)") && brief.contains("refused"), "{brief}");

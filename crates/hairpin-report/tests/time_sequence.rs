@@ -1,5 +1,4 @@
-//! The time sequence in the terminal: snapshots that were read by people, which case is shown, and rules that hold for
-//! any exchange.
+//! The time sequence in the terminal: reviewed snapshots, the choice of the case, and rules that hold for any exchange.
 
 use hairpin_model::run::Run;
 use hairpin_model::time_sequence::{Event, EventKind, TimeSequence, Wait, WaitCause};
@@ -31,7 +30,7 @@ fn all_at_100_columns_from_kernel_time_stamps() {
 }
 
 #[test]
-fn the_untreated_case_is_shown_unless_one_is_named() {
+fn the_case_with_default_options_is_shown_unless_one_is_named() {
     let run = support::small_writes::run(true);
     let labels = |which: &str| -> Vec<String> {
         chosen(&run, which).expect("known").iter().map(|row| row.label.clone()).collect()
@@ -39,7 +38,7 @@ fn the_untreated_case_is_shown_unless_one_is_named() {
     assert_eq!(labels(MOST_TELLING), ["tcp block same-cpu default 100x2 B"]);
     let all = ["default", "cork-forgotten", "nodelay", "one-write"]
         .map(|word| format!("tcp block same-cpu {word} 100x2 B"));
-    assert_eq!(labels(ALL), all, "the untreated one, then waits, then by duration");
+    assert_eq!(labels(ALL), all, "default options, then waits, then by duration");
     assert_eq!(labels("nodelay"), ["tcp block same-cpu nodelay 100x2 B"]);
     assert_eq!(labels("tcp block same-cpu default 100x2 B"), ["tcp block same-cpu default 100x2 B"]);
     assert_eq!(labels("default").len(), 3, "over every transport");
@@ -53,11 +52,11 @@ fn an_unknown_case_is_an_error_that_names_the_known_ones() {
     let cases = ["default", "nodelay", "cork-forgotten", "one-write"];
     let words = cases.map(|word| format!("tcp block same-cpu {word} 100x2 B"));
     let known = format!("one of all, most-telling, {}, {}", cases.join(", "), words.join(", "));
-    assert_eq!(said("zzz"), format!("unknown case of the ladder `zzz` (hint: {known})"), "those that have one");
+    assert_eq!(said("zzz"), format!("unknown case of the ladder `zzz` (hint: {known})"), "only cases with a ladder");
 }
 
 #[test]
-fn what_a_ladder_may_be_asked_of_is_known_from_the_plan() {
+fn the_cases_of_a_ladder_are_known_from_the_plan() {
     let run = support::small_writes::run(true);
     let ask = |which: &str, traced: bool| {
         check(which, run.cases.iter().map(|row| (&row.case, traced && row.case.flow().transport == "tcp")))
@@ -73,7 +72,7 @@ fn what_a_ladder_may_be_asked_of_is_known_from_the_plan() {
 }
 
 #[test]
-fn what_was_waited_for_is_named_as_its_arrow() {
+fn the_awaited_ack_has_the_number_of_its_arrow() {
     let mut run = support::small_writes::run(true);
     for event in &mut sequence(&mut run, "default").events {
         if event.end == End::Server && event.kind == EventKind::PureAck && event.at_ns > 0 {
@@ -83,7 +82,7 @@ fn what_was_waited_for_is_named_as_its_arrow() {
     let text = drawn(&run, "tcp block same-cpu default 100x2 B", 120);
     assert!(text.contains(":   for ACK -578") && text.contains("- ACK -578 -"), "{text}");
     assert!(text.contains("Bytes below 0 belong to earlier exchanges."), "{text}");
-    // It may ride on a segment, and no arrow says so.
+    // The ACK may be on a segment, whose arrow does not show it.
     for event in &mut sequence(&mut run, "default").events {
         if event.end == End::Server && event.kind == EventKind::PureAck && event.at_ns > 0 {
             (event.kind, event.first_byte, event.end_byte) = (EventKind::Segment, 0, 4);
@@ -94,12 +93,12 @@ fn what_was_waited_for_is_named_as_its_arrow() {
 }
 
 #[test]
-fn a_drawing_says_what_it_was_drawn_from() {
+fn a_drawing_names_its_sources() {
     let said = |kept: &dyn Fn(&Event) -> bool| {
         let mut run = support::small_writes::run(false);
         sequence(&mut run, "default").events.retain(kept);
         let text = drawn(&run, "tcp block same-cpu default 100x2 B", 100);
-        let from = text.find("Drawn from ").expect("it says so");
+        let from = text.find("Drawn from ").expect("the source");
         joined(&text[from..])
     };
     let packet = |event: &Event| matches!(event.kind, EventKind::Segment | EventKind::PureAck);
@@ -115,7 +114,7 @@ fn a_drawing_says_what_it_was_drawn_from() {
 }
 
 #[test]
-fn what_was_not_traced_is_a_note() {
+fn a_case_without_a_trace_has_a_note() {
     let run = support::small_writes::run(true);
     let text = drawn(&run, "pipe block same-cpu default 100x2 B", 200);
     assert!(
@@ -222,5 +221,5 @@ fn damaged_sequences_are_drawn_without_a_panic() {
     let text = drawn(&run, ALL, 80);
     assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
     let page = hairpin_report::html::render(&run);
-    assert!(!page.contains("NaN") && !page.contains("=\"inf"), "and the page has no such place either");
+    assert!(!page.contains("NaN") && !page.contains("=\"inf"), "on the page");
 }

@@ -39,7 +39,7 @@ fn a_first_screen_has_at_most_45_lines_and_none_is_wider_than_asked() {
 }
 
 #[test]
-fn what_all_loads_share_stands_in_the_heading_and_not_in_the_rows() {
+fn words_that_all_loads_share_are_in_the_heading_only() {
     let text = render_brief(&under_load::congestion(), &plain(160));
     let heading = text.lines().find(|line| line.starts_with("Latency under load")).expect("the heading");
     assert_eq!(heading, "Latency under load  load 64 KiB, probe udp 64 B 100/s, same CPU, blocking");
@@ -88,14 +88,14 @@ fn the_json_keeps_its_contract() {
     }
 }
 
-/// The markup of the section of that identity.
+/// The markup of the section with that id.
 fn section<'p>(page: &'p str, id: &str) -> &'p str {
     let start = page.find(&format!("<section id=\"{id}\">")).unwrap_or_else(|| panic!("no {id}"));
     &page[start..start + page[start..].find("</section>").expect("it ends")]
 }
 
 #[test]
-fn latency_goodput_and_queue_are_drawn_over_one_time_with_the_phases() {
+fn latency_goodput_and_queue_share_a_time_axis_with_the_phases() {
     let page = html::render(&under_load::congestion());
     assert_well_formed(&page);
     assert_finite(&page);
@@ -110,8 +110,8 @@ fn latency_goodput_and_queue_are_drawn_over_one_time_with_the_phases() {
     }
     // From 1 s to 6 s of 13 s, in all three.
     assert_eq!(count(charts, "<rect class=\"warm-up\" x=\"76.9\" y=\"0\" width=\"384.6\""), 3);
-    assert_eq!(count(charts, "<line class=\"phase\""), 9, "three begin after the first");
-    // A gap parts a line and its band in two; without a load there is neither goodput nor queue.
+    assert_eq!(count(charts, "<line class=\"phase\""), 9, "the first begins at 0");
+    // A gap splits a line and its band in two; without a load there is no goodput and no queue.
     assert_eq!(count(charts, "<polygon class=\"surface"), 2 * 4);
     assert_eq!(count(charts, "<polyline class=\"line"), 2 * 4 + 3 + 3);
     assert!(
@@ -122,9 +122,9 @@ fn latency_goodput_and_queue_are_drawn_over_one_time_with_the_phases() {
         charts.contains("<title>under tcp up congestion=bbr: highest at 6\u{a0}s, 11.7\u{a0}KiB</title>"),
         "{charts}"
     );
-    assert!(!page.contains("id=\"over-time\"") && !page.contains("id=\"throughput\""), "they are of one-way loads");
+    assert!(!page.contains("id=\"over-time\"") && !page.contains("id=\"throughput\""), "only for one-way loads");
     let page = html::render(&under_load::two_cpus());
-    assert!(!section(&page, "under-load").contains("Queue that the load fills"), "nothing tells the queue");
+    assert!(!section(&page, "under-load").contains("Queue that the load fills"), "the queue is unknown");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn the_table_of_the_page_has_every_figure_with_its_interval() {
 }
 
 #[test]
-fn rounds_that_do_not_count_are_told_with_the_reason() {
+fn rounds_that_do_not_count_are_listed_with_the_reason() {
     for text in [render_brief, render].map(|render| render(&under_load::congestion(), &plain(120))) {
         let start = text.find("\nLoad: ").expect("a note") + 1;
         let note: Vec<&str> = text[start..].split_whitespace().take(40).collect();

@@ -2,8 +2,8 @@
 
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 
-/// Registers a function with the harness. `#[ignore = "child of TEST"]` marks one that only another test starts, in a
-/// process of its own.
+/// Registers a function with the harness. `#[ignore = "child of TEST"]` marks one that only another test starts, in its
+/// own process.
 #[proc_macro_attribute]
 pub fn test(_: TokenStream, function: TokenStream) -> TokenStream {
     let tokens: Vec<TokenTree> = function.into_iter().collect();
@@ -28,7 +28,7 @@ fn is_ignore(token: &TokenTree, is_word: impl Fn(&TokenTree, &str) -> bool) -> b
         && group.stream().into_iter().next().is_some_and(|first| is_word(&first, "ignore"))
 }
 
-/// The compiler warns of `#[ignore]` on what is no test of its own.
+/// The compiler warns about `#[ignore]` on functions that it does not see as tests.
 fn without_ignore(tokens: Vec<TokenTree>, is_word: impl Fn(&TokenTree, &str) -> bool + Copy) -> Vec<TokenTree> {
     let mut kept: Vec<TokenTree> = Vec::with_capacity(tokens.len());
     for token in tokens {

@@ -1,5 +1,5 @@
-//! What others script against: the object that `--json` prints and `run.json` holds. This is its one definition, which
-//! tests and chores check runs against.
+//! The contract with scripts: the object that `--json` prints and `run.json` holds. Its only definition, against which
+//! tests and chores check runs.
 
 mod checks;
 mod one_way;
@@ -15,13 +15,13 @@ const FIGURES: &[&str] = &["p50", "p90", "p99", "p999", "mean", "rate", "goodput
 const WAITINGS: &[&str] = &["block", "poll", "spin", "uring", "async"];
 const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu", "unpinned", "pinned"];
 
-/// The list at that name, empty where it is none.
+/// The list at that name, or an empty one.
 #[must_use]
 pub fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Every way in which a run breaks the contract, each with the place in the object. A run that keeps it has none.
+/// Every break of the contract in a run, each with the place in the object.
 #[must_use]
 pub fn faults(run: &Value) -> Vec<String> {
     let mut faults = Faults::default();
@@ -135,7 +135,7 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: usize) 
     let flows = list(summary, "flows");
     let same = flows.len() == list(case, "flows").len() && !flows.is_empty();
     faults.unless(same, &join(place, "flows"), "are not the flows of the case");
-    // Figures are of the rounds in one state of the machine, samples of all.
+    // Figures are of the rounds in one state of the machine, samples of all rounds.
     let one_state = list(summary, "other_states").is_empty();
     for (number, flow) in flows.iter().enumerate() {
         flow_faults(faults, &format!("{place}.flows[{number}]"), flow, one_state);
@@ -158,7 +158,7 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: usize) 
     }
 }
 
-/// What a flow is, as it is asked for.
+/// Checks the settings of a flow.
 fn settings_faults(faults: &mut Faults, place: &str, flow: &Value) {
     for name in ["name", "transport"] {
         faults.need(flow, place, name, Kind::Text);
@@ -189,11 +189,11 @@ fn settings_faults(faults: &mut Faults, place: &str, flow: &Value) {
     });
 }
 
-/// What was measured of a flow; in one state of the machine a figure is there where the samples suffice.
+/// Checks the results of a flow; in one state of the machine a figure is present if the samples suffice.
 fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) {
     settings_faults(faults, place, flow);
     let samples = faults.need(flow, place, "samples", Kind::Count).as_u64().unwrap_or(0);
-    // Not every message of a one-way load is stamped.
+    // Some messages of a one-way load have no time stamp.
     let one_state = (!one_way::is_one_way(flow)).then_some(one_state);
     latency_faults(faults, &join(place, "latency_ns"), &flow["latency_ns"], samples, one_state);
     figure_faults(faults, &join(place, "rate_per_s"), flow.get("rate_per_s"), samples > 0);
@@ -233,8 +233,8 @@ fn link_faults(faults: &mut Faults, place: &str, link: &Value) {
     faults.unless(rest == 0, &place, &format!("does not close: {rest} are left"));
 }
 
-/// Ways in which a round trip asked for by `--count` and `--rounds` did something else. Loss is no fault here: the
-/// ledger tells it, and unreliable transports may lose.
+/// Deviations of a round trip from the requested `--count` and `--rounds`. Loss is no fault: it is in the ledger, and
+/// unreliable transports may lose messages.
 #[must_use]
 pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
     let mut faults = Faults::default();
@@ -297,10 +297,10 @@ pub fn example() -> Value {
     })
 }
 
-/// The example with one value changed, by JSON pointer.
+/// The example with the value at a JSON pointer changed.
 ///
 /// # Panics
-/// The example has nothing there.
+/// The example has no value there.
 #[must_use]
 pub fn with(pointer: &str, value: Value) -> Value {
     changed(example(), pointer, value)

@@ -1,17 +1,17 @@
-//! The corpora of the fuzz targets, replayed by ordinary tests: see `fuzz/README.md`.
+//! Replays the corpora of the fuzz targets in ordinary tests: see `fuzz/README.md`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that has [`replay`] write the valid inputs anew, whatever its value.
+/// The environment variable that makes [`replay`] rewrite the valid inputs, whatever its value.
 pub const WRITE: &str = "HAIRPIN_FUZZ_WRITE";
 
-/// What the names of valid inputs begin with. All other inputs were found by a fuzzer.
+/// Prefix of the names of valid inputs. All other inputs were found by a fuzzer.
 const VALID: &str = "valid-";
 
-/// Gives every input of the corpus `fuzz/corpus/TARGET` to `parse`, which says whether it was accepted, and the `valid`
-/// ones, by name, as the encoders of today make them.
+/// Passes every input of the corpus `fuzz/corpus/TARGET` to `parse`, which returns whether it was accepted, and the
+/// `valid` ones, by name, as the current encoders make them.
 ///
 /// # Panics
 /// `parse` panics or does not accept a valid input, or the corpus is missing, is empty, or lacks a valid input.

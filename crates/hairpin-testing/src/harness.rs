@@ -1,8 +1,8 @@
-//! The harness of test binaries with tests that some machines cannot run.
+//! Harness of test binaries with tests that some machines cannot run.
 //!
-//! libtest decides at compile time what is ignored. Here a test finds out when it starts: [`skip!`](crate::skip) ends it
-//! as ignored, with its reason. `#[macro_use] extern crate hairpin_testing` replaces `#[test]` in the whole binary, and
-//! its `main` calls [`run_tests`]. Command line and output are those of libtest.
+//! libtest decides at compile time what is ignored. Here a test decides when it starts: [`skip!`](crate::skip) ends it
+//! as ignored, with a reason. `#[macro_use] extern crate hairpin_testing` replaces `#[test]` in the whole binary, whose
+//! `main` calls [`run_tests`]. Command line and output are those of libtest.
 
 use std::any::Any;
 use std::panic::resume_unwind;
@@ -18,11 +18,9 @@ use crate::skips;
 pub struct Test {
     /// Crate, modules and function.
     pub path: &'static str,
-    /// The package that it belongs to.
     pub package: &'static str,
-    /// The test.
     pub run: fn(),
-    /// Only another test starts it, in a process of its own: `BINARY --ignored --exact NAME`.
+    /// Only another test starts it, in its own process: `BINARY --ignored --exact NAME`.
     pub is_child: bool,
 }
 
@@ -43,7 +41,7 @@ fn run(package: &str, name: &str, test: impl FnOnce() + Send + 'static) -> Resul
     Ok(outcome)
 }
 
-/// Each test has a thread of its own, as it may pin its thread or move it to another namespace.
+/// Each test has its own thread, as it may pin it or move it to another namespace.
 fn outcome(name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completion, Failed> {
     let thread = thread::Builder::new().name(name.to_owned());
     let payload = match thread.spawn(test).map_err(Failed::from)?.join() {
@@ -56,7 +54,7 @@ fn outcome(name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completio
     }
 }
 
-/// The reason for which a test cannot run here, as the payload of an unwinding.
+/// The reason why a test cannot run here, as the payload of an unwinding.
 struct Skipped(String);
 
 /// Ends the calling test as ignored.
@@ -71,7 +69,7 @@ fn message(payload: &(dyn Any + Send)) -> String {
     text.unwrap_or("it panicked without a message").to_owned()
 }
 
-/// Runs the registered tests that the command line names, as many at once as `RUST_TEST_THREADS` says.
+/// Runs the registered tests that the command line selects, `RUST_TEST_THREADS` at once.
 #[must_use]
 pub fn run_tests() -> ExitCode {
     run_tests_and("", Vec::<(String, fn())>::new())

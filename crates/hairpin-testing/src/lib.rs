@@ -1,7 +1,7 @@
-//! For tests and chores alone: the harness of tests that some machines cannot run, the [`contract`] and the [`schema`] of the
-//! JSON, and the [`corpus`] of each fuzz target.
+//! For tests and chores only: the harness of tests that some machines cannot run, the [`contract`] and the [`schema`]
+//! of the JSON, and the [`corpus`] of each fuzz target.
 //!
-//! A test that finds that the machine lacks what it needs calls [`skip!`] or [`or_skip!`]: the harness ([`run_tests`]) then
+//! A test that lacks something on this machine calls [`skip!`] or [`or_skip!`]: the harness ([`run_tests`]) then
 //! reports it as ignored, with the reason. If the environment variable [`LIST`] names a file, each such test is a line
 //! of it. `cargo xtask ci` sets the variable, and fails for every skip that is not in `xtask/allowed-skips.toml`.
 #![forbid(unsafe_code)]
@@ -21,13 +21,13 @@ pub use harness::{Test, end_as_skipped, run_tests, run_tests_and};
 pub use inventory;
 pub use skips::{LIST, note};
 
-/// Ends the test as one that cannot run here; takes the reason as `format!` does.
+/// Ends the test, as it cannot run here; takes the reason as `format!` does.
 #[macro_export]
 macro_rules! skip {
     ($($reason:tt)+) => { $crate::end_as_skipped(format!($($reason)+)) };
 }
 
-/// The value of a `Result`; its error is the reason for which the test cannot run here.
+/// The value of a `Result`; an error is the reason why the test cannot run here.
 #[macro_export]
 macro_rules! or_skip {
     ($result:expr) => {
@@ -38,7 +38,7 @@ macro_rules! or_skip {
     };
 }
 
-/// Reports that a part of a test, such as one transport of all, cannot run here.
+/// Reports that a part of a test, such as one transport, cannot run here.
 ///
 /// # Panics
 /// The list of skips cannot be written.
@@ -51,17 +51,17 @@ pub fn skipped(package: &str, part: &str, reason: &str) {
 /// Whether a program is on the path.
 ///
 /// # Errors
-/// That it is missing.
+/// It is missing.
 pub fn program(name: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file());
     found.ok_or_else(|| format!("no program {name} (hint: install Debian's package of it)"))
 }
 
-/// Whether a command runs here and ends well.
+/// Whether a command runs here and succeeds.
 ///
 /// # Errors
-/// That it is missing or refused.
+/// It is missing or refused.
 pub fn works(command: &[&str]) -> Result<(), String> {
     let output = std::process::Command::new(command[0]).args(&command[1..]).output();
     if output.is_ok_and(|output| output.status.success()) {

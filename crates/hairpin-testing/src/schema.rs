@@ -1,8 +1,9 @@
-//! Whether a run keeps docs/run.schema.json: the keywords of JSON Schema (draft 2020-12) that the file uses, and no others.
+//! Checks a run against docs/run.schema.json: the keywords of JSON Schema (draft 2020-12) that the file uses, and no
+//! others.
 
 use serde_json::Value;
 
-/// What says nothing of a value.
+/// Keywords without constraints.
 const SILENT: &[&str] = &["$schema", "$defs", "title", "description", "default", "format"];
 
 /// The checked-in schema of `run.json`.
@@ -14,13 +15,13 @@ pub fn of_run() -> Value {
     serde_json::from_str(include_str!("../../../docs/run.schema.json")).expect("docs/run.schema.json is JSON")
 }
 
-/// Every way in which a run breaks the checked-in schema, each with its place.
+/// Every break of the checked-in schema in a run, each with its place.
 #[must_use]
 pub fn run_faults(run: &Value) -> Vec<String> {
     faults(&of_run(), run)
 }
 
-/// Every way in which a value breaks a schema, each with its place. A keyword that is not known here is a fault too.
+/// Every break of a schema in a value, each with its place. Unknown keywords are faults too.
 #[must_use]
 pub fn faults(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -28,7 +29,7 @@ pub fn faults(schema: &Value, value: &Value) -> Vec<String> {
     found
 }
 
-/// A check against one schema, whose root references begin at.
+/// A check against one schema, the root of references.
 struct Check<'s> {
     root: &'s Value,
 }
@@ -94,7 +95,7 @@ impl Check<'_> {
         }
     }
 
-    /// How many of the schemas the value keeps.
+    /// Number of schemas that the value matches.
     fn fitting(&self, schemas: &Value, value: &Value) -> usize {
         let keeps = |schema: &&Value| {
             let mut found = Vec::new();
@@ -128,7 +129,7 @@ impl Check<'_> {
     }
 }
 
-/// The members of a list, or the one value that stands for a list of one.
+/// The members of a list, or a single value as a list of one.
 fn either(value: &Value) -> &[Value] {
     value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice)
 }

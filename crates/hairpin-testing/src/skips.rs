@@ -1,13 +1,13 @@
-//! The file in which tests that could not run are listed, if the environment names one.
+//! The file that lists tests that could not run, if the environment names one.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names the file. A relative path begins at the workspace.
+/// The environment variable with the file's path, relative to the workspace.
 pub const LIST: &str = "HAIRPIN_SKIPS";
 
-/// Lists that a test, or a part of one, could not run.
+/// Lists a test, or a part of one, that could not run.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -20,7 +20,7 @@ fn append(list: &Path, package: &str, name: &str, reason: &str) -> Result<(), St
     let list: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(list);
     let reason = reason.replace('\n', " ");
     let file = OpenOptions::new().create(true).append(true).open(&list);
-    // One call, so that the lines of tests that run at the same time do not mix.
+    // One call, so that lines of concurrent tests do not mix.
     let written = file.and_then(|mut file| file.write_all(format!("{package} {name}\t{reason}\n").as_bytes()));
     written.map_err(|error| format!("cannot list a skip in {}: {error}", list.display()))
 }

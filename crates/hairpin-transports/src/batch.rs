@@ -5,27 +5,27 @@ use std::fmt;
 #[cfg(target_os = "linux")]
 use crate::system::messages::Messages;
 
-/// Room for what one [`crate::Wire::receive_batch`] takes, allocated once: one area, of which each slot is a part of one size
-/// and takes a message or whatever else a receive gives.
+/// Memory for one [`crate::Wire::receive_batch`], allocated once. Each slot is an equal part of the area and takes one
+/// message, or whatever else a receive returns.
 pub struct Batch {
     pub(crate) area: Box<[u8]>,
     pub(crate) slots: usize,
     pub(crate) size: usize,
     pub(crate) runs: Box<[Run]>,
-    /// How many of the runs the last call filled.
+    /// Number of runs that the last call filled.
     pub(crate) filled: usize,
     #[cfg(target_os = "linux")]
     pub(crate) messages: Messages,
 }
 
-/// What one receive gave: a range of the area that holds one piece, or several of one size, of which the last may be shorter.
+/// What one receive returned: a range of the area with one piece, or several of equal size (the last may be shorter).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) start: usize,
     pub(crate) length: usize,
-    /// The size of a piece; at least 1.
+    /// Size of a piece; at least 1.
     pub(crate) piece: usize,
-    /// How long the piece was before what does not fit was cut off, where it is one.
+    /// Length of a single piece before it was truncated to its slot.
     #[cfg(target_os = "linux")]
     pub(crate) whole: usize,
 }
@@ -43,14 +43,14 @@ impl Run {
 }
 
 impl Batch {
-    /// The most messages that one call takes or sends (`UIO_MAXIOV`, linux/uio.h).
+    /// Maximum messages that one call takes or sends (`UIO_MAXIOV`, linux/uio.h).
     pub const MAX_MESSAGES: usize = 1024;
-    /// The area holds at least so much: the largest packet that the kernel has joined from several (udp(7), `UDP_GRO`).
+    /// Minimum size of the area: the largest packet that the kernel joins from several (udp(7), `UDP_GRO`).
     const MIN_AREA_BYTES: usize = 64 * 1024;
 
-    /// Room for `slots` pieces, 1 to [`Batch::MAX_MESSAGES`], of at most `size` bytes each. A byte stream needs one slot: what it
-    /// has is one piece. UDP's option `gso` needs one too: a receive gives all the messages of a packet that the kernel joined
-    /// from several, and each is a piece, whatever the number and size of the slots.
+    /// Room for `slots` pieces, 1 to [`Batch::MAX_MESSAGES`], of at most `size` bytes each. A byte stream needs one
+    /// slot: what it received is one piece. UDP's option `gso` needs one too: a receive returns all messages of a
+    /// packet that the kernel joined, each as a piece, regardless of the number and size of the slots.
     #[must_use]
     pub fn new(slots: usize, size: usize) -> Self {
         let (slots, size) = (slots.clamp(1, Self::MAX_MESSAGES), size.max(1));
@@ -65,15 +65,15 @@ impl Batch {
         }
     }
 
-    /// The pieces that the last call took, in the order in which they came.
+    /// The pieces that the last call took, in order of arrival.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         self.runs[..self.filled].iter().flat_map(|run| self.area[run.start..][..run.length].chunks(run.piece))
     }
 
-    /// Takes pieces one after another until there is none, or an error, or no slot is left.
+    /// Takes pieces until there are no more, an error occurs, or the slots are full.
     ///
     /// # Errors
-    /// The error, where it came before the first piece.
+    /// The error, if it occurred before the first piece.
     pub(crate) fn fill<E>(
         &mut self,
         mut take: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
@@ -99,10 +99,10 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// Sends messages one by one until one is not taken whole; answers how many bytes were taken.
+/// Sends messages one by one until one is not taken completely. Returns the number of bytes taken.
 ///
 /// # Errors
-/// The error, where it came before anything was taken.
+/// The error, if it occurred before any byte was taken.
 pub(crate) fn send_each<E>(
     messages: &[u8],
     size: usize,

@@ -1,4 +1,4 @@
-//! Transports: one interface, a file each, and the system calls they stand on.
+//! Transports behind one interface, one file each, and their system calls.
 //!
 //! A new transport is one file in `transports/` and its line in [`transports::ALL`].
 

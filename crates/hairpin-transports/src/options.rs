@@ -1,4 +1,4 @@
-//! Options as they are asked of a socket, and as the kernel grants them.
+//! Socket options as requested and as granted by the kernel.
 
 #[cfg(target_os = "linux")]
 use hairpin_model::card::{IPV4_MTU_BYTES, IPV6_MTU_BYTES};
@@ -7,7 +7,7 @@ use hairpin_model::options::OptionName;
 #[cfg(target_os = "linux")]
 pub(crate) use crate::linux::options::{apply, effective, switch};
 
-/// Whether what the kernel says is what was asked. The kernel doubles buffer sizes (socket(7)), so 4096 is met by
+/// Whether the kernel's value is the requested one. The kernel doubles buffer sizes (socket(7)), so 4096 is met by
 /// exactly 8192.
 #[must_use]
 pub fn is_met(name: OptionName, asked: &str, effective: &str) -> bool {
@@ -21,7 +21,7 @@ pub fn is_met(name: OptionName, asked: &str, effective: &str) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-/// The kernel's protocol family: where the type-of-service byte is found.
+/// The kernel's protocol family, which determines where the type-of-service byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     /// IPv4.
@@ -34,7 +34,7 @@ pub(crate) enum Family {
 
 #[cfg(target_os = "linux")]
 impl Family {
-    /// The smallest MTU, in bytes, of a path that can carry it; 0 where no packets do.
+    /// Minimum MTU of a path for it in bytes; 0 if there are no packets.
     pub(crate) fn min_mtu_bytes(self) -> u32 {
         match self {
             Self::V4 => IPV4_MTU_BYTES,
@@ -45,15 +45,14 @@ impl Family {
 }
 
 #[cfg(target_os = "linux")]
-/// When options are asked for.
+/// When options are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Before the socket is bound or connected: buffer sizes decide on the window that the first packets offer
-    /// (tcp(7)).
+    /// Before the socket is bound or connected: buffer sizes determine the window in the first packets (tcp(7)).
     Opened,
-    /// Once it is connected: a listener passes only some options on, and `TCP_QUICKACK` is a state of a connection.
-    /// Switched off earlier, it would hold back the last packet of the handshake and then be on again. With `UDP_GRO` earlier,
-    /// hellos could be joined.
+    /// Once it is connected: a listener passes on only some options, and `TCP_QUICKACK` is a state of a connection.
+    /// Switched off earlier, it would delay the last packet of the handshake and then be on again. With `UDP_GRO` set
+    /// earlier, hellos could be joined.
     Connected,
 }
 
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn other_options_are_met_by_the_very_word() {
+    fn other_options_are_met_by_the_same_word() {
         assert!(is_met(OptionName::Nodelay, "on", "on"));
         assert!(!is_met(OptionName::Nodelay, "on", "off"));
         assert!(!is_met(OptionName::Congestion, "cubic", "bbr"));

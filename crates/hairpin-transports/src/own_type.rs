@@ -1,21 +1,22 @@
-//! Loops that are compiled for each kind of wire.
+//! Loops compiled for each kind of wire.
 //!
-//! On x86 the kernel overwrites the return stack buffer at a context switch (arch/x86/entry/entry_64.S), so that no return to a
-//! function that was called before it is predicted. Each function between a loop and the system call in which it sleeps then costs
-//! several nanoseconds a message. A loop that blocks, compiled for the wire's own type, has none but the C library's.
+//! On x86 the kernel overwrites the return stack buffer at a context switch (arch/x86/entry/entry_64.S), so returns to
+//! functions called before it are mispredicted. Each function between a loop and the system call in which it sleeps
+//! then costs several nanoseconds per message. A blocking loop compiled for the wire's own type only has the C
+//! library's.
 
 use crate::wire::Wire;
 
-/// What is done over a wire.
+/// A task over a wire.
 pub trait OverWire {
-    /// What comes of it.
+    /// Its result.
     type Answer;
 
-    /// Does it.
+    /// Runs the task.
     fn run<W: Wire + ?Sized>(self, wire: &mut W) -> Self::Answer;
 }
 
-/// Does it over the wire as the type that it is, or as `dyn Wire` where a type is not among those that are worth it.
+/// Runs a task over a wire's own type, or over `dyn Wire` for types where that brings nothing.
 pub fn over_own_type<T: OverWire>(wire: &mut dyn Wire, what: T) -> T::Answer {
     #[cfg(target_os = "linux")]
     {

@@ -1,4 +1,4 @@
-//! The interfaces that matter: a [`Transport`] has [`Listener`]s, which accept [`Connection`]s; a connection carries one or
+//! The main interfaces: a [`Transport`] has [`Listener`]s, which accept [`Connection`]s; a connection carries one or
 //! more [`Wire`]s, and a wire carries messages or bytes.
 
 use std::any::Any;
@@ -20,33 +20,33 @@ pub use crate::setup::{Cookie, ServerAddresses, Setup};
 
 /// A way to carry bytes between two ends.
 pub trait Transport: Sync {
-    /// Its name and its promises.
+    /// Its name and properties.
     fn card(&self) -> Card;
 
-    /// Whether it can run here.
+    /// Whether it can run on this machine.
     ///
     /// # Errors
-    /// The reason why not, and what would help.
+    /// The reason, and a remedy.
     fn can_run(&self) -> Result<Receipt, WhyNot>;
 
-    /// Opens the server: from here on the address can be connected to.
+    /// Opens the server; clients can then connect to its address.
     ///
-    /// A transport that the kernel answers returns an error: it has no server of ours.
+    /// A transport that the kernel answers returns an error: it has no server.
     ///
     /// # Errors
     /// [`TransportError`] names the operation, the object and the cause.
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError>;
 
-    /// As [`Transport::listen`], on a socket that is there already: one port can so serve many rounds.
+    /// Like [`Transport::listen`], on an existing socket, so that one port can serve many rounds.
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] where the transport takes no such socket, else as [`Transport::listen`].
+    /// [`TransportError::Unsupported`] if the transport takes no such socket, else as [`Transport::listen`].
     #[cfg(target_os = "linux")]
     fn listen_on(&self, handed: Handed, _setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         Err(handed.unsupported(self.card().name))
     }
 
-    /// Connects the client to an address that [`Listener::address`] gave (or, where the kernel answers, to a host).
+    /// Connects the client to the address from [`Listener::address`] (or to a host, if the kernel answers).
     ///
     /// # Errors
     /// [`TransportError`] names the operation, the object and the cause.
@@ -66,100 +66,99 @@ impl Handed {
     }
 }
 
-/// The server, to which clients can connect. Dropping it closes whatever it has not accepted.
+/// A server that clients can connect to. Dropping it closes everything that it has not accepted.
 pub trait Listener: Send {
-    /// Where to connect to, in one printable word that another process on this machine (same user) can use for as
-    /// long as this end lives. Nothing in the file system stands for it, so nothing is left behind.
+    /// The address to connect to, one printable word that is valid for another process on this machine (same user) as
+    /// long as this end lives. It has no file, so nothing is left behind.
     fn address(&self) -> String;
 
-    /// So many clients will come in all; where nobody says so, one. A datagram listener that expects several needs another socket
-    /// at its address before the first is told that it is connected.
+    /// Sets the number of expected clients (default 1). A datagram listener that expects several needs another socket
+    /// at its address before the first client is welcomed.
     fn expect(&mut self, _clients: u32) {}
 
-    /// Waits for the next client, [`Setup::opening_timeout`] at most. Meanwhile it asks `is_abandoned` a few times a
-    /// second, and ends at once where that says so. Whoever comes in vain or in part leaves the listener as it was.
+    /// Waits for the next client, up to [`Setup::opening_timeout`]. Calls `is_abandoned` a few times per second, and
+    /// ends at once when it returns true. Failed and partial connections leave the listener as it was.
     ///
     /// # Errors
-    /// [`TransportError::TimedOut`] when nobody came in time, [`TransportError::Abandoned`],
-    /// [`TransportError::Unsupported`] for a second client where the transport has one for each listener.
+    /// [`TransportError::TimedOut`] if no client connected in time, [`TransportError::Abandoned`],
+    /// [`TransportError::Unsupported`] for a second client if the transport has one per listener.
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError>;
 }
 
-/// An established connection, or datagram flow, between two ends. A wire outlives the connection that it was opened on.
+/// An established connection, or datagram flow, between two ends. A wire outlives its connection.
 pub trait Connection: Send {
     /// Opens the next wire to the other end.
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] for a second one where a connection carries one.
+    /// [`TransportError::Unsupported`] for a second wire if a connection carries one.
     fn open(&mut self) -> Result<Box<dyn Wire>, TransportError>;
 
-    /// The next wire that the other end opens, waiting as long as [`Listener::accept`] does.
+    /// Waits for the next wire that the other end opens, as long as [`Listener::accept`].
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] for a second one where a connection carries one, [`TransportError::TimedOut`].
+    /// [`TransportError::Unsupported`] for a second wire if a connection carries one, [`TransportError::TimedOut`].
     fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError>;
 }
 
-/// One open channel of a connection, for messages or bytes. Dropping it closes it, and the other end's calls then answer
-/// [`WireError::Closed`] once they have taken what was sent before.
+/// One open channel of a connection, for messages or bytes. Dropping it closes it; the other end's calls then return
+/// [`WireError::Closed`] once they have received what was sent before.
 pub trait Wire: Send {
-    /// Sends one whole message, waiting for room as the setup's waiting says. The time-out begins again whenever a
-    /// part of a long message was accepted.
+    /// Sends one whole message, waiting for room as the setup's waiting says. The time-out restarts whenever part of a
+    /// long message was accepted.
     ///
     /// # Errors
-    /// [`WireError::TimedOut`] when there was no room in time: nothing of the message was sent where the transport
-    /// keeps boundaries; on a stream its beginning may have been, and the stream is then of no further use.
-    /// [`WireError::Closed`] when the other end is gone.
+    /// [`WireError::TimedOut`] if there was no room in time: with boundaries nothing of the message was sent; on a
+    /// stream its beginning may have been, and the stream is then unusable. [`WireError::Closed`] if the other end is
+    /// gone.
     fn send(&mut self, message: &[u8]) -> Result<(), WireError>;
 
-    /// Waits, as the setup's waiting says, for bytes, and takes what is there: one message where the transport
-    /// keeps boundaries, else any number of bytes from 1. With [`Waiting::Block`](hairpin_model::case::Waiting::Block) it is exactly one system call where
-    /// it has to sleep. What does not fit of a message that keeps its boundaries is cut off, as recv(2) does.
+    /// Waits for bytes as the setup's waiting says, and takes what is there: one message if the transport keeps
+    /// boundaries, else at least one byte. With [`Waiting::Block`](hairpin_model::case::Waiting::Block) it is exactly
+    /// one system call if it has to sleep. A message longer than the buffer is truncated, as by recv(2).
     ///
     /// # Errors
-    /// [`WireError::TimedOut`] when nothing came in time, [`WireError::Closed`] when the other end is gone.
+    /// [`WireError::TimedOut`] if nothing arrived in time, [`WireError::Closed`] if the other end is gone.
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError>;
 
-    /// Takes what is there without ever waiting; `None` when there is nothing.
+    /// Takes what is there without waiting; `None` if there is nothing.
     ///
     /// # Errors
-    /// As [`Wire::receive`], but for the time-out.
+    /// As [`Wire::receive`], without the time-out.
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError>;
 
-    /// Sends what there is room for without ever waiting, whatever the setup's waiting; answers how many bytes were taken, 0
-    /// where there is no room. Where the transport keeps boundaries a message is taken whole or not at all. A wire that only
-    /// the closed loops use need not have it.
+    /// Sends as much as there is room for, without waiting. Returns the number of bytes taken, 0 if there is no room.
+    /// With boundaries a message is taken completely or not at all. Wires only used by closed loops need not implement
+    /// it.
     ///
     /// # Errors
-    /// As [`Wire::send`], but for the time-out.
+    /// As [`Wire::send`], without the time-out.
     fn try_send(&mut self, _bytes: &[u8]) -> Result<usize, WireError> {
         let source = std::io::ErrorKind::Unsupported.into();
         Err(WireError::System { operation: "send without waiting", source })
     }
 
-    /// As [`Wire::try_send`], of several messages that stand one after another in `messages`, each `size` bytes long: in
-    /// one system call for up to [`Batch::MAX_MESSAGES`] of them where the transport has such a call. Where it keeps no boundaries
-    /// all of it is one send.
+    /// Like [`Wire::try_send`], for contiguous messages of `size` bytes each: one system call for up to
+    /// [`Batch::MAX_MESSAGES`] of them if the transport has such a call. Without boundaries it is a single send.
     ///
     /// # Errors
-    /// As [`Wire::try_send`]. An error after the first message is told by the next call.
+    /// As [`Wire::try_send`]. An error after the first message is returned by the next call.
     fn send_batch(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
         batch::send_each(messages, size, |message| self.try_send(message))
     }
 
-    /// Takes what is there, as many pieces as fit `into`, without ever waiting; answers how many, 0 where there is nothing.
-    /// A piece is a message where the transport keeps boundaries, else whatever a receive gave.
+    /// Takes as many available pieces as fit `into`, without waiting. Returns their number, 0 if there are none. A
+    /// piece is a message if the transport keeps boundaries, else the bytes of one receive.
     ///
     /// # Errors
-    /// As [`Wire::try_receive`]. An error after the first piece is told by the next call.
+    /// As [`Wire::try_receive`]. An error after the first piece is returned by the next call.
     fn receive_batch(&mut self, into: &mut Batch) -> Result<usize, WireError> {
         into.fill(|slot| self.try_receive(slot))
     }
 
-    /// As [`Wire::send_batch`], but a wire that was opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block) waits in the system call until messages
-    /// were taken, 50 ms at most where the timer that interrupts it has expired: then the answer is 0, or less than all. Other
-    /// wires do not wait. A blocking send of several messages waits for room for all of them, as sendmmsg(2) does. A transport
-    /// that has no call for several messages sends one.
+    /// Like [`Wire::send_batch`], but a wire opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block) waits
+    /// in the system call until messages were taken; when a timer interrupts it, after 50 ms at most, it returns 0 or
+    /// less than all. Other wires do not wait. A blocking send of several messages waits for room for all of them, like
+    /// sendmmsg(2). A transport without a call for several messages sends one.
     ///
     /// # Errors
     /// As [`Wire::send_batch`].
@@ -167,11 +166,12 @@ pub trait Wire: Send {
         self.send_batch(messages, size)
     }
 
-    /// Sends the same bytes so many times, one call each, until one is not taken whole: as [`Wire::send_batch_waiting`] where it
-    /// `waits`, else as [`Wire::send_batch`]. One call of this instead of many is worth several percent of a small send.
+    /// Sends the same bytes up to `times` times, one call each, until one is not taken completely: like
+    /// [`Wire::send_batch_waiting`] if `waits`, else like [`Wire::send_batch`]. One call of this instead of many saves
+    /// several percent of a small send.
     ///
     /// # Errors
-    /// As [`Wire::try_send`]. An error after the first call is told by the next.
+    /// As [`Wire::try_send`]. An error after the first call is returned by the next.
     fn send_repeatedly(&mut self, bytes: &[u8], times: u64, waits: bool) -> Result<Repeated, WireError> {
         let mut done = Repeated::default();
         while done.whole < times {
@@ -187,9 +187,9 @@ pub trait Wire: Send {
         Ok(done)
     }
 
-    /// As [`Wire::receive_batch`], but a wire that was opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block) waits in the system call until
-    /// something has come, and then takes all that is there; after 50 ms at most the answer is 0. Other wires do not wait. A
-    /// transport that has no call for several messages takes one.
+    /// Like [`Wire::receive_batch`], but a wire opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block)
+    /// waits in the system call for data, and then takes all that is there; after 50 ms at most it returns 0. Other
+    /// wires do not wait. A transport without a call for several messages takes one.
     ///
     /// # Errors
     /// As [`Wire::receive_batch`].
@@ -197,80 +197,83 @@ pub trait Wire: Send {
         self.receive_batch(into)
     }
 
-    /// Gives the wire a file to send from, which is kept in memory.
+    /// Loads a file to send from, into memory.
     ///
     /// # Errors
-    /// [`WireError::System`]: of kind `Unsupported` where the transport sends no files ([`Card::sends_files`]), else that of the
-    /// kernel.
+    /// [`WireError::System`]: of kind `Unsupported` if the transport sends no files ([`Card::sends_files`]), else from
+    /// the kernel.
     fn load_file(&mut self, _content: &[u8]) -> Result<(), WireError> {
         Err(no_files("load a file"))
     }
 
-    /// Sends the bytes of the file between two places by one call of sendfile(2); answers how many were taken. With `may_wait` it
-    /// waits as [`Wire::send_batch_waiting`] does, else not at all. A wire that was opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block) and must not
-    /// wait makes four calls more, which set a flag of its descriptor and reset it.
+    /// Sends the bytes `from..to` of the file with one sendfile(2) call. Returns the number of bytes taken. With
+    /// `may_wait` it waits like [`Wire::send_batch_waiting`], else not at all. A wire opened with
+    /// [`Waiting::Block`](hairpin_model::case::Waiting::Block) that must not wait makes four more calls, to set and
+    /// clear a descriptor flag.
     ///
     /// # Errors
-    /// As [`Wire::try_send`]; of kind `Unsupported` as [`Wire::load_file`]; `InvalidInput` where the file has no such bytes.
+    /// As [`Wire::try_send`]; of kind `Unsupported` as [`Wire::load_file`]; `InvalidInput` if the file has no such
+    /// bytes.
     fn send_file(&mut self, _from: usize, _to: usize, _may_wait: bool) -> Result<usize, WireError> {
         Err(no_files("send a file"))
     }
 
-    /// Calls to [`Wire::send_batch`] whose memory the kernel may still read: what stands there must not change before they are
-    /// complete, or other bytes arrive. Only the option `zerocopy` has such calls.
+    /// Calls to [`Wire::send_batch`] whose memory the kernel may still read: changing it before they are complete
+    /// changes the bytes that arrive. Only the option `zerocopy` has such calls.
     ///
     /// # Errors
-    /// [`WireError::System`] when the system call fails.
+    /// [`WireError::System`] if the system call fails.
     fn sends_in_flight(&mut self) -> Result<u64, WireError> {
         Ok(0)
     }
 
-    /// What becomes readable and writable when the wire does, for a [`crate::WireSet`]; `None` where no descriptor tells.
+    /// The descriptors that become readable and writable with the wire, for a [`crate::WireSet`]; `None` if there are
+    /// none.
     #[cfg(target_os = "linux")]
     fn descriptors(&self) -> Option<Descriptors<'_>> {
         None
     }
 
-    /// Waits until there is something to receive, or until `at_most` has passed; says whether there is.
+    /// Waits until there is something to receive, or `at_most` has passed. Returns whether there is.
     ///
-    /// Spinning wires spin here too. Only the open loop uses it: it must send on time whatever has come back.
+    /// Spinning wires spin here too. Only the open loop uses it: it must send on time, whatever arrives.
     ///
     /// # Errors
-    /// [`WireError::System`] when the system call fails.
+    /// [`WireError::System`] if the system call fails.
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError>;
 
-    /// What the kernel says now: `option.NAME` for every option on the card, as a word that
-    /// [`Options::parse`](hairpin_model::options::Options::parse) takes (buffer sizes as the kernel doubled them), and its counters: `tcp_info.*` for TCP,
-    /// `socket.drops` and `socket.local_address` for sockets, sizes of pipes and rings.
+    /// The kernel's current values: `option.NAME` for every option on the card, as a word for
+    /// [`Options::parse`](hairpin_model::options::Options::parse) (buffer sizes as doubled by the kernel), and its
+    /// counters: `tcp_info.*` for TCP, `socket.drops` and `socket.local_address` for sockets, sizes of pipes and rings.
     fn effective(&self) -> Vec<Fact>;
 
-    /// System calls that this end has made on the wire since it was connected: every attempt to send or to receive,
-    /// also those that find nothing, every `poll` and every [`Stream::set`]. `None` where the transport makes none for a
-    /// message or does not count them.
+    /// System calls of this end on the wire since it was connected: every attempt to send or to receive, even if it
+    /// finds nothing, every `poll` and every [`Stream::set`]. `None` if the transport makes none per message or does
+    /// not count them.
     ///
-    /// Left out is what watches and carries nothing: reading counters ([`Wire::effective`], [`Stream::segments`]),
-    /// whatever is for the sake of [`KernelStamps`], and the timer that interrupts blocking calls, which is set once when
-    /// the wire opens, again when another thread takes it over, and once more for the first
-    /// [`Wire::send_batch_waiting`] or [`Wire::receive_batch_waiting`], but never for a message.
+    /// Not counted are calls that only observe: reading counters ([`Wire::effective`], [`Stream::segments`]), all calls
+    /// for [`KernelStamps`], and the timer that interrupts blocking calls. The timer is set when the wire opens, when
+    /// another thread takes it over, and for the first [`Wire::send_batch_waiting`] or [`Wire::receive_batch_waiting`],
+    /// but never per message.
     fn system_calls(&self) -> Option<u64> {
         None
     }
 
-    /// Tells the other end, where only closing would, that nothing more will be sent. What is on its way back can still
-    /// be received.
+    /// Tells the other end that nothing more will be sent, if only closing would tell it. Data in flight to this end
+    /// can still be received.
     fn farewell(&mut self) {}
 
-    /// What small writes need beyond whole messages; `None` where bytes are no stream of system calls.
+    /// The operations for small writes; `None` if bytes are not a stream of system calls.
     fn stream(&mut self) -> Option<&mut dyn Stream> {
         None
     }
 
-    /// The wire as the type that it is, for [`over_own_type`](crate::over_own_type); `None` of wires that do not offer it.
+    /// The wire as its own type, for [`over_own_type`](crate::over_own_type); `None` if it does not offer it.
     fn as_any(&mut self) -> Option<&mut dyn Any> {
         None
     }
 
-    /// The kernel's time stamps of this wire; `None` where the kernel has none.
+    /// The kernel's time stamps of this wire; `None` if the kernel has none.
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         None
     }
@@ -280,94 +283,93 @@ fn no_files(operation: &'static str) -> WireError {
     WireError::System { operation, source: std::io::ErrorKind::Unsupported.into() }
 }
 
-/// What [`Wire::send_repeatedly`] has sent.
+/// The result of [`Wire::send_repeatedly`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repeated {
-    /// Calls that took all bytes.
+    /// Number of calls that took all bytes.
     pub whole: u64,
-    /// Bytes that the call after them took, where it took less.
+    /// Bytes taken by the next call, if it took only some.
     pub rest: usize,
 }
 
-/// What small writes need of a byte stream over a socket or a pipe.
+/// Small writes to a byte stream over a socket or a pipe.
 pub trait Stream {
-    /// Sends bytes and tells the kernel that more follow (`MSG_MORE`, send(2)), so that TCP may hold back what fills no
-    /// segment. A Unix socket takes the flag and ignores it.
+    /// Sends bytes and tells the kernel that more follow (`MSG_MORE`, send(2)), so that TCP may hold back a partial
+    /// segment. A Unix socket ignores the flag.
     ///
     /// # Errors
-    /// As [`Wire::send`]; [`WireError::System`] where there is no such flag.
+    /// As [`Wire::send`]; [`WireError::System`] if there is no such flag.
     fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError>;
 
-    /// Sends all parts in one call that gathers them (`sendmsg` or `writev`), 1024 parts at most in a call; what the
-    /// kernel does not take at once is sent after it, as [`Wire::send`] does.
+    /// Sends all parts in one gathering call (`sendmsg` or `writev`), at most 1024 parts per call; what the kernel does
+    /// not take at once is sent afterwards, like [`Wire::send`].
     ///
     /// # Errors
     /// As [`Wire::send`].
     fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError>;
 
-    /// Sets one switch (`nodelay`, `cork`, `quickack`) now: one system call.
+    /// Sets one switch (`nodelay`, `cork`, `quickack`): one system call.
     ///
     /// # Errors
-    /// [`WireError::System`] when the kernel refuses, as it does where the wire is no TCP.
+    /// [`WireError::System`] if the kernel refuses, as it does if the wire is not TCP.
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError>;
 
-    /// Data segments and pure acknowledgments of the connection so far, both directions; `None` where the kernel
-    /// counts none. It is one system call, which [`Wire::system_calls`] leaves out.
+    /// Data segments and pure ACKs of the connection so far, both directions; `None` if the kernel does not count them.
+    /// One system call, which [`Wire::system_calls`] does not count.
     fn segments(&self) -> Option<Segments>;
 
-    /// What the connection has in flight and in its send buffer, at this moment; `None` where the kernel does not tell. It is one
-    /// system call, which [`Wire::system_calls`] leaves out.
+    /// What the connection has in flight and in its send buffer; `None` if the kernel does not report it. One system
+    /// call, which [`Wire::system_calls`] does not count.
     fn sender_state(&self) -> Option<SenderState> {
         None
     }
 }
 
-/// What TCP has sent and received, by `struct tcp_info`.
+/// TCP's counts of sent and received segments, from `struct tcp_info`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segments {
     /// Segments with payload, both directions.
     pub with_payload: u64,
-    /// Segments without, both directions; those of the handshake are among them.
+    /// Segments without payload, both directions, including those of the handshake.
     pub bare: u64,
 }
 
 /// The kernel's time stamps of one wire (`SO_TIMESTAMPING`, Documentation/networking/timestamping.rst), which need no
-/// privilege. The kernel merges writes: a stamp speaks of a segment and names its last byte.
+/// privilege. The kernel merges writes: a stamp belongs to a segment and names its last byte.
 ///
-/// Stamps wait in the socket's error queue, in the room of its receive buffer; what finds no room is lost. So they are
-/// taken every few writes.
+/// Stamps wait in the socket's error queue and take room in its receive buffer; those without room are lost. So they
+/// are taken every few writes.
 ///
-/// That room also decides when TCP acknowledges: a read that leaves it empty may acknowledge at once, and one that leaves
-/// stamps in it never does (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). Left there, they bring about the very stall that they
-/// were to explain, so [`KernelStamps::receive`] takes them first.
+/// That room also determines when TCP acknowledges: a read that leaves it empty may acknowledge at once, and one that
+/// leaves stamps in it never does (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). Stamps left there would cause the very stall
+/// that they should explain, so [`KernelStamps::receive`] takes them first.
 pub trait KernelStamps {
-    /// Asks for stamps of everything that is sent and received from here on, whose bytes count from 0. Those of
-    /// acknowledgments come with `acknowledged` only.
+    /// Requests stamps of everything sent and received from here on; its bytes count from 0. Acknowledgments are only
+    /// stamped with `acknowledged`.
     ///
     /// # Errors
-    /// [`WireError::System`] when the kernel refuses.
+    /// [`WireError::System`] if the kernel refuses.
     fn begin(&mut self, acknowledged: bool) -> Result<(), WireError>;
 
-    /// Takes the stamps of what was sent that have come so far; never waits.
+    /// Takes the stamps of sent bytes that are available; never waits.
     ///
     /// # Errors
-    /// [`WireError::System`] when the system call fails.
+    /// [`WireError::System`] if the system call fails.
     fn take(&mut self, into: &mut Vec<RawStamp>) -> Result<(), WireError>;
 
-    /// As [`Wire::receive`], and when the kernel received the last segment of it: CLOCK_REALTIME, in ns.
+    /// Like [`Wire::receive`], with the time at which the kernel received the last segment: CLOCK_REALTIME, in ns.
     ///
-    /// No stamp that has come is in the way of the read: [`KernelStamps::take`] gives it afterwards. As acknowledgments
-    /// come with what is read, a wire that stamps them first waits for it by a `poll`.
+    /// It first clears the stamps from the queue; [`KernelStamps::take`] returns them later. Stamps of acknowledgments
+    /// arrive with the data, so a wire that requests them first waits for data with `poll`.
     ///
     /// # Errors
     /// As [`Wire::receive`].
     fn receive(&mut self, into: &mut [u8]) -> Result<(usize, Option<u64>), WireError>;
 }
 
-/// One kernel stamp as it comes.
+/// One kernel stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawStamp {
-    /// Of what.
     pub kind: StampKind,
     /// CLOCK_REALTIME, in ns.
     pub realtime_ns: u64,
@@ -381,76 +383,54 @@ pub struct RawStamp {
 pub enum TransportError {
     /// A system call failed.
     System {
-        /// What was tried, for instance `bind`.
+        /// The attempted operation, for instance `bind`.
         operation: &'static str,
-        /// On what, for instance `127.0.0.1:7777`.
+        /// Its object, for instance `127.0.0.1:7777`.
         object: String,
-        /// The system's answer.
         source: std::io::Error,
-        /// What would help; empty where nobody knows.
+        /// A remedy; empty if unknown.
         hint: String,
     },
     /// An option was refused by the kernel.
-    Option {
-        /// The option.
-        name: OptionName,
-        /// The value asked for.
-        asked: String,
-        /// The system's answer.
-        source: std::io::Error,
-    },
-    /// The transport does not know the option.
-    NoSuchOption {
-        /// The transport.
-        transport: &'static str,
-        /// The option.
-        name: OptionName,
-    },
-    /// Nobody connected, or nobody answered, in time.
+    Option { name: OptionName, asked: String, source: std::io::Error },
+    /// The transport does not have the option.
+    NoSuchOption { transport: &'static str, name: OptionName },
+    /// No client connected, or no server answered, in time.
     TimedOut {
         /// `connected` or `answered`.
         what: &'static str,
-        /// The time-out.
         after: Duration,
     },
-    /// Nobody welcomed a client of datagrams in time.
+    /// The server did not welcome a datagram client in time.
     Unwelcome {
-        /// The transport.
         transport: &'static str,
-        /// The server's address.
         address: String,
-        /// How many datagrams the client sent.
+        /// Number of datagrams that the client sent.
         sent: u32,
-        /// How many answers to them came.
+        /// Number of answers to them.
         answers: u32,
-        /// The time-out.
         after: Duration,
     },
-    /// Whoever waited for a client wants none any more.
+    /// The caller stopped waiting for a client.
     Abandoned,
-    /// The transport does not have it.
-    Unsupported {
-        /// The transport.
-        transport: &'static str,
-        /// What was asked for.
-        what: Unsupported,
-    },
-    /// It cannot be done on this transport at all.
+    /// The transport does not support it.
+    Unsupported { transport: &'static str, what: Unsupported },
+    /// Impossible on this transport.
     Impossible(WhyNot),
 }
 
-/// What some transports have and others do not.
+/// What some transports do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
     /// A second wire on a connection.
     SecondWire,
     /// A second connection to a listener.
     SecondConnection,
-    /// A server on a socket that is bound already.
+    /// A server on a socket that is already bound.
     BoundSocket,
-    /// A server on a socket that is accepted already.
+    /// A server on a socket that is already accepted.
     AcceptedSocket,
-    /// A server on a socket of datagrams that is connected already.
+    /// A server on a datagram socket that is already connected.
     ConfirmedSocket,
 }
 
@@ -513,7 +493,7 @@ impl Hinted for TransportError {
 }
 
 impl TransportError {
-    /// Whether nobody connected or answered in time.
+    /// Whether no client connected, or no server answered, in time.
     #[must_use]
     pub fn is_time_out(&self) -> bool {
         matches!(self, Self::TimedOut { .. } | Self::Unwelcome { .. })
@@ -523,18 +503,18 @@ impl TransportError {
 /// Why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// Nothing came, or there was no room, within the time-out.
+    /// Nothing arrived, or there was no room, within the time-out.
     #[error("timed out: {operation} made no progress for {} ms", .after.as_millis())]
     TimedOut {
         /// `send` or `receive`.
         operation: &'static str,
-        /// The time-out.
         after: Duration,
     },
     /// The other end is gone.
     #[error("the other end closed the connection or has ended")]
     Closed,
-    /// The kernel had no memory for the message, or a device's queue no room (`ENOBUFS`, send(2)): it threw the message away.
+    /// The kernel had no memory for the message, or a device's queue no room (`ENOBUFS`, send(2)); the message is
+    /// dropped.
     #[error("the kernel refused a message: no buffer space available")]
     Refused,
     /// A system call failed.
@@ -542,7 +522,6 @@ pub enum WireError {
     System {
         /// `send`, `receive` or `poll`.
         operation: &'static str,
-        /// The system's answer.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Sending and receiving allocate nothing, on any transport, however it waits: an allocation would be measured.
+//! Sending and receiving allocate nothing on any transport and with any waiting: an allocation would be measured.
 
 #![allow(unsafe_code, reason = "a counting allocator is unsafe by its trait")]
 
@@ -17,11 +17,11 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting by thread.
+/// The system allocator, counting by thread.
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing, because a thread-local
-// `Cell` with a constant start needs no memory of its own.
+// SAFETY: every call goes to the system allocator unchanged; counting allocates nothing, because a thread-local `Cell`
+// with a constant initial value needs no memory of its own.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
@@ -55,7 +55,7 @@ fn receive_whole(wire: &mut dyn Wire, into: &mut [u8; SIZE]) {
     }
 }
 
-/// The ways to send a whole message; a transport that is no byte stream has only the first.
+/// The ways to send a whole message; a transport that is not a byte stream only has the first.
 const SENDS: &[fn(&mut dyn Wire, &[u8; SIZE])] = &[
     |wire, message| wire.send(message).expect("send"),
     |wire, message| match wire.stream() {
@@ -104,7 +104,7 @@ fn client(wire: &mut dyn Wire) -> u64 {
         SENDS[place % SENDS.len()](wire, &message);
         place += 1;
         receive_whole(wire, &mut message);
-        // The open loop's calls, when nothing has come.
+        // The open loop's calls, when nothing was received.
         assert_eq!(wire.try_receive(&mut message).expect("try_receive"), None);
         wire.wait(Duration::ZERO).expect("wait");
         assert_eq!(wire.receive_batch(&mut batch).expect("receive_batch"), 0);
@@ -124,11 +124,11 @@ fn echo(wire: &mut dyn Wire) -> u64 {
     allocations_of(|| (0..COUNTED).for_each(|_| exchange()))
 }
 
-/// The allocations at the client, and at the server where it is ours.
+/// Allocations of the client, and of the server if there is one.
 fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
     let timeout = Duration::from_secs(20);
     let has_nagle = transport.card().options.contains(&OptionName::Nodelay);
-    let options = Options::parse(if has_nagle { "nodelay=on" } else { "" }).expect("an option that there is");
+    let options = Options::parse(if has_nagle { "nodelay=on" } else { "" }).expect("a valid option");
     let setup = Setup {
         options,
         waiting,
@@ -149,7 +149,7 @@ fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
         let server = scope.spawn(move || {
             let mut server = listener.accept(&mut || false).and_then(|mut one| one.accept_wire()).expect("accept");
             let allocations = echo(&mut *server);
-            // Kept open until the client has its last answer.
+            // Kept open until the client has received its last answer.
             (server, allocations)
         });
         let mut wire = transport.connect(&address, &setup).and_then(|mut one| one.open()).expect("connect");

@@ -1,6 +1,6 @@
-//! One contract for all: every transport, with every waiting on its card, keeps what its card promises.
+//! One contract for all: every transport fulfils its card, with every waiting on it.
 //!
-//! Nothing is asserted about durations. Time-outs are short only where a time-out is what is expected.
+//! No durations are asserted. Time-outs are short only if the check expects a time-out.
 
 mod batches;
 mod closing;
@@ -31,13 +31,13 @@ use hairpin_transports::{ALL, Transport};
 use crate::several_streams::SeveralStreams;
 use ends::{Checked, Subject};
 
-/// One promise, tried.
+/// The check of one property.
 type Check = fn(&Subject) -> Checked;
 
-/// Transports that only tests have.
+/// Transports for tests only.
 const DOUBLES: &[&dyn Transport] = &[&SeveralStreams];
 
-/// What is checked: a name for it, whether it also holds where the kernel answers, and how.
+/// The checks: name, whether it also applies to transports that the kernel answers, and function.
 const CHECKS: &[(&str, bool, Check)] = &[
     ("every byte arrives as it was sent", true, delivery::integrity),
     ("order and boundaries are as on the card", false, delivery::order_and_boundaries),
@@ -107,7 +107,7 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("stamps with a receiver that does not read", false, stamps::full),
 ];
 
-/// Checks that need an unused address. Another check could open the same port or descriptor at the same time.
+/// Checks that need an unused address. Concurrent checks could open the same port or descriptor.
 const ALONE: &[&str] = &[
     "a close before accept",
     "time-outs of accept and connect",
@@ -119,7 +119,7 @@ const ALONE: &[&str] = &[
     "a port that is occupied",
 ];
 
-/// Held by the checks of transports whose addresses could be each other's.
+/// The lock for checks of transports that could use the same addresses.
 fn addresses(card: &Card) -> &'static RwLock<()> {
     static ADDRESSES: [RwLock<()>; 4] = [const { RwLock::new(()) }; 4];
     match (card.protocol, card.name) {
@@ -130,7 +130,7 @@ fn addresses(card: &Card) -> &'static RwLock<()> {
     }
 }
 
-/// A test of each transport: it keeps its card.
+/// One test per transport: it fulfils its card.
 pub(crate) fn tests() -> Vec<(String, impl FnOnce() + Send + 'static)> {
     let transports = ALL.iter().chain(DOUBLES).copied();
     transports
@@ -148,7 +148,7 @@ fn check(transport: &'static dyn Transport) {
     assert!(!results.is_empty(), "no check was made");
 }
 
-/// The result of every check with one waiting.
+/// The results of all checks with one waiting.
 fn results(transport: &'static dyn Transport, card: &Card, waiting: Waiting) -> Vec<Checked> {
     let subject = Subject { transport, card: card.clone(), waiting };
     let checks = CHECKS.iter().filter(|(_, for_kernel, _)| *for_kernel || !subject.is_answered_by_kernel());
@@ -165,12 +165,12 @@ fn results(transport: &'static dyn Transport, card: &Card, waiting: Waiting) -> 
 }
 
 #[test]
-fn what_is_checked_alone_is_checked() {
+fn every_check_that_runs_alone_exists() {
     assert!(ALONE.iter().all(|name| CHECKS.iter().any(|(check, ..)| check == name)));
 }
 
 #[test]
-fn what_can_run_says_so_with_a_detail() {
+fn transports_report_a_detail_or_a_hint() {
     for transport in ALL {
         match transport.can_run() {
             Ok(receipt) => assert!(!receipt.detail.is_empty(), "{}", name(*transport)),
@@ -181,14 +181,14 @@ fn what_can_run_says_so_with_a_detail() {
     }
 }
 
-/// Not a test of its own: the contract starts this binary again, with this one name, as the server's process.
+/// Not a test of its own: the contract starts this binary with this one test name as the server process.
 #[test]
 #[ignore = "child of the contract of each transport, which starts it as the server"]
 fn child_server() {
     other_process::server_end();
 }
 
-/// In a network namespace whose sockets have memory for the completions of a few sends only.
+/// In a network namespace whose sockets only have memory for the completions of a few sends.
 #[test]
 fn sends_without_a_copy_survive_a_lack_of_memory_for_completions() {
     if !kernel::ZEROCOPY.exists() {

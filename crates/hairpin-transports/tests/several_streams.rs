@@ -1,5 +1,5 @@
-//! A transport whose connections carry several wires: the double that shows what the interface needs for it. Each wire is a Unix
-//! socket pair, which the connection hands to the other end of this process.
+//! A transport whose connections carry several wires, a test double for that part of the interface. Each wire is a Unix
+//! socket pair, which the connection hands to the other end in this process.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,14 +15,14 @@ pub(crate) struct SeveralStreams;
 const NAME: &str = "several-streams";
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What carries each wire.
+/// The transport of each wire.
 fn inner() -> &'static dyn Transport {
     find("unix-stream").expect("it is built")
 }
 
 type Listening = (Setup, Sender<End>);
 
-/// Who listens, by the number in the address.
+/// Listeners by the number in their address.
 static LISTENERS: Mutex<BTreeMap<u64, Listening>> = Mutex::new(BTreeMap::new());
 
 fn listeners() -> MutexGuard<'static, BTreeMap<u64, Listening>> {
@@ -70,7 +70,7 @@ impl Transport for SeveralStreams {
     }
 }
 
-/// Refuses what the socket pairs refuse.
+/// Refuses the same setups as the socket pairs.
 fn check(setup: &Setup) -> Result<(), TransportError> {
     inner().listen(setup).map(drop).map_err(|error| match error {
         TransportError::NoSuchOption { name, .. } => TransportError::NoSuchOption { transport: NAME, name },
@@ -100,13 +100,13 @@ impl Drop for Server {
     }
 }
 
-/// One end of a connection, and what it knows of the other.
+/// One end of a connection, and both setups.
 struct End {
     own: Setup,
     peer: Setup,
-    /// To the other end: its wires that this end opened.
+    /// Sends the other end the wires that this end opened.
     opened: Sender<Box<dyn Wire>>,
-    /// Those that the other end opened.
+    /// Receives the wires that the other end opened.
     come: Receiver<Box<dyn Wire>>,
 }
 

@@ -1,4 +1,4 @@
-//! The ledger of published claims: the texts in `claims/`, read once, and those of their claims that are asked for.
+//! The published claims: reads the texts in `claims/` once, and selects claims.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use hairpin_model::judged_claim::Source;
 use hairpin_model::names::{self, UnknownName};
 use hairpin_model::refused::Refused;
 
-/// Every published text, by its file in `claims/`, in the order of their letters. A test fails when a file is missing.
+/// Every published text, by its file in `claims/`, in the order of their letters. A test fails if a file is missing.
 const FILES: &[(&str, &str)] = &[
     ("how-fast-can-tcp-be.toml", include_str!("../../../claims/how-fast-can-tcp-be.toml")),
     ("tcp-nodelay-and-cork.toml", include_str!("../../../claims/tcp-nodelay-and-cork.toml")),
@@ -17,10 +17,10 @@ const FILES: &[(&str, &str)] = &[
     ("is-tcp-really-that-slow.toml", include_str!("../../../claims/is-tcp-really-that-slow.toml")),
 ];
 
-/// The file of a claims folder that holds what `--json` prints.
+/// File of a claims folder with the output of `--json`.
 pub const TESTED: &str = "claims.json";
 
-/// The texts.
+/// The published texts.
 ///
 /// # Panics
 /// Never: the files are part of the program, and a test reads them.
@@ -35,7 +35,7 @@ pub fn texts() -> &'static [Text] {
     &TEXTS
 }
 
-/// No claim and no text goes by the name; where it begins with a text's letter, the hint names that text's claims.
+/// No claim or text has this name. If it begins with a text's letter, the hint names that text's claims.
 fn unknown_claim(unknown: UnknownName) -> Refused {
     let is_of = |text: &&Text| {
         let number = unknown.given.strip_prefix(&text.letter);
@@ -50,19 +50,18 @@ fn unknown_claim(unknown: UnknownName) -> Refused {
     }
 }
 
-/// A text and those of its claims that are asked for.
+/// A text and the selected claims of it.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// The text.
     pub text: &'static Text,
-    /// The claims, in its order.
+    /// The claims, in the text's order.
     pub claims: Vec<Claim>,
 }
 
-/// The flags of what there is only where both ends are on one host.
+/// Flags that apply only if both ends are on one host.
 const OF_ONE_HOST: [&str; 6] = ["--placement", "--ends", "--load-cpu", "--link", "--cpu-idle", "--sysctl"];
 
-/// The words of a run's command as they are between two hosts: without what only makes sense on one host.
+/// A run's command for two hosts: omits flags that only make sense on one host.
 #[must_use]
 pub fn between_hosts(words: Vec<String>) -> Vec<String> {
     let mut left = Vec::with_capacity(words.len());
@@ -78,19 +77,19 @@ pub fn between_hosts(words: Vec<String>) -> Vec<String> {
 }
 
 impl Chosen {
-    /// The names of the runs that test these claims, each once, in the order in which they are first needed.
+    /// Names of the runs that test these claims, each once, in the order of first use.
     #[must_use]
     pub fn runs(&self) -> Vec<&str> {
         names::distinct(self.claims.iter().flat_map(Claim::runs))
     }
 
-    /// The same claims as they are tested between two hosts.
+    /// The same claims, as tested between two hosts.
     #[must_use]
     pub fn between_hosts(self) -> Self {
         Self { claims: self.claims.iter().map(Claim::between_hosts).collect(), ..self }
     }
 
-    /// What is told of the text.
+    /// Description of the text.
     #[must_use]
     pub fn source(&self) -> Source {
         let Text { letter, title, what, file, setting, .. } = self.text;
@@ -99,11 +98,10 @@ impl Chosen {
     }
 }
 
-/// The claims that are meant by ids such as `B1` and letters such as `B`, without regard to capitals; all of them
-/// where nothing is asked for.
+/// The claims with the given ids, such as `B1`, or letters, such as `B`, in either case; all claims if none is given.
 ///
 /// # Errors
-/// [`Refused`], with the ids that the text of that letter has, or else the nearest id.
+/// [`Refused`] names the ids of the text with that letter, or else the nearest id.
 pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, Refused> {
     let known: Vec<&str> = texts()
         .iter()
@@ -131,7 +129,7 @@ mod tests {
     use super::between_hosts;
 
     #[test]
-    fn what_one_host_has_is_taken_out_of_a_command_and_nothing_else() {
+    fn only_flags_of_one_host_are_removed_from_a_command() {
         let left = |command: &str| shell::command(&between_hosts(shell::words(command)));
         let plan = "hairpin under-load --transport tcp,udp --link 'home-uplink up.loss=0%' --load none,up --load-cpu same \
                     --link plc --placement same-cpu --cpu-idle shallow --rounds 6";

@@ -1,6 +1,6 @@
 //! Hairpin as a library: plan, rounds, samples, summaries, findings, report, in one direction.
 //!
-//! The loop stands in [`measure::carry_out`] and prints nothing. The command line in [`cli`] is thin: it reads words,
+//! The loop is [`measure::carry_out`]; it prints nothing. The command line in [`cli`] is thin: it parses arguments,
 //! calls the library, and is the only place that prints or chooses an exit code.
 
 pub mod claims;

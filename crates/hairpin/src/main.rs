@@ -1,4 +1,4 @@
-//! The program: reads the command line and exits with what it says.
+//! The program: runs the command line.
 
 use std::process::ExitCode;
 

@@ -20,44 +20,41 @@ use hairpin_model::trace::RoundTrace;
 
 use crate::prove;
 
-/// What is to be measured, on what, and where it is kept.
+/// A measurement and its environment.
 pub struct Task<'a> {
-    /// The question.
     pub experiment: &'a Experiment,
-    /// How its knobs are turned.
+    /// Its options.
     pub knobs: &'a Knobs,
     /// What can run here.
     pub capabilities: &'a HostCapabilities,
-    /// What runs the rounds.
     pub engine: &'a Engine,
-    /// Where they are saved.
+    /// Where rounds are saved.
     pub folder: &'a RunFolder,
-    /// Whether the counter-experiments of what is found are run too.
+    /// Whether to run counter-experiments of the findings too.
     pub prove: bool,
 }
 
-/// What the loop tells while it runs, between rounds.
+/// Reports of the loop, between rounds.
 pub trait Watch {
-    /// What is going to be measured, before the first round: the plan, and how many cases it has.
+    /// The plan and its number of cases, before the first round.
     fn announced(&mut self, plan: &Plan, cases: usize);
-    /// Counter-experiments follow: so many rounds, of about so many ns together.
+    /// Counter-experiments follow: their number of rounds and total time, in ns.
     fn proving(&mut self, _rounds: usize, _lasts_ns: u64) {}
-    /// So many rounds more have been ordered.
+    /// More rounds were ordered.
     fn ordered(&mut self, rounds: usize);
-    /// This round comes next.
+    /// This round starts next.
     fn next(&mut self, order: &RoundOrder);
-    /// It is done.
     fn done(&mut self, record: &RoundRecord);
-    /// A case is given up, as its rounds fail with that cause.
+    /// A case is given up because its rounds fail with that cause.
     fn given_up(&mut self, _case: &Skipped, _failure: &Failure) {}
-    /// A round that was ordered is left out, as its case was given up.
+    /// An ordered round is skipped because its case was given up.
     fn left_out(&mut self) {}
 }
 
-/// Carries the task out: `run` comes in with its head filled and goes out complete or interrupted.
+/// Carries out the task. `run` has only its head filled; the result is complete or interrupted.
 ///
 /// # Errors
-/// The experiment refuses its knobs. Everything else that goes wrong is part of the run.
+/// The experiment rejects its knobs. Every other failure is part of the run.
 pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result<Run, Refused> {
     let mut digest = Digest::new();
     run.state = State::Complete;
@@ -76,7 +73,7 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
         run.skipped.extend(skipped);
         let before = run.rounds.len();
         run_all(task, &mut digest, &mut run, &rounds, watch);
-        // All cases that are left were given up: the next step would be the same.
+        // All remaining cases were given up: the next step would be the same.
         if run.state == State::Interrupted || run.rounds.len() == before {
             break;
         }
@@ -99,7 +96,7 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
     Ok(run)
 }
 
-/// Half the width of the widest interval of a p50, as a share of it; null where a valid case has none.
+/// Half the width of the widest interval of a p50, relative to the p50; `None` if a valid case has no interval.
 fn widest_half(run: &Run) -> Option<f64> {
     let half = |row: &CaseSummary| {
         let p50 = row.flow().latency_ns.p50?;
@@ -109,7 +106,7 @@ fn widest_half(run: &Run) -> Option<f64> {
     halves?.into_iter().reduce(f64::max)
 }
 
-/// Runs the rounds in their order, until the user ends it.
+/// Runs the rounds in order, until the user interrupts.
 fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundOrder], watch: &mut dyn Watch) {
     run.plan.rounds_ordered += rounds.len() as u64;
     save_head(task, run);
@@ -132,10 +129,10 @@ fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundO
     }
 }
 
-/// After so many rounds of a case in a row that failed alike, it is given up.
+/// Consecutive failures alike after which a case is given up.
 const ALIKE: usize = 3;
 
-/// Whether the last rounds of that case, of whatever purpose, failed with one and the same cause.
+/// Whether the last rounds of that case, of any purpose, failed with the same cause.
 fn is_given_up(rounds: &[RoundRecord], case_id: &str) -> bool {
     let mut last = rounds.iter().rev().filter(|round| round.case_id == case_id).take(ALIKE);
     let Some(Outcome::Failed(failure)) = last.next().map(|round| &round.outcome) else { return false };
@@ -146,18 +143,18 @@ fn is_given_up(rounds: &[RoundRecord], case_id: &str) -> bool {
     last.filter(|round| is_alike(round)).count() == ALIKE - 1
 }
 
-/// What causes of one kind have in common: ports and the like differ.
+/// The part that causes of one kind share: ports and the like differ.
 pub fn without_digits(cause: &str) -> String {
     cause.replace(|letter: char| letter.is_ascii_digit(), "")
 }
 
-/// Records that no more rounds of the case will run, and tells it at once.
+/// Records that no more rounds of the case will run, and reports it at once.
 fn give_up_where_hopeless(run: &mut Run, case: &Case, watch: &mut dyn Watch) {
     let Some(Outcome::Failed(failure)) = run.rounds.last().map(|round| &round.outcome) else { return };
     if !is_given_up(&run.rounds, &case.id()) {
         return;
     }
-    // The cause stands with the failed rounds.
+    // The failed rounds have the cause.
     let given_up = Skipped {
         transport: case.flow().transport.clone(),
         case: Some(case.label()),
@@ -167,7 +164,7 @@ fn give_up_where_hopeless(run: &mut Run, case: &Case, watch: &mut dyn Watch) {
     run.skipped.push(given_up);
 }
 
-/// One round: run, figures, saved at once.
+/// Runs one round, computes its figures and saves it.
 fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder) -> RoundRecord {
     let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
     let Finished { mut record, samples, other_samples, trace } = task.engine.run_apart(number, order);
@@ -193,8 +190,8 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
     record
 }
 
-/// A round that the user ended counts where its case has no other: a short answer is better than none. The state of
-/// the run says that it was interrupted.
+/// An interrupted round counts if its case has no other: a short answer is better than none. The state of the run shows
+/// the interruption.
 fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
     let has_other = earlier.iter().any(|other| other.case_id == record.case_id && other.measured().is_some());
     if let Outcome::Measured(measured) = &mut record.outcome {
@@ -204,7 +201,7 @@ fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
     }
 }
 
-/// Fills in the figures of a measured round, and what its trace says where it has one.
+/// Fills in the figures of a measured round, and those of its trace if it has one.
 pub(crate) fn figure(
     record: &mut RoundRecord,
     cards: &SavedCards,
@@ -229,7 +226,7 @@ pub(crate) fn figure(
     }
 }
 
-/// Fills in the figures of the other flows of a round that have answers.
+/// Fills in the figures of a round's other flows that have answers.
 fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(usize, Samples)]) {
     let Outcome::Measured(measured) = &mut record.outcome else { return };
     let order = &record.order;
@@ -243,7 +240,7 @@ fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(usize, 
     }
 }
 
-/// From rounds to summaries, comparisons, findings and the answer.
+/// Computes summaries, comparisons, findings and the answer from the rounds.
 pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     let plan_order = plan_order(run);
     let states = States::of(&run.rounds);
@@ -254,13 +251,13 @@ pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     run.answer = answer(run);
 }
 
-/// The cases in the order of the plan; a killed run's plan stands in its head too.
+/// The cases in the order of the plan; the head of a killed run has them too.
 fn plan_order(run: &Run) -> Vec<Case> {
     let measured = run.rounds.iter().map(|record| &record.order.case);
     distinct(run.plan.cases.iter().chain(measured)).into_iter().cloned().collect()
 }
 
-/// Writes the head of a run that is still running, so that a killed one can be reported.
+/// Writes the head of a running run, so that it can be reported even if killed.
 fn save_head(task: &Task<'_>, run: &mut Run) {
     let state = std::mem::replace(&mut run.state, State::Running);
     if let Err(error) = task.folder.write_run(run) {

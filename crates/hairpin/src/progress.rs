@@ -1,5 +1,5 @@
-//! The progress bar. It is drawn between rounds only, by the thread that waits for them: nothing is redrawn while
-//! anything is measured.
+//! The progress bar. It is drawn between rounds only, by the thread that waits for them: nothing is drawn during a
+//! measurement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,26 +14,26 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, P
 use crate::cli::output;
 use crate::measure::{Watch, without_digits};
 
-/// A bar on standard error, where that is a terminal.
+/// A bar on standard error, if that is a terminal.
 pub struct Progress {
     bar: ProgressBar,
     failed: u64,
     quiet: bool,
-    /// The causes that were told, without their numbers.
+    /// The causes reported, without their numbers.
     told: BTreeSet<String>,
     /// The figure of each round so far, by case.
     figures: BTreeMap<String, Vec<f64>>,
 }
 
 impl Progress {
-    /// A bar; `quiet` draws none.
+    /// A new bar; hidden if `quiet`.
     #[must_use]
     pub fn new(quiet: bool) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(20) };
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds, {elapsed}{left}\n{wide_msg}");
         let style = style.expect("the template is a constant").progress_chars("=> ");
-        // The time that is left is known from the first round on.
+        // The remaining time is known after the first round.
         bar.set_style(style.with_key("left", |state: &ProgressState, out: &mut dyn fmt::Write| {
             if state.pos() > 0 {
                 let _ = write!(out, ", {} left", HumanDuration(state.eta()));
@@ -42,7 +42,7 @@ impl Progress {
         Self { bar, failed: 0, quiet, told: BTreeSet::new(), figures: BTreeMap::new() }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -97,7 +97,8 @@ impl Watch for Progress {
     }
 }
 
-/// What a round is judged by: its p50 in ns (of a probe under load that of the loaded phase), of one-way loads messages or bytes received a second.
+/// A round's figure: p50 in ns (of the loaded phase, for a probe under load); messages or bytes received per second for
+/// one-way loads.
 fn figure(kind: Kind, measured: &Measured) -> Option<f64> {
     let flow = measured.flow();
     match kind {
@@ -107,7 +108,7 @@ fn figure(kind: Kind, measured: &Measured) -> Option<f64> {
     }
 }
 
-/// `: p50 4.77 us, 4.60-5.12 over 3 rounds`: the median of the rounds, and their range, which is no interval of it.
+/// `: p50 4.77 us, 4.60-5.12 over 3 rounds`: median and range of the rounds; not a confidence interval.
 fn so_far(kind: Kind, rounds: &[f64]) -> String {
     let mut sorted = rounds.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! Counter-experiments run at once: for each finding that says what would refute it, its case and the same case with
-//! that one thing changed, in interleaved rounds. The findings are then computed anew and carry the verdict.
+//! Counter-experiments run at once: for each finding with a check, its case and the same case with one change, in
+//! interleaved rounds. The findings are then computed again, with their verdicts.
 
 use hairpin_experiments::{possible, proof};
 use hairpin_model::capabilities::HostCapabilities;
@@ -7,7 +7,8 @@ use hairpin_model::case::Case;
 use hairpin_model::round::RoundOrder;
 use hairpin_model::run::{Run, Skipped};
 
-/// The rounds that settle what is not settled yet, and how long they take, in ns; pairs that cannot run here become skips of the run.
+/// Rounds that test the unchecked findings, and their total time in ns. Pairs that cannot run here become skips of the
+/// run.
 pub(crate) fn orders(run: &mut Run, capabilities: &HostCapabilities) -> (Vec<RoundOrder>, u64) {
     let mut pairs: Vec<[Case; 2]> = Vec::new();
     for pair in unsettled(run) {
@@ -21,13 +22,13 @@ pub(crate) fn orders(run: &mut Run, capabilities: &HostCapabilities) -> (Vec<Rou
     proof::rounds(&pairs, &run.rounds, capabilities, run.seed, first_block)
 }
 
-/// The pairs of findings that carry no verdict yet.
+/// Pairs of findings without a verdict.
 fn unsettled(run: &Run) -> Vec<[Case; 2]> {
     let open = run.findings.iter().filter(|finding| finding.proved.is_none());
     open.filter_map(|finding| finding.counter_experiment.as_ref()?.pair.as_deref().cloned()).collect()
 }
 
-/// Why one of a pair cannot run, as a skip of the run.
+/// Why one of the pair cannot run, as a skip of the run.
 fn runs_here(pair: &[Case; 2], capabilities: &HostCapabilities) -> Result<(), Box<Skipped>> {
     for case in pair {
         let candidate =

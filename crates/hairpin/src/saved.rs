@@ -1,4 +1,4 @@
-//! Saved runs: opened for a report, or computed anew from their samples.
+//! Opens saved runs, or computes them again from their samples.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use hairpin_model::run::{Run, State};
 
 use crate::measure::{conclude, figure};
 
-/// Opens a run. One that was killed has no summaries: they are computed from what it saved. One of an earlier version has
-/// no answer: that is computed from its summaries.
+/// Opens a run. A killed run has no summaries: they are computed from its saved rounds. A run of an earlier version has
+/// no answer: it is computed from the summaries.
 ///
 /// # Errors
 /// [`StoreError`] when there is no run, or it cannot be read.
@@ -18,10 +18,10 @@ pub fn open(path: &Path) -> Result<(RunFolder, Run), StoreError> {
     open_within(path, &mut Memory::default())
 }
 
-/// The same where several runs are in memory at once.
+/// Like [`open`], for several runs in memory at the same time.
 ///
 /// # Errors
-/// As [`open`], and where it does not fit beside those that were opened before.
+/// As [`open`], and if the run does not fit in memory with those opened before.
 pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(RunFolder, Run), StoreError> {
     let (folder, mut run) = RunFolder::open_within(path, memory)?;
     if run.state == State::Running {
@@ -33,7 +33,7 @@ pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(RunFolder, Run),
     Ok((folder, run))
 }
 
-/// Computes figures, summaries, comparisons, findings and the answer anew, one round's samples and trace in memory at a time.
+/// Computes figures, summaries, comparisons, findings and the answer again, with one round's data in memory at a time.
 ///
 /// # Errors
 /// [`StoreError`] when samples or a trace cannot be read.

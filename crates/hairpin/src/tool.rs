@@ -1,4 +1,4 @@
-//! What this program is, for the saved run.
+//! Name and version of this program, for the saved run.
 
 use hairpin_model::run::Tool;
 

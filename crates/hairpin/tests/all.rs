@@ -1,7 +1,7 @@
-//! End to end: the real program, started as a user starts it, and looked at from outside.
+//! End to end: runs the real program as a user does, and checks it from outside.
 //!
-//! Nothing here asserts how long something took or how large a figure is: the tests run beside each other, and beside
-//! whatever else the machine does. They assert counts, order, ledgers, exit codes, words, and what is left behind.
+//! No test asserts a duration or the size of a figure: the tests run in parallel, on a machine that may be busy. They
+//! assert counts, order, ledgers, exit codes, words, and what is left behind.
 
 #[macro_use]
 extern crate hairpin_testing;

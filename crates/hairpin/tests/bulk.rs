@@ -1,4 +1,4 @@
-//! One-way loads: what both ends counted, and faults in the middle.
+//! One-way loads: counts at both ends, and faults in the middle.
 
 use hairpin_testing::or_skip;
 use serde_json::Value;
@@ -12,9 +12,9 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
 }
 
-/// What is sent from a file carries no times.
+/// Data sent from a file have no times.
 #[test]
-fn only_what_carries_its_time_has_a_latency() {
+fn only_messages_with_times_have_a_latency() {
     let place = Place::new();
     for (source, stamped) in [("buffer", 20), ("file", 0)] {
         let plan = format!(
@@ -44,7 +44,7 @@ fn every_message_is_accounted_for_by_the_end_that_saw_it() {
         let ledger = &flow["ledger"];
         let lost: u64 = ledger["lost"].as_object().expect("causes").values().map(number).sum();
         let may_lose = flow["transport"] == "udp";
-        // Where the warm-up lost messages too, the ledger covers it.
+        // If the warm-up lost messages too, the ledger includes them.
         assert!(number(&ledger["sent"]) == 600 || may_lose && lost > 0, "{case}");
         assert_eq!(number(&ledger["received"]) + lost, number(&ledger["sent"]), "{case}");
         assert!(may_lose || lost == 0 && case["valid"] == true, "{case}");
@@ -83,9 +83,9 @@ fn connections_share_the_load_and_each_carries_its_count() {
     place.assert_nothing_left();
 }
 
-/// Send buffers of 20 connections hold more than a second of this link when the measurement begins.
+/// Send buffers of 20 connections hold more than this link carries in a second when the measurement begins.
 #[test]
-fn what_the_warm_up_buffered_does_not_hide_how_fast_a_link_is() {
+fn a_buffered_warm_up_does_not_hide_the_rate_of_a_link() {
     let place = Place::new();
     let plan = "bulk --transport tcp --placement same-cpu --streams 20 --rounds 1 --out run --json --link";
     let mut plan: Vec<&str> = plan.split_whitespace().collect();
@@ -202,7 +202,7 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
     place.assert_nothing_left();
 }
 
-/// What is known of acknowledgments where no link counts their bytes.
+/// Estimates the bytes of acknowledgments as if no link counted them.
 #[test]
 fn segments_without_payload_have_the_bytes_that_a_link_counts() {
     let place = Place::new();
@@ -217,7 +217,7 @@ fn segments_without_payload_have_the_bytes_that_a_link_counts() {
         let receiver = list(&outcome["ends"]).iter().find(|end| end["role"] == receiver).expect("it is an end");
         let fact = |name: &str| {
             let found = list(&receiver["facts"]).iter().find(|fact| fact["name"] == name);
-            found.and_then(|fact| fact["value"].as_f64()).expect("the kernel tells it")
+            found.and_then(|fact| fact["value"].as_f64()).expect("the kernel reports it")
         };
         let segments = fact("tcp_info.segments_out") - fact("tcp_info.data_segments_out");
         let (told, counted) = (segments * fact("tcp.header_bytes"), outcome["link"][back]["in_bytes"].as_f64());
@@ -228,11 +228,11 @@ fn segments_without_payload_have_the_bytes_that_a_link_counts() {
     place.assert_nothing_left();
 }
 
-/// The other flow waits for it, and is told.
+/// The other flow waits for the killed one and is notified.
 #[test]
 fn a_killed_flow_fails_its_round_only_and_leaves_nothing() {
     let place = Place::new();
-    // The other flow would go on for an hour.
+    // The other flow would run for an hour.
     let plan =
         "bulk --transport unix-stream --direction both --placement same-cpu --rounds 1 --duration 3600s --json";
     let mut running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
@@ -269,7 +269,7 @@ fn a_thousand_connections_are_opened_though_the_soft_limit_is_low_and_a_low_hard
 }
 
 #[test]
-fn what_was_streamed_until_ctrl_c_is_reported() {
+fn messages_streamed_until_ctrl_c_are_reported() {
     for (direction, ends) in [("up", "processes"), ("down", "processes"), ("up", "threads"), ("down", "threads")] {
         let place = Place::new();
         let flow = ["bulk", "--transport", "tcp", "--direction", direction];

@@ -1,4 +1,4 @@
-//! The canary: a fault that is injected must be found, and named before everything else.
+//! The canary: an injected fault must be found, and named first.
 
 use serde_json::Value;
 
@@ -32,8 +32,8 @@ fn a_stalled_server_is_found_and_named_first() {
 #[test]
 fn a_server_that_is_not_stalled_is_not_blamed() {
     let place = Place::new();
-    // A turnaround is stamped around a few hundred nanoseconds. A busy machine takes the CPU away in that window once
-    // in a while, but never so often that it is the first thing to say: five times in one case are needed for a word.
+    // The turnaround is a few hundred nanoseconds. A busy machine takes the CPU away in that window once in a while,
+    // but not five times in one case, the minimum to report.
     let run = place.json(CASES);
     let found = findings(&run);
     assert_ne!(found.first().map(|first| first.0), Some("echo-stalled"), "{found:?}");
@@ -42,7 +42,7 @@ fn a_server_that_is_not_stalled_is_not_blamed() {
 #[test]
 fn a_slower_twin_is_called_slower() {
     let place = Place::new();
-    // 200 us in every message of about 10 us: no noise of a machine that works at all hides that.
+    // 200 us in every message of about 10 us: no machine noise hides that.
     let injected = ["--replicate-fault", "busy=200us", "--rounds", "6"];
     let run = place.json(
         &[&["round-trip", "--placement", "same-cpu", "--transport", "pipe", "--count", "100"][..], &injected]
@@ -50,7 +50,7 @@ fn a_slower_twin_is_called_slower() {
     );
     let pair = list(&run["comparisons"]).iter().find(|pair| pair["role"] == "a-a").expect("replicates are compared");
     assert_eq!(pair["verdict"], "slower", "{pair}");
-    // A ratio has no interval on a machine that slows down during the run; the verdict then rests on the difference.
+    // If the machine slows down during the run, the ratio has no interval; the verdict then uses the difference.
     let low = [&pair["ratio"]["low"], &pair["difference_ns"]["low"]].map(Value::as_f64);
     assert!(low[0] > Some(1.0) || low[0].is_none() && low[1] > Some(0.0), "{pair}");
 }

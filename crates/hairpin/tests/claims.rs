@@ -6,13 +6,12 @@ use serde_json::Value;
 
 use crate::support::{Place, list, names_in, signal, text};
 
-/// The claim of that id.
 fn claim<'r>(report: &'r Value, id: &str) -> &'r Value {
     let claims = list(&report["claims"]);
     claims.iter().find(|claim| claim["id"] == id).unwrap_or_else(|| panic!("no {id} among {} claims", claims.len()))
 }
 
-/// What every claim of the contract has, whatever came of it.
+/// Fields that every claim of the contract has, whatever its verdict.
 fn assert_contract(claim: &Value) {
     let id = text(&claim["id"]);
     assert!(!text(&claim["text"]).is_empty(), "{id}");
@@ -25,7 +24,7 @@ fn assert_contract(claim: &Value) {
     if !claim["measured"].is_null() {
         assert!(claim["measured"]["value"].is_number() && claim["measured"].get("low").is_some(), "{id}");
     }
-    // What is measured of the published number itself is the claim's; other rows have figures of their own.
+    // A measurement of the published number is the claim's; other rows have their own figures.
     if claim["published"]["value"].is_number() {
         let rows = list(&claim["rows"]).iter().filter(|row| row["beside"].is_null());
         let own = rows.clone().find(|row| row["published"] == claim["published"]).expect("one row is about it");
@@ -90,8 +89,7 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
     let icmp = list(&listed["transports"]).iter().find(|one| one["name"] == "icmp").expect("it is built");
     let expected = if icmp["can_run"] == true { "cannot-tell" } else { "cannot-run" };
     assert_eq!(claim(&report, "D1")["verdict"], expected, "the 4 ms were set");
-    // What was measured is there whatever the verdict on it. Over a link a round may not count, and two give no
-    // interval.
+    // The measurement is present whatever its verdict. Over a link a round may not count, and two give no interval.
     assert!(claim(&report, "E24")["measured"]["value"].is_number(), "that of its first row: {report}");
     let runs: Vec<&str> = list(&report["runs"]).iter().map(|run| text(&run["name"])).collect();
     assert_eq!(runs, ["A-waiting", "D-ping", "E-mechanisms", "E-streams-within"]);
@@ -170,7 +168,7 @@ fn an_interrupted_test_of_claims_judges_what_there_is() {
     let report = ran.json();
     assert_eq!(report["state"], "interrupted");
     assert_eq!(list(&report["claims"]).len(), 2);
-    // The second run never began, so nothing of it may be judged.
+    // The second run never began, so none of it may be judged.
     let whys: Vec<&str> = list(&claim(&report, "A11")["rows"]).iter().map(|row| text(&row["why"])).collect();
     assert_eq!(whys[0], "the user ended the command before this run");
     assert_eq!(claim(&report, "A11")["verdict"], "cannot-run");

@@ -1,4 +1,4 @@
-//! Claims with `--to`: which of them are about a path, what is planned for them, and what comes of it.
+//! Claims with `--to`: which of them are about a path, their plans, and their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::claims_ledger::{between_hosts, capabilities, planned_by, selectors};
 use crate::support::served::{Served, ticket};
 use crate::support::{Place, list, names_in, text};
 
-/// What every transport promises, here and on another host.
+/// Every transport can run, here and on another host.
 fn with_another_host() -> HostCapabilities {
     let here = capabilities();
     let far = FarHost {
@@ -70,12 +70,10 @@ fn every_test_between_hosts_means_exactly_one_case_of_a_path_without_a_stand_in(
     assert_eq!(unreached, BTreeSet::from([("E1".to_owned(), Some("icmp".to_owned()))]), "no other host is pinged");
 }
 
-/// The claim of that id.
 fn claim<'r>(report: &'r Value, id: &str) -> &'r Value {
     list(&report["claims"]).iter().find(|claim| claim["id"] == id).unwrap_or_else(|| panic!("no {id}"))
 }
 
-/// The row of that name.
 fn row<'r>(claim: &'r Value, name: &str) -> &'r Value {
     list(&claim["rows"]).iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}: {claim}"))
 }
@@ -139,7 +137,7 @@ fn claims_about_a_path_are_tested_over_it_and_others_are_skipped_by_name() {
 }
 
 #[test]
-fn where_no_claim_is_about_a_path_no_server_is_asked_and_nothing_is_made() {
+fn without_a_claim_about_a_path_no_server_is_contacted_and_no_file_is_created() {
     let place = Place::new();
     let ran = place.hairpin(&["claims", "run", "A1", "E27", "--to", "@none"]).refused();
     let why = "nothing can be tested, and nothing was run: A1 is skipped: it is about one machine; E27 is skipped: it is about";

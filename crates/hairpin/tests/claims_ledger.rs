@@ -1,5 +1,5 @@
-//! The ledger of claims against the folder that it is read from, and against the experiments that it names: every
-//! file, every id, every run, every case.
+//! Checks the published claims against their folder and the experiments that they name: every file, every id, every
+//! run, every case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,7 +13,7 @@ use hairpin_model::case::Case;
 use hairpin_model::claim::{Claim, FigureName, Means, Row, Rule, Selector, Test, Text, Value};
 use hairpin_model::shell;
 
-/// How many claims each text has.
+/// Number of claims of each text.
 const IDS: &[(&str, usize)] = &[("A", 20), ("B", 7), ("C", 9), ("D", 6), ("E", 27)];
 
 #[test]
@@ -53,7 +53,7 @@ fn rows() -> impl Iterator<Item = (&'static Text, &'static Claim, &'static Row)>
     claims.flat_map(|(text, claim)| claim.rows.iter().map(move |row| (text, claim, row)))
 }
 
-/// Every claim as it is tested between two hosts, with its text.
+/// Every claim as tested between two hosts, with its text.
 pub(crate) fn between_hosts() -> Vec<(&'static Text, Claim)> {
     let of_text = |text: &'static Text| text.claims.iter().map(move |claim| (text, claim.between_hosts()));
     texts().iter().flat_map(of_text).collect()
@@ -102,7 +102,7 @@ fn every_rule_fits_what_is_published() {
 }
 
 #[test]
-fn names_of_rows_are_told_apart_and_tables_have_no_row_that_is_not_judged() {
+fn names_of_rows_are_unique_and_every_row_of_a_table_is_judged() {
     for claim in texts().iter().flat_map(|text| &text.claims) {
         let names: BTreeSet<&str> = claim.rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names.len(), claim.rows.len(), "{}", claim.id);
@@ -112,7 +112,7 @@ fn names_of_rows_are_told_apart_and_tables_have_no_row_that_is_not_judged() {
     }
 }
 
-/// The time that a rule judges by itself, and not against that of another case.
+/// Whether a rule judges a figure by itself, not against that of another case.
 fn is_a_plain_figure(rule: &Rule) -> bool {
     match rule {
         Rule::Within { of, .. } | Rule::Range { of, .. } | Rule::AtLeast { of, .. } | Rule::AtMost { of, .. } => {
@@ -140,7 +140,7 @@ fn a_claim_that_rests_on_an_emulated_link_says_so_and_what_was_set_is_not_called
             set.push(place);
         }
     }
-    // What the link, the rate or the number in flight were chosen by cannot be confirmed by them.
+    // Figures that set the link, the rate or the number in flight cannot be confirmed by them.
     let of_delays = ["A12 LAN", "A12 PLC", "A19 LAN", "D1 ", "D5 ", "E1 ICMP"];
     let of_rates = [
         "E6 deep queue",
@@ -190,7 +190,7 @@ fn the_two_claims_about_batching_are_tested_by_the_same_cases() {
     assert_eq!(remedies("A17", true), set(&["batch=10", "batch=50"]), "what leaves several sends is another setting");
 }
 
-/// What every transport promises, all of which can run, on two CPUs.
+/// Every transport can run, on two CPUs.
 pub(crate) fn capabilities() -> HostCapabilities {
     let can_run = Ok(Receipt { detail: "made up".to_owned() });
     let links = hairpin_engine::links::known::capabilities();
@@ -216,7 +216,7 @@ fn planned(command: &str) -> Vec<Case> {
     planned_by(shell::words(command), &capabilities())
 }
 
-/// The cases that a command plans. Its words are the flags of knobs, each followed by its value unless it is a switch.
+/// The cases that a command plans. Its words are flags of knobs, each followed by its value unless it is a switch.
 pub(crate) fn planned_by(words: Vec<String>, capabilities: &HostCapabilities) -> Vec<Case> {
     let command = shell::command(&words);
     let mut words = words.into_iter();
@@ -237,7 +237,7 @@ pub(crate) fn planned_by(words: Vec<String>, capabilities: &HostCapabilities) ->
     }
 }
 
-/// The cases that a test speaks of, each with the name of its run.
+/// The cases that a test refers to, each with the name of its run.
 pub(crate) fn selectors(test: &Test) -> Vec<(&str, &Selector)> {
     let own = test.run.as_str();
     let other = test.rule.other_run().unwrap_or(own);

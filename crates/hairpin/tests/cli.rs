@@ -1,4 +1,4 @@
-//! The command line: what is refused and how, what may be skipped, and what is printed where.
+//! The command line: what is refused or skipped and how, and what is printed where.
 
 use crate::support::{PROGRAM, Place, Running, list, names_in, rounds, text};
 
@@ -56,7 +56,7 @@ fn an_unknown_name_gets_the_nearest_one() {
         let ran = place.hairpin(arguments).refused();
         assert!(ran.stderr.contains(nearest), "{arguments:?}: {ran:#?}");
     }
-    assert_eq!(names_in(&place.path(".")), ["tmp"], "no run folder is made for what is refused");
+    assert_eq!(names_in(&place.path(".")), ["tmp"], "a refused command creates no run folder");
 }
 
 #[test]
@@ -106,11 +106,11 @@ fn impossible_plans_are_refused_before_anything_runs() {
         let ran = place.hairpin(&[&["round-trip"], arguments].concat()).refused();
         assert!(ran.stderr.contains(reason), "{arguments:?}: {ran:#?}");
     }
-    assert_eq!(names_in(&place.path(".")), ["tmp"], "no run folder is made for what is refused");
+    assert_eq!(names_in(&place.path(".")), ["tmp"], "a refused command creates no run folder");
 }
 
 #[test]
-fn what_cannot_be_combined_is_refused_with_the_reason() {
+fn impossible_combinations_are_refused_with_the_reason() {
     let place = Place::new();
     let spin = ["round-trip", "--transport", "tcp", "--waiting", "spin", "--placement", "same-cpu"];
     let ran = place.hairpin(&spin).refused();
@@ -124,12 +124,12 @@ fn what_cannot_be_combined_is_refused_with_the_reason() {
     assert!(ran.stderr.contains("it joins two threads of one process only (hint: use --ends threads)"), "{ran:#?}");
 
     let ran = place.hairpin(&["round-trip", "--transport", "icmp", "--placement", "cross-cpu"]);
-    // Where ping sockets are not allowed there is an earlier reason.
+    // If ping sockets are not allowed, there is an earlier reason.
     assert!(ran.refused().stderr.contains("cannot run icmp"));
 }
 
 #[test]
-fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
+fn impossible_combinations_are_skipped_if_others_can_run() {
     let place = Place::new();
     let run = place.json(&[
         "round-trip",
@@ -156,7 +156,7 @@ fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
     }
 }
 
-/// Some rounds of two transports, quickly.
+/// A few quick rounds of two transports.
 const QUICK: &[&str] =
     &["round-trip", "--placement", "same-cpu", "--transport", "pipe,unix-stream", "--rounds", "2", "--count", "50"];
 
@@ -180,7 +180,7 @@ fn without_a_terminal_nothing_is_coloured() {
         let (force, no) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
         assert_eq!(escapes(&shown(arguments, &[force, no])), 0, "{arguments:?}");
     }
-    // There is colour to be kept away: the above can fail.
+    // With colour forced there are escapes, so the checks above can fail.
     assert!(escapes(&shown(&["report", "run"], &[("CLICOLOR_FORCE", "1")])) > 0);
     assert!(
         escapes(&shown(&["round-trip", "--placement", "same-cpu", "--transport", "tpc"], &[("CLICOLOR_FORCE", "1")]))
@@ -196,7 +196,7 @@ fn a_report_fits_its_columns() {
         let mut command = place.command(PROGRAM);
         command.args(["report", "run"]).envs(columns.map(|columns| ("COLUMNS", columns)));
         let shown = Running::start(&mut command).end().with_code(0).stdout;
-        // A command to copy is never broken at a place where the shell would not see it.
+        // A command to copy may be wider: a line break could change it.
         let too_wide = |line: &&str| line.chars().count() > widest && !line.contains("hairpin ");
         assert_eq!(shown.lines().find(too_wide), None, "{columns:?}");
         assert!(shown.contains("unix-stream") && shown.contains("p50"), "{shown}");
@@ -227,7 +227,7 @@ fn standard_output_holds_the_answer_and_standard_error_the_rest() {
 #[test]
 fn csv_has_a_row_for_each_case_or_for_each_sample_kept() {
     let place = Place::new();
-    // In an open loop, where a message may be sent after it was due.
+    // In an open loop, where a message may be sent late.
     let run = place.json(&[QUICK, &["--rate", "20k", "--out", "run"]].concat());
     let cases = list(&run["cases"]);
     let (names, rows) = table(&place.hairpin(&["report", "run", "--csv"]).with_code(0).stdout);
@@ -256,7 +256,7 @@ fn csv_has_a_row_for_each_case_or_for_each_sample_kept() {
     }
 }
 
-/// A CSV text as column names and rows; each row must have as many cells as there are names.
+/// A CSV text as column names and rows; each row must have a cell for each name.
 fn table(csv: &str) -> (Vec<String>, Vec<Vec<String>>) {
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let cells = |record: &csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<_>>();

@@ -1,11 +1,11 @@
-//! `hairpin compare`: two saved runs, budgets, and runs that are not alike.
+//! `hairpin compare`: two saved runs, budgets, and unlike runs.
 
 use serde_json::Value;
 
 use crate::support::{Place, Ran, copy, copy_as_another_run, edit_json, list, rounds};
 
-/// A place with a run in `base` whose figures are made even, so that nothing depends on this machine, and a copy in
-/// `slower` in which everything takes half as long again.
+/// A place with a run in `base` whose figures are smoothed, so that they do not depend on this machine, and a copy in
+/// `slower` in which everything takes 1.5 times as long.
 fn two_runs() -> Place {
     let place = Place::new();
     let plan = [
@@ -70,7 +70,7 @@ fn a_run_that_is_given_twice_is_refused() {
 }
 
 #[test]
-fn a_run_cannot_be_told_from_a_like_one() {
+fn no_difference_is_found_between_alike_runs() {
     let place = Place::new();
     let plan = [
         "round-trip",
@@ -111,7 +111,7 @@ fn a_regression_past_its_budget_is_exit_code_1() {
         ("p50=+60%,p90=+5%", 1),
         ("rate=-5%", 1),
         ("rate=-60%", 0),
-        ("p999=+5%", 0), // 1 200 samples have none: what is not there breaks no budget.
+        ("p999=+5%", 0), // 1 200 samples have none: a missing figure breaks no budget.
     ] {
         compare(&place, &["base", "slower", "--budget", budget]).with_code(code);
     }

@@ -1,5 +1,5 @@
-//! A one-way experiment that only tests have: its own file and this line in place of the list make the loop plan, run, save and
-//! answer it, and the program, which does not know it, report it.
+//! A one-way experiment that only tests have. With its own file and this line in place of the list, the loop plans,
+//! runs, saves and answers it, and the program, which does not know it, reports it.
 
 #[path = "../../hairpin-experiments/tests/common/one_way.rs"]
 mod one_way;
@@ -22,7 +22,6 @@ use crate::support::contract::assert_kept;
 use crate::support::{PROGRAM, Place, list, text};
 use one_way::ONE_WAY;
 
-/// Nobody looks.
 struct Unwatched;
 
 impl Watch for Unwatched {

@@ -1,4 +1,4 @@
-//! Faults from outside: the round fails with its cause, the rest goes on and is reported, the exit code says so.
+//! Faults from outside: the round fails with its cause, the others continue and are reported, the exit code says so.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn an_occupied_port_fails_its_rounds_only() {
     place.assert_nothing_left();
 }
 
-/// A plan that would measure at once.
+/// A plan that would start at once.
 const ANY: &[&str] =
     &["round-trip", "--placement", "same-cpu", "--transport", "pipe", "--rounds", "1", "--count", "20", "--out"];
 
@@ -80,13 +80,13 @@ fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
     assert_eq!(before, [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")], "never overwritten");
 }
 
-/// Runs `script` in a mount namespace of its own with a disk of this size mounted on `disk`, and the program as `$0`;
-/// else why the system refuses such namespaces.
+/// Runs `script` in its own mount namespace with a disk of this size mounted on `disk`, and the program as `$0`. The
+/// error says why the system refuses such namespaces.
 fn with_disk(place: &Place, options: &str, script: &str) -> Result<Ran, String> {
     in_namespaces(place, "-rm", &format!("{} && {script}", disk(place, options)))
 }
 
-/// What mounts a disk of this size on `disk`.
+/// Command that mounts a disk of this size on `disk`.
 fn disk(place: &Place, options: &str) -> String {
     std::fs::create_dir_all(place.path("disk")).expect("a folder can be made");
     format!("mount -t tmpfs -o {options} none disk")
@@ -103,7 +103,7 @@ fn a_read_only_disk_is_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn a_full_disk_loses_nothing_of_what_was_measured() {
+fn a_full_disk_loses_no_measured_data() {
     for ends in ["processes", "threads"] {
         or_skip!(a_full_disk(ends));
     }
@@ -111,7 +111,7 @@ fn a_full_disk_loses_nothing_of_what_was_measured() {
 
 fn a_full_disk(ends: &str) -> Result<(), String> {
     let place = Place::new();
-    // About 100 kB a round: the disk is full halfway.
+    // About 100 kB per round: the disk fills up halfway.
     let plan = format!(
         "round-trip --placement same-cpu --ends {ends} --transport pipe,unix-stream --rounds 10 --count 4000 --json --out disk/run"
     );
@@ -127,12 +127,12 @@ fn a_full_disk(ends: &str) -> Result<(), String> {
     assert!(ran.stderr.contains("was measured but not saved: cannot write disk/run/samples/"), "{ran:#?}");
     assert!(ran.stderr.contains("No space left on device (os error 28) (hint: free some space"), "{ran:#?}");
     assert!(ran.stderr.matches("was measured but not saved").count() <= 3, "each kind once: {ran:#?}");
-    // Where not even the summary found room, that stands there too.
+    // If the summary did not fit either, that is listed too.
     let is_a_round = |one: &&Value| text(&one["cause"]).contains("was measured but not saved");
     let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
     assert!((1..20).contains(&unsaved), "some rounds were saved and some were not: {unsaved}");
 
-    // What is on the disk is a whole run, only smaller.
+    // The files on the disk are a valid, smaller run.
     let saved = rounds(&place.path("saved"));
     assert_eq!(saved.len() + unsaved, 20);
     for round in &saved {
@@ -145,7 +145,7 @@ fn a_full_disk(ends: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Each folder and file of a run folder, as a path from it.
+/// Folders and files of a run folder, as relative paths.
 fn tree(run: &Path) -> Vec<String> {
     let below = |name: String| match run.join(&name) {
         path if path.is_dir() => {
@@ -160,11 +160,11 @@ fn tree(run: &Path) -> Vec<String> {
 
 #[test]
 fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_missing() {
-    // In a network namespace of its own everybody may capture.
+    // In its own network namespace any user may capture.
     let plan = "small-writes --placement same-cpu --transport tcp --remedy default --rounds 2 --exchanges 4 --warmup 1 --seed 5 --json";
     or_skip!(works(&["unshare", "-rmn", "ip", "link", "set", "dev", "lo", "up"]));
     let place = Place::new();
-    // Room for the timed rounds, and then for no evidence or for a part of it.
+    // Room for the timed rounds, and for none or a part of the evidence.
     for size in ["100k", "200k"] {
         let disk = disk(&place, &format!("size={size}"));
         let script = format!(
@@ -178,7 +178,7 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
             (&json!(2), &json!(8), &json!(true)),
             "{tcp}"
         );
-        // Which file finds no room first depends on the size of the captures, but where no evidence has room it is evidence.
+        // Which file fails first depends on the size of the captures; if no evidence fits, it is evidence.
         let missing: Vec<&str> = list(&run["unsaved"]).iter().map(|one| text(&one["cause"])).collect();
         let is_told = |what: &str| missing.iter().any(|cause| cause.contains(what));
         assert!(
@@ -262,7 +262,7 @@ fn a_killed_client_fails_its_round_only() {
 fn a_stopped_server_times_out() {
     for transport in ["tcp", "unix-datagram", "pipe", "shm"] {
         let place = Place::new();
-        // The rounds are longer than anybody waits: they end by their time-out or not at all.
+        // The rounds are too long to wait for: they end by their time-out or not at all.
         let plan = [
             "round-trip",
             "--placement",
@@ -292,9 +292,9 @@ fn a_stopped_server_times_out() {
 }
 
 #[test]
-fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
+fn a_limit_on_file_sizes_loses_no_measured_data() {
     let place = Place::new();
-    // Of 30 KiB: about 2 kB a round go into one file, and the page is larger.
+    // 30 KiB: each round adds about 2 kB to one file, and the page is larger.
     let plan =
         "round-trip --placement same-cpu --transport pipe,unix-stream --rounds 10 --count 200 --json --out run";
     let script = format!("ulimit -f 60; exec \"$0\" {plan}");
@@ -312,7 +312,7 @@ fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
     let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
     let saved = rounds(&place.path("run")).len();
     assert!(unsaved > 0 && saved > 0 && saved + unsaved == 20, "{saved} saved, {unsaved} not");
-    // The summary found no room either: a later reader is told why, and not that the run was killed.
+    // The summary was not saved either: a later report must say why, and not that the run was killed.
     let later = on_one_line(&place.hairpin(&["report", "run"]).stdout);
     assert!(later.starts_with("PARTIAL RUN: not all was saved: round "), "{later}");
     assert!(!later.contains("still running or was killed"), "{later}");
@@ -320,7 +320,7 @@ fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
 }
 
 #[test]
-fn an_alarm_that_somebody_sends_fails_no_round() {
+fn an_alarm_signal_from_outside_fails_no_round() {
     let place = Place::new();
     let plan = [
         "round-trip",
@@ -354,7 +354,7 @@ fn an_alarm_that_somebody_sends_fails_no_round() {
 }
 
 #[test]
-fn a_case_whose_rounds_fail_alike_is_given_up_and_the_others_go_on() {
+fn a_case_whose_rounds_fail_alike_is_given_up_and_the_others_continue() {
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport tcp,pipe --rounds 8 --count 10 --all --out run";
     let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}"))).with_code(3);
@@ -369,17 +369,17 @@ fn a_case_whose_rounds_fail_alike_is_given_up_and_the_others_go_on() {
         "tcp block same-cpu: given up after 3 rounds in a row failed alike: client: cannot connect to 127.0.0.1:";
     assert_eq!(ran.stderr.matches(told).count(), 1, "at once, and once: {ran:#?}");
     let brief = place.hairpin(&["report", "run"]).with_code(0).stdout;
-    assert!(brief.contains("3 rounds failed") && !brief.contains("Skipped"), "it is told as failed: {brief}");
+    assert!(brief.contains("3 rounds failed") && !brief.contains("Skipped"), "it is reported as failed: {brief}");
 }
 
 #[test]
-fn a_loopback_that_is_down_is_told_with_a_hint() {
+fn a_loopback_that_is_down_is_reported_with_a_hint() {
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport icmp,tcp,udp --rounds 3 --count 10 --all --out run";
     let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}")));
     let shown = on_one_line(&ran.with_code(3).stdout);
     let hinted = "Network is unreachable (os error 101) (hint: is the interface up (`ip link`)?)";
-    // Without ports there is another cause.
+    // Without ports the cause is different.
     assert_eq!(shown.matches(hinted).count(), 2, "each cause once: {shown}");
     for told in
         ["icmp block same-cpu: 3 rounds failed: the first, round ", " and 1 other case: 6 rounds failed: the first"]

@@ -1,6 +1,6 @@
-//! Runs of every format that was ever written, checked in: they must load, report and analyse for as long as Hairpin
-//! lives. A folder in `tests/formats` is named after its format and, beside the first, after what is in it; a new format adds
-//! some, made by the last program that wrote the old one.
+//! Saved runs of every format so far: they must load, report and analyse for as long as Hairpin exists. A folder in
+//! `tests/formats` is named after its format and, except for the first, after its content; a new format adds some,
+//! written by the last program with the old format.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::contract::assert_kept;
 use crate::support::{Place, copy, copy_as_another_run, list, names_in};
 
-/// Calls `check` with a place in which the run `run` has each of the formats, and with that format.
+/// Calls `check` for each format, with a place that has such a run in `run`.
 fn each_format(check: impl Fn(&Place, u64)) {
     let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats");
     let names = names_in(&formats);
@@ -28,7 +28,7 @@ fn each_format(check: impl Fn(&Place, u64)) {
     }
 }
 
-/// What was saved, as it stands in the file.
+/// The saved file, unchanged.
 fn saved(place: &Place) -> Value {
     let text = std::fs::read_to_string(place.path("run/run.json")).expect("it is there");
     serde_json::from_str(&text).expect("it is JSON")
@@ -96,7 +96,7 @@ fn old_runs_still_have_their_samples() {
         let sent: u64 = list(&saved(place)["cases"]).iter().filter_map(|case| case["ledger"]["sent"].as_u64()).sum();
         let rows = place.hairpin(&["report", "run", "--csv=samples"]).with_code(0).stdout;
         let measured = rows.lines().filter(|line| line.contains(",false,")).count();
-        // Rounds of evidence have samples too, and are in no ledger.
+        // Rounds of evidence have samples too, but are not in the ledger.
         let is_traced = place.path("run").join("traces").exists();
         assert!(
             measured as u64 == sent || is_traced && measured as u64 > sent,
@@ -110,7 +110,7 @@ fn old_runs_can_be_compared() {
     each_format(|place, format| {
         copy_as_another_run(&place.path("run"), &place.path("again"));
         let ran = place.hairpin(&["compare", "run", "again", "--allow-unlike"]).with_code(0);
-        // Some have too few rounds for intervals.
+        // Some runs have too few rounds for intervals.
         let told = ["no difference found.", "cannot tell without an interval."];
         assert!(
             told.iter().any(|told| ran.stdout.contains(&format!(" compared: {told}"))),

@@ -1,4 +1,4 @@
-//! What `--json` promises to those who script against it, on runs of the real program.
+//! The contract of `--json` for scripts, on runs of the real program.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ fn a_percentile_is_shown_where_its_samples_suffice() {
 }
 
 #[test]
-fn an_open_loop_tells_service_time_and_lateness_too() {
+fn an_open_loop_reports_service_time_and_lateness_too() {
     let place = Place::new();
     let run = place.json(&[
         "round-trip",
@@ -118,17 +118,17 @@ fn an_open_loop_tells_service_time_and_lateness_too() {
                 assert!(case["flows"][0][quantity][figure]["value"].is_number(), "{quantity} {figure}: {case}");
             }
         }
-        // From due to received is never less than from sent to received.
+        // From due to received is never shorter than from sent to received.
         let p50 = |quantity: &str| case["flows"][0][quantity]["p50"]["value"].as_f64().expect("a figure");
         assert!(p50("latency_ns") >= p50("service_ns"), "{case}");
     }
 }
 
 #[test]
-fn a_rate_that_cannot_be_reached_is_told_and_no_failure() {
+fn an_unreachable_rate_is_reported_and_is_not_a_failure() {
     let place = Place::new();
-    // Ten million messages a second: both directions of every transport fill up, and neither half may wait for the
-    // other without end.
+    // Ten million messages per second: both directions of every transport fill up, and neither end may wait for the
+    // other forever.
     let transports = "pipe,fifo,unix-stream,unix-seqpacket,unix-datagram,tcp,udp";
     let plan = [
         "round-trip",
@@ -146,7 +146,7 @@ fn a_rate_that_cannot_be_reached_is_told_and_no_failure() {
     let run = place.json(&plan);
     assert_kept(&run);
     for case in list(&run["cases"]) {
-        // Where its warm-up lost any, the ledger covers that too.
+        // If the warm-up lost messages, the ledger includes them.
         let lossy = case["case"]["flows"][0]["transport"] == "udp" && case["ledger"]["sent"].as_u64() >= Some(3000);
         assert!(lossy || (case["flows"][0]["samples"] == 3000 && case["ledger"]["sent"] == 3000), "{case}");
         assert_eq!(case["valid"], false, "its figures are not those of the rate asked for: {case}");
@@ -257,7 +257,7 @@ fn an_option_that_was_not_granted_fails_the_round_unless_that_is_allowed() {
         assert!(text(cause).contains("option sndbuf=1 was not granted: the kernel says "), "{cause}");
     }
     for other in [0, 2] {
-        assert_eq!(list(&run["cases"])[other]["flows"][0]["samples"], 100, "the rest goes on");
+        assert_eq!(list(&run["cases"])[other]["flows"][0]["samples"], 100, "the others continue");
     }
 
     let run = place.json(&[&asked[..asked.len() - 1], &["--allow-unmet-options"]].concat());

@@ -1,8 +1,8 @@
-//! SIGKILL of the client: nothing is left behind, and what was saved can be shown.
+//! SIGKILL of the client: nothing is left behind, and saved data can be shown.
 
 use crate::support::{Place, copy, rounds, saved_rounds, signal, until};
 
-/// Kills the program in the middle of a round after the first, and looks at what is left.
+/// Kills the program in a later round than the first, and checks what is left.
 fn killed(transport: &str) {
     let place = Place::new();
     let plan = [
@@ -65,7 +65,7 @@ fn a_killed_run_over_the_network_leaves_nothing() {
 
 #[test]
 fn a_stopped_server_goes_with_its_client() {
-    // It cannot see that its wire and its standard input are closed: the kernel must end it.
+    // It cannot notice that its wire and its standard input are closed: the kernel must end it.
     let place = Place::new();
     let mut running = place.start(&[
         "round-trip",
@@ -86,7 +86,7 @@ fn a_stopped_server_goes_with_its_client() {
 
 #[test]
 fn a_kill_between_two_rounds_leaves_nothing() {
-    // Rounds of one message: most of the time is spent on starting and ending echo halves.
+    // Rounds of one message: most of the time goes to starting and ending servers.
     for after in [5, 6, 7, 9, 12, 17, 25, 38] {
         let place = Place::new();
         let plan = [

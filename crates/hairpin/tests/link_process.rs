@@ -1,6 +1,6 @@
-//! A link's process: what it makes, and that nothing of it stays behind however it ends.
+//! A link's process: what it creates, and that it leaves nothing behind however it ends.
 //!
-//! The link is started here as the engine starts it. The threads of this test enter its namespaces and come back.
+//! The link is started as the engine starts it. The threads of this test enter its namespaces and return.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use hairpin_testing::{or_skip, program};
 
 use crate::support::{PROGRAM, Place, Running, names_in, signal, until};
 
-/// An order of a link that nothing is measured over.
+/// The order of a link without measurements.
 fn order(profile: &str) -> LinkOrder {
     LinkOrder {
         profile: profile.to_owned(),
@@ -34,20 +34,20 @@ fn order(profile: &str) -> LinkOrder {
     }
 }
 
-/// A link of that profile; else why none can be made here.
+/// A link of that profile. The error says why none can be created here.
 fn start(profile: &str) -> Result<RunningLink, String> {
     start_as(&order(profile))
 }
 
-/// The link that is ordered; else why none can be made here.
+/// The ordered link. The error says why none can be created here.
 fn start_as(order: &LinkOrder) -> Result<RunningLink, String> {
     namespace::may_prepare().map_err(|why| why.to_string())?;
-    // The tests run in threads: only root is here, who need not move out.
+    // The tests run in threads: only root gets here, and needs no user namespace.
     assert_eq!(namespace::prepare(), Ok(Home::Original));
     Ok(RunningLink::start(Path::new(PROGRAM), order).expect("the link starts"))
 }
 
-/// Does something in a network namespace.
+/// Runs `act` in a network namespace.
 fn within<T>(namespace: &Path, act: impl FnOnce() -> T) -> T {
     let visit = namespace::visit(namespace).expect("a namespace of the link can be entered");
     let result = act();
@@ -55,7 +55,7 @@ fn within<T>(namespace: &Path, act: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Which network namespace a file stands for.
+/// Identifies the network namespace of a file.
 fn namespace_of(file: impl AsRef<Path>) -> Option<(u64, u64)> {
     fs::metadata(file).ok().map(|meta| (meta.dev(), meta.ino()))
 }
@@ -64,30 +64,29 @@ fn here() -> (u64, u64) {
     namespace_of("/proc/thread-self/ns/net").expect("this thread is in a namespace")
 }
 
-/// The processes that live in a network namespace.
+/// The processes in a network namespace.
 fn inhabitants(namespace: (u64, u64)) -> Vec<u32> {
     let ids = names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
     ids.filter(|id| namespace_of(format!("/proc/{id}/ns/net")) == Some(namespace)).collect()
 }
 
-/// How many of this process's files hold one of these namespaces open.
+/// How many of this process's descriptors hold one of these namespaces open.
 fn held(namespaces: [(u64, u64); 2]) -> usize {
     let files =
         names_in(Path::new("/proc/self/fd")).into_iter().map(|name| PathBuf::from("/proc/self/fd").join(name));
     files.filter_map(namespace_of).filter(|file| namespaces.contains(file)).count()
 }
 
-/// The namespaces of both ends, by what cannot be mistaken while they are held open.
+/// Identifies the namespaces of both ends, reliably while they are held open.
 fn both(link: &RunningLink) -> [(u64, u64); 2] {
     let ends = link.namespaces();
     [&ends.near, &ends.far].map(|path| namespace_of(path).expect("the link lives"))
 }
 
-/// A process in that namespace that never ends by itself, ended with the test.
+/// A process in that namespace that never ends by itself, killed with the test.
 struct Sleeper(Child);
 
 impl Sleeper {
-    /// `script` tells its last process apart by nothing but that it sleeps.
     fn start(namespace: &Path, script: &str) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null());
@@ -114,7 +113,7 @@ fn receive(socket: &UdpSocket) -> Vec<u8> {
     buffer[..length].to_vec()
 }
 
-/// A socket of each end, connected to each other.
+/// Connected sockets, one at each end.
 fn sockets(link: &RunningLink, near: IpAddr, far: IpAddr) -> (UdpSocket, UdpSocket) {
     let bind = |namespace: &Path, address: IpAddr| {
         let socket = within(namespace, || UdpSocket::bind((address, 0)).expect("its address is there"));
@@ -142,7 +141,7 @@ fn packets_go_both_ways_and_the_ledger_closes() {
     assert_eq!(here(), home, "every visit ends where it began");
     let record = link.finish().expect("the link ends in order").record;
     assert_eq!(record.seed, 7);
-    // Nothing but those: no address was asked for, nobody was told of one.
+    // Nothing else: no address was resolved or announced.
     for direction in [&record.up, &record.down] {
         assert_eq!((direction.packets.entered, direction.packets.out), (2, 2), "{record:?}");
         assert_eq!(direction.packets.unexplained(), 0);
@@ -150,7 +149,7 @@ fn packets_go_both_ways_and_the_ledger_closes() {
     assert!(record.relay.is_some_and(|relay| relay.setup_ns > 0), "{record:?}");
 }
 
-/// The CPUs that the kernel lets a process's first thread run on, for instance of `0-2,5`.
+/// The CPUs on which a process's first thread may run, parsed from a list such as `0-2,5`.
 pub(crate) fn cpus_of(id: u32) -> Vec<usize> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).expect("the process lives");
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("proc(5) has it");
@@ -166,7 +165,7 @@ pub(crate) fn cpus_of(id: u32) -> Vec<usize> {
 fn a_relay_runs_on_the_cpu_of_its_order_and_says_so() {
     let free = order("delay=1ms");
     let allowed = free.allowed_cpus.clone();
-    // Whoever starts the link may be pinned, and the link all the same be free.
+    // The process that starts the link may be pinned, and the link not.
     place(allowed.first().copied(), &allowed).expect("it is allowed");
     for cpu in allowed.iter().copied().map(Some).chain([None]) {
         let ordered = LinkOrder { cpu, ..free.clone() };
@@ -191,7 +190,7 @@ fn packet_number_0_is_the_first_that_a_program_sends() {
 }
 
 #[test]
-fn a_stream_comes_whole_in_packets_of_the_mtu() {
+fn a_stream_arrives_complete_in_packets_of_the_mtu() {
     const BYTES: usize = 1_000_000;
     let link = or_skip!(start("mtu=1000B delay=0ms"));
     let listener = within(&link.namespaces().far, || TcpListener::bind((FAR.v4, 0)).expect("it can listen"));
@@ -228,7 +227,7 @@ fn both_ends_have_their_address_and_mtu_and_know_each_other() {
         };
         let shown = ip(&["-o", "address"]).expect("it was found just now");
         let lines: Vec<&str> = shown.lines().collect();
-        assert_eq!(lines.len(), 4, "two at the loopback, two at eth0, and none that came by itself: {shown}");
+        assert_eq!(lines.len(), 4, "two at the loopback, two at eth0, and no others: {shown}");
         for address in ["127.0.0.1/8".to_owned(), "::1/128".to_owned(), format!("{v4}/24"), format!("{v6}/64")] {
             assert!(shown.contains(&format!(" {address} ")), "{address}: {shown}");
         }
@@ -254,11 +253,11 @@ fn twenty_starts_leave_no_process_namespace_or_file() {
 }
 
 #[test]
-fn whatever_runs_at_an_end_is_ended_with_the_link() {
+fn processes_at_an_end_are_ended_with_the_link() {
     let link = or_skip!(start("delay=1ms"));
     let ends = both(&link);
     let mut plain = Sleeper::start(&link.namespaces().near, SLEEP);
-    // One that starts the next when it is ended, and one that has left its parent.
+    // One that starts the next when it is killed, and one whose parent has ended.
     let mut again = Sleeper::start(&link.namespaces().far, "while :; do sleep 1000; done");
     let mut left = Sleeper::start(&link.namespaces().far, "setsid sleep 1000 & exit 0");
     until("all of them run", || {

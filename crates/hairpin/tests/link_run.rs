@@ -1,5 +1,5 @@
-//! `hairpin link run`: real programs across a link, looked at from outside. What its packets did is asked of its own log
-//! and held against its ledger; what is left behind is looked for.
+//! `hairpin link run`: real programs across a link, checked from outside. The link's log is compared with its ledger,
+//! and nothing may be left behind.
 
 mod ending;
 mod ends;
@@ -14,7 +14,7 @@ use crate::support::across::{
 };
 use crate::support::{PROGRAM, Place, Running, can_link};
 
-/// Sends five bytes to the far echo and takes them back, by TCP, over both families.
+/// Sends five bytes to the far echo and reads them back over TCP, over both IP versions.
 const TALK: &str = "for far in $HAIRPIN_FAR $HAIRPIN_FAR_IPV6; do exec 3<>/dev/tcp/$far/7 || exit 90; \
                     printf hello >&3; head -c 5 <&3; exec 3<&-; done";
 
@@ -156,7 +156,7 @@ fn a_log_may_go_to_the_commands_own_streams() {
 }
 
 #[test]
-fn a_log_into_a_pipe_that_nobody_reads_is_refused_at_once() {
+fn a_log_into_a_pipe_without_a_reader_is_refused_at_once() {
     or_skip!(can_link());
     let place = Place::new();
     Running::start(place.command("mkfifo").arg("pipe")).end().with_code(0);
@@ -170,10 +170,10 @@ fn a_log_into_a_pipe_that_nobody_reads_is_refused_at_once() {
 }
 
 #[test]
-fn what_the_profile_says_happens_to_the_packets() {
+fn packets_are_treated_as_the_profile_says() {
     or_skip!(can_link());
     let place = Place::new();
-    // Of twenty datagrams the fifth and the last but one are named in the profile, so eighteen are answered.
+    // Of twenty datagrams the profile drops the fifth and the last but one, so eighteen are answered.
     let script =
         "exec 4<>/dev/udp/$HAIRPIN_FAR/7; for i in {1..20}; do printf x >&4; done; timeout 60 head -c 18 <&4";
     let flags = ["--link", "delay=3ms up.drop=4,18", "--seed", "1", "--log", "packets"];
@@ -192,7 +192,7 @@ fn what_the_profile_says_happens_to_the_packets() {
     let left = lines.iter().filter(|line| line[7] == "left");
     let time = |line: &[String], column: usize| line[column].parse::<u64>().expect("a time");
     let delays: Vec<u64> = left.map(|line| time(line, 5) - time(line, 4)).collect();
-    // A stamp may be earlier than the link took the packet in. It is due that much later then, and never earlier.
+    // A stamp may precede the time when the link took the packet; it is then due that much later, never earlier.
     let exact = delays.iter().filter(|delay| **delay == 3_000_000).count();
     assert!(delays.iter().all(|delay| *delay >= 3_000_000), "due after the delay: {delays:?}");
     assert!(2 * exact > delays.len(), "to the ns, but for the few that were moved: {delays:?}");
@@ -203,7 +203,7 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
     or_skip!(can_link());
     or_skip!(program("python3"));
     let place = Place::new();
-    // It takes its time, and then answers one connection; it and its child would stay for ever.
+    // It starts slowly, then answers one connection; it and its child would stay forever.
     let far = "sleep 300 & python3 -c 'import socket, time; time.sleep(0.3); \
                s = socket.create_server((\"\", 99)); c = s.accept()[0]; c.sendall(b\"here\"); time.sleep(300)'";
     let near = "head -c 4 </dev/tcp/$HAIRPIN_FAR/99";
@@ -216,7 +216,7 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
     assert!(silent.stderr.contains("exec sleep 300 (nothing listens yet)\n"), "{silent:#?}");
     let over = run(&place, &["--link", "delay=1ms", "--far", "true"], "exit 4").with_code(4);
     assert!(over.stderr.contains("true (it has ended)\n"), "{over:#?}");
-    // Until the far command is a zombie, which nobody but Hairpin can take away.
+    // Until the far command is a zombie, which only Hairpin can reap.
     let later = "exec 3</dev/tcp/$HAIRPIN_FAR/99; cat <&3; \
                  until grep -q ') Z ' /proc/$(cat pid)/stat; do sleep 0.01; done";
     let far =

@@ -1,4 +1,4 @@
-//! `hairpin link list` and `hairpin link show`: what there is, what is in it, and where a profile is wrong.
+//! `hairpin link list` and `hairpin link show`: profiles, their content, and errors in them.
 
 use hairpin_link::builtin;
 use hairpin_link::profile::Profile;
@@ -54,7 +54,7 @@ fn the_list_as_json_has_each_profile_by_its_stages_and_the_relay_with_what_would
 }
 
 #[test]
-fn a_profile_is_shown_stage_by_stage_whoever_wrote_it() {
+fn built_in_and_own_profiles_are_shown_stage_by_stage() {
     let place = Place::new();
     let shown = place.hairpin(&["link", "show", "home-uplink"]).with_code(0).stdout;
     let words = on_one_line(&shown);
@@ -71,7 +71,7 @@ fn a_profile_is_shown_stage_by_stage_whoever_wrote_it() {
     let places: Vec<Option<usize>> = order.iter().map(|part| words.find(part)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {words}");
 
-    // Words of a line may be one argument or several.
+    // A line may be one argument or several.
     let line = "queue=64KiB down=80mbit loss=0.1% up=5.5mbit delay=23.5ms+-1ms";
     let canonical = "up=5.5mbit down=80mbit queue=64KiB loss=0.1% delay=23.5ms±1ms";
     let one = place.json(&["link", "show", line]);
@@ -79,7 +79,7 @@ fn a_profile_is_shown_stage_by_stage_whoever_wrote_it() {
     assert_eq!(one, place.json(&words));
     assert_eq!(one["line"], canonical);
     assert_eq!((&one["name"], &one["summary"], &one["because"]), (&Value::Null, &Value::Null, &Value::Null));
-    // A changed one is not the one of that name.
+    // A changed profile loses its name.
     assert_eq!(place.json(&["link", "show", "plc", "loss=1%"])["name"], Value::Null);
     assert_eq!(place.json(&["link", "show", " plc "])["name"], "plc");
 }
@@ -175,7 +175,7 @@ fn a_log_from_before_stays_when_no_link_is_made() {
     std::fs::write(place.path("packets"), "before").expect("the place can be written to");
     let flags = ["link", "run", "--link", "delay=1ms", "--log", "packets"];
     place.hairpin(&[&flags[..], &["--far", "", "--", "true"]].concat()).refused();
-    // Where no namespace may be made, no link can be.
+    // If no namespace may be created, no link can be.
     let limited = "unshare -U -r sh -c 'echo 0 >/proc/sys/user/max_net_namespaces || exit 77; exec \"$@\"' -- \"$@\"";
     let mut command = place.command("sh");
     command.args(["-c", limited, "--", PROGRAM]).args(flags).args(["--", "true"]);
@@ -188,7 +188,7 @@ fn a_log_from_before_stays_when_no_link_is_made() {
 }
 
 #[test]
-fn what_cannot_be_run_across_is_refused_before_anything_runs() {
+fn impossible_links_are_refused_before_anything_runs() {
     let place = Place::new();
     let touch = ["--", "touch", "ran"];
     for (words, told) in [

@@ -1,6 +1,7 @@
-//! Rounds over an emulated link: they take its round trip, their ledgers close with its own, and nothing of them stays.
+//! Rounds over an emulated link: they take its round-trip time, their ledgers agree with its own, and they leave
+//! nothing.
 //!
-//! The one bound on times is the profile's: no packet is faster than its link.
+//! The only bound on times is the profile's: no packet is faster than its link.
 
 use hairpin_testing::{or_skip, schema};
 use serde_json::Value;
@@ -8,10 +9,10 @@ use serde_json::Value;
 use crate::support::across::{assert_log_is_the_record, log};
 use crate::support::{PROGRAM, Place, Running, can_link, list, rounds, signal, text, until};
 
-/// A round trip of `delay=1ms`.
+/// Round-trip time of `delay=1ms`.
 const ROUND_TRIP_NS: f64 = 2e6;
 
-/// The rounds of a measurement over that link, all of which were measured.
+/// The rounds of a measurement over that link, all of which must be measured.
 fn measured(place: &Place, link: &str, words: &[&str]) -> Vec<Value> {
     let ran = place.hairpin(&[words, &["--link", link, "--seed", "7", "--out", "run", "--quiet"]].concat());
     let ran = ran.with_code(0);
@@ -36,13 +37,13 @@ fn sum(counts: &Value) -> u64 {
     counts.as_object().expect("counts by name").values().map(number).sum()
 }
 
-/// A fact of an end, 0 where it has none of that name.
+/// A fact of an end, 0 if missing.
 fn fact(end: &Value, name: &str) -> f64 {
     let found = list(&end["facts"]).iter().find(|fact| fact["name"] == name);
     found.and_then(|fact| fact["value"].as_f64()).unwrap_or(0.0)
 }
 
-/// What has become of every message is known, but for copies that a full receive buffer counted as it counts messages.
+/// Every message is accounted for, except that a full receive buffer counts copies like messages.
 fn assert_closed(round: &Value) {
     let (ledger, packets) = (&round["outcome"]["flows"][0]["ledger"], &round["outcome"]["link"]["packets"]);
     let overflows = ["server", "client"].map(|end| ledger["lost"].get(format!("receive-buffer-overflow-{end}")));
@@ -129,7 +130,7 @@ fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
     }
     assert!(rounds.len() == 2 && duplicated > 0, "{rounds:?}");
 
-    // What the disk has no room for is told, and costs nothing that was measured.
+    // Data that do not fit on the disk are reported, and cost no measurement.
     std::fs::create_dir_all(place.path("full/links")).expect("the place can be written to");
     let script = "mount -t tmpfs -o size=4k none full/links && exec \"$0\" \"$@\"";
     let mut small = place.command("unshare");
@@ -149,7 +150,7 @@ fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
 }
 
 #[test]
-fn a_links_log_is_written_through_no_link_of_the_file_system() {
+fn a_links_log_is_not_written_through_a_symbolic_link() {
     or_skip!(can_link());
     let place = Place::new();
     let canary = place.path("canary");
@@ -176,7 +177,7 @@ fn a_links_log_is_written_through_no_link_of_the_file_system() {
 }
 
 #[test]
-fn what_a_lossy_link_dropped_is_what_the_ledger_lost() {
+fn drops_of_a_lossy_link_are_the_losses_in_the_ledger() {
     let place = Place::new();
     or_skip!(can_link());
     let plan = [
@@ -196,7 +197,7 @@ fn what_a_lossy_link_dropped_is_what_the_ledger_lost() {
     for round in &rounds {
         assert_closed(round);
         let (ledger, link) = (&round["outcome"]["flows"][0]["ledger"], &round["outcome"]["link"]);
-        // The greeting and the farewell of UDP are no messages, and have another size. Both protocols add 28 bytes.
+        // UDP's greeting and farewell are not messages, and have another size. IP and UDP add 28 bytes.
         let is_message = |drop: &&Value| drop["size_bytes"] == 64 + 28 && drop["carries_data"] == true;
         let dropped = ["up", "down"].map(|way| {
             assert_eq!(link[way]["drops_unlisted"], 0);
@@ -214,7 +215,7 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
     or_skip!(can_link());
     let closed = ["--transport", "udp,icmp", "--count", "120", "--timeout", "3ms"];
     let open = ["--transport", "udp,udp6", "--count", "400", "--timeout", "20ms", "--rate", "1500", "--size", "200"];
-    // Its buffers hold a few packets, and copies fill them as messages do.
+    // Its buffers hold a few packets, and copies fill them like messages.
     let crowded =
         [&open[..2], &["--count", "2000", "--timeout", "50ms", "--rate", "20000", "--size", "1000"]].concat();
     let crowded = [&crowded[..], &["--option", "rcvbuf=4608"]].concat();
@@ -225,7 +226,7 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
         ("delay=20ms outage=100ms-200ms", &open),
     ];
     let mut seen: Vec<String> = Vec::new();
-    // A busy machine may take longer than the outage lasts to begin with the messages.
+    // On a busy machine the outage may be over before the first message.
     let again = [links[3]].into_iter().cycle().take(20);
     for (link, words) in links.into_iter().chain(again) {
         if link == links[3].0 && seen.iter().any(|cause| cause == "link-outage") {
@@ -275,7 +276,7 @@ fn answers_that_the_link_holds_longer_than_the_time_out_are_late() {
 }
 
 #[test]
-fn what_tcp_lost_it_sent_again() {
+fn tcp_sends_lost_segments_again() {
     let place = Place::new();
     or_skip!(can_link());
     let plan = [
@@ -392,7 +393,7 @@ fn a_killed_run_leaves_no_link_that_is_stopped() {
 }
 
 #[test]
-fn a_round_that_would_wait_for_hours_ends_when_it_is_told_to() {
+fn a_round_that_would_wait_for_hours_ends_on_request() {
     or_skip!(can_link());
     for (transport, ends) in [("udp", "processes"), ("tcp", "processes"), ("tcp", "threads")] {
         let place = Place::new();
@@ -422,14 +423,14 @@ fn a_round_that_would_wait_for_hours_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn a_round_whose_link_has_gone_down_ends_when_it_is_told_to() {
+fn a_round_whose_link_has_gone_down_ends_on_request() {
     let place = Place::new();
     or_skip!(can_link());
     let plan = ["round-trip", "--transport", "udp", "--link", "delay=1ms outage=3s-3000s", "--rounds", "1"];
     let rest = ["--timeout", "100s", "--count", "1000000", "--out", "run", "--quiet"];
     let mut running = place.start(&[&plan[..], &rest].concat());
     let server = running.busy_server();
-    // It has gone down when no packet comes to the far end any more. Then no answer comes, nor will the farewell.
+    // The link is down when no more packets reach the far end. Then neither an answer nor the farewell arrives.
     let arrived = || std::fs::read_to_string(format!("/proc/{server}/net/dev")).expect("the round goes on");
     let (mut seen, mut unchanged) = (arrived(), 0);
     until("the link has gone down", || {
@@ -441,7 +442,7 @@ fn a_round_whose_link_has_gone_down_ends_when_it_is_told_to() {
     running.end().with_code(130);
     let rounds = rounds(&place.path("run"));
     assert_eq!(rounds.len(), 1);
-    // Control, which the link does not carry, ends the server: what was measured is kept.
+    // Control, which does not use the link, ends the server: the measured data are kept.
     let outcome = &rounds[0]["outcome"];
     assert_eq!(
         (&outcome["kind"], &outcome["flows"][0]["ledger"]["unexplained"]),
@@ -453,7 +454,7 @@ fn a_round_whose_link_has_gone_down_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn a_killed_relay_fails_its_round_and_the_run_goes_on() {
+fn a_killed_relay_fails_its_round_and_the_run_continues() {
     let place = Place::new();
     or_skip!(can_link());
     let plan = [

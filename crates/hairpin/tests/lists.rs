@@ -1,5 +1,5 @@
-//! What the program tells of itself: its lists, its manual pages, its completions. All derive from the lists in the
-//! code, so nothing may be missing in any of them.
+//! The program's own documentation: its lists, its manual pages, its completions. All derive from the lists in the
+//! code, so all must be complete.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn the_list_is_complete() {
     }
     let words = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let told = words.matches("; runs here: ").count() + words.matches("; cannot run here: ").count();
-    assert_eq!(told, hairpin_transports::ALL.len(), "whether each can run here is told once: {}", shown.stdout);
+    assert_eq!(told, hairpin_transports::ALL.len(), "each says once whether it can run here: {}", shown.stdout);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn the_list_as_json_is_complete() {
     for transport in list(&shown["transports"]) {
         assert!(!text(&transport["detail"]).is_empty(), "a version, or the reason why not: {transport}");
         let can_run = transport["can_run"].as_bool().expect("yes or no");
-        assert_eq!(transport["hint"].is_null(), can_run, "what would help stands with what cannot run: {transport}");
+        assert_eq!(transport["hint"].is_null(), can_run, "exactly those that cannot run have a hint: {transport}");
     }
 }
 
@@ -76,7 +76,7 @@ fn the_catalog_is_the_same_everywhere() {
             assert!(here.contains(&format!("`{name}`")), "{kind}: {name}");
         }
     }
-    assert!(!here.contains("here:"), "it must say nothing of this machine");
+    assert!(!here.contains("here:"), "it must not depend on this machine");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn completions_know_every_command_and_flag() {
 }
 
 #[test]
-fn manual_pages_tell_every_flag() {
+fn manual_pages_have_every_flag() {
     let place = Place::new();
     let page = place.hairpin(&["man"]).with_code(0).stdout;
     assert!(page.contains(".TH hairpin 1"), "{page}");

@@ -1,10 +1,10 @@
-//! Memory stays bounded however many messages a round has and however many connections.
+//! Memory stays bounded for any number of messages and connections.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Samples that are kept, of the messages of a round.
+/// Samples kept of a round's messages.
 const KEPT: usize = 10_000;
 const MESSAGES: usize = 100_000;
 
@@ -19,8 +19,8 @@ fn a_round_of_many_messages_stays_under_100_mb() {
     command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program can be started");
     let mut output = child.stdout.take().expect("piped");
-    // All is measured, saved and drawn when the first sample is printed, and as there are far more of them than a pipe
-    // holds, the program is still there to be asked.
+    // When the first sample is printed, everything is measured, saved and drawn. The samples do not fit in a pipe, so
+    // the program still runs.
     let (mut begin, mut rest) = ([0; 1], Vec::new());
     let first = output.read_exact(&mut begin);
     let peak_kb = peak_kb(child.id());
@@ -40,7 +40,7 @@ fn a_round_of_many_messages_stays_under_100_mb() {
     assert_eq!(run["cases"][0]["ledger"]["unexplained"], 0);
 }
 
-/// The program, the process of the round and the server, all together.
+/// The program, the process of the round and the server together.
 #[test]
 fn a_thousand_connections_stay_under_150_mb() {
     let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
@@ -64,7 +64,7 @@ fn a_thousand_connections_stay_under_150_mb() {
     assert!(most_kb < 150_000, "{most_kb} kB");
 }
 
-/// A process, its children and theirs.
+/// A process and all its descendants.
 fn family(id: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
     let children = tasks.flat_map(|task| std::fs::read_to_string(task.path().join("children")));
@@ -73,7 +73,7 @@ fn family(id: u32) -> Vec<u32> {
     std::iter::once(id).chain(children.into_iter().flat_map(family)).collect()
 }
 
-/// The most memory that a process ever held.
+/// Peak memory of a process.
 fn peak_kb(id: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

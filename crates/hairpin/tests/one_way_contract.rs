@@ -1,11 +1,11 @@
-//! What `--json` promises of one-way loads, on short runs of the real program.
+//! The contract of `--json` for one-way loads, on short runs of the real program.
 
 use hairpin_testing::{contract, schema};
 use serde_json::{Value, json};
 
 use crate::support::{Place, list, text};
 
-/// A run of these words; it keeps the contract and the schema.
+/// A run with these arguments; it must keep the contract and the schema.
 fn kept(words: &str) -> Value {
     let place = Place::new();
     let plan = format!("{words} --placement same-cpu --rounds 2 --out run");
@@ -16,14 +16,14 @@ fn kept(words: &str) -> Value {
     run
 }
 
-/// Each of these is a figure, and the same in the flow.
+/// Fails unless each is a figure, and the same in the flow.
 fn assert_figures(case: &Value, names: &[&str]) {
     for name in names {
         assert!(case[name]["value"].is_number() && case[name] == case["flows"][0][name], "{name}: {case}");
     }
 }
 
-/// With this value the run is refused.
+/// Fails unless the run with this value is rejected.
 fn assert_refused(run: &Value, pointer: &str, value: Value) {
     let mut wrong = run.clone();
     *wrong.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}")) = value;

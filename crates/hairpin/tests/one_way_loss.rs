@@ -1,11 +1,11 @@
-//! Losses of loads without answers: the ledger closes by the kernel's own counters, and the cause is named.
+//! Losses of loads without answers: the ledger closes with the kernel's own counters, and the cause is named.
 
 use hairpin_testing::{or_skip, works};
 use serde_json::Value;
 
 use crate::support::{PROGRAM, Place, Running, list, text};
 
-/// Many more datagrams than fit the smallest buffer are sent before the receiver has its turn on their one CPU.
+/// Sends many more datagrams than fit in the smallest buffer before the receiver gets their one CPU.
 const OVERRUN: &[&str] = &[
     "message-rate",
     "--placement",
@@ -34,7 +34,7 @@ fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or_else(|| panic!("no whole number: {value}"))
 }
 
-/// The ledgers, which close.
+/// The ledgers, all of which must close.
 fn ledgers(run: &Value) -> Vec<&Value> {
     let ledgers: Vec<&Value> = list(&run["cases"]).iter().map(|case| &case["ledger"]).collect();
     for ledger in &ledgers {
@@ -114,7 +114,7 @@ fn a_queue_discipline_that_dropped_is_in_the_ledger_and_named() {
     assert_eq!(codes(&run).first(), Some(&"udp-send-overrun"), "{:?}", codes(&run));
 }
 
-/// Between two messages nothing moves for longer than the time-out.
+/// Between two messages there is no progress for longer than the time-out.
 #[test]
 fn a_slow_offered_load_is_not_taken_for_a_stalled_one() {
     let plan = "offered-load --transport udp,tcp --rate 2 --timeout 150ms --count 2 --warmup 0 --rounds 1 --placement same-cpu";
@@ -124,9 +124,9 @@ fn a_slow_offered_load_is_not_taken_for_a_stalled_one() {
     }
 }
 
-/// A receiver hears that the sender measures long before the first message has crossed the link.
+/// The receiver learns that the sender measures long before the first message has crossed the link.
 #[test]
-fn the_delay_of_a_link_is_no_lack_of_delivery() {
+fn the_delay_of_a_link_does_not_lower_the_delivered_share() {
     let plan =
         "offered-load --transport udp --rate 200 --duration 300ms --link delay=100ms --rounds 2 --placement same-cpu";
     let run = Place::new().json(&plan.split_whitespace().collect::<Vec<_>>());

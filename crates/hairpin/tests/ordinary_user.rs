@@ -1,7 +1,7 @@
 //! Links of an ordinary user, and of a process that is killed.
 //!
-//! Only a process of one thread may move into a user namespace of its own, and the harness has several. So these tests start
-//! this binary again, in one of two parts: `user` makes a link as the user that starts it, `holder` waits with one until it
+//! Only a process with one thread may move into its own user namespace, and the harness has several. So these tests
+//! start this binary again, as one of two parts: `user` creates a link as the current user, `holder` keeps one until it
 //! is killed.
 #![expect(clippy::print_stdout, reason = "the parts report to the tests that start them")]
 
@@ -22,10 +22,10 @@ use hairpin_engine::links::{LinkOrder, RunningLink, tcp};
 use hairpin_engine::placement::Cpus;
 use hairpin_testing::skip;
 
-/// `nobody` on most distributions: a user with no rights.
+/// `nobody` on most distributions: an unprivileged user.
 const NOBODY: u32 = 65534;
 
-/// What a part says, before the reason, where no link can be made.
+/// Prefix of the reason that a part prints if no link can be created.
 const SKIPPED: &str = "skipped: ";
 
 /// Only a hang takes longer, however busy the machine is.
@@ -42,13 +42,13 @@ pub(crate) fn run_part() -> bool {
     true
 }
 
-/// This program's part, started again as an ordinary user.
+/// This binary as a part, started by an ordinary user.
 fn part(name: &str) -> (Command, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
     let own = env::current_exe().expect("this program is a file");
     let mut command;
     if fs::metadata("/proc/self").expect("it is there").uid() == 0 {
-        // The folder that cargo builds in may be closed to others.
+        // Cargo's build folder may be closed to others.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
         let copied = |from: &Path, name: &str| {
             let to = folder.path().join(name);
@@ -95,19 +95,19 @@ fn a_killed_holder_leaves_nothing() {
     holder.0.wait().expect("it is our child");
     let deadline = Instant::now() + LIMIT;
     while ids.iter().any(|id| lives(*id)) {
-        assert!(Instant::now() < deadline, "waited in vain until all of {ids:?} have ended");
+        assert!(Instant::now() < deadline, "timed out waiting until all of {ids:?} have ended");
         std::thread::sleep(Duration::from_millis(3));
     }
     drop(folder);
 }
 
-/// Whether a process is there and no zombie.
+/// Whether a process exists and is not a zombie.
 fn lives(id: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// A child that is ended when this is dropped.
+/// A child that is killed on drop.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -117,7 +117,7 @@ impl Drop for Ended {
     }
 }
 
-/// A link; none, and a word about it, where none can be made here.
+/// A link. If none can be created here, prints why and returns `None`.
 fn link(program: &str) -> Option<(RunningLink, Home)> {
     if let Err(why) = namespace::may_prepare() {
         println!("{SKIPPED}{why}");
@@ -147,7 +147,7 @@ fn here() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").expect("this thread is in a namespace").ino()
 }
 
-/// A program across a link has mounts and a host name of its own, and sees the link's devices.
+/// Checks that a program across a link has its own mounts and host name, and sees the link's devices.
 fn has_a_host_of_its_own(program: &str) {
     let script = "hostname changed && mount -t tmpfs none /mnt && \
                   cat /proc/sys/kernel/hostname && ls -d /sys/class/net/*/";
@@ -202,7 +202,7 @@ fn user(program: &str) {
     println!("ok");
 }
 
-/// A link with a process at each end, until it is killed.
+/// Holds a link with a process at each end, until it is killed.
 fn holder(program: &str) {
     let Some((link, _)) = link(program) else { return };
     let sleeper =

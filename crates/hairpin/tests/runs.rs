@@ -11,7 +11,7 @@ use crate::support::{Place, Ran, Running, copy, edit_json, list, names_in, text,
 const QUICK: &[&str] =
     &["round-trip", "--placement", "same-cpu", "--transport", "pipe", "--rounds", "1", "--count", "20", "--quiet"];
 
-/// A place with three runs in `hairpin-runs`: `new`, `middle` and `old`, begun so many days ago.
+/// A place with three runs in `hairpin-runs`: `new`, and `middle` and `old` from 10 and 40 days ago.
 fn three_runs() -> Place {
     let place = Place::new();
     fs::create_dir(place.path("hairpin-runs")).unwrap();
@@ -30,7 +30,7 @@ fn folders(listing: &Value) -> Vec<&str> {
     list(&listing["runs"]).iter().map(|run| text(&run["folder"])).collect()
 }
 
-/// The sizes of the files in a folder.
+/// Total size of the files in a folder.
 fn size(folder: &Path) -> u64 {
     let sizes = names_in(folder).into_iter().map(|name| {
         let path = folder.join(name);
@@ -71,7 +71,7 @@ fn runs_are_listed_with_date_question_answer_and_size_the_newest_first() {
 }
 
 #[test]
-fn what_is_no_run_is_skipped_and_counted() {
+fn other_entries_are_skipped_and_counted() {
     let place = three_runs();
     let runs = place.path("hairpin-runs");
     fs::write(runs.join("a file"), "").unwrap();
@@ -152,7 +152,7 @@ fn a_run_that_is_being_written_is_listed_as_such_and_a_killed_one_as_unfinished(
 }
 
 #[test]
-fn a_place_without_runs_is_told() {
+fn a_place_without_runs_is_reported() {
     let place = Place::new();
     let ran = place.hairpin(&["runs"]).refused();
     assert!(ran.stderr.contains("cannot list hairpin-runs: No such file or directory"), "{ran:#?}");
@@ -205,7 +205,7 @@ fn nothing_is_removed_unless_the_user_says_yes() {
     assert!(ran.stderr.contains("`1000000d` is too long (hint: for instance 30d"), "{ran:#?}");
     assert_eq!(names_in(&runs), ["middle", "new", "old"]);
 
-    // script(1) gives the program a terminal and types what it reads.
+    // script(1) gives the program a terminal and types its own input there.
     hairpin_testing::works(&["script", "--version"]).unwrap();
     let answered = |answer: &str| {
         let script = format!("printf '{answer}' | script -qec \"$0 runs --clean --keep 1\" /dev/null");
@@ -227,7 +227,7 @@ fn a_folder_with_anything_but_a_run_in_it_is_not_removed() {
     let runs = place.path("hairpin-runs");
     let outside = place.path("outside");
     fs::create_dir(&outside).unwrap();
-    // A run that was killed has the samples of each round.
+    // A killed run has a samples file for each round.
     fs::create_dir(runs.join("old/samples")).unwrap();
     fs::write(runs.join("old/samples/round-000000.parquet"), "samples").unwrap();
     fs::write(outside.join("round-000000.json"), "mine").unwrap();
@@ -252,7 +252,7 @@ fn a_folder_with_anything_but_a_run_in_it_is_not_removed() {
     with("with-file-as-folder", &|run| fs::write(run.join("links"), "mine").unwrap());
     let before: Vec<_> = names_in(&runs).into_iter().filter(|name| name.starts_with("with-")).collect();
     let sizes: Vec<u64> = before.iter().map(|name| size(&runs.join(name))).collect();
-    // What a killed process left of a file of the run goes with it.
+    // Partial files of a killed process are removed too.
     fs::write(runs.join("old/.run.json.77-0.partial"), "{").unwrap();
     fs::write(runs.join("old/samples/.round-000001.parquet.77-1.partial"), "").unwrap();
 

@@ -1,4 +1,4 @@
-//! The samples of a run: a file for each round while it runs, one file once it has ended, and both are read.
+//! The samples of a run: a file for each round while it runs, one file after its end; both can be read.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ fn files_of(run: &Path) -> Vec<String> {
     files
 }
 
-/// How many samples the rounds say that they kept.
+/// Number of samples kept, by the rounds' records.
 fn kept(run: &Path) -> u64 {
     rounds(run).iter().map(|round| round["outcome"]["flows"][0]["samples_kept"].as_u64().unwrap()).sum()
 }
 
-/// How many samples are printed of a run, which it must be possible to compute anew from them too.
+/// Number of samples printed for a run, which must also be computable again from them.
 fn printed(place: &Place, run: &str) -> u64 {
     place.hairpin(&["analyse", run]).with_code(0);
     let rows = place.hairpin(&["report", run, "--csv=samples"]).with_code(0).stdout;
@@ -37,7 +37,7 @@ fn a_run_that_ended_has_one_file_and_a_log_that_names_its_cases() {
         place.json(&[&plan[..], &["--count", "50", "--warmup", "10", "--rate", "20k", "--out", "run"]].concat());
     assert_eq!(files_of(&place.path("run")), ["samples.parquet"]);
     assert!(!place.path("run/samples").exists());
-    // Of the warm-up those are left out that were answered after it.
+    // Samples of the warm-up that were answered after it are omitted.
     assert!((4 * 50..=4 * 60).contains(&kept(&place.path("run"))));
     assert_eq!(printed(&place, "run"), kept(&place.path("run")));
 
@@ -80,7 +80,7 @@ fn a_run_that_was_killed_keeps_the_files_of_its_rounds_and_they_are_read() {
 
 #[test]
 fn a_disk_that_fills_while_samples_are_merged_leaves_those_of_the_rounds() {
-    // Ten rounds of about 100 kB fit, and not twice.
+    // Ten rounds of about 100 kB fit once, but not twice.
     let place = Place::new();
     std::fs::create_dir(place.path("disk")).unwrap();
     let plan =

@@ -1,4 +1,4 @@
-//! The saved run: ended by the user, shown again, computed anew, and damaged.
+//! The saved run: interrupted, shown again, computed again, and damaged.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
         let began = Instant::now();
         signal("INT", running.id());
         let ran = running.end().with_code(130);
-        // The round has 2 s; whatever else is waited for has the time-out of 600 s.
+        // The round has 2 s; all other waits have the time-out of 600 s.
         assert!(began.elapsed() < Duration::from_secs(300), "{transport}, {waiting}: {ran:#?}");
         assert!(ran.stdout.starts_with("PARTIAL RUN: ended by the user; "), "{ran:#?}");
         assert_eq!(saved_rounds(&place.path("run")), 1, "no other round is begun");
@@ -74,7 +74,7 @@ fn a_closed_terminal_does_not_end_a_run_under_nohup() {
     assert_eq!(saved_rounds(&place.path("run")), 2);
 }
 
-/// A finished run of two cases in `run`, one of them in an open loop; answers what it printed.
+/// A finished run of two cases in `run`, one of them in an open loop. Returns its output.
 fn finished(place: &Place, format: &str) -> String {
     let plan = [
         "round-trip",
@@ -110,7 +110,7 @@ fn a_page_that_cannot_be_written_costs_nothing_else() {
     let place = Place::new();
     let printed = finished(&place, "--quiet");
     std::fs::remove_file(place.path("run/report.html")).expect("it is there");
-    // Root may write where others may not, but nobody may put a file in the place of a folder.
+    // Root may write anywhere, but no user can replace a folder by a file.
     std::fs::create_dir(place.path("run/report.html")).expect("the name is free");
     for command in ["report", "analyse"] {
         let ran = place.hairpin(&[command, "run"]).with_code(3);
@@ -125,7 +125,7 @@ fn a_page_that_cannot_be_written_costs_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_printed_is_never_fine() {
+fn lost_output_never_has_exit_code_0() {
     let place = Place::new();
     finished(&place, "--quiet");
     copy_as_another_run(&place.path("run"), &place.path("again"));
@@ -208,7 +208,7 @@ fn analysing_again_finds_the_same_figures() {
     let place = Place::new();
     let printed: Value = serde_json::from_str(&finished(&place, "--json")).expect("JSON");
     let before = rounds(&place.path("run"));
-    // Figures that are wrong, to see that they are computed from the samples and not kept.
+    // Wrong figures: they must be computed from the samples and not kept.
     edit_json(&place.path("run/run.json"), |run| {
         run["cases"][0]["latency_ns"]["p50"]["value"] = 1.0.into();
         run["findings"] = Value::Array(Vec::new());
@@ -243,7 +243,7 @@ fn a_run_of_an_earlier_version_is_answered_when_it_is_opened() {
     assert_eq!(place.hairpin(&["report", "run"]).with_code(0).stdout, printed);
 }
 
-/// What a command says of a run that is damaged in one place; the run stays as it is.
+/// Output of a command about a run that is damaged in one place; the run must stay unchanged.
 fn says(command: &[&str], damage: impl FnOnce(&Path)) -> String {
     let place = Place::new();
     place
@@ -303,7 +303,7 @@ fn a_complete_run_without_its_last_line_is_still_reported() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn damage_is_reported_with_its_place() {
     let samples = |run: &Path| run.join("samples.parquet");
     let said = says(&["analyse"], |run| cut_short(&samples(run)));
     assert!(said.contains("cannot read run/samples.parquet: "), "{said}");
@@ -338,7 +338,7 @@ fn damage_is_told_with_its_place() {
 }
 
 #[test]
-fn what_a_kill_cut_short_is_left_out() {
+fn a_record_that_a_kill_truncated_is_skipped() {
     let place = Place::new();
     finished(&place, "--quiet");
     edit_json(&place.path("run/run.json"), |run| run["state"] = "running".into());
@@ -350,7 +350,7 @@ fn what_a_kill_cut_short_is_left_out() {
 }
 
 #[test]
-fn samples_of_a_damaged_file_are_told_after_those_of_the_others() {
+fn a_damaged_samples_file_is_reported_after_the_other_samples() {
     let place = Place::new();
     finished(&place, "--quiet");
     let file = place.path("run/samples.parquet");

@@ -1,4 +1,4 @@
-//! Small writes as a user runs them: figures, evidence, findings, proofs, and what goes wrong.
+//! Small writes as a user runs them: figures, evidence, findings, checks, and errors.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::contract::assert_kept;
 use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, rounds, text};
 
-/// A short run: three rounds are the fewest with an interval, and the first exchange of a connection is quick, so one is
+/// A short run: three rounds are the minimum for an interval, and the first exchange of a connection is fast, so one is
 /// warm-up.
 const SHORT: &[&str] = &[
     "small-writes",
@@ -25,7 +25,7 @@ const SHORT: &[&str] = &[
     "--seed",
     "5",
 ];
-/// The finding that all this is about.
+/// The main finding of these tests.
 const NAGLE: &str = "nagle-meets-delayed-ack";
 
 fn case<'r>(run: &'r Value, transport: &str, remedy: &str) -> &'r Value {
@@ -78,7 +78,7 @@ fn every_remedy_keeps_the_contract() {
         assert_eq!(speed_up.is_null(), one["case"]["flows"][0]["load"]["remedy"] == "default", "{one}");
     }
     // Counts, not times: a hundred writes are a hundred calls and, without Nagle, up to as many segments. A congestion
-    // control that paces (bbr) lets some of them merge.
+    // control with pacing (bbr) merges some.
     let per_exchange = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)["flows"][0][key]);
     for (remedy, writes) in
         [("default", 100.0), ("nodelay", 100.0), ("cork", 102.0), ("one-write", 1.0), ("writev", 1.0)]
@@ -134,8 +134,8 @@ fn the_cause_is_named_where_it_is_and_nowhere_else() {
 #[test]
 fn a_sleeping_server_is_not_called_nagle() {
     let place = Place::new();
-    // The same 40 ms and Nagle on. A server that takes so long to answer acknowledges what it reads at once, so
-    // that nothing is held, and the tracing must leave it so.
+    // The same 40 ms with Nagle on. A server that answers so late acknowledges data at once, so nothing is held, and
+    // tracing must not change that.
     for writes in ["100x2", "2x2"] {
         let sleeping = ["--remedy", "default", "--writes", writes, "--injected-fault", "sleep=40ms/1"];
         let run = place.json(&[SHORT, &sleeping].concat());
@@ -156,17 +156,17 @@ fn without_a_trace_no_latency_alone_is_called_nagle() {
 fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
     let place = Place::new();
     let run = place.json(&[SHORT, &["--remedy", "default", "--prove"]].concat());
-    let found = finding(&run, NAGLE).expect("none stalls");
+    let found = finding(&run, NAGLE).expect("the default stalls");
     assert_eq!(found["proved"]["verdict"], "confirmed", "{found}");
     let effect = &found["proved"]["effect"];
-    assert!(effect["high"].as_f64().expect("an interval") < 0.0, "it takes time off: {found}");
+    assert!(effect["high"].as_f64().expect("an interval") < 0.0, "it saves time: {found}");
     assert!(
         list(&run["cases"]).iter().any(|one| one["case"]["flows"][0]["load"]["remedy"] == "nodelay"),
         "the changed case is reported"
     );
     let without = place.json(&[SHORT, &["--remedy", "default"]].concat());
     assert_eq!(list(&without["cases"]).len(), 1);
-    assert!(finding(&without, NAGLE).expect("none stalls")["proved"].is_null());
+    assert!(finding(&without, NAGLE).expect("the default stalls")["proved"].is_null());
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn the_ladder_shows_the_held_write_and_the_late_acknowledgment() {
     let place = Place::new();
     place.json(&[SHORT, &["--remedy", "default,one-write", "--out", "run"]].concat());
     let shown = place.hairpin(&["report", "run", "--all", "--ladder"]).with_code(0).stdout;
-    assert!(on_one_line(&shown).contains(" of evidence in "), "rounds of evidence are told apart: {shown}");
+    assert!(on_one_line(&shown).contains(" of evidence in "), "rounds of evidence are counted separately: {shown}");
     let words = on_one_line(&shown);
     for expected in ["Nagle", "ACK", "held"] {
         assert!(words.contains(expected), "{expected}: {shown}");
@@ -186,7 +186,7 @@ fn the_ladder_shows_the_held_write_and_the_late_acknowledgment() {
     assert!(unknown.stderr.contains("unknown case of the ladder `defualt` (hint: did you mean"), "{unknown:#?}");
 }
 
-/// Runs the program without the right to capture; else why it cannot be done here.
+/// Runs the program without the right to capture. The error says why that is impossible here.
 fn without_capture(place: &Place, arguments: &[&str]) -> Result<Value, String> {
     let drop = ["--bounding-set=-net_raw", "--inh-caps=-net_raw"];
     works(&["setpriv", drop[0], drop[1], "true"])?;
@@ -268,7 +268,7 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
     assert!(on_one_line(&help).contains("WHICH: most-telling (default options, else the longest wait), all, "));
 }
 
-/// Which ends held what they wrote for Nagle's algorithm, in each exchange of each traced round of that remedy.
+/// The ends that held data for Nagle's algorithm, in each exchange of each traced round with that remedy.
 fn holding_ends(run: &Path, remedy: &str) -> Vec<Vec<Vec<String>>> {
     let ends = |exchange: &Value| {
         let held = list(&exchange["waits"]).iter().filter(|wait| wait["cause"] == "nagle");
@@ -305,7 +305,7 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
     }
     let shown = place.hairpin(&["report", "run", "--all"]).with_code(0).stdout.replace('\n', " ");
     assert!(shown.contains("6 timed rounds and 18 of evidence"), "three cases, twice, and thrice in pairs: {shown}");
-    // Whether one-write stalls is chance: its second request may wait for the acknowledgment of the first.
+    // Whether one-write stalls varies: its second request may wait for the acknowledgment of the first.
     let named = remedies_in(&run, NAGLE);
     assert!(named.iter().any(|one| one == "default") && !named.iter().any(|one| one == "nodelay"), "{named:?}");
 }
@@ -322,7 +322,7 @@ fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
         let granted = options.iter().find(|option| option["name"] == "nodelay").expect("tcp has it");
         assert_eq!((&granted["before"], &granted["after"]), (&json!("on"), &json!("on")), "{end}: {nodelay}");
     }
-    // Each write and each answer is a segment; where they wait, some go together.
+    // Each write and each answer is a segment; those that wait may be merged.
     let of = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)["flows"][0][key]);
     let segments = ["default", "nodelay"].map(|remedy| of(remedy, "segments_per_exchange"));
     assert!(segments[0] < 2.5 && segments[1] > 2.5, "{segments:?}");

@@ -1,4 +1,4 @@
-//! `--sysctl`: values of a kernel setting in turn, each in a network namespace of its own, and none on the host.
+//! `--sysctl`: values of a kernel setting in turn, each in its own network namespace, never on the host.
 
 use hairpin_testing::or_skip;
 use serde_json::Value;
@@ -90,7 +90,7 @@ fn over_a_link_a_setting_holds_at_both_ends() {
     let rounds = rounds(&place.path("run"));
     assert_eq!(rounds.len(), 4);
     for round in rounds {
-        // 1500 B less the headers of IP and TCP, and 12 B for the time stamps of each segment (RFC 7323).
+        // 1500 B minus the headers of IP and TCP, and minus 12 B for the time stamps of each segment (RFC 7323).
         let (value, mss) =
             if round["order"]["case"]["sysctls"][TIMESTAMPS] == "0" { ("0", 1460.0) } else { ("1", 1448.0) };
         for end in ends(&round) {
@@ -101,7 +101,7 @@ fn over_a_link_a_setting_holds_at_both_ends() {
 }
 
 #[test]
-fn compared_with_a_run_on_the_host_the_namespace_is_told() {
+fn compared_with_a_run_on_the_host_the_namespace_is_reported() {
     or_skip!(can_link());
     let place = Place::new();
     let plan = ["round-trip", "--transport", "tcp", "--placement", "same-cpu", "--rounds", "2", "--count", "50"];

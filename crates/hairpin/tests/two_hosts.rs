@@ -1,4 +1,4 @@
-//! A server in another process stands for another host: `hairpin serve` and `--to`.
+//! `hairpin serve` and `--to`, with a server in another process instead of on another host.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -72,7 +72,7 @@ fn facts(case: &Value) -> [serde_json::Map<String, Value>; 2] {
 }
 
 #[test]
-fn the_record_has_both_hosts_the_path_and_what_came_each_way() {
+fn the_record_has_both_hosts_the_path_and_the_counts_of_each_direction() {
     let place = Place::new();
     let _served = Served::new(&place);
     let plan = "round-trip --transport tcp,udp --option dscp=46 --count 50 --warmup 10 --rounds 1 \
@@ -88,7 +88,7 @@ fn the_record_has_both_hosts_the_path_and_what_came_each_way() {
         let [client, server] = facts(case);
         assert!([&client, &server].iter().all(|end| end["path.mtu_bytes"].as_f64() > Some(0.0)), "{case}");
         assert_eq!((&server["received.ttl"], &server["received.dscp"]), (&Value::from(64.0), &Value::from(46.0)));
-        // Over IPv4 the kernel keeps no header for a client of TCP.
+        // Over IPv4 the kernel keeps no headers for a TCP client.
         let came = ["received.ttl", "received.dscp"].map(|name| client.get(name).and_then(Value::as_f64));
         assert_eq!(came, if is_tcp { [None; 2] } else { [Some(64.0), Some(46.0)] }, "{case}");
         assert_eq!(server.get("server.duplicated"), (!is_tcp).then_some(&Value::from(0.0)), "{case}");
@@ -119,7 +119,7 @@ fn each_host_records_the_cpu_that_its_end_was_given() {
 }
 
 #[test]
-fn evidence_of_each_host_is_on_its_own_clock_and_a_finding_says_what_it_cannot_tell() {
+fn evidence_of_each_host_is_on_its_own_clock_and_a_finding_states_what_is_unknown() {
     let place = Place::new();
     let _served = Served::new(&place);
     let plan = "small-writes --exchanges 20 --rounds 1 --remedy default --to @ticket --out run";
@@ -163,7 +163,7 @@ fn one_way_latency_between_two_hosts_is_a_dash_and_what_needs_one_host_is_refuse
 }
 
 #[test]
-fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_told_apart() {
+fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_distinguished() {
     let place = Place::new();
     let mut served = Served::new(&place);
     let good = ticket(&place);
@@ -238,7 +238,7 @@ fn a_client_that_is_killed_leaves_nothing_at_the_server() {
 }
 
 #[test]
-fn strangers_are_not_answered_and_hold_nobody_up() {
+fn strangers_are_not_answered_and_block_no_client() {
     let place = Place::new();
     let served = Served::new(&place);
     let address = address(&place);
@@ -247,7 +247,7 @@ fn strangers_are_not_answered_and_hold_nobody_up() {
     rude.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     rude.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut answer = Vec::new();
-    // It may be reset as well as closed.
+    // It may be reset or closed.
     drop(rude.read_to_end(&mut answer));
     assert!(answer.is_empty(), "{answer:?}");
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! Limits of a ticket, turns of several clients, and what `hairpin check` and `hairpin serve --list` tell of them.
+//! Limits of a ticket, turns of several clients, and their output in `hairpin check` and `hairpin serve --list`.
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ fn the_bytes_of_a_day_are_counted_over_runs_and_starts_of_the_server() {
     assert_eq!(place.json(&["check", "@ticket"])["used_bytes"].as_u64(), Some(0), "each ticket has its own");
 }
 
-/// No rate tells how much they will send: the server ends them when the bytes are used up.
+/// No rate bounds their bytes: the server ends them when the daily limit is reached.
 #[test]
 fn a_load_that_no_rate_bounds_is_ended_when_the_bytes_of_the_day_are_used_up() {
     for load in [
@@ -71,7 +71,7 @@ fn a_load_that_no_rate_bounds_is_ended_when_the_bytes_of_the_day_are_used_up() {
     }
 }
 
-/// Its mean is below the limit, which is all that is known beforehand.
+/// Its mean, which is all that is known beforehand, is below the limit.
 #[test]
 fn a_load_that_turns_out_to_be_too_fast_is_ended() {
     let place = Place::new();
@@ -81,7 +81,7 @@ fn a_load_that_turns_out_to_be_too_fast_is_ended() {
     let run = place.hairpin(&burst.split_whitespace().collect::<Vec<_>>()).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
     assert!(failed.contains("limit rate=10mbit: more was sent in the last seconds"), "{failed}");
-    // What was moved is owed.
+    // The excess is a debt.
     let next = "offered-load --transport tcp --rate 500 --size 1400 --duration 1s --rounds 1 --to @ticket --json";
     let run = place.hairpin(&next.split_whitespace().collect::<Vec<_>>()).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
@@ -89,7 +89,7 @@ fn a_load_that_turns_out_to_be_too_fast_is_ended() {
 }
 
 #[test]
-fn what_a_client_moved_before_it_was_killed_is_counted() {
+fn bytes_of_a_killed_client_are_counted() {
     let place = Place::new();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit daily-bytes=100GiB");
     let endless = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --quiet";
@@ -149,7 +149,7 @@ fn a_ticket_has_its_limit_of_runs_at_once_and_the_list_shows_them() {
 }
 
 #[test]
-fn rounds_of_two_clients_take_turns_and_one_that_waits_too_long_is_left_out_with_what_it_disturbed() {
+fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid() {
     let place = Place::new();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit wait=100ms");
     let long = "round-trip --transport tcp --duration 3s --rounds 1 --to @ticket --out long --json";
@@ -167,7 +167,7 @@ fn rounds_of_two_clients_take_turns_and_one_that_waits_too_long_is_left_out_with
     assert_eq!(alone["cases"][0]["why_invalid"], Value::from(Vec::<Value>::new()), "{alone}");
     assert_eq!(log(&place).matches("at the same time as one of another client").count(), 2, "{}", log(&place));
     drop(served);
-    // With time enough they wait for each other.
+    // With enough time they wait for each other.
     std::fs::remove_file(place.path("ticket")).unwrap();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0");
     let first = "round-trip --transport tcp --duration 1s --rounds 1 --to @ticket --out turn-1 --json";
@@ -181,7 +181,7 @@ fn rounds_of_two_clients_take_turns_and_one_that_waits_too_long_is_left_out_with
 }
 
 #[test]
-fn check_tells_the_limits_and_what_does_not_reach_the_server() {
+fn check_reports_the_limits_and_what_does_not_reach_the_server() {
     let place = Place::new();
     let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=1gbit,sessions=3");
     let check = place.json(&["check", "@ticket"]);

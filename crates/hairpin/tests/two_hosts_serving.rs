@@ -1,4 +1,5 @@
-//! What `hairpin serve` tells of itself, its sessions and its tickets, and what `hairpin check` tells of a server that refuses.
+//! Output of `hairpin serve` about itself, its sessions and its tickets, and of `hairpin check` about a server that
+//! refuses.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use crate::support::served::{Served, log, ticket};
 use crate::support::{PROGRAM, Place, Ran, Running, edit_json, list, names_in, on_one_line, signal, text, until};
 
-/// Seconds since 1970 of a time that is over.
+/// A past time, in seconds since 1970.
 const PAST: u64 = 1_700_000_000;
 
 /// The program, with the servers' state.
@@ -26,7 +27,7 @@ fn read(place: &Place, name: &str) -> String {
     std::fs::read_to_string(place.path(name)).unwrap_or_default()
 }
 
-/// What `check --json` tells, with that exit code; the error is told too.
+/// Output of `check --json` with that exit code, which is in the JSON too. Any error must also be printed.
 fn check(place: &Place, ticket: &str, code: i32) -> Value {
     let ran = place.hairpin(&["check", ticket, "--json"]).with_code(code);
     let told = ran.json();
@@ -49,7 +50,7 @@ fn two_servers_of_a_user_list_their_own_sessions_and_count_their_own_bytes() {
     let one = Served::start_into(&place, "one", "log-one", "--bind 127.0.0.1:0");
     let other = Served::start_into(&place, "other", "log-other", "--bind 127.0.0.1:0");
     let once = Served::start_into(&place, "once", "log-once", "--bind 127.0.0.1:0 --once");
-    // Each server takes the tickets of both.
+    // Each server accepts the tickets of both.
     let address = |name: &str| read(&place, name).split('#').next().unwrap().to_owned();
     for (to, from) in [("one", "one"), ("other", "other"), ("other", "one")] {
         let own = Ticket::parse(read(&place, from).trim()).unwrap();
@@ -92,7 +93,7 @@ fn two_servers_of_a_user_list_their_own_sessions_and_count_their_own_bytes() {
 }
 
 #[test]
-fn check_tells_in_json_who_refused_and_who_was_not_found() {
+fn check_reports_refusals_and_unreachable_servers_in_json() {
     let place = Place::new();
     let served = Served::start(&place, "--bind 127.0.0.1:0 --limit sessions=1");
     assert_eq!(check(&place, "@ticket", 0)["refused"], Value::Null);
@@ -124,7 +125,7 @@ fn check_tells_in_json_who_refused_and_who_was_not_found() {
     assert!(told["refused"].is_null(), "{told}");
     assert!(text(&told["failed"]["cause"]).contains("Connection refused"), "{told}");
     assert!(text(&told["failed"]["hint"]).contains("is `hairpin serve` running"), "{told}");
-    // What is no ticket is bad usage, as in every command.
+    // Text that is not a ticket is bad usage, as in every command.
     place.hairpin(&["check", "nonsense", "--json"]).refused();
 }
 
@@ -133,7 +134,7 @@ fn a_ticket_that_has_expired_is_refused_by_the_server_too_and_both_say_so() {
     let place = Place::new();
     let _served = Served::new(&place);
     place.hairpin(&["check", "@ticket"]).with_code(0);
-    // The clock of the client is behind, so only the server knows.
+    // The client's clock is behind, so only the server knows.
     edit_json(&kept(&place), |ticket| ticket["expires_unix_s"] = PAST.into());
     for arguments in [&["check", "@ticket"][..], &["round-trip", "--quick", "--to", "@ticket"]] {
         let ran = place.hairpin(arguments).with_code(3);
@@ -144,7 +145,7 @@ fn a_ticket_that_has_expired_is_refused_by_the_server_too_and_both_say_so() {
         );
     }
     until("the server has logged both", || log(&place).matches("refused: the ticket has expired\n").count() == 2);
-    // It was wrong for a while: whatever the clock said, the ticket is taken again.
+    // The clock was wrong for a while; afterwards the ticket is valid again.
     edit_json(&kept(&place), |ticket| ticket["expires_unix_s"] = u64::MAX.into());
     place.hairpin(&["check", "@ticket"]).with_code(0);
     let shown = with_state(&place, &["serve", "--list"]).with_code(0).stdout;
@@ -195,7 +196,7 @@ fn a_run_under_way_when_its_server_ends_is_listed_as_ended() {
 }
 
 #[test]
-fn a_file_with_a_ticket_that_others_can_read_is_warned_of() {
+fn a_ticket_file_that_others_can_read_causes_a_warning() {
     let place = Place::new();
     let serve = |umask: &str, to: &str| {
         let script = format!("umask {umask}; exec \"$0\" serve --bind 127.0.0.1:0 --for 1ms {to}");
@@ -213,7 +214,7 @@ fn a_file_with_a_ticket_that_others_can_read_is_warned_of() {
 }
 
 #[test]
-fn what_check_prints_fits_80_columns_and_names_a_silent_host() {
+fn the_output_of_check_fits_80_columns_and_names_a_silent_host() {
     let place = Place::new();
     let _served = Served::start(
         &place,
@@ -222,7 +223,7 @@ fn what_check_prints_fits_80_columns_and_names_a_silent_host() {
     let shown = with_state(&place, &["check", "@ticket"]).with_code(0).stdout;
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     assert!(shown.contains("Limits      rate=100mbit,") && shown.contains("\n            "), "{shown}");
-    // Something else listens there, and closes what it hears.
+    // Another program listens there, and closes each connection.
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
     let good = Ticket::parse(&ticket(&place)).unwrap();

@@ -1,11 +1,11 @@
-//! What is said where a server on another host is named wrongly, is not to be had, or is not reached.
+//! Errors for a server on another host that is misspelt, unavailable or not reached.
 
 use serde_json::Value;
 
 use crate::support::served::{Served, ticket};
 use crate::support::{PROGRAM, Place, list, text};
 
-/// What the program says on standard error with these words and that `HAIRPIN_TO`, on one line.
+/// Exit code and standard error, on one line, of the program with these arguments and that `HAIRPIN_TO`.
 fn said(place: &Place, words: &str, environment: Option<&str>) -> (Option<i32>, String) {
     let mut command = place.command(PROGRAM);
     command.args(words.split_whitespace()).env("XDG_STATE_HOME", place.path("state"));
@@ -18,7 +18,7 @@ fn said(place: &Place, words: &str, environment: Option<&str>) -> (Option<i32>, 
 }
 
 #[test]
-fn a_ticket_that_is_missing_or_is_none_is_refused_with_what_to_write() {
+fn a_missing_or_invalid_ticket_is_refused_with_a_hint() {
     let place = Place::new();
     let _served = Served::new(&place);
     let edited = ticket(&place).replacen("127.0.0.1", "lab.example.org", 1);
@@ -46,7 +46,7 @@ fn a_ticket_that_is_missing_or_is_none_is_refused_with_what_to_write() {
 }
 
 #[test]
-fn a_server_that_is_not_reached_by_the_ticket_of_the_environment_is_told_with_its_name() {
+fn an_unreachable_server_of_the_environment_is_reported_with_its_variable() {
     let place = Place::new();
     drop(Served::new(&place));
     let (code, by_environment) = said(&place, "check", Some("@ticket"));

@@ -1,4 +1,4 @@
-//! A probe before, beside and after a load: what is counted of each, and faults in the middle.
+//! A probe before, during and after a load: the counts of each, and faults in the middle.
 
 use hairpin_testing::or_skip;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::support::contract::assert_kept;
 use crate::support::{Place, can_link, list, rounds, signal, text};
 
-/// Phases that a test has time for; no figure of them means anything.
+/// Phases short enough for a test; their figures mean nothing.
 const SHORT: &str = "--idle 150ms --ramp 100ms --duration 250ms --recovery 150ms --rounds 1 --placement same-cpu";
 
 fn number(value: &Value) -> u64 {
@@ -17,7 +17,7 @@ fn words(plan: &str) -> Vec<&str> {
     plan.split_whitespace().collect()
 }
 
-/// What a ledger has lost by any cause.
+/// All losses of a ledger.
 fn lost(ledger: &Value) -> u64 {
     ledger["lost"].as_object().expect("causes").values().map(number).sum()
 }
@@ -29,7 +29,7 @@ fn assert_closes(ledger: &Value) {
 }
 
 #[test]
-fn the_ledgers_of_probe_and_load_close_apart_and_those_of_the_phases_within_the_probes() {
+fn the_ledgers_of_probe_and_load_close_separately_and_those_of_the_phases_within_the_probes() {
     let place = Place::new();
     let plan =
         format!("under-load {SHORT} --transport tcp,udp --load up,down,both,none --load-cpu same --out run --quiet");
@@ -53,7 +53,7 @@ fn the_ledgers_of_probe_and_load_close_apart_and_those_of_the_phases_within_the_
         for phase in ["idle", "loaded", "recovering"] {
             let figures = &case["phases"][phase];
             assert_closes(&figures["probe"]["ledger"]);
-            assert!(figures["queue_bytes"].is_null(), "no link tells: {figures}");
+            assert!(figures["queue_bytes"].is_null(), "no link reports it: {figures}");
             let has_goodput = !figures["load"]["goodput_bytes_per_s"].is_null();
             assert_eq!(has_goodput, phase == "loaded" && flows.len() > 1, "{phase}: {case}");
         }
@@ -84,10 +84,10 @@ fn the_ledgers_of_probe_and_load_close_apart_and_those_of_the_phases_within_the_
 }
 
 #[test]
-fn over_a_link_the_queue_is_told_and_losses_of_both_flows_have_their_causes() {
+fn over_a_link_the_queue_is_reported_and_losses_of_both_flows_have_their_causes() {
     or_skip!(can_link());
     let place = Place::new();
-    // Both flows are datagrams: the link tells them apart by their ports.
+    // Both flows are datagrams: the link distinguishes them by their ports.
     let plan =
         format!("under-load {SHORT} --load-transport udp --load-rate 12mbit --load-size 1000 --out run --json");
     let mut plan = words(&plan);
@@ -95,7 +95,7 @@ fn over_a_link_the_queue_is_told_and_losses_of_both_flows_have_their_causes() {
     let ran = place.hairpin(&plan);
     let run = ran.json();
     let case = &run["cases"][0];
-    // A relay that had no room for packets says so, and its round does not count.
+    // A relay without room for packets reports it, and its round does not count.
     let had_room = case["valid"] == true || !case["why_invalid"].to_string().contains("no room");
     for flow in list(&case["flows"]) {
         assert!(flow["ledger"]["unexplained"] == 0 || !had_room, "{case}");
@@ -112,7 +112,7 @@ fn over_a_link_the_queue_is_told_and_losses_of_both_flows_have_their_causes() {
 }
 
 #[test]
-fn responsiveness_is_measured_on_new_connections_beside_a_tcp_load() {
+fn responsiveness_is_measured_on_new_connections_under_a_tcp_load() {
     let place = Place::new();
     let plan = format!(
         "under-load {SHORT} --responsiveness on --load-cpu same --probe-connection own,per-message,shared --out run"
@@ -158,21 +158,21 @@ fn a_load_that_cannot_start_or_ends_early_fails_its_round_with_its_cause() {
 fn a_ramp_that_is_too_short_for_the_queue_marks_its_round() {
     or_skip!(can_link());
     let place = Place::new();
-    // The queue takes 4 s to fill, and the ramp ends long before.
+    // The queue takes 4 s to fill, much longer than the ramp.
     let plan = format!("under-load {SHORT} --load-transport udp --load-rate 4mbit --load-size 1000 --json");
     let mut plan = words(&plan);
     plan.extend(["--link", "rate=2mbit queue=1MiB delay=1ms"]);
     let run = place.hairpin(&plan).json();
     let case = &run["cases"][0];
     assert_eq!(case["valid"], false, "{case}");
-    // On a busy machine the relay is late, and that is said first.
+    // On a busy machine the relay is late, which is reported first.
     let why = case["why_invalid"].to_string();
     assert!(why.contains("the load was not steady") || why.contains("the relay"), "{why}");
     place.assert_nothing_left();
 }
 
 #[test]
-fn what_cannot_be_measured_under_load_is_refused_before_it_starts() {
+fn impossible_loads_are_refused_before_they_start() {
     let place = Place::new();
     for (plan, expected) in [
         ("--closed-loop --rate 100", "--closed-loop and --rate"),
@@ -211,7 +211,7 @@ fn the_idle_phase_is_compared_with_a_run_of_round_trips() {
 }
 
 #[test]
-fn what_was_measured_until_ctrl_c_is_reported() {
+fn measurements_until_ctrl_c_are_reported() {
     let place = Place::new();
     let long =
         "under-load --idle 100ms --ramp 100ms --duration 3600s --recovery 100ms --rounds 1 --load-cpu same --json";

@@ -1,4 +1,4 @@
-//! What each round gave, as short lines that a test can replay.
+//! Figures of each round, as short lines that a test can replay.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// The cases that are recorded: a short path and a long one, on one CPU and on two.
+/// The recorded cases: a short path and a long one, on one CPU and on two.
 const TRANSPORTS: &[&str] = &["tcp", "pipe"];
 const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu"];
 
-/// Writes a line for each measured round of so many runs.
+/// Writes a line for each measured round of `count` runs.
 ///
 /// # Errors
 /// A file cannot be read or written.

@@ -1,8 +1,8 @@
-//! `cargo xtask diagnose`: is the cause that is there the one that is named first, and one that is not there not?
+//! `cargo xtask diagnose`: is a cause that is present named first, and one that is absent never?
 //!
-//! Each trial of the list ([`trials::ALL`]) runs many times in turn, and the cause that its run names first is counted. The
-//! confusion table has a row for each trial and a column for each cause. A cause that explains less than 1 % is named by
-//! none; what concerns the run or the machine is no cause.
+//! Each trial of the list ([`trials::ALL`]) runs many times in turn, and the cause that its run names first is counted.
+//! The confusion table has a row for each trial and a column for each cause. Causes that explain less than 1 % do not
+//! count; findings about the run or the machine are no causes.
 
 mod trials;
 
@@ -19,16 +19,16 @@ use serde_json::Value;
 use self::trials::{ALL, Kind, Trial};
 use crate::process;
 
-/// No run takes this long, nor one with its counter-experiments.
+/// Time limits of a run, and of one with its counter-experiments.
 const LIMIT: Duration = Duration::from_mins(2);
 const LIMIT_OF_PROOF: Duration = Duration::from_mins(6);
-/// A cause that explains less is named by nobody.
+/// Minimum share of a cause that counts.
 const MIN_SHARE: f64 = 0.01;
-/// Of all injections so many must be named first, of each so many, and of each decoy at most so many may be mistaken.
+/// Minimum share of injections named first, of all and of each, and maximum share of each decoy that is mistaken.
 const POOLED: f64 = 0.95;
 const EACH: f64 = 17.0 / 20.0;
 const MISTAKEN: f64 = 1.0 / 20.0;
-/// The counter-experiment of each injection must confirm it so often.
+/// Minimum share of runs in which the counter-experiment of an injection confirms it.
 const CONFIRMED: f64 = 0.95;
 /// The column of runs that name no cause.
 const NOTHING: &str = "nothing";
@@ -43,10 +43,11 @@ struct First {
     is_confirmed: bool,
 }
 
-/// Runs the trials whose cause contains `only`, prints the table and judges it. `prove` runs the counter-experiments of injections too.
+/// Runs the trials whose cause contains `only`, prints the table and judges it. `prove` also runs the
+/// counter-experiments of injections.
 ///
 /// # Errors
-/// Where the binary cannot be built or run, or no trial has that cause.
+/// The binary cannot be built or run, or no trial has that cause.
 pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> Result<bool> {
     let chosen: Vec<&Trial> = ALL.iter().filter(|trial| only.is_none_or(|word| trial.cause.contains(word))).collect();
     if chosen.is_empty() {
@@ -95,7 +96,7 @@ fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial, prove: bool) -> Re
     let limit = if prove { LIMIT_OF_PROOF } else { LIMIT };
     let about = || format!("hairpin {}", trial.arguments);
     let ran = process::run(&mut command, limit).with_context(about)?;
-    // A run with failed rounds is reported as well.
+    // A run with failed rounds is reported too.
     let told = if matches!(ran.code, Some(0 | 3)) { ran.json() } else { ran.succeeded()?.json() };
     let first = told.as_ref().map(named_first);
     process::remove(&out)?;
@@ -119,7 +120,7 @@ fn named_first(told: &Value) -> Option<First> {
     Some(First { code: first["code"].as_str()?.to_owned(), is_confirmed })
 }
 
-/// A row for each trial, a column for each cause by the letter of its row, and one for nothing.
+/// A row for each trial, a column for each cause (the letter of its row), and one for nothing.
 fn table(results: &[(&Trial, Named)]) -> String {
     let mut causes: Vec<&str> = ALL.iter().map(|trial| trial.cause).collect();
     causes.dedup();
@@ -139,7 +140,7 @@ fn table(results: &[(&Trial, Named)]) -> String {
     text
 }
 
-/// What is promised and what came of it, a line each, and whether all of it holds.
+/// Promises and results, a line each, and whether all hold.
 fn judged(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
     let of_kind = |kind: Kind| results.iter().filter(move |(trial, _)| trial.kind == kind);
     let right = |(trial, named): &(&Trial, Named)| named.get(trial.cause).copied().unwrap_or(0);
@@ -179,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// The findings that name a cause, as docs/catalog.md has them from their cards.
+    /// The findings that name a cause, from docs/catalog.md.
     fn causes_of_the_catalog() -> BTreeSet<String> {
         let catalog = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/catalog.md");
         let text = std::fs::read_to_string(catalog).unwrap();
@@ -228,7 +229,7 @@ mod tests {
         assert!(holds(19, 1));
         assert!(!holds(18, 1), "90 % of all");
         assert!(!holds(19, 2));
-        // One of ten injections may fail more often than all together.
+        // One of ten injections may fail more often than all of them on average.
         let many = |weak: usize| {
             let mut results: Vec<(&Trial, Named)> = (0..9).map(|_| (&injected, named(20))).collect();
             results.push((&injected, named(weak)));

@@ -1,13 +1,13 @@
-//! What is injected, and what only looks like it. A line each.
+//! Injections and their decoys, a line each.
 
-/// A setting whose cause is known.
+/// A setting with a known cause.
 pub(crate) struct Trial {
-    /// What is injected, or what the decoy imitates: a finding's code.
+    /// The injected cause, or the one that the decoy imitates: a finding's code.
     pub(crate) cause: &'static str,
     pub(crate) kind: Kind,
-    /// Of `hairpin`, without where the run is saved. A word with blanks stands in single quotes.
+    /// Arguments of `hairpin`, without where to save the run. A word with blanks is in single quotes.
     pub(crate) arguments: &'static str,
-    /// The queue discipline of the loopback (tc(8)), in a network namespace of the trial's own; `None` changes nothing.
+    /// Queue discipline of the loopback (tc(8)), in a network namespace of the trial's own; `None` for the default.
     pub(crate) queue: Option<&'static str>,
 }
 
@@ -24,9 +24,9 @@ impl Trial {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The setting provokes the cause: it must be named first.
+    /// The setting provokes the cause, which must be named first.
     Injection,
-    /// It looks the same from outside and has another cause: the one that it imitates must not be named first.
+    /// It looks the same from outside but has another cause: the imitated one must not be named first.
     Decoy,
 }
 
@@ -34,7 +34,7 @@ const fn injection(cause: &'static str, arguments: &'static str) -> Trial {
     Trial { cause, kind: Kind::Injection, arguments, queue: None }
 }
 
-/// The same behind that queue discipline.
+/// The same with that queue discipline.
 const fn queued(cause: &'static str, queue: &'static str, arguments: &'static str) -> Trial {
     Trial { cause, kind: Kind::Injection, arguments, queue: Some(queue) }
 }
@@ -43,7 +43,7 @@ const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
     Trial { cause, kind: Kind::Decoy, arguments, queue: None }
 }
 
-/// Every trial, decoys behind the injections of their cause.
+/// Every trial; decoys follow the injections of their cause.
 #[rustfmt::skip]
 pub(crate) const ALL: &[Trial] = &[
     injection("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --congestion cubic --connections 4 --idle 300ms --ramp 2s --duration 1s --recovery 300ms --rounds 3"),

@@ -1,4 +1,4 @@
-//! What Hairpin is held against, as it is run for a case.
+//! The reference for Hairpin, as run for a case.
 
 use std::path::PathBuf;
 
@@ -9,31 +9,28 @@ use super::build::{self, Build};
 use super::combination::{Combination, LIMIT, WARM_UP};
 use crate::process;
 
-/// The base of a case.
+/// The reference of a case.
 pub(super) enum Base {
-    /// The bare loop.
     BareLoop(BareLoop),
-    /// Another build.
     Build(Build),
 }
 
 /// The bare loop with its two ends.
 pub(super) struct BareLoop {
     pub(super) program: PathBuf,
-    /// The CPUs of client and echo, as it takes them.
+    /// CPUs of client and echo, in its format.
     pub(super) cpus: String,
-    /// The words before its command, where it runs on another host than this program.
+    /// Words before its command, if it runs on another host than this program.
     pub(super) enter: Vec<String>,
-    /// What tells where its server is, where that is on another host than the client.
+    /// Arguments that locate its server, if that is on another host than the client.
     pub(super) server: Vec<String>,
 }
 
 impl Base {
-    /// The p50 of one run, and the least difference that its clock shows where that is a reason for a difference: two builds
-    /// read the same clock.
+    /// The p50 of one run and the resolution of its clock; 0 for a build, as two builds read the same clock.
     ///
     /// # Errors
-    /// Where it fails, or does not tell its figures.
+    /// It fails, or does not report its figures.
     pub(super) fn run(&self, combination: Combination, number: usize) -> Result<(f64, f64)> {
         match self {
             Self::Build(old) => Ok((build::p50_ns(&old.run(combination, number)?)?, 0.0)),

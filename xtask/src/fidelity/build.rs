@@ -1,4 +1,4 @@
-//! A build of Hairpin, and the words that its command line takes: another build may have renamed or added some.
+//! A build of Hairpin and the words of its command line: another build may have renamed or added some.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,40 +10,39 @@ use serde_json::Value;
 use super::combination::{Combination, LIMIT, WARM_UP};
 use crate::process;
 
-/// Values of a knob that were renamed, in the words of this tree first.
+/// Renamed values of knobs, in the words of this tree first.
 const RENAMED: &[&[&str]] =
     &[&["same-cpu", "together"], &["cross-cpu", "apart"], &["unpinned", "free"], &["block", "blocking"]];
 
-/// What every build must take.
+/// Flags that every build must have.
 const NEEDED: &[&str] = &["--transport", "--waiting", "--placement", "--count", "--rounds", "--json", "--out"];
 
-/// A program, and what it said of `round-trip`.
+/// A program, and its help on `round-trip`.
 #[derive(Clone, Debug)]
 pub(super) struct Build {
     program: PathBuf,
     help: String,
-    /// Where a run is saved while it is read.
+    /// Folder of a run while it is read.
     out: PathBuf,
-    /// The server on another host; none where both ends are here.
+    /// The server on another host; `None` if both ends are here.
     to: Option<To>,
 }
 
 /// How a build reaches a server on another host.
 #[derive(Clone, Debug)]
 pub(super) struct To {
-    /// The words before a command that runs on the client's host.
+    /// Words before a command that runs on the client's host.
     pub(super) enter: Vec<String>,
-    /// The file with the server's ticket.
+    /// File with the server's ticket.
     pub(super) ticket: PathBuf,
-    /// The CPU of the client.
     pub(super) cpu: u64,
 }
 
 impl Build {
-    /// Asks a program for its words; runs are saved below `scratch`.
+    /// Reads a program's help; runs are saved below `scratch`.
     ///
     /// # Errors
-    /// Where it cannot be run, or takes no round trips as they are asked for here.
+    /// It cannot be run, or takes no round trips as requested here.
     pub(super) fn probe(program: &Path, scratch: &Path) -> Result<Self> {
         let program = program.canonicalize().with_context(|| format!("cannot find {}", program.display()))?;
         let mut command = Command::new(&program);
@@ -62,7 +61,6 @@ impl Build {
         Self { to: Some(to), ..self.clone() }
     }
 
-    /// Its file.
     pub(super) fn program(&self) -> &Path {
         &self.program
     }
@@ -73,14 +71,14 @@ impl Build {
         self.help.split(|letter| !is_letter(letter)).any(|found| found == word)
     }
 
-    /// Its own word for a value.
+    /// The build's word for a value.
     fn word(&self, value: &'static str) -> &'static str {
         let names = RENAMED.iter().find(|names| names.contains(&value)).copied().unwrap_or_default();
         names.iter().copied().find(|name| self.knows(name)).unwrap_or(value)
     }
 
-    /// The command line of one round. Every knob is given, as builds may differ in their defaults; those that not every
-    /// build has are left out where it does not know them.
+    /// Command line of one round. Every knob is given, as builds may differ in their defaults; knobs that this build
+    /// does not know are omitted.
     fn arguments(&self, combination: Combination, number: usize) -> Vec<String> {
         let Combination { transport, waiting, placement } = combination;
         let ends = match &self.to {
@@ -115,7 +113,7 @@ impl Build {
     /// One round of a case.
     ///
     /// # Errors
-    /// Where it fails, or prints no JSON.
+    /// It fails, or prints no JSON.
     pub(super) fn run(&self, combination: Combination, number: usize) -> Result<Value> {
         process::remove(&self.out)?;
         let enter = self.to.as_ref().map_or(&[][..], |to| &to.enter);
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn hairpin_s_own_figures_are_read() {
+    fn hairpins_own_figures_are_read() {
         assert!((p50_ns(&example()).unwrap() - 10.0).abs() < 1e-12);
         assert!(p50_ns(&with("/cases", json!([]))).unwrap_err().to_string().contains("0 cases instead of one"));
         assert!(p50_ns(&with("/cases/0/latency_ns/p50", json!(null))).is_err());

@@ -1,4 +1,4 @@
-//! The cases that are measured, with the size of a round and the rule of each.
+//! The measured cases, with the size of a round and the rule of each.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ pub(super) struct Combination {
 
 const TRANSPORTS: &[&str] = &["tcp", "udp", "unix-stream", "pipe", "shm"];
 
-/// Those between two hosts.
+/// Transports between two hosts.
 const BETWEEN_HOSTS: &[&str] = &["tcp", "udp"];
 
-/// Spinning together is refused by both: each end would wait for its time slice, not for a message.
+/// Both programs refuse to spin on one CPU: each end would wait for its time slice, not for a message.
 const WAYS: &[(&str, &str)] = &[("block", "same-cpu"), ("block", "cross-cpu"), ("spin", "cross-cpu")];
 
-/// Messages of a round: a fraction of a second each, so that the rounds of a case are neighbours in time.
+/// Messages of a round: a fraction of a second each, so that the rounds of a case are close in time.
 const COUNT: u64 = 4_000;
 const COUNT_OF_SPINNING_SHM: u64 = 200_000;
 pub(super) const WARM_UP: u64 = 500;
 
-/// No round takes this long.
+/// Time limit of a round.
 pub(super) const LIMIT: Duration = Duration::from_mins(2);
 
 impl Combination {
@@ -47,7 +47,7 @@ impl Combination {
         if (self.transport, self.waiting) == ("shm", "spin") { COUNT_OF_SPINNING_SHM } else { COUNT }
     }
 
-    /// How near it must be to the bare loop.
+    /// How close it must be to the bare loop.
     pub(super) fn rule(self) -> Rule {
         match (self.transport, self.waiting, self.placement) {
             (_, "block", "cross-cpu") => Rule::WithinSpread,
@@ -56,7 +56,7 @@ impl Combination {
         }
     }
 
-    /// How near it must be to another build.
+    /// How close it must be to another build.
     pub(super) fn rule_against(self) -> Rule {
         match (self.waiting, self.placement) {
             ("block", "cross-cpu") => Rule::NotAboveSpread,

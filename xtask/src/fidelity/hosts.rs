@@ -1,7 +1,7 @@
 //! Two hosts for the client and the server: two network namespaces with a veth pair between them.
 //!
-//! The namespaces live as long as a process in them, which sleeps. The kernel kills each process here with the thread that
-//! started it, so whatever ends this program leaves nothing.
+//! The namespaces live as long as a sleeping process in them. The kernel kills each process here with the thread that
+//! started it, so nothing remains however this program ends.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ use crate::process;
 const CLIENT: &str = "192.0.2.2";
 pub(super) const SERVER: &str = "192.0.2.3";
 
-/// Ends what follows with the thread that started it.
+/// Prefix that ends a program with the thread that started it.
 const TIED: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
 
 /// Makes the cable; `$0` is the process that holds the server's namespace.
@@ -25,15 +25,15 @@ const CABLE: &str = "ip link add eth0 type veth peer name eth0 netns \"$0\"";
 /// Gives a host its address, `$0`.
 const JOIN: &str = "ip address add \"$0/24\" dev eth0 && ip link set lo up && ip link set eth0 up";
 
-/// Longest time until something is ready.
+/// Time limit until something is ready.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A process that ends when this is dropped.
+/// A process that ends when dropped.
 struct Held(Child);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to kill.
+        // It may already have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -58,17 +58,17 @@ impl Held {
     }
 }
 
-/// Both hosts. Dropping it ends them.
+/// Both hosts; dropping it ends them.
 pub(super) struct Hosts {
     client: Held,
     server: Held,
 }
 
 impl Hosts {
-    /// Makes them.
+    /// Makes both hosts.
     ///
     /// # Errors
-    /// Where a program is missing, or the kernel allows no namespaces.
+    /// A program is missing, or the kernel allows no namespaces.
     pub(super) fn new() -> Result<Self> {
         let own_user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
         let client = namespace(&[&["unshare", "--net"], own_user].concat())?;
@@ -90,20 +90,20 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// The words before a command that runs on the client's host.
+    /// Words before a command that runs on the client's host.
     pub(super) fn enter_client(&self) -> Vec<String> {
         enter(&self.client)
     }
 
-    /// The file of the server's network namespace.
+    /// File of the server's network namespace.
     pub(super) fn server_namespace(&self) -> String {
         format!("/proc/{}/ns/net", self.server.0.id())
     }
 
-    /// Starts `hairpin serve` on the server's host, with its rounds on that CPU. Keys are kept below `scratch`.
+    /// Starts `hairpin serve` on the server's host, with its rounds on that CPU and its keys below `scratch`.
     ///
     /// # Errors
-    /// Where it prints no ticket; it has said why.
+    /// It prints no ticket; it has said why.
     pub(super) fn serve(&self, hairpin: &Path, cpu: u64, scratch: &Path) -> Result<Served> {
         let ticket = scratch.join("ticket");
         let printed = fs::File::create(&ticket).with_context(|| format!("cannot make {}", ticket.display()))?;
@@ -123,14 +123,14 @@ impl Hosts {
     }
 }
 
-/// A server. Dropping it ends it.
+/// A server; dropping it ends it.
 pub(super) struct Served {
     _held: Held,
-    /// The file with its ticket.
+    /// File with its ticket.
     pub(super) ticket: PathBuf,
 }
 
-/// A process that sleeps in the namespaces which that command makes.
+/// A sleeping process in the namespaces that the command makes.
 fn namespace(unshare: &[&str]) -> Result<Held> {
     let sleeps = Held::start(Command::new(unshare[0]).args(&unshare[1..]).args(TIED).args(["sleep", "infinity"]))?;
     let is_there = |id| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n");

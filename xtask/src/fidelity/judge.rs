@@ -1,4 +1,4 @@
-//! The rules of fidelity, on plain numbers. The base is what Hairpin is held against: a bare loop, or another build.
+//! The rules of fidelity, on plain numbers. The base is the reference: a bare loop, or another build.
 
 use crate::figures::{median, median_interval, quantile};
 
@@ -7,9 +7,8 @@ use crate::figures::{median, median_interval, quantile};
 pub(super) struct Round {
     /// The base, first and second.
     pub(super) base_ns: (f64, f64),
-    /// Hairpin.
     pub(super) hairpin_ns: f64,
-    /// The least difference that the clock shows.
+    /// Resolution of the clock.
     pub(super) resolution_ns: f64,
 }
 
@@ -19,27 +18,25 @@ impl Round {
     }
 }
 
-/// How near Hairpin must be to the base.
+/// How close Hairpin must be to the base.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
-    /// Within this share of it, or within what the clock can tell apart.
+    /// Within this share of it, or within the resolution of the clock.
     Within(f64),
-    /// Within what the base shows against itself: 95 % of the ratios of its two runs, either way round.
+    /// Within the base's own variation: 95 % of the ratios of its two runs, in both directions.
     WithinSpread,
-    /// The whole interval of the ratio is below one and this share.
+    /// The whole interval of the ratio is below one plus this share.
     Below(f64),
-    /// The ratio is not above what the base shows against itself.
+    /// The ratio is not above the base's own variation.
     NotAboveSpread,
 }
 
 /// Whether the rule holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It does.
     Holds,
-    /// It does not.
     Broken,
-    /// The interval of the ratio reaches to both sides of the limit: more rounds would tell.
+    /// The interval of the ratio includes the limit: more rounds are needed.
     Unsure,
 }
 
@@ -50,17 +47,16 @@ pub(super) struct Judged {
     pub(super) base_ns: f64,
     /// Median over rounds of Hairpin's p50.
     pub(super) hairpin_ns: f64,
-    /// Median over rounds of the rounds' ratios.
+    /// Median of the rounds' ratios.
     pub(super) ratio: f64,
     /// Its 95 % interval.
     pub(super) interval: (f64, f64),
-    /// 2.5 % and 97.5 % quantile of the base by itself.
+    /// 2.5 % and 97.5 % quantiles of the base against itself.
     pub(super) base_spread: (f64, f64),
-    /// The verdict.
     pub(super) verdict: Verdict,
 }
 
-/// Judges the rounds of a case; no rounds hold no rule.
+/// Judges the rounds of a case; without rounds no rule holds.
 pub(super) fn judge(rounds: &[Round], rule: Rule) -> Judged {
     let ratios: Vec<f64> = rounds.iter().map(Round::ratio).collect();
     let base: Vec<f64> = rounds.iter().flat_map(|round| [round.base_ns.0, round.base_ns.1]).collect();
@@ -124,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_clock_cannot_tell_apart_is_no_difference() {
+    fn differences_below_the_resolution_of_the_clock_do_not_count() {
         let fast = [(120.0, 120.0); 21];
         assert_eq!(verdict(&fast, 130.0, Rule::Within(0.05)), Verdict::Holds);
         assert_eq!(verdict(&fast, 140.0, Rule::Within(0.05)), Verdict::Broken);
     }
 
     #[test]
-    fn the_bare_loop_s_own_spread_is_the_limit_where_it_is_wide() {
+    fn a_wide_spread_of_the_bare_loop_is_the_limit() {
         let wide: Vec<_> = (0..20).map(|number| (50_000.0 + f64::from(number) * 500.0, 55_000.0)).collect();
         assert_eq!(verdict(&wide, 56_000.0, Rule::WithinSpread), Verdict::Holds);
         assert_eq!(verdict(&wide, 70_000.0, Rule::WithinSpread), Verdict::Broken);
@@ -139,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn one_round_gone_wrong_does_not_decide() {
+    fn one_outlier_does_not_decide() {
         let mut measured = rounds(&[(10_000.0, 10_000.0); 21], 10_100.0);
         measured[3].hairpin_ns = 90_000.0;
         let judged = judge(&measured, Rule::Within(0.03));
@@ -154,7 +150,7 @@ mod tests {
         assert_eq!(verdict(&quiet, 10_199.0, Rule::Below(0.02)), Verdict::Holds);
         assert_eq!(verdict(&quiet, 10_200.0, Rule::Below(0.02)), Verdict::Broken);
         assert_eq!(verdict(&quiet, 5_000.0, Rule::Below(0.02)), Verdict::Holds, "a faster build is no worse");
-        // The median is 1, and a third of the rounds say 1.05: more rounds are needed to know.
+        // The median is 1, and a third of the rounds have 1.05: more rounds are needed.
         let mut unsure = rounds(&quiet, 10_000.0);
         unsure.iter_mut().step_by(3).for_each(|round| round.hairpin_ns = 10_500.0);
         let judged = judge(&unsure, Rule::Below(0.02));
@@ -163,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_old_build_is_unsteady_its_spread_is_the_limit_upwards_only() {
+    fn the_spread_of_an_unsteady_old_build_is_an_upper_limit_only() {
         let wide: Vec<_> = (0..20).map(|number| (50_000.0 + f64::from(number) * 500.0, 55_000.0)).collect();
         assert_eq!(verdict(&wide, 56_000.0, Rule::NotAboveSpread), Verdict::Holds);
         assert_eq!(verdict(&wide, 30_000.0, Rule::NotAboveSpread), Verdict::Holds);
@@ -171,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_holds_nothing() {
+    fn without_rounds_no_rule_holds() {
         assert_eq!(verdict(&[], 1.0, Rule::Within(0.03)), Verdict::Broken);
         for rule in [Rule::WithinSpread, Rule::Below(0.02), Rule::NotAboveSpread] {
             assert_eq!(verdict(&[], 1.0, rule), Verdict::Broken);

@@ -12,11 +12,11 @@ use super::combination::Combination;
 use super::hosts::{Hosts, SERVER, Served};
 use crate::cpus;
 
-/// Both hosts, and the server that runs meanwhile.
+/// Both hosts, and the running server.
 pub(super) struct TwoHosts {
     hosts: Hosts,
     served: Served,
-    /// That of clients apart, and that of the server.
+    /// CPUs of a client apart from the server, and of the server.
     cpus: (u64, u64),
 }
 
@@ -24,7 +24,7 @@ impl TwoHosts {
     /// Makes the hosts and starts the server.
     ///
     /// # Errors
-    /// Where they cannot be made here, or there is one CPU only.
+    /// They cannot be made here, or there is only one CPU.
     pub(super) fn new(hairpin: &Build, scratch: &Path) -> Result<Self> {
         let cpus = cpus::first_two()?;
         let hosts = Hosts::new()?;
@@ -32,10 +32,10 @@ impl TwoHosts {
         Ok(Self { hosts, served, cpus })
     }
 
-    /// Hairpin and the bare loop as they run a case. Hairpin has run it once, which is no round, and has said on which CPUs.
+    /// Hairpin and the bare loop for a case. Hairpin has run it once, outside the rounds, to report its CPUs.
     ///
     /// # Errors
-    /// Where it fails, or ran on other CPUs than it was told.
+    /// It fails, or ran on other CPUs than requested.
     pub(super) fn contestants(
         &self,
         hairpin: &Build,
@@ -60,7 +60,7 @@ impl TwoHosts {
     }
 }
 
-/// The CPUs that the client used on its host, and the server on the other.
+/// CPUs of the client on its host, and of the server on the other.
 fn cpus_used(run: &Value) -> Result<(u64, u64)> {
     let of = |role: &str| {
         let host = contract::list(run, "hosts").iter().find(|host| host["role"] == role);
@@ -80,7 +80,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_host_tells_its_own_cpu() {
+    fn each_host_reports_its_own_cpu() {
         let host = |role: &str, cpus: &[u64]| json!({"role": role, "environment": {"cpus_used": cpus}});
         let of = |client: &[u64], server: &[u64]| {
             cpus_used(&json!({"hosts": [host("client", client), host("server", server)]}))

@@ -1,4 +1,4 @@
-//! The cases that are compared: what each contestant is asked for, and the bounds.
+//! The compared cases: arguments of each contestant, and the bounds.
 
 use anyhow::{Result, bail};
 
@@ -15,16 +15,16 @@ pub(super) struct Case {
     pub(super) bounds: &'static [Bound],
 }
 
-/// What a rate counts.
+/// Unit of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Messages of 64 bytes a second.
+    /// Messages of 64 bytes per second.
     Messages,
-    /// Bytes a second.
+    /// Bytes per second.
     Bytes,
 }
 
-/// A message's bytes where messages are counted.
+/// Bytes of a message, if messages are counted.
 pub(super) const MESSAGE_BYTES: f64 = 64.0;
 
 impl Unit {
@@ -36,7 +36,7 @@ impl Unit {
     }
 }
 
-/// What the ratio of Hairpin's rate to another's must be.
+/// Bound of the ratio of Hairpin's rate to another's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// The other contestant's name.
@@ -44,12 +44,12 @@ pub(super) struct Bound {
     pub(super) rule: Rule,
 }
 
-/// How large a ratio must be.
+/// Minimum of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
-    /// Its median.
+    /// Of its median.
     Median(f64),
-    /// The lower end of its interval, and its median.
+    /// Of the lower end of its interval, and of its median.
     LowerAndMedian(f64, f64),
 }
 
@@ -127,7 +127,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "udp-sendmmsg",
-        // A receiver that sleeps is woken for every few datagrams, which costs the sender more than its calls.
+        // A sleeping receiver is woken for every few datagrams, which costs the sender more than its calls.
         question: "UDP, 64 datagrams of 64 B in one sendmmsg or recvmmsg, busy-polling",
         unit: Unit::Messages,
         contestants: &[
@@ -196,10 +196,10 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// The cases of these names; all without a name.
+/// The cases with these names; all without names.
 ///
 /// # Errors
-/// Where a name is unknown.
+/// A name is unknown.
 pub(super) fn all(only: &[String]) -> Result<Vec<&'static Case>> {
     if let Some(unknown) = only.iter().find(|name| CASES.iter().all(|case| case.name != name.as_str())) {
         let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bound_is_to_a_contestant_and_hairpin_stands_first() {
+    fn every_bound_is_to_a_contestant_and_hairpin_is_first() {
         let cases = all(&[]).unwrap();
         assert_eq!(cases.len(), 9);
         for case in cases {

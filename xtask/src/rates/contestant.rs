@@ -1,6 +1,6 @@
-//! Who is compared: a program and what it is asked for.
+//! The compared programs.
 
-/// A program and what it is asked for.
+/// A program and its arguments.
 #[derive(Debug)]
 pub(super) struct Contestant {
     pub(super) name: &'static str,
@@ -8,7 +8,6 @@ pub(super) struct Contestant {
     pub(super) arguments: &'static str,
 }
 
-/// What can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     Hairpin,
@@ -36,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_belongs_to_the_project_needs_no_package() {
+    fn programs_of_the_project_need_no_package() {
         assert_eq!(Program::BareLoop.missing(), None);
         assert_eq!(Program::Hairpin.missing(), None);
     }

@@ -1,20 +1,20 @@
-//! The counters of a network namespace: what its sockets received, whatever a program says of itself.
+//! The counters of a network namespace: what its sockets received, whatever a program reports.
 
 use std::fs;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-/// IPv4 and TCP headers with time stamps. A packet on loopback counts once, whatever segments it stands for.
+/// IPv4 and TCP headers with time stamps. A packet on loopback counts once, however many segments it holds.
 const HEADERS_BYTES: u64 = 20 + 20 + 12;
 
-/// What was received up to a moment.
+/// Totals received up to a moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
     at: Instant,
-    /// Datagrams that were read from UDP sockets.
+    /// Datagrams read from UDP sockets.
     pub(super) datagrams: u64,
-    /// Bytes that TCP packets carried.
+    /// Bytes carried by TCP packets.
     pub(super) stream_bytes: u64,
 }
 
@@ -22,7 +22,7 @@ impl Received {
     /// Reads the counters of this process's namespace.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// They cannot be read.
     pub(super) fn now() -> Result<Self> {
         let read = |name: &str| fs::read_to_string(name).with_context(|| format!("cannot read {name}"));
         let before = Instant::now();
@@ -37,7 +37,7 @@ impl Received {
         Ok(Self { at, datagrams, stream_bytes: bytes.saturating_sub(headers) })
     }
 
-    /// Datagrams and bytes of streams a second since then.
+    /// Datagrams and bytes of streams per second since then.
     pub(super) fn per_s_since(&self, before: &Self) -> (f64, f64) {
         let seconds = self.at.duration_since(before.at).as_secs_f64();
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
@@ -45,7 +45,7 @@ impl Received {
     }
 }
 
-/// A counter of a file in which each group has a line of names and then a line of values.
+/// A counter from a file in which each group has a line of names and then a line of values.
 fn counter(text: &str, group: &str, name: &str) -> Result<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(": ")).filter(|(found, _)| *found == group);
     let (names, values) = (lines.next().unwrap_or_default().1, lines.next().unwrap_or_default().1);

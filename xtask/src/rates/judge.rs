@@ -20,18 +20,16 @@ struct Ratio {
 /// Whether a bound holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It does.
     Holds,
-    /// It does not.
     Broken,
-    /// One of both did not run.
+    /// One of the two did not run.
     NotMeasured,
 }
 
 const HAIRPIN: &str = "hairpin";
 const BARE: &str = "bare loop";
 
-/// Prints the table of a case: each contestant's median, and the ratios of Hairpin and of the bare loop to it. Answers
+/// Prints the table of a case: each contestant's median, and the ratios of Hairpin and of the bare loop to it. Returns
 /// whether every bound holds.
 pub(super) fn print(case: &Case, rounds: &[Round]) -> bool {
     println!(
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_held_against_its_limit() {
+    fn the_median_is_compared_with_its_limit() {
         assert_eq!(verdict(&[97.1; 9], Rule::Median(0.97)), Verdict::Holds);
         assert_eq!(verdict(&[96.9; 9], Rule::Median(0.97)), Verdict::Broken);
         assert_eq!(verdict(&[999.0; 9], Rule::Median(10.0)), Verdict::Broken);
@@ -118,7 +116,7 @@ mod tests {
         let rule = Rule::LowerAndMedian(0.97, 1.0);
         assert_eq!(verdict(&[101.0; 9], rule), Verdict::Holds);
         assert_eq!(verdict(&[99.0; 9], rule), Verdict::Broken, "the median is below 1");
-        // Of nine rounds the interval is from the second to the eighth.
+        // With nine rounds the interval is from the second to the eighth.
         let one_slow = [50.0, 98.0, 101.0, 101.0, 101.0, 101.0, 101.0, 101.0, 101.0];
         assert_eq!(verdict(&one_slow, rule), Verdict::Holds);
         let two_slow = [50.0, 96.0, 101.0, 101.0, 101.0, 101.0, 101.0, 101.0, 101.0];
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_not_run_holds_no_bound() {
+    fn a_contestant_that_did_not_run_is_not_measured() {
         assert_eq!(
             judge(ratio(&rounds(&[100.0; 9], 100.0), HAIRPIN, "iperf3"), Rule::Median(0.97)),
             Verdict::NotMeasured

@@ -1,5 +1,5 @@
-//! A network namespace of their own for all that is compared: nothing else moves its counters, and every TCP connection in
-//! it has the same congestion control, also that of a program which cannot ask for one.
+//! A network namespace for all contestants: no other traffic moves its counters, and every TCP connection in it has the
+//! same congestion control, even those of programs that cannot choose one.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 /// The congestion control of every case.
 pub(super) const CONGESTION: &str = "cubic";
 
-/// The flag by which this program knows that it runs inside, and where the built programs are.
+/// Tells this program that it runs inside, and where the built programs are.
 const INSIDE: &str = "--inside-namespace";
 
 /// Brings the loopback device up, and puts the congestion control on the routes to it: the namespace's default may only
@@ -20,10 +20,10 @@ const SET_UP: &str = "ip link set lo up && \
         ip route replace local $to dev lo table local proto kernel scope host src 127.0.0.1 congctl \"$0\" || exit; \
     done && exec \"$@\"";
 
-/// Runs this program again inside of a new namespace, with the folder of the built programs; answers whether it succeeded.
+/// Runs this program again in a new namespace, with the folder of the built programs; returns whether it succeeded.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// It cannot be started.
 pub(super) fn run_this_inside(programs: &Path) -> Result<bool> {
     let this = std::env::current_exe().context("cannot tell this program's path")?;
     let mut command = Command::new("unshare");

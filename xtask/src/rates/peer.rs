@@ -1,5 +1,5 @@
-//! A peer's server and client on their CPUs, and what the namespace's counters say of them while they run. Both are ended
-//! when it is known, or when this program ends for whatever reason.
+//! A peer's server and client on their CPUs, and the namespace's counters while they run. Both end after the
+//! measurement, or with this program.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -11,20 +11,20 @@ use anyhow::{Context, Result, bail};
 use super::counters::Received;
 use super::namespace::CONGESTION;
 
-/// Ports of the namespace, in which nobody else has one.
+/// Ports in the namespace, in which no other program has one.
 pub(super) const SOCKPERF_PORT: u16 = 11111;
 pub(super) const IPERF3_PORT: u16 = 5201;
 
-/// How long a server may take until it listens, and a client until it sends.
+/// Time limit for a server to listen, and for a client to send.
 const START: Duration = Duration::from_secs(5);
 
-/// How often it is looked for.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What must arrive between two looks for traffic to flow, and not only a greeting: 64 messages of 64 B.
+/// Minimum arrivals between two checks for traffic to flow, not only a greeting: 64 messages of 64 B.
 const FLOWS_PER_LOOK: f64 = 64.0;
 
-/// Traffic before what is measured.
+/// Traffic before the measurement.
 const WARM_UP: Duration = Duration::from_millis(200);
 
 /// The command lines of server and client.
@@ -56,10 +56,10 @@ fn split(words: &str) -> Vec<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Datagrams and bytes of streams a second that were received in `time`, after a warm-up.
+/// Datagrams and bytes of streams per second received during `time`, after a warm-up.
 ///
 /// # Errors
-/// Where server or client cannot be started, or no traffic flows.
+/// Server or client cannot be started, or no traffic flows.
 pub(super) fn rates(
     commands: &Commands,
     port: u16,
@@ -68,7 +68,7 @@ pub(super) fn rates(
     time: Duration,
 ) -> Result<(f64, f64)> {
     let mut server = Process::start(&commands.server, cpus.1)?;
-    // iperf3 has a TCP connection besides its datagrams.
+    // iperf3 also has a TCP connection.
     let listens_on_tcp = !is_udp || commands.server[0] == "iperf3";
     server.wait_until(|| listens(port, listens_on_tcp), "listen")?;
     let mut client = Process::start(&commands.client, cpus.0)?;
@@ -89,11 +89,11 @@ pub(super) fn rates(
     Ok(after.per_s_since(&before))
 }
 
-/// Whether a socket of this namespace has the port: a listening one of TCP, or any of UDP.
+/// Whether a socket of this namespace has the port: a listening TCP socket, or any UDP socket.
 fn listens(port: u16, tcp: bool) -> Result<bool> {
     let (names, state) = if tcp { (["tcp", "tcp6"], "0A") } else { (["udp", "udp6"], "07") };
     for name in names {
-        // Without IPv6 there is no table of it.
+        // Without IPv6 the file does not exist.
         let table = fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
         if has_port(&table, port, state) {
             return Ok(true);
@@ -111,14 +111,14 @@ fn has_port(table: &str, port: u16, state: &str) -> bool {
     })
 }
 
-/// A process that ends with this value.
+/// A process that is killed when dropped.
 struct Process {
     name: String,
     child: Child,
 }
 
 impl Process {
-    /// Starts it on one CPU. It is killed also where this program is.
+    /// Starts it on one CPU. It is also killed with this program.
     fn start(words: &[String], cpu: u64) -> Result<Self> {
         let name = words.join(" ");
         let mut command = Command::new("setpriv");

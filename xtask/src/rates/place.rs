@@ -1,4 +1,4 @@
-//! One run of a contestant, and the rate that its receiver saw.
+//! One run of a contestant, and the rate at its receiver.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,20 +14,20 @@ use super::namespace::CONGESTION;
 use super::peer;
 use crate::{cpus, process};
 
-/// What is measured of a run, and its warm-up, in ms.
+/// Measured time of a run, and its warm-up, in ms.
 const MEASURED_MS: u64 = 1000;
 const WARM_UP_MS: u64 = 200;
 
-/// No run of Hairpin or of the bare loop takes this long.
+/// Time limit of a run of Hairpin or of the bare loop.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Where all contestants run.
 pub(super) struct Place {
     hairpin: PathBuf,
     bare_loop: PathBuf,
-    /// Where a run of Hairpin is saved.
+    /// Folder of a run of Hairpin.
     out: PathBuf,
-    /// The CPUs of sender and receiver: those that Hairpin's last run used, before it the first two that are allowed.
+    /// CPUs of sender and receiver: those of Hairpin's last run, before it the first two allowed.
     cpus: (u64, u64),
 }
 
@@ -35,7 +35,7 @@ impl Place {
     /// The built programs are in `programs`; runs of Hairpin are saved below `scratch`.
     ///
     /// # Errors
-    /// Where there are no two CPUs.
+    /// There are fewer than two CPUs.
     pub(super) fn new(programs: &Path, scratch: &Path) -> Result<Self> {
         Ok(Self {
             hairpin: programs.join("hairpin"),
@@ -45,10 +45,10 @@ impl Place {
         })
     }
 
-    /// Runs a contestant; messages or bytes a second, as its receiver counted them.
+    /// Runs a contestant; returns messages or bytes per second, as counted by its receiver.
     ///
     /// # Errors
-    /// Where it fails or does not tell its rate.
+    /// It fails, or does not report its rate.
     pub(super) fn rate(&mut self, case: &Case, contestant: &Contestant) -> Result<f64> {
         let words = contestant.arguments.split_whitespace();
         let (commands, port) = match contestant.program {
@@ -110,7 +110,7 @@ fn rate_of(run: &Value, unit: Unit) -> Result<f64> {
     Ok(rate)
 }
 
-/// The CPUs of client and server, which are those of sender and receiver.
+/// CPUs of client and server, which are sender and receiver.
 fn cpus_of(run: &Value) -> Result<(u64, u64)> {
     let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
     let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn hairpin_s_rates_are_read() {
+    fn hairpins_rates_are_read() {
         assert_eq!(rate_of(&run(), Unit::Messages).unwrap(), 3.5e6);
         assert_eq!(rate_of(&run(), Unit::Bytes).unwrap(), 9e9);
         assert_eq!(rate_of(&example(), Unit::Messages).unwrap_err().to_string(), "no received_per_s in it");

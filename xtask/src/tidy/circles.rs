@@ -1,17 +1,17 @@
-//! No file of a crate imports one that, over however many others, imports it: the lower one would be missing.
+//! No file of a crate imports one that imports it, directly or over others: neither would be the lower one.
 //!
-//! An import is a `use` or a path that begins with `crate`, `super`, `self` or a module below; tests and re-exports count
-//! for nothing.
+//! An import is a `use` or a path that begins with `crate`, `super`, `self` or a child module; tests and re-exports do
+//! not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{self, Source};
 
-/// A module by its path in the crate; the crate's own file is empty.
+/// A module by its path in the crate; empty for the crate's root file.
 type Module = Vec<String>;
 type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
-/// Each circle of each crate, in a line.
+/// Each circle of each crate, one per line.
 pub(super) fn circles(sources: &[Source]) -> Vec<String> {
     let mut crates: BTreeMap<&str, BTreeMap<Module, &Source>> = BTreeMap::new();
     for source in sources {
@@ -31,7 +31,7 @@ pub(super) fn circles(sources: &[Source]) -> Vec<String> {
     crates.into_iter().flat_map(of_crate).collect()
 }
 
-/// The crate's folder and the module of a file in its `src`; none of tests and other programs.
+/// The crate's folder and the module of a file in its `src`; `None` for tests and other programs.
 fn module_of(path: &str) -> Option<(&str, Module)> {
     let (folder, file) = path.split_once("/src/")?;
     let mut module: Module = file.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
@@ -99,7 +99,7 @@ fn expand(before: &[String], tree: &str, paths: &mut Vec<Module>) {
     }
 }
 
-/// The deepest known module on a path that is written in `module`; none where it leads out of the crate.
+/// The deepest known module on a path written in `module`; `None` if it leads out of the crate.
 fn resolve(path: &Module, module: &Module, known: &BTreeSet<Module>) -> Option<Module> {
     let ups = path.iter().take_while(|part| *part == "super").count();
     let below = |name: &String| known.contains(&[&module[..], std::slice::from_ref(name)].concat());
@@ -110,13 +110,13 @@ fn resolve(path: &Module, module: &Module, known: &BTreeSet<Module>) -> Option<M
         _ if below(&path[0]) => [&module[..], path].concat(),
         _ => return None,
     };
-    // A crate's root shows what stands in its folder `linux` as its own.
+    // A crate's root shows the modules of its folder `linux` as its own.
     let in_folder = |part: &[String]| [&["linux".to_owned()], part].concat();
     let places = (0..=whole.len()).rev().flat_map(|length| [whole[..length].to_vec(), in_folder(&whole[..length])]);
     places.filter(|place| *place != ["linux"]).find(|place| known.contains(place))
 }
 
-/// Modules that reach each other, as paths with `/`, one list for each ring.
+/// Modules that import each other, as paths with `/`, one list for each ring.
 fn rings(imports: &Imports) -> Vec<Vec<String>> {
     let reached: Imports = imports.keys().map(|module| (module.clone(), reach(module, imports))).collect();
     let mut rings: BTreeSet<Vec<String>> = BTreeSet::new();
@@ -133,7 +133,7 @@ fn rings(imports: &Imports) -> Vec<Vec<String>> {
     rings.into_iter().collect()
 }
 
-/// All that a module imports, over others too.
+/// All that a module imports, directly or over others.
 fn reach(from: &Module, imports: &Imports) -> BTreeSet<Module> {
     let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(module) = next.pop() {

@@ -1,8 +1,8 @@
-//! The rule that an error is told apart by its kind: no production code looks into the text of one.
+//! The rule that errors are distinguished by kind: no production code looks into the text of one.
 
 use crate::source::{self, Source};
 
-/// What looks into a text, or cuts it.
+/// Methods that look into a text, or cut it.
 const LOOKS: &[&str] = &[
     "contains",
     "ends_with",
@@ -18,7 +18,7 @@ const LOOKS: &[&str] = &[
     "strip_suffix",
 ];
 
-/// What the text of an error comes from: the error in words, and the fields and calls that give a part of it.
+/// Sources of an error's text: the error in words, and the fields and calls that give a part of it.
 const TEXTS: &[&str] = &[
     "err.to_string()",
     "error.to_string()",
@@ -32,17 +32,17 @@ const TEXTS: &[&str] = &[
     ".hint()",
 ];
 
-/// How a text takes its hint, without blanks: whoever cuts there cuts an error.
+/// How a hint begins in a text, without blanks: to cut there is to cut an error.
 const HINT: &str = "\"(hint:\"";
 
-/// No look into the text of an error.
+/// Finds looks into the text of an error.
 pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
     let path = &source.path;
     if !path.starts_with("crates/") || !path.contains("/src/") || path.split(['/', '.']).any(|part| part == "tests") {
         return Vec::new();
     }
     let code = source::production(&source.text, false);
-    // Without blanks and line ends, as chains of calls are broken anywhere; and where each letter stood.
+    // Without blanks and line ends, as chains of calls are broken anywhere; with the place of each letter.
     let (places, letters): (Vec<usize>, Vec<char>) =
         code.char_indices().filter(|(_, letter)| letter.is_ascii_graphic()).unzip();
     let dense: String = letters.into_iter().collect();

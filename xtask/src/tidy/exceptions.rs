@@ -1,10 +1,10 @@
-//! The ratchet on long files: what is over the limit is listed with its size and a reason, and may only shrink.
+//! The ratchet on long files: those over the limit are listed with size and reason, and may only shrink.
 
 use anyhow::{Context, Result, bail};
 
 use crate::source::Source;
 
-/// Longest file, in lines.
+/// Maximum lines of a file.
 const LIMIT: usize = 600;
 
 /// A file that may be longer than the limit.
@@ -14,7 +14,7 @@ pub(super) struct Exception {
     lines: usize,
 }
 
-/// Reads `[[long_file]]` tables of `path`, `lines` and `reason`.
+/// Parses `[[long_file]]` tables of `path`, `lines` and `reason`.
 pub(super) fn read(text: &str) -> Result<Vec<Exception>> {
     let table: toml::Table = text.parse().context("it is not TOML")?;
     if let Some(key) = table.keys().find(|key| *key != "long_file") {

@@ -1,13 +1,13 @@
-//! The rule that what only Linux has stands in folders named `linux`: another system is then another folder, no edit.
+//! The rule that Linux-only code is in folders named `linux`: another system is then a new folder, not an edit.
 
 use crate::source::{self, Source};
 
-/// Paths in code that Linux (or Unix) alone has.
+/// Paths in code that only Linux (or Unix) has.
 const PATHS: &[&str] = &["libc", "rustix", "std::os", "os::fd", "os::linux", "os::unix"];
-/// What file names begin with that Linux alone has.
+/// Beginnings of file names that only Linux has.
 const FILES: &[&str] = &["/proc/", "/sys/"];
 
-/// Code that serves tests only.
+/// Code only for tests.
 const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
 
 /// Files that may have them elsewhere, and why.
@@ -23,7 +23,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/hairpin-transports/src/transports/shm.rs", "it holds a memory file, and refuses as a socket does"),
 ];
 
-/// No production code outside the folders has one, and no exception is left that nothing needs.
+/// Finds such code outside the folders, and exceptions that are no longer needed.
 pub(super) fn linux_folders(sources: &[Source]) -> Vec<String> {
     check(sources, EXCEPTIONS)
 }

@@ -1,18 +1,18 @@
-//! The rules that look at one file at a time.
+//! Rules that check one file at a time.
 
 use crate::source::{self, Source};
 
-/// Faults of one file: line number from 1, and what is wrong there.
+/// Faults of one file: line number from 1, and a description.
 type Faults = Vec<(usize, String)>;
 
-/// Words of unfinished work. In halves, so that this file does not hold them.
+/// Words of unfinished work, in halves, so that this file does not contain them.
 const UNFINISHED: &[(&str, &str)] =
     &[("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("to", "do!"), ("unimple", "mented!")];
 
 /// Folders that exist on one machine and not on the next.
 const MACHINE_PATHS: &[(&str, &str)] = &[("/ho", "me/"), ("/ro", "ot/"), ("/wo", "rk/"), ("/Us", "ers/")];
 
-/// Hosts of package registries: a build must not depend on which of them, or whose mirror, is in reach.
+/// Hosts of package registries: a build must not depend on which of them, or whose mirror, is reachable.
 const REGISTRIES: &[(&str, &str)] = &[
     ("index.crat", "es.io"),
     ("static.crat", "es.io"),
@@ -23,7 +23,7 @@ const REGISTRIES: &[(&str, &str)] = &[
     ("deb.deb", "ian.org"),
 ];
 
-/// No tabs, no spaces before the end of a line, one line end at the end of the file.
+/// No tabs, no trailing spaces, one line end at the end of the file.
 pub(super) fn spaces(source: &Source) -> Faults {
     let text = &source.text;
     let mut faults = Faults::new();
@@ -62,7 +62,7 @@ pub(super) fn registry_hosts(source: &Source) -> Faults {
     found(source, REGISTRIES, |host, _| Some(format!("the host of a package registry (`{host}`)")))
 }
 
-/// Every occurrence of a word (given in halves) that `fault` calls one, given the character before it.
+/// Occurrences of words (given in halves) for which `fault` returns one, given the character before it.
 fn found(source: &Source, halves: &[(&str, &str)], fault: impl Fn(&str, Option<char>) -> Option<String>) -> Faults {
     let mut faults = Faults::new();
     for (number, line) in (1..).zip(source.text.lines()) {
@@ -79,7 +79,7 @@ fn found(source: &Source, halves: &[(&str, &str)], fault: impl Fn(&str, Option<c
     faults
 }
 
-/// Every exemption from a lint says why.
+/// Every exemption from a lint has a reason.
 pub(super) fn exemptions_without_reason(source: &Source) -> Faults {
     let code = source::without_comments(&source.text, false);
     let blank = source::without_comments(&source.text, true);
@@ -118,14 +118,14 @@ fn attribute_at(blank: &str, at: usize) -> Option<&str> {
     None
 }
 
-/// `allow` or `expect` where the attribute is (or, inside `cfg_attr`, holds) an exemption.
+/// `allow` or `expect`, if the attribute is (or, inside `cfg_attr`, holds) an exemption.
 fn exemption(attribute: &str) -> Option<&'static str> {
     ["allow", "expect"].into_iter().find(|name| {
         source::words(attribute, name).any(|at| attribute[at + name.len()..].trim_start().starts_with('('))
     })
 }
 
-/// Every file begins by saying what it is for.
+/// Every file begins with its purpose.
 pub(super) fn module_docs(source: &Source) -> Faults {
     let first = (1..).zip(source.text.lines()).find(|(_, line)| !line.trim().is_empty());
     match first {
@@ -135,7 +135,7 @@ pub(super) fn module_docs(source: &Source) -> Faults {
     }
 }
 
-/// Each clippy.toml (a crate's own replaces the workspace's) keeps functions at 70 lines.
+/// Each clippy.toml (a crate's own replaces the workspace's) limits functions to 70 lines.
 pub(super) fn function_length_threshold(source: &Source) -> Faults {
     const THRESHOLD: &str = "too-many-lines-threshold = 70";
     let concerned = source.path == "clippy.toml" || source.path.ends_with("/clippy.toml");

@@ -1,14 +1,14 @@
-//! The rule that a transport is asked what it is: production code outside the transports' own files has no name of one.
+//! The rule that code asks a transport's card: production code outside the transports' files names none.
 
 use crate::source::{self, Source};
 
 /// Where the transports are, each in a file named after it.
 const TRANSPORTS: &str = "crates/hairpin-transports/src/transports/";
 
-/// Code that serves tests only.
+/// Code only for tests.
 const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
 
-/// Files that may have such words, which of them (none means all), and why.
+/// Files that may have such words, which of them (empty: all), and why.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "crates/hairpin-model/src/upgrade/earlier_cards.rs",
@@ -23,17 +23,17 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/hairpin-report/src/html/facts.rs", &["memory"], "it is the machine's"),
 ];
 
-/// How the one list of an experiment's own transports begins.
+/// Beginning of an experiment's own list of transports.
 const OWN_LIST: &str = "const TRANSPORTS: &[&str] = &[";
 const EXPERIMENTS: &str = "crates/hairpin-experiments/src/experiments/";
 
-/// No literal outside the transports' files is the name of a transport, or the beginning that several names share.
+/// Finds literals outside the transports' files that are a transport's name, or the beginning that several names share.
 pub(super) fn transport_names(sources: &[Source]) -> Vec<String> {
     let names = names(sources);
     sources.iter().filter(|source| is_production(&source.path)).flat_map(|source| faults(source, &names)).collect()
 }
 
-/// The names by the files (`unix_stream.rs` is `unix-stream`), each over IPv6 too, and what stands before a hyphen.
+/// Names by file (`unix_stream.rs` is `unix-stream`), each also for IPv6, and the part before a hyphen.
 fn names(sources: &[Source]) -> Vec<String> {
     let files = sources.iter().filter_map(|source| source.path.strip_prefix(TRANSPORTS)?.strip_suffix(".rs"));
     files
@@ -73,7 +73,7 @@ fn faults(source: &Source, names: &[String]) -> Vec<String> {
     faults
 }
 
-/// Whether what follows `before` is in the list of an experiment's own transports.
+/// Whether the text after `before` is in an experiment's own list of transports.
 fn is_own_list(path: &str, before: &str) -> bool {
     path.starts_with(EXPERIMENTS) && before.rfind(OWN_LIST).is_some_and(|start| !before[start..].contains(';'))
 }

@@ -1,17 +1,17 @@
-//! The rules that keep every test seen: each is compiled and run, and none ends early as passed.
+//! Rules that no test goes unnoticed: each is compiled and run, and none ends early as passed.
 
 use std::collections::BTreeSet;
 
 use crate::source::{self, Source};
 use crate::suite;
 
-/// Faults of one file: line number from 1, and what is wrong there.
+/// Faults of one file: line number from 1, and a description.
 type Faults = Vec<(usize, String)>;
 
-/// Languages of code blocks in documentation that are no Rust: doctests are switched off, as there are none.
+/// Languages of code blocks in documentation other than Rust; doctests are switched off.
 const LANGUAGES: &[&str] = &["text", "json", "toml", "sh"];
 
-/// No test returns: it asserts, or it says `skip!`, which CI fails unless the skip is listed.
+/// No test returns: it asserts, or calls `skip!`, which CI fails unless the skip is listed.
 pub(super) fn returns(source: &Source) -> Faults {
     let blank = source::without_comments(&source.text, true);
     let mut faults = Faults::new();
@@ -41,7 +41,7 @@ fn body_after(blank: &str, at: usize) -> Option<std::ops::Range<usize>> {
     None
 }
 
-/// A test is ignored for one reason: another test starts it in a process of its own. Its name says so.
+/// A test is ignored only if another test starts it in its own process. Its name says so.
 pub(super) fn ignored(source: &Source) -> Faults {
     let blank = source::without_comments(&source.text, true);
     let mut faults = Faults::new();
@@ -63,7 +63,7 @@ pub(super) fn ignored(source: &Source) -> Faults {
     faults
 }
 
-/// No example in documentation that nobody runs.
+/// No example in documentation that is never run.
 pub(super) fn doctests(source: &Source) -> Faults {
     let docs = (1..).zip(source.text.lines()).filter_map(|(number, line)| {
         let line = line.trim_start();
@@ -77,7 +77,7 @@ pub(super) fn doctests(source: &Source) -> Faults {
     opening.map(|(number, _)| (number, what.clone())).collect()
 }
 
-/// Every Rust file is part of a target: a test in one that is not would never run.
+/// Every Rust file is part of a target: tests in any other would never run.
 pub(super) fn orphans(sources: &[Source]) -> Vec<String> {
     let roots: BTreeSet<String> = manifests(sources).flat_map(|manifest| roots_of(&manifest, sources)).collect();
     let files = sources.iter().filter(|source| source.path.ends_with(".rs") && !roots.contains(&source.path));
@@ -130,7 +130,7 @@ fn targets(table: &toml::Table) -> impl Iterator<Item = &toml::Value> {
     lists.flatten()
 }
 
-/// A target with `test = false` holds no tests, unless `cargo xtask ci` runs it by name.
+/// A target with `test = false` has no tests, unless `cargo xtask ci` runs it by name.
 pub(super) fn targets_without_tests(sources: &[Source]) -> Vec<String> {
     let mut faults = Vec::new();
     for manifest in manifests(sources) {
@@ -139,7 +139,7 @@ pub(super) fn targets_without_tests(sources: &[Source]) -> Vec<String> {
             .filter(|target| !target.get("name").and_then(toml::Value::as_str).is_some_and(suite::runs));
         for path in untested.filter_map(|target| target.get("path")?.as_str()) {
             let path = format!("{}{path}", manifest.folder);
-            // A program with a folder of its own has all of its files there.
+            // A program with its own folder has all of its files there.
             let own = if path.contains("/src/bin/") { path.trim_end_matches("main.rs") } else { &path };
             let holds =
                 sources.iter().filter(|source| source.path.starts_with(own) && source.text.contains("#[test]"));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_nobody_runs_is_found() {
+    fn a_test_that_never_runs_is_found() {
         let text = |reason: &str, name: &str| format!("#[test]\n#[ignore{reason}]\nfn {name}() {{}}\n");
         for (reason, name) in
             [("", "a"), (" = \"needs ping\"", "a"), (" = \"child of b\"", "a"), (" = \"needs c\"", "child_a")]
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_that_nobody_compiles_is_found() {
+    fn an_example_that_is_never_compiled_is_found() {
         let text = |language: &str| format!("//! Words.\n//!\n//! ```{language}\n//! code\n//! ```\n");
         assert_eq!((lines(doctests, &text("")), lines(doctests, &text("rust"))), (vec![3], vec![3]));
         assert_eq!(lines(doctests, &text("text")), [0; 0]);

@@ -1,4 +1,5 @@
-//! The answer to exchanges of small writes: what they take with default options, and which remedy moves most.
+//! The answer to exchanges of small writes: their time with default options, and the remedy with the highest
+//! throughput.
 
 use hairpin_model::answer::{Answer, BestRemedy};
 use hairpin_model::exchange::Remedy;
@@ -13,8 +14,8 @@ use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
 use super::words::{self, p50};
 
-/// The answer. Of several groups it speaks of the first in which remedies were compared with `default`; null where no case
-/// speaks. Cases with an injected fault do so only where there are no others, and then that is said first.
+/// The answer, on the first group in which remedies were compared with `default`; `None` if no case is usable. Cases
+/// with an injected fault are used only if there are no others, and the answer says so first.
 pub(super) fn answer(run: &Run) -> Option<Answer> {
     let with = |injected: bool| -> Vec<Group<'_>> {
         let speaks = |row: &&CaseSummary| {
@@ -67,19 +68,18 @@ fn remedy(row: &CaseSummary) -> Option<Remedy> {
     row.case.flow().load.exchange().map(|exchange| exchange.remedy)
 }
 
-/// The case with default options.
 fn none<'r>(group: &Group<'r>) -> Option<&'r CaseSummary> {
     group.rows.iter().copied().find(|row| remedy(row) == Some(Remedy::Default))
 }
 
-/// How many of the pauses of `--gap` an exchange has, where it has not all of them.
+/// The number of `--gap` pauses in an exchange, if it does not have all of them.
 fn pauses_left(row: &CaseSummary) -> Option<usize> {
     row.case.flow().load.exchange()?.pauses_left()
 }
 
-/// The remedy that moves most bytes a millisecond, and those from which no difference was found. Where `default` was measured
-/// only those whose speed-up against it excludes 1, or where that has no interval those that are faster at p50 by the comparison
-/// with it; and of those that pause as `default` does, where there are any.
+/// The remedy with the most bytes per ms, and those without a difference found from it. If `default` was measured, only
+/// remedies whose speed-up excludes 1, or without an interval those that the comparison at p50 found faster; and only
+/// those with the pauses of `default`, if there are any.
 fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
     let faster_at_p50 = |none: &CaseSummary, row: &CaseSummary| {
         let pair = |one: &&Comparison| one.baseline == none.id && one.candidate == row.id;
@@ -91,7 +91,7 @@ fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r
             figure.value > 1.0 && (figure.excludes(1.0) || (figure.low.is_none() && faster_at_p50(none, row)))
         })
     };
-    // A remedy that merges writes has not the pauses of --gap: held against one that pauses it would win by those alone.
+    // A remedy that merges writes has none of the `--gap` pauses, and would win by that alone.
     let pauses = |row: &CaseSummary| pauses_left(row).is_none();
     let any_pauses = group.rows.iter().copied().any(|row| pauses(row) && remedy(row) != Some(Remedy::Default));
     let mut rows = group.rows.iter().copied().filter(proved).filter(|row| !any_pauses || pauses(row));
@@ -153,7 +153,7 @@ fn names(rows: &[&CaseSummary]) -> String {
     joined(&rows.iter().map(|row| row_name(row)).collect::<Vec<_>>())
 }
 
-/// That the first has not all pauses of the others, in brackets after a blank; empty where it has.
+/// A note if the first remedy lacks pauses of the others, in brackets after a blank; else empty.
 fn unpaused(first: &CaseSummary) -> &'static str {
     match pauses_left(first) {
         Some(0) => " (without the pauses that --gap puts between writes)",
@@ -162,19 +162,19 @@ fn unpaused(first: &CaseSummary) -> &'static str {
     }
 }
 
-/// The interval of a figure without a unit, after a blank; empty where it has none.
+/// The interval of a figure without a unit, after a blank; empty if it has none.
 fn interval(figure: Figure) -> String {
     figure.interval().map_or_else(String::new, |(low, high)| {
         format!(" (95 % interval {})", number_bounds(figure.value, low, high))
     })
 }
 
-/// The remedies from which the first was found to be no different.
+/// The remedies without a difference found from the first.
 fn no_difference(best: &[&CaseSummary]) -> Option<String> {
     (best.len() > 1).then(|| format!("No difference found between {}.", names(best)))
 }
 
-/// What is not compared, as it has not the pauses of `--gap`.
+/// Cases that are not compared because they lack the `--gap` pauses.
 fn without_pauses(group: &Group<'_>) -> Option<String> {
     let row = group.rows.iter().copied().find(|row| pauses_left(row) == Some(0))?;
     let exchange = row.case.flow().load.exchange()?;
@@ -191,7 +191,7 @@ fn without_pauses(group: &Group<'_>) -> Option<String> {
     ))
 }
 
-/// Remedies that are proved to be slower than default options.
+/// Remedies found slower than the default options.
 fn slower(group: &Group<'_>, none: &CaseSummary) -> Option<String> {
     let told = |row: &CaseSummary| {
         let figure = row.speed_up().filter(|figure| figure.value < 1.0 && figure.excludes(1.0))?;
@@ -215,7 +215,7 @@ fn elsewhere(groups: &[Group<'_>], none: &CaseSummary) -> Option<String> {
     (!rows.is_empty()).then(|| format!("The same writes take {}.", joined(&rows)))
 }
 
-/// The same exchange over the other paths of the run: with default options, and with what moves most.
+/// The same exchange over the other paths of the run: with default options, and with the best remedy.
 fn other_paths(run: &Run, groups: &[Group<'_>], group: &Group<'_>) -> Option<String> {
     let told = |other: &Group<'_>| {
         let none = none(other)?;
@@ -234,10 +234,10 @@ fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A cause explains at least this part of an exchange, or it is no headline.
+/// Minimum share of an exchange for a cause in the headline.
 const MUCH: f64 = 0.1;
 
-/// The finding that explains most of an exchange with default options and that no counter-experiment refuted.
+/// The finding that explains most of an exchange with default options and was not refuted.
 fn cause(run: &Run, none: &CaseSummary) -> Option<String> {
     let speaks_of_it = |finding: &&Finding| {
         finding.share >= MUCH

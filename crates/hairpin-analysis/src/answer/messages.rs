@@ -1,4 +1,4 @@
-//! The answer to messages as fast as they go: the highest rate, what batches gain, the latency at that rate, what was lost.
+//! The answer to messages at full rate: the highest rate, the gain of batches, the latency at that rate, and losses.
 
 use hairpin_model::answer::{Answer, Pair};
 use hairpin_model::compared_by::ComparedBy;
@@ -13,7 +13,7 @@ use hairpin_model::summary::CaseSummary;
 use super::one_way::{Gain, best, by_path, gain, loss, losses, paced, single, spoken, with_interval};
 use super::words;
 
-/// The answer; null where no such case speaks.
+/// The answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
         return (Kind::of(&row.case) == Kind::Messages && rate(row).is_some()).then(|| of_one(row));
@@ -56,7 +56,7 @@ fn in_words(row: &CaseSummary) -> String {
     with_interval(rate(row), message_rate, message_rate_bounds)
 }
 
-/// The case with that batch and all else as `row` has it.
+/// The case like `row` with that batch.
 fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
     let other = row.case.clone().with(|case| {
         if let Load::Messages { batch, .. } = &mut case.flow_mut().load {
@@ -66,8 +66,8 @@ fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) ->
     rows.iter().copied().find(|row| row.case == other)
 }
 
-/// What the largest batch gains against one message a call, of the fastest case of each transport: `With 64 messages a call instead of
-/// one: tcp 24.1x (95 % interval 23.0-25.2), udp no difference found.`
+/// The gain of the largest batch over one message per call, for the fastest case of each transport: `With 64 messages a
+/// call instead of one: tcp 24.1x (95 % interval 23.0-25.2), udp no difference found.`
 fn batches(run: &Run, rows: &[&CaseSummary]) -> Option<String> {
     let batch = |row: &CaseSummary| row.case.flow().load.batch();
     let most = rows.iter().map(|row| batch(row)).max().filter(|most| *most > 1)?;
@@ -84,7 +84,7 @@ fn batches(run: &Run, rows: &[&CaseSummary]) -> Option<String> {
     (!gains.is_empty()).then(|| format!("With {most} messages a call instead of one: {}.", gains.join(", ")))
 }
 
-/// The latency that the highest rate costs, beside that of one message a call.
+/// The latency at the highest rate, next to that with one message per call.
 fn latency(first: &CaseSummary, rows: &[&CaseSummary]) -> Option<String> {
     first.p50_ns()?;
     let one = with_batch(first, 1, rows).filter(|one| one.id != first.id && one.p50_ns().is_some());

@@ -1,7 +1,6 @@
-//! The answer to the question that a run asked: the headline, which case is faster than which, and the best remedy
-//! against stalls.
+//! The answer to the question of a run: the headline, the faster case of each pair, and the best remedy against stalls.
 //!
-//! A winner is named only where a difference was found from every other case that the headline is about.
+//! A winner is named only if a difference was found from every other case of the headline.
 
 mod exchanges;
 mod messages;
@@ -70,10 +69,10 @@ fn nothing(run: &Run) -> String {
 /// The code of the finding that the answer to round trips quotes.
 const WAKE_UP: &str = "wake-up-dominated";
 
-/// What a finding says of waking, if there is one; blocking first, as it is what most programs do.
+/// The finding on waking, if any; blocking cases first, as most programs block.
 fn wake_up(run: &Run) -> Option<String> {
     let finding = run.findings.iter().find(|finding| finding.code == WAKE_UP && finding.share > 0.0)?;
-    // What its own counter-experiment did not confirm is no headline.
+    // An unconfirmed cause is no headline.
     if finding.proved.as_ref().is_some_and(|proved| proved.verdict != "confirmed") {
         return None;
     }

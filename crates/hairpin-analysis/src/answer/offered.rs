@@ -1,4 +1,4 @@
-//! The answer to offered loads: the knee of each sweep, how even the sends were, and where the rest was lost.
+//! The answer to offered loads: the knee of each sweep, the evenness of sends, and the place of losses.
 
 use hairpin_model::answer::{Answer, Pair};
 use hairpin_model::arrivals::Arrivals;
@@ -16,7 +16,7 @@ use super::one_way::{best, causes, loss, single, spoken};
 use super::words;
 use crate::knees::knees;
 
-/// The answer; null where no offered load speaks.
+/// The answer; `None` if no offered load is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
         return (Kind::of(&row.case) == Kind::Offered && row.one_way()?.delivered_share.is_some())
@@ -41,7 +41,7 @@ fn at<'r>(run: &'r Run, knee: &Knee, per_s: Option<f64>) -> Option<&'r CaseSumma
     rows.find(|row| row.case.flow().load.rate_per_s() == per_s)
 }
 
-/// A sweep by its transport and ends: the words of its cases but for the rate.
+/// The name of a sweep by its transport and ends: the words of its cases without the rate.
 fn name(run: &Run, knee: &Knee) -> Option<String> {
     let row = knee.cases.iter().find_map(|id| run.case(id))?;
     let rate = row.case.flow().load.rate_per_s().map(|rate| format!("{rate}/s"))?;
@@ -50,7 +50,7 @@ fn name(run: &Run, knee: &Knee) -> Option<String> {
     Some(format!("{} ({}){over}", words.join(" "), row.case.ends.in_words()))
 }
 
-/// The knee in a sentence, and the rate of the highest power in another where that is not the knee.
+/// The knee in a sentence, and the rate with the highest power in another if it is not the knee.
 fn of_sweep(run: &Run, knee: &Knee) -> Vec<String> {
     let Some(name) = name(run, knee) else { return Vec::new() };
     let failed = at(run, knee, knee.not_delivered_per_s).zip(knee.why_not).zip(knee.not_delivered_per_s);
@@ -73,7 +73,7 @@ fn of_sweep(run: &Run, knee: &Knee) -> Vec<String> {
     [Some(bracket), single_rounds(run, knee), power].into_iter().flatten().collect()
 }
 
-/// What was lost of rates that count as delivered, as their median rounds lost less; null where that is next to nothing.
+/// Losses at rates that count as delivered because their median rounds lost less; `None` if negligible.
 fn single_rounds(run: &Run, knee: &Knee) -> Option<String> {
     let is_delivered = |row: &&CaseSummary| row.case.flow().load.rate_per_s() <= knee.delivered_per_s;
     let rows = knee.cases.iter().filter_map(|id| run.case(id)).filter(is_delivered);
@@ -86,7 +86,7 @@ fn single_rounds(run: &Run, knee: &Knee) -> Option<String> {
     (most.0 > 1.0 - WHOLE).then(|| format!("Single rounds lost more: {} of all messages at {rate}.", share(most.0)))
 }
 
-/// What became of an offered load that was not delivered, after `at 64.0 k messages/s`.
+/// Why an offered load was not delivered, after `at 64.0 k messages/s`.
 fn why_in_words(row: &CaseSummary, why: NotDelivered) -> String {
     let ledger = &row.flow().ledger;
     match why {
@@ -112,7 +112,7 @@ fn why_in_words(row: &CaseSummary, why: NotDelivered) -> String {
     }
 }
 
-/// Loads at one rate each: who is faster at the same rate.
+/// Loads at one rate each: the faster case at the same rate.
 fn of_rates(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let rows = spoken(run, Kind::Offered);
     let rate = |row: &CaseSummary| row.case.flow().load.rate_per_s().unwrap_or(f64::NAN);
@@ -152,12 +152,12 @@ fn of_one(row: &CaseSummary) -> Answer {
     Answer { headline: single(row, &figures), sentences, ..Answer::default() }
 }
 
-/// A median gap off by more than this share is told.
+/// Minimum deviation of the median gap to report, as a share.
 const MEDIAN_OFF: f64 = 0.01;
-/// More gaps below half of what they were to be are told.
+/// Minimum share of gaps below half of the requested gap to report.
 const BELOW_HALF: f64 = 0.02;
 
-/// How far the sends were from even distances, where they were to be even.
+/// The deviation of the sends from even gaps, if they should be even.
 fn uneven(row: &CaseSummary) -> Option<String> {
     let Load::Offered { arrivals, .. } = row.case.flow().load else { return None };
     if arrivals == Arrivals::Poisson {

@@ -1,4 +1,4 @@
-//! What the answers to one-way loads share: the best of some cases, and what was lost.
+//! Shared by the answers to one-way loads: the best of some cases, and losses.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Finding, Severity};
@@ -13,10 +13,10 @@ use hairpin_model::{answer::Pair, path};
 use super::ranking::as_fast;
 use super::words;
 
-/// So many cases are named between which no difference was found.
+/// Maximum number of cases named as not different.
 const MAX_NAMED: usize = 3;
 
-/// The cases of that kind that the answer may speak of: valid, nothing injected, no second of a pair.
+/// The cases of that kind that the answer may use: valid, without injected faults and replicates.
 pub(super) fn spoken(run: &Run, kind: Kind) -> Vec<&CaseSummary> {
     let speaks = |row: &&CaseSummary| {
         let case = &row.case;
@@ -30,8 +30,8 @@ pub(super) fn by_path<'r>(rows: &[&'r CaseSummary]) -> Vec<Vec<&'r CaseSummary>>
     grouped(rows.iter().map(|row| (&row.case.path.link, *row))).into_iter().map(|(_, rows)| rows).collect()
 }
 
-/// `Highest goodput over home-uplink: tcp (blocking, same CPU) at ...`: the best of `rows`, which is the first of `ranked`. A winner
-/// is named only where a difference was found from every other.
+/// `Highest goodput over home-uplink: tcp (blocking, same CPU) at ...`: the best of the cases `ranked`, the first one.
+/// A winner is named only if a difference was found from every other case.
 pub(super) fn best(
     what: &str,
     ranked: &[&CaseSummary],
@@ -57,7 +57,7 @@ pub(super) fn best(
     })
 }
 
-/// The figure in words, with its interval in the same words.
+/// The figure with its interval, both formatted.
 pub(super) fn with_interval(
     figure: Option<Figure>,
     value: fn(f64) -> String,
@@ -70,8 +70,8 @@ pub(super) fn with_interval(
     }
 }
 
-/// The comparison of two cases that differ in one thing, where a difference was found: how many times the figure of `baseline` that
-/// of `candidate` is.
+/// The comparison of two cases that differ in one thing: the ratio of `candidate` to `baseline` if a difference was
+/// found.
 pub(super) fn gain(run: &Run, baseline: &CaseSummary, candidate: &CaseSummary) -> Option<Gain> {
     let is_pair = |one: &&Comparison| {
         one.role == Role::CounterExperiment && one.baseline == baseline.id && one.candidate == candidate.id
@@ -83,11 +83,9 @@ pub(super) fn gain(run: &Run, baseline: &CaseSummary, candidate: &CaseSummary) -
     })
 }
 
-/// What a comparison found.
 pub(super) enum Gain {
     /// `8.20x (95 % interval 8.01-8.40)`.
     Times(String),
-    /// No difference.
     NoDifference,
 }
 
@@ -98,10 +96,10 @@ fn in_times(ratio: Figure) -> String {
     format!("{}{interval}", factor(ratio.value))
 }
 
-/// The finding that the answer quotes where it is a mere note, which the first screen does not show.
+/// The finding that the answer quotes if it is a note, which the first screen does not show.
 const CONGESTION_CONTROL: &str = "congestion-control";
 
-/// That a congestion control paces some of the cases, where nobody has tried another.
+/// A sentence if a congestion control paces some of the cases and no other was measured.
 pub(super) fn paced(run: &Run, rows: &[&CaseSummary]) -> Option<String> {
     let concerns = |finding: &&Finding| {
         finding.code == CONGESTION_CONTROL
@@ -112,7 +110,7 @@ pub(super) fn paced(run: &Run, rows: &[&CaseSummary]) -> Option<String> {
     Some(format!("{} (finding {CONGESTION_CONTROL}).", found.summary.trim_end_matches('.')))
 }
 
-/// What was lost, a sentence for each transport: the table has the share of each case.
+/// The losses, one sentence per transport: the table has the share of each case.
 pub(super) fn losses(rows: &[&CaseSummary]) -> Vec<String> {
     let lossy = rows.iter().copied().filter(|row| causes(row).is_some());
     let of_transport = |(_, rows): (_, Vec<&CaseSummary>)| match rows.as_slice() {
@@ -143,7 +141,7 @@ fn several_losses(rows: &[&CaseSummary]) -> Option<String> {
     Some(format!("{transport} lost {range} of its messages in {} cases: {}.", rows.len(), joined(&causes)))
 }
 
-/// What of a case was lost, by cause.
+/// The losses of a case by cause.
 pub(super) fn loss(row: &CaseSummary) -> Option<String> {
     let ledger = row.ledger();
     let of_sent = share(ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64);
@@ -151,7 +149,7 @@ pub(super) fn loss(row: &CaseSummary) -> Option<String> {
     Some(format!("{}: {of_sent} of {} lost: {causes}.", words::name(row), counted(ledger.sent, "message")))
 }
 
-/// `1200 (receive buffer full) and 3 (unexplained)`; null where nothing was lost.
+/// `1200 (receive buffer full) and 3 (unexplained)`; `None` without losses.
 pub(super) fn causes(row: &CaseSummary) -> Option<String> {
     let ledger = row.ledger();
     if ledger.sent <= ledger.received {
@@ -164,12 +162,12 @@ pub(super) fn causes(row: &CaseSummary) -> Option<String> {
     Some(joined(&lost.chain(late).chain(unexplained).collect::<Vec<_>>()))
 }
 
-/// What is said after the figures of a case that must not be used.
+/// A note for the figures of an invalid case.
 pub(super) fn if_invalid(row: &CaseSummary) -> &'static str {
     if row.valid { "" } else { " Do not use these figures: see below." }
 }
 
-/// The figures of one case alone.
+/// The figures of a single case.
 pub(super) fn single(row: &CaseSummary, figures: &str) -> String {
     format!("{}: {figures}, {}.{}", row.label, counted(row.rounds, "round"), if_invalid(row))
 }

@@ -1,4 +1,4 @@
-//! Which of two cases is faster, and which cases may be as fast as the fastest.
+//! The faster of two cases, and the cases that may be as fast as the fastest.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +28,10 @@ pub(super) fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     neighbours.flat_map(of).collect()
 }
 
-/// The cases among `rows` that may be as good as `first` by the figure that they are judged by, as no difference was found. A case is slower only
-/// where a comparison of the two says so: on a ladder a difference between two others says nothing of the first, whose
-/// interval may be wide. All differences must hold at once, so that none of them needs a correction. The ranking of the
-/// ladder must agree, so that headline and ranking do not contradict each other.
+/// The cases among `rows` without a difference found from `first`, by the figure that they are judged by. A case is
+/// slower only if a direct comparison says so: a difference between two other cases of a ladder says nothing about the
+/// first, whose interval may be wide. All differences must hold at once, so none needs a correction. The ranking of the
+/// ladder must agree, so headline and ranking do not contradict each other.
 pub(super) fn as_fast<'r>(
     first: &CaseSummary,
     rows: &[&'r CaseSummary],
@@ -45,7 +45,7 @@ pub(super) fn as_fast<'r>(
     rows.iter().copied().filter(|row| row.id != first.id && !is_slower(row)).collect()
 }
 
-/// The cases after `first` on its ladder, each with whether one of the steps down to it is a difference.
+/// The cases after `first` on its ladder, each with whether a step down to it is a difference.
 fn ranked_below<'p>(first: &'p str, pairs: &'p [Pair]) -> BTreeMap<&'p str, bool> {
     let tails = [ComparedBy::P90, ComparedBy::P99];
     let judged = pairs.iter().filter(|pair| !tails.contains(&pair.figure));
@@ -53,7 +53,7 @@ fn ranked_below<'p>(first: &'p str, pairs: &'p [Pair]) -> BTreeMap<&'p str, bool
     let (mut at, mut slower, mut below) = (first, false, BTreeMap::new());
     while let Some(pair) = after.get(at) {
         slower |= pair.verdict == Verdict::Slower;
-        // A saved run may say anything, also that cases are ranked in a circle.
+        // A saved run can contain anything, even a cyclic ranking.
         if below.insert(pair.b.as_str(), slower).is_some() {
             break;
         }

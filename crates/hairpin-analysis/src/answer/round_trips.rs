@@ -1,4 +1,5 @@
-//! The answer to round trips: the fastest, the reference transport beside it; over several paths the fastest over each.
+//! The answer to round trips: the fastest, compared with the reference transport; with several paths the fastest over
+//! each.
 
 use hairpin_model::answer::{Answer, Pair};
 use hairpin_model::case::EndKind;
@@ -11,13 +12,13 @@ use hairpin_model::{path, quantities};
 use super::ranking::as_fast;
 use super::words;
 
-/// The answer; null where no case speaks for the machine.
+/// The answer; `None` if no case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let spoken: Vec<&CaseSummary> = run.cases.iter().filter(|row| speaks_for_the_machine(row)).collect();
     over_each_path(run, &spoken, pairs).or_else(|| of_all(run, &spoken, pairs))
 }
 
-/// A case that the answer may name: valid, measured, closed loop, nothing injected, no second of a pair.
+/// A case that the answer may name: valid, measured, closed loop, without injected fault, no replicate.
 fn speaks_for_the_machine(row: &CaseSummary) -> bool {
     let case = &row.case;
     let plain =
@@ -30,14 +31,14 @@ fn fastest<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
     rows.iter().copied().min_by(|a, b| p50(a).total_cmp(&p50(b)))
 }
 
-/// Of all cases between two processes, or else of all.
+/// The answer on all cases between two processes, or else on all cases.
 fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> {
     let between_processes = |row: &&CaseSummary| row.case.ends.kind == EndKind::Processes && row.server().is_some();
     let of_processes: Vec<&CaseSummary> = spoken.iter().copied().filter(between_processes).collect();
     let (rows, between) =
         if of_processes.is_empty() { (spoken, "") } else { (&of_processes[..], " between two processes") };
     let first = fastest(rows)?;
-    // A server on another host is another process.
+    // A server on another host is always another process.
     let between = if first.case.host().is_some() { "" } else { between };
     let as_fast = as_fast(first, rows, pairs, run.plan.alpha);
     let path = path::over_in_short(&first.case, &run.cases).unwrap_or_else(|| "here".to_owned());
@@ -64,11 +65,11 @@ fn placed(row: &CaseSummary) -> String {
     format!("{} at p50 {}", words::name(row), words::with_interval(row.flow().latency_ns.p50))
 }
 
-/// Below it a ratio is told in percent: a difference of some thousandths must not read as 1.00x.
+/// Ratios below this are printed in percent: small differences must not read as 1.00x.
 const FACTOR: f64 = 1.1;
 
-/// The transport that others are put beside, beside the fastest: with the same waiting and placement where that was
-/// measured, else as it was fastest.
+/// The reference transport, compared with the fastest case: with the same waiting and placement if measured, or else
+/// its fastest case.
 fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> Option<String> {
     let is_reference =
         |row: &&CaseSummary| run.cards.get(&row.case.flow().transport).is_some_and(|card| card.is_reference);
@@ -89,7 +90,7 @@ fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> 
     Some(format!("{} {how}: {} ({more}).", found.case.marked_transport(), quantities::duration(other)))
 }
 
-/// The fastest over each path; null where the run has not at least two.
+/// The fastest over each path; `None` if the run has fewer than two paths.
 fn over_each_path(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> {
     let paths = grouped(spoken.iter().map(|row| (&row.case.path.link, *row)));
     let fastest: Vec<(&CaseSummary, &[&CaseSummary])> =
@@ -110,7 +111,7 @@ fn over_each_path(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<
     }))
 }
 
-/// Which case is the fastest over its path, after a blank; or between which no difference was found.
+/// The fastest case over its path, after a blank; or the cases without a difference found.
 fn whose(row: &CaseSummary, rows: &[&CaseSummary], pairs: &[Pair], alpha: f64) -> String {
     let mut names = vec![words::name(row)];
     names.extend(as_fast(row, rows, pairs, alpha).into_iter().map(words::name));

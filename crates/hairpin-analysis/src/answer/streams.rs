@@ -1,4 +1,4 @@
-//! The answer to streams: the highest goodput, what it costs, how fairly it is shared, and what limits it.
+//! The answer to streams: the highest goodput, its cost, its fairness, and its limit.
 
 use hairpin_model::answer::{Answer, Pair};
 use hairpin_model::case::{Placement, Waiting};
@@ -16,12 +16,12 @@ use super::one_way::{best, by_path, loss, losses, paced, single, spoken, with_in
 use super::words;
 use crate::statistics::location::median;
 
-/// Below it one connection got visibly less than another.
+/// Minimum fairness; below it some connection got visibly less than another.
 const FAIR: f64 = 0.95;
-/// An end that used so much of its CPU had none left.
+/// Minimum CPU use of an end without CPU time to spare.
 const BUSY: f64 = 0.98;
 
-/// The answer; null where no stream speaks.
+/// The answer; `None` if no stream is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
         return (Kind::of(&row.case) == Kind::Streams && row.goodput().is_some()).then(|| of_one(run, row));
@@ -64,7 +64,7 @@ fn in_words(row: &CaseSummary) -> String {
     with_interval(row.compared(ComparedBy::Goodput), byte_rate, byte_rate_bounds)
 }
 
-/// `CPU time 0.12 s/GB at the client and 0.21 s/GB at the server`; null where neither is known.
+/// `CPU time 0.12 s/GB at the client and 0.21 s/GB at the server`; `None` if both are unknown.
 fn cpu(row: &CaseSummary) -> Option<String> {
     let per_gb = row.cpu_seconds_per_gb()?;
     let told = |figure: Option<Figure>, end: &str| Some(format!("{} s/GB at the {end}", number(figure?.value)));
@@ -73,7 +73,7 @@ fn cpu(row: &CaseSummary) -> Option<String> {
     (!both.is_empty()).then(|| format!("CPU time {}", both.join(" and ")))
 }
 
-/// The goodput of each way of a case that goes both ways at once.
+/// The goodput of each direction of a case that goes both ways at once.
 fn directions(row: &CaseSummary) -> Option<String> {
     if !row.case.goes_both_ways() {
         return None;
@@ -96,12 +96,12 @@ fn unfair(row: &CaseSummary) -> Option<String> {
     ))
 }
 
-/// What limits the goodput of a case, where that is known: a busy CPU, or the link.
+/// The limit of a case's goodput, if known: a busy CPU, or the link.
 fn limit(run: &Run, row: &CaseSummary) -> Option<String> {
     busy(row).or_else(|| link(run, row))
 }
 
-/// Of ends that spin the CPU is always busy, which says nothing.
+/// Ends that spin always keep their CPU busy.
 fn busy(row: &CaseSummary) -> Option<String> {
     if row.case.ends.waiting == Waiting::Spin {
         return None;

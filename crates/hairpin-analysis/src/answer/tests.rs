@@ -1,4 +1,4 @@
-//! Answers to runs whose figures are known.
+//! Answers to runs with known figures.
 
 use hairpin_model::answer::Answer;
 use hairpin_model::case::{Case, Fallback, InjectedFault, Placement, Waiting};
@@ -12,7 +12,7 @@ use super::answer;
 use crate::fixture::links::{between_hosts, over};
 use crate::fixture::{Fixture, at_rate, back_to_back, paced, small_writes};
 
-/// Rounds that scatter by half a percent.
+/// Rounds that vary by half a percent.
 fn steady(latency: u64) -> [u64; 12] {
     [2, 5, 0, 3, 1, 4, 2, 5, 0, 3, 1, 4].map(|k| latency + latency * k / 1000)
 }
@@ -73,7 +73,7 @@ fn where_no_difference_was_found_no_winner_is_named() {
 
     let found = answer_of(&[plain("tcp", 13_000), plain("udp", 13_000)]);
     assert!(found.headline.contains("no difference found"), "{found:?}");
-    assert_eq!(found.sentences, [""; 0], "tcp is not put beside itself");
+    assert_eq!(found.sentences, [""; 0], "tcp is not compared with itself");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn the_remedy_that_moves_most_is_named_and_what_is_slower_than_none() {
     assert_eq!(found.sentences, ["cork-forgotten (0.212x) is slower than default options."]);
     let best = found.best_remedy.expect("one is proved");
     assert_eq!((best.case, best.no_difference), (small_writes("one-write").id(), Vec::new()));
-    assert!((best.speed_up.expect("none was measured").value - 1833.0).abs() < 10.0);
+    assert!((best.speed_up.expect("default was measured").value - 1833.0).abs() < 10.0);
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_remedy_without_the_pauses_is_not_held_against_those_that_pause() {
     let paused = [("default", 143_000_000), ("nodelay", 99_600_000), ("one-write", 24_000)];
     let cases: Vec<(Case, u64)> = paused.iter().map(|(remedy, latency)| (with_gap(remedy), *latency)).collect();
     let found = answer_of(&cases);
-    assert!(found.headline.contains(" with nodelay: 1.44x as fast"), "it is not first of all: {found:?}");
+    assert!(found.headline.contains(" with nodelay: 1.44x as fast"), "not the first of all: {found:?}");
     let apart = "one-write (24.1 us) is not compared: it has none of the 99 pauses of 1.00 ms that --gap puts \
                  between the writes of a request. They are 99.0 ms in all, which the program may need for other \
                  work.";

@@ -1,5 +1,5 @@
-//! The answer to probes under load: what the load adds to the median round trip, what the queue holds, what the load gets, and where
-//! messages of the probe were lost.
+//! The answer to probes under load: the latency that the load adds to the median round trip, the queue, the load's
+//! goodput, and the probe's losses.
 
 use hairpin_model::answer::{Answer, Pair};
 use hairpin_model::case::Case;
@@ -20,12 +20,12 @@ use super::ranking::as_fast;
 use super::words;
 use crate::compare::cases::pointwise;
 
-/// Idle medians that differ by less are told as one.
+/// Maximum ratio of idle medians that are reported as one.
 const ALIKE: f64 = 1.05;
-/// So many loads are named at most; the table has all.
+/// Maximum number of named loads; the table has all.
 const MAX_NAMED: usize = 3;
 
-/// The answer; null where no such case speaks.
+/// The answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let measured = |row: &&CaseSummary| row.under_load.is_some();
     let rows: Vec<&CaseSummary> = match run.cases.as_slice() {
@@ -40,7 +40,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
         let (place, alone) = (place(run, rows[0], sets.len()), sets.len() == 1);
         let set = Set { run, pairs, place, alone, names: Names::of(rows) };
         let mut loaded: Vec<&CaseSummary> = rows.iter().copied().filter(|row| !row.case.loads().is_empty()).collect();
-        // One that has lost all has its losses told.
+        // Cases without any answer are reported by their losses.
         loaded.retain(|row| row.p50_ns().is_some());
         loaded.sort_by(|a, b| a.p50_ns().unwrap_or(0.0).total_cmp(&b.p50_ns().unwrap_or(0.0)));
         let unloaded = rows.iter().filter(|row| row.case.loads().is_empty()).filter_map(|row| set.without_load(row));
@@ -54,12 +54,12 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     Some(Answer { headline, sentences: sentences.collect(), ..Answer::default() })
 }
 
-/// The probe and its path without what is beside it: cases that share it differ in their load.
+/// The probe and its path without its loads: cases that share it differ in their load.
 fn alone(case: &Case) -> Case {
     case.without_replicate().with(|case| case.flows.truncate(1))
 }
 
-/// ` over home-uplink`, and of several probes which it is.
+/// ` over home-uplink`, and the probe if there are several.
 fn place(run: &Run, row: &CaseSummary, sets: usize) -> String {
     let over = path::over_in_short(&row.case, &run.cases).map(|over| format!(" {over}")).unwrap_or_default();
     let of_path = run.cases.iter().filter(|other| path::alike(&other.case, &row.case));
@@ -68,7 +68,7 @@ fn place(run: &Run, row: &CaseSummary, sets: usize) -> String {
     format!("{over}{}", if several { probe.as_str() } else { "" })
 }
 
-/// What the loads beside one probe are called: without the words that all share.
+/// The names of the loads of one probe: without the words that all share.
 struct Names {
     shared: Vec<String>,
 }
@@ -78,7 +78,7 @@ impl Names {
         let all: Vec<Vec<String>> =
             rows.iter().filter(|row| !row.case.loads().is_empty()).map(|row| row.case.load_words()).collect();
         let shared = match all.as_slice() {
-            // One load alone is told from no other by the size of its writes.
+            // A single load needs no write size to distinguish it.
             [_] => {
                 rows.iter().flat_map(|row| row.case.loads()).map(|flow| exact_bytes(flow.load.size_bytes())).collect()
             }
@@ -99,7 +99,6 @@ impl Names {
     }
 }
 
-/// The cases with one probe over one path.
 struct Set<'r> {
     run: &'r Run,
     pairs: &'r [Pair],
@@ -117,7 +116,7 @@ fn idle(row: &CaseSummary) -> Option<String> {
     Some(duration(figures(row)?.phases.idle.probe.latency_ns.p50?.finite()?))
 }
 
-/// The idle median, or the range of several.
+/// The idle median, or the range if there are several.
 fn idle_of_all(rows: &[&CaseSummary]) -> String {
     let of = |row: &&CaseSummary| figures(row)?.phases.idle.probe.latency_ns.p50?.finite();
     let (low, high) = rows
@@ -136,12 +135,12 @@ fn added(row: &CaseSummary) -> Option<Figure> {
 }
 
 impl Set<'_> {
-    /// The place, where there are several.
+    /// The place, if there are several.
     fn elsewhere(&self) -> &str {
         if self.alone { "" } else { &self.place }
     }
 
-    /// Of these loads, the lowest latency first.
+    /// The headline on these loads, the lowest latency first.
     fn headline(&self, loaded: &[&CaseSummary]) -> Option<String> {
         match loaded {
             [] => None,
@@ -158,7 +157,7 @@ impl Set<'_> {
         format!("{said}{queue}.{}", if_invalid(row))
     }
 
-    /// Which of them adds the least and which the most, where a difference was found.
+    /// The loads that add least and most, if a difference was found.
     fn of_several(&self, first: &CaseSummary, loaded: &[&CaseSummary]) -> String {
         let idle = idle_of_all(loaded);
         if loaded.iter().any(|row| added(row).and_then(Figure::interval).is_none()) {
@@ -187,7 +186,7 @@ impl Set<'_> {
         format!("Least added {to}: {}; most: {}.", self.told(&least), self.told(&most))
     }
 
-    /// `9.13 ms (95 % interval 9.01-9.40) by tcp up congestion=bbr`, of each.
+    /// For each: `9.13 ms (95 % interval 9.01-9.40) by tcp up congestion=bbr`.
     fn told(&self, rows: &[&CaseSummary]) -> String {
         let each = |row: &&CaseSummary| {
             let (added, name) = (added(row), self.names.name(row));
@@ -200,7 +199,7 @@ impl Set<'_> {
         shortened(&each, MAX_NAMED)
     }
 
-    /// What one load gets, and the responsiveness beside each; the table has the goodput of several.
+    /// The goodput of a single load, and the responsiveness under each; the table has the goodput of several.
     fn loads(&self, loaded: &[&CaseSummary]) -> Option<String> {
         let rpm = |row: &CaseSummary| figures(row)?.responsiveness_rpm.clone();
         let told = |rpm: &Responsiveness| {
@@ -224,7 +223,7 @@ impl Set<'_> {
         Some(format!("Responsiveness{elsewhere}, by {}: {}.", first.draft, shortened(&beside, MAX_NAMED)))
     }
 
-    /// What the phases differ by without a load.
+    /// The difference between the phases without a load.
     fn without_load(&self, row: &CaseSummary) -> Option<String> {
         let added = added(row)?;
         let (idle, loaded, place) = (idle(row)?, words::p50(row), self.elsewhere());
@@ -243,7 +242,7 @@ impl Set<'_> {
         })
     }
 
-    /// What the probe lost in each phase.
+    /// The probe's losses in each phase.
     fn losses(&self, row: &CaseSummary) -> Vec<String> {
         let Some(figures) = figures(row) else { return Vec::new() };
         let beside = if row.case.loads().is_empty() {
@@ -270,7 +269,7 @@ impl Set<'_> {
     }
 }
 
-/// What a load does to the median round trip.
+/// The effect of a load on the median round trip.
 fn effect(row: &CaseSummary, load: &str, place: &str) -> String {
     let (idle, loaded) = (idle(row).unwrap_or_else(|| DASH.to_owned()), words::p50(row));
     let trip = format!("the median round trip of {idle}{place}");
@@ -289,7 +288,7 @@ fn effect(row: &CaseSummary, load: &str, place: &str) -> String {
     }
 }
 
-/// The median depth of the queue while loaded.
+/// The median depth of the queue under load.
 fn queue(row: &CaseSummary) -> Option<String> {
     Some(bytes(figures(row)?.phases.loaded.queue_bytes?.p50.finite()?))
 }
@@ -310,10 +309,10 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A case, its loaded median in ms, and the interval of what is added to it.
+    /// A case, its loaded median in ms, and the interval of the added latency.
     type Given = (Case, f64, Option<(f64, f64)>);
 
-    /// A probe of 64 B over UDP in a closed loop beside a stream over TCP with these options; without one beside none.
+    /// A probe of 64 B over UDP in a closed loop next to a stream over TCP with these options; `None`: no load.
     fn probed(options: Option<&str>) -> Case {
         let mut case = Case::ping_pong("udp");
         case.flow_mut().name = PROBE.to_owned();
@@ -326,8 +325,8 @@ mod tests {
         case
     }
 
-    /// Twelve rounds of each case with that median while loaded; 10.3 ms of it is there without a load, and the difference is as sure
-    /// as its interval, where it has one.
+    /// Twelve rounds of each case with that loaded median; the idle median is 10.3 ms, and the difference has the given
+    /// interval, if any.
     fn run_of(cases: &[Given]) -> Run {
         let mut fixture = Fixture::new();
         for (case, loaded_ms, _) in cases {

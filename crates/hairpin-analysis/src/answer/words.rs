@@ -1,4 +1,4 @@
-//! The sentences that the answers to round trips and to exchanges share.
+//! Sentences shared by the answers to round trips and to exchanges.
 
 use hairpin_model::answer::Answer;
 use hairpin_model::case::Case;
@@ -24,7 +24,6 @@ pub(super) fn with_interval(figure: Option<Figure>) -> String {
     }
 }
 
-/// The median in words.
 pub(super) fn p50(row: &CaseSummary) -> String {
     row.p50_ns().map_or_else(|| DASH.to_owned(), duration)
 }
@@ -34,7 +33,7 @@ pub(super) fn name(row: &CaseSummary) -> String {
     format!("{} ({})", ladder::row_name(row), row.case.ends.in_words())
 }
 
-/// Why no case with figures that may be used speaks for the machine.
+/// The reason if no usable case can be ranked.
 pub(super) fn speaks_for_nothing(run: &Run) -> String {
     let rests_on = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
     let open = rests_on(|case| case.flow().load.rate_per_s().is_some());

@@ -9,7 +9,6 @@ use super::figures::measure;
 use super::place::{Place, without};
 use super::words;
 
-/// The side on which the figure must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     AtLeast,
@@ -35,7 +34,7 @@ pub(super) fn judge(
         Side::AtLeast => ("at least", bound, f64::INFINITY),
         Side::AtMost => ("at most", f64::NEG_INFINITY, bound),
     };
-    // That the greatest was beyond a bound is a fact; its interval is only how the rounds' greatest differ.
+    // The maximum over all rounds is exact; its interval only shows how the maxima of the rounds differ.
     let greatest = of.figure == FigureName::Max && of.against.is_none();
     let value = measured.figure.value;
     let judged = if greatest { Figure::new(value, value, value) } else { measured.figure };

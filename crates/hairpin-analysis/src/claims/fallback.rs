@@ -1,4 +1,4 @@
-//! `fallback`: nothing came through over datagrams, and another transport took their place.
+//! `fallback`: no datagram got through, and another transport was used instead.
 
 use hairpin_model::claim::Selector;
 use hairpin_model::judged_claim::{Judgement, Verdict};

@@ -1,4 +1,4 @@
-//! Figures by name, in the unit in which a text publishes them, and ratios of them.
+//! Figures by name, in the unit of the published text, and their ratios.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,15 @@ use super::units::{TIMES, in_words, is_latency, scale};
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points, step_share, widened};
 use crate::statistics::interval::median_over;
 
-/// A measured figure and its unit.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measured {
     pub(super) figure: Figure,
     pub(super) unit: String,
-    /// What was measured, in words: `p50 of tcp block same-cpu`.
+    /// A description: `p50 of tcp block same-cpu`.
     pub(super) what: String,
 }
 
 impl Measured {
-    /// The judgement with this figure in it.
     pub(super) fn judged(&self, verdict: Verdict, ratio: Option<f64>, why: String) -> Judgement {
         Judgement {
             measured: Some(self.figure),
@@ -39,7 +37,7 @@ impl Measured {
     }
 }
 
-/// What the measure asks for, in `unit`; or the verdict that its absence gives.
+/// The figure of the measure, in `unit`; or the verdict if it is absent.
 pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Result<Measured, Judgement> {
     let Evidence { run, other } = evidence;
     let case = select(run, &of.case)?;
@@ -61,10 +59,10 @@ pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Resul
 /// A case and the run that has it.
 pub(super) type OfRun<'r> = (&'r CaseSummary, &'r Run);
 
-/// `candidate` / `baseline` of a figure: the median of their rounds' ratios, block by block as comparisons are. Cases of two
-/// runs share no block: theirs is the ratio of the medians.
+/// `candidate` / `baseline` of a figure: the median of the ratios per block, as in comparisons. Cases of two runs share
+/// no block: theirs is the ratio of the medians.
 pub(super) fn ratio(name: FigureName, baseline: OfRun<'_>, candidate: OfRun<'_>) -> Result<Figure, Judgement> {
-    // What the samples do not suffice for has no ratio either.
+    // A figure without enough samples has no ratio either.
     let (one, other) = (figure(baseline, name)?, figure(candidate, name)?);
     let step = if is_latency(name) { step_share(one.value.min(other.value)) } else { 0.0 };
     let of_baseline = apart(logarithms(name, baseline), baseline.1, candidate.1);
@@ -74,8 +72,8 @@ pub(super) fn ratio(name: FigureName, baseline: OfRun<'_>, candidate: OfRun<'_>)
     })
 }
 
-/// How many times what `baseline` has logarithms of is what `candidate` has logarithms of; figures are known to `step`, as
-/// a share of them.
+/// The ratio of `candidate` to `baseline`, both given as logarithms per block; `step` is the relative resolution of the
+/// figures.
 pub(super) fn times(
     baseline: &BTreeMap<u32, f64>,
     candidate: &BTreeMap<u32, f64>,
@@ -92,7 +90,7 @@ pub(super) fn logarithms(name: FigureName, (case, run): OfRun<'_>) -> BTreeMap<u
     logarithms_by_block(by_block(name, case, run).into_iter().filter(|(_, value)| *value > 0.0))
 }
 
-/// The blocks of a run, by numbers that the other run does not have where it is another: blocks of two runs are no pairs.
+/// The blocks of `of`; if `other` is another run, renumbered so that blocks of the two runs form no pairs.
 pub(super) fn apart(blocks: BTreeMap<u32, f64>, of: &Run, other: &Run) -> BTreeMap<u32, f64> {
     if std::ptr::eq(of, other) {
         return blocks;

@@ -1,4 +1,4 @@
-//! `kept`: the run holds what the text asks a measurement for.
+//! `kept`: the run holds the data that the text requires of a measurement.
 
 use hairpin_model::claim::{Kept, Selector};
 use hairpin_model::judged_claim::{Judgement, Verdict};
@@ -30,7 +30,7 @@ pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgeme
     ))
 }
 
-/// `sndbuf 4096 asked, 4608 granted`: of each option that was asked of the client.
+/// `sndbuf 4096 asked, 4608 granted`, for each option requested at the client.
 fn asked_and_granted(case: &CaseSummary) -> Vec<String> {
     let told = |option: &Effective| {
         let asked = option.asked.as_ref()?;

@@ -1,8 +1,8 @@
-//! Claims judged: what a text publishes against what a run measured. A file each for the kinds of rule.
+//! Judges claims: published values against measurements. One file for each kind of rule.
 //!
-//! A rule speaks only where the whole 95 % interval does: it holds, or it does not, or it cannot be told. What could
-//! not be measured is `cannot-run`, with the reason. A measured figure comes from a run's summaries and from nowhere
-//! else: the published value is compared with it and never becomes it.
+//! A rule decides only if the whole 95 % interval agrees: it holds, does not hold, or is undecided. Unmeasured claims
+//! are `cannot-run`, with the reason. Measured figures come only from a run's summaries; the published value is
+//! compared with them and never replaces them.
 
 mod bound;
 mod evidence;
@@ -35,10 +35,10 @@ use place::without;
 
 pub use units::fits_unit;
 
-/// The runs that test the claims of one text, by name; or why one could not run.
+/// The runs that test the claims of one text, by name; or the reason if one could not run.
 pub type Runs<'r> = BTreeMap<String, Result<&'r Run, String>>;
 
-/// The claim as it is listed: nothing measured, no verdict.
+/// The claim without measurement and verdict.
 #[must_use]
 pub fn listed(claim: &Claim, source: &str) -> JudgedClaim {
     judged(claim, source, Judgement::default(), |_| Judgement::default())
@@ -86,7 +86,7 @@ fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Ro
     }
 }
 
-/// Why nothing of it is tested between two hosts, where no row that counts is.
+/// The reason if every row that counts is skipped between two hosts.
 fn skipped(claim: &Claim) -> Option<String> {
     let reasons: Option<Vec<&str>> = claim
         .counting()
@@ -98,7 +98,7 @@ fn skipped(claim: &Claim) -> Option<String> {
     reasons.map(|reasons| distinct(reasons).join("; "))
 }
 
-/// What stands in for something in any of its rows, each once.
+/// The substitutions of all rows, without duplicates.
 fn stand_ins(claim: &Claim) -> Option<String> {
     let once = distinct(claim.tests().filter_map(Test::stand_in));
     (!once.is_empty()).then(|| once.join("; "))
@@ -144,7 +144,7 @@ fn by_rule(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
     judged.unwrap_or_else(|absent| absent)
 }
 
-/// What was measured, without a verdict on it, where the test says that it cannot decide.
+/// The measurement without a verdict, if the test cannot decide.
 fn undecided(judgement: Judgement, test: &Test) -> Judgement {
     match test.undecided() {
         Some(why) if judgement.verdict != Some(Verdict::CannotRun) => Judgement {

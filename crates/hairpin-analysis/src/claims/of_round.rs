@@ -10,7 +10,7 @@ use hairpin_model::trace::End;
 use crate::open_loop::{asked_per_s, sent_per_s};
 use crate::{counted, one_way};
 
-/// The figure of every measured round that has it, in its base unit, with the round's block.
+/// The figure of every measured round that has it, in its base unit, with the block of the round.
 pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
     let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
     let counted = counted::timed(rounds).into_iter();
@@ -64,16 +64,16 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
     }
 }
 
-/// Of the messages sent, the share that was received or answered, in time or late; of a probe those of the loaded phase, which
-/// its latency is of too.
+/// The share of messages that were received or answered, in time or late; for a probe in the loaded phase, like its
+/// latency.
 fn received_share(round: &MeasuredRound) -> Option<f64> {
     let flow = round.flow();
     let ledger = flow.phases.as_ref().map_or(&flow.ledger, |phases| &phases.by_phase.loaded.ledger);
     (ledger.sent > 0).then(|| (ledger.received + ledger.late) as f64 / ledger.sent as f64)
 }
 
-/// Bytes of messages sent a second. Of a one-way load over the time from the first send to the last; of others over the time
-/// for which they were due, in a closed loop over the time that they took.
+/// Bytes sent per second. For one-way loads, over the time from the first send to the last; for others over the
+/// scheduled time, or in a closed loop over the time taken.
 fn sent_bytes_per_s(case: &Case, round: &MeasuredRound) -> f64 {
     let of_others = || {
         let by_length = if round.duration_ns == 0 {

@@ -1,4 +1,4 @@
-//! `order`: the cases come in the published order, the smallest figure first.
+//! `order`: the cases are in the published order, the smallest figure first.
 
 use hairpin_model::claim::{FigureName, Published, Selector, Value};
 use hairpin_model::figure::Figure;
@@ -35,7 +35,7 @@ pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published,
     }
 }
 
-/// Two neighbours, and how many times the second's figure is the first's.
+/// Two neighbouring cases, and the ratio of the second's figure to the first's.
 struct Step<'n> {
     names: [&'n str; 2],
     ratio: Result<Figure, Judgement>,
@@ -70,7 +70,7 @@ impl Step<'_> {
     }
 }
 
-/// One step that is reversed refutes the order; one that was not measured, or cannot be told, leaves it open.
+/// One reversed step refutes the order; one that was not measured or is undecided leaves it open.
 fn overall(verdicts: &[Verdict]) -> Verdict {
     let worst_first = [Verdict::DoesNotHold, Verdict::CannotRun, Verdict::CannotTell];
     let worst = worst_first.into_iter().find(|verdict| verdicts.contains(verdict));

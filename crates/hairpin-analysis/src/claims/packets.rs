@@ -42,7 +42,6 @@ fn captured(case: &CaseSummary) -> Result<&TimeSequence, String> {
     })
 }
 
-/// The packet for people.
 fn packet(kind: EventKind) -> String {
     match kind {
         EventKind::Syn => "SYN".to_owned(),

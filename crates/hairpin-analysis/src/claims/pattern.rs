@@ -1,5 +1,5 @@
-//! `pattern`: an exchange is these writes, and then its answer. Calls are noted by the program, so that this needs no
-//! capture.
+//! `pattern`: an exchange consists of these writes, then its answer. The program records its calls, so no capture is
+//! needed.
 
 use hairpin_model::claim::Selector;
 use hairpin_model::exchange::Writes;

@@ -1,4 +1,4 @@
-//! Where a measured interval lies against the bounds of a rule, and the verdict that follows.
+//! The position of a measured interval relative to the bounds of a rule, and the resulting verdict.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{Judgement, Verdict};
@@ -8,7 +8,7 @@ pub(super) fn without(verdict: Verdict, why: impl Into<String>) -> Judgement {
     Judgement { verdict: Some(verdict), why: why.into(), ..Judgement::default() }
 }
 
-/// Where an interval lies against the bounds that a rule sets; a side without a bound is infinite.
+/// The position of an interval relative to the bounds of a rule; a side without a bound is infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Inside,
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// `4.52 ms is within a factor of 2 of 5 ms.`, with the verb that the place calls for.
+    /// `4.52 ms is within a factor of 2 of 5 ms.`, with the verb for the place.
     pub(super) fn sentence(self, what: &str, bounds: &str) -> String {
         match self {
             Self::Inside => format!("{what} is {bounds}."),

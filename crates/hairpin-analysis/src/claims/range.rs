@@ -26,7 +26,7 @@ pub(super) fn judge(
     Ok(measured.judged(place.verdict(), Some(ratio), place.sentence(&what, &bounds)))
 }
 
-/// Over the end that it is beyond; 1 inside.
+/// Ratio to the bound that the value exceeds; 1 inside the range.
 fn against_nearer_end(value: f64, from: f64, to: f64) -> f64 {
     if value < from {
         value / from

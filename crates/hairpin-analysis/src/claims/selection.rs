@@ -1,4 +1,4 @@
-//! The case that a claim means, among those of a run.
+//! Selects the case of a claim in a run.
 
 use hairpin_model::claim::Selector;
 use hairpin_model::judged_claim::{Judgement, Verdict};
@@ -7,7 +7,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::place::without;
 
-/// The one case that the selector means, with figures that may be used; or the verdict that its absence gives.
+/// The one case that matches the selector and has usable figures; or the verdict if there is none.
 pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSummary, Judgement> {
     let meant = run.cases.iter().filter(|case| case.case.replicate == 0 && selector.chooses(&case.case));
     match meant.collect::<Vec<_>>().as_slice() {

@@ -1,4 +1,4 @@
-//! `share`: of the figure of one case, so much is gone in another.
+//! `share`: the second case reduces the first case's figure by at least a given share.
 
 use hairpin_model::claim::{FigureName, Published, Selector, Value};
 use hairpin_model::judged_claim::Judgement;
@@ -10,7 +10,6 @@ use super::selection::select;
 use super::units::in_words;
 use super::words;
 
-/// The unit of shares.
 const SHARE: &str = "share";
 
 pub(super) fn judge(

@@ -1,10 +1,11 @@
-//! A claim's rows together.
+//! The verdict on a claim with several rows.
 
 use hairpin_model::judged_claim::{JudgedRow, Judgement, Verdict};
 
-/// A claim of one row is judged as that row. A table does not hold where a row does not, holds where every row does,
-/// and cannot run where none could; else it cannot be told, as rows that were not judged might contradict it. Rows
-/// beside the claim, and those that are skipped between two hosts, have no say in that and are told apart. The figure of a table is that of its row `headline`.
+/// A claim with one row has the judgement of that row. A table does not hold if one row does not, holds if every row
+/// does, and cannot run if no row could; otherwise it is undecided, as rows without a verdict might contradict it. Rows
+/// next to the claim and rows skipped between two hosts do not count; they are listed separately. The figure of a table
+/// is that of its row `headline`.
 pub(super) fn overall(rows: &[JudgedRow], headline: Option<usize>) -> Judgement {
     if let [only] = rows
         && only.name.is_empty()
@@ -35,7 +36,7 @@ pub(super) fn overall(rows: &[JudgedRow], headline: Option<usize>) -> Judgement 
     Judgement { verdict: Some(verdict), why, ..carried }
 }
 
-/// holds: `tcp`, `udp`; cannot-run: `wan`. Names may have commas.
+/// holds: `tcp`, `udp`; cannot-run: `wan`. Names can contain commas.
 fn by_verdict(rows: &[&JudgedRow]) -> String {
     let named = Verdict::ALL.iter().filter_map(|verdict| {
         let of: Vec<&JudgedRow> =

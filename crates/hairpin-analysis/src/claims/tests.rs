@@ -25,7 +25,7 @@ use crate::fixture::{Fixture, at_rate, back_to_back, paced};
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
-/// tcp at 100 us, udp at 50 us, pipe at 49 to 51 us, unix-stream with one round only, shm invalid, icmp failed.
+/// tcp at 100 us, udp at 50 us, pipe at 49 to 51 us, unix-stream with only one round, shm invalid, icmp failed.
 fn run() -> Run {
     let mut fixture = Fixture::new();
     let spread: Vec<u64> = (0..8).map(|k| 100 * US + k * 100).collect();
@@ -65,7 +65,7 @@ fn case(transport: &str) -> Json {
     json!({"transport": transport})
 }
 
-/// The verdicts that any rule on one figure gives where there is no figure to judge.
+/// Checks the verdicts of a rule on a figure that is missing.
 fn assert_absent_figures(published: &Json, rule: impl Fn(&Json) -> Json) {
     let run = run();
     for (transport, expected, why) in [
@@ -184,7 +184,7 @@ fn the_published_order() {
     assert_eq!(order(&["shm", "tcp"]).verdict, Some(Verdict::CannotTell), "an invalid case");
 }
 
-/// The run of `small_writes`: `default` at 44 ms an exchange, `nodelay` at 0.5 ms, each with figures of exchanges.
+/// The run of `small_writes`: `default` at 44 ms per exchange, `nodelay` at 0.5 ms, each with exchange figures.
 fn small_writes() -> Run {
     let mut fixture = Fixture::new();
     for (remedy, latency) in [(Remedy::Default, 44 * MS), (Remedy::Nodelay, MS / 2)] {
@@ -246,7 +246,7 @@ fn figures_of_exchanges() {
     assert_eq!(verdict(&run, &json!({"value": 4, "unit": "ms"}), &other_unit), Verdict::CannotRun);
 }
 
-/// A sequence of those events, a microsecond apart.
+/// A sequence of these events, 1 us apart.
 fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
     let event = |(place, kind): (usize, &EventKind)| Event {
         at_ns: place as i64 * 1000,
@@ -354,7 +354,7 @@ fn that_the_greatest_was_beyond_a_bound_is_a_fact_of_one_round() {
     for (ms, expected) in [(1.0, Verdict::Holds), (1.99, Verdict::Holds), (2.1, Verdict::DoesNotHold)] {
         let judgement = judged(&run, &json!({"value": ms, "unit": "ms"}), &rule).judgement;
         assert_eq!(judgement.verdict, Some(expected), "{ms}: {judgement:?}");
-        assert!(judgement.measured.unwrap().low.unwrap() < 0.06, "how the rounds differ is still told");
+        assert!(judgement.measured.unwrap().low.unwrap() < 0.06, "the interval over rounds is still reported");
     }
 }
 
@@ -362,7 +362,7 @@ fn that_the_greatest_was_beyond_a_bound_is_a_fact_of_one_round() {
 fn requests_in_flight_follow_from_rate_and_latency() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("tcp"), &[MS; 8]);
-    // Four requests leave together, and their answers are there 1 ms later.
+    // Four requests leave together; their answers arrive 1 ms later.
     fixture.rounds_with(&Case::ping_pong("udp"), &[MS; 8], |measured| measured.flow_mut().figures.rate_per_s *= 4.0);
     let run = fixture.run();
     let rule = |transport: &str| json!({"kind": "at-least", "of": {"figure": "in-flight", "case": case(transport)}});
@@ -383,7 +383,7 @@ fn what_is_lost_and_what_arrives_are_of_the_ledger_and_over_the_time_for_which_i
         fixture.round_with(&case, block, &paced(MS, &[(0, 90 * US); 1000]), |measured| {
             let ledger = &mut measured.flow_mut().ledger;
             (ledger.sent, ledger.received, ledger.late) = (1000, 700, 100);
-            // The last answers come when nothing is due any more.
+            // The last answers arrive after the scheduled end.
             measured.duration_ns = 2_000 * MS;
         });
     }
@@ -395,7 +395,7 @@ fn what_is_lost_and_what_arrives_are_of_the_ledger_and_over_the_time_for_which_i
                 .judgement;
         judgement.measured.unwrap_or_else(|| panic!("{judgement:?}")).value
     };
-    assert!((value("lost-share", "share") - 0.2).abs() < 1e-12, "what came late is not lost");
+    assert!((value("lost-share", "share") - 0.2).abs() < 1e-12, "late messages are not lost");
     assert!((value("sent-bytes-per-s", "bytes/s") - 1_400_000.0).abs() < 1.0);
     assert!((value("received-bytes-per-s", "KiB/s") - 1_120_000.0 / 1024.0).abs() < 1e-3);
     assert!((value("received-bytes-per-s", "MiB/s") - 1_120_000.0 / 1_048_576.0).abs() < 1e-6);
@@ -406,7 +406,7 @@ fn service_time_is_from_the_send_and_means_are_paired_by_round() {
     let mut fixture = Fixture::new();
     for (transport, service) in [("tcp", 90 * US), ("udp", 60 * US)] {
         for block in 0..8 {
-            // What both share cancels: each block is slower than the last.
+            // Slow-down from block to block cancels out.
             let service = service * u64::from(10 + block) / 10;
             let case = at_rate(Case::ping_pong(transport), 1000.0);
             fixture.round(&case, block, &paced(MS, &[(400 * US, service); 50]));
@@ -418,7 +418,7 @@ fn service_time_is_from_the_send_and_means_are_paired_by_round() {
         verdict(&run, &json!({"value": number, "unit": "us"}), &rule)
     };
     assert_eq!(within("service-mean", 120.0), Verdict::Holds);
-    assert_eq!(within("mean", 120.0), Verdict::DoesNotHold, "from when it was due it is 400 us more");
+    assert_eq!(within("mean", 120.0), Verdict::DoesNotHold, "400 us more from the due time");
     for figure in ["service-mean", "service-p50"] {
         let rule = json!({"kind": "order", "figure": figure, "cases": [case("udp"), case("tcp")]});
         let order = judged(&run, &json!({"value": ["UDP", "TCP"], "unit": "order"}), &rule).judgement;
@@ -503,7 +503,7 @@ fn a_published_figure_never_becomes_a_measured_one() {
         for value in values.iter().chain(&orders) {
             let published = json!({"value": value, "unit": "ms"});
             seen.extend(judged(&run, &published, rule).judgement.measured);
-            // Without a summary there is nothing to show, whatever is published.
+            // Without a summary there is no figure, whatever is published.
             let mut empty = run.clone();
             empty.cases.clear();
             let judgement = judged(&empty, &published, rule).judgement;

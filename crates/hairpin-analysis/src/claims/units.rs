@@ -1,11 +1,10 @@
-//! The names of figures for people, and the units that they can have.
+//! Display names of figures, and their units.
 
 use hairpin_model::claim::{FigureName, Measure};
 
-/// The unit of ratios: how many times.
+/// The unit of ratios.
 pub(super) const TIMES: &str = "x";
 
-/// The figure for people.
 pub(super) fn in_words(name: FigureName) -> &'static str {
     match name {
         FigureName::P50 => "p50",
@@ -40,7 +39,7 @@ pub(super) fn in_words(name: FigureName) -> &'static str {
     }
 }
 
-/// What one base unit of the figure is in `unit`; `None` where it has no such unit.
+/// One base unit of the figure, in `unit`; `None` if the figure has no such unit.
 pub(super) fn scale(name: FigureName, unit: &str) -> Option<f64> {
     let units: &[(&str, f64)] = match name {
         FigureName::P50
@@ -70,12 +69,12 @@ pub(super) fn scale(name: FigureName, unit: &str) -> Option<f64> {
     units.iter().find(|(known, _)| *known == unit).map(|(_, scale)| *scale)
 }
 
-/// Whether the figure is a time that was read from a histogram.
+/// Whether the figure is a time read from a histogram.
 pub(super) fn is_latency(name: FigureName) -> bool {
     scale(name, "ns").is_some()
 }
 
-/// Whether what the measure asks for can be told in that unit.
+/// Whether the unit fits the measure.
 #[must_use]
 pub fn fits_unit(of: &Measure, unit: &str) -> bool {
     if of.against.is_some() { unit == TIMES } else { scale(of.figure, unit).is_some() }

@@ -1,4 +1,4 @@
-//! `widens`: of two cases, the second's figure is more times the first's at full load than at a low one.
+//! `widens`: the ratio of the second case's figure to the first's is larger at full load than at low load.
 
 use std::collections::BTreeMap;
 
@@ -40,14 +40,14 @@ pub(super) fn judge(
     Ok(Measured { figure: wider, unit: TIMES.to_owned(), what }.judged(verdict, None, why))
 }
 
-/// How far two cases of a run are apart.
+/// The ratio between two cases of a run.
 struct Gap<'r> {
     first: OfRun<'r>,
     second: OfRun<'r>,
     ratio: Figure,
-    /// The logarithm of the ratio in each block that has both.
+    /// The logarithm of the ratio in each block with both cases.
     logarithms: BTreeMap<u32, f64>,
-    /// The share of the ratio to which it is known.
+    /// The relative resolution of the ratio.
     step: f64,
 }
 

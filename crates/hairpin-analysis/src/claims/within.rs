@@ -1,4 +1,4 @@
-//! `within`: the figure is the published number, up or down by a factor.
+//! `within`: the figure is within a factor of the published number, above or below.
 
 use hairpin_model::claim::{Measure, Published, Value};
 use hairpin_model::judged_claim::{Judgement, Verdict};

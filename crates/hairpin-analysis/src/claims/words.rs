@@ -1,4 +1,4 @@
-//! Figures in the unit in which a text publishes them.
+//! Figures in the unit of the published text.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::quantities::{thousandths, three_digits};
@@ -28,12 +28,12 @@ pub(super) fn share(of: &Figure) -> String {
     }
 }
 
-/// A published number as it was published.
+/// A published number, unrounded.
 pub(super) fn exactly(value: f64, unit: &str) -> String {
     format!("{value} {unit}")
 }
 
-/// `0.0406 ms` of nanoseconds.
+/// `0.0406 ms`.
 pub(super) fn milliseconds(ns: i64) -> String {
     quantity(ns as f64 / 1e6, "ms")
 }

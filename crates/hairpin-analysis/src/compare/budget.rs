@@ -14,17 +14,16 @@ use super::runs::{Change, FigureComparison, RunComparison};
 /// How much worse one figure may become, from a text such as `p99=+5%`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// The figure.
     pub figure: ComparedBy,
-    /// By how much a latency may rise, as a share of the baseline; a rate and goodput may fall by as much. Below 0 a latency must
-    /// fall by that much.
+    /// Maximum rise of a latency, as a share of the baseline, or maximum fall of a rate or goodput. Below 0 a latency
+    /// must fall by this share.
     pub share: f64,
 }
 
 impl FromStr for Budget {
     type Err = Refused;
 
-    /// Reads `p99=+5%`, `goodput=-5%` (where more is better the sign is free: it may fall by so much).
+    /// Reads `p99=+5%`, `goodput=-5%` (for rates and goodput the sign is ignored: the maximum fall).
     fn from_str(text: &str) -> Result<Self, Refused> {
         let bad = |what: &str, hint: &str| Refused::new(format!("budget `{text}` {what}"), hint);
         let (figure, share) =
@@ -38,7 +37,7 @@ impl FromStr for Budget {
             return Err(bad("has no unit", "write the share in percent, for instance p99=+5%"));
         }
         let share = if figure.more_is_better() { share.abs() } else { share };
-        // A rate may fall by less than all of it, a latency must stay above nothing and may at most double.
+        // A rate must fall by less than 100 %; a latency must stay above 0 and may at most double.
         let possible = if figure.more_is_better() { share < 1.0 } else { share > -1.0 && share <= 1.0 };
         if !possible {
             return Err(bad("cannot be checked", "give a share from -100% to +100%"));
@@ -48,7 +47,7 @@ impl FromStr for Budget {
 }
 
 impl Budget {
-    /// Checks every case that both runs have.
+    /// Checks all cases that both runs have.
     #[must_use]
     pub fn check(&self, compared: &RunComparison) -> Vec<BudgetResult> {
         let outcome = |case: &super::runs::CaseComparison| {
@@ -65,7 +64,8 @@ impl Budget {
                 kept: match (baseline_usable && candidate_usable, case.is_alike) {
                     (false, _) => Some(false),
                     (true, false) => None,
-                    // Of many rows some change by chance: what the correction for that takes back breaks nothing.
+                    // Of many rows some change by chance: a difference that the correction removes does not exceed the
+                    // budget.
                     (true, true) if figure.is_some_and(is_taken_back) && self.share >= 0.0 => None,
                     (true, true) => self.kept(figure.and_then(|figure| figure.change.as_ref())),
                 },
@@ -76,8 +76,8 @@ impl Budget {
         compared.cases.iter().map(outcome).collect()
     }
 
-    /// Whether the whole interval is within the budget, or beyond it; without an interval, whether all batches are by more
-    /// than their own range. Null where neither is so.
+    /// Whether the whole interval is within the budget, or beyond it; without an interval, whether all batches are by
+    /// more than their own range. `None` if neither.
     fn kept(&self, change: Option<&Change>) -> Option<bool> {
         let (low, high) = change.and_then(Change::bounds)?;
         // Above 0: worse than the budget allows.
@@ -94,7 +94,7 @@ impl Budget {
     }
 }
 
-/// Whether a difference was found by the interval alone and not over all rows.
+/// Whether only the uncorrected interval shows a difference.
 fn is_taken_back(figure: &FigureComparison) -> bool {
     figure.pointwise == Verdict::Slower && figure.verdict == Verdict::CannotTell
 }
@@ -150,7 +150,7 @@ mod tests {
         let p50 = compared.cases[0].figures.iter_mut().find(|figure| figure.figure == ComparedBy::P50).unwrap();
         (p50.pointwise, p50.verdict) = (Verdict::Slower, Verdict::CannotTell);
         assert_eq!(kept(&compared, "p50=+5%"), None);
-        assert_eq!(kept(&compared, "p50=-5%"), Some(false), "it had to become faster, and did not");
+        assert_eq!(kept(&compared, "p50=-5%"), Some(false), "it should have become faster");
     }
 
     #[test]
@@ -203,6 +203,6 @@ mod tests {
         assert_eq!(budget.kept(Some(&rising(1.06, 1.5))), None, "not by more than their range");
         assert_eq!(budget.kept(Some(&rising(0.8, 0.85))), Some(true));
         let coarse = Change { step: 0.5, ..rising(1.4, 1.5) };
-        assert_eq!(budget.kept(Some(&coarse)), None, "the machine may have changed as much");
+        assert_eq!(budget.kept(Some(&coarse)), None, "no more than the machine's change");
     }
 }

@@ -1,4 +1,4 @@
-//! Cases of one run compared by the figures of their kind, block by block where they share blocks.
+//! Compares cases of one run by the figures of their kind, paired by block if they share blocks.
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::Figure;
@@ -11,19 +11,20 @@ use super::{
 };
 use crate::statistics::interval::{Estimate, holm};
 
-/// Every comparison that a run calls for: A/A pairs, neighbours on each ladder (same choice of all but the transport),
-/// and pairs that differ in one thing, as a counter-experiment does. Which figures count says [`ladder::compared_by`].
+/// All comparisons of a run: A/A pairs, neighbours on each ladder (equal except for the transport), and pairs that
+/// differ in one thing, like a counter-experiment. [`ladder::compared_by`] lists the figures.
 ///
-/// The ratio is exp of the median over blocks of log(candidate / baseline): rounds of one block are neighbours in time and
-/// in one state of the machine, so what changes with it cancels. Where under three quarters of the rounds have a partner,
-/// the medians of all are compared and `blocks` is 0. No difference of latencies below one step of the histogram counts.
+/// The ratio is exp of the median over blocks of log(candidate / baseline): rounds of one block are neighbours in time
+/// and in one state of the machine, so its changes cancel out. If less than three quarters of the rounds have a
+/// partner, the medians of all are compared and `blocks` is 0. Latency differences below one step of the histogram do
+/// not count.
 ///
-/// The verdicts on neighbours, by every figure of theirs, are one family and are corrected by Holm's method; those on the other
-/// pairs are not, as each tests one hypothesis of its own.
+/// The verdicts on neighbours, over all their figures, form one family and are corrected by Holm's method; the other
+/// pairs are not corrected, as each tests a hypothesis of its own.
 ///
-/// `difference_ns` is that of the p50s, paired in the same way. It has an interval of its own: where most is gone, the
-/// ratio is sure and what is gone is as unsure as the baseline. On the side of zero the ratio's verdict bounds it, so
-/// that the two never disagree.
+/// `difference_ns` is the difference of the p50s, paired in the same way. It has its own interval: if most is gone, the
+/// ratio is certain but the saving is as uncertain as the baseline. The ratio's verdict limits it at zero, so the two
+/// never disagree.
 #[must_use]
 pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
     let mut compared: Vec<Compared<'_>> =
@@ -40,14 +41,13 @@ pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
     compared.iter().filter_map(|compared| compared.comparison(alpha)).collect()
 }
 
-/// A pair of cases, by each figure that both have, the one that they are judged by first.
+/// A pair of cases with each figure that both have, the one they are judged by first.
 struct Compared<'c> {
     pair: Pair<'c>,
     changes: Vec<Changed>,
     blocks: u64,
 }
 
-/// One figure of a pair.
 struct Changed {
     figure: ComparedBy,
     /// The logarithm of candidate / baseline.
@@ -108,7 +108,7 @@ impl<'c> Compared<'c> {
     }
 }
 
-/// The verdict on two cases of one run by the figure that they are judged by, by the interval of their ratio alone.
+/// The verdict on two cases of one run by the figure that they are judged by, from the interval of their ratio alone.
 pub(crate) fn pointwise(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64) -> Verdict {
     let pair = (Role::CounterExperiment, baseline, candidate);
     let judged = ladder::compared_by(&[baseline, candidate]).first();
@@ -116,7 +116,7 @@ pub(crate) fn pointwise(baseline: &CaseSummary, candidate: &CaseSummary, alpha: 
     found.map_or(Verdict::CannotTell, |(changed, _)| changed.pointwise())
 }
 
-/// One figure of a pair, and how many blocks it rests on; `None` where one of them lacks it.
+/// One figure of a pair and its number of paired blocks; `None` if a case lacks the figure.
 fn changed((_, baseline, candidate): &Pair<'_>, figure: ComparedBy, alpha: f64) -> Option<(Changed, u64)> {
     let (one, other) = (baseline.compared(figure)?, candidate.compared(figure)?);
     let step = resolution_share(figure, one.value.min(other.value));
@@ -138,7 +138,7 @@ fn difference_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64
     Some(difference.figure(alpha))
 }
 
-/// The difference, with zero on the side of it where the verdict has it.
+/// The difference, with its interval limited at zero to agree with the verdict.
 fn agreeing(difference: Figure, verdict: Verdict) -> Figure {
     match verdict {
         Verdict::Faster => difference.rising(|bound| bound.min(0.0)),
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!((comparison.verdict, comparison.blocks), (Verdict::Slower, 0));
     }
 
-    /// A quick run has five blocks, and over a link a round of each may not count.
+    /// A quick run has five blocks, and over a link one round of each case may not count.
     #[test]
     fn four_rounds_of_each_suffice_for_a_verdict_where_it_is_plain() {
         let compared = |latencies: [u64; 2], left_out: [u32; 2]| {
@@ -235,7 +235,7 @@ mod tests {
             (comparison.verdict, comparison.blocks, comparison.ratio.low)
         };
         assert_eq!(compared([52_000_000, 4_290_000], [2, 2]), (Verdict::Faster, 4, None));
-        assert_eq!(compared([52_000_000, 4_290_000], [2, 3]), (Verdict::Faster, 0, None), "three in common");
+        assert_eq!(compared([52_000_000, 4_290_000], [2, 3]), (Verdict::Faster, 0, None), "three blocks in common");
         assert_eq!(compared([52_000_000, 51_900_000], [2, 2]).0, Verdict::CannotTell);
     }
 

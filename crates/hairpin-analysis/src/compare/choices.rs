@@ -1,4 +1,4 @@
-//! The choices that make a case, so that two cases can be compared by all of them but one.
+//! The choices that define a case, to compare two cases by all of them but one.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use hairpin_model::flow::{Flow, LOAD, Load};
 use hairpin_model::options::Options;
 use hairpin_model::quantities::{duration_argument, exact_bytes};
 
-/// What a choice is about: one field of a case, or one set of options.
+/// The subject of a choice: one field of a case, or one set of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum About {
     Transport,
@@ -71,8 +71,8 @@ impl About {
     }
 }
 
-/// Every choice of a case by what it is about; those of several flows are joined. What is no choice of the user's but part
-/// of the experiment (an injected fault, the place in an A/A pair) is not in it.
+/// Every choice of a case by subject; choices of several flows are joined. Excludes parts of the experiment that are
+/// not the user's choice (an injected fault, the place in an A/A pair).
 pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
     let Case { flows, ends, path, sysctls, injected_fault: _, replicate: _ } = case;
     let EndSettings { kind, waiting, placement, cpus, cpu_idle } = ends;
@@ -115,7 +115,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
     choices
 }
 
-/// A closed loop and an open one are one load that differs in its rate.
+/// Closed loop and open loop are the same load at different rates.
 fn of_load(load: &Load) -> Vec<(About, String)> {
     let (kind, rate) = match load {
         Load::PingPong { .. } => ("round trip", "closed loop".to_owned()),
@@ -163,7 +163,7 @@ fn written(options: &Options) -> String {
     options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// In what two cases that differ in that one choice do: `option nodelay`, `on`, `off`.
+/// The difference between two cases in that choice: `option nodelay`, `on`, `off`.
 pub(super) fn difference(about: About, baseline: &Case, candidate: &Case) -> Unlike {
     let both = [baseline, candidate];
     let [one, other] = match about {
@@ -175,7 +175,7 @@ pub(super) fn difference(about: About, baseline: &Case, candidate: &Case) -> Unl
     Unlike { what: about.word().to_owned(), baseline: one, candidate: other }
 }
 
-/// In what the options differ of the first flow whose options do.
+/// The difference in options, for the first flow with different options.
 fn of_options(both: [&Case; 2]) -> Unlike {
     let [one, other] = both;
     let differs = one.flows.iter().zip(&other.flows).find(|(flow, other)| flow.options != other.options);
@@ -190,7 +190,7 @@ fn pairs<'a>(named: impl Iterator<Item = (impl ToString, &'a str)>) -> Pairs {
     named.map(|(name, value)| (name.to_string(), value.to_owned())).collect()
 }
 
-/// Two sets of named values: the one name in which they differ, or all that each has and the other has not.
+/// Two sets of named values: the only name in which they differ, or all differing values of each.
 fn of_sets(word: &str, sets: [Pairs; 2]) -> Unlike {
     let names = sets.iter().flat_map(BTreeMap::keys);
     let mut differing: Vec<&String> = names.filter(|name| sets[0].get(*name) != sets[1].get(*name)).collect();
@@ -210,13 +210,13 @@ fn of_sets(word: &str, sets: [Pairs; 2]) -> Unlike {
     Unlike { what: format!("{word}s"), baseline, candidate }
 }
 
-/// The names of two links, or their lines where these would not tell them apart.
+/// The names of two links, or their lines if the names are equal.
 fn link_names(both: [&Case; 2]) -> [String; 2] {
     let names = both.map(|case| case.path.name.clone().unwrap_or_else(|| case.path.link.clone()));
     if names[0] == names[1] { both.map(|case| case.path.link.clone()) } else { names }
 }
 
-/// All choices in which the cases of one side are not those of the other, with the values of each side.
+/// All choices in which the cases of the two sides differ, with the values of each side.
 pub(super) fn differences(sides: [&[&Case]; 2]) -> Vec<Unlike> {
     let values = sides.map(|cases| {
         let mut values: BTreeMap<About, Vec<String>> = BTreeMap::new();
@@ -243,7 +243,7 @@ pub(super) fn differences(sides: [&[&Case]; 2]) -> Vec<Unlike> {
         values.map_or_else(|| "none".to_owned(), |values| values.join(" and "))
     };
     let told = |about: About| match sides {
-        // One value on each side can be told shorter.
+        // One value on each side allows a shorter form.
         [[one, ..], [other, ..]] if values.iter().all(|side| side.get(&about).is_some_and(|all| all.len() == 1)) => {
             difference(about, one, other)
         }

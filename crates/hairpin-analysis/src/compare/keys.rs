@@ -1,4 +1,4 @@
-//! Which case of one side is which case of the other.
+//! Matches the cases of one side to those of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,14 @@ use hairpin_model::summary::CaseSummary;
 
 use super::choices::{About, choices, difference, differences};
 
-/// How the cases of two sides find each other: by all of their choices, and where no case of one side is one of the other, by
-/// all but the one choice in which every case of one side differs from every case of the other.
+/// How cases of two sides are matched: by all their choices, or if that matches none, by all but the one choice in
+/// which every case of one side differs from every case of the other.
 pub(super) struct Keys {
     changed: Option<(About, Unlike)>,
 }
 
-/// All choices of a case, and its place in an A/A pair. A fault that was injected is what runs are compared for.
+/// All choices of a case, and its place in an A/A pair. Excludes injected faults: comparing runs should show their
+/// effect.
 pub(super) type Key = (BTreeMap<About, String>, u8);
 
 impl Keys {
@@ -28,7 +29,7 @@ impl Keys {
         }
         let sides = [baselines, candidates].map(cases);
         let abouts: BTreeSet<About> = sides.iter().flatten().flat_map(|case| choices(case).into_keys()).collect();
-        // Latencies at different offered loads are no two values of one figure.
+        // Latencies at different offered loads are not values of the same figure.
         let is_offered = |case: &&Case| matches!(case.flow().load, Load::Offered { .. });
         let offered = sides.iter().flatten().any(is_offered);
         let mut ignorable = abouts.into_iter().filter(|about| !(offered && *about == About::Rate));
@@ -36,7 +37,7 @@ impl Keys {
         changed.filter(|keys| keys.pair_some([baselines, candidates])).unwrap_or(exact)
     }
 
-    /// The keys without that choice, where each side has one value of it and they differ.
+    /// The keys without that choice, if each side has a single value of it and they differ.
     fn ignoring(about: About, sides: &[Vec<&Case>; 2]) -> Option<Self> {
         let [one, other] = sides.each_ref().map(|cases| {
             let value = |case: &Case| choices(case).remove(&about);
@@ -47,7 +48,7 @@ impl Keys {
         (one_value != other_value).then(|| Self { changed: Some((about, difference(about, one, other))) })
     }
 
-    /// Whether any case is in all runs of both sides.
+    /// Whether all runs of both sides have a case in common.
     fn pair_some(&self, sides: [&[&Run]; 2]) -> bool {
         let mut runs = sides.into_iter().flatten();
         let keys = |run: &Run| run.cases.iter().map(|case| self.key(case)).collect::<BTreeSet<Key>>();
@@ -56,17 +57,17 @@ impl Keys {
         !common.is_empty()
     }
 
-    /// In what the two sides differ, where their cases were paired without it.
+    /// The difference between the sides that matching ignored.
     pub(super) fn differs(&self) -> Option<&Unlike> {
         self.changed.as_ref().map(|(_, unlike)| unlike)
     }
 
-    /// Whether that is the choice that was ignored.
+    /// Whether matching ignored that choice.
     pub(super) fn ignore(&self, about: About) -> bool {
         self.changed.as_ref().is_some_and(|(changed, _)| *changed == about)
     }
 
-    /// What the same case of both sides has in common.
+    /// The key of a case, equal on both sides.
     pub(super) fn key(&self, row: &CaseSummary) -> Key {
         let mut choices = choices(&row.case);
         if let Some((changed, _)) = &self.changed {
@@ -75,7 +76,7 @@ impl Keys {
         (choices, row.case.replicate)
     }
 
-    /// A pair in words: those that both cases have.
+    /// The label of a pair: the words that both cases have.
     pub(super) fn label(&self, baseline: &CaseSummary, candidate: &CaseSummary) -> String {
         if self.changed.is_none() {
             return baseline.label.clone();
@@ -90,7 +91,7 @@ fn cases<'r>(runs: &[&'r Run]) -> Vec<&'r Case> {
     runs.iter().flat_map(|run| run.cases.iter().map(|row| &row.case)).collect()
 }
 
-/// Why two sides have no case in common: every choice in which they differ, with the values of each.
+/// Why two sides have no case in common: every choice in which they differ, with the values of each side.
 pub(super) fn why_none_in_common(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
     let [ours, theirs] = [baselines, candidates].map(cases);
     differences([&ours, &theirs])
@@ -118,13 +119,13 @@ mod tests {
         over(line, Case::ping_pong(transport)).with(|changed| changed.path.name = Some(name.to_owned()))
     }
 
-    /// The labels of what was compared, and in what both sides differ.
+    /// The labels of the compared cases, and the difference between the sides.
     fn compared(one: &[Case], other: &[Case]) -> (Vec<String>, Option<Unlike>) {
         let compared = compare_runs(&[&run(one)], &[&run(other)]);
         (compared.cases.into_iter().map(|case| case.label).collect(), compared.differs)
     }
 
-    /// The same with the links where it is these.
+    /// The same, with the two links if they are the difference.
     fn paired(one: &[Case], other: &[Case]) -> (Vec<String>, Option<(String, String)>) {
         let (labels, differs) = compared(one, other);
         assert!(differs.as_ref().is_none_or(|differs| differs.what == "link"), "{differs:?}");

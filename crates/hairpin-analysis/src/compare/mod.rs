@@ -1,4 +1,4 @@
-//! What differs: cases of one run, and two runs.
+//! Comparisons of cases of one run, and of two runs.
 
 pub mod budget;
 pub mod cases;
@@ -17,14 +17,14 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 use crate::statistics::interval::{Estimate, MIN_ROUNDS_FOR_VERDICT, Over, SAYS_NOTHING_FROM, span_s};
 use crate::statistics::location::median;
 
-/// Twice half a step of the histogram that a latency was read from, relative to the latency: no difference below it
-/// can be told, however alike the rounds. Buckets are 1 ns wide below 2 048 ns, and 1/1024 of a power of two above.
+/// Twice half a step of the histogram of a latency, relative to the latency: smaller differences are not resolved,
+/// however similar the rounds. Buckets are 1 ns wide below 2 048 ns, and 1/1024 of a power of two above.
 pub(crate) fn step_share(latency_ns: f64) -> f64 {
     let power = latency_ns.max(1.0).log2().floor() - 10.0;
     power.max(0.0).exp2() / latency_ns.max(1.0)
 }
 
-/// The value of each block; of blocks with several rounds their median.
+/// The value of each block, or the median if a block has several rounds.
 pub(crate) fn by_block(values: impl Iterator<Item = (u32, f64)>) -> BTreeMap<u32, f64> {
     let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (block, value) in values {
@@ -33,14 +33,14 @@ pub(crate) fn by_block(values: impl Iterator<Item = (u32, f64)>) -> BTreeMap<u32
     by_block.into_iter().filter_map(|(block, values)| median(&values).map(|median| (block, median))).collect()
 }
 
-/// The same of the logarithms.
+/// The same, with logarithms.
 pub(crate) fn logarithms_by_block(values: impl Iterator<Item = (u32, f64)>) -> BTreeMap<u32, f64> {
     by_block(values.map(|(block, value)| (block, value.ln())))
 }
 
-/// candidate - baseline (of logarithms: that of the ratio), and how many paired blocks it rests on: the median over blocks
-/// that both have, or the difference of the medians of all (and 0 blocks) where under three quarters of them have a
-/// partner, or too few for a verdict where all would suffice.
+/// candidate - baseline (for logarithms: that of the ratio), and the number of paired blocks: the median over blocks
+/// that both have. If less than three quarters of the blocks have a partner, or too few for a verdict although all
+/// would suffice, the difference of the medians of all (and 0 blocks).
 pub(crate) fn difference_by_block(
     baseline: &BTreeMap<u32, f64>,
     candidate: &BTreeMap<u32, f64>,
@@ -57,13 +57,13 @@ pub(crate) fn difference_by_block(
     Some((median(candidate)?.less(&median(baseline)?), 0))
 }
 
-/// What an interval over the rounds of a case rests on.
+/// The parameters of an interval over the rounds of a case.
 pub(crate) fn over_points(case: &CaseSummary, alpha: f64) -> Over {
     Over { alpha, ..Over::seconds(span_s(case.round_points.iter().map(|point| point.started_ns))) }
 }
 
-/// A difference of logarithms as a ratio. An interval that holds 1 and has bounds more than a hundred times apart says
-/// nothing, and there is none.
+/// A difference of logarithms as a ratio. An interval that contains 1 and whose bounds differ by more than a factor of
+/// 100 is omitted.
 pub(crate) fn as_ratio(logarithm: Figure) -> Figure {
     match (logarithm.low, logarithm.high) {
         (Some(low), Some(high)) if !logarithm.excludes(0.0) && high - low > SAYS_NOTHING_FROM.ln() => {
@@ -73,12 +73,12 @@ pub(crate) fn as_ratio(logarithm: Figure) -> Figure {
     }
 }
 
-/// The interval wider by `by` on both sides.
+/// Widens the interval by `by` on both sides.
 pub(crate) fn widened(figure: Figure, by: f64) -> Figure {
     Figure { low: figure.low.map(|low| low - by), high: figure.high.map(|high| high + by), ..figure }
 }
 
-/// The verdict by that figure on a change of its logarithm, and whether that stands.
+/// The verdict by a figure on a change of its logarithm; `stands` if the change is significant.
 fn verdict(figure: ComparedBy, logarithm: f64, stands: bool) -> Verdict {
     match (stands, (logarithm < 0.0) != figure.more_is_better()) {
         (false, _) => Verdict::CannotTell,
@@ -87,7 +87,7 @@ fn verdict(figure: ComparedBy, logarithm: f64, stands: bool) -> Verdict {
     }
 }
 
-/// Twice half a step of that figure's resolution at this value, as a share; rates are counted over a time and have none.
+/// Twice half a step of the figure's resolution at this value, as a share; 0 for rates, which are counted over time.
 fn resolution_share(figure: ComparedBy, value: f64) -> f64 {
     if figure.more_is_better() { 0.0 } else { step_share(value) }
 }

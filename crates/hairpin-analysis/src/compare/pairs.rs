@@ -1,4 +1,4 @@
-//! Which cases of a run are worth comparing, and which of the two is the baseline.
+//! The pairs of cases of a run to compare, each with its baseline.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,11 +14,10 @@ use hairpin_model::summary::{CaseSummary, Role};
 use crate::links::is_without_a_stage;
 use crate::open_loop::is_too_late_to_rank;
 
-/// A pair to compare: baseline, candidate.
 pub(super) type Pair<'c> = (Role, &'c CaseSummary, &'c CaseSummary);
 
-/// All pairs: A/A, neighbours on each ladder, and cases that differ in one thing. Cases whose figures must not be
-/// used are in none.
+/// All pairs: A/A, neighbours on each ladder, and cases that differ in one thing. Excludes cases whose figures must not
+/// be used.
 pub(super) fn pairs(cases: &[CaseSummary]) -> Vec<Pair<'_>> {
     let is_measured = |case: &CaseSummary| judged(case).is_some();
     let usable: Vec<&CaseSummary> = cases.iter().filter(|case| case.valid && is_measured(case)).collect();
@@ -39,19 +38,20 @@ fn against_themselves<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     again.filter_map(|again| Some((Role::AgainstItself, replicate(again)?, *again))).collect()
 }
 
-/// The case as it would be without its injected fault: the calibration of "slower" injects one in the replicate only.
+/// The case without its injected fault: the calibration of "slower" injects one in the replicate only.
 fn without_fault(case: &Case) -> Case {
     case.without_replicate().with(|changed| changed.injected_fault = None)
 }
 
-/// The figure that a case is judged by.
+/// The figure by which a case is judged.
 fn judged(case: &CaseSummary) -> Option<f64> {
     case.compared(*ladder::compared_by(&[case]).first()?).map(|figure| figure.value)
 }
 
-/// Transports in all else alike, of streams also with writes of other sizes, as goodput counts bytes, of exchanges remedies in
-/// all else alike, and loads beside one probe; the better of two neighbours first. A case whose generator was late for a good part of its latency is in no
-/// ranking, and no offered load that was not delivered.
+/// Neighbours on each ladder, the better one first. A ladder has cases that are equal except for the transport
+/// (streams: also for the size of writes, as goodput counts bytes; exchanges: for the remedy only; probes: for the
+/// loads). Excludes cases whose generator was late for a large part of their latency, and offered loads that were not
+/// delivered.
 fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let is_ranked = |case: &CaseSummary| {
         let stands_for_its_load = Kind::of(&case.case) != Kind::Offered || ladder::is_delivered(case);
@@ -107,15 +107,13 @@ fn counter_experiments<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     pairs
 }
 
-/// Which of two cases is the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Baseline {
     First,
     Second,
 }
 
-/// Whether the link of one of them is that of the other without a stage, and they are alike in all else; and if so, which
-/// is the baseline: the one with the stage.
+/// The baseline if two cases are equal except that one link lacks a stage of the other: the case with the stage.
 fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline> {
     let left_out = |with: &CaseSummary, without: &CaseSummary| {
         let path = without.case.path.clone();
@@ -129,30 +127,30 @@ fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline>
     }
 }
 
-/// One choice of a case, whose values are in order.
+/// One choice of a case, with ordered values.
 struct Choice {
-    /// Gives it one value.
+    /// Sets it to the same value in each case.
     equalise: fn(&mut Case),
-    /// The place of its value; of two cases that with the lower is the baseline.
+    /// The rank of its value; the case with the lower one is the baseline.
     place: fn(&Case) -> u64,
 }
 
-/// Choices that are compared of any load: CPU idle state (the baseline as the machine is configured), placement (same CPU, two
-/// CPUs, unpinned), an injected fault (none).
+/// Choices compared for any load: CPU idle state (baseline: as the machine is configured), placement (same CPU, two
+/// CPUs, unpinned), an injected fault (baseline: none).
 const OF_ANY_LOAD: &[Choice] = &[
     Choice { equalise: |case| case.ends.cpu_idle = CpuIdle::Deep, place: |case| case.ends.cpu_idle as u64 },
     Choice { equalise: |case| case.ends.placement = Placement::Unpinned, place: |case| case.ends.placement as u64 },
     Choice { equalise: |case| case.injected_fault = None, place: |case| u64::from(case.injected_fault.is_some()) },
 ];
 
-/// Blocking against busy-polling, and of one-way loads polling too.
+/// Blocking against busy-polling, and for one-way loads also polling.
 const WAITING: Choice =
     Choice { equalise: |case| case.ends.waiting = Waiting::Block, place: |case| case.ends.waiting as u64 };
 
-/// Choices that only one-way loads have: direction, connections, messages of a call, bytes of a write, where they come from, when
-/// messages are due and how the sender keeps to it.
+/// Choices of one-way loads only: direction, connections, messages per call, bytes per write, their source, the
+/// arrivals of messages and the sender's pacing.
 const OF_ONE_WAY_LOADS: &[Choice] = &[
-    // A case both ways has another flow, and stays unlike.
+    // A case in both directions has another flow, so it stays different.
     Choice {
         equalise: |case| each(case, |flow| flow.direction = Direction::Up),
         place: |case| case.flow().direction as u64,
@@ -213,7 +211,7 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
             each(case, |flow| {
                 if let Load::Offered { pacing, .. } = &mut flow.load {
                     if *pacing == Pacing::Kernel {
-                        // The option is how the kernel is asked to pace, and no choice of its own.
+                        // The option only tells the kernel how to pace, and is no separate choice.
                         flow.options = flow.options.clone().without(OptionName::PacingRate);
                     }
                     *pacing = Pacing::SleepSpin;
@@ -227,9 +225,9 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
     },
 ];
 
-/// Whether two cases of one transport differ in exactly one choice, one option or the remedy; and if so, which is the baseline: see
-/// [`Choice::place`] and [`refutes`]. Of two sets of options it is the one that asks for less, of two values of one option the one
-/// measured first.
+/// The baseline if two cases of one transport differ in exactly one choice, one option or the remedy: see
+/// [`Choice::place`] and [`refutes`]. Of two sets of options it is the one with fewer options, of two values of one
+/// option the one measured first.
 fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     if first.flow().transport != second.flow().transport || first.replicate != 0 || second.replicate != 0 {
         return None;
@@ -268,7 +266,7 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     None
 }
 
-/// Flows of one case have the same choices, but for their directions where it goes both ways.
+/// The flows of a case have the same choices, except for their directions if it goes both ways.
 fn each(case: &mut Case, change: impl FnMut(&mut Flow)) {
     case.flows.iter_mut().for_each(change);
 }
@@ -277,16 +275,16 @@ fn order(first: u64, second: u64) -> Baseline {
     if second < first { Baseline::Second } else { Baseline::First }
 }
 
-/// Whether the candidate is worth comparing with the baseline: every remedy with none at all, and the pairs that are
-/// counter-experiments of findings. The others would be many, and no finding asks for them. With several requests in
-/// flight Nagle's algorithm may stall what is written at once too.
+/// Whether to compare the candidate with the baseline: every remedy with the default, and the counter-experiments of
+/// findings. Other pairs would be many, and no finding needs them. With several requests in flight Nagle's algorithm
+/// can also stall single writes.
 fn refutes(baseline: &Exchange, candidate: Remedy) -> bool {
     match baseline.remedy {
         Remedy::Default => candidate != Remedy::Default,
         Remedy::Nodelay => candidate == Remedy::OneWrite,
         Remedy::CorkForgotten => candidate == Remedy::Cork,
         Remedy::Batch(_) => candidate == Remedy::Nodelay,
-        // One write is compared with it already, as the baseline is `nodelay`.
+        // Already compared, with `nodelay` as the baseline.
         Remedy::OneWrite => false,
         Remedy::Cork | Remedy::More | Remedy::Writev | Remedy::Quickack => {
             baseline.pipeline > 1 && candidate == Remedy::Nodelay

@@ -1,4 +1,4 @@
-//! Runs compared, case by case, unpaired: rounds of different runs are no neighbours in time.
+//! Compares runs case by case, unpaired: rounds of different runs are not neighbours in time.
 
 use std::collections::BTreeMap;
 
@@ -18,42 +18,41 @@ use crate::states::APART;
 use crate::statistics::interval::{ALPHA, Estimate, MIN_ROUNDS, Over, holm, span_s};
 use crate::statistics::location::mean;
 
-/// From so many runs a side on, the runs themselves are the sample.
+/// Minimum runs per side for the runs themselves to be the sample.
 const RUNS_FOR_WELCH: usize = 3;
 
-/// Two sides compared, each of one run or more.
+/// The comparison of two sides, each with one run or more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunComparison {
-    /// The one choice in which all cases of one side differ from all of the other, and without which they were paired; null
-    /// where a case of both is one and the same.
+    /// The one choice in which all cases of one side differ from all of the other, ignored to match them; `None` if the
+    /// sides have equal cases.
     pub differs: Option<Unlike>,
-    /// Cases that all runs have, in the baseline's order.
+    /// Cases of all runs, in the baseline's order.
     pub cases: Vec<CaseComparison>,
-    /// Labels of cases that the candidates lack.
+    /// Labels of cases missing from the candidates.
     pub only_in_baseline: Vec<String>,
-    /// Labels of cases that the baselines lack.
+    /// Labels of cases missing from the baselines.
     pub only_in_candidate: Vec<String>,
 }
 
-/// One case on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseComparison {
     /// Its identity in the baseline.
     pub id: String,
-    /// The case in words; without what is not the same on both sides.
+    /// The label of the case, without what differs between the sides.
     pub label: String,
-    /// Why the baseline's figures must not be used, one reason each; empty where they may.
+    /// The reasons why the baseline's figures must not be used; empty if valid.
     pub baseline_why_invalid: Vec<String>,
-    /// The same of the candidate's.
+    /// The same for the candidate.
     pub candidate_why_invalid: Vec<String>,
-    /// Whether all runs have rounds of it in one state of the machine.
+    /// Whether all runs have rounds of the case in the same machine state.
     pub is_alike: bool,
     /// Its figures, in the order of [`ComparedBy::ALL`].
     pub figures: Vec<FigureComparison>,
 }
 
 impl CaseComparison {
-    /// Whether the figures of both sides may be used. No verdict is spoken of others.
+    /// Whether the figures of both sides may be used. Other cases get no verdict.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.baseline_why_invalid.is_empty() && self.candidate_why_invalid.is_empty()
@@ -63,46 +62,46 @@ impl CaseComparison {
 /// One figure of one case on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureComparison {
-    /// Which figure.
     pub figure: ComparedBy,
-    /// Whether the case is compared by it and it has a verdict of its own ([`ladder::compared_by`]). The mean, and the rate of a
-    /// closed loop, say what the median says, and a p99.9 rests on few messages of each round.
+    /// Whether the case is compared by it, with its own verdict ([`ladder::compared_by`]). The mean, and the rate of a
+    /// closed loop, only repeat the median, and a p99.9 depends on few messages per round.
     pub has_verdict: bool,
-    /// In the baseline: of one run the median over its rounds, of several the geometric mean of these; null where the
-    /// samples do not suffice.
+    /// For one run the median over its rounds, for several the geometric mean of these; `None` with too few samples.
     pub baseline: Option<Figure>,
-    /// In the candidate.
+    /// As [`Self::baseline`].
     pub candidate: Option<Figure>,
-    /// The logarithm of candidate / baseline; null where either is.
+    /// The logarithm of candidate / baseline; `None` if either is missing.
     pub change: Option<Change>,
-    /// Faster or slower, corrected over all cases and figures with a verdict (Holm); cannot tell, as always where the case
-    /// is invalid on a side; unlike where the runs were in different states of the machine.
+    /// Faster or slower, corrected over all cases and figures with a verdict (Holm); cannot tell if undecided or if the
+    /// case is invalid on a side; unlike if the runs were in different machine states.
     pub verdict: Verdict,
     /// The verdict by the interval alone.
     pub pointwise: Verdict,
-    /// The smallest change that would be found at a power of 90 %, as a share; null where no interval can be given.
+    /// The smallest change detectable at a power of 90 %, as a share; `None` without an interval.
     pub smallest_detectable: Option<f64>,
 }
 
 impl FigureComparison {
-    /// candidate / baseline with its 95 % interval; null where either lacks the figure.
+    /// candidate / baseline with its 95 % interval; `None` if either lacks the figure.
     #[must_use]
     pub fn ratio(&self) -> Option<Figure> {
         self.change.as_ref().map(Change::ratio)
     }
 }
 
-/// How unsure a change between two sides is.
+/// A change between two sides, with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// The logarithm of candidate / baseline.
     pub logarithm: Estimate,
-    /// No change below this can be told: the resolution of the figures, and the change of the machine by its probe.
+    /// The smallest change that can be resolved: the resolution of the figures, plus the change of the machine by its
+    /// probe.
     pub step: f64,
 }
 
 impl Change {
-    /// What the logarithm is surely within ([`Estimate::bounds`]), with the step on both sides; null of too few rounds.
+    /// The bounds of the logarithm ([`Estimate::bounds`]), extended by the step on both sides; `None` with too few
+    /// rounds.
     pub(super) fn bounds(&self) -> Option<(f64, f64)> {
         self.logarithm.bounds(ALPHA).map(|(low, high)| (low - self.step, high + self.step))
     }
@@ -115,10 +114,10 @@ impl Change {
 }
 
 /// Compares the cases that all runs have in common by their rounds (`rounds` must be filled in; without them only p50,
-/// p90, p99 and the rate are compared, from the summaries' own points).
+/// p90, p99 and the rate are compared, from the points of the summaries).
 ///
-/// With one or two runs a side the interval is that of their rounds, with the floor of
-/// [`crate::statistics::interval`] for what varies from run to run: assumed, not seen. With three runs a side or more
+/// With one or two runs per side the interval is that of their rounds, with the floor of
+/// [`crate::statistics::interval`] for variation between runs: assumed, not observed. With three runs per side or more
 /// it is Welch's over the runs.
 #[must_use]
 pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
@@ -155,7 +154,7 @@ pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
     }
 }
 
-/// Gives the verdicts of all cases and figures, which are one family.
+/// Sets the verdicts of all cases and figures, which form one family.
 fn correct(cases: &mut [CaseComparison]) {
     let mut family: Vec<(ComparedBy, &Change, &mut Verdict, &mut Option<f64>)> = Vec::new();
     for case in cases.iter_mut().filter(|case| case.is_valid() && case.is_alike) {
@@ -169,12 +168,12 @@ fn correct(cases: &mut [CaseComparison]) {
     let each = ALPHA / family.len().max(1) as f64;
     for ((figure, change, verdict, smallest), stands) in family.into_iter().zip(holm(&p_values, ALPHA)) {
         *verdict = super::verdict(figure, change.logarithm.value, stands);
-        // At the level of the hardest step of the correction.
+        // At the strictest level of the correction.
         *smallest = change.logarithm.smallest_detectable(each).map(|least| (least + change.step).exp_m1());
     }
 }
 
-/// The cases of one run by what the same case of another has in common with it.
+/// The cases of one run, by the key that matches them to those of another.
 struct ByCase<'r> {
     cases: BTreeMap<Key, Side<'r>>,
 }
@@ -195,7 +194,6 @@ impl<'r> ByCase<'r> {
     }
 }
 
-/// A case in one of the runs.
 struct Side<'r> {
     run: &'r Run,
     summary: &'r CaseSummary,
@@ -211,8 +209,7 @@ impl Side<'_> {
         }
     }
 
-    /// The states in which it has rounds enough for an interval, that of its figures first; the first also where it has
-    /// fewer.
+    /// The states with enough rounds for an interval, the state of its figures first, even if that has fewer.
     fn states(&self) -> Vec<usize> {
         let reported = self.summary.state.map_or(0, |state| state.index);
         let rounds = |state: usize| self.summary.round_points.iter().filter(|point| point.state == state).count();
@@ -220,19 +217,19 @@ impl Side<'_> {
         std::iter::once(reported).chain(others.filter(|state| rounds(*state) >= MIN_ROUNDS)).collect()
     }
 
-    /// What the probe took in a state; null in runs without one.
+    /// The probe's time in a state; `None` for runs without a probe.
     fn probe_ns(&self, state: usize) -> Option<f64> {
         self.run.machine.states.get(state).map(|state| state.probe_ns)
     }
 
-    /// What waking the other CPU took in the run, where its messages do; null in runs without that figure.
+    /// The time to wake the other CPU, if the case's messages do that; `None` for runs without that figure.
     fn waking_ns(&self) -> Option<f64> {
         let case = &self.summary.case;
         let is_woken = case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin;
         self.run.machine.waking_ns.filter(|_| is_woken)
     }
 
-    /// The state whose probe took about as long, or any where either run has no probe.
+    /// The first state with about the same probe time; any state matches if either run has no probe.
     fn state_like(&self, probe_ns: Option<f64>) -> Option<usize> {
         let is_like = |own: Option<f64>| match (own, probe_ns) {
             (Some(own), Some(other)) => (own / other).ln().abs() < APART.ln(),
@@ -251,14 +248,14 @@ impl Side<'_> {
         Estimate::of_logarithms(&values, Over::seconds(span * within.len() as f64 / points.len() as f64))
     }
 
-    /// The figure in one round, above 0: from its record, else as far as its point has it.
+    /// The figure of one round, above 0: from its record, or else from its point.
     fn of_round(&self, which: ComparedBy, point: &RoundPoint) -> Option<f64> {
         let figures = self.measured.get(&point.number).map(|measured| &measured.flow().figures);
         let recorded = figures.and_then(|figures| match which {
             ComparedBy::Rate => Some(figures.rate_per_s),
             latency => figures.latency_ns.of(latency),
         });
-        // A round without an answer has percentiles of nothing, which are 0.
+        // A round without answers has percentiles of 0.
         recorded.filter(|value| *value > 0.0).or_else(|| point.compared(which))
     }
 }
@@ -317,8 +314,8 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
     }
 }
 
-/// By how much the machine changed from one side to the other, as a logarithm: by the probe of the states compared, or where
-/// messages wake another CPU, by how long that took. The greater counts; 0 where neither is known.
+/// The change of the machine between the sides, as a logarithm: by the probe of the compared states or, if messages
+/// wake another CPU, by the time for that. The larger one; 0 if both are unknown.
 fn machine_change(sides: [(&[&Side<'_>], &[usize]); 2]) -> f64 {
     let probe = |side: &Side<'_>, state: usize| side.probe_ns(state);
     let waking = |side: &Side<'_>, _: usize| side.waking_ns();
@@ -332,7 +329,7 @@ fn machine_change(sides: [(&[&Side<'_>], &[usize]); 2]) -> f64 {
     change(&probe).max(change(&waking))
 }
 
-/// The change from some runs to others, between which the machine changed by so much.
+/// The change between the runs of two sides; `machine` is the change of the machine.
 fn change(figure: ComparedBy, baselines: &[Estimate], candidates: &[Estimate], machine: f64) -> Option<Change> {
     let (one, other) = (Estimate::mean(baselines)?, Estimate::mean(candidates)?);
     let step = resolution_share(figure, one.value.min(other.value).exp());
@@ -382,7 +379,7 @@ mod tests {
             ("rate", dash),
             ("goodput", dash),
         ];
-        assert_eq!(verdicts, expected, "the mean and the rate say what the median says");
+        assert_eq!(verdicts, expected, "the mean and the rate repeat the median");
         assert!(figures[4].ratio().unwrap().excludes(1.0) && figures[5].ratio().unwrap().excludes(1.0));
         assert!((figures[0].ratio().unwrap().value - 1.2).abs() < 0.003);
         assert_eq!(figures[3].ratio(), None);
@@ -390,7 +387,7 @@ mod tests {
 
     #[test]
     fn the_change_is_that_between_the_figures_shown() {
-        // Of two modes, as on a machine that is busy now and then: other estimates of the shift lie elsewhere.
+        // Two modes, as on a machine that is busy at times: other estimates of the shift differ.
         let fast = |k: u64| 1_000_000 + 1_000 * k;
         let slow = |k: u64| 2_500_000 + 1_000 * k;
         let one: Vec<u64> = (0..6).map(fast).chain((0..4).map(slow)).collect();
@@ -412,7 +409,7 @@ mod tests {
         let case = compared(&spoiled, &fine);
         assert_eq!((case.is_valid(), case.candidate_why_invalid.len()), (false, 0));
         assert_eq!(case.baseline_why_invalid, ["no reason was recorded"]);
-        assert!(case.figures[0].ratio().is_some(), "what was measured is still shown");
+        assert!(case.figures[0].ratio().is_some(), "the measured ratio is still shown");
         assert!(case.figures.iter().all(|figure| figure.verdict == Verdict::CannotTell), "{case:?}");
         spoiled.cases[0].why_invalid = vec!["the relay was late".to_owned()];
         assert_eq!(compared(&fine, &spoiled).candidate_why_invalid, ["the relay was late"]);
@@ -434,7 +431,7 @@ mod tests {
         };
         assert_eq!(p50(80_000.0, 80_000.0), Verdict::Slower);
         assert_eq!(p50(80_000.0, 84_000.0), Verdict::CannotTell, "5 % slower by the probe");
-        assert_eq!(p50(84_000.0, 80_000.0), Verdict::CannotTell, "the probe does not say which way figures go");
+        assert_eq!(p50(84_000.0, 80_000.0), Verdict::CannotTell, "the probe does not show the direction of figures");
         assert_eq!(p50(80_000.0, 86_000.0), Verdict::Unlike);
     }
 

@@ -1,4 +1,4 @@
-//! In what two runs are unlike: what must be known before their figures are compared.
+//! Differences between two runs that must be known before their figures are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::choices::About;
 use super::keys::{Key, Keys, why_none_in_common};
 
 words! {
-    /// What sort of thing differs.
+    /// The kind of a difference.
     pub enum Kind: "difference" {
         /// The machine or its kernel.
         Machine = "machine",
@@ -27,34 +27,31 @@ words! {
         Tool = "tool",
         /// How much was measured, and how.
         Plan = "plan",
-        /// A case that one of the runs lacks; the others can still be compared.
+        /// A case missing from one run; the others can still be compared.
         Case = "case",
     }
 }
 
-/// Something in which two runs differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What sort of thing it is.
     pub kind: Kind,
     /// What differs, for instance `kernel` or `net.ipv4.tcp_congestion_control`.
     pub what: String,
-    /// Its value in the baseline; `-` where there is none.
+    /// Its value in the baseline; `-` if it has none.
     pub baseline: String,
-    /// Its value in the candidate.
     pub candidate: String,
 }
 
-/// It follows from the placement.
+/// Depends on the placement.
 const CPUS_USED: &str = "CPUs used";
 
-/// Every choice in which the cases of two sides differ that have none in common, with the values of each.
+/// Every choice in which the cases of two sides without common cases differ, with the values of each side.
 #[must_use]
 pub fn choices_that_differ(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
     why_none_in_common(baselines, candidates)
 }
 
-/// The side (0: the baselines) that alone ran in network namespaces of its own, as cases with kernel settings do.
+/// The side (0: the baselines) that alone ran in its own network namespaces, like cases with kernel settings.
 #[must_use]
 pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option<usize> {
     let own = |run: &&Run| run.cases.iter().any(|row| !row.case.sysctls.is_empty() && !row.case.is_emulated());
@@ -65,8 +62,8 @@ pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option
     }
 }
 
-/// Everything in which two runs differ that could shape their figures. Empty: alike. Load and clock calibration are
-/// not compared, as they differ between any two runs.
+/// All differences between two runs that could affect their figures. Excludes load and clock calibration, which differ
+/// between any two runs.
 #[must_use]
 pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     let keys = Keys::of(&[baseline], &[candidate]);
@@ -85,15 +82,15 @@ pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
         let differ = baseline != candidate && !follows;
         differ.then(|| Difference { kind: key.0, what: key.1.clone(), baseline, candidate })
     });
-    // What the cases were paired without is told as such.
+    // A choice ignored in matching is reported separately.
     let links = (!keys.ignore(About::Link)).then(|| unlike_links(baseline, candidate)).flatten();
     let mut differences: Vec<Difference> = described.chain(links).collect();
     differences.sort_by(|one, other| (one.kind, &one.what).cmp(&(other.kind, &other.what)));
     differences
 }
 
-/// Whether both runs were asked for the same number of messages, warm-up and time-out: then these differ only where they
-/// follow from the case, as the warm-up of `auto` does.
+/// Whether both runs were given the same number of messages, warm-up and time-out: these then differ only if they
+/// depend on the case, like the warm-up `auto`.
 fn is_ordered_alike(baseline: &Run, candidate: &Run) -> bool {
     const ORDERS: &[&str] = &["count", "duration", "exchanges", "warmup", "timeout"];
     let asked = |run: &Run| {
@@ -103,12 +100,12 @@ fn is_ordered_alike(baseline: &Run, candidate: &Run) -> bool {
     baseline.plan.experiment == candidate.plan.experiment && asked(baseline) == asked(candidate)
 }
 
-/// The identities of the cases by what the same case of the other run has in common with each.
+/// The identities of the cases by the key that matches them to the other run.
 fn cases_by_key<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<Key, &'r str> {
     run.cases.iter().map(|case| (keys.key(case), case.id.as_str())).collect()
 }
 
-/// What of a run could shape the figures of the cases `in_common`.
+/// The properties of a run that could affect the figures of the cases `in_common`.
 fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(Kind, String), String> {
     let environment = run.environment();
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
@@ -149,7 +146,7 @@ fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(Kind, String), 
     all
 }
 
-/// What the rounds of the cases in common were ordered to be; the same words where all were alike.
+/// The orders of the rounds of the common cases; equal text if all are equal.
 fn orders(run: &Run, in_common: &BTreeSet<&str>) -> [(&'static str, String); 3] {
     let timed = || {
         let rounds = run.rounds.iter().filter(|round| in_common.contains(round.case_id.as_str()));
@@ -163,8 +160,8 @@ fn orders(run: &Run, in_common: &BTreeSet<&str>) -> [(&'static str, String); 3] 
     ]
 }
 
-/// What TCP at the ends of the links uses over the cases in common; null where none of them has a link. Runs that did not
-/// set it took it from the host.
+/// TCP settings at the ends of the links of the common cases; `None` if no case has a link. Runs that did not set them
+/// used those of the host.
 fn link_ends(run: &Run, in_common: &BTreeSet<&str>) -> Option<String> {
     let links = run.cases.iter().filter(|case| in_common.contains(case.id.as_str()));
     let links = links.filter_map(|case| case.path.relay.as_ref());
@@ -183,8 +180,8 @@ fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
     differ.then(|| Difference { kind: Kind::Plan, what: "links".to_owned(), baseline, candidate })
 }
 
-/// Every link with the traces that it replayed, each once, and how it is told: by its name too, where it has one. A name
-/// alone would not tell that its figures were others, and links of equal figures are alike by whatever name.
+/// Every link with its replayed traces, without duplicates, and its description with its name, if any. A name alone
+/// would hide different figures, and links with equal figures are equal whatever their names.
 fn links(run: &Run) -> BTreeMap<String, String> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
     let link = |row: &CaseSummary| {
@@ -197,7 +194,7 @@ fn links(run: &Run) -> BTreeMap<String, String> {
     emulated.map(link).collect()
 }
 
-/// `15 messages`; `differs between cases: 1, 15, 195 messages`. Each stands there once, as two runs are compared by it.
+/// `15 messages`; `differs between cases: 1, 15, 195 messages`. Without duplicates, as runs are compared by it.
 fn extents(of: impl Iterator<Item = Extent>) -> String {
     let (mut counts, mut durations) = (BTreeSet::new(), BTreeSet::new());
     for extent in of {
@@ -300,9 +297,9 @@ mod tests {
         let over = |line: &str| named(Some("bridged-vm"), line);
         let one = over("delay=2ms");
         let unnamed = unlike(&one, &named(None, "delay=2ms"));
-        assert!(unnamed.iter().all(|one| one.what != "links"), "a name is no figure: {unnamed:?}");
+        assert!(unnamed.iter().all(|one| one.what != "links"), "names are ignored: {unnamed:?}");
         assert_eq!(unlike(&one, &over("delay=2ms")), []);
-        assert_eq!(unlike(&one, &over("delay=3ms")), [], "what cases are paired without is told there");
+        assert_eq!(unlike(&one, &over("delay=3ms")), [], "the ignored choice is reported there");
         let mut several = one.clone();
         several.cases.extend(over("delay=9ms").cases);
         let differences = unlike(&several, &over("delay=3ms"));

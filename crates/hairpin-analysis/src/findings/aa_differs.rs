@@ -1,10 +1,9 @@
-//! `aa-differs`: the same case, measured twice as if it were two, was called different.
+//! `aa-differs`: two measurements of the same case were called different.
 //!
-//! Why: an instrument that tells a case from itself cannot tell cases apart. Each survey measures one case twice, and
-//! the verdict on that pair is printed whatever it is; this finding is for the verdict that must not be.
-//! Evidence: the pair's ratio with its interval. One pair in twenty is called different by chance (the interval is one
-//! of 95 %), so with many pairs it is a problem only where more were called so than chance explains.
-//! Advice: quiet the machine and measure for longer.
+//! Why: an instrument that finds a case different from itself cannot distinguish cases. Each survey measures one case
+//! twice and always prints the verdict on that pair; this finding reports a wrong verdict. Evidence: the pair's ratio
+//! with its interval. One pair in twenty is called different by chance (95 % interval), so with many pairs it is a
+//! problem only if more are called different than chance explains. Advice: quiet the machine and measure for longer.
 
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::quantities;
@@ -21,7 +20,7 @@ pub(super) const CARD: FindingCard = FindingCard {
           of this run",
 };
 
-/// How often a pair is called different by chance: what lies outside a 95 % interval.
+/// Probability that a pair is called different by chance: outside a 95 % interval.
 const BY_CHANCE: f64 = 0.05;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
@@ -66,7 +65,7 @@ fn distance(pair: &Comparison) -> f64 {
     (pair.ratio.value - 1.0).abs()
 }
 
-/// The chance that at least `called` of `pairs` are called different where none is: a binomial tail.
+/// The chance that at least `called` of `pairs` identical pairs are called different: a binomial tail.
 fn chance_of_at_least(called: usize, pairs: usize) -> f64 {
     let mut probability = (1.0 - BY_CHANCE).powi(i32::try_from(pairs).unwrap_or(i32::MAX));
     let mut fewer = 0.0;
@@ -111,7 +110,7 @@ mod tests {
         assert_eq!(fixture.findings("aa-differs"), []);
     }
 
-    /// Two cases that differ in something are no pair, however far apart they are.
+    /// Cases that differ in any other field are not a pair, whatever their difference.
     #[test]
     fn cases_that_differ_in_anything_else_are_none() {
         let mut fixture = Fixture::new();
@@ -128,7 +127,7 @@ mod tests {
         assert_eq!(fixture.findings("aa-differs"), []);
     }
 
-    /// The rarer it is by chance, the graver: at one in twenty it is a problem.
+    /// The less likely by chance, the more severe: at one in twenty it is a problem.
     #[test]
     fn at_the_threshold_of_chance_a_warning_becomes_a_problem() {
         let severity = |pairs: u64| {

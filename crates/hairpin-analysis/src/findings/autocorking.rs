@@ -1,10 +1,11 @@
-//! `autocorking`: the kernel packed writes together although Nagle's algorithm is off.
+//! `autocorking`: the kernel merged writes although Nagle's algorithm is off.
 //!
-//! Why: while an earlier packet is still in the queue of the device, Linux keeps small writes back to pack them with
-//! later ones (net/ipv4/tcp.c, `tcp_should_autocork`; net.ipv4.tcp_autocorking). It saves packets, and a write then is
-//! not a segment, which is often taken for Nagle's algorithm or for a broken `TCP_NODELAY`. Evidence: `TCP_NODELAY` on as
-//! granted; the counter `TCPAutoCorking` of /proc/net/netstat grew in traced rounds; and requests left in fewer segments
-//! than they had writes. The counter is the network namespace's: on the loopback the whole machine's. Its share is the time that writes so waited.
+//! Why: while an earlier packet is still in the device queue, Linux holds small writes to merge them with later ones
+//! (net/ipv4/tcp.c, `tcp_should_autocork`; net.ipv4.tcp_autocorking). This saves packets, but a write is then not a
+//! segment, which is often mistaken for Nagle's algorithm or a broken `TCP_NODELAY`. Evidence: `TCP_NODELAY` granted as
+//! on; the counter `TCPAutoCorking` of /proc/net/netstat grew in traced rounds; requests left in fewer segments than
+//! writes. The counter covers the network namespace: on loopback the whole machine. The share is the time that writes
+//! were held.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
@@ -28,7 +29,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 const AUTOCORKING: &str = "net.ipv4.tcp_autocorking";
 
-/// With this many segments for each write, or more, nothing was packed.
+/// Maximum segments per write that count as merging.
 const PACKED_BELOW: f64 = 0.95;
 
 struct Packed {
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn fewer_segments_than_writes_and_a_counter_that_grew() {
-        // Under a cork in the fixture trace: what counts here is that a hundred writes left in one segment.
+        // Corked in the fixture trace: all that matters here is that a hundred writes left in one segment.
         let found = found(&counted(traces::more(0), 12.0), ("on", "off"));
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
         assert!(

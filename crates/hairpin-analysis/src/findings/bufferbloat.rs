@@ -1,13 +1,13 @@
-//! `bufferbloat`: a load fills a queue of the path, and all other traffic waits in it.
+//! `bufferbloat`: a load fills a queue on the path, and all other traffic waits in it.
 //!
-//! Why: a sender that fills the path keeps as much in its queue as has room there, and each packet of others waits until that is
-//! sent: the queue's bytes over its rate. Evidence, round by round: the bytes in the queue beside the steady load and the rate at
-//! which they left, by the link's own log; where no link tells, what the load's own TCP has in flight beyond what the path holds
-//! (least round trip x delivery rate), over its delivery rate. Both directions add up. Compared is the median latency that the
-//! load adds in the same rounds: it must be more than a short queue explains, and the queue must explain most of it. What makes a
-//! probe late without a queue (a CPU, the path itself) leaves these bytes few. The counter-experiment is the same link with CoDel
-//! (RFC 8289); on a path that is not emulated the load at 95 % of its goodput. Advice: CoDel, a congestion control with short
-//! queues, or a rate below that of the bottleneck.
+//! Why: a sender that fills the path also fills its queue, and every other packet waits for the queue's bytes divided
+//! by its rate. Evidence, per round: the bytes in the queue under steady load and the rate at which they left, by the
+//! link's log; without a link, the bytes that the load's TCP has in flight beyond the path's capacity (minimum RTT x
+//! delivery rate), divided by its delivery rate. Both directions add up. They are compared with the median latency that
+//! the load adds in the same rounds: it must exceed what a short queue explains, and the queue must explain most of it.
+//! Delays without a queue (a CPU, the path itself) leave few such bytes. The counter-experiment is the same link with
+//! CoDel (RFC 8289); on a path that is not emulated, the load at 95 % of its goodput. Advice: CoDel, a congestion
+//! control with short queues, or a rate below the bottleneck's.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
@@ -33,25 +33,25 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "each message of others waits for what the load has queued, however small and rare it is",
 };
 
-/// What is added by a queue that is short enough, in ns: twice what CoDel aims at (RFC 8289, section 4.3), and ten times that where
-/// CoDel keeps it, as a few connections push it above.
+/// Maximum delay of a short queue, in ns: twice the target of CoDel (RFC 8289, section 4.3), and ten times the target
+/// if CoDel manages the queue, as a few connections push it above.
 const SHORT_NS: f64 = 10e6;
 const SHORT_BY_CODEL_NS: f64 = 50e6;
-/// The link's stage that this is about.
+/// The link stage of this finding.
 const QUEUE: &str = "queue";
-/// The queue explains at least this part of what is added.
+/// Minimum share of the added latency that the queue must explain.
 const MIN_QUEUE_SHARE: f64 = 0.5;
-/// The share of its goodput that the load is held at.
+/// The load of the counter-experiment, as a share of its goodput.
 const HELD_AT: f64 = 0.95;
 
-/// Where the bytes are known from.
+/// The source of the byte counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Link,
     Tcp,
 }
 
-/// What waits in one direction in a round.
+/// The queue of one direction in a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Queue {
     direction: Direction,
@@ -65,7 +65,6 @@ impl Queue {
     }
 }
 
-/// The same over the rounds.
 struct Queued {
     direction: Direction,
     bytes: Figure,
@@ -76,7 +75,7 @@ struct Queued {
 struct Bloated {
     source: Source,
     queues: Vec<Queued>,
-    /// Of all directions together.
+    /// The sum over all directions.
     delay_ns: Figure,
     added_ns: Figure,
     idle_ns: Figure,
@@ -84,7 +83,7 @@ struct Bloated {
 }
 
 impl Bloated {
-    /// What of the added latency is the queue.
+    /// The part of the added latency that the queue explains.
     fn explained_ns(&self) -> f64 {
         self.delay_ns.value.min(self.added_ns.value)
     }
@@ -92,7 +91,7 @@ impl Bloated {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let mut hits = Hits::among(run, |case| bloated(run, case));
-    // One that was checked convinces more.
+    // Cases with a counter-experiment first.
     hits.0.sort_by_key(|hit| proved(run, hit).is_none());
     let Some(first) = hits.first() else { return Vec::new() };
     vec![Finding {
@@ -108,7 +107,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-/// The counter-experiment, and what it does in a word or two.
+/// The counter-experiment, with a short description.
 fn check(case: &CaseSummary) -> Option<(CounterExperiment, &'static str)> {
     let words = "use CoDel in the queues of the link; if the latency stays the same, the queue is not the cause";
     if let Some(experiment) = with_codel(case, words).filter(|_| !is_kept_by_codel(case)) {
@@ -118,13 +117,13 @@ fn check(case: &CaseSummary) -> Option<(CounterExperiment, &'static str)> {
         return None;
     }
     let goodput = |place: usize| case.flows.get(place)?.one_way.as_ref()?.goodput_bytes_per_s;
-    // One rate is given for all loads: that of the slowest.
+    // One rate applies to all loads: the slowest one's.
     let slowest = (1..=case.case.loads().len()).filter_map(goodput).map(|goodput| goodput.value).reduce(f64::min)?;
     let words = "hold the load at 95 % of its goodput; if the latency stays the same, the queue is not the cause";
     Some((load_at(&case.case, HELD_AT * slowest * 8.0, words)?, "hold the load at 95 % of its goodput"))
 }
 
-/// Whether the latency beside the load went away with the change, where the run has that case.
+/// Whether the change removed the latency under load, if the run has that case.
 fn proved(run: &Run, hit: &Hit<'_, Bloated>) -> Option<Proved> {
     let (experiment, words) = check(hit.case)?;
     let changed = sibling_of(run, &experiment.pair?[1])?;
@@ -217,7 +216,7 @@ fn bloated(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
     (explained_ns >= MIN_QUEUE_SHARE * added_ns.value).then(|| (explained_ns / loaded_ns.value, bloated))
 }
 
-/// Whether the queue of each load's direction has CoDel: then there is no line that puts it there.
+/// Whether the queue of every loaded direction has CoDel; no option can then add it.
 fn is_kept_by_codel(case: &CaseSummary) -> bool {
     let shown = case.path.relay.as_ref().and_then(|relay| relay.shown.as_ref());
     shown.is_some_and(|shown| {
@@ -229,12 +228,12 @@ fn is_kept_by_codel(case: &CaseSummary) -> bool {
     })
 }
 
-/// The directions of the loads, each once.
+/// The directions of the loads, without duplicates.
 fn ways(case: &CaseSummary) -> Vec<Direction> {
     names::distinct(case.case.loads().iter().map(|flow| flow.direction))
 }
 
-/// The queues of the rounds that tell of each: by the link, else by the load's own TCP.
+/// The queues of each round that has data: by the link, or else by the load's own TCP.
 fn each_round(case: &CaseSummary, rounds: &[&Measured]) -> Option<(Source, Vec<Vec<Queue>>)> {
     let by = |of: fn(&CaseSummary, &Measured) -> Option<Vec<Queue>>| {
         let all: Vec<_> = rounds.iter().filter_map(|measured| of(case, measured)).collect();
@@ -295,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_makes_the_latency_is_told_with_its_bytes_and_its_rate() {
-        // 212 500 B at 1.25 MB/s are 170 ms, of the 174 ms that the load adds.
+        // 212 500 B at 1.25 MB/s take 170 ms, of 174 ms that the load adds.
         let found = found(Beside::latencies(10 * MS, 184 * MS).queued(212_500));
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 170.0 / 184.0).abs() < 1e-9, "{}", found[0].share);
@@ -327,11 +326,11 @@ mod tests {
 
     #[test]
     fn a_rise_that_a_short_queue_makes_and_one_that_hardly_shows_are_none() {
-        // What is added must be more than 10 ms, however long the path is.
+        // The added latency must exceed 10 ms, however long the path is.
         for (idle, loaded, count) in
             [(MS, 10 * MS, 0), (MS, 12 * MS, 1), (100 * MS, 109 * MS, 0), (100 * MS, 195 * MS, 1)]
         {
-            // The bytes explain all of it: 1 250 B take a millisecond.
+            // The bytes explain all of it: 1 250 B take 1 ms.
             let queued = Beside::latencies(idle, loaded).queued((loaded - idle) / MS * 1250);
             assert_eq!(found(queued).len(), count, "{idle} {loaded}");
         }
@@ -350,7 +349,7 @@ mod tests {
             fixture.findings("bufferbloat")
         };
         assert_eq!(found(59 * MS), []);
-        // CoDel in the queue of the way back, where there is no load, would change nothing.
+        // CoDel in the queue of the unloaded way back would change nothing.
         let command = found(61 * MS).remove(0).counter_experiment.unwrap().command;
         assert!(command.contains(" --load-rate full,9.12mbit "), "{command}");
     }
@@ -386,7 +385,7 @@ mod tests {
     #[test]
     fn the_queues_of_both_directions_add_up() {
         let link = "rate=10mbit queue=256KiB delay=5ms";
-        // 40 ms each way of the 80 that are added; each by itself is less than half with one load only.
+        // 40 ms each way, of 80 ms added; with one load each would be less than half.
         let queues = Some([(50_000, 1_250_000), (25_000, 625_000)]);
         let beside = Beside { queues, ..Beside::latencies(10 * MS, 95 * MS) };
         let both = found_in(&over(link, probed(&[Direction::Up, Direction::Down])), beside);
@@ -397,7 +396,7 @@ mod tests {
         assert_eq!(found_in(&over(link, probed(&[Direction::Down])), beside), []);
     }
 
-    /// 250 KB in flight, where 10 ms at 1.25 MB/s hold 12.5 KB: 237.5 KB and 190 ms more.
+    /// 250 KB in flight on a path that holds 12.5 KB (10 ms at 1.25 MB/s): 237.5 KB or 190 ms more.
     const STATE: SenderState = SenderState {
         at_ns: 0,
         in_flight_bytes: 250_000,
@@ -454,12 +453,12 @@ mod tests {
         };
         assert_eq!(verdict(20 * MS, 6), ("confirmed".to_owned(), Severity::Warning));
         assert_eq!(verdict(170 * MS, 6), ("refuted".to_owned(), Severity::Note));
-        // All gone needs no interval, and half of it does.
+        // A full reduction needs no interval, half of it does.
         assert_eq!(verdict(20 * MS, 3).0, "confirmed");
         assert_eq!(verdict(90 * MS, 3).0, "cannot-tell");
     }
 
-    /// The link's own finding would tell the same once more, by packets of the load.
+    /// `link-saturated` would report the same queue again, by packets of the load.
     #[test]
     fn the_saturated_link_is_told_once() {
         let mut fixture = Fixture::new();

@@ -1,11 +1,11 @@
-//! `cold-start`: the warm-up was too short, so that the slow start of each connection is in the figures.
+//! `cold-start`: the warm-up was too short, so the figures include the slow start of each connection.
 //!
-//! Why: the first messages of a connection take longer than later ones (caches, the scheduler, TCP's own start). A warm-up
-//! keeps them out; where it is too short they raise the figures, and the more so the shorter the round. What a first message
-//! costs by itself is a figure of the table and no finding. Evidence: the first tenth of the measured part against its last
-//! half, median over rounds; and that this tenth is the slowest of its round in most rounds, which chance or a path whose delay varies
-//! makes of each tenth alike. Its share is the excess of that tenth over the steady state, of the time of the whole round.
-//! Advice: lengthen the warm-up, or measure for longer.
+//! Why: the first messages of a connection take longer than later ones (caches, the scheduler, TCP's slow start). A
+//! warm-up excludes them; if it is too short they raise the figures, most of all in short rounds. The first message's
+//! own cost is a figure of the table, not a finding. Evidence: the first tenth of the measured part against its last
+//! half, median over rounds; and that this tenth is the slowest in most rounds, as chance or a path with varying delay
+//! slows each tenth equally often. The share is the excess of that tenth over the steady state, relative to the time of
+//! the whole round. Advice: lengthen the warm-up, or measure for longer.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
@@ -25,11 +25,11 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "the figures are then partly those of a cold connection and depend on the length of a round",
 };
 
-/// The first tenth of the measured part above the steady state by this: the warm-up was too short.
+/// Minimum ratio of the first tenth of the measured part to the steady state.
 const MIN_FIRST_TENTH_RATIO: f64 = 1.25;
-/// From this share of a round's time on it is worth a word.
+/// Minimum share of a round's time to report.
 const MIN_SHARE: f64 = 0.01;
-/// The first tenth is the slowest of so many of the rounds, of which there are so many.
+/// Minimum share of rounds in which the first tenth is the slowest, and minimum number of rounds.
 const MIN_ROUNDS_SHARE: f64 = 0.75;
 const MIN_ROUNDS: usize = 3;
 
@@ -47,7 +47,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let message = cold.first.map_or(String::new(), |first| {
         format!(" The first message of a connection takes {}.", quantities::duration_figure(first))
     });
-    // A thousand, or as many as take a second.
+    // 1 000 messages, or one second's worth.
     let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
     let longer = vec![((warm_up(run, &first.case.id) * 4) as f64).max(many).to_string()];
     let mut evidence = vec![
@@ -107,7 +107,7 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
     (leak >= MIN_FIRST_TENTH_RATIO && share >= MIN_SHARE).then_some((share, Cold { first, early, steady, leak }))
 }
 
-/// Messages of warm-up that rounds of the case were ordered to have; 0 where it was a duration.
+/// Ordered warm-up messages per round of the case; 0 if the warm-up was a duration.
 fn warm_up(run: &Run, id: &str) -> u64 {
     rounds_of(run, id).first().map_or(0, |(round, _)| match round.order.warm_up {
         hairpin_model::round::Extent::Count(count) => count,
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, back_to_back};
 
-    /// Six rounds after that warm-up, the first tenth of which takes so long.
+    /// Six rounds after this warm-up; messages of the first tenth take `early` ns.
     fn found(warm_up: &[u64], early: u64) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         let measured = [[early; 10].as_slice(), &[10_000; 90]].concat();
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(found(&[16_000; 20], 12_600).len(), 1);
     }
 
-    /// The first tenth is slow in most rounds, but another one is slower: the path varies, or the machine does.
+    /// The first tenth is slow in most rounds, but another one is slower: the path or the machine varies.
     #[test]
     fn tenths_that_vary_are_none() {
         let mut fixture = Fixture::new();
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(few.findings("cold-start"), [], "two rounds are chance");
     }
 
-    /// What the warm-up kept out of the figures explains none of them.
+    /// Messages of the warm-up are not in the figures and explain none of them.
     #[test]
     fn a_slow_first_message_before_the_measured_part_is_none() {
         assert_eq!(found(&[[900_000; 1].as_slice(), &[50_000; 19]].concat(), 10_000), []);

@@ -1,9 +1,10 @@
 //! `congestion-control`: large messages over TCP under a congestion control that paces.
 //!
-//! Why: BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing), which a
-//! loopback does not have, so bulk and batched figures are shaped by the default of the machine and not by the
-//! transport. Evidence: the effective option; and where the run has the same case under another congestion control,
-//! the difference. Over a link there is a bottleneck to estimate, so that only a measured difference is told. Advice: set it for the connection, or say which one the figure is of.
+//! Why: BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing). A loopback has
+//! no bottleneck, so bulk and batched figures depend on the default of the machine and not on the transport. Evidence:
+//! the effective option; and if the run has the same case under another congestion control, the difference. A link has
+//! a bottleneck to estimate, so only a measured difference is reported. Advice: set it for the connection, or state it
+//! with the figure.
 
 use hairpin_model::card::Protocol;
 use hairpin_model::case::Case;
@@ -24,9 +25,9 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 /// Congestion controls that pace by their own model.
 const PACING: &[&str] = &["bbr", "bbr1", "bbr2", "bbr3"];
-/// Below this many bytes either way a message leaves in one burst of segments.
+/// Minimum message size of either direction, in bytes; smaller messages leave in one burst of segments.
 const MIN_MESSAGE_BYTES: u64 = 16 * 1024;
-/// The same of one call of a load without answers, which never lets the connection rest.
+/// Minimum bytes per call of a load without answers, which never lets the connection idle.
 const MIN_STREAM_BYTES: u64 = 4 * 1024;
 
 /// The same case under another congestion control.
@@ -50,7 +51,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         Some((share, (pacing, other)))
     });
     let Some(first) = hits.first() else { return Vec::new() };
-    // The strongest that was tried is told of; an untried one only where none was.
+    // Report the strongest measured difference, or an unmeasured case if there is none.
     let told = hits.0.iter().find(|hit| hit.with.1.is_some()).unwrap_or(first);
     let (pacing, other) = (told.with.0, told.with.1.as_ref());
     let proved = other.map(proved);
@@ -103,7 +104,7 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
     }
 }
 
-/// Whether the case is judged by the bytes that it carries: its latency is that of the queue which it fills.
+/// Whether the case is judged by its throughput: its latency is that of the queue it fills.
 fn goes_one_way(case: &CaseSummary) -> bool {
     let load = &case.case.flow().load;
     load.is_one_way() && load.rate_per_s().is_none()
@@ -152,8 +153,8 @@ fn concerns(run: &Run, case: &CaseSummary) -> bool {
     case.valid && of_tcp && is_large && case.case.replicate == 0
 }
 
-/// The congestion control that the kernel granted the client (or, if it sends nothing large, the server: both
-/// ends are asked alike).
+/// The congestion control granted to the client (or, if it sends nothing large, to the server: both ends request the
+/// same).
 fn effective(case: &CaseSummary) -> Option<&str> {
     let mut granted = case
         .ends

@@ -1,9 +1,10 @@
-//! `cork-not-released`: written bytes stayed under a cork until the kernel let them go by itself.
+//! `cork-not-released`: written bytes stayed corked until the kernel's timer released them.
 //!
-//! Why: a corked socket keeps partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that forgets to release
-//! it pays that in every exchange. Evidence: `TCP_CORK` on as granted before and after the timed rounds; and in traced
-//! rounds, writes that stayed while the socket was corked and left at that ceiling with no call to release it. Its
-//! share is the time that they were so held, of what a timed exchange takes. Advice: release it after the last write.
+//! Why: a corked socket holds partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that forgets to release
+//! it pays that in every exchange. Evidence: `TCP_CORK` granted as on before and after the timed rounds; and in traced
+//! rounds, bytes written while the socket was corked that left when that timer expired, without a releasing call. The
+//! share is the time that they were held, relative to the time of a timed exchange. Advice: release the cork after the
+//! last write.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
@@ -25,9 +26,9 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "every exchange waits for the kernel's limit of 200 ms",
 };
 
-/// From this share of the exchanges' time on it is worth a word.
+/// Minimum share of the exchanges' time to report.
 const MIN_SHARE: f64 = 0.05;
-/// A cork that was released held for less, in ns.
+/// Minimum hold by the kernel's timer, in ns; a released cork holds for less.
 const CEILING_NS: i64 = 150_000_000;
 
 struct Corked {

@@ -1,10 +1,11 @@
 //! `cpu-contention`: a probe waits for a CPU that a load keeps busy, and not for the path.
 //!
-//! Why: an end that is woken while its CPU runs something else waits for the scheduler, and its message with it: the tail grows, the
-//! median hardly, and no faster path helps. Evidence: how long both ends of the probe could run and did not (`run_delay` of
-//! /proc/PID/schedstat), for each message, beside the load and without it; against the mean latency that the load adds. Messages
-//! that are due while an end waits wait with it, so at a rate the waits are less than what they add. The counter-experiment is the
-//! load on another CPU: where the run has it, it says what goes away. Advice: another CPU, a priority, or fewer wake-ups.
+//! Why: an end that wakes while its CPU runs something else waits for the scheduler, and so does its message: the tail
+//! grows, the median hardly changes, and a faster path does not help. Evidence: how long both ends of the probe were
+//! runnable but not running (`run_delay` of /proc/PID/schedstat), per message, loaded and unloaded; compared with the
+//! mean latency that the load adds. Messages due while an end waits are delayed too, so at a fixed rate the waits are
+//! less than the latency they add. The counter-experiment runs the load on another CPU and, if the run has it, shows
+//! how much disappears. Advice: another CPU, a priority, or fewer wake-ups.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
@@ -27,25 +28,25 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "the scheduler then makes the tail, and a faster path does not help",
 };
 
-/// From this part of the mean latency on it is worth a word.
+/// Minimum share of the mean latency to report.
 const MIN_SHARE: f64 = 0.1;
-/// The waits are at least this part of what is added: the rest are messages that waited behind others.
+/// Minimum share of the added latency; the rest comes from messages queued behind others.
 const MIN_SHARE_OF_ADDED: f64 = 0.25;
-/// Beside the load they are longer in so many of the rounds than the median of them is without it: other programs make an end wait
-/// now in one phase and now in another.
+/// Minimum share of rounds with longer waits under load than the unloaded median: other programs delay an end in any
+/// phase.
 const MIN_ROUNDS_SHARE: f64 = 0.75;
 const CHECK: &str = "run the load on another CPU (mean latency)";
 
 struct Contended {
     added_ns: Figure,
     wait_ns: Figure,
-    /// The mean latency without the load, and beside it.
+    /// The mean latency without load and under load.
     idle_ns: Figure,
     loaded_ns: Figure,
-    /// Waits of both ends for a message without the load, and beside it.
+    /// Waits of both ends per message, without load and under load.
     waited_ns: [Option<Figure>; 2],
     cpus_used: Option<Figure>,
-    /// The change of the mean with the load on another CPU, where the run has that.
+    /// The change of the mean with the load on another CPU, if measured.
     elsewhere_ns: Option<Figure>,
 }
 
@@ -62,7 +63,7 @@ pub(super) fn is_contended(run: &Run, case: &CaseSummary) -> bool {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let mut hits = Hits::among(run, |case| contended(run, case));
-    // One that was checked convinces more.
+    // Cases with a counter-experiment first.
     hits.0.sort_by_key(|hit| hit.with.elsewhere_ns.is_none());
     let Some(first) = hits.first() else { return Vec::new() };
     let contended = &first.with;
@@ -145,7 +146,7 @@ fn contended(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
     Some((share.max((saved / contended.loaded_ns.value).min(1.0)), contended))
 }
 
-/// The change of the mean latency beside the load with the load on another CPU, where the run has that case.
+/// The change of the mean latency under load if the load moves to another CPU, if measured.
 fn elsewhere_ns(run: &Run, case: &CaseSummary) -> Option<Figure> {
     let [_, elsewhere] = *load_elsewhere(&case.case, "")?.pair?;
     let mean = |measured: &Measured| Some(measured.flow().figures.latency_ns.mean);
@@ -194,7 +195,7 @@ mod tests {
                      longer for a CPU with each message, 60 % of the mean";
         assert!(found[0].summary.contains(words), "{}", found[0].summary);
         let used = found[0].evidence.iter().find(|evidence| evidence.unit == "CPUs").unwrap();
-        assert!((used.value.value - 1.0).abs() < 1e-9, "both ends of the load, half a CPU each");
+        assert!((used.value.value - 1.0).abs() < 1e-9, "half a CPU for each end of the load");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(
             experiment.command,
@@ -208,8 +209,12 @@ mod tests {
     #[test]
     fn at_the_thresholds_it_begins() {
         assert_eq!(found(beside([50, 100], [0, 9])), [], "9 % of the latency");
-        assert_eq!(found(beside([50, 100], [0, 13])).len(), 1, "13 % of it, and a quarter of what is added");
-        assert_eq!(found(beside([50, 150], [0, 24])), [], "less than a quarter of what is added");
+        assert_eq!(
+            found(beside([50, 100], [0, 13])).len(),
+            1,
+            "13 % of the latency, and a quarter of the added latency"
+        );
+        assert_eq!(found(beside([50, 150], [0, 24])), [], "less than a quarter of the added latency");
         assert_eq!(found(beside([50, 150], [0, 26])).len(), 1);
     }
 
@@ -256,7 +261,7 @@ mod tests {
         };
         let gone = found_with(60);
         assert_eq!((gone.proved.unwrap().verdict.as_str(), gone.cases), ("confirmed", vec![case().id()]));
-        assert!((gone.share - 240.0 / 300.0).abs() < 1e-3, "what is gone is more than the waits: {}", gone.share);
+        assert!((gone.share - 240.0 / 300.0).abs() < 1e-3, "the reduction exceeds the waits: {}", gone.share);
         assert!(gone.summary.contains("With the load on another CPU the mean is 60.0 us."), "{}", gone.summary);
         let stays = found_with(290);
         assert_eq!((stays.proved.unwrap().verdict.as_str(), stays.severity), ("refuted", Severity::Note));

@@ -1,10 +1,9 @@
-//! `delayed-ack`: the server acknowledged late what had long arrived.
+//! `delayed-ack`: the server acknowledged data long after its arrival.
 //!
 //! Why: a receiver that has nothing to send delays its acknowledgment, 40 ms and more on Linux (RFC 1122, 4.2.3.2).
-//! That costs nothing until something waits for it: Nagle's algorithm, a full window, a cautious sender. Evidence, in
-//! traced rounds: acknowledgments that came by themselves 10 ms and more after their data was at the server's host; and the
-//! acknowledgments by themselves that the kernel counted. Where Nagle's algorithm waited for them on the same case,
-//! `nagle-meets-delayed-ack` tells it, and this says nothing.
+//! That costs nothing unless something waits for it: Nagle's algorithm, a full window, a cautious sender. Evidence, in
+//! traced rounds: pure ACKs 10 ms and more after their data reached the server's host; and the pure ACKs that the
+//! kernel counted. If Nagle's algorithm waited for them in the same case, only `nagle-meets-delayed-ack` is reported.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
@@ -26,16 +25,16 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "a delayed ACK costs nothing by itself, but delays whatever waits for it",
 };
 
-/// From this share of the exchanges on, and this many, it is worth a word.
+/// Minimum share and number of exchanges to report.
 const MIN_SHARE: f64 = 0.1;
 const MIN_EXCHANGES: usize = 2;
-/// A write that left within so long of the acknowledgment waited for it, in ns.
+/// Maximum time between an acknowledgment and a write that waited for it, in ns.
 const TOGETHER_NS: u64 = 1_500_000;
 
 struct Late {
     delay_ns: Figure,
     often: Often,
-    /// The part of all traced exchanges' time in which something stayed until such an acknowledgment came.
+    /// The share of all traced exchanges' time in which data was held until such an acknowledgment arrived.
     waited: f64,
 }
 
@@ -45,7 +44,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let (late, label) = (&first.with, &first.case.label);
     let Often { some, all, .. } = late.often;
     let words = "use quick ACKs at the server; ACKs must then come at once";
-    // Quick acknowledgments are a remedy, so only a case without one has them as its one change.
+    // Quick ACKs are a remedy: only a case without another remedy differs in this alone.
     let plain = first.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
     let other = other_remedy(run, first.case, Remedy::Quickack, words, "use quick ACKs").filter(|_| plain);
     let mut all_evidence = vec![

@@ -1,13 +1,12 @@
 //! `drift`: a case became slower or faster over the run, or within each of its rounds.
 //!
-//! Why: a figure of something that moves is true of one moment only, and cases measured one after the other would be
-//! compared at different moments (Hairpin interleaves them and pairs neighbours, so its comparisons hold).
-//! Evidence, over rounds: Theil-Sen slope of the logarithm of the rounds' p50 (of loads as fast as they go one way: of the time
-//! that a byte takes) and the Mann-Kendall test, at 5 % over
-//! all cases together (Bonferroni). Within rounds: the last three tenths against the second to fourth (the first is
-//! `cold-start`'s), median over rounds with its interval. Either must be at least 5 %. Exchanges are not looked at within
-//! rounds: TCP acknowledges the first of a connection quickly and later ones late, which is no change of the machine.
-//! Advice: find what warms up, throttles or fills; take longer runs.
+//! Why: a figure that changes with time is true of one moment only, and consecutive cases would be compared at
+//! different moments (Hairpin interleaves them and pairs neighbours, so its comparisons hold). Evidence, over rounds:
+//! Theil-Sen slope of the logarithm of the rounds' p50 (for one-way loads at full rate, of the time per byte) and the
+//! Mann-Kendall test, at 5 % over all cases together (Bonferroni). Within rounds: the last three tenths against the
+//! second to fourth (the first belongs to `cold-start`), median over rounds with its interval. Either must be at least
+//! 5 %. Exchanges are not checked within rounds: TCP acknowledges the first of a connection quickly and later ones
+//! late, which is no change of the machine. Advice: find what warms up, throttles or fills; take longer runs.
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -29,9 +28,9 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "one figure cannot describe a case that changes",
 };
 
-/// Less change than this is not worth a word.
+/// Minimum change to report.
 const MIN_SHARE: f64 = 0.05;
-/// Chance of a false alarm over all cases of a run.
+/// Probability of a false alarm over all cases of a run.
 const FALSE_ALARM: f64 = 0.05;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
@@ -79,7 +78,7 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
     }
 }
 
-/// The change of the p50, or of the time for a byte, over the run as a share, and the p value.
+/// The change of the p50, or of the time per byte, over the run as a share, and the p-value.
 fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
     if case.round_points.len() < MIN_ROUNDS {
         return None;
@@ -93,7 +92,7 @@ fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
     (trend.p < least_p && change.abs() >= MIN_SHARE).then_some((change.abs(), (change, trend.p)))
 }
 
-/// What grows where a case becomes slower: the p50, or of a load that goes one way as fast as it can the time that bytes take.
+/// A value that grows as the case slows down: the p50, or for one-way loads at full rate the time per byte.
 fn slowness_ns(case: &CaseSummary, point: &RoundPoint) -> f64 {
     ns_per_gb(case, point).unwrap_or_else(|| point.p50_ns.max(1.0))
 }
@@ -131,7 +130,7 @@ mod tests {
         assert!(
             found[0].summary.contains("from its first round to its last tcp block same-cpu became slower by 27 %")
         );
-        // 10 rounds all in order: 2 / 10!.
+        // 10 rounds in perfect order: 2 / 10!.
         assert!((found[0].evidence[1].value.value - 2.0 / 3_628_800.0).abs() < 1e-12);
     }
 
@@ -195,7 +194,7 @@ mod tests {
         assert_eq!((found(5_400), found(5_800)), (0, 1));
     }
 
-    /// A slow first tenth is a warm-up that was too short, and one slow round in the middle is no trend.
+    /// A slow first tenth is a warm-up that was too short; one slow round in the middle is no trend.
     #[test]
     fn a_cold_start_and_a_single_slow_round_are_none() {
         let mut fixture = Fixture::new();
@@ -211,7 +210,7 @@ mod tests {
     fn scatter_a_small_trend_and_few_rounds_are_none() {
         let mut fixture = Fixture::new();
         let transports = ["tcp", "udp", "pipe"];
-        // Its slope is 11 % over the run, and its p 0.28.
+        // A slope of 11 % over the run, and a p-value of 0.28.
         let scatter = vec![10_000, 9_000, 11_000, 9_500, 12_000, 9_200, 11_500, 10_500];
         let small = (0..10).map(|k| 10_000 + 30 * k).collect();
         let few = vec![10_000, 12_000, 14_000, 16_000, 18_000];

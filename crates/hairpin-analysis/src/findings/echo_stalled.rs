@@ -1,11 +1,10 @@
-//! `echo-stalled`: the server held some messages far longer than the others, or all of them far too long.
+//! `echo-stalled`: the server held some messages far longer than others, or all of them far too long.
 //!
-//! Why: what was timed there is what held the server back (it was pushed off its CPU, it paged, it was made to
-//! wait) and not the transport. Evidence: the turnarounds that the server itself stamped, never the client's
-//! latencies alone: several beyond both 200 us and twenty times the median bucket, or beyond 1 ms where half of all are,
-//! as a server has no work that takes so long. As turnarounds are counted by power
-//! of two, one counts only where its whole bucket lies beyond. The effect is their summed time as a share of all
-//! round-trip time. Advice: look at what the server does, and at its CPU.
+//! Why: the figures then show what delayed the server (preemption, paging, waiting) and not the transport. Evidence:
+//! the turnarounds that the server stamped, never the client's latencies alone: several beyond both 200 us and twenty
+//! times the median bucket, or beyond 1 ms even if half of all are, as a server has no work that takes so long.
+//! Turnarounds are counted by powers of two, so one counts only if its whole bucket is beyond the limit. The effect is
+//! their total time as a share of all round-trip time. Advice: check what the server does, and its CPU.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
@@ -23,17 +22,17 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "the figures then show the server's delay and not the transport",
 };
 
-/// A stall lasts at least so long, in ns, and so many times the median turnaround.
+/// Minimum stall, in ns, and as a multiple of the median turnaround.
 const MIN_STALL_NS: f64 = 200_000.0;
 const MIN_STALL_RATIO: f64 = 20.0;
-/// What lasts so long, in ns, is a stall even where it is typical.
+/// A turnaround of this length, in ns, is a stall even if it is typical.
 const ALWAYS_NS: f64 = 1_000_000.0;
-/// Fewer stalls over all rounds of a case are chance.
+/// Minimum number of stalls over all rounds of a case; fewer are chance.
 const MIN_STALLS: u64 = 5;
-/// Stalls matter from this share of the round-trip time on, or from this share of the messages on (seen at p99.9).
+/// Minimum share of the round-trip time, or of the messages (visible at p99.9), to report.
 const MIN_SHARE_OF_TIME: f64 = 0.01;
 const MIN_SHARE_OF_MESSAGES: f64 = 0.001;
-/// From this share of the time on the figures are not the transport's.
+/// Minimum share of the time at which the figures no longer describe the transport.
 const SPOILT: f64 = 0.05;
 
 struct Stalls {
@@ -118,10 +117,10 @@ fn add(all: &mut Turnaround, other: &Turnaround) {
     all.max_ns = all.max_ns.max(other.max_ns);
 }
 
-/// The round trips of a round laid end to end: service time where the loop is open, as waiting for the generator is
-/// no part of a round trip.
+/// The sum of a round's round trips: of service times in an open loop, as a round trip does not include the wait for
+/// the generator.
 fn round_trip_time_ns(measured: &Measured) -> f64 {
-    // The server is the same in each phase.
+    // The same server answers in all phases.
     if let Some(phases) = &measured.flow().phases {
         return phases.by_phase.each().map(|(_, phase)| phase.latency_ns.mean * phase.samples as f64).sum();
     }
@@ -133,7 +132,7 @@ fn lower_edge_ns(bucket: usize) -> f64 {
     2_f64.powi(i32::try_from(bucket).unwrap_or(i32::MAX))
 }
 
-/// The first bucket that lies wholly beyond the threshold, and the upper edge of the median bucket.
+/// The first bucket entirely beyond the threshold, and the upper edge of the median bucket.
 fn first_stalled_bucket(all: &Turnaround) -> Option<(usize, f64)> {
     let total: u64 = all.counts.iter().sum();
     let mut below = 0;
@@ -148,8 +147,8 @@ fn first_stalled_bucket(all: &Turnaround) -> Option<(usize, f64)> {
     Some((from, typical_ns))
 }
 
-/// The time in buckets from `from` on: the total less what the others hold at the middle of their buckets, kept within
-/// what the stalled buckets can hold.
+/// The time in buckets from `from` on: the total minus the other buckets at their midpoints, limited to what the
+/// stalled buckets can hold.
 fn held_ns(all: &Turnaround, from: usize) -> f64 {
     let at = |buckets: std::ops::Range<usize>, scale: f64| {
         buckets.map(|bucket| all.counts[bucket] as f64 * lower_edge_ns(bucket) * scale).sum::<f64>()
@@ -167,7 +166,7 @@ mod tests {
     use crate::fixture::links::between_hosts;
     use crate::fixture::{Fixture, back_to_back};
 
-    /// A round of 100 messages of 20 us, `stalls` of them held for 2 ms by the server, the others for 1 us.
+    /// A round of 100 messages of 20 us; the server holds `stalls` of them for `held_ns`, the others for 1 us.
     fn round(fixture: &mut Fixture, block: u32, stalls: u64, held_ns: u64) {
         round_of(&Case::ping_pong("tcp"), fixture, block, stalls, held_ns);
     }
@@ -193,7 +192,7 @@ mod tests {
         let found = crate::findings(&fixture.run());
         assert_eq!((found[0].code.as_str(), found[0].severity), ("echo-stalled", Severity::Problem));
         assert_eq!(found[0].evidence[0].value.value, 6.0);
-        // 6 stalls of 2 ms in 300 round trips of 20 us each beside them: 12 ms of 18 ms.
+        // 6 stalls of 2 ms and 300 round trips of 20 us: 12 ms of 18 ms.
         assert!((found[0].share - 12.0 / 18.0).abs() < 0.02, "{}", found[0].share);
         assert!(found[0].summary.contains("held 6 of 300 messages for about 1.98 ms each"), "{}", found[0].summary);
     }
@@ -236,6 +235,6 @@ mod tests {
         let mut client = Fixture::new();
         let latencies = [[2_000_000; 10].as_slice(), &[20_000; 90]].concat();
         client.round(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &latencies));
-        assert_eq!(client.findings("echo-stalled"), [], "no turnaround says that it was the server");
+        assert_eq!(client.findings("echo-stalled"), [], "no turnaround blames the server");
     }
 }

@@ -1,11 +1,11 @@
 //! `generator-late`: the open loop sent messages well after they were due.
 //!
-//! Why: a message is timed from when it was due, so lateness is part of its latency; where it is a great part, the
-//! figure tells of the generator (its timer, its CPU) and not of the transport. Rates that were not reached at all are
-//! `rate-not-reached`'s. Evidence: lateness against latency, over rounds. Advice by cause: a generator that is still busy
-//! with one message when the next is due needs a lower rate; one that sleeps in between is woken late, the later the
-//! longer it sleeps, so a lower rate makes it worse; one that spins had its CPU taken away. The service time, which
-//! starts at the actual send, holds in each case.
+//! Why: a message is timed from its due time, so lateness is part of its latency; if it is a large part, the figure
+//! describes the generator (its timer, its CPU) and not the transport. Rates that were not reached are
+//! `rate-not-reached`. Evidence: lateness against latency, over rounds. Advice by cause: a generator still busy with
+//! one message when the next is due needs a lower rate; one that sleeps in between is woken late, the later the longer
+//! it sleeps, so a lower rate makes it worse; one that spins lost its CPU. The service time, which starts at the actual
+//! send, is valid in each case.
 
 use hairpin_model::case::{Case, CpuIdle, Waiting};
 use hairpin_model::figure::Figure;
@@ -27,7 +27,7 @@ pub(super) const CARD: FindingCard = FindingCard {
           transport's",
 };
 
-/// From this share of the latency on it is worth a word.
+/// Minimum share of the latency to report.
 const MIN_SHARE: f64 = 0.1;
 
 struct Late {
@@ -72,20 +72,19 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-/// Why a generator was late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// The next message was due before it was done with the one before.
+    /// The next message was due before the previous one was done.
     Busy,
     /// It had time to spare, slept, and was woken late.
     Woken,
-    /// It had time to spare and never slept: something else had its CPU.
+    /// It had time to spare and never slept: something else used its CPU.
     Displaced,
 }
 
 impl Cause {
-    /// A generator has time to spare where half of its messages are answered within half the time between two of them; one that
-    /// waits for no answers where half of them leave within that time after they were due.
+    /// A generator has time to spare if half of its messages are answered within half the send interval; without
+    /// answers, if half of them leave within that time after they were due.
     fn of(case: &CaseSummary) -> Self {
         let period_ns = open_loop::asked_per_s(&case.case).map_or(0.0, |asked_per_s| 1e9 / asked_per_s);
         let (p50, spins) = match case.case.flow().load {
@@ -159,12 +158,12 @@ impl Cause {
 }
 
 fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
-    // Where a message opens a connection, or waits for room in that of a load, its lateness is that of the path.
+    // If a message opens a connection, or waits for room in a load's connection, its lateness is the path's.
     if case.case.flow().connection_use != ConnectionUse::Own {
         return None;
     }
     let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-    // Whoever waits for a CPU sends late too.
+    // An end that waits for a CPU also sends late.
     if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW || is_contended(run, case) {
         return None;
     }
@@ -225,7 +224,7 @@ mod tests {
         });
         let awake = blocking.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
         for (case, rate_per_s, advice, command) in [
-            // A lower rate makes a generator that sleeps sleep deeper.
+            // At a lower rate a sleeping generator sleeps more deeply.
             (&blocking, 1000.0, "--cpu-idle shallow", "--cpu-idle deep,shallow"),
             (&awake, 1000.0, "--waiting spin", "--over 40s"),
             (&blocking, 20_000.0, "lower the rate", "--rate 20000,10000"),
@@ -259,7 +258,7 @@ mod tests {
         assert!(command.ends_with("--over 40s"), "{command}");
     }
 
-    /// The latency of a message that waits in the receiver's queue says nothing of its sender.
+    /// The latency of a message in the receiver's queue does not describe its sender.
     #[test]
     fn of_a_load_without_answers_the_lateness_says_whether_it_has_time() {
         let found = |pacing, lateness_ns: u64| {
@@ -282,7 +281,7 @@ mod tests {
         assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 10_100, 89_900).len(), 1);
     }
 
-    /// The same latency as with 10 us of lateness, made by the answers.
+    /// The same latency as with 10 us of lateness, but from slow answers.
     #[test]
     fn slow_answers_to_punctual_messages_are_none() {
         assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 0, 40_000), []);

@@ -1,10 +1,10 @@
-//! `link-drops`: the link between the ends dropped messages, and one of its stages most of them.
+//! `link-drops`: the link between the ends dropped messages, most of them in one stage.
 //!
-//! Why: a loss in the queue is the sender's own, which sent faster than the bottleneck; a random loss is the path's, and no lower
-//! rate helps. The two look alike at the receiver. Evidence: the messages that the relay counted as lost, and what each stage
-//! dropped in the direction of the load. The counter-experiment offers 95 % of the rate that arrived where the queue dropped most,
-//! which is the rate of the link then, and else leaves the stage out. Advice by stage. Where the queue is the cause of most, this
-//! tells of the saturated link and `link-saturated` says nothing.
+//! Why: a sender causes loss in the queue by sending faster than the bottleneck; random loss belongs to the path, and a
+//! lower rate does not help. The two look alike at the receiver. Evidence: the messages that the emulator counted as
+//! lost, and the drops of each stage in the direction of the load. The counter-experiment offers 95 % of the rate that
+//! arrived if the queue dropped most (the rate of the link), and otherwise omits the stage. Advice by stage. If the
+//! queue dropped most, this finding reports the saturated link and `link-saturated` is omitted.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
@@ -24,11 +24,11 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 const CAUSES: &[&str] = &[LINK];
-/// The stages that have a remedy of their own.
+/// The stages with specific advice.
 const QUEUE: &str = "queue";
 const CORRUPT: &str = "corrupt";
 
-/// What dropped most of the packets that went the way of the load.
+/// The stage that dropped most packets in the direction of the load.
 struct Stage {
     name: String,
     packets: u64,
@@ -40,7 +40,7 @@ struct Dropped {
     stage: Option<Stage>,
 }
 
-/// Whether the queue of the link dropped most of what the link dropped of a case without answers.
+/// Whether most of the link's drops of a case without answers happened in its queue.
 pub(super) fn by_queue(run: &Run, case: &CaseSummary) -> bool {
     dropped(run, case).is_some_and(|dropped| dropped.stage.is_some_and(|stage| stage.name == QUEUE))
 }
@@ -102,7 +102,7 @@ fn advice(stage: Option<&str>) -> String {
     .to_owned()
 }
 
-/// The counter-experiment, and what it does in a word or two.
+/// The counter-experiment, with a short description.
 fn experiment(run: &Run, case: &CaseSummary, stage: Option<&Stage>) -> Option<(CounterExperiment, String)> {
     let stage = stage?;
     if stage.name == QUEUE {
@@ -121,7 +121,7 @@ fn dropped(run: &Run, case: &CaseSummary) -> Option<Dropped> {
     Some(Dropped { stage: strongest_stage(run, case), lost })
 }
 
-/// Of the stages in the direction of the load the one that dropped most; a damaged packet is dropped behind the link.
+/// The stage that dropped most in the direction of the load; damaged packets are dropped after the link.
 fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
     let mut stages: Vec<Stage> = Vec::new();
     for (_, measured) in rounds_of(run, &case.id) {
@@ -152,7 +152,7 @@ mod tests {
     use crate::fixture::links::{link, over};
     use crate::fixture::one_way_losses::{counts, interleaved, messages};
 
-    /// A link whose stages dropped so many packets upwards, and damaged others.
+    /// A link whose stages dropped and damaged these numbers of packets upwards.
     fn dropping(stages: &[(&str, u64, u64)]) -> LinkRecord {
         let mut link = link();
         for (stage, count, corrupted) in stages {

@@ -1,11 +1,11 @@
-//! `link-late`: the relay let packets go later than the link's profile says.
+//! `link-late`: the emulator released packets later than the link's profile says.
 //!
-//! Why: what the relay is late by is in every round trip, and is no part of the link. Evidence: for each packet the relay
-//! notes when it was due and when it left. Rounds in which half of the packets, or one of a hundred, were later than the
-//! stated bounds are left out of all figures (METHODOLOGY.md, "Emulated links"); what is below the bounds is told where
-//! it is a part of the round trip that can be seen: each message crosses the link at least twice. The counter-experiment
-//! keeps the CPUs awake, and is judged by the lateness itself. Advice: a quieter machine, CPUs kept awake, one for the
-//! relay.
+//! Why: the emulator's lateness is in every round trip but is no part of the link. Evidence: the emulator records when
+//! each packet was due and when it left. Rounds in which the median or the p99 of the lateness exceeded the stated
+//! bounds are omitted from all figures (METHODOLOGY.md, "Emulated links"); lateness below the bounds is reported if it
+//! is a visible part of the round trip, as each message crosses the link at least twice. The counter-experiment keeps
+//! the CPUs awake, and is judged by the lateness itself. Advice: a quieter machine, CPUs kept awake, one for the
+//! emulator.
 
 use hairpin_model::case::{Case, CpuIdle};
 use hairpin_model::figure::Figure;
@@ -25,22 +25,22 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "this delay is in every round trip and does not belong to the link",
 };
 
-/// From this part of the median, or of the p99, on it is worth a word.
+/// Minimum share of the median, and of the p99, to report.
 const MIN_SHARE: f64 = 0.05;
 const MIN_SHARE_OF_TAIL: f64 = 0.1;
-/// From this share of rounds left out on it is a warning.
+/// Minimum share of omitted rounds for a warning.
 const MIN_OMITTED_SHARE: f64 = 0.1;
 
 struct Late {
-    /// Of the median packet, and of one of a hundred.
+    /// Lateness of the median packet, and of the p99.
     p50_ns: Figure,
     p99_ns: Figure,
-    /// The part of the p50, and of the p99, that it is at least.
+    /// The minimum share of the p50, and of the p99, that is lateness.
     share: f64,
     share_of_tail: f64,
     left_out: usize,
     rounds: usize,
-    /// The relay's memory was full in one of them.
+    /// The emulator's memory was full in a round.
     was_overfull: bool,
 }
 
@@ -161,14 +161,13 @@ fn ways(case: &CaseSummary) -> f64 {
     if case.case.flow().load.is_one_way() { 1.0 } else { 2.0 }
 }
 
-/// The counter-experiment's case; null where the CPUs were awake already.
+/// The counter-experiment's case; `None` if the CPUs were already kept awake.
 fn awake(case: &Case) -> Option<Case> {
     (case.ends.cpu_idle == CpuIdle::Deep)
         .then(|| case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow))
 }
 
-/// Whether the lateness went away with the CPUs kept awake, where the run has that. Rounds that were left out are in it:
-/// they are what it is about.
+/// Whether keeping the CPUs awake removed the lateness, if measured. Includes omitted rounds: they are the subject.
 fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
     let awake = sibling_of(run, &awake(&case.case)?)?;
     let [own, other] =
@@ -196,7 +195,7 @@ mod tests {
         over("delay=500us", Case::ping_pong("tcp"))
     }
 
-    /// Rounds of 1 ms, each with a relay that was late by so much at the median.
+    /// Rounds of 1 ms, each with this median lateness of the emulator.
     fn rounds(fixture: &mut Fixture, case: &Case, late_ns: &[u64]) {
         for (block, late_ns) in (0..).zip(late_ns) {
             fixture.round_with(case, block, &back_to_back(&[], &[1_000_000; 200]), late_by(*late_ns));
@@ -276,7 +275,7 @@ mod tests {
                      140 us at p50, bound 100 us.";
         assert!(found[0].summary.contains(words), "{}", found[0].summary);
         let one_of_twenty = self::found(&[&[2_000; 19][..], &[140_000]].concat());
-        assert_eq!(one_of_twenty[0].severity, Severity::Note, "the others stand");
+        assert_eq!(one_of_twenty[0].severity, Severity::Note, "the other rounds are valid");
     }
 
     #[test]
@@ -314,7 +313,7 @@ mod tests {
         }
     }
 
-    /// Other things that make a link slow, and a relay that released nothing.
+    /// Slow links for other reasons, and an emulator that released no packet.
     #[test]
     fn a_punctual_relay_a_slow_link_and_one_without_packets_are_none() {
         assert_eq!(found(&[2_000; 6]), []);

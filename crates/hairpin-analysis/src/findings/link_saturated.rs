@@ -1,9 +1,9 @@
-//! `link-saturated`: the link's rate was the limit, so packets waited in its queue or found no room there.
+//! `link-saturated`: the link's rate was the limit, so packets waited in its queue or were dropped there.
 //!
-//! Why: the latency is then that of a queue, which the sender filled, and the losses are its own. Evidence, from the
-//! link's own log: how long packets were in the stage `queue` (waiting, and being sent at the rate), counted exactly for
-//! each; how many it dropped; how much it held at most. Its share is that time, both ways, of the mean latency, or the
-//! share of packets dropped where that is greater; a load without answers has one way only. The counter-experiment is the same link without that stage. Advice:
+//! Why: the latency is then that of a queue which the sender filled, and its losses are its own. Evidence, from the
+//! link's log: the exact time of each packet in the stage `queue` (waiting, and being sent at the rate); its drops; its
+//! maximum fill. The share is that time, both ways, of the mean latency, or the share of dropped packets if that is
+//! larger; a load without answers has one way only. The counter-experiment is the same link without that stage. Advice:
 //! send less at once, pace, or shorten the queue.
 
 use hairpin_model::figure::Figure;
@@ -25,27 +25,27 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "the latency is then that of a queue which the sender filled, and the sender causes the losses",
 };
 
-/// The stage that this is about.
+/// The link stage of this finding.
 const QUEUE: &str = "queue";
-/// From this part of the latency, or this share of the packets dropped, on it is worth a word.
+/// Minimum share of the latency, or of dropped packets, to report.
 const MIN_SHARE: f64 = 0.1;
 const MIN_DROPPED_SHARE: f64 = 0.001;
 
-/// What one direction's queue did over all rounds.
+/// The totals of one direction's queue over all rounds.
 #[derive(Default)]
 struct Queue {
     direction: Option<Direction>,
     figures: String,
     entered: u64,
     dropped: u64,
-    /// The mean time of a packet in each round, in ns.
+    /// The mean time of a packet in the queue, for each round, in ns.
     each_round_ns: Vec<f64>,
     most_bytes: u64,
     most_packets: u64,
 }
 
 impl Queue {
-    /// Of a packet, waiting and being sent: the mean of the median round, as the latency of a case is that of its median round.
+    /// Time of a packet in the queue, waiting and being sent: the mean of the median round, like the latency of a case.
     fn wait_ns(&self) -> f64 {
         median(&self.each_round_ns).unwrap_or(0.0)
     }
@@ -70,9 +70,9 @@ impl Queue {
 }
 
 struct Saturated {
-    /// The direction that explains more.
+    /// The direction that explains more of the latency or the drops.
     worst: Queue,
-    /// The part of the mean latency that both queues are; null of a load without answers.
+    /// The share of the mean latency spent in both queues; `None` if the load has no answers.
     share_of_latency: Option<f64>,
 }
 
@@ -140,8 +140,8 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
 }
 
 fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
-    // What the queue dropped of a load without answers is told by `link-drops`. Beside a probe the link is to be saturated, and its
-    // log does not tell the packets of the probe from those of the load.
+    // `link-drops` reports the queue's drops of a load without answers. Under a probe the link should be saturated, and
+    // its log does not separate the probe's packets from the load's.
     if case.case.replicate != 0 || by_queue(run, case) || !case.case.loads().is_empty() {
         return None;
     }
@@ -190,7 +190,7 @@ mod tests {
         over("rate=1mbit queue=64KiB delay=10ms", Case::ping_pong("tcp"))
     }
 
-    /// A link on whose way up 100 packets were in the queue for so long each, and so many found no room.
+    /// A link with 100 packets in its queue upwards, `each_ns` each, and `dropped` drops.
     fn queued(each_ns: u64, dropped: u64) -> LinkRecord {
         let mut link = dropping(QUEUE, &vec![0; usize::try_from(dropped).unwrap()]);
         link.up.drops.clear();
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(experiment.pair.as_ref().unwrap()[1].path.link, "delay=10ms");
     }
 
-    /// All packets together would have spent 14 % of the mean latency there.
+    /// Pooled over all packets the queue would take 14 % of the mean latency.
     #[test]
     fn a_single_round_with_a_long_queue_is_none() {
         let mut fixture = Fixture::new();
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// The same latency from a long way, and drops that the queue did not make.
+    /// The same latency from a long path, and drops outside the queue.
     #[test]
     fn a_long_way_and_a_medium_that_loses_are_none() {
         assert_eq!(found(MS, 0), []);

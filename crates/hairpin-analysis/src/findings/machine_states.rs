@@ -1,9 +1,9 @@
-//! `machine-states`: the machine was in two states while the run went on.
+//! `machine-states`: the machine had two speeds during the run.
 //!
-//! Why: on a shared core the same code takes longer for seconds at a time, whatever is measured. The probe before and after
-//! each round tells, on the CPU of each end and independently of the transport. Evidence: what the probe took in each state,
-//! their shares and how often they changed. Advice: figures stand for the faster state where it has rounds enough; compare runs
-//! in one state.
+//! Why: on a shared core the same code takes longer for seconds at a time, whatever is measured. The probe before and
+//! after each round shows this on the CPU of each end, independently of the transport. Evidence: the probe's time in
+//! each state, the shares of the states and the number of changes. Advice: figures are from the faster state if it has
+//! enough rounds; compare runs in one state.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::fixture::Fixture;
 
-    /// Rounds of 10 us or, where the machine is slowed, of 13 us; the probe takes so many ns.
+    /// Rounds of 10 us, or of `slow_latency` while slowed; the probe takes 90 us or `slow_probe` ns.
     fn found(slowed: impl Fn(usize) -> bool, slow_probe: u64, slow_latency: u64) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         let latencies: Vec<u64> = (0..40).map(|k| if slowed(k) { slow_latency } else { 10_000 }).collect();
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(found(|k| k % 8 < 3, 96_000, 10_000).len(), 1);
     }
 
-    /// The latency has two levels, and the probe one: a transport with two modes is no state of the machine.
+    /// Two latency levels and one probe level: a transport with two modes, not a state of the machine.
     #[test]
     fn two_levels_of_latency_alone_are_none() {
         assert_eq!(found(|k| k % 8 < 3, 90_000, 20_000), []);

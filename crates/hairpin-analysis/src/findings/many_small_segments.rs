@@ -1,9 +1,9 @@
-//! `many-small-segments`: with `TCP_NODELAY`, a request leaves in many segments where a few would do.
+//! `many-small-segments`: with `TCP_NODELAY`, a request leaves in many segments instead of a few.
 //!
-//! Why: `TCP_NODELAY` stops the waiting and sends a segment for each write. Each has some 66 bytes of headers, a trip
-//! through both kernels and, often, an acknowledgment; on a real network a packet each. Evidence: `TCP_NODELAY` on as
-//! granted, and the segments that the kernel counted against those that the bytes need; the writes and segments that
-//! were traced. Its share is what one write saves, where the run measured it, else unknown and 0. Advice: write at once.
+//! Why: `TCP_NODELAY` avoids waiting but sends a segment for each write. Each costs some 66 bytes of headers, a trip
+//! through both kernels and often an acknowledgment; on a real network a packet. Evidence: `TCP_NODELAY` granted as on,
+//! and the segments that the kernel counted against the number that the bytes need; the traced writes and segments. The
+//! share is what one write saves, if measured, or else 0. Advice: use one write.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
@@ -24,9 +24,9 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "each write becomes a packet with its own headers, which both kernels process",
 };
 
-/// From this many times the segments that the bytes need on it is worth a word.
+/// Minimum ratio of segments sent to segments needed.
 const MIN_RATIO: f64 = 10.0;
-/// Payload that any segment can carry: what IPv6 guarantees (RFC 8200, 1280 bytes) less headers.
+/// Payload that fits any segment: the IPv6 minimum MTU (RFC 8200, 1280 bytes) minus headers.
 const MIN_SEGMENT_BYTES: f64 = 1_220.0;
 
 struct Many {
@@ -37,7 +37,7 @@ struct Many {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let words = "send the same request in one segment; if the time stays the same, the segments cost nothing";
     let experiment = |case: &CaseSummary| {
-        // One write has no pauses between writes, so that it would be held against those.
+        // One write has no gaps between writes, so the comparison would include the gaps.
         let pauses = case.case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
         let (remedy, check) = if pauses {
             (Remedy::Cork, "cork each request")
@@ -173,7 +173,7 @@ mod tests {
             .with(|case| case.flow_mut().load.exchange_mut().unwrap().writes = writes.parse().unwrap())
     }
 
-    /// A hundred writes of 400 B: the loopback's segments hold them all in one, an Ethernet's in 28.
+    /// A hundred writes of 400 B: one segment on loopback, 28 on Ethernet.
     #[test]
     fn what_a_segment_holds_is_what_the_connection_says() {
         let found = |most_bytes: f64| {

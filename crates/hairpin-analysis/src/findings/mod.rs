@@ -1,7 +1,7 @@
-//! Findings, most of them causes, with a code, evidence, advice, and a counter-experiment that would refute them.
+//! Findings, most of them causes, each with a code, evidence, advice, and a counter-experiment that could refute it.
 //!
-//! Each file holds one [`Detector`] with what it says, why it matters, its evidence, its advice and its tests. A new
-//! one is a new file and its line in [`ALL`]. No detector trims samples; one that leaves something out says so.
+//! Each file holds one [`Detector`] with its explanation and tests. To add one, add a file and its line in [`ALL`]. No
+//! detector trims samples; one that excludes data says so.
 
 use std::cmp::Reverse;
 
@@ -50,7 +50,6 @@ macro_rules! detectors {
     ($($file:ident,)*) => { &[$(Detector { card: $file::CARD, detect: $file::detect }),*] };
 }
 
-/// Every detector.
 pub const ALL: &[Detector] = detectors![
     aa_differs,
     autocorking,
@@ -84,11 +83,11 @@ pub const ALL: &[Detector] = detectors![
     wake_up_dominated,
 ];
 
-/// A cause that explains less than this of the latency is a note.
+/// Minimum share of the latency; a cause that explains less is a note.
 const FLOOR: f64 = 0.01;
 
-/// What explains the figures of `run` (its rounds, cases and comparisons filled in). Causes come first, the one that
-/// explains most before the others; then what packets did; then what concerns the run or the machine, the gravest first.
+/// The findings on `run` (its rounds, cases and comparisons filled in). Causes come first, ordered by share; then
+/// traffic; then findings on the run or the machine, the most severe first.
 #[must_use]
 pub fn findings(run: &Run) -> Vec<Finding> {
     let of = |detector: &Detector| {
@@ -108,8 +107,8 @@ pub fn findings(run: &Run) -> Vec<Finding> {
     findings
 }
 
-/// The finding as its own counter-experiment and its share leave it. What the check refuted is not the cause, explains
-/// nothing, and is told as such; what explains next to nothing is a note.
+/// Adjusts a finding to its counter-experiment and its share. A refuted cause explains nothing and is reported as
+/// refuted; a cause below [`FLOOR`] becomes a note.
 fn settled(finding: Finding, card: &FindingCard, run: &Run) -> Finding {
     if finding.about != About::Cause {
         return finding;
@@ -127,7 +126,7 @@ fn settled(finding: Finding, card: &FindingCard, run: &Run) -> Finding {
     if finding.share < FLOOR { Finding { severity: Severity::Note, ..finding } } else { finding }
 }
 
-/// A command of a case with phases has their lengths where they are not the usual ones.
+/// Adds the phase lengths to the command unless they are the default.
 fn repeat_the_phases(finding: &mut Finding, run: &Run) {
     let Some(experiment) = &mut finding.counter_experiment else { return };
     let first = finding.cases.first().and_then(|id| run.rounds.iter().find(|round| round.case_id == *id));
@@ -140,7 +139,7 @@ fn repeat_the_phases(finding: &mut Finding, run: &Run) {
     }
 }
 
-/// A command over an emulated link has the run's seed: then the link's chances fall as they fell.
+/// Adds the run's seed to a command with an emulated link, to repeat the link's random events.
 fn repeat_the_chances(finding: &mut Finding, run: &Run) {
     if let Some(experiment) =
         finding.counter_experiment.as_mut().filter(|experiment| experiment.command.contains(" --link "))
@@ -149,8 +148,8 @@ fn repeat_the_chances(finding: &mut Finding, run: &Run) {
     }
 }
 
-/// A command between two hosts names the server as that of the run did. Where it changes what only one host has, there is no such
-/// check.
+/// Adds the run's server to a command between two hosts, or removes the counter-experiment if it changes something that
+/// exists on one host only.
 fn repeat_the_server(finding: &mut Finding, run: &Run) {
     match &mut finding.counter_experiment {
         Some(experiment) if needs_one_host(&experiment.command) => finding.counter_experiment = None,
@@ -161,8 +160,8 @@ fn repeat_the_server(finding: &mut Finding, run: &Run) {
 
 type Rank = (About, Reverse<Severity>, Reverse<i64>, Reverse<Severity>, Option<usize>);
 
-/// Causes, then traffic, then the run. Causes by their share in whole percents, then by severity; the others by severity,
-/// then by share; of equals the one about the case that the plan names first.
+/// Order of findings: causes, then traffic, then the run. Causes by their share in whole percents, then by severity;
+/// the others by severity, then by share; ties by the order of cases in the plan.
 fn rank(finding: &Finding, run: &Run) -> Rank {
     // A share is at most a few hundred percent.
     let percents = (finding.share * 100.0).round() as i64;
@@ -263,7 +262,7 @@ mod tests {
         assert!(of(&elsewhere, 2_500_000_000).ends_with("--ramp 2500ms"), "{}", of(&elsewhere, 2_500_000_000));
     }
 
-    /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round alike.
+    /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round.
     #[test]
     fn exchanges_that_begin_quickly_are_neither_a_drift_nor_a_cold_start() {
         let mut fixture = Fixture::new();
@@ -274,7 +273,6 @@ mod tests {
         assert_eq!(findings(&fixture.run()), []);
     }
 
-    /// A warm-up that was too short.
     fn cold() -> hairpin_model::samples::Samples {
         back_to_back(&[90_000; 20], &[[90_000; 10].as_slice(), &[1000; 90]].concat())
     }

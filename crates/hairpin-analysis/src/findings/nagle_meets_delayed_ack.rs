@@ -1,13 +1,13 @@
-//! `nagle-meets-delayed-ack`: written bytes stayed until a delayed acknowledgment of earlier ones came.
+//! `nagle-meets-delayed-ack`: written bytes were held until a delayed acknowledgment of earlier bytes arrived.
 //!
-//! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged, and the other end
-//! delays its acknowledgment (RFC 1122, 4.2.3.2) as it hopes to send it along with data of its own. The rest of a request
-//! so waits at the client for the server, which cannot answer before it has it; with several requests in flight they wait
-//! for each other, and so do their answers at the server, for the client's end: 40 ms each time on Linux. Evidence,
-//! never the latency alone: in traced rounds, writes of an end that left when the acknowledgment of all before them came,
-//! and that acknowledgment came by itself, 10 ms and more after its data; in untraced rounds of as many exchanges, that
-//! these take as long; `TCP_NODELAY` and `TCP_CORK` off as granted to that end in the timed rounds too. Its share is the
-//! time that writes were so held, of what a timed exchange takes. Advice: one write, a cork, or `TCP_NODELAY`.
+//! Why: Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged, and the other end
+//! delays its acknowledgment (RFC 1122, 4.2.3.2), hoping to send it with data of its own. The rest of a request then
+//! waits at the client for the server, which cannot answer an incomplete request; with several requests in flight they
+//! wait for each other, and their answers wait at the server for the client's end: 40 ms each time on Linux. Evidence,
+//! never the latency alone: in traced rounds, writes of an end that left when all earlier bytes were acknowledged by a
+//! pure ACK, 10 ms and more after its data; in untraced rounds with the same exchanges, the same durations;
+//! `TCP_NODELAY` and `TCP_CORK` granted as off to that end in the timed rounds too. The share is the time that writes
+//! were held, relative to the time of a timed exchange. Advice: one write, a cork, or `TCP_NODELAY`.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
@@ -24,13 +24,13 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "each end waits for the other, 40 ms or more per exchange, though neither network nor program is slow",
 };
 
-/// From this share of the exchanges' time on it is worth a word.
+/// Minimum share of the exchanges' time to report.
 const MIN_SHARE: f64 = 0.05;
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let shared = |stall: Stall| (stall.often.share >= MIN_SHARE).then_some((stall.often.share, stall));
     let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
     let Some(first) = hits.first() else { return Vec::new() };
-    // With default options the change of one thing is the plainest.
+    // A change from the default options is the clearest.
     let plain =
         |hit: &&Hit<'_, Stall>| hit.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
     let tried = hits.0.iter().find(plain).unwrap_or(first);
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(granted.count(), 2);
     }
 
-    /// As `round-trip --rate` makes it: an answer is small, and the one before it is acknowledged with the next message.
+    /// Like `round-trip --rate`: answers are small, and the next message acknowledges the previous answer.
     #[test]
     fn answers_of_an_open_loop_that_wait_for_the_next_message_are_found() {
         let (off, on) = (switches("off", "off"), switches("on", "off"));
@@ -228,8 +228,8 @@ mod tests {
         }
     }
 
-    /// The kernel stamps segments that it merges in the receive queue as the last of them: the first seems to have travelled
-    /// for the interval between messages, as long as the answers wait.
+    /// The kernel gives merged segments in the receive queue the stamp of the last one: the first seems to have
+    /// travelled for the interval between messages, as long as the answers wait.
     #[test]
     fn merged_receive_stamps_hide_no_stall() {
         let mut trace = traces::messages(500 * US, false);
@@ -260,7 +260,7 @@ mod tests {
         assert!(summary.contains("of each 4 in flight, whole or in part,"), "{summary}");
     }
 
-    /// As a server that sleeps makes it: only the traced exchanges stall, because their tracing takes time.
+    /// As with a server that sleeps: only the traced exchanges stall, because tracing takes time.
     #[test]
     fn a_stall_that_only_tracing_makes_is_no_evidence() {
         let off = switches("off", "off");
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// Of the traced exchanges of a round only some stall, by chance, and nearly all of the timed ones.
+    /// By chance only some traced exchanges of a round stall, but nearly all timed ones.
     #[test]
     fn what_nodelay_takes_away_is_the_share_where_few_traced_messages_stalled() {
         let case = at_rate(Case::ping_pong("tcp"), 2000.0);
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(fixture.findings(CODE), []);
     }
 
-    /// The same 40 ms with Nagle's algorithm on, made by something else.
+    /// The same 40 ms with Nagle's algorithm on, but from another cause.
     #[test]
     fn an_server_that_sleeps_40_ms_is_not_called_nagle() {
         let sleeping = [

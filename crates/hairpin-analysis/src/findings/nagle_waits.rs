@@ -1,11 +1,11 @@
-//! `nagle-waits`: written bytes stayed for a round trip, until an acknowledgment came that nobody delayed.
+//! `nagle-waits`: written bytes were held for a round trip, until an undelayed acknowledgment arrived.
 //!
-//! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged. Where the server
-//! acknowledges at once the rest of a request still waits for one round trip of the path: nothing on the loopback, and a
-//! second way to the server and back over a link. Evidence, in traced rounds: writes that left when the acknowledgment
-//! of all before them came, which was not late; that untraced exchanges take as long; `TCP_NODELAY` off as granted. Where
-//! the acknowledgment was delayed too, `nagle-meets-delayed-ack` tells it, and this says nothing. Its share is the time
-//! that writes were so held, of what a timed exchange takes. Advice: one write, or `TCP_NODELAY`.
+//! Why: Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged. Even if the server
+//! acknowledges at once, the rest of a request waits for one round trip of the path: nothing on loopback, but a second
+//! trip to the server and back over a link. Evidence, in traced rounds: writes that left when all earlier bytes were
+//! acknowledged without delay; untraced exchanges that take as long; `TCP_NODELAY` granted as off. If the
+//! acknowledgment was delayed, only `nagle-meets-delayed-ack` is reported. The share is the time that writes were held,
+//! relative to the time of a timed exchange. Advice: one write, or `TCP_NODELAY`.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
@@ -29,13 +29,13 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "a request in several writes costs one more round trip, however quickly the server sends its ACK",
 };
 
-/// From this share of the exchanges' time on it is worth a word.
+/// Minimum share of the exchanges' time to report.
 const MIN_SHARE: f64 = 0.05;
 
 struct Held {
     held_ns: Figure,
     often: Often,
-    /// The least round trip that TCP measured.
+    /// The minimum RTT that TCP measured.
     round_trip_ns: Option<f64>,
 }
 
@@ -92,7 +92,7 @@ fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
         return None;
     }
     let traced = Traced::of(run, case)?;
-    // Between two exchanges nothing is under way; the answers of an open loop follow one another.
+    // Nothing is in flight between two exchanges; the answers of an open loop follow one another.
     let both_ends = case.case.flow().load.exchange().is_none();
     let by_nagle =
         |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Client);
@@ -112,7 +112,7 @@ mod tests {
 
     const CODES: [&str; 3] = ["nagle-waits", "nagle-meets-delayed-ack", "delayed-ack"];
 
-    /// What is found over a link of 23 ms each way: an acknowledgment leaves so long after its data arrived.
+    /// Findings over a link of 23 ms each way; acknowledgments leave `held_ns` after their data arrived.
     fn found(held_ns: u64, options: (&str, &str), add: impl FnOnce(&mut Fixture)) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         let trace = traces::two_writes_across(23 * MS, held_ns);

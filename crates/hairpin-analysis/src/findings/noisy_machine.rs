@@ -1,12 +1,12 @@
-//! `noisy-machine`: something else used the machine while rounds ran.
+//! `noisy-machine`: something else used the machine during rounds.
 //!
-//! Why: it adds tails, and not only that: a busy machine can show *better* medians, as the scheduler then puts both
-//! ends on one CPU. Evidence, round by round: time that the hypervisor gave to others (steal, from 1 % of the round on);
-//! CPU time that others used (from 10 % on, beyond the 10 ms resolution of the counters); more tasks ready to run than
-//! CPUs; ends pushed off a CPU of their own (from one message in 1 000 on; not counted where both ends share a CPU, as
-//! there they push each other off, nor where a link's relay may share one). What a link's relay uses is not noise. Load averages are shown but decide nothing: they remember the minute before.
-//! The effect compares the p50 of such rounds, over the median of their case, with that of quiet rounds. Nothing is
-//! trimmed: such rounds are in the figures.
+//! Why: it adds tails, but a busy machine can also show *better* medians, as the scheduler then puts both ends on one
+//! CPU. Evidence, per round: time that the hypervisor gave to others (steal, from 1 % of the round on); CPU time of
+//! other programs (from 10 % on, beyond the 10 ms resolution of the counters); more runnable tasks than CPUs; ends
+//! preempted on a CPU of their own (from one message in 1 000 on; not counted if both ends share a CPU, as they preempt
+//! each other, nor if a link's emulator may share one). CPU time of a link's emulator is not noise. Load averages are
+//! shown but not used: they cover the last minute. The effect compares the p50 of such rounds, relative to the median
+//! of their case, with that of quiet rounds. Nothing is trimmed: such rounds are in the figures.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
@@ -25,18 +25,18 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "other programs add tails, move medians either way, and make runs differ",
 };
 
-/// From this share of rounds on it is worth a word.
+/// Minimum share of rounds to report.
 const MIN_ROUNDS_SHARE: f64 = 0.1;
 const STEAL: f64 = 0.01;
 const OTHERS: f64 = 0.1;
-/// Resolution of the CPU time counters, in ns for each CPU.
+/// Resolution of the CPU time counters, in ns per CPU.
 const RESOLUTION_NS: f64 = 10e6;
 const PUSHED_OFF: f64 = 0.001;
 const MIN_PREEMPTIONS: u64 = 10;
-/// From this effect on the medians, or from half of the rounds on, it is a warning.
+/// Minimum effect on the medians for a warning; half of the rounds also suffices.
 const EFFECT: f64 = 0.03;
 
-/// What was noisy about a round.
+/// The signs of noise in a round.
 #[derive(Clone, Copy, Default)]
 struct Signs {
     steal: bool,
@@ -87,10 +87,10 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
     let cpus = run.environment().cpus_online.max(1) as f64;
     let capacity_ns = noise.wall_ns as f64 * cpus;
     let own = own_ns(measured, server_is_elsewhere(run));
-    // A link's relay is ours too: its time, its place among what is ready to run, and whom it pushes off a CPU.
+    // Hairpin's emulator is not noise: its CPU time, its runnable task, and its preemptions.
     let relay = measured.link.as_ref().and_then(|link| link.relay);
     let own = own + relay.map_or(0.0, |relay| relay.cpu_ns as f64);
-    // Flows at once share the CPUs of their ends.
+    // Concurrent flows share the CPUs of their ends.
     let apart = measured.flows.len() == 1
         && relay.is_none_or(|relay| {
             relay.pinned_cpu.is_some() && measured.ends.iter().all(|end| end.pinned_cpu != relay.pinned_cpu)
@@ -107,7 +107,7 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
     }
 }
 
-/// Whether the server ran on another machine: then it used no CPU of the client's.
+/// Whether the server ran on another machine, using none of the client's CPUs.
 fn server_is_elsewhere(run: &Run) -> bool {
     let [client, server] = run.hosts.as_slice() else { return false };
     client.environment.boot_id != server.environment.boot_id
@@ -121,7 +121,7 @@ fn own_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
         |end: &EndReport| Some(end.phase_usage.as_ref()?.each().map(|(_, usage)| usage.cpu_ns as f64).sum::<f64>());
     let of_all_phases: Option<f64> = ends().map(by_phase).sum();
     of_all_phases.unwrap_or_else(|| {
-        // It is known of the measured part only; they were as busy while they warmed up.
+        // Known for the measured part only; the ends were as busy during the warm-up.
         let own = ends().map(|end| end.cpu_ns).sum::<u64>() as f64;
         own * (measured.noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0)
     })
@@ -132,7 +132,7 @@ fn affected_cases(rounds: &[(&RoundRecord, &Measured, Signs)]) -> Vec<String> {
     distinct(affected.map(|(round, _, _)| round.case_id.clone()))
 }
 
-/// The p50 of noisy rounds over that of quiet ones, each relative to the median of its case; null without either.
+/// The p50 of noisy rounds over that of quiet ones, each relative to the median of its case; `None` without either.
 fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64> {
     let relative = |noisy: bool| -> Option<f64> {
         let chosen = rounds.iter().filter(|(_, _, signs)| signs.any() == noisy);
@@ -235,7 +235,8 @@ mod tests {
         }
     }
 
-    /// Steal counts from 1 % of both CPUs' time in a round on, pushes from 10 in a round, and from a tenth of the rounds.
+    /// Steal counts from 1 % of both CPUs' time in a round, preemptions from 10 in a round; a finding needs a tenth of
+    /// rounds.
     #[test]
     fn at_the_threshold_it_begins() {
         let stolen = |share: f64| {
@@ -249,7 +250,7 @@ mod tests {
         assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 10, &[2]).len(), 1, "one of ten rounds");
     }
 
-    /// Rounds that are slow for another reason are not disturbed.
+    /// Rounds that are slow for another reason are not noisy.
     #[test]
     fn slow_rounds_without_a_sign_are_none() {
         assert_eq!(run(|_| {}, &[2, 5, 7]), []);
@@ -318,7 +319,7 @@ mod tests {
         assert!(found(0)[0].summary.contains("3 by other programs"));
     }
 
-    /// Of a server on another host nothing is busy here, whatever its end used there.
+    /// CPU time of a server on another host must not be subtracted here.
     #[test]
     fn a_server_on_another_host_hides_no_other_program() {
         let found = |boot_id: &str| {

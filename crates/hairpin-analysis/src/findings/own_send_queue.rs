@@ -1,11 +1,12 @@
-//! `own-send-queue`: a message waits in the sender's own socket, behind bulk data that was written before it on the same connection.
+//! `own-send-queue`: a message waits in the sender's own socket, behind bulk data written earlier on the same
+//! connection.
 //!
-//! Why: the kernel takes much more of a stream than it can send at once, and what is written later waits for all of it, before the
-//! path has seen a byte. No queue of the path is at fault, and no CoDel helps. Evidence: the bytes that the load's socket had not sent
-//! yet (`tcpi_notsent_bytes` of tcp_info, read every 20 ms), over the rate at which the load is received; against the median latency
-//! that the load adds. The counter-experiment is the option `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), by which the program keeps
-//! the rest itself; where it is set already, there is nothing to say. Advice: that option, and to decide what to send next only when
-//! the socket asks for it.
+//! Why: the kernel accepts much more of a stream than it can send at once, and later writes wait for all of it, before
+//! any byte reaches the path. No queue on the path is at fault, and CoDel does not help. Evidence: the unsent bytes of
+//! the load's socket (`tcpi_notsent_bytes` of tcp_info, read every 20 ms), divided by the rate at which the load is
+//! received; compared with the median latency that the load adds. The counter-experiment is the option `notsent-lowat`
+//! (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the rest itself; if it is already set, nothing is
+//! reported. Advice: that option, and deciding what to send next only when the socket is writable.
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -28,13 +29,13 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "the delay is in the sender itself: a better path does not help, and a shorter send queue does",
 };
 
-/// From this part of the latency on it is worth a word.
+/// Minimum share of the latency to report.
 const MIN_SHARE: f64 = 0.1;
-/// What the socket may have unsent in the counter-experiment, in bytes.
+/// Maximum unsent bytes of the socket in the counter-experiment.
 const LOWAT: &str = "16384";
 const CHECK: &str = "set notsent-lowat";
 
-/// What waits in the socket of the load.
+/// Unsent data in the load's socket.
 pub(super) struct Unsent {
     bytes: Figure,
     bytes_per_s: Figure,
@@ -105,7 +106,7 @@ fn all_evidence(first: &Hit<'_, Unsent>) -> Vec<hairpin_model::finding::Evidence
     ]
 }
 
-/// What waits in the socket of a load whose connection the probe shares.
+/// The unsent data of a load whose connection the probe shares.
 pub(super) fn unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
     if case.case.replicate != 0 || case.case.flow().connection_use != ConnectionUse::Shared {
         return None;
@@ -120,12 +121,12 @@ pub(super) fn unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
     })
 }
 
-/// Whether the program already bounds what its socket holds unsent.
+/// Whether the program already limits its unsent data.
 pub(super) fn is_bounded(case: &Case) -> bool {
     case.loads().iter().any(|load| load.options.get(OptionName::NotsentLowat).is_some())
 }
 
-/// The median of the readings beside the steady load.
+/// The median of the readings under steady load.
 fn unsent_bytes(measured: &Measured) -> Option<f64> {
     median(&loaded_states(measured, 1)?.map(|state| state.not_sent_bytes as f64).collect::<Vec<_>>())
 }
@@ -141,7 +142,7 @@ mod tests {
 
     const CODE: &str = "own-send-queue";
 
-    /// Latency beside the load, and what the socket has unsent of a load of 1.2 MB/s.
+    /// Latency under load, and unsent bytes of a load of 1.2 MB/s.
     fn beside(loaded_ns: u64, not_sent_bytes: u64) -> Beside {
         let state = SenderState { not_sent_bytes, ..SenderState::default() };
         Beside { state: Some(state), ..Beside::latencies(10_000_000, loaded_ns) }

@@ -1,9 +1,9 @@
-//! `placement-lottery`: where the scheduler put the ends differed between rounds.
+//! `placement-lottery`: the scheduler placed the ends differently from round to round.
 //!
-//! Why: left free, both ends may share a CPU in one round and not in the next; the two differ several times over, so
-//! that the median over rounds is a figure of luck, and a *loaded* machine can look faster than an idle one.
-//! Evidence: the CPUs on which both ends were seen, and the p50 of rounds by whether those were the same.
-//! Advice: pin the ends, and say how.
+//! Why: if not pinned, both ends may share a CPU in one round and not in the next; the latencies differ several times
+//! over, so the median over rounds depends on luck, and a *loaded* machine can look faster than an idle one. Evidence:
+//! the CPUs on which both ends were seen, and the p50 of rounds by whether they were the same. Advice: pin the ends,
+//! and say how.
 
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
@@ -24,13 +24,13 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "one CPU or two changes a round trip several times over, so the figure depends on chance",
 };
 
-/// From this difference between places on it shapes the figures.
+/// Minimum difference between placements for a warning.
 const SHAPES: f64 = 0.1;
 
-/// One round at another place is no sign of what that place does.
+/// Minimum rounds per placement; one round shows nothing about it.
 const MIN_ROUNDS: usize = 2;
 
-/// Where both ends were seen in a round.
+/// The placement of both ends in a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     SameCpu,
@@ -88,11 +88,11 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 
 fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     let load = &case.case.flow().load;
-    // Two hosts have no CPU in common.
+    // Two hosts share no CPU.
     if case.case.host().is_some() {
         return None;
     }
-    // The latency of a load that fills its queue is that of the queue.
+    // A load that fills its queue has the latency of the queue.
     if case.case.ends.placement != Placement::Unpinned || load.is_one_way() && load.rate_per_s().is_none() {
         return None;
     }
@@ -112,7 +112,7 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     (places.len() > 1).then(|| (if most > 0.0 { 1.0 - least / most } else { 0.0 }, places))
 }
 
-/// Where the ends were; null without a server, or where either was seen nowhere.
+/// The placement of the ends; `None` without a server, or if an end was not seen.
 fn seen(measured: &Measured) -> Option<Seen> {
     let (client, server) = (&measured.client().seen_cpus, &measured.server()?.seen_cpus);
     if client.is_empty() || server.is_empty() {
@@ -167,7 +167,7 @@ mod tests {
         assert!(found[0].summary.contains(words), "{}", found[0].summary);
     }
 
-    /// From a tenth of the slower on it shapes the figures.
+    /// A difference of a tenth of the slower placement is a warning.
     #[test]
     fn at_the_threshold_a_note_becomes_a_warning() {
         let severity = |latency| {
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(found_of(&case, &rounds), []);
     }
 
-    /// Two modes at one place are something else.
+    /// Two modes at one placement have another cause.
     #[test]
     fn rounds_that_differ_at_one_place_are_none() {
         assert_eq!(found(Placement::Unpinned, &[(10_000, [0, 0]), (58_000, [0, 0])].repeat(4)), []);

@@ -1,10 +1,9 @@
-//! `rate-not-reached`: an open loop did not reach the rate asked for.
+//! `rate-not-reached`: an open loop did not reach the requested rate.
 //!
-//! Why: a saturated generator no longer measures that rate: it measures how far it fell behind (coordinated omission is
-//! what hides this elsewhere). Where the generator kept up and the answers did not, the transport or the server is
-//! at its limit: latency then is the length of the queue, and grows with the length of the round.
-//! Evidence: messages sent over the time for which they were due plus the generator's lag; answers a second.
-//! Advice: lower the rate, or give the ends more.
+//! Why: a saturated generator no longer measures that rate, but how far it fell behind (elsewhere, coordinated omission
+//! hides this). If the generator kept up and the answers did not, the transport or the server is at its limit: the
+//! latency is then the length of the queue, and grows with the length of the round. Evidence: messages sent over the
+//! scheduled time plus the generator's lag; answers per second. Advice: lower the rate, or give the ends more CPU.
 
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::figure::Figure;
@@ -27,8 +26,8 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "its figures are not those of the requested rate: they show how far it fell behind",
 };
 
-/// Answers are behind where the queue is this many messages long at the median, and fewer than 99 % of what could came a
-/// second.
+/// Minimum median queue length, in messages, at which answers count as behind; they must also arrive at less than 99 %
+/// of the possible rate.
 const QUEUE: f64 = 10.0;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
@@ -54,7 +53,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     findings.into_iter().flatten().chain(load_behind(run)).collect()
 }
 
-/// A load beside a probe that is not what was asked for. It is no cause of latency, so its share is none.
+/// Loads next to a probe that missed their requested rate. They cause no latency, so their share is 0.
 fn load_behind(run: &Run) -> Option<Finding> {
     let hits = Hits::among(run, |case| {
         let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
@@ -89,19 +88,18 @@ fn load_behind(run: &Run) -> Option<Finding> {
     })
 }
 
-/// The rate asked for, the rate reached, and what held the generator up.
+/// The requested rate, the rate reached, and what blocked the generator.
 type Short = (f64, f64, Option<HeldUp>);
 
 fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
-    // What a link does not carry is what the load was to show, and has findings of its own; beside a load a queue is that of the
-    // load.
+    // Loss on a link is the subject of such a load and has its own findings; under load a queue belongs to the load.
     if case.case.flow().load.is_one_way() && case.case.is_emulated() || !case.case.loads().is_empty() {
         return None;
     }
     let asked = open_loop::asked_per_s(&case.case)?;
     let (rate, p50) = (case.flow().rate_per_s?.value, case.flow().latency_ns.p50?.value);
-    // What is on its way over a link is no queue. A round lasts until its last answer is there, and what was lost was not
-    // slow.
+    // Messages in transit on a link are no queue. A round lasts until its last answer arrives, and lost messages were
+    // not slow.
     let on_its_way_ns = case.flow().curve.first().map_or(0.0, |fastest| fastest.latency_ns);
     let queued = (p50 - on_its_way_ns) * asked / 1e9;
     let each_round = case.flow().ledger.sent as f64 / case.rounds.max(1) as f64;
@@ -152,7 +150,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
     })
 }
 
-/// What makes the ends faster, and what of it they have not.
+/// How to make the ends faster, with the measures that the case lacks.
 fn remedy(case: &Case) -> &'static str {
     let share_a_cpu = !case.ends.placement.has_own_cpus();
     match case.flow().load {
@@ -181,7 +179,7 @@ mod tests {
     use crate::fixture::under_load::{Beside, probed_over_link};
     use crate::fixture::{Fixture, at_rate, one_way_losses, paced};
 
-    /// 1 000 messages asked for at 10 000 a second, each one `behind_ns` later than the one before.
+    /// 1 000 messages requested at 10 000/s, each `behind_ns` later than the previous one.
     fn found(behind_ns: u64, service_ns: impl Fn(u64) -> u64) -> (bool, Vec<Finding>) {
         let mut fixture = Fixture::new();
         let messages: Vec<(u64, u64)> = (0..1000).map(|k| (behind_ns * k, service_ns(k))).collect();
@@ -195,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_saturated_generator_is_a_problem_and_makes_the_case_invalid() {
-        // Each message 25 us later: 8 000 a second instead of 10 000.
+        // Each message is 25 us later: 8 000 per second instead of 10 000.
         let (valid, found) = found(25_000, |_| 20_000);
         assert!(!valid);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Problem));
@@ -271,7 +269,7 @@ mod tests {
     #[test]
     fn messages_without_answers_arrive_behind_and_nobody_answers() {
         let found = |case: &Case| {
-            // The queue of the receiver is 25 messages long at the median.
+            // The receiver's queue is 25 messages long at the median.
             let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (0, 20_000 + 50_000 * k)).collect();
             fixture.round_with(case, 0, &paced(1_000_000, &messages), |measured| {
@@ -285,7 +283,7 @@ mod tests {
         let told = &behind[0].summary;
         assert!(told.contains("all were sent on time, but arrived at 900 messages/s"), "{told}");
         assert!(behind[0].advice.contains("--pacing spin"), "{}", behind[0].advice);
-        assert_eq!(found(&over("up=1mbit", case)), [], "the link is what was to be seen");
+        assert_eq!(found(&over("up=1mbit", case)), [], "the link is the subject");
     }
 
     #[test]
@@ -310,7 +308,7 @@ mod tests {
         assert_eq!(remedy(&paced), ", or busy-poll at both ends (--waiting spin)");
     }
 
-    /// Ten times as many are on their way as a queue would be long; a fifth is lost.
+    /// Ten times [`QUEUE`] messages are in transit; a fifth is lost.
     #[test]
     fn a_long_link_that_loses_is_not_behind() {
         let case = at_rate(over("loss=20% delay=50ms", Case::ping_pong("udp")), 1_000.0);
@@ -321,7 +319,7 @@ mod tests {
                 measured.flow_mut().ledger.sent = 1000;
                 measured.flow_mut().ledger.lost = [("link-loss".to_owned(), 200)].into();
                 measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
-                // As if every fifth were lost.
+                // The round's length if every fifth message were lost.
                 measured.duration_ns = 1_100_000_000;
                 measured.flow_mut().figures.rate_per_s = 800.0 / 1.1;
             });

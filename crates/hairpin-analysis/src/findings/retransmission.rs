@@ -1,14 +1,14 @@
-//! `retransmission`: segments of TCP were sent again, and messages waited for that.
+//! `retransmission`: TCP segments were retransmitted, and messages waited for that.
 //!
-//! Why: what is lost is sent again after a round trip where later packets tell of the gap (fast retransmit, RFC 6675 and
-//! RFC 8985), after a little more than two where a probe asks (tail loss probe, RFC 8985, section 7), and after 200 ms and
-//! more where only the timer is left (retransmission time-out, RFC 6298). A message by itself has no later packets, so a
-//! request and its answer pay the most. Evidence: the segments sent again that TCP_INFO counts at both ends; under a link
-//! the counters of its network namespaces, which tell the three apart; and the link's own log of what it dropped and when,
-//! laid over the messages: those that were on their way then, how long they took, and how many of the slowest hundredth
-//! they are. Its share is what they took longer, of all time. The counter-experiment is the same link without the stage
-//! that dropped most; it is judged by the mean, as the median of rare events does not move. Advice: keep more in flight,
-//! or let what is lost be lost.
+//! Why: a lost segment is retransmitted after a round trip if later packets reveal the gap (fast retransmit, RFC 6675
+//! and RFC 8985), after a little more than two if a probe is sent (tail loss probe, RFC 8985, section 7), and after 200
+//! ms and more if only the timer is left (retransmission time-out, RFC 6298). A single message has no later packets, so
+//! a request and its answer pay the most. Evidence: the retransmitted segments in TCP_INFO of both ends; with a link
+//! the counters of its network namespaces, which separate the three; and the link's log of drops and their times,
+//! matched to the messages: those in transit then, their latencies, and their share of the slowest 1 %. The share is
+//! the additional time of these messages, of all time. The counter-experiment is the same link without the stage that
+//! dropped most; it is judged by the mean, as rare events do not move the median. Advice: keep more in flight, or do
+//! without retransmission.
 
 use std::collections::BTreeMap;
 
@@ -32,17 +32,17 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "losses and TCP's recovery then make the tail, not the delay of the path",
 };
 
-/// Fewer segments sent again, or a smaller share of the messages, are not worth a word where no link tells what they cost.
+/// Minimum retransmitted segments, and minimum share of messages, to report if no link shows their cost.
 const MIN_SEGMENTS: f64 = 3.0;
 const MIN_SHARE: f64 = 0.001;
-/// Of what is known to have been hit: from this share of the slowest hundredth, or of all time, on it shapes the figures.
+/// Minimum share of affected messages among the slowest 1 %, and of their added time in all time, for a warning.
 const SHAPES_TAIL: f64 = 0.5;
 const SHAPES_TIME: f64 = 0.01;
 
-/// What the kernels of both ends counted, over all rounds of a case.
+/// The kernel counters of both ends, over all rounds of a case.
 struct Counted {
     segments: f64,
-    /// How they were noticed; null where the counters of the network namespace were not read.
+    /// How losses were detected; `None` if the counters of the network namespace were not read.
     how: Option<How>,
     rto_us: Option<f64>,
 }
@@ -54,7 +54,7 @@ struct How {
     after_time_out: f64,
 }
 
-/// What the drops of all rounds did.
+/// The effect of the drops of all rounds.
 #[derive(Default)]
 struct Hurt {
     dropped: u64,
@@ -62,9 +62,9 @@ struct Hurt {
     hit_ns: Option<f64>,
     other_ns: Option<f64>,
     share_of_tail: Option<f64>,
-    /// What the messages that were hit took longer, of the time of all messages.
+    /// The additional time of affected messages, as a share of the time of all messages.
     share: f64,
-    /// The same for each message, in ns.
+    /// The same per message, in ns.
     added_ns: f64,
     /// The stage that dropped most packets with payload.
     stage: Option<String>,
@@ -107,7 +107,7 @@ impl Hurt {
         self.share_of_tail.is_some_and(|share| share >= SHAPES_TAIL)
     }
 
-    /// The part of all time; of the slowest hundredth where it makes that, as its wait is then what a p99 shows.
+    /// The share of all time; or of the slowest 1 % if drops shape it, as a p99 then shows their wait.
     fn explains(&self) -> f64 {
         let of_tail = match (self.hit_ns, self.other_ns) {
             (Some(hit), Some(other)) if self.shapes_tail() && hit > other => 1.0 - other / hit,
@@ -122,8 +122,8 @@ fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
         return None;
     }
     let counted = counted(run, case).filter(|counted| counted.segments > 0.0)?;
-    // Which messages of a load without answers were on their way at a time is not laid over the link's log, and that does not tell
-    // the packets of one flow from those of another.
+    // Messages of a load without answers are not matched to the link's log, and the log does not separate the packets
+    // of several flows.
     let is_laid_over = !case.case.flow().load.is_one_way() && case.case.loads().is_empty();
     let hurt = case.path.relay.as_ref().filter(|_| is_laid_over).map(|_| hurt(run, case));
     let often = counted.segments >= MIN_SEGMENTS && counted.segments >= MIN_SHARE * case.flow().samples as f64;
@@ -132,9 +132,9 @@ fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
     worth_a_word.then_some((share, Again { counted, hurt }))
 }
 
-/// Of the flow that the case is judged by; null where no end of it is one of TCP.
+/// Counters of the flow by which the case is judged; `None` if it has no TCP end.
 fn counted(run: &Run, case: &CaseSummary) -> Option<Counted> {
-    // A load beside a probe has ends of its own, behind these.
+    // The ends of a load follow those of the probe.
     let rounds = rounds_of(run, &case.id).into_iter();
     let of_first_flow = |measured: &Measured| measured.ends.iter().filter(|end| end.flow == 0).count();
     let ends = rounds.map(|(_, measured)| of_first_flow(measured)).max().filter(|_| case.case.is_under_load());
@@ -184,7 +184,7 @@ fn hurt(run: &Run, case: &CaseSummary) -> Hurt {
     }
 }
 
-/// A round without drops has a tail of which no part was hit; one of few messages has none that is told of.
+/// Without drops no part of the tail was affected; with few messages the tail is not reported.
 fn share_of_tail(round: &RoundFigures) -> Option<f64> {
     match &round.drops {
         Some(drops) => drops.share_of_tail_hit,
@@ -267,7 +267,7 @@ fn all_evidence(first: &Hit<'_, Again>) -> Vec<Evidence> {
     all
 }
 
-/// Whether the time went away with the drops, where the run has that case: by the mean of each round.
+/// Whether the time disappeared with the drops, if the run has that case: by the mean of each round.
 fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case) -> Option<Proved> {
     let expected_ns = first.with.hurt.as_ref()?.added_ns;
     let sibling = sibling_of(run, sibling).filter(|sibling| sibling.valid)?;
@@ -295,7 +295,7 @@ mod tests {
         over("loss=1% delay=10ms", Case::ping_pong("tcp"))
     }
 
-    /// What TCP_INFO counted at the client, and where a link's namespace was read, how it was noticed.
+    /// Retransmits of TCP_INFO at the client, and the counters of the link's namespace if it was read.
     fn counters(segments: f64, how: Option<[f64; 4]>) -> Vec<Fact> {
         let mut facts =
             vec![Fact::number(fact_names::RETRANSMITS, segments), Fact::number(fact_names::RTO_US, 221_000.0)];
@@ -310,7 +310,8 @@ mod tests {
         facts
     }
 
-    /// Rounds of that many messages of 20 ms, of which those at the `hit` places take `slow` and their packets were dropped.
+    /// Rounds of `messages` messages of 20 ms; those at the places `hit` take `slow` ns, and their packets were
+    /// dropped.
     fn lossy_of(messages: usize, hit: &[usize], slow: u64, how: [f64; 4]) -> Fixture {
         let mut latencies = vec![20 * MS; messages];
         hit.iter().for_each(|place| latencies[*place] = slow);
@@ -354,7 +355,7 @@ mod tests {
         assert_eq!(experiment.pair.as_ref().unwrap()[1].path.link, "delay=10ms");
     }
 
-    /// Five messages that take 30 ms more are less than a hundredth of the time, and half of the tail of a thousand.
+    /// Five messages that take 30 ms more are less than 1 % of the time, and half of the tail of a thousand.
     #[test]
     fn the_tail_alone_is_a_warning_only_where_there_are_messages_enough_for_one() {
         let found =
@@ -391,7 +392,7 @@ mod tests {
     #[test]
     fn a_link_without_loss_that_hardly_helps_proves_nothing() {
         let mut fixture = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
-        // The mean is 22.2 ms, of which 2.2 ms are expected to go.
+        // The mean is 22.2 ms; a reduction by 2.2 ms is expected.
         let means = [21_900_000, 21_200_000, 21_700_000, 21_200_000, 21_800_000, 21_300_000];
         fixture.rounds_with(&over("delay=10ms", Case::ping_pong("tcp")), &means, |measured| {
             measured.link = Some(link());
@@ -399,7 +400,7 @@ mod tests {
         let found = fixture.findings(CODE);
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!(proved.verdict, "cannot-tell", "{proved:?}");
-        assert!(proved.effect.high.is_some_and(|high| high < 0.0), "shorter it is: {proved:?}");
+        assert!(proved.effect.high.is_some_and(|high| high < 0.0), "it is shorter: {proved:?}");
     }
 
     #[test]
@@ -434,7 +435,7 @@ mod tests {
         assert!(found[0].summary.contains("The link dropped no packet of a message"), "{}", found[0].summary);
     }
 
-    /// A tail made by something else, losses of a transport that sends nothing again, and too few to tell.
+    /// A tail from another cause, losses of an unreliable transport, and too few segments to report.
     #[test]
     fn a_slow_message_lost_datagrams_and_two_segments_are_none() {
         let mut fixture = Fixture::new();

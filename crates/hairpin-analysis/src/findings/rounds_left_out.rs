@@ -1,8 +1,8 @@
 //! `rounds-left-out`: rounds between two hosts did not count.
 //!
-//! Why: the rounds of two clients at one server change each other's figures, and a load of datagrams that nobody shows to receive
-//! was stopped before its time. Evidence: how many rounds, and the first reason. Their data is kept. Advice by reason: a longer wait
-//! for the turn, or the path.
+//! Why: the rounds of two clients at one server change each other's figures, and a datagram load without feedback from
+//! a receiver is stopped early. Evidence: the number of rounds, and the first reason. Their data is kept. Advice by
+//! reason: a longer wait for the turn, or the path.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, back_to_back};
 
-    /// A run of 4 rounds, of which those places were spoiled.
+    /// A run of 4 rounds; `spoiled` lists the invalid ones.
     fn found(spoiled: &[u32], spoil: impl Fn(&mut hairpin_model::round::Measured)) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         for block in 0..4 {

@@ -1,11 +1,12 @@
 //! `sender-bursts`: the sender's messages came in bursts that overran a buffer or a queue.
 //!
-//! Why: the same rate in even distances may lose nothing. Bursts are asked for (`--arrivals burst=N`), or the sender makes them
-//! where it does not keep its times: a generator that sleeps too long catches up by sending at once what is due, and a tool that
-//! does so reports its own bursts as losses of the path. Evidence: the share of the distances between messages that were less
-//! than half of what they were to be, which every open loop measures; and messages lost where bursts are lost: in the receive
-//! buffer, in the sender's queue, or in the queue of a link. The counter-experiment keeps the rate and spaces the messages evenly
-//! (arrivals fixed, or a sender that spins). A generator that did not reach its rate is `rate-not-reached`'s. Advice: pace.
+//! Why: the same rate at even intervals may lose nothing. Bursts are requested (`--arrivals burst=N`), or caused by a
+//! sender that misses its send times: a generator that sleeps too long catches up by sending all due messages at once,
+//! and a tool that does so reports its own bursts as losses of the path. Evidence: the share of intervals between
+//! messages below half of the intended interval, which every open loop measures; and messages lost where bursts are
+//! lost: in the receive buffer, the sender's queue, or the queue of a link. The counter-experiment keeps the rate and
+//! spaces the messages evenly (arrivals fixed, or a sender that spins). A generator that did not reach its rate is
+//! `rate-not-reached`. Advice: pace.
 
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::Case;
@@ -28,15 +29,15 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "the same rate in even distances may lose nothing",
 };
 
-/// Where bursts are lost: on a link only in its queue, and only those that were requested.
+/// Places where bursts are lost: a link's queue counts only for requested bursts.
 const BUFFERS: &[&str] = &[RECEIVE_BUFFER, QDISC, SEND_BUFFER];
 const BUFFERS_AND_QUEUE: &[&str] = &[RECEIVE_BUFFER, QDISC, SEND_BUFFER, LINK];
-/// From this share of distances below half on a sender is uneven.
+/// Minimum share of intervals below half for an uneven sender.
 const UNEVEN: f64 = 0.1;
 
 struct Bursts {
     lost: Lost,
-    /// Messages of a burst that was asked for; null where the sender made the bursts itself.
+    /// Messages per requested burst; `None` if the sender caused the bursts.
     asked: Option<u32>,
     below_half: Option<Figure>,
 }
@@ -90,7 +91,7 @@ fn bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
         Arrivals::Burst(count) => Some(count).filter(|count| *count > 1),
         Arrivals::Fixed | Arrivals::Poisson => None,
     };
-    // What a sender is uneven by is nothing to the queue of a link, which the mean rate fills.
+    // A sender's jitter does not matter to the queue of a link, which the mean rate fills.
     let causes = if asked.is_some() && by_queue(run, case) { BUFFERS_AND_QUEUE } else { BUFFERS };
     let lost = lost_to(case, causes)?;
     let below_half = case.flow().one_way.as_ref()?.pacing.as_ref().and_then(|pacing| pacing.share_below_half);
@@ -98,7 +99,7 @@ fn bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
     (asked.is_some() || is_uneven).then_some(Bursts { lost, asked, below_half })
 }
 
-/// The same rate in even distances: as it is asked for, or as the sender keeps to it. Null where there is no more even way here.
+/// The same rate at even intervals, by schedule or by pacing. `None` if the case cannot be more even.
 fn even(case: &Case) -> Option<CounterExperiment> {
     let Load::Offered { offered_per_s, size_bytes, arrivals, pacing } = case.flow().load else { return None };
     let with = |arrivals, pacing| {

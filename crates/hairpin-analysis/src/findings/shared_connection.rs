@@ -1,11 +1,11 @@
-//! `shared-connection`: messages wait for bulk data that has the same connection.
+//! `shared-connection`: messages wait for bulk data on the same connection.
 //!
-//! Why: a connection is one stream of bytes in order. What is written later arrives later, whatever it is: it waits for the write that
-//! has begun, for what the socket has not sent yet, and for segments that were lost before it (head-of-line blocking). Evidence: where
-//! the run has the same probe on a connection of its own, how much longer the shared one takes; else what a message waits before the
-//! kernel takes its first byte, and what is unsent before it. Its share is without the latter where that is for `own-send-queue` to
-//! tell. The counter-experiment is a connection of its own. Advice: one connection for each kind of traffic, or a transport with several
-//! streams.
+//! Why: a connection is one ordered stream of bytes. Whatever is written later arrives later: it waits for the current
+//! write, for unsent data in the socket, and for lost segments before it (head-of-line blocking). Evidence: if the run
+//! has the same probe on a connection of its own, how much longer the shared one takes; else a message's wait before
+//! the kernel accepts its first byte, and the unsent data before it. The share excludes the latter if `own-send-queue`
+//! reports it. The counter-experiment is a connection of its own. Advice: one connection for each kind of traffic, or a
+//! transport with several streams.
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -26,15 +26,15 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "a connection delivers in order: whatever is sent on it waits for what was written before",
 };
 
-/// From this part of the latency on it is worth a word.
+/// Minimum share of the latency to report.
 const MIN_SHARE: f64 = 0.1;
 const CHECK: &str = "a connection of its own";
 
 struct Shared {
     loaded_ns: Figure,
-    /// How much longer than on a connection of its own, where the run has that.
+    /// Additional latency compared with a connection of its own, if measured.
     longer_ns: Option<Figure>,
-    /// Before the kernel takes the first byte, and in the socket.
+    /// Wait before the kernel accepts the first byte, and in the socket.
     waits_ns: [Option<Figure>; 2],
 }
 
@@ -44,7 +44,7 @@ impl Shared {
         self.longer_ns.map_or(waits, |longer| longer.value).min(self.loaded_ns.value)
     }
 
-    /// Without what waits in the socket, where `own-send-queue` tells that.
+    /// Without the wait in the socket if `own-send-queue` reports it.
     fn own_ns(&self, case: &Case) -> f64 {
         let told = self.waits_ns[1].filter(|_| !is_bounded(case));
         (self.explained_ns() - told.map_or(0.0, |unsent| unsent.value)).max(0.0)
@@ -155,7 +155,7 @@ mod tests {
     fn alone_it_rests_on_what_waits_before_a_message() {
         let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
         assert!(finding.summary.contains("500 ms before they are sent"), "{}", finding.summary);
-        assert!(finding.share < 0.01, "it waits in the socket only, as own-send-queue tells: {}", finding.share);
+        assert!(finding.share < 0.01, "it only waits in the socket, see own-send-queue: {}", finding.share);
         let command = finding.counter_experiment.expect("it has one").command;
         assert!(command.contains("--probe-connection shared,own"), "{command}");
     }

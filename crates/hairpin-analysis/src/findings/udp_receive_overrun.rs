@@ -1,11 +1,11 @@
-//! `udp-receive-overrun`: the receiver's socket buffer was full, so that its kernel dropped datagrams.
+//! `udp-receive-overrun`: the receiver's socket buffer was full, so its kernel dropped datagrams.
 //!
-//! Why: no network lost these. A receiver that does not run for a moment (it waits for its CPU, or does something else) must find
-//! all that came meanwhile in its buffer, and what does not fit is dropped without a word to either program; tools that count at
-//! the sender call that packet loss. Evidence: the receiver's own counter of drops (`SK_MEMINFO_DROPS`; over a link
-//! `Udp: RcvbufErrors` of its network namespace), as a share of the messages sent. The counter-experiment is a receive buffer of
-//! 4 MiB. Where that loses as much the receiver is slower than the sender on average and no buffer helps: the drops stay as they
-//! were counted, and the finding says so. Advice: a larger buffer, several datagrams a call, a CPU of its own.
+//! Why: the network lost none of these. While a receiver does not run (it waits for its CPU, or does something else)
+//! its buffer must hold all arrivals, and the rest is dropped without notice to either program; tools that count at the
+//! sender call that packet loss. Evidence: the receiver's own counter of drops (`SK_MEMINFO_DROPS`; over a link `Udp:
+//! RcvbufErrors` of its network namespace), as a share of the messages sent. The counter-experiment is a receive buffer
+//! of 4 MiB. If that loses as much, the receiver is slower than the sender on average and no buffer helps: the finding
+//! keeps the counted drops and says so. Advice: a larger buffer, several datagrams per call, a CPU of its own.
 
 use hairpin_model::card::Protocol;
 use hairpin_model::case::{Case, Placement};
@@ -29,9 +29,9 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 const CAUSES: &[&str] = &[RECEIVE_BUFFER];
-/// What is asked for with `SO_RCVBUF`, in bytes.
+/// The requested `SO_RCVBUF`, in bytes.
 const LARGE_BYTES: u64 = 4 << 20;
-/// A larger buffer that leaves this share of the losses does not help.
+/// Minimum share of the losses that remains with a larger buffer that does not help.
 const AS_MUCH: f64 = 0.9;
 const CHECK: &str = "use a receive buffer of 4 MiB";
 
@@ -48,7 +48,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let experiment = larger_buffer(&case.case);
     let changed = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref()).map(|pair| &pair[1]);
     let proved = changed.and_then(|changed| lost.gone(run, case, changed, CHECK));
-    // What was counted stands: that a larger buffer loses as much says of what kind the overrun is.
+    // The counted drops remain: equal losses with a larger buffer only show the kind of overrun.
     let is_refuted = proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED);
     let still_lost = changed.filter(|_| is_refuted).and_then(|changed| sibling_of(run, changed));
     let still_lost = still_lost.map(|changed| lost_to(changed, CAUSES).map_or(0.0, |lost| lost.share()));
@@ -98,7 +98,7 @@ fn advice(case: &Case, no_buffer_helps: bool) -> String {
     )
 }
 
-/// The buffer that the receiver was granted; the first end that reports one is as good, as both are asked alike.
+/// The buffer granted to the receiver; any end will do, as both request the same.
 fn granted(case: &CaseSummary) -> Option<hairpin_model::finding::Evidence> {
     let mut options = case.ends.iter().flat_map(|end| &end.effective_options);
     let bytes = options.find(|option| option.name == OptionName::Rcvbuf)?.before.parse().ok()?;
@@ -109,7 +109,7 @@ fn received_per_s(case: &CaseSummary) -> Option<Figure> {
     case.flow().one_way.as_ref()?.received_per_s
 }
 
-/// The same with a large buffer; null where the case has one.
+/// The same with a large buffer; `None` if the case has one.
 fn larger_buffer(case: &Case) -> Option<CounterExperiment> {
     let asked = case.flow().options.get(OptionName::Rcvbuf).and_then(|asked| asked.parse::<u64>().ok());
     if asked.is_some_and(|asked| asked >= LARGE_BYTES) {

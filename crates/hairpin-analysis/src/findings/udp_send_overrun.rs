@@ -1,10 +1,10 @@
 //! `udp-send-overrun`: the sender's own kernel dropped or refused datagrams, before any network.
 //!
-//! Why: a datagram that the queue discipline of the sender's device has no room for is dropped there, and the call that sent it
-//! succeeds (udp_send_skb, net/ipv4/udp.c, tells only a socket that asked with `IP_RECVERR`); where the kernel has no memory it
-//! refuses the call with `ENOBUFS`. Either way no other host saw the message. Evidence: the drops of the queue disciplines (rtnetlink,
-//! `TCA_STATS2`) and the calls refused. On the host's own network namespace other programs move the first too. The
-//! counter-experiment offers 80 % of the rate that arrived. Advice: pace.
+//! Why: a datagram that does not fit in the queue discipline of the sender's device is dropped there, and the send call
+//! succeeds (udp_send_skb, net/ipv4/udp.c, reports it only to sockets with `IP_RECVERR`); if the kernel has no memory
+//! the call fails with `ENOBUFS`. Either way no other host saw the message. Evidence: the drops of the queue
+//! disciplines (rtnetlink, `TCA_STATS2`) and the refused calls. In the host's own network namespace other programs also
+//! increase the first. The counter-experiment offers 80 % of the rate that arrived. Advice: pace.
 
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::ledger::{QDISC, SEND_BUFFER};

@@ -1,11 +1,11 @@
 //! `unexplained-loss`: messages are missing (or too many) and no counter says why.
 //!
-//! Why: a ledger that does not close means that Hairpin does not know what became of messages, so this is a finding
-//! against ourselves. Not so where more is accounted for than was sent because a full receive buffer counts packets and the
-//! link made copies: that is known ([`Ledger::may_count_copies`](hairpin_model::ledger::Ledger::may_count_copies)). On a transport that promises every message, a loss with a known cause is one too: a round that
-//! lost there should have failed. Where datagrams travel as segments of one packet (the option `gso`) the kernel counts a dropped
-//! packet once, so that what is missing may be its other segments: that is a note. Evidence: the ledger. Advice: report it, with
-//! the run folder.
+//! Why: if the counters do not add up, Hairpin does not know what happened to messages: a finding against ourselves. An
+//! exception is a surplus because a full receive buffer counts packets and the link made copies
+//! ([`Ledger::may_count_copies`](hairpin_model::ledger::Ledger::may_count_copies)). On a reliable transport a loss with
+//! a known cause counts too: such a round should have failed. If datagrams travel as segments of one packet (the option
+//! `gso`), the kernel counts a dropped packet once, so the missing messages may be its other segments: that is a note.
+//! Evidence: the ledger. Advice: report it, with the run folder.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
@@ -37,7 +37,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     [segments(&known), defect(&hits)].into_iter().flatten().collect()
 }
 
-/// Datagrams that were dropped with others of one packet.
+/// Datagrams dropped with others of the same packet.
 fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let first = hits.first()?;
     let ledger = ledger(first.case);
@@ -59,7 +59,6 @@ fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
     })
 }
 
-/// Whether messages travel as segments of one packet.
 fn has_segments(case: &CaseSummary) -> bool {
     case.ends.iter().any(|end| switch(&end.effective_options, OptionName::Gso) == Some(true))
 }
@@ -100,8 +99,8 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
     })
 }
 
-/// That of the flow with most to explain. Those of two ways are not added: what one has too many would make up for what the other
-/// misses.
+/// The ledger of the flow with most to explain. Ledgers of two directions are not added: a surplus in one would hide a
+/// deficit in the other.
 fn ledger(case: &CaseSummary) -> &Ledger {
     let judged = if case.case.goes_both_ways() { &case.flows[..] } else { &case.flows[..1] };
     let ledgers = judged.iter().map(|flow| &flow.ledger);
@@ -154,7 +153,7 @@ mod tests {
     #[test]
     fn what_no_counter_explains_is_a_problem() {
         let (valid, found) = found("udp", 105, &[("receive-buffer-overflow", 3)]);
-        assert!(valid, "the latencies of what arrived still stand");
+        assert!(valid, "the latencies of received messages are valid");
         assert_eq!((found.len(), found[0].severity), (1, Severity::Problem));
         assert!(
             found[0].summary.contains("of 210 messages sent, 4 are missing without a cause"),
@@ -185,10 +184,10 @@ mod tests {
             assert_eq!(found.len(), 1);
             (found[0].severity, found[0].summary.contains("a dropped packet is up to 128 messages"))
         };
-        // Four packets of 64.
+        // Four packets of 64 segments.
         assert_eq!(found("on", 1000 - 4 * 64), (Severity::Note, true));
         assert_eq!(found("off", 1000 - 4 * 64), (Severity::Problem, false));
-        assert_eq!(found("on", 1000 - 4 * 129), (Severity::Problem, false), "no packet has so many");
+        assert_eq!(found("on", 1000 - 4 * 129), (Severity::Problem, false), "too many for one packet");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! `wake-up-dominated`: most of a round trip is waking the other end, not carrying the message.
 //!
-//! Why: an end that blocks lets its CPU halt; each message then pays for an interrupt and for leaving the idle state,
-//! at either end. The transport looks slow, and a faster transport would not help. Evidence: the same case where one
-//! thing takes that cost away, compared block by block: CPUs kept from idling (`/dev/cpu_dma_latency` held at 0, see
-//! Documentation/power/pm_qos_interface.rst of the kernel), ends that spin, or both ends on one CPU.
-//! What is checked are the first two. An end that spins is never woken: if that saves nothing, it was not the waking.
-//! CPUs kept awake still wake a blocked end, only from no deep idle state: if they save nothing and spinning does, deep idle
-//! is not the cause and the waking is. Both ends on one CPU share its caches too, so that this alone settles nothing.
-//! Advice: spin, keep CPUs awake, place ends together, or send more with each wake-up.
+//! Why: while an end blocks, its CPU halts; each message then pays for an interrupt and for leaving the idle state, at
+//! either end. The transport looks slow, and a faster transport would not help. Evidence: the same case with one change
+//! that removes this cost, compared block by block: CPUs kept from idling (`/dev/cpu_dma_latency` held at 0, see
+//! Documentation/power/pm_qos_interface.rst of the kernel), ends that spin, or both ends on one CPU. Only the first two
+//! are checks. An end that spins is never woken: if that saves nothing, waking is not the cause. With CPUs kept awake a
+//! blocked end is still woken, but not from deep idle: if that saves nothing and spinning does, the cause is waking,
+//! not deep idle. Both ends on one CPU also share its caches, which alone proves nothing. Advice: spin, keep CPUs
+//! awake, place both ends on one CPU, or send more with each wake-up.
 
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Proved, Severity};
@@ -26,23 +26,23 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "a faster transport does not help; another way of waiting does",
 };
 
-/// From this share of the round trip on it is worth a word.
+/// Minimum share of the round trip to report.
 const MIN_SHARE: f64 = 0.25;
 
-/// The same case with the waking taken away in one way.
+/// The same case with one change that avoids waking.
 struct Without<'r> {
     words: &'static str,
     case: &'r CaseSummary,
     change: Change,
 }
 
-/// What a case's siblings in the run say.
+/// The evidence from the case's siblings in the run.
 struct Waking<'r> {
     strongest: Without<'r>,
     others: Vec<Without<'r>>,
-    /// The change with the CPUs kept awake, where it was measured.
+    /// The change with the CPUs kept awake, if measured.
     awake: Option<Change>,
-    /// The change with both ends spinning, where it was measured.
+    /// The change with both ends spinning, if measured.
     spinning: Option<Change>,
 }
 
@@ -55,7 +55,7 @@ impl Waking<'_> {
         self.spinning.as_ref().map(|change| proved("busy-poll at both ends", change))
     }
 
-    /// What the checks say of waking. That CPUs kept awake change nothing speaks of deep idle only.
+    /// The result of the checks on waking. CPUs kept awake without effect only rule out deep idle.
     fn proved(&self) -> Option<Proved> {
         match (self.kept_awake(), self.spun()) {
             (Some(awake), _) if awake.verdict == CONFIRMED => Some(awake),
@@ -73,12 +73,12 @@ impl Waking<'_> {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| waking(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    // The strongest whose deep idle was looked at is told of, else the strongest.
+    // The strongest case with a check of deep idle, or else the strongest.
     let tried = hits.0.iter().find(|hit| hit.with.awake.is_some()).unwrap_or(first);
-    // A check on the case that is named convinces more than one on another case.
+    // A check on the named case is better evidence than one on another case.
     let own = first.with.spun().filter(|spun| tried.case.id != first.case.id && spun.verdict == CONFIRMED);
     let proved = own.or_else(|| tried.with.proved().map(|proved| checked_on(tried.case, first.case, proved)));
-    // Whether it is the waking is open where only deep idle was checked, and ruled out. That comes first then.
+    // If only deep idle was checked and ruled out, waking is undecided, which the summary then says first.
     let is_open = proved.is_none() && tried.with.deep_idle_is_not_it();
     let seen = format!("{}{}", summary(first), hits.others());
     let summary = match tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it()) {
@@ -105,7 +105,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-/// What was ruled out is not advised, nor what two hosts have not.
+/// The advice without causes that were ruled out and without options that two hosts lack.
 fn advice(deep_idle_is_not_it: bool, case: &Case) -> String {
     let idle = (!deep_idle_is_not_it)
         .then_some("keep the CPUs out of deep idle states (/dev/cpu_dma_latency, cpupower idle-set)");
@@ -120,7 +120,7 @@ fn advice(deep_idle_is_not_it: bool, case: &Case) -> String {
     )
 }
 
-/// What is not checked yet: first whether it is the waking at all, then whether it is that from deep idle.
+/// The next check: first whether waking is the cause at all, then whether it is deep idle.
 fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> CounterExperiment {
     let own = &tried.case.case;
     if tried.with.awake.is_some() && tried.with.spinning.is_none() && tried.with.deep_idle_is_not_it() {
@@ -167,8 +167,7 @@ fn awake(case: &Case) -> Case {
 
 fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
     let own = &case.case;
-    // A message that goes one way waits for what was sent before it, and no round trip is made of it. Beside a load no CPU is idle
-    // for the probe's sake.
+    // One-way messages wait for earlier ones and form no round trip. Under load no CPU idles between probe messages.
     if own.flow().load.is_one_way()
         || !own.loads().is_empty()
         || own.ends.waiting == Waiting::Spin
@@ -191,10 +190,10 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
     let with = |of: &dyn Fn(&Case) -> bool| changes.iter().find(|one| of(&one.case.case)).map(|one| one.change);
     let awake = with(&|case| case.ends.cpu_idle == CpuIdle::Shallow);
     let spinning = with(&|case| case.ends.waiting == Waiting::Spin);
-    let mut telling = changes
-        .into_iter()
-        .filter(|without| without.change.verdict == Verdict::Faster && without.change.saved_share().value >= MIN_SHARE);
-    // In the order above: the most direct first.
+    let mut telling = changes.into_iter().filter(|without| {
+        without.change.verdict == Verdict::Faster && without.change.saved_share().value >= MIN_SHARE
+    });
+    // Ordered as above: the most direct first.
     let strongest = telling.next()?;
     let share = strongest.change.saved_share().value.clamp(0.0, 1.0);
     Some((share, Waking { strongest, others: telling.collect(), awake, spinning }))
@@ -248,7 +247,7 @@ mod tests {
         fixture.rounds_of(&pipe.with(|changed| changed.ends.placement = Placement::SameCpu), &around(5_400));
         let found = fixture.findings("wake-up-dominated");
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 2));
-        assert!((found[0].share - 0.9).abs() < 0.01, "the pipe's is the greatest: {}", found[0].share);
+        assert!((found[0].share - 0.9).abs() < 0.01, "the pipe's is the maximum: {}", found[0].share);
         for evidence in &found[0].evidence {
             let (value, low, high) =
                 (evidence.value.value, evidence.value.low.unwrap(), evidence.value.high.unwrap());
@@ -267,7 +266,7 @@ mod tests {
         assert_eq!(pair.map(|case| case.label()), ["tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"]);
     }
 
-    /// What is found where a blocking round trip of 66 us takes so long awake, and spinning.
+    /// Findings on a blocking round trip of 66 us, with these times for CPUs kept awake and for spinning.
     fn found(awake_ns: u64, spinning_ns: Option<u64>) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         let tcp = apart(Case::ping_pong("tcp"));
@@ -314,7 +313,7 @@ mod tests {
         fixture.rounds_of(&tcp, &around(47_100_000));
         fixture.rounds_of(&awake(&tcp), &around(47_020_000));
         fixture.rounds_of(&spinning(&tcp), &around(47_010_000));
-        // The same transport on the loopback is no sibling.
+        // The same transport on loopback is no sibling.
         fixture.rounds_of(&awake(&apart(Case::ping_pong("tcp"))), &around(11_000));
         assert_eq!(fixture.findings("wake-up-dominated"), []);
     }

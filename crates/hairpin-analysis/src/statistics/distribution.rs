@@ -1,14 +1,14 @@
-//! The normal distribution and Student's t, as far as intervals need them.
+//! The normal distribution, Student's t and Kendall's S.
 
 use std::f64::consts::PI;
 
-/// Degrees of freedom beyond which Student's t is taken as that of this many (2 % points differ by under 0.3 %).
+/// Student's t with more degrees of freedom is treated as having this many (2 % points differ by under 0.3 %).
 const MAX_DEGREES_OF_FREEDOM: u32 = 500;
 
 /// The standard normal distribution function.
 ///
 /// Series of Marsaglia, "Evaluating the Normal Distribution", Journal of Statistical Software 11(4), 2004; absolute
-/// error under 1e-14. Beyond 8 standard deviations it answers 0 or 1.
+/// error under 1e-14. Returns 0 or 1 beyond 8 standard deviations.
 #[must_use]
 pub fn normal_cdf(z: f64) -> f64 {
     if z.is_nan() {
@@ -27,7 +27,7 @@ pub fn normal_cdf(z: f64) -> f64 {
     (0.5 + sum * density).clamp(0.0, 1.0)
 }
 
-/// Student's t distribution function for whole degrees of freedom from 1 on.
+/// Student's t distribution function for integer degrees of freedom from 1 on.
 ///
 /// Finite series of Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
 #[must_use]
@@ -59,13 +59,13 @@ fn cosine_series(cosine: f64, first: u32, degrees: u32) -> f64 {
     sum
 }
 
-/// The t such that `probability` of Student's distribution lies below it; `probability` above 0.5.
+/// The t with `probability` of Student's distribution below it; `probability` must be above 0.5.
 #[must_use]
 pub fn student_quantile(probability: f64, degrees: u32) -> f64 {
     bisected(1e6, 70, |t| student_cdf(t, degrees) < probability)
 }
 
-/// The z such that `probability` of the standard normal distribution lies below it; `probability` above 0.5.
+/// The z with `probability` of the standard normal distribution below it; `probability` must be above 0.5.
 #[must_use]
 pub fn normal_quantile(probability: f64) -> f64 {
     bisected(8.0, 60, |z| normal_cdf(z) < probability)
@@ -81,9 +81,9 @@ fn bisected(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
     0.5 * (low + high)
 }
 
-/// The distribution of Kendall's S where nothing trends: the chance of `|S|` at least as great as `statistic` for `n`
-/// values without ties. Exact to 30 values (Kendall, "A New Measure of Rank Correlation", Biometrika 30, 1938), else
-/// the normal approximation with the given variance and continuity correction.
+/// The distribution of Kendall's S without a trend: the chance of `|S|` of at least `statistic` for `n` values without
+/// ties. Exact to 30 values (Kendall, "A New Measure of Rank Correlation", Biometrika 30, 1938), else the normal
+/// approximation with the given variance and continuity correction.
 #[must_use]
 pub(crate) fn kendall_p(statistic: i64, n: usize, variance: f64, ties: bool) -> f64 {
     let size = statistic.unsigned_abs();
@@ -114,7 +114,7 @@ pub(crate) fn kendall_p(statistic: i64, n: usize, variance: f64, ties: bool) -> 
 mod tests {
     use super::*;
 
-    /// The standard normal lies within this many standard deviations with 95 %.
+    /// 95 % of the standard normal distribution lie within this many standard deviations.
     const NORMAL_95: f64 = 1.959_963_984_540_054;
 
     #[test]

@@ -1,21 +1,21 @@
 //! Intervals over rounds that hold from run to run.
 //!
-//! Rounds that follow each other are correlated, and the machine varies more slowly than a run can show. So an interval
-//! is not made from single rounds but from consecutive batches of them, and it is widened by what a run of that length
-//! cannot see.
+//! Consecutive rounds are correlated, and the machine varies more slowly than a run can show. An interval is therefore
+//! computed from consecutive batches of rounds, not from single rounds, and widened by the variation that a run of that
+//! length cannot show.
 //!
-//! 1. The values of the rounds, in time order and on the scale of logarithms where all are above 0; `m` is their
-//!    median, `s_r` their standard deviation.
-//! 2. They are cut into 8 consecutive batches, 5 below 16 rounds; `s_b` is the standard deviation of the batches' medians.
-//!    Batches decorrelate what neighbours share (Schmeiser, "Batch size effects in the analysis of simulation output",
-//!    Operations Research 30, 1982), and Student's t over few of them is honest also where they differ in variance
-//!    (Ibragimov and Mueller, "t-statistic based correlation and heterogeneity robust inference", Journal of Business and
-//!    Economic Statistics 28, 2010).
+//! 1. Take the values of the rounds in time order, as logarithms if all are above 0; `m` is their median, `s_r` their
+//!    standard deviation.
+//! 2. Cut them into 8 consecutive batches, or 5 below 16 rounds; `s_b` is the standard deviation of the batches'
+//!    medians. Batches remove the correlation of neighbours (Schmeiser, "Batch size effects in the analysis of
+//!    simulation output", Operations Research 30, 1982), and Student's t over a few of them is valid even if their
+//!    variances differ (Ibragimov and Mueller, "t-statistic based correlation and heterogeneity robust inference",
+//!    Journal of Business and Economic Statistics 28, 2010).
 //! 3. Half the width is `sqrt((t s_b / sqrt(q))^2 + (z sqrt(rho_T) s_r)^2)`. The second part is a floor for variation
-//!    slower than the run: `rho_T = rho sqrt(10 s / T)`, with [`SLOW_SHARE`] measured by `cargo xtask coverage`. It is our
-//!    own, as no published method knows how long a state of a shared machine lasts.
-//! 4. There is none below [`MIN_ROUNDS`] rounds, where the batches' medians rise or fall (Mann-Kendall, p under 0.01), or where
-//!    neighbouring ones are correlated by more than 0.4.
+//!    slower than the run: `rho_T = rho sqrt(10 s / T)`, with [`SLOW_SHARE`] measured by `cargo xtask coverage`. The
+//!    floor is our own: no published method knows how long a state of a shared machine lasts.
+//! 4. There is no interval below [`MIN_ROUNDS`] rounds, if the batches' medians rise or fall (Mann-Kendall, p under
+//!    0.01), or if neighbouring medians are correlated by more than 0.4.
 
 use hairpin_model::figure::{Figure, NoInterval};
 
@@ -23,53 +23,53 @@ use super::distribution::{normal_quantile, student_quantile};
 use super::location::{mean, median, standard_deviation};
 use super::trend::trend;
 
-/// Fewer rounds than this have no interval.
+/// Minimum number of rounds for an interval.
 pub const MIN_ROUNDS: usize = 5;
-/// From so many rounds on a verdict is possible without an interval. That all of 4 independent normal values lie on one
-/// side of zero by more than their own range happens by chance in 0.7 % of cases, of 3 in 4 %.
+/// Minimum number of rounds for a verdict without an interval. All of 4 independent normal values lie on one side of
+/// zero by more than their own range in 0.7 % of cases by chance, 3 values in 4 %.
 pub const MIN_ROUNDS_FOR_VERDICT: usize = 4;
-/// The same of rounds of evidence: of two, one degree of freedom is left, and Student's t is 12.7.
+/// Minimum number of evidence rounds for an interval: two leave one degree of freedom, and Student's t is 12.7.
 const MIN_EVIDENCE_ROUNDS: usize = 3;
-/// From so many rounds on there are [`MANY_BATCHES`].
+/// Minimum number of rounds for [`MANY_BATCHES`].
 const MIN_ROUNDS_FOR_MANY_BATCHES: usize = 16;
-/// Batches of many rounds, and of few.
+/// Number of batches from [`MIN_ROUNDS_FOR_MANY_BATCHES`] rounds on, and below.
 const MANY_BATCHES: usize = 8;
 const FEW_BATCHES: usize = 5;
-/// Neighbouring batches that are correlated by more than this show variation slower than the run.
+/// Maximum correlation of neighbouring batches; more shows variation slower than the run.
 const MAX_CORRELATION: f64 = 0.4;
-/// A trend of the batches this unlikely by chance is one.
+/// Maximum p-value of a trend of the batches.
 const TREND_P: f64 = 0.01;
-/// Bounds this many times apart say nothing of a figure.
+/// Minimum ratio of the bounds that makes a figure meaningless.
 pub const SAYS_NOTHING_FROM: f64 = 100.0;
-/// The share of the variance of rounds that a run of 10 s cannot see, because it varies more slowly. Measured on a
-/// virtual machine with 2 CPUs; `cargo xtask coverage` measures it anew.
+/// The share of the rounds' variance that a run of 10 s cannot show because it varies more slowly. Measured on a
+/// virtual machine with 2 CPUs; `cargo xtask coverage` measures it again.
 pub const SLOW_SHARE: f64 = 0.13;
-/// The length of run that [`SLOW_SHARE`] is about, in s.
+/// The run length for [`SLOW_SHARE`], in s.
 const SLOW_SHARE_AT_S: f64 = 10.0;
-/// Printed intervals are of 95 %.
+/// One minus the confidence of printed intervals.
 pub const ALPHA: f64 = 0.05;
-/// The power at which the smallest detectable effect is told.
+/// The power of the reported smallest detectable effect.
 const POWER: f64 = 0.9;
 
-/// What an interval over rounds rests on besides their values.
+/// Parameters of an interval over rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Over {
     /// The time over which the rounds are spread, in s.
     pub span_s: f64,
-    /// One less the confidence.
+    /// One minus the confidence.
     pub alpha: f64,
-    /// Fewer rounds than this have no interval.
+    /// Minimum number of rounds for an interval.
     pub fewest: usize,
 }
 
 impl Over {
-    /// 95 % over rounds spread over so many seconds.
+    /// 95 % over rounds spread over `span_s` seconds.
     #[must_use]
     pub fn seconds(span_s: f64) -> Self {
         Self { span_s, alpha: ALPHA, fewest: MIN_ROUNDS }
     }
 
-    /// The same for the few rounds of evidence, which stand for themselves and for no later run.
+    /// The same for evidence rounds, which are few and predict no later run.
     #[must_use]
     pub fn evidence(span_s: f64) -> Self {
         Self { fewest: MIN_EVIDENCE_ROUNDS, ..Self::seconds(span_s) }
@@ -81,8 +81,8 @@ impl Over {
     }
 }
 
-/// The time over which rounds that began at these times are spread, in s: that between the first and the last, and the
-/// last one's share of it.
+/// The time over which rounds with these start times are spread, in s: from the first start to the last, plus one
+/// average round.
 pub(crate) fn span_s(started_ns: impl Iterator<Item = u64>) -> f64 {
     let (mut first, mut last, mut count) = (u64::MAX, 0, 0_u64);
     for started in started_ns {
@@ -91,7 +91,7 @@ pub(crate) fn span_s(started_ns: impl Iterator<Item = u64>) -> f64 {
     if count < 2 { 0.0 } else { (last - first) as f64 / 1e9 * count as f64 / (count - 1) as f64 }
 }
 
-/// The median over rounds, in time order, with its interval. `None` of nothing.
+/// The median over rounds, in time order, with its interval. `None` if `values` is empty.
 #[must_use]
 pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {
     if values.iter().any(|value| *value <= 0.0) {
@@ -100,7 +100,7 @@ pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {
     let estimate = Estimate::of_logarithms(values, over)?;
     let figure = estimate.figure(over.alpha);
     if matches!((figure.low, figure.high), (Some(low), Some(high)) if high - low < 1e-9) {
-        // The exponential of a logarithm need not be the number itself.
+        // Exponentiating a logarithm may not give back the exact number.
         return median(values).map(|value| Figure::new(value, value, value));
     }
     let says_nothing =
@@ -109,28 +109,27 @@ pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {
     if says_nothing {
         return Some(Figure::without(value, NoInterval::SaysNothing));
     }
-    // The median of an even number of values is not that of their logarithms: the bounds hold both.
+    // The median of an even number of values differs from that of their logarithms: the bounds must contain both.
     let Figure { low, high, why, .. } = figure.rising(f64::exp);
     Some(Figure { value, low: low.map(|low| low.min(value)), high: high.map(|high| high.max(value)), why })
 }
 
-/// An estimate, and how unsure it is.
+/// An estimate with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// The estimate.
     pub value: f64,
     /// Standard errors with their degrees of freedom.
     errors: Vec<(f64, u32)>,
-    /// The standard deviation of what varies more slowly than the run.
+    /// The standard deviation of variation slower than the run.
     floor: f64,
     /// Why it has no interval.
     why: Option<NoInterval>,
-    /// Beyond these it is not, interval or not: the batches' medians and their range on both sides.
+    /// Outer bounds, with or without an interval: the batches' medians, extended by their range on both sides.
     widest: Option<(f64, f64)>,
 }
 
 impl Estimate {
-    /// The median of values in time order. `None` of nothing.
+    /// The median of values in time order. `None` if `values` is empty.
     #[must_use]
     pub fn of(values: &[f64], over: Over) -> Option<Self> {
         let value = median(values)?;
@@ -152,14 +151,14 @@ impl Estimate {
         })
     }
 
-    /// The same of the values' logarithms; values must be above 0.
+    /// The same of the logarithms; values must be above 0.
     #[must_use]
     pub fn of_logarithms(values: &[f64], over: Over) -> Option<Self> {
         let logarithms: Vec<f64> = values.iter().map(|value| value.max(f64::MIN_POSITIVE).ln()).collect();
         Self::of(&logarithms, over)
     }
 
-    /// This one less another that is independent of it.
+    /// The difference from an independent estimate.
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         Self {
@@ -171,7 +170,7 @@ impl Estimate {
         }
     }
 
-    /// The mean of independent estimates of one thing. `None` of nothing.
+    /// The mean of independent estimates of one quantity. `None` if there are no estimates.
     #[must_use]
     pub fn mean(estimates: &[Self]) -> Option<Self> {
         let share = 1.0 / estimates.len() as f64;
@@ -191,15 +190,15 @@ impl Estimate {
         })
     }
 
-    /// The difference of the means of `candidate` and `baseline`, each a value of one run (Welch, Biometrika 34, 1947; the
-    /// degrees of freedom rounded down). `None` below two values in either.
+    /// The difference of the means of `candidate` and `baseline`, with one value per run (Welch, Biometrika 34, 1947;
+    /// degrees of freedom rounded down). `None` if either has fewer than two values.
     #[must_use]
     pub fn welch(baseline: &[f64], candidate: &[f64]) -> Option<Self> {
         let part = |values: &[f64]| Some(standard_deviation(values)?.powi(2) / values.len() as f64);
         let (a, b) = (part(baseline)?, part(candidate)?);
         let share = |part: f64, n: usize| part * part / (n - 1) as f64;
         let degrees = (a + b).powi(2) / (share(a, baseline.len()) + share(b, candidate.len()));
-        // At least 1 and at most n + m.
+        // Between 1 and n + m.
         let degrees = if degrees.is_finite() { degrees.max(1.0) as u32 } else { 1 };
         Some(Self {
             value: mean(candidate)? - mean(baseline)?,
@@ -210,14 +209,14 @@ impl Estimate {
         })
     }
 
-    /// The same estimate, that has no interval for this reason where it has none yet.
+    /// Marks the estimate as without an interval; an earlier reason is kept.
     #[must_use]
     pub fn without(mut self, why: Option<NoInterval>) -> Self {
         self.why = self.why.or(why);
         self
     }
 
-    /// Half the width of the interval that leaves out `alpha`.
+    /// Half the width of the interval at confidence 1 - `alpha`.
     #[must_use]
     pub fn half_width(&self, alpha: f64) -> f64 {
         let upper = 1.0 - alpha / 2.0;
@@ -225,7 +224,7 @@ impl Estimate {
         (squares.sum::<f64>() + (normal_quantile(upper) * self.floor).powi(2)).sqrt()
     }
 
-    /// The estimate with its interval, or why it has none.
+    /// The estimate with its interval, or the reason for its absence.
     #[must_use]
     pub fn figure(&self, alpha: f64) -> Figure {
         match self.why {
@@ -237,8 +236,8 @@ impl Estimate {
         }
     }
 
-    /// What the estimate is surely within: the interval that leaves out `alpha`, or where there is none the batches'
-    /// medians and their range on both sides. `None` of too few rounds.
+    /// Bounds of the estimate: the interval at confidence 1 - `alpha`, or without an interval the batches' medians
+    /// extended by their range on both sides. `None` with too few rounds.
     #[must_use]
     pub fn bounds(&self, alpha: f64) -> Option<(f64, f64)> {
         if self.why.is_some() {
@@ -248,11 +247,11 @@ impl Estimate {
         Some((self.value - half, self.value + half))
     }
 
-    /// The chance of an estimate as far from 0 by more than `step` where there is no more than `step` between: the
-    /// greatest alpha whose interval still holds such a difference.
+    /// The chance of an estimate more than `step` from 0 if the true difference is at most `step`: the largest alpha
+    /// whose interval still contains such a difference.
     ///
-    /// Without an interval it is 1 unless even the widest bounds are on one side of 0. Then it is 0, or where rounds are
-    /// too few that of Student's t over them.
+    /// Without an interval it is 1 unless even the outer bounds are on one side of 0. Then it is 0, or with too few
+    /// rounds the p-value of Student's t over them.
     #[must_use]
     pub fn p_value(&self, step: f64) -> f64 {
         if let Some(why) = self.why {
@@ -277,7 +276,7 @@ impl Estimate {
         high.exp()
     }
 
-    /// The smallest true difference that is found at `alpha` with a power of 90 %; `None` without an interval.
+    /// The smallest true difference detected at `alpha` with a power of 90 %; `None` without an interval.
     #[must_use]
     pub fn smallest_detectable(&self, alpha: f64) -> Option<f64> {
         let errors = self.errors.iter().map(|(error, _)| error.powi(2)).sum::<f64>();
@@ -286,7 +285,6 @@ impl Estimate {
     }
 }
 
-/// The medians of consecutive batches.
 fn batches(values: &[f64]) -> Vec<f64> {
     let count = if values.len() < MIN_ROUNDS_FOR_MANY_BATCHES { FEW_BATCHES.min(values.len()) } else { MANY_BATCHES };
     let batch = |k: usize| median(&values[k * values.len() / count..(k + 1) * values.len() / count]);
@@ -299,10 +297,10 @@ fn range(values: &[f64]) -> (f64, f64) {
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(*value), most.max(*value)))
 }
 
-/// Why batches show that the run is too short for what varies.
+/// The reason if the batches show that the run is too short for the variation.
 fn slow_variation(batches: &[f64]) -> Option<NoInterval> {
     let (least, most) = range(batches);
-    // What is alike but for rounding does not vary.
+    // Differences from rounding are no variation.
     if most - least <= 1e-9 * most.abs() {
         return None;
     }
@@ -313,7 +311,7 @@ fn slow_variation(batches: &[f64]) -> Option<NoInterval> {
     (correlation_of_neighbours(batches) > MAX_CORRELATION).then_some(NoInterval::SlowVariation)
 }
 
-/// The correlation of values with those that follow them; 0 where all are alike.
+/// The correlation of each value with the next; 0 if all are equal.
 fn correlation_of_neighbours(values: &[f64]) -> f64 {
     let centre = mean(values).unwrap_or(0.0);
     let of =
@@ -323,8 +321,8 @@ fn correlation_of_neighbours(values: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// Which of several hypotheses stand at a family-wise error of `alpha`, and the level at which each was tried (Holm,
-/// "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
+/// Which hypotheses are confirmed at a family-wise error of `alpha` (Holm, "A simple sequentially rejective multiple
+/// test procedure", Scandinavian Journal of Statistics 6, 1979).
 #[must_use]
 pub fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
@@ -363,7 +361,7 @@ mod tests {
         let deviation = standard_deviation(&values).unwrap();
         let expected = (2.776_445_f64.powi(2) * 1.0 / 5.0 + (1.959_964 * deviation).powi(2) * SLOW_SHARE).sqrt();
         assert!((estimate.half_width(0.05) - expected).abs() < 1e-4, "{} {expected}", estimate.half_width(0.05));
-        // A run four times as long sees half of the slow share more.
+        // In a run four times as long the slow share is half as large.
         let longer = Estimate::of(&values, Over { span_s: 40.0, ..TEN }).unwrap();
         let expected =
             (2.776_445_f64.powi(2) * 1.0 / 5.0 + (1.959_964 * deviation).powi(2) * SLOW_SHARE / 2.0).sqrt();

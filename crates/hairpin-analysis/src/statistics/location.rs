@@ -1,6 +1,6 @@
-//! Where values lie, and how far apart.
+//! Location and spread of values.
 
-/// The median: the middle value, or the mean of the two in the middle. `None` of nothing.
+/// The median: the middle value, or the mean of the two in the middle. `None` if `values` is empty.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -8,14 +8,14 @@ pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted)
 }
 
-/// The same of values already in ascending order.
+/// The same for values in ascending order.
 #[must_use]
 pub fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let (upper, lower) = (sorted.len() / 2, sorted.len().checked_sub(1)? / 2);
     Some(sorted[lower].midpoint(sorted[upper]))
 }
 
-/// The arithmetic mean. `None` of nothing.
+/// The arithmetic mean. `None` if `values` is empty.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

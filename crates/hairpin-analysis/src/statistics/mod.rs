@@ -1,7 +1,7 @@
 //! Statistics on slices: locations, intervals over rounds, trends.
 //!
-//! The round is the unit of replication. Samples of one round are neighbours in time and not independent, so no
-//! interval in Hairpin is ever computed from the samples of one round.
+//! The round is the unit of replication. Samples of one round are neighbours in time and not independent, so Hairpin
+//! never computes an interval from the samples of one round.
 
 pub mod distribution;
 pub mod interval;

@@ -3,20 +3,19 @@
 use super::distribution::kendall_p;
 use super::location::median;
 
-/// How values change with time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// Change of the value for each unit of time: the median of the slopes between all pairs of points (Theil 1950;
-    /// Sen, Journal of the American Statistical Association 63, 1968).
+    /// Change of the value per unit of time: the median of the slopes between all pairs of points (Theil 1950; Sen,
+    /// Journal of the American Statistical Association 63, 1968).
     pub slope: f64,
-    /// The chance of a trend at least as clear where there is none: two-sided Mann-Kendall test (Mann,
-    /// Econometrica 13, 1945; Kendall 1938), exact to 30 values without ties.
+    /// The chance of a trend at least as clear without a true trend: two-sided Mann-Kendall test (Mann, Econometrica
+    /// 13, 1945; Kendall 1938), exact to 30 values without ties.
     pub p: f64,
 }
 
-/// The trend of `points` (time, value); `None` below three points or where all times are one.
+/// The trend of `points` (time, value); `None` below three points or if all times are equal.
 ///
-/// Quadratic in the number of points; above 1 000 points, evenly spaced ones are taken.
+/// Quadratic in the number of points; above 1 000 points, a regular subsample is used.
 #[must_use]
 pub fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     let step = points.len().div_ceil(1000).max(1);
@@ -39,7 +38,7 @@ pub fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     Some(Trend { slope: median(&slopes)?, p: kendall_p(statistic, points.len(), variance, ties) })
 }
 
-/// The variance of Kendall's S with the correction for tied values, and whether there are any.
+/// The variance of Kendall's S with the correction for ties, and whether there are any.
 fn variance_of_statistic(values: &[f64]) -> (f64, bool) {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -77,7 +76,7 @@ mod tests {
 
     #[test]
     fn ties_reduce_the_variance() {
-        // Kendall's variance of 4 values is 4 x 3 x 13 / 18; a tie of two takes 2 x 1 x 9 / 18 from it.
+        // Kendall's variance of 4 values is 4 x 3 x 13 / 18; a tie of two subtracts 2 x 1 x 9 / 18.
         assert_eq!(variance_of_statistic(&[1.0, 2.0, 3.0, 4.0]), (156.0 / 18.0, false));
         assert_eq!(variance_of_statistic(&[1.0, 2.0, 2.0, 4.0]), (138.0 / 18.0, true));
     }

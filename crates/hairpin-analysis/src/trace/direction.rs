@@ -1,67 +1,64 @@
-//! One direction of the connection: what was written, in which segments it left, when it was there, and when that was
-//! acknowledged.
+//! One direction of the connection: its writes, segments, arrivals and acknowledgments.
 
 use std::ops::Range;
 
 use hairpin_model::time_sequence::Source;
 use hairpin_model::trace::{Call, CallKind, End, EndTrace, Packet, RoundTrace, Stamp, StampKind};
 
-/// Stamps of one acknowledgment are made one after the other, within so long, in ns.
+/// Maximum time between the stamps of one acknowledgment, in ns.
 const ONE_ACK_NS: u64 = 2_000;
 
 /// A segment with payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
-    /// When it left.
     pub(super) left_ns: u64,
-    /// When it was seen at the other end; null where nobody looks there, or it never came.
+    /// When it was seen at the other end; `None` if that end was not captured or the segment never arrived.
     pub(super) seen_ns: Option<u64>,
     pub(super) first_byte: u64,
     pub(super) end_byte: u64,
 }
 
-/// An acknowledgment of something new.
+/// An acknowledgment of new data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ack {
-    /// When it came.
+    /// When it arrived.
     pub(super) at_ns: u64,
-    /// When it was seen to leave the end that acknowledges; null where nobody looks there.
+    /// When it was seen leaving the other end; `None` if that end was not captured.
     pub(super) left_ns: Option<u64>,
-    /// What it acknowledges beyond the one before it.
+    /// The first newly acknowledged byte.
     pub(super) first_byte: u64,
     pub(super) end_byte: u64,
-    /// Whether it came without payload; of stamps see [`Direction::settle_acks`].
+    /// A pure acknowledgment, without payload; for kernel timestamps see [`Direction::settle_acks`].
     pub(super) bare: bool,
 }
 
 pub(super) struct Direction<'t> {
-    /// Who sends.
+    /// The sender.
     pub(super) from: End,
-    /// Calls that wrote bytes of this direction, in their order.
+    /// Calls that wrote bytes of this direction, in order.
     pub(super) writes: Vec<&'t Call>,
-    /// Calls that read them.
+    /// Calls that read bytes of this direction.
     pub(super) reads: Vec<&'t Call>,
-    /// In order of departure, also those that were sent again.
+    /// In order of departure, with retransmissions.
     pub(super) segments: Vec<Segment>,
-    /// Those that took bytes for the first time, in the order of their bytes.
+    /// First transmissions, in byte order.
     pub(super) first_sent: Vec<Segment>,
     /// In order of arrival.
     pub(super) acks: Vec<Ack>,
-    /// When the last segment of what a read call took arrived, in the order of bytes.
+    /// The arrival of the last segment that each read call took, in byte order.
     received: Vec<&'t Stamp>,
-    /// The shortest time that a segment was on its way, in ns; 0 where that is not known.
+    /// The shortest travel time of a segment, in ns; 0 if unknown.
     pub(super) travel_ns: u64,
-    /// The longest.
+    /// The longest travel time of a segment, in ns.
     pub(super) longest_travel_ns: u64,
-    /// Whether segments are packets seen on an interface.
+    /// Segments are packets seen on an interface.
     captured: bool,
-    /// Whether the packets were seen at both ends of a link, each at its own time.
+    /// Packets were seen at both ends of a link, each end with its own time.
     crosses_link: bool,
-    /// Whether nothing is known of the receiver's times: then `travel_ns` is the whole way to it and back.
+    /// The receiver's times are unknown; `travel_ns` is then the whole round trip.
     sender_alone: bool,
 }
 
-/// The other end.
 pub(super) fn other(end: End) -> End {
     match end {
         End::Client => End::Server,
@@ -77,7 +74,6 @@ pub(super) fn end_of(trace: &RoundTrace, end: End) -> &EndTrace {
 }
 
 impl<'t> Direction<'t> {
-    /// The direction in which `from` sends.
     pub(super) fn new(trace: &'t RoundTrace, source: Source, from: End) -> Self {
         let (sender, receiver) = (end_of(trace, from), end_of(trace, other(from)));
         let (segments, acks) = match source {
@@ -111,14 +107,14 @@ impl<'t> Direction<'t> {
         direction
     }
 
-    /// Only the sender saw the direction, and an answer takes so long at least: what takes longer was delayed, at the receiver or
-    /// on the way.
+    /// Marks the direction as seen at the sender alone. `least_round_trip_ns` is the minimum time to an answer;
+    /// anything longer was delayed at the receiver or on the path.
     pub(super) fn seen_at_sender_alone(&mut self, least_round_trip_ns: u64) {
         (self.sender_alone, self.travel_ns) = (true, least_round_trip_ns);
     }
 
-    /// When the bytes up to `end_byte` were surely at the other host: by the interface, by the kernel's receive stamps
-    /// or by the calls that read them, the earliest; null where nothing tells.
+    /// Upper bound of the time at which the bytes up to `end_byte` had arrived: the earliest of the interface's, the
+    /// kernel's receive stamps and the calls that read them; `None` if unknown.
     pub(super) fn arrived_ns(&self, end_byte: u64) -> Option<u64> {
         let stamp = self.received.partition_point(|stamp| stamp.end_byte < end_byte);
         let stamp = self.received.get(stamp).map(|stamp| stamp.at_ns);
@@ -127,7 +123,7 @@ impl<'t> Direction<'t> {
         [stamp, read, self.came_ns(end_byte)].into_iter().flatten().min()
     }
 
-    /// The same by the interfaces alone: where both were watched, when the first segment with the last byte was seen.
+    /// The same by the interfaces alone: if both were captured, when the first segment with the last byte was seen.
     fn came_ns(&self, end_byte: u64) -> Option<u64> {
         if self.crosses_link {
             let with_it = self.segments.iter().filter(|one| one.first_byte < end_byte && one.end_byte >= end_byte);
@@ -137,26 +133,26 @@ impl<'t> Direction<'t> {
         left.map(|segment| segment.left_ns.saturating_add(self.travel_ns))
     }
 
-    /// When exactly the segment arrived; null where it was not seen and no receive stamp is of its last byte alone.
+    /// The exact arrival of the segment; `None` if it was not seen and no receive stamp belongs to its last byte alone.
     pub(super) fn exact_arrival_ns(&self, segment: &Segment) -> Option<u64> {
         if self.crosses_link {
             return segment.seen_ns.filter(|seen_ns| *seen_ns >= segment.left_ns);
         }
         let place = self.received.partition_point(|stamp| stamp.end_byte < segment.end_byte);
         let stamp = self.received.get(place).filter(|stamp| stamp.end_byte == segment.end_byte)?;
-        // Segments that wait in the receive queue are merged, and all have the stamp of the last one
-        // (net/ipv4/tcp_input.c, `tcp_try_coalesce`).
+        // Segments in the receive queue are merged and share the stamp of the last one (net/ipv4/tcp_input.c,
+        // `tcp_try_coalesce`).
         let merged = self.received.get(place + 1).is_some_and(|next| next.at_ns == stamp.at_ns);
         (stamp.at_ns >= segment.left_ns && !merged).then_some(stamp.at_ns)
     }
 
-    /// The segment in which the byte before `end_byte` left first.
+    /// The segment that first carried the byte before `end_byte`.
     pub(super) fn left(&self, end_byte: u64) -> Option<&Segment> {
         let place = self.first_sent.partition_point(|segment| segment.end_byte < end_byte);
         self.first_sent.get(place).filter(|segment| segment.first_byte < end_byte)
     }
 
-    /// Where the last segment before that byte ends that is smaller than the largest of the direction.
+    /// The end of the last segment before `first_byte` that is smaller than the direction's largest segment.
     pub(super) fn last_small_before(&self, first_byte: u64) -> Option<u64> {
         let size = |segment: &Segment| segment.end_byte - segment.first_byte;
         let largest = self.first_sent.iter().map(size).max()?;
@@ -164,29 +160,26 @@ impl<'t> Direction<'t> {
         before.iter().rev().find(|segment| size(segment) < largest).map(|segment| segment.end_byte)
     }
 
-    /// The acknowledgment that first covers all before `end_byte`.
+    /// The first acknowledgment that covers all bytes before `end_byte`.
     pub(super) fn acknowledged(&self, end_byte: u64) -> Option<&Ack> {
         self.acks.get(self.acks.partition_point(|ack| ack.end_byte < end_byte))
     }
 
-    /// The segments with bytes of that range.
     pub(super) fn segments_with(&self, bytes: &Range<u64>) -> impl Iterator<Item = &Segment> {
         self.segments.iter().filter(move |segment| segment.first_byte < bytes.end && segment.end_byte > bytes.start)
     }
 
-    /// The write calls with bytes of that range.
     pub(super) fn writes_with(&self, bytes: &Range<u64>) -> &[&'t Call] {
         with(&self.writes, bytes)
     }
 
-    /// The read calls with bytes of that range.
     pub(super) fn reads_with(&self, bytes: &Range<u64>) -> &[&'t Call] {
         with(&self.reads, bytes)
     }
 
-    /// Stamps do not say whether an acknowledgment came by itself. It did unless a segment left the other end between
-    /// the arrival of what is acknowledged and the acknowledgment: every segment carries the newest one (RFC 9293,
-    /// section 3.10.7.4).
+    /// Decides which stamped acknowledgments were pure; stamps do not say. An acknowledgment is pure unless a segment
+    /// left the other end between the arrival of the acknowledged data and the acknowledgment: every segment carries
+    /// the newest one (RFC 9293, section 3.10.7.4).
     pub(super) fn settle_acks(&mut self, back: &[Segment], clock_error_ns: u64) {
         if self.captured {
             return;
@@ -202,7 +195,7 @@ impl<'t> Direction<'t> {
     }
 }
 
-/// The calls, which are in the order of their bytes, with bytes of that range.
+/// The calls with bytes of the range; `calls` are in byte order.
 fn with<'a, 't>(calls: &'a [&'t Call], bytes: &Range<u64>) -> &'a [&'t Call] {
     let first = calls.partition_point(|call| call.end_byte <= bytes.start);
     let end = calls.partition_point(|call| call.first_byte < bytes.end);
@@ -228,7 +221,7 @@ fn crosses_link(packets: &[Packet]) -> bool {
     packets.iter().any(|packet| packet.arrived_ns.is_some())
 }
 
-/// Each byte counts with the segment that took it first.
+/// Each byte counts in the first segment that carried it.
 fn first_sent(segments: &[Segment]) -> Vec<Segment> {
     let mut next_byte = 0;
     let mut all = Vec::new();
@@ -244,7 +237,7 @@ fn first_sent(segments: &[Segment]) -> Vec<Segment> {
 fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {
     let crosses_link = crosses_link(packets);
     let answer = |packet: &Packet| {
-        // One that a link has lost acknowledges nothing.
+        // A packet lost on the link acknowledges nothing.
         let at_ns = if crosses_link { packet.arrived_ns? } else { packet.at_ns };
         Some(Came {
             at_ns,
@@ -258,7 +251,7 @@ fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {
     newest(answers)
 }
 
-/// An acknowledgment as it came, whether or not it says anything new.
+/// An acknowledgment as received, including duplicates.
 struct Came {
     at_ns: u64,
     left_ns: Option<u64>,
@@ -266,7 +259,7 @@ struct Came {
     bare: bool,
 }
 
-/// A stamp names the last byte of a segment; it began where the one before it ended.
+/// A stamp holds the last byte of a segment; the segment starts where the previous one ended.
 fn stamped_segments(sender: &EndTrace) -> Vec<Segment> {
     let stamps = in_time(sender, StampKind::Driver);
     let ends: Vec<Segment> = stamps
@@ -291,7 +284,7 @@ fn in_time(end: &EndTrace, kind: StampKind) -> Vec<&Stamp> {
     stamps
 }
 
-/// Of acknowledgments those that acknowledge something new.
+/// The acknowledgments of new data.
 fn newest(acks: impl IntoIterator<Item = Came>) -> Vec<Ack> {
     let mut first_byte = 0;
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! The exchanges of a trace: their bytes and times, and what waited in each.
+//! The exchanges of a trace: their bytes, times and waits.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::direction::{Ack, Direction, Segment, other};
-use super::reading::{MIN_WAIT_NS, MIN_MESSAGE_WAIT_NS, Reading};
+use super::reading::{MIN_MESSAGE_WAIT_NS, MIN_WAIT_NS, Reading};
 
-/// An acknowledgment that comes later than this after its data is a delayed one, in ns. RFC 1122 (4.2.3.2) allows
-/// 500 ms; Linux waits 40 to 200 ms (include/net/tcp.h, `TCP_DELACK_MIN` and `TCP_DELACK_MAX`).
+/// Minimum delay of a delayed acknowledgment, in ns. RFC 1122 (4.2.3.2) allows 500 ms; Linux waits 40 to 200 ms
+/// (include/net/tcp.h, `TCP_DELACK_MIN` and `TCP_DELACK_MAX`).
 const LATE_ACK_NS: u64 = 10_000_000;
 
 /// An exchange's place in the connection: its times, and its bytes in both directions.
@@ -22,7 +22,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Its bytes in the direction in which that end sends.
+    /// Its bytes in the direction in which `from` sends.
     pub(super) fn bytes(&self, from: End) -> &Range<u64> {
         match from {
             End::Client => &self.request,
@@ -30,12 +30,12 @@ impl Extent {
         }
     }
 
-    /// A time, counted from its begin.
+    /// A time relative to the start of the exchange.
     pub(super) fn time(&self, at_ns: u64) -> i64 {
         signed(at_ns) - signed(self.began_ns)
     }
 
-    /// A byte, counted from its first in the direction in which that end sends.
+    /// A byte relative to the first byte that `from` sends in the exchange.
     pub(super) fn byte(&self, from: End, byte: u64) -> i64 {
         signed(byte) - signed(self.bytes(from).start)
     }
@@ -45,17 +45,17 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A wait on the connection's own scale.
+/// A wait, with times and bytes of the whole connection.
 #[derive(Clone, Debug)]
 pub(super) struct Waited {
     cause: WaitCause,
-    /// Where it happened.
+    /// The end at which the bytes or the acknowledgment waited.
     end: End,
-    /// Who sends the bytes that it is about.
+    /// The sender of `bytes`.
     from: End,
     from_ns: u64,
     until_ns: u64,
-    /// Of a late acknowledgment: when it came.
+    /// When a late acknowledgment arrived.
     came_ns: Option<u64>,
     bytes: Range<u64>,
 }
@@ -74,7 +74,6 @@ impl Reading<'_> {
         })
     }
 
-    /// Everything that waited.
     pub(super) fn waits(&self) -> Vec<Waited> {
         let mut all = Vec::new();
         for ((direction, back), sending) in
@@ -110,7 +109,7 @@ impl Reading<'_> {
         least_ns.max(self.trace.clock_error_ns.saturating_mul(10))
     }
 
-    /// The server program had the whole request and began to answer later.
+    /// The server program had the whole request but started its answer late.
     fn server_program(&self, extent: &Extent) -> Option<Waited> {
         let [out, back] = &self.directions;
         let read = out.reads_with(&extent.request).iter().find(|call| call.end_byte >= extent.request.end)?;
@@ -127,8 +126,8 @@ impl Reading<'_> {
         })
     }
 
-    /// The waits of an exchange, the longest first. Held bytes are those of its own writes, also where a segment took
-    /// bytes of several exchanges; an acknowledgment is late for every exchange under way.
+    /// The waits of an exchange, the longest first. Held bytes count only in the exchange that wrote them, even if one
+    /// segment carried bytes of several exchanges; a late acknowledgment counts in every exchange in progress.
     pub(super) fn waits_of(&self, extent: &Extent, waits: &[Waited]) -> Vec<Wait> {
         let mut all: Vec<Wait> = waits.iter().filter_map(|waited| self.within(extent, waited)).collect();
         all.sort_by_key(|wait| std::cmp::Reverse(wait.until_ns - wait.from_ns));
@@ -176,7 +175,7 @@ impl Reading<'_> {
     }
 }
 
-/// Acknowledgments that came by themselves, and that left long after what they acknowledge was there.
+/// Pure acknowledgments that left long after the acknowledged data had arrived.
 fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<Waited> {
     let late = |ack: &Ack| delay(direction, ack, travel_ns).filter(|waited| is_late(ack, waited));
     direction.acks.iter().filter_map(late).collect()
@@ -186,9 +185,9 @@ fn is_late(ack: &Ack, waited: &Waited) -> bool {
     ack.bare && waited.until_ns.saturating_sub(waited.from_ns) >= LATE_ACK_NS
 }
 
-/// The acknowledgment that released the segment, held since `from_ns`, where the receiver kept that back for half of this
-/// time or more. In an open loop it leaves with the next message, long before the receiver's timer ends. One that is late
-/// by itself is among [`late_acks`].
+/// The acknowledgment that released the segment held since `from_ns`, if the receiver delayed it for at least half of
+/// that time. In an open loop it leaves with the next message, long before the delayed-ACK timer ends. Late pure
+/// acknowledgments are in [`late_acks`].
 fn releasing_ack(direction: &Direction<'_>, segment: &Segment, from_ns: u64, travel_ns: u64) -> Option<Waited> {
     let ack = direction.acknowledged(segment.first_byte)?;
     let waited = delay(direction, ack, travel_ns).filter(|waited| !is_late(ack, waited))?;
@@ -196,8 +195,8 @@ fn releasing_ack(direction: &Direction<'_>, segment: &Segment, from_ns: u64, tra
     (2 * kept_ns >= segment.left_ns.saturating_sub(from_ns)).then_some(waited)
 }
 
-/// From when what it acknowledges was there until the acknowledgment left. Where it was not seen when one left, that is
-/// `travel_ns` before it came, the longest that a segment takes back.
+/// The time from the arrival of the acknowledged data until the acknowledgment left. If its departure was not seen, it
+/// is estimated as arrival minus `travel_ns`, the longest travel time in that direction.
 fn delay(direction: &Direction<'_>, ack: &Ack, travel_ns: u64) -> Option<Waited> {
     let first = direction.left(ack.first_byte + 1)?;
     Some(Waited {

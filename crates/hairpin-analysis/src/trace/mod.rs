@@ -1,8 +1,8 @@
-//! From the trace of a round to its exchanges: in which segments their writes left, what waited for how long and why,
-//! and one of them as a time sequence.
+//! The exchanges of a traced round: the segments of their writes, how long each waited and why, and one exchange as a
+//! time sequence.
 //!
-//! A wait gets its name from evidence, never from its length: what was unacknowledged, which calls were made, which
-//! options were granted, what arrived when. What no evidence explains is called unexplained.
+//! The cause of a wait is derived from evidence, never from its length: unacknowledged data, calls made, options
+//! granted, arrival times. Without evidence it is called unexplained.
 
 mod direction;
 mod exchange;
@@ -29,9 +29,8 @@ use sending::Sending;
 pub(crate) use sending::switch;
 pub(crate) use summary::summary;
 
-/// What the trace of a round says. `client` and `server` are the options granted to the ends, and `exchange` what the
-/// case's exchanges are; null of an
-/// open loop of messages.
+/// The figures of a round's trace. `client` and `server` are the options granted to the ends; `exchange` describes the
+/// case's exchanges and is `None` for an open loop of messages.
 #[must_use]
 pub fn trace_figures(
     trace: &RoundTrace,
@@ -64,7 +63,7 @@ pub fn trace_figures(
     TraceFigures { exchanges, sequence, autocorked, capture: trace.capture.clone() }
 }
 
-/// Fills in what its trace says of a measured round.
+/// Adds the figures of its trace to a measured round.
 pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
     if let Outcome::Measured(measured) = &mut record.outcome {
         let server = measured.server().map_or(&[][..], |end| &end.options);
@@ -73,16 +72,16 @@ pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
     }
 }
 
-/// Packets say more than stamps, unless some are missing.
+/// Packets are more precise than kernel timestamps, unless some were dropped.
 fn source(trace: &RoundTrace) -> Source {
     let complete = !matches!(trace.capture, Capture::Saved { dropped, .. } if dropped > 0);
     if trace.packets.is_empty() || !complete { Source::KernelTimestamps } else { Source::Capture }
 }
 
 fn autocorked(trace: &RoundTrace) -> Option<u64> {
-    // It grows when a write is held for autocorking (net/ipv4/tcp.c, `tcp_push`).
+    // The kernel increments it when it holds a write for autocorking (net/ipv4/tcp.c, `tcp_push`).
     let counted = |facts| fact::number(facts, fact_names::AUTOCORKING);
     let grown = counted(&trace.client.after)? - counted(&trace.client.before)?;
-    // It is a count, and not negative.
+    // A non-negative count.
     (grown >= 0.0).then_some(grown as u64)
 }

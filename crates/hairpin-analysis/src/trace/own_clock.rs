@@ -1,6 +1,7 @@
-//! Traces of two hosts, each by its own clock: what the client's alone tells, and of the server's what needs no other clock.
+//! Traces of two hosts with independent clocks: the client's times, and the server's durations that need no other
+//! clock.
 //!
-//! Nothing bounds how far the two clocks are apart, so no time of one is held against a time of the other.
+//! The offset between the clocks is unbounded, so times of the two hosts are never compared.
 
 use hairpin_model::trace::{CallKind, EndTrace, RoundTrace};
 use hairpin_model::{fact, fact_names};
@@ -12,8 +13,8 @@ pub(super) fn of_client_alone(trace: &RoundTrace) -> RoundTrace {
     RoundTrace { server: EndTrace::default(), ..trace.clone() }
 }
 
-/// The shortest time from a segment of the client to an answer of the server's kernel, in ns: so long at least an acknowledgment
-/// takes that nobody delays. 0 where nothing tells.
+/// The shortest time from a segment of the client to an answer of the server's kernel, in ns: the minimum for an
+/// undelayed acknowledgment. 0 if unknown.
 pub(super) fn least_round_trip_ns(trace: &RoundTrace, out: &Direction<'_>) -> u64 {
     let mut syns = trace.packets.iter().filter(|packet| packet.syn).map(|packet| packet.at_ns);
     let handshake = syns.next().zip(syns.next()).map(|(asked_ns, answered_ns)| answered_ns.saturating_sub(asked_ns));
@@ -22,7 +23,8 @@ pub(super) fn least_round_trip_ns(trace: &RoundTrace, out: &Direction<'_>) -> u6
     handshake.into_iter().chain(acknowledged).chain(of_kernel).min().unwrap_or(0)
 }
 
-/// From the read that completed that request, counted from 0, to the first write of its answer, by the server's clock, in ns.
+/// Time from the read that completed request `number` (from 0) to the first write of its answer, by the server's clock,
+/// in ns.
 pub(super) fn at_server_ns(trace: &RoundTrace, number: u64) -> Option<u64> {
     let request_end = trace.request_bytes.checked_mul(number.checked_add(1)?)?;
     let reply_begin = trace.reply_bytes.checked_mul(number)?;

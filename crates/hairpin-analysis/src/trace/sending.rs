@@ -1,16 +1,15 @@
-//! How an end sends: what was granted, and when it was corked.
+//! How an end sends: the options granted, and when it was corked.
 
 use hairpin_model::options::{Effective, OptionName};
 use hairpin_model::trace::{Call, CallKind};
 
-/// How an end sends: what was granted, and when it was corked.
 pub(super) struct Sending {
-    /// `TCP_NODELAY`; null where it is not known or was changed meanwhile.
+    /// `TCP_NODELAY`; `None` if unknown or changed during the round.
     pub(super) nodelay: Option<bool>,
     corked: Vec<Corked>,
 }
 
-/// Between these two it was corked.
+/// A period during which the socket was corked.
 pub(super) struct Corked {
     from_ns: u64,
     /// The call that ended it.
@@ -18,7 +17,7 @@ pub(super) struct Corked {
 }
 
 impl Sending {
-    /// `more` is the size of requests whose every write but the last was sent with `MSG_MORE`, which corks until the
+    /// `more` is the size of requests whose writes, except the last, were sent with `MSG_MORE`, which corks until the
     /// next write without it.
     pub(super) fn new(calls: &[Call], options: &[Effective], more: Option<u64>) -> Self {
         let mut corked = Vec::new();
@@ -43,14 +42,13 @@ impl Sending {
         Self { nodelay: switch(options, OptionName::Nodelay), corked }
     }
 
-    /// The cork that was on at that time.
     pub(super) fn corked_at(&self, at_ns: u64) -> Option<&Corked> {
         let held = |corked: &&Corked| corked.release.is_none_or(|release| release.ended_ns > at_ns);
         self.corked.iter().find(|corked| corked.from_ns <= at_ns && held(corked))
     }
 }
 
-/// Whether the switch was on for the whole round, or off; null where neither is known.
+/// Whether the switch was on or off for the whole round; `None` if unknown or changed.
 pub(crate) fn switch(options: &[Effective], name: OptionName) -> Option<bool> {
     let option = options.iter().find(|option| option.name == name).filter(|option| option.before == option.after)?;
     match option.before.as_str() {

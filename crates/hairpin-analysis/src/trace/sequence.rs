@@ -1,4 +1,4 @@
-//! One exchange as a time sequence: everything that happened at both ends and between them.
+//! One exchange as a time sequence: all events at both ends and between them.
 
 use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, TracedExchange};
 use hairpin_model::trace::{Call, CallKind, End, Packet};
@@ -12,7 +12,7 @@ use crate::statistics::location::median;
 const TYPICAL: f64 = 0.25;
 
 impl Reading<'_> {
-    /// The last exchange that is typical of those after the first; null where none ended.
+    /// The last typical exchange after the first; `None` if no exchange ended.
     pub(super) fn sequence(&self, exchanges: &[TracedExchange], waits: &[Waited]) -> Option<TimeSequence> {
         let place = typical(exchanges)?;
         let extent = self.extents().nth(place)?;
@@ -39,8 +39,8 @@ impl Reading<'_> {
         })
     }
 
-    /// What that end called for the exchange: calls by their bytes; those without bytes by their time, where a cork
-    /// belongs to the write that follows it.
+    /// The calls of `end` in the exchange: reads and writes by their bytes, other calls by their time. A cork belongs
+    /// to the write that follows it.
     fn calls<'a>(&'a self, extent: &'a Extent, end: End) -> impl Iterator<Item = Event> + 'a {
         let writes_before = self.directions.iter().find(|direction| direction.from == end).and_then(|direction| {
             let first = direction.writes.partition_point(|call| call.end_byte <= extent.bytes(end).start);
@@ -73,7 +73,7 @@ impl Reading<'_> {
                 .find(|packet| packet.from == End::Client && !packet.syn && packet.ack_byte.is_some())
         });
         let all = [packets().nth(syn), answer.and_then(|answer| packets().nth(answer)), ack];
-        // One that the exchange holds already, as it carries bytes or came within it, is told there.
+        // Packets with bytes of the exchange, or within its time, are already among its events.
         let before = all.into_iter().flatten().filter(|packet| packet.at_ns < extent.began_ns);
         before.filter(|packet| packet.syn || bare(packet)).flat_map(|packet| packet_events(extent, packet)).collect()
     }
@@ -103,8 +103,8 @@ impl Reading<'_> {
     }
 }
 
-/// The place of the last exchange whose duration is near the median of those after the first (of that one, where there
-/// is no other), or of the nearest.
+/// The index of the last exchange with a duration near the median, or else of the nearest. The first exchange is
+/// ignored unless it is the only one.
 fn typical(exchanges: &[TracedExchange]) -> Option<usize> {
     let skipped = usize::from(exchanges.len() > 1);
     let durations: Vec<f64> = exchanges[skipped..].iter().map(|exchange| exchange.duration_ns as f64).collect();
@@ -139,7 +139,7 @@ fn bare(packet: &Packet) -> bool {
     packet.first_byte == packet.end_byte && packet.ack_byte.is_some()
 }
 
-/// What a packet is: mostly one thing, but a segment may also close its direction.
+/// The events of a packet: usually one, but a segment can also close its direction.
 fn packet_events(extent: &Extent, packet: &Packet) -> Vec<Event> {
     let event = |kind, from: End, first_byte, end_byte| Event {
         at_ns: extent.time(packet.at_ns),
@@ -170,8 +170,8 @@ fn packet_events(extent: &Extent, packet: &Packet) -> Vec<Event> {
     all
 }
 
-/// What stamps tell of one direction: its segments, and the acknowledgments that came by themselves. Of these only the
-/// arrival is stamped; `travel_ns` before it they left.
+/// The events of one direction by kernel timestamps: its segments and its pure acknowledgments. Only the arrival of an
+/// acknowledgment is stamped; its departure is estimated as `travel_ns` earlier.
 fn stamped<'a>(extent: &'a Extent, direction: &'a Direction<'_>, travel_ns: u64) -> impl Iterator<Item = Event> + 'a {
     let from = direction.from;
     let segments = direction.segments_with(extent.bytes(from)).map(move |segment| Event {

@@ -1,4 +1,4 @@
-//! What a run keeps of a case's traces, and what tracing costs.
+//! The trace summary that a run stores for each case, and the cost of tracing.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::round::{Measured, Purpose, RoundRecord};
@@ -9,10 +9,10 @@ use crate::compare::{as_ratio, by_block, difference_by_block, logarithms_by_bloc
 use crate::counted;
 use crate::statistics::interval::{Over, span_s};
 
-/// The summary of a case's traced rounds; null where none was traced.
+/// The summary of a case's traced rounds; `None` if no round was traced.
 pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
     let is_saved = |figures: &TraceFigures| matches!(figures.capture, Capture::Saved { .. });
-    // The last one whose packets were saved; where none were, the last.
+    // The last round with saved packets, or else the last traced round.
     let traced =
         rounds.iter().filter_map(|round| Some((round.number, of_purpose(round, Purpose::Traced)?.traced.as_ref()?)));
     let (_, figures) = traced.max_by_key(|(number, figures)| (is_saved(figures), *number))?;
@@ -29,9 +29,9 @@ fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
     counted::evidence(round, purpose).filter(|measured| measured.flow().figures.samples > 0)
 }
 
-/// What tracing adds to an exchange, in ns and as a ratio: the mean of a traced round against that of the untraced one
-/// of its block; null without either. Both have the same exchanges, so that the mean counts each of them: a median would
-/// not see that some take twice as long.
+/// The cost of tracing per exchange, in ns and as a ratio: the mean of a traced round against that of the untraced
+/// round in its block; `None` without either. Both run the same exchanges, so the mean counts each of them; a median
+/// would miss that some take twice as long.
 fn cost(rounds: &[&RoundRecord]) -> Option<(Figure, Figure)> {
     let means = |purpose: Purpose| {
         let of = |round: &&RoundRecord| {

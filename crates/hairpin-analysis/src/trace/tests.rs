@@ -1,4 +1,4 @@
-//! Made-up traces with the cause of every wait known, with a capture and without.
+//! Made-up traces with known causes of every wait, with and without a capture.
 
 mod links;
 mod two_hosts;
@@ -14,7 +14,7 @@ use super::*;
 use crate::fixture::small_writes;
 use crate::fixture::traces::{self, MS, REQUEST, US, Wiretap, switches, uncaptured};
 
-/// With the capture and without: both must say the same.
+/// The trace without and with its capture: the results must be identical.
 fn both(trace: RoundTrace) -> [RoundTrace; 2] {
     [uncaptured(trace.clone()), trace]
 }
@@ -156,7 +156,7 @@ fn autocorking_needs_its_counter() {
     }
 }
 
-/// Three requests in flight: the first leaves, two stay together until its acknowledgment comes.
+/// Three requests in flight: the first leaves at once, two are held until its acknowledgment arrives.
 #[test]
 fn a_segment_of_several_exchanges_counts_in_each_with_their_own_bytes() {
     let mut tap = Wiretap::new();
@@ -186,7 +186,7 @@ fn a_segment_of_several_exchanges_counts_in_each_with_their_own_bytes() {
     }
 }
 
-/// Two requests in flight, each written under a cork that is released: the second stays for Nagle's algorithm.
+/// Two requests in flight, each written under a cork that is released: Nagle's algorithm holds the second.
 #[test]
 fn what_stays_after_the_release_of_a_cork_may_be_nagles() {
     let mut tap = Wiretap::new();
@@ -351,7 +351,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
 }
 
 proptest! {
-    /// A trace may come from a damaged file.
+    /// Traces can come from damaged files.
     #[test]
     fn any_trace_is_read_without_panic(
         client in any_end(),

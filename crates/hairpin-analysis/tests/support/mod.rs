@@ -1,5 +1,5 @@
 //! Made-up samples and runs, for the tests of this crate: every latency in them is given, so every figure is known.
-#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its own part of this")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
 
 pub mod links;
 pub mod one_way;

@@ -1,6 +1,6 @@
-//! Frames: how messages are told apart in a stream of bytes, whatever carries that.
+//! Frames: the boundaries of messages in a byte stream.
 //!
-//! A frame is its length, 4 bytes little endian, then so many bytes of JSON.
+//! A frame is its length (4 bytes, little endian), then that many bytes of JSON.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -14,64 +14,60 @@ use serde::de::DeserializeOwned;
 use super::patience::{Waited, wait};
 use super::{Control, ControlError, Message};
 
-/// How long a message may take to be sent.
+/// Longest time to send a message.
 const SENDING: Duration = Duration::from_secs(10);
-/// Bytes before the message.
+/// Size of the length before a message.
 const LENGTH_BYTES: usize = 4;
-/// So much is read at once.
+/// Maximum bytes per read.
 const CHUNK: usize = 64 << 10;
-/// So much is written at once: a pipe that can be written to has room for it (`PIPE_BUF`, pipe(7)), so no write blocks.
+/// Maximum bytes per write: a pipe that is writable has room for it (`PIPE_BUF`, pipe(7)), so no write blocks.
 const PIECE: usize = 4096;
 
-/// What carries the bytes. It is read and written only when there is something to read and room to write; where there is none
-/// after all, it answers [`io::ErrorKind::WouldBlock`].
+/// The byte stream. It is read and written only when that would not block; if it would after all, it returns
+/// [`io::ErrorKind::WouldBlock`].
 pub trait Carrier: Read + Write + Send {
-    /// Waits until it may be read, for at most `at_most_ms` or until a signal comes; says whether it may.
+    /// Waits until it is readable, for at most `at_most_ms` or until a signal. Returns whether it is.
     ///
     /// # Errors
-    /// The system call fails.
+    /// The system call failed.
     fn readable(&mut self, at_most_ms: i32) -> io::Result<bool>;
 
-    /// The same until it may be written.
+    /// The same for writing.
     ///
     /// # Errors
     /// As [`Carrier::readable`].
     fn writable(&mut self, at_most_ms: i32) -> io::Result<bool>;
 }
 
-/// Messages over a carrier. Dropping it closes that.
+/// Messages over a carrier. Dropping it closes the carrier.
 #[derive(Debug)]
 pub struct Frames<C> {
     carrier: C,
-    /// What has been read and not yet taken.
+    /// Bytes read and not yet taken.
     pending: Vec<u8>,
     most_bytes: usize,
 }
 
 impl<C: Carrier> Frames<C> {
-    /// Over that carrier. Larger messages are refused.
+    /// Frames over that carrier. Messages above `most_bytes` are refused.
     #[must_use]
     pub fn over(carrier: C, most_bytes: usize) -> Self {
         Self { carrier, pending: Vec::new(), most_bytes }
     }
 
-    /// What carries it.
     pub fn carrier(&self) -> &C {
         &self.carrier
     }
 
-    /// What carries it.
     pub fn carrier_mut(&mut self) -> &mut C {
         &mut self.carrier
     }
 
-    /// From now on messages of so many bytes are taken.
+    /// Sets the maximum size of a message.
     pub fn take_up_to(&mut self, most_bytes: usize) {
         self.most_bytes = most_bytes;
     }
 
-    /// Sends one message.
-    ///
     /// # Errors
     /// As [`Control::send`].
     pub fn send_any(&mut self, message: &impl Serialize) -> Result<(), ControlError> {
@@ -81,7 +77,7 @@ impl<C: Carrier> Frames<C> {
         let mut rest = frame.as_slice();
         let deadline = Instant::now() + SENDING;
         loop {
-            // A write blocks where the carrier does, so room comes first.
+            // A write may block, so wait for room first.
             if !rest.is_empty() {
                 self.wait_for_room(deadline)?;
             }
@@ -114,7 +110,7 @@ impl<C: Carrier> Frames<C> {
     /// # Errors
     /// As [`Control::receive`].
     pub fn receive_any<M: DeserializeOwned>(&mut self, within: Duration) -> Result<M, ControlError> {
-        // A peer that stops in the middle of a long message must hold nobody up either.
+        // A peer that stops in the middle of a long message must not block either.
         let deadline = Instant::now() + within;
         loop {
             if let Some(message) = self.take()? {
@@ -138,7 +134,7 @@ impl<C: Carrier> Frames<C> {
         }
     }
 
-    /// The length that the frame in hand says, once that has come.
+    /// The length of the current frame, once it has been received.
     fn length(&self) -> Result<Option<usize>, ControlError> {
         let Some(bytes) = self.pending.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let bytes = usize::try_from(u32::from_le_bytes(*bytes)).unwrap_or(usize::MAX);
@@ -148,7 +144,7 @@ impl<C: Carrier> Frames<C> {
         Ok(Some(bytes))
     }
 
-    /// Takes the message in hand, if it is whole.
+    /// Takes the current message, if it is complete.
     fn take<M: DeserializeOwned>(&mut self) -> Result<Option<M>, ControlError> {
         let Some(length) = self.length()? else { return Ok(None) };
         let Some(bytes) = self.pending.get(LENGTH_BYTES..LENGTH_BYTES + length) else { return Ok(None) };
@@ -157,7 +153,7 @@ impl<C: Carrier> Frames<C> {
         message.map(Some)
     }
 
-    /// Reads what has come, which must be something or the end. It never holds more than the largest message and a chunk.
+    /// Reads available bytes or the end of the stream. Holds no more than the largest message and a chunk.
     fn read_some(&mut self) -> Result<(), ControlError> {
         let before = self.pending.len();
         self.pending.resize(before + CHUNK, 0);
@@ -196,7 +192,7 @@ mod tests {
     use super::*;
     use crate::control::Progress;
 
-    /// A carrier of pieces, which come one after the other; then it has closed. What is written comes back.
+    /// A carrier that returns its pieces one after the other and then closes. Bytes written are read back.
     #[derive(Default)]
     struct Pieces(VecDeque<Vec<u8>>);
 
@@ -236,7 +232,7 @@ mod tests {
     const WITHIN: Duration = Duration::from_secs(60);
     const MAX_BYTES_READ: usize = 4096;
 
-    /// What comes until an error, over pieces that are not empty: an empty one is the end.
+    /// All messages received before an error. An empty piece would be the end, so those are skipped.
     fn received(pieces: Vec<Vec<u8>>) -> (Vec<Message>, ControlError, usize) {
         let pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
         let mut frames = Frames::over(Pieces(pieces), MAX_BYTES_READ);
@@ -246,7 +242,7 @@ mod tests {
             most_held = most_held.max(frames.pending.capacity());
             match received {
                 Ok(message) => messages.push(message),
-                // The rest of what came is still read: a message that cannot be read ends the session, and not the stream.
+                // An unreadable message ends the session but not the stream, so continue with the rest.
                 Err(ControlError::Unreadable(_)) => {}
                 Err(error) => return (messages, error, most_held),
             }
@@ -263,12 +259,12 @@ mod tests {
             let (_, error, held) = received(all);
             let is_too_large = matches!(error, ControlError::TooLarge { .. });
             prop_assert!(is_too_large || length as usize <= MAX_BYTES_READ && matches!(error, ControlError::Closed), "{error}");
-            // A vector grows to twice its size at most.
+            // A vector at most doubles when it grows.
             prop_assert!(held <= 2 * (MAX_BYTES_READ + LENGTH_BYTES + CHUNK), "{held}");
         }
 
         #[test]
-        fn messages_come_whole_however_they_are_cut(
+        fn messages_are_reassembled_from_any_pieces(
             counts in proptest::collection::vec(any::<[u64; 5]>(), 1..20),
             text in ".{0,300}",
             cuts in proptest::collection::vec(1..200_usize, 1..50),

@@ -1,8 +1,8 @@
-//! `Control`: what the two ends of a round tell each other beside the wire that is measured.
+//! Control: the messages of the two ends of a round outside the measured wire.
 //!
-//! It is duplex and framed, and carries orders, marks, progress and reports. What carries it, and where the other end runs, an
-//! end does not know: a thread of this process, a child process, another host. Nothing that comes over it is trusted: a
-//! message has a limit of size and of time, and a peer that breaks one is a failure with a kind.
+//! The channel is duplex and framed, and carries orders, marks, progress and reports. An end does not know the carrier
+//! or where the other end runs: a thread of this process, a child process, another host. Input is not trusted: messages
+//! have limits of size and time, and a peer that breaks one causes a failure of a specific kind.
 
 pub mod frames;
 pub(crate) mod patience;
@@ -17,50 +17,51 @@ use crate::ends::EndOrder;
 #[cfg(target_os = "linux")]
 pub use crate::linux::channel;
 
-/// The version of these messages. Both ends say theirs first, and only the same speak to each other.
+/// The version of these messages. Both ends first exchange versions, which must be equal.
 pub const VERSION: u32 = 2;
 
-/// The largest message that a server takes: an order.
+/// Maximum bytes of a message that a server accepts: an order.
 pub const MAX_ORDER_BYTES: usize = 1 << 20;
-/// The largest that a client takes: the report of a traced round, of which the trace takes a tenth of this.
+/// Maximum bytes that a client accepts: the report of a traced round, whose trace uses a tenth of this.
 pub const MAX_REPORT_BYTES: usize = 64 << 20;
 
-/// What ends tell each other, in the order of a round.
+/// The messages between the ends, in the order of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// Either end, first: the version of these messages that it speaks.
+    /// From either end, first: its version of these messages.
     Version(u32),
-    /// The client: what the round is.
+    /// From the client: the round.
     Order(Box<EndOrder>),
-    /// The server: it can be connected to at this address.
+    /// From the server: the address on which it listens.
     Listening(String),
-    /// The server: it is connected, its options are read back, and it waits for the first message.
+    /// From the server: it is connected, its options are read back, and it waits for the first message.
     Ready,
-    /// Either end: answered with the same, which wakes the other end where it sleeps.
+    /// From either end: answered with the same, which wakes the other end if it sleeps.
     Ping,
-    /// The client: the load of a one-way flow begins.
+    /// From the client: the load of a one-way flow begins.
     Begin,
-    /// The client: the warm-up is over, measure from the next message on.
+    /// From the client: the warm-up is over, measure from the next message on.
     Measure,
-    /// The server: it has read its counters, and measures. Also the end that sends a one-way load: its warm-up is over.
+    /// From the server: it has read its counters, and measures. Also from the sender of a one-way load: its warm-up is
+    /// over.
     Measuring,
-    /// Either end, now and then during a load: how far it is.
+    /// From either end, periodically during a load: the progress so far.
     Progress(Progress),
-    /// The end that sends a one-way load: it has ended, and has sent so much.
+    /// From the sender of a one-way load: it has ended; its totals.
     Sent(Progress),
-    /// The client: it has all that was sent.
+    /// From the client: it has received everything.
     Complete,
-    /// The client: the load is over.
+    /// From the client: the load is over.
     Stop,
-    /// The server: what it used and saw.
+    /// From the server: its usage and observations.
     Report(Box<EndReport>),
-    /// Either end: it could not go on.
+    /// From either end: it failed.
     Failed(Failure),
 }
 
 impl Message {
-    /// Its name, for errors.
+    /// Its name in error messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -82,19 +83,16 @@ impl Message {
     }
 }
 
-/// How far an end is with its load. It is sent during the load, so it is written as short as can be: an array of its numbers.
+/// The progress of an end's load. Sent during the load, so its encoding is as short as possible: an array of its
+/// numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "[u64; 5]", into = "[u64; 5]")]
 pub struct Progress {
-    /// Messages sent so far.
     pub messages_sent: u64,
-    /// Messages received so far.
     pub messages_received: u64,
-    /// Bytes sent so far.
     pub bytes_sent: u64,
-    /// Bytes received so far.
     pub bytes_received: u64,
-    /// The number that the last datagram of a load between two hosts carried (see `ends/credit.rs`); 0 elsewhere.
+    /// The nonce of the last datagram of a load between two hosts (see `ends/credit.rs`); 0 elsewhere.
     pub nonce: u64,
 }
 
@@ -116,55 +114,50 @@ pub trait Control: Send {
     /// Sends a message.
     ///
     /// # Errors
-    /// [`ControlError`]: the other end is gone, or takes nothing in time.
+    /// [`ControlError`]: the other end is gone, or does not take it in time.
     fn send(&mut self, message: &Message) -> Result<(), ControlError>;
 
-    /// Its next message.
+    /// Receives the next message.
     ///
     /// # Errors
-    /// [`ControlError`]: nothing whole came in time, the other end is gone, or what came cannot be read.
+    /// [`ControlError`]: no complete message arrived in time, the other end is gone, or the message cannot be read.
     fn receive(&mut self, within: Duration) -> Result<Message, ControlError>;
 
-    /// Whether [`Control::receive`] would not wait: a message or its beginning has come, or the other end is gone.
+    /// Whether [`Control::receive`] has something to do: a message has begun to arrive, or the other end is gone.
     fn is_ready(&mut self) -> bool;
 }
 
 /// Why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The other end closed it or is gone.
+    /// The other end closed the channel or is gone.
     #[error("it closed the control channel")]
     Closed,
-    /// Nothing whole came, or was taken, in time.
+    /// No complete message was received or sent in time.
     #[error("no message for {} ms", .0.as_millis())]
     TimedOut(Duration),
-    /// Messages came, and not the one that was due.
+    /// Messages arrived, but not the expected one.
     #[error("only progress messages for {} ms", .0.as_millis())]
     OnlyProgress(Duration),
     /// The user ended the program meanwhile.
     #[error("the program was ended meanwhile")]
     GivenUp,
-    /// A message is larger than this end takes.
+    /// A message exceeds this end's limit.
     #[error("a control message of {bytes} bytes, more than the {most} that are accepted")]
     TooLarge {
-        /// Its size as it says.
+        /// The size that it declares.
         bytes: usize,
-        /// What is accepted.
+        /// The limit.
         most: usize,
     },
     /// A message cannot be read.
     #[error("a control message that cannot be read: {0}")]
     Unreadable(String),
-    /// The other end speaks another version.
     #[error("version {theirs} of the control messages; this Hairpin has version {VERSION}")]
-    OtherVersion {
-        /// Its version.
-        theirs: u32,
-    },
+    OtherVersion { theirs: u32 },
     /// A message out of order.
     #[error("unexpected control message `{0}`")]
     Unexpected(&'static str),
-    /// A system call failed.
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -181,23 +174,23 @@ impl ControlError {
         }
     }
 
-    /// As the failure of a round, `peer` being the other end: `the server: no message for 9000 ms`.
+    /// The failure of a round. `peer` is the other end: `the server: no message for 9000 ms`.
     #[must_use]
     pub fn failure(&self, peer: &str) -> Failure {
         Failure { cause: format!("{peer}: {self}"), hint: self.hint().to_owned() }
     }
 }
 
-/// Whether the path to the other end fails, and not that end.
+/// Whether the path to the other end failed, and not that end.
 fn is_of_the_path(error: &io::Error) -> bool {
     use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
     matches!(error.kind(), HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut)
 }
 
-/// Says this end's version and hears the other's.
+/// Exchanges versions.
 ///
 /// # Errors
-/// The other end speaks another version, or none.
+/// The other end has another version, or sends none.
 pub fn agree(control: &mut dyn Control, within: Duration) -> Result<(), ControlError> {
     control.send(&Message::Version(VERSION))?;
     match control.receive(within)? {
@@ -207,7 +200,7 @@ pub fn agree(control: &mut dyn Control, within: Duration) -> Result<(), ControlE
     }
 }
 
-/// Its next message that is not passed over, within so long however many it sends of the others.
+/// The next message that is not passed over, within the time limit, regardless of the number passed over.
 ///
 /// # Errors
 /// As [`Control::receive`], and [`ControlError::OnlyProgress`].
@@ -222,7 +215,7 @@ pub(crate) fn receive_past(
         let left = deadline.saturating_duration_since(Instant::now());
         match control.receive(left) {
             Ok(message) if !is_passed_over(&message) => return Ok(message),
-            // What is there is taken even where no time is left, so a peer that never stops must not be heard for ever.
+            // Available messages are taken even with no time left, so stop listening to a peer that never stops.
             Ok(_) if left.is_zero() => return Err(ControlError::OnlyProgress(within)),
             Ok(_) => passed_over = true,
             Err(ControlError::TimedOut(_)) if passed_over => return Err(ControlError::OnlyProgress(within)),
@@ -235,7 +228,7 @@ pub(crate) fn receive_past(
 mod tests {
     use super::*;
 
-    /// A peer that says this again and again.
+    /// A peer that repeats this message.
     struct Repeats(Message);
 
     impl Control for Repeats {
@@ -252,8 +245,8 @@ mod tests {
         }
     }
 
-    /// What control carries during a load: less than 100 bytes with the header of a frame and what TLS 1.3 adds to a record (22
-    /// bytes, RFC 8446, section 5.2), after a day of 64-byte messages at a million a second.
+    /// The size of control traffic during a load: less than 100 bytes with a frame header and the overhead of a TLS 1.3
+    /// record (22 bytes, RFC 8446, section 5.2), after a day of 64-byte messages at a million per second.
     #[test]
     fn progress_is_short() {
         let messages = 24 * 3600 * 1_000_000;
@@ -271,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_only_tells_its_progress_is_not_heard_for_ever() {
+    fn a_peer_that_only_reports_progress_is_not_heard_forever() {
         let within = Duration::from_millis(20);
         let is_progress = |message: &Message| matches!(message, Message::Progress(_));
         let progress = Message::Progress(Progress::default());

@@ -1,11 +1,11 @@
-//! Waiting for another end, for a limited time and not beyond the end of the program.
+//! Waiting for the other end, for a limited time and not beyond the end of the program.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use hairpin_transports::giving_up::has_given_up;
 
-/// How long a look lasts before it is asked whether everything was given up.
+/// Longest time between checks whether everything was given up.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// How a wait ended.
@@ -16,8 +16,8 @@ pub(crate) enum Waited {
     InVain,
 }
 
-/// Waits by looks that each last as many ms as they are told, or until there is something. Once everything was given up,
-/// the look under way is the last: a peer that answers still has so long.
+/// Waits by calling `look` with a time in ms, until it returns true. Once everything was given up, the current call is
+/// the last: that is the time left for the peer to answer.
 pub(crate) fn wait(patience: Duration, look: impl FnMut(i32) -> io::Result<bool>) -> io::Result<Waited> {
     wait_until(patience, look, has_given_up)
 }
@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits for what never comes, which is given up during the look of that number; the looks.
+    /// Waits for something that never arrives and is given up during the call of that number. Returns the calls.
     fn looks(given_up_in: usize) -> (Waited, Vec<i32>) {
         let (looks, given_up) = (RefCell::new(Vec::new()), Cell::new(false));
         let look = |at_most_ms| {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_does_not_answer_has_one_short_look_after_all_was_given_up() {
+    fn a_silent_peer_gets_at_most_one_short_look_after_giving_up() {
         for given_up_in in [1, 2, 5] {
             assert_eq!(looks(given_up_in), (Waited::GivenUp, vec![200; given_up_in]));
         }

@@ -1,9 +1,9 @@
-//! The client of a round: it connects, runs the load, ends the round at both ends, and reports.
+//! The client of a round: it connects, runs the load, ends the round at both ends and reports.
 //!
-//! A round ends in one order, whatever carries it. The client closes its wire, or over a transport that may lose messages says
-//! farewell on it and listens on; the server reports; what watched ends; the path ends, with whatever is still inside; and
-//! what has come until then is taken. So each message was answered, came late, was dropped by a counter that says so, or is
-//! still inside the path.
+//! Every round ends in the same order. The client closes its wire or, over an unreliable transport, says farewell on it
+//! and keeps listening; the server reports; observers end; the path ends, with everything still inside; and the answers
+//! received until then are taken. So each message was answered, was answered late, was dropped and counted, or is still
+//! inside the path.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,63 +39,60 @@ use hairpin_loops::marks::ClientMarks;
 use hairpin_loops::shared::{BulkEnd, BulkOrder};
 use hairpin_loops::{self, Journey, run_client};
 
-/// How often a client whose load has not begun says that it is still there, in ns.
+/// Interval of the keep-alives before a load begins, in ns.
 const STILL_THERE_NS: u64 = 1_000_000_000;
-/// The longest sleep before a load, after which it is asked whether the user ended the run.
+/// Longest sleep before a load; after each, check whether the user ended the run.
 const MAX_SLEEP: Duration = Duration::from_millis(20);
-/// How long one look for late answers waits.
+/// Wait of each check for late answers.
 const LOOK: Duration = Duration::from_millis(1);
-/// What a packet takes on its way besides the path, at most, in ns.
+/// Longest time a packet takes besides the path, in ns.
 const MARGIN_NS: u64 = 20_000_000;
-/// How long the server may take to end once it is told, in ns; then it is asked for its report and fails.
+/// Time for the server to end when asked to, in ns. Then its report is requested, and fails.
 const MAX_ENDING_NS: u64 = 60_000_000_000;
 
-/// A client before its round.
 pub(crate) struct Client<'a> {
     pub(crate) host: &'a Host,
     pub(crate) order: &'a RoundOrder,
     pub(crate) transport: &'static dyn Transport,
     pub(crate) card: &'a Card,
-    /// The server; none where the kernel answers.
+    /// `None` if the kernel answers.
     pub(crate) server: Option<&'a mut Server>,
     pub(crate) link: &'a mut Option<Link>,
-    /// Where its packets come from.
+    /// The binding of its sockets.
     pub(crate) binding: Binding,
-    /// The round is one flow of several.
+    /// Set if the round carries one of several flows.
     pub(crate) joins: Option<&'a Joins>,
-    /// Raised when the user ends the run.
+    /// Set when the user ends the run.
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// What it brings home.
+/// The client's results.
 pub(crate) struct ClientEnd {
     pub(crate) journey: Journey,
     pub(crate) setup_ns: u64,
     pub(crate) report: EndReport,
-    /// The machine meanwhile.
+    /// The machine during the round.
     pub(crate) noise: Noise,
     pub(crate) server: Option<EndReport>,
-    /// What was watched of the round, and the client's own trace, where the round is traced.
+    /// Observations of the round and the client's own trace, if the round is traced.
     pub(crate) watched: Option<(Watched, EndTrace)>,
-    /// What the path between the ends left.
+    /// The results of the path between the ends.
     pub(crate) link: Option<LinkEnd>,
-    /// The load on the same connection, where there is one.
+    /// The load on the same connection, if any.
     pub(crate) load: Option<SharedLoad>,
 }
 
 /// A load on the connection of a probe.
 pub(crate) struct SharedLoad {
-    /// What the client counted, and what the server did.
+    /// The counts of the client and of the server.
     pub(crate) streamed: [Streamed; 2],
-    /// When it began, in ns since all flows of the round were connected; none where it did not.
+    /// When it began, in ns since all flows of the round were connected; `None` if it did not.
     pub(crate) started_ns: Option<u64>,
 }
 
 impl Client<'_> {
-    /// Runs the round.
-    ///
     /// # Errors
-    /// Whatever failed at either end or between them.
+    /// Any failure at either end or between them.
     pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
         let clock = &self.host.clock;
         let Opened { before, begin_ns, pinned, probing, watch, setup_ns, mut wires, options, waking_ns, started } =
@@ -104,7 +101,7 @@ impl Client<'_> {
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
         let all_connected_ns = started.all_connected_ns;
         let (journey, usage, bulk) = self.load(observed.wire(), pinned, &started)?;
-        // The server waits for the wire to close meanwhile, so this CPU is the probe's own.
+        // The server waits for the wire to close, so this CPU is the probe's own.
         let usage = EndReport { probe_ns: probing.end(clock), waking_ns, ..usage };
         let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
         let trace = observed.finish()?;
@@ -121,7 +118,7 @@ impl Client<'_> {
         Ok(ClientEnd { journey, setup_ns, report, noise, server, watched: watched.zip(trace), link, load })
     }
 
-    /// Runs a round whose flow goes one way.
+    /// Runs a one-way round.
     ///
     /// # Errors
     /// As [`Client::run`].
@@ -141,7 +138,7 @@ impl Client<'_> {
         let drops = Drops::now(&order.case, &*wires[0]);
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let Ran { streamed, usage, interrupted, .. } = load.run(&mut wires, &mut ServerOfRound(server), pinned)?;
-        // A server that receives ends by itself, when all has come; one that sends keeps its wires open until it is told.
+        // A server that receives ends when it has everything; one that sends keeps its wires open until told.
         if order.case.flow().direction == Direction::Down {
             server.tell(&Message::Complete)?;
         }
@@ -203,7 +200,7 @@ impl Client<'_> {
         Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns, started })
     }
 
-    /// Runs the load; answers what this end used for it, and what it counted of a load on the same connection.
+    /// Runs the load. Returns this end's usage and the counts of a load on the same connection.
     fn load(
         &mut self,
         wire: &mut dyn Wire,
@@ -239,17 +236,17 @@ impl Client<'_> {
         Ok((journey, used.unwrap_or_else(|| usage.since(pinned)), bulk))
     }
 
-    /// When a load begins that the round's other flows may precede, in ns of the clock.
+    /// The start of the load in ns of the clock. Other flows of the round may start earlier.
     fn load_at_ns(&self, started: &Started) -> u64 {
         started.all_connected_ns.saturating_add(self.joins.map_or(0, |joins| joins.starts_after_ns))
     }
 
-    /// Ends the round, in the one order that the head of this file gives.
+    /// Ends the round in the order described at the head of this file.
     fn end(self, wire: Box<dyn Wire>, mut journey: Journey, watch: Option<Watch>) -> Result<Ended, Failure> {
         let Self { host, order, card, mut server, link, .. } = self;
         let facts_of = |wire: &dyn Wire| facts(&order.case, card, wire);
         let link = link.take();
-        // What is still on its way comes late or is accounted for: then the wire is needed to the end.
+        // Messages in flight arrive late or are accounted for, so the wire stays open to the end.
         let mut open = None;
         let mut facts = Vec::new();
         if let Some(link) = link.as_ref().filter(|_| !card.reliable) {
@@ -262,7 +259,7 @@ impl Client<'_> {
             drop(wire);
         }
         let report = server.map(|server| {
-            // It may have ended already, when the wire told it.
+            // It may have ended when the wire closed.
             drop(server.tell(&Message::Stop));
             server.report()
         });
@@ -298,7 +295,7 @@ fn no_shared_load(card: &Card) -> Failure {
     }
 }
 
-/// What a round leaves whose flow goes one way.
+/// The results of a one-way round.
 pub(crate) struct OneWayEnd {
     pub(crate) setup_ns: u64,
     /// When the load began, in ns since all flows of the round were connected.
@@ -306,13 +303,13 @@ pub(crate) struct OneWayEnd {
     pub(crate) report: EndReport,
     pub(crate) noise: Noise,
     pub(crate) server: EndReport,
-    /// What the client counted, and what the server did.
+    /// The counts of the client and of the server.
     pub(crate) streamed: [Streamed; 2],
     pub(crate) interrupted: bool,
     pub(crate) link: Option<LinkEnd>,
 }
 
-/// A client that is connected, before its load.
+/// A connected client before its load.
 struct Opened {
     before: Reading,
     begin_ns: u64,
@@ -321,28 +318,26 @@ struct Opened {
     watch: Option<Watch>,
     setup_ns: u64,
     wires: Vec<Box<dyn Wire>>,
-    /// What the kernel said of the first before the load.
+    /// The kernel's facts about the first wire before the load.
     options: Vec<Fact>,
     waking_ns: Option<u64>,
     started: Started,
 }
 
-/// What its load starts from.
+/// The starting point of a load.
 struct Started {
     /// When all flows of the round were connected, in ns of the clock.
     all_connected_ns: u64,
-    /// Where the server listens.
     address: String,
-    /// How a connection to it is opened.
     setup: Setup,
 }
 
-/// How long a warm-up lasts by the clock, in ns; 0 where it is a number of messages.
+/// The duration of a warm-up in ns; 0 if it is a number of messages.
 pub(crate) fn warm_up_ns(order: &RoundOrder) -> u64 {
     if let Extent::DurationNs(warm_up_ns) = order.warm_up { warm_up_ns } else { 0 }
 }
 
-/// A new connection; `None` where it timed out.
+/// A new connection; `None` if it timed out.
 fn connected(transport: &dyn Transport, address: &str, setup: &Setup) -> Result<Option<Box<dyn Wire>>, Failure> {
     match transport.connect(address, setup).and_then(|mut connection| connection.open()) {
         Ok(wire) => Ok(Some(wire)),
@@ -351,7 +346,7 @@ fn connected(transport: &dyn Transport, address: &str, setup: &Setup) -> Result<
     }
 }
 
-/// Sleeps until then, or until the user ends the run.
+/// Sleeps until `until_ns`, or until the user ends the run.
 fn wait_until(clock: &RealClock, until_ns: u64, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let left_ns = until_ns.saturating_sub(clock.now_ns());
@@ -379,7 +374,7 @@ impl Peer for ServerOfRound<'_> {
     }
 }
 
-/// What an ended round leaves at the client.
+/// The client's results of an ended round.
 struct Ended {
     journey: Journey,
     facts: Vec<Fact>,
@@ -388,7 +383,7 @@ struct Ended {
     link: Option<LinkEnd>,
 }
 
-/// The client of datagrams across a path after its load: it listens until nothing can come any more.
+/// The client of a datagram load over a path, after the load: it listens until no answer can arrive any more.
 struct Leaving<'a> {
     clock: &'a RealClock,
     wire: Box<dyn Wire>,
@@ -415,7 +410,7 @@ impl Leaving<'_> {
         let mut is_told = false;
         self.listen(|this, now_ns| {
             let Some(server) = this.server.as_deref_mut() else { return true };
-            // It may have been lost: then control tells the server. Not before the last message must be there.
+            // The farewell may be lost, so control repeats it, but not before the last message must have arrived.
             if !is_told && now_ns - said_ns >= arrives_ns {
                 drop(server.tell(&Message::Stop));
                 is_told = true;
@@ -424,7 +419,7 @@ impl Leaving<'_> {
         })
     }
 
-    /// Takes late answers as they come, until `is_over` says so.
+    /// Takes late answers until `is_over` returns true.
     fn listen(&mut self, mut is_over: impl FnMut(&mut Self, u64) -> bool) -> Result<(), Failure> {
         loop {
             let is_open = self.journey.take_late_replies(self.clock, &mut *self.wire)?;
@@ -432,7 +427,7 @@ impl Leaving<'_> {
             if is_over(self, now_ns) || has_given_up() {
                 return Ok(());
             }
-            // What is gone is always ready to say so.
+            // A broken wire is always ready, so sleep instead.
             if !is_open || self.wire.wait(LOOK).is_err() {
                 std::thread::sleep(LOOK);
             }
@@ -442,12 +437,12 @@ impl Leaving<'_> {
 
 /// The marks of the loop, agreed with the server.
 struct Marks<'s> {
-    /// None where the kernel answers, which counts nothing.
+    /// `None` if the kernel answers, which counts nothing.
     server: Option<&'s mut Server>,
     has_asked: bool,
     /// Since the last mark.
     usage: Usage,
-    /// What was used between the marks.
+    /// Usage between the marks.
     used: Option<EndReport>,
     pinned: Option<usize>,
 }

@@ -1,44 +1,43 @@
-//! Credit: a sender of datagrams to another host goes on only while their receiver shows that they come.
+//! Credit: a sender of datagrams to another host continues only while the receiver confirms that they arrive.
 //!
-//! Every message carries a random number that the sender changes from time to time. The receiver quotes over control the last one
-//! that came; so only who receives the load can grant more of it. How long the quotes take is the loaded round trip.
+//! Every message carries a random nonce that the sender changes from time to time. The receiver quotes the last nonce
+//! received over control, so only the receiver of the load can grant more of it. The time to a quote is the loaded
+//! round-trip time.
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 
-/// The sender waits for a quote at least so long, in ns.
+/// Shortest time-out for a quote, in ns.
 const MIN_TIMEOUT_NS: u64 = 500_000_000;
-/// And at most so long.
+/// Longest time-out for a quote, in ns.
 const MAX_TIMEOUT_NS: u64 = 10_000_000_000;
-/// So long before the first quote, when the loaded round trip is not known.
+/// Time-out before the first quote, while the loaded round-trip time is unknown, in ns.
 const INITIAL_TIMEOUT_NS: u64 = 3_000_000_000;
-/// Numbers that are remembered: those of the longest wait.
+/// Maximum number of nonces in flight: enough for the longest time-out.
 const REMEMBERED: usize = 128;
 
-/// What a sender knows of the receiver's quotes.
 pub(super) struct Credit {
-    /// Numbers that are out, and when each was first sent, in ns of the clock; the oldest first.
+    /// Nonces sent and not yet quoted, with the time each was first sent, in ns of the clock; oldest first.
     out: Vec<(u64, u64)>,
-    /// What messages carry now; 0 before the first.
+    /// The nonce that messages carry now; 0 before the first.
     nonce: u64,
-    /// When the last quote came, or the load began.
+    /// Time of the last quote, or of the beginning of the load.
     granted_ns: u64,
-    /// The slowest of the last quotes took so long; none before the first.
+    /// Slowest of the recent quotes, in ns; `None` before the first.
     loaded_ns: Option<u64>,
 }
 
 impl Credit {
-    /// Whether a load needs it: one of datagrams to another host. What is acknowledged stops by itself.
+    /// Only datagram loads to another host need it; reliable transports stop on their own.
     pub(super) fn is_needed(case: &Case, card: &Card) -> bool {
         case.path.across.is_some() && !card.reliable
     }
 
-    /// From now on.
     pub(super) fn begun(now_ns: u64) -> Self {
         Self { out: Vec::with_capacity(REMEMBERED), nonce: 0, granted_ns: now_ns, loaded_ns: None }
     }
 
-    /// From now on messages carry this number.
+    /// Sets the nonce that messages carry.
     pub(super) fn renew(&mut self, nonce: u64, now_ns: u64) {
         if self.out.len() == REMEMBERED {
             self.out.remove(0);
@@ -47,13 +46,13 @@ impl Credit {
         self.nonce = nonce;
     }
 
-    /// The number that messages carry; 0 before the first.
+    /// The nonce that messages carry; 0 before the first.
     pub(super) fn nonce(&self) -> u64 {
         self.nonce
     }
 
-    /// The receiver has quoted a number. One that is not out, or was quoted before as a receiver does that gets nothing more, or is
-    /// older than one that was quoted, grants nothing.
+    /// Handles a quote. Unknown, repeated and outdated nonces grant nothing: a receiver that gets no more data repeats
+    /// its last quote.
     pub(super) fn quoted(&mut self, nonce: u64, now_ns: u64) {
         let Some(place) = self.out.iter().position(|(out, _)| *out == nonce) else { return };
         let took_ns = now_ns.saturating_sub(self.out[place].1);
@@ -63,10 +62,11 @@ impl Credit {
         self.granted_ns = now_ns;
     }
 
-    /// For how long there was no quote, where that is too long, in ns.
+    /// Time since the last quote in ns, if it exceeds the time-out.
     pub(super) fn missing_ns(&self, now_ns: u64) -> Option<u64> {
-        let limit_ns =
-            self.loaded_ns.map_or(INITIAL_TIMEOUT_NS, |loaded_ns| loaded_ns.saturating_mul(2).clamp(MIN_TIMEOUT_NS, MAX_TIMEOUT_NS));
+        let limit_ns = self.loaded_ns.map_or(INITIAL_TIMEOUT_NS, |loaded_ns| {
+            loaded_ns.saturating_mul(2).clamp(MIN_TIMEOUT_NS, MAX_TIMEOUT_NS)
+        });
         let silent_ns = now_ns.saturating_sub(self.granted_ns);
         (silent_ns >= limit_ns).then_some(silent_ns)
     }
@@ -79,13 +79,13 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn only_a_number_that_is_out_grants_time() {
+    fn only_a_nonce_in_flight_grants_time() {
         let mut credit = Credit::begun(0);
         credit.renew(7, 0);
         credit.quoted(8, 400 * MS);
         credit.quoted(0, 400 * MS);
         assert_eq!(credit.missing_ns(2_999 * MS), None);
-        assert_eq!(credit.missing_ns(3_000 * MS), Some(3_000 * MS), "nobody quoted what was sent");
+        assert_eq!(credit.missing_ns(3_000 * MS), Some(3_000 * MS), "no quote was received");
         credit.quoted(7, 3_000 * MS);
         assert_eq!(credit.missing_ns(3_400 * MS), None);
     }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_was_replaced_grants_no_more_once_a_newer_one_was_quoted() {
+    fn an_outdated_nonce_grants_nothing_after_a_newer_quote() {
         let mut credit = Credit::begun(0);
         for (nonce, at_ms) in [(1, 0), (2, 100), (3, 200)] {
             credit.renew(nonce, at_ms * MS);

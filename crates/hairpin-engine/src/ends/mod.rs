@@ -1,7 +1,7 @@
-//! The two ends of a round, and how they talk beside the wire.
+//! The two ends of a round, and their messages outside the wire.
 //!
-//! An order says what a round is; each end's own [`Host`] decides how: which CPU, which clock, which network namespace. So the
-//! server is the same wherever it runs, and whatever carries its [`crate::control`].
+//! An order describes the round; each end's own [`Host`] supplies its CPUs, clock and network namespace. So the server
+//! is the same code wherever it runs and whatever carries its [`crate::control`].
 
 pub mod client;
 mod credit;
@@ -23,35 +23,32 @@ use crate::links::namespace;
 use crate::placement::{Cpus, place};
 use hairpin_loops::clock::RealClock;
 
-/// What a server is told: nothing in it makes sense on the client's machine only.
+/// The order to a server. It contains nothing that is meaningful only on the client's machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndOrder {
-    /// The round.
     pub round: RoundOrder,
-    /// What the client will say when it comes: see [`hairpin_transports::Cookie`].
+    /// The client's identification: see [`hairpin_transports::Cookie`].
     pub cookie: [u8; 16],
-    /// The server tells during a load of round trips too what was moved, as somebody between both ends limits that. A one-way load
-    /// tells it always.
+    /// The server also reports progress during round-trip loads, for `hairpin serve` to enforce its limits. During
+    /// one-way loads it always does.
     #[serde(default)]
     pub tells_moved: bool,
 }
 
-/// The machine that an end runs on, as far as its order leaves that open.
+/// The machine that an end runs on: everything that its order leaves open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Host {
-    /// Its one clock.
     pub clock: RealClock,
-    /// Its CPUs.
     pub cpus: Cpus,
-    /// The network namespace of the end, where it is at an end of a link.
+    /// The network namespace of the end, if it is an end of a link.
     pub namespace: Option<PathBuf>,
-    /// Where the server is reached, where the two ends are on two hosts.
+    /// The server's address, if the ends are on two hosts.
     #[serde(default)]
     pub across: Option<SocketAddr>,
 }
 
 impl Host {
-    /// Enters the network namespace, and pins the calling thread as the placement says for that end; answers the CPU.
+    /// Enters the network namespace and pins the calling thread as the placement demands for that end. Returns the CPU.
     ///
     /// # Errors
     /// The kernel refuses either.
@@ -63,12 +60,12 @@ impl Host {
     }
 }
 
-/// So many pings are answered before the first message where [`is_woken`].
+/// Pings before the first message if [`is_woken`].
 pub(crate) const PINGS: usize = 24;
-/// Of which the first bring both ends back into their caches.
+/// The first of these pings, which only refill the caches of both ends.
 pub(crate) const UNCOUNTED_PINGS: usize = 4;
 
-/// Whether a message has to wake another CPU, so that how long that takes now is a state of the machine.
+/// Whether a message has to wake another CPU. The time that this takes now is part of the machine's state.
 pub(crate) fn is_woken(case: &Case) -> bool {
     case.path.across.is_none() && case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin
 }

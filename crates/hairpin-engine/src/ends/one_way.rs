@@ -1,9 +1,9 @@
-//! The load of a one-way flow: one end sends, the other receives, whichever of them is the client.
+//! The load of a one-way flow: one end sends, the other receives; either may be the client.
 //!
-//! The sender says over control when its warm-up is over, from when on the receiver times what arrives, and how much it has sent
-//! once it has ended, so that the receiver knows what is still to come. The receiver ends when all has come or, where messages
-//! may be lost, when nothing came for a while. A receiver whose user ends the run tells the sender to stop, and takes what is on
-//! its way.
+//! Over control the sender reports the end of its warm-up, after which the receiver times arrivals, and on ending its
+//! totals, so that the receiver knows how much is still to come. The receiver ends when it has everything or, if
+//! messages may be lost, after a silence. If the user ends the run at the receiver, it asks the sender to stop and
+//! takes the data in flight.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,35 +33,34 @@ use hairpin_loops::driver::times::MAX_ROWS;
 use hairpin_loops::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Tally, Totals};
 use hairpin_loops::shared::frames::MAX_MESSAGE_BYTES;
 
-/// After so long without a message what is missing is lost, in ns; over a link later, by what messages are on their way there.
+/// After this silence missing messages are lost, in ns. Links extend it by their delays.
 const QUIET_NS: u64 = 100_000_000;
-/// What one call reads of a byte stream at most, in bytes: of messages as much as a program has room for that takes small ones;
-/// of bulk data more than a socket holds for long, so that a read takes all that is there.
+/// Maximum bytes per read of a byte stream: for messages the buffer size of a typical program; for bulk data more than
+/// a socket usually holds, so that one read takes everything.
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
-/// The largest write of a stream, in bytes: an end has room for one.
+/// Largest write of a stream, in bytes: an end has a buffer for one.
 const MAX_WRITE_BYTES: u64 = 16 << 20;
-/// The most bytes that one call sends.
+/// Maximum bytes per send call.
 const MAX_BATCH_BYTES: u64 = 64 << 20;
-/// The greatest rate of an open loop, in messages a second: one a ns.
+/// Highest rate of an open loop, in messages per second: one per ns.
 const MAX_PER_S: f64 = 1e9;
-/// More than any round counts, so that sums of counts do not overflow.
+/// More than any round counts; sums of counts cannot overflow.
 const MAX_COUNT: u64 = 1 << 50;
-/// The most bytes, and the longest time in ns, that an end can report.
+/// Maximum bytes, and the longest time in ns, that an end can report.
 const MAX_BYTES: u64 = 1 << 62;
-/// The most messages that one look takes.
+/// Maximum control messages per check.
 const MAX_MESSAGES_PER_READ: usize = 64;
-/// The most wires of a flow.
+/// Maximum wires of a flow.
 const MAX_WIRES: u64 = 4096;
 
-/// The other end, beside the wires.
+/// The other end, over control.
 pub(super) trait Peer {
-    /// Tells it something.
     fn tell(&mut self, message: &Message) -> Result<(), Failure>;
 
-    /// What it has said; `None` where it has said nothing. Never waits for it to begin.
+    /// The next message; `None` if none has begun to arrive. Does not wait for one to begin.
     fn heard(&mut self) -> Result<Option<Message>, Failure>;
 
-    /// What it is called in errors.
+    /// Its name in error messages.
     fn name(&self) -> &'static str;
 }
 
@@ -71,18 +70,18 @@ pub(super) struct OneWay<'a> {
     pub(super) order: &'a RoundOrder,
     pub(super) card: &'a Card,
     pub(super) end: End,
-    /// Raised when the user ends the run.
+    /// Set when the user ends the run.
     pub(super) stop: &'a AtomicBool,
 }
 
-/// What it counted and used.
+/// The counts and the usage of one end.
 pub(super) struct Ran {
     pub(super) streamed: Streamed,
     pub(super) usage: EndReport,
     pub(super) interrupted: bool,
 }
 
-/// Refuses a flow that is larger than an end has room for.
+/// Refuses a flow that exceeds the limits of an end.
 ///
 /// # Errors
 /// Too many wires, or too large writes.
@@ -114,10 +113,10 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
     Err(Failure { cause, hint: hint.to_owned() })
 }
 
-/// What the server counted, as its report says: what one server can have counted of one flow, and no more.
+/// The server's counts from its report. Checks that one server can have counted this for one flow.
 ///
 /// # Errors
-/// It is something else.
+/// They contradict the flow.
 pub(super) fn of_server(report: &mut EndReport, flow: &Flow) -> Result<Streamed, Failure> {
     let receives = flow.direction == Direction::Up;
     let mut streamed = std::mem::take(&mut report.streamed);
@@ -144,7 +143,7 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// Whether a receiver of so many wires can have counted this.
+/// Whether a receiver with this number of wires can have counted this.
 fn can_arrive(arrivals: &Received, wires: u64) -> bool {
     let counts = [arrivals.bytes, arrivals.bytes_after_first, arrivals.over_ns, arrivals.reordered];
     let sums = [&arrivals.interval_bytes, &arrivals.connection_bytes].map(|of| sum(of.iter().copied()));
@@ -228,7 +227,7 @@ impl OneWay<'_> {
         let outcome =
             if self.sends() { self.send(wires, &mut marks, &ended) } else { self.receive(wires, &mut marks, &ended) };
         let mut usage = marks.usage.since(pinned);
-        // A receiver that spins uses its CPU also while nothing comes any more.
+        // A busy-polling receiver also uses its CPU after the last message.
         usage.cpu_ns = marks.came_last_cpu_ns.map_or(usage.cpu_ns, |cpu_ns| usage.cpu_ns.min(cpu_ns));
         usage.cpu_time_line = Some(marks.cpu.ended(self.clock.now_ns()));
         if let Some(failure) = marks.failure.take() {
@@ -263,7 +262,7 @@ impl OneWay<'_> {
                 per_s: offered_per_s,
                 arrivals,
                 pacing,
-                // Other rounds have other arrivals, and the cases of a block the same.
+                // Arrivals differ between rounds, but not between the cases of a block.
                 seed: order.link_seed.wrapping_add(order.block.into()),
                 warm_up,
                 amount,
@@ -315,7 +314,7 @@ impl OneWay<'_> {
             gaps_of_ns,
             keep_times: self.keep_times(),
             quiet_ns: QUIET_NS.saturating_add(longest_gap_ns(&self.order.case)),
-            // The sender's deadline passes first, and says more.
+            // The sender's deadline passes first; its failure says more.
             within_ns: self.order.deadline_ns.saturating_add(self.order.timeout_ns),
             stop,
         };
@@ -338,7 +337,7 @@ impl OneWay<'_> {
         usize::try_from(self.order.case.flow().load.size_bytes()).unwrap_or(usize::MAX)
     }
 
-    /// The outcome of a load that ended as it should.
+    /// The outcome, if the load ended properly.
     fn whole(&self, outcome: Result<Outcome, hairpin_loops::driver::DriverError>) -> Result<Outcome, Failure> {
         let failed = |cause: String, hint: &str| Failure {
             cause: format!("{}: {cause}", name(self.end)),
@@ -379,41 +378,40 @@ fn progress(counts: &Counts) -> Progress {
     }
 }
 
-/// What is told and heard beside the wires.
+/// Communication over control.
 struct Told<'a> {
     peer: &'a mut dyn Peer,
-    /// Raised when the user ends the run.
+    /// Set when the user ends the run.
     user: &'a AtomicBool,
-    /// Raised where this end must end.
+    /// Set to end the load at this end.
     ended: &'a AtomicBool,
-    /// This end receives and is the user's: it tells the sender when the user ends the run.
+    /// This end receives and is the client: it reports to the sender that the user ended the run.
     tells_of_the_user: bool,
-    /// This end sends and is the user's.
+    /// This end sends and is the client.
     stops_with_the_user: bool,
-    /// From the first measured message on.
+    /// Since the first measured message.
     usage: Usage,
-    /// From then on, too.
+    /// Since the first measured message.
     cpu: CpuOverTime,
-    /// CPU time used when the last message came, or the sender ended after it.
+    /// CPU time used up to the last message, or up to the sender's end if that is later.
     came_last_cpu_ns: Option<u64>,
-    /// The sender's warm-up is over.
     sender_measures: bool,
     sent: Option<Totals>,
     failure: Option<Failure>,
     stalled: Stalled<'a>,
-    /// This end sends, and so says when its warm-up is over.
+    /// This end sends, and so reports the end of its warm-up.
     sends: bool,
-    /// Of a sender that needs it.
+    /// Only of a sender that needs it.
     credit: Option<Credit>,
-    /// The sender stopped, having heard nothing for so long.
+    /// The silence after which the sender stopped for lack of feedback.
     no_feedback_ns: Option<u64>,
 }
 
-/// One that nobody can guess who does not receive it.
+/// A nonce that only its receiver can know.
 fn random_number() -> io::Result<u64> {
     let Cookie(bytes) = Cookie::draw()?;
     let [a, b, c, d, e, f, g, h, ..] = bytes;
-    // 0 stands for none.
+    // 0 means no nonce.
     Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]).max(1))
 }
 
@@ -432,7 +430,7 @@ impl Told<'_> {
         }
     }
 
-    /// Gives messages a new number, and ends the load where too long no number was quoted.
+    /// Changes the nonce, and ends the load if quotes are overdue.
     fn look_for_feedback(&mut self) {
         let Some(credit) = &mut self.credit else { return };
         let now_ns = self.stalled.clock.now_ns();
@@ -454,7 +452,7 @@ impl Told<'_> {
             self.tells_of_the_user = false;
             self.peer.tell(&Message::Stop)?;
         }
-        // A peer that says more is heard at the next look.
+        // Further messages are handled at the next check.
         for _ in 0..MAX_MESSAGES_PER_READ {
             let Some(message) = self.peer.heard()? else { return Ok(()) };
             self.stalled.heard_ns = self.stalled.clock.now_ns();
@@ -516,7 +514,7 @@ impl Marks for Told<'_> {
             self.fail(failure);
         }
         self.attend();
-        // Who has sent all reports no more.
+        // A sender that has sent everything reports no more.
         if self.sent.is_none()
             && let Some(failure) = self.stalled.look_at_peer(self.peer.name())
         {
@@ -535,7 +533,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_of_the_server_that_no_server_can_have_counted_is_refused() {
+    fn a_server_report_with_impossible_counts_is_refused() {
         let flow = Flow { connections: 2, ..Flow::stream("tcp", 64, Direction::Up) };
         let refused = |change: &dyn Fn(&mut Received)| {
             let mut arrivals =

@@ -1,4 +1,4 @@
-//! Opening an end: its transport, what is asked of its socket, and what was granted.
+//! Opening an end: its transport, the socket options requested, and those granted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::links::addresses;
 use crate::netstat;
 use crate::sysctl;
 
-/// The transport of that name, which the plan has already checked.
+/// The transport of that name. The plan has already checked the name.
 ///
 /// # Errors
-/// It is not known to this build.
+/// This build does not have it.
 pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
     hairpin_transports::find(name).ok_or_else(|| Failure {
         cause: format!("this build has no transport `{name}`"),
@@ -29,7 +29,7 @@ pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
     })
 }
 
-/// What is asked of the socket of one end: the case's options, and what its remedy asks for there.
+/// The socket options requested at one end: those of the case, and those of its remedy there.
 #[must_use]
 pub fn asked(case: &Case, end: End) -> Options {
     let remedy = case.flow().load.exchange().map(|exchange| exchange.options_at(end));
@@ -39,7 +39,7 @@ pub fn asked(case: &Case, end: End) -> Options {
         .fold(case.flow().options.clone(), |options, (name, value)| options.with(name, value))
 }
 
-/// What an end is told when it opens; `across` is where the server is reached on another host.
+/// How an end is opened; `across` is the server's address on another host.
 #[must_use]
 pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<SocketAddr>) -> Setup {
     let case = &round.case;
@@ -56,7 +56,7 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<Socket
     }
 }
 
-/// The addresses of a server that has one.
+/// The addresses of a server that has only this one.
 fn only(at: SocketAddr) -> ServerAddresses {
     let (v4, v6) = match at.ip() {
         IpAddr::V4(v4) => (v4, Ipv6Addr::UNSPECIFIED),
@@ -65,10 +65,10 @@ fn only(at: SocketAddr) -> ServerAddresses {
     ServerAddresses { v4, v6 }
 }
 
-/// Descriptors that an end has beside those of its wires, at most; a pipe's second one is among them.
+/// Maximum number of descriptors of an end besides those of its wires. Includes the second one of a pipe.
 const OWN_DESCRIPTORS: u64 = 64;
 
-/// Allows an end as many open descriptors as its flow has wires. Where there are several each is one socket.
+/// Allows an end as many open descriptors as its flow has wires. With several wires each is one socket.
 ///
 /// # Errors
 /// The hard limit is lower.
@@ -76,12 +76,12 @@ pub fn allow_descriptors(end: End, flow: &Flow) -> Result<(), Failure> {
     descriptors::allow(flow.wires() + OWN_DESCRIPTORS).map_err(|error| unopened(end, &error))
 }
 
-/// A failure to open, with the end it happened at.
+/// A failure to open, naming the end.
 pub fn unopened(end: End, error: &hairpin_transports::TransportError) -> Failure {
     Failure { cause: format!("{}: {}", name(end), error.cause()), hint: error.hint() }
 }
 
-/// A thread that could not be put where it belongs.
+/// The failure to pin a thread.
 pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
     let place = cpu.map_or_else(|| "all allowed CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
     Failure {
@@ -90,7 +90,7 @@ pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
     }
 }
 
-/// What an end is called in errors.
+/// The name of an end in error messages.
 #[must_use]
 pub fn name(end: End) -> &'static str {
     match end {
@@ -99,7 +99,7 @@ pub fn name(end: End) -> &'static str {
     }
 }
 
-/// Every option on the card: asked for, and read back before and after.
+/// Every option on the card: its requested value, and its actual values before and after the load.
 #[must_use]
 pub fn effective(card: &Card, asked: &Options, before: &[Fact], after: &[Fact]) -> Vec<Effective> {
     card.options
@@ -114,13 +114,13 @@ pub fn effective(card: &Card, asked: &Options, before: &[Fact], after: &[Fact]) 
         .collect()
 }
 
-/// The facts that are no options.
+/// The facts that are not options.
 #[must_use]
 pub fn counters(facts: Vec<Fact>) -> Vec<Fact> {
     facts.into_iter().filter(|fact| !fact.name.starts_with("option.")).collect()
 }
 
-/// What the kernel says at an end: of its wire, of the settings asked for, and under a link of its network namespace.
+/// The kernel's facts at an end: about its wire, the requested settings and, with a link, the network namespace.
 #[must_use]
 pub fn facts(case: &Case, card: &Card, wire: &dyn Wire) -> Vec<Fact> {
     let mut facts = wire.effective();
@@ -131,10 +131,10 @@ pub fn facts(case: &Case, card: &Card, wire: &dyn Wire) -> Vec<Fact> {
     facts
 }
 
-/// Refuses to go on when an option or a kernel setting was not granted, unless that is allowed.
+/// Fails if an option or a kernel setting was not granted, unless the order allows that.
 ///
 /// # Errors
-/// Names it, what was asked and what the kernel says.
+/// Names the option, the requested value and the kernel's.
 pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Fact]) -> Result<(), Failure> {
     let effective = effective(card, &asked(&round.case, end), facts, facts);
     let unmet = effective.iter().find(|option| !option.met);
@@ -142,7 +142,7 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Fact]) 
         let asked = option.asked.as_deref().unwrap_or_default();
         format!("option {}={asked} was not granted: the kernel says {}", option.name, option.before)
     });
-    // Both ends are where they stay for the round.
+    // Both ends stay in their namespaces for the round.
     let settings = sysctl::facts(&round.case.sysctls);
     let unset = || {
         sysctl::unmet(&round.case.sysctls, &settings)
@@ -182,9 +182,9 @@ mod tests {
         RoundOrder { allow_unmet_options, ..RoundOrder::of(case, 1) }
     }
 
-    /// Whatever the system's own words are.
+    /// The operating system's message may itself contain a hint.
     #[test]
-    fn a_failure_to_open_has_its_cause_and_its_hint_apart() {
+    fn a_failure_to_open_separates_cause_and_hint() {
         let source = std::io::Error::other("no (hint: none)");
         let object = "a wire".to_owned();
         let hint = "try (hint: again)".to_owned();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_remedy_asks_is_asked_beside_the_options_of_the_case() {
+    fn options_of_the_remedy_are_added_to_those_of_the_case() {
         let exchange = |remedy| Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
         let case = |remedy| {
             Case::small_writes("tcp", exchange(remedy))

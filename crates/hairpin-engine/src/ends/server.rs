@@ -1,5 +1,5 @@
-//! The server of a round: it listens, accepts, echoes, and reports. Wherever it runs, it knows its host and a channel to the
-//! client, and nothing else.
+//! The server of a round: it listens, accepts, echoes and reports. Wherever it runs, it knows only its host and a
+//! channel to the client.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -32,27 +32,27 @@ use hairpin_loops::marks::{ServerMarks, Told};
 use hairpin_loops::shared::{self, BulkOrder};
 use hairpin_loops::undamaged::{Filtered, is_whole, may_be_damaged};
 
-/// Across a link a lossy transport may lose the farewell. So the server looks after so long a silence whether the load is
-/// over.
+/// Across a link an unreliable transport may lose the farewell. After this silence the server checks whether the load
+/// is over.
 const SILENCE: Duration = Duration::from_millis(100);
-/// How long the rest of a message may take whose beginning has come.
+/// Time-out for the rest of a message that has begun to arrive.
 const PART: Duration = Duration::from_secs(5);
-/// The longest that a load may be waited for: longer than a phase before it can be asked to last.
+/// Longest wait for a load: longer than any phase before it can last.
 const MAX_START: Duration = Duration::from_hours(72);
-/// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
+/// Time-out for the client's next message. The end of a client is noticed sooner.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a client on another host may send nothing, in ns, beyond what its load and its time-out take.
+/// Longest silence allowed to a client on another host, in ns, beyond the times of its load and its time-out.
 const MAX_SILENCE_NS: u64 = 10_000_000_000;
 
-/// Serves one round: what `control` orders. A failure is told to the client. Its sockets come from `sockets` where another process
-/// has the port.
+/// Serves the round that `control` orders. Reports a failure to the client. `sockets` supplies the sockets if another
+/// process owns the port.
 pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) {
     let last = match attempt(control, host, sockets) {
         Ok(report) => Message::Report(Box::new(report)),
         Err(failure) => Message::Failed(failure),
     };
-    // A client that is gone hears nothing more.
+    // The client may be gone.
     drop(control.send(&last));
 }
 
@@ -60,7 +60,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     let order = heard_order(control).map_err(|error| error.failure("the client"))?;
     let EndOrder { round, cookie, tells_moved } = order;
     let case = &round.case;
-    // An order may come from anywhere, and has no say in what this end has room for.
+    // Orders may come from anywhere, so they are checked against this end's limits.
     let flow = match case.flows.as_slice() {
         [flow] => flow,
         [probe, load] if probe.connection_use == ConnectionUse::Shared => {
@@ -77,7 +77,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     if case.crosses_a_network() && !card.reliable {
         setup.timeout = setup.timeout.min(SILENCE);
     }
-    // Before the address is told: the client starts its own probe, on the same CPU perhaps, when it has that.
+    // Before the address is sent: the client then starts its own probe, perhaps on the same CPU.
     let probing = Probing::begin(&host.clock);
     let mut listener = match sockets {
         None => transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?,
@@ -94,7 +94,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     answer(control, host, &round, opened, (&mut *listener, tells_moved))
 }
 
-/// Answers messages: on the one connection that there is, or on a new one each.
+/// Answers messages, on the one connection or on a new one for each.
 fn answer(
     control: &mut dyn Control,
     host: &Host,
@@ -113,7 +113,7 @@ fn answer(
     if is_woken(case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
-    // The deadline passes at the client first, which says more.
+    // The client's deadline passes first; its failure says more.
     let within_ns = round.deadline_ns.saturating_add(round.timeout_ns.saturating_mul(2));
     let until_ns = host.clock.now_ns().saturating_add(within_ns);
     let mut marks = Marks {
@@ -161,7 +161,7 @@ fn answer(
     })
 }
 
-/// Sends every message back. Answers how long they were held, and what the record of two hosts needs to know of them.
+/// Sends every message back. Returns the turnaround times, and the facts that the record of two hosts needs.
 fn echo(
     host: &Host,
     round: &RoundOrder,
@@ -191,13 +191,14 @@ fn echo(
     Ok((turnaround, facts))
 }
 
-/// What the record of two hosts needs to know of a server that answered so many messages.
+/// The number of answered messages, which the record of two hosts needs.
 fn across(case: &Case, answered: u64) -> Vec<Fact> {
     let fact = || Fact::number(fact_names::ANSWERED, answered as f64);
     case.path.across.is_some().then(fact).into_iter().collect()
 }
 
-/// How long a client on another host may send nothing once it has begun, in ns. Of one on this host the kernel tells the end.
+/// Longest silence allowed to a client on another host once it has begun, in ns. The end of a client on this host is
+/// reported by the kernel.
 fn longest_silence_ns(round: &RoundOrder) -> u64 {
     if round.case.path.across.is_none() {
         return u64::MAX;
@@ -217,7 +218,7 @@ fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
     }
 }
 
-/// The wires of the flow. A client that has ended the round, or is gone, is not waited for.
+/// Accepts the wires of the flow. Stops waiting if the client has ended the round or is gone.
 fn accept(
     listener: &mut dyn Listener,
     control: &mut dyn Control,
@@ -243,7 +244,7 @@ fn accept(
     Ok(wires)
 }
 
-/// The next connection of a client that opens one for each message; `None` where none came for a moment.
+/// The next connection of a client that opens one for each message; `None` if none arrived within a moment.
 fn accepted(listener: &mut dyn Listener) -> Result<Option<Box<dyn Wire>>, Failure> {
     let mut looks = 0;
     let accepted = listener.accept(&mut || {
@@ -257,16 +258,16 @@ fn accepted(listener: &mut dyn Listener) -> Result<Option<Box<dyn Wire>>, Failur
     }
 }
 
-/// A server that is connected.
+/// A connected server.
 struct Opened {
     wires: Vec<Box<dyn Wire>>,
-    /// What the kernel said of the first before the load.
+    /// The kernel's facts about the first wire before the load.
     before: Vec<Fact>,
     probing: Probing,
     pinned: Option<usize>,
 }
 
-/// Sends or receives.
+/// Runs a one-way load.
 fn one_way(
     control: &mut dyn Control,
     host: &Host,
@@ -280,13 +281,13 @@ fn one_way(
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
     wait_for_the_load(control, round)?;
-    // A server has no user: it stops when it is told.
+    // A server has no user: only the client stops it.
     let stop = AtomicBool::new(false);
     let drops = Drops::now(&round.case, &*wires[0]);
     let load = OneWay { clock: &host.clock, order: round, card, end: End::Server, stop: &stop };
     let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
     if round.case.flow().direction == Direction::Down {
-        // What was sent may still be on its way: the wires stay open until the client has it.
+        // Data sent may still be in flight: keep the wires open until the client has it.
         let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
         wait_for_the_client(control, within).map_err(|error| error.failure("the client"))?;
     }
@@ -301,7 +302,7 @@ fn one_way(
     })
 }
 
-/// Waits until the client says that its load begins. Until then it says now and then that it is still there.
+/// Waits for the client to begin its load. Until then the client sends keep-alives.
 fn wait_for_the_load(control: &mut dyn Control, round: &RoundOrder) -> Result<(), Failure> {
     let patience = PATIENCE.min(Duration::from_nanos(round.deadline_ns.saturating_add(round.timeout_ns)));
     let began = Instant::now();
@@ -324,7 +325,7 @@ fn ended_before_its_load() -> Failure {
     }
 }
 
-/// Waits until the client has all that was sent, or is gone.
+/// Waits until the client has received everything, or is gone.
 fn wait_for_the_client(control: &mut dyn Control, within: Duration) -> Result<(), ControlError> {
     let is_passed_over = |message: &Message| matches!(message, Message::Progress(_) | Message::Stop);
     match receive_past(control, within, is_passed_over) {
@@ -344,7 +345,7 @@ fn several_flows(count: usize) -> Failure {
 /// The client of a one-way load, as its server sees it.
 struct ClientOfRound<'c> {
     control: &'c mut dyn Control,
-    /// It has closed its end, which says so again and again.
+    /// The channel was closed; each further read would report that again.
     is_gone: bool,
 }
 
@@ -372,7 +373,7 @@ impl Peer for ClientOfRound<'_> {
     }
 }
 
-/// Why no client will connect any more, where control says so. Before it is connected a client says nothing else.
+/// Why the client will not connect, if control says so. Before it connects a client sends nothing else.
 fn why_ended(control: &mut dyn Control) -> Option<Failure> {
     if !control.is_ready() {
         return None;
@@ -406,23 +407,24 @@ fn answer_pings(control: &mut dyn Control) -> Result<(), ControlError> {
 struct Marks<'c> {
     control: &'c mut dyn Control,
     clock: &'c RealClock,
-    /// When a client that says nothing any more is no longer served.
+    /// When to give up on a silent client.
     until_ns: u64,
     /// Since the last mark.
     usage: Usage,
     told: Told,
-    /// When it is told next what was moved; never where nobody asks.
+    /// When to report progress next; `None` if it is not requested.
     tells_at_ns: Option<u64>,
-    /// Bytes that have come.
+    /// Bytes received.
     came_bytes: u64,
     silence: Silence,
 }
 
 /// How long the client has sent nothing.
 struct Silence {
-    /// It may for so long, in ns.
+    /// Longest allowed silence, in ns.
     longest_ns: u64,
-    /// Since when it has; none before its first message, as it waits for other flows then, and until it is noticed.
+    /// Beginning of the silence. `None` until it is noticed, and before the first message, when the client may be
+    /// waiting for other flows.
     since_ns: Option<u64>,
 }
 
@@ -440,7 +442,7 @@ impl Marks<'_> {
 
 impl ServerMarks for Marks<'_> {
     fn look(&mut self) -> Result<Told, Failure> {
-        // One that was not acted on yet is told again.
+        // A request that was not acted on yet is returned again.
         if self.told == Told::Nothing && self.control.is_ready() {
             return self.hear(PART);
         }
@@ -468,7 +470,7 @@ impl ServerMarks for Marks<'_> {
     fn begin(&mut self) -> Result<(), Failure> {
         self.told = Told::Nothing;
         tell(self.control, &Message::Measuring)?;
-        // The last thing before the first measured message, as at the client.
+        // Last before the first measured message, as at the client.
         self.usage = Usage::now();
         Ok(())
     }

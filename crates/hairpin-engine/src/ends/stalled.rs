@@ -1,4 +1,4 @@
-//! When a one-way load moves nothing any more, or its other end says nothing.
+//! Detects one-way loads that make no progress and peers that no longer report.
 
 use hairpin_model::flow::Load;
 use hairpin_model::round::Failure;
@@ -6,19 +6,19 @@ use hairpin_model::round::Failure;
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::driver::{Counts, PROGRESS_NS, Tally};
 
-/// Since when nothing has moved, and since when the other end has reported nothing: who sends datagrams moves some whether or
-/// not anybody receives them.
+/// Times since the last bytes moved and since the peer's last report. The second is needed because a sender of
+/// datagrams moves bytes whether or not they are received.
 pub(super) struct Stalled<'a> {
     pub(super) clock: &'a RealClock,
     pub(super) timeout_ns: u64,
-    /// How long nothing may come though nothing is wrong.
+    /// Longest normal pause in ns.
     pub(super) gap_ns: u64,
     pub(super) moved_bytes: u64,
     pub(super) since_ns: u64,
     pub(super) heard_ns: u64,
 }
 
-/// How long nothing of a load may be due, in ns.
+/// Longest time without any message due, in ns.
 pub(super) fn longest_idle_ns(load: &Load) -> u64 {
     match load {
         // The plan keeps it below a year, even in bursts.
@@ -28,7 +28,7 @@ pub(super) fn longest_idle_ns(load: &Load) -> u64 {
 }
 
 impl Stalled<'_> {
-    /// A failure where nothing has moved for the time-out, though something was due.
+    /// Returns a failure if no bytes moved within the time-out, although some were due.
     pub(super) fn look(&mut self, so_far: &Tally) -> Option<Failure> {
         let bytes = |counts: &Counts| counts.bytes_sent + counts.bytes_received;
         let moved_bytes = bytes(&so_far.measured) + bytes(&so_far.warm_up);
@@ -40,7 +40,7 @@ impl Stalled<'_> {
         (now_ns.saturating_sub(self.since_ns) >= within_ns).then(|| self.failure("the load"))
     }
 
-    /// A failure where the other end has reported nothing for the time-out, and for longer than it takes to report.
+    /// Returns a failure if the peer reported nothing within the time-out plus several report intervals.
     pub(super) fn look_at_peer(&self, peer: &str) -> Option<Failure> {
         let silent_ns = self.clock.now_ns().saturating_sub(self.heard_ns);
         (silent_ns >= self.timeout_ns.saturating_add(4 * PROGRESS_NS)).then(|| self.failure(peer))

@@ -1,8 +1,8 @@
-//! A server as its client sees it. On this machine it is started, as a thread of this process or as a process of its own; one
-//! that runs elsewhere is behind a control channel that somebody else made.
+//! A server as its client sees it. On this machine it is started as a thread of this process or as a process of its
+//! own; elsewhere it is reached through an existing control channel.
 //!
-//! The process is this program, started again with a hidden command. It can never be left behind: the kernel kills it when the
-//! thread that started it ends, and it leaves when its control channel closes.
+//! The process is this program, started with a hidden command. It cannot be left behind: the kernel kills it when the
+//! thread that started it ends, and it exits when its control channel closes.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,43 +16,42 @@ use hairpin_transports::Cookie;
 use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
 use crate::child::{leave, limit};
 use crate::control::channel::Channel;
-use crate::control::{
-    Control, ControlError, MAX_REPORT_BYTES, MAX_ORDER_BYTES, Message, agree, receive_past,
-};
+use crate::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, Message, agree, receive_past};
 use crate::system::process;
 use hairpin_loops::clock::Clock;
 
-/// The environment variable in which a user may keep a ticket of a server on another host. It is secret, so no child has it.
+/// The environment variable that may hold the ticket of a server on another host. It is secret, so children do not
+/// inherit it.
 pub const TICKET_VARIABLE: &str = "HAIRPIN_TO";
 
-/// The hidden command that makes the program a server of one round.
+/// The hidden command that runs the program as the server of one round.
 pub const COMMAND: &str = "__server";
 
-/// How long a server has for its end once its channel is closed. It is in no call then that only a time-out would end.
+/// Time for a server to exit after its channel is closed. It is then in no call that only a time-out would end.
 const LEAVE: Duration = Duration::from_millis(20);
-/// A server that failed has said why within this time after its wire broke.
+/// A server that failed reports its cause within this time after its wire broke.
 const OWN_CAUSE: Duration = Duration::from_millis(100);
 
-/// A server as its client sees it. Dropping it ends it.
+/// A server as its client sees it. Dropping it ends the server.
 pub struct Server {
-    /// Closed when it is taken.
+    /// Dropping this channel closes it.
     channel: Option<Box<dyn Control>>,
     runs: Runs,
-    /// How long its next message may take.
+    /// Time-out for its next message.
     patience: Duration,
-    /// It has said why it failed, or cannot be heard any more: nothing that explains more can follow.
+    /// It reported a failure, or its channel broke: no further explanation can follow.
     has_failed: bool,
 }
 
 enum Runs {
     Process(Child),
     Thread(Option<JoinHandle<()>>),
-    /// Wherever it runs, it ends when its channel closes.
+    /// A server elsewhere ends when its channel closes.
     Elsewhere,
 }
 
 impl Server {
-    /// Starts the server of a round, `program` where it is a process.
+    /// Starts the server of a round; `program` is used if it is a process.
     ///
     /// # Errors
     /// The program or a thread cannot be started.
@@ -64,7 +63,7 @@ impl Server {
         Ok(Self::new(Box::new(channel), runs, order))
     }
 
-    /// A server that waits for its order behind `control`.
+    /// A server behind `control` that waits for its order.
     #[must_use]
     pub fn behind(control: Box<dyn Control>, order: &RoundOrder) -> Self {
         Self::new(control, Runs::Elsewhere, order)
@@ -74,7 +73,7 @@ impl Server {
         Self { channel: Some(channel), runs, patience: patience(order), has_failed: false }
     }
 
-    /// The process's id, where it is one.
+    /// The id of its process, if it is one.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         match &self.runs {
@@ -83,10 +82,10 @@ impl Server {
         }
     }
 
-    /// Gives it its order; answers the address at which it listens.
+    /// Sends the order and returns the address on which the server listens.
     ///
     /// # Errors
-    /// It speaks another version, cannot listen, or is gone.
+    /// The server speaks another version, cannot listen, or is gone.
     pub fn listening(&mut self, round: &RoundOrder, cookie: Cookie) -> Result<String, Failure> {
         let patience = self.patience;
         let agreed = agree(self.channel()?, patience);
@@ -102,10 +101,10 @@ impl Server {
         }
     }
 
-    /// Waits for the message that only says that it has come so far.
+    /// Waits for a message that has no content but its kind.
     ///
     /// # Errors
-    /// It failed, is gone, or says something else.
+    /// The server failed, is gone, or sent another message.
     pub fn expect(&mut self, expected: &Message) -> Result<(), Failure> {
         match self.receive()? {
             message if message == *expected => Ok(()),
@@ -113,10 +112,10 @@ impl Server {
         }
     }
 
-    /// The median round trip of a message beside the wire, in ns.
+    /// The median round-trip time of a control message, in ns.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The server does not answer.
     pub fn waking_ns(&mut self, clock: &impl Clock) -> Result<u64, Failure> {
         let mut took_ns = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
@@ -130,13 +129,13 @@ impl Server {
         Ok(counted[counted.len() / 2])
     }
 
-    /// Its report, after the load is over.
+    /// The server's report, after the load is over.
     ///
     /// # Errors
-    /// It failed meanwhile, or is gone.
+    /// The server failed meanwhile, or is gone.
     pub fn report(&mut self) -> Result<EndReport, Failure> {
         let patience = self.patience;
-        // It may have begun to measure when the client had given up waiting for that.
+        // It may have begun to measure after the client gave up waiting for that.
         let heard = receive_past(self.channel()?, patience, is_of_the_load);
         match self.said(heard)? {
             Message::Report(report) => Ok(*report),
@@ -149,19 +148,19 @@ impl Server {
         channel.map(|channel| channel as _).ok_or_else(|| ControlError::Closed.failure("the server"))
     }
 
-    /// Tells it something.
+    /// Sends a message.
     ///
     /// # Errors
-    /// It is gone.
+    /// The server is gone.
     pub fn tell(&mut self, message: &Message) -> Result<(), Failure> {
         let told = self.channel()?.send(message);
         told.map_err(|error| self.explained(&error))
     }
 
-    /// Its next message.
+    /// Receives the next message.
     ///
     /// # Errors
-    /// It failed, is gone, or says nothing in time.
+    /// The server failed, is gone, or sent nothing in time.
     pub fn receive(&mut self) -> Result<Message, Failure> {
         let patience = self.patience;
         self.receive_within(patience)
@@ -173,7 +172,7 @@ impl Server {
     }
 
     fn said(&mut self, heard: Result<Message, ControlError>) -> Result<Message, Failure> {
-        // What it says is in order, so after the cause of its failure, or a message that cannot be read, comes none.
+        // Messages are in order: nothing follows the cause of a failure or an unreadable message.
         self.has_failed |= match &heard {
             Ok(message) => matches!(message, Message::Failed(_)),
             Err(error) => !matches!(error, ControlError::TimedOut(_) | ControlError::OnlyProgress(_)),
@@ -185,12 +184,12 @@ impl Server {
         }
     }
 
-    /// Whether [`Server::receive`] would not wait.
+    /// Whether [`Server::receive`] would return at once.
     pub fn is_ready(&mut self) -> bool {
         self.channel.as_mut().is_none_or(|channel| channel.is_ready())
     }
 
-    /// Why it ended, if it has ended with a cause of its own: that explains the client's broken wire.
+    /// The server's own failure, if it ended with one: that explains the client's broken wire.
     pub fn own_cause(&mut self) -> Option<Failure> {
         if self.has_failed {
             return None;
@@ -199,10 +198,10 @@ impl Server {
         while Instant::now() < deadline {
             if self.is_ready() {
                 match self.receive_within(OWN_CAUSE) {
-                    // What it said before it failed.
+                    // Sent before it failed.
                     Ok(message) if is_of_the_load(&message) => continue,
                     Ok(_) => return None,
-                    // That it says nothing now either explains nothing.
+                    // A time-out explains nothing.
                     Err(failure) => return self.has_failed.then_some(failure),
                 }
             }
@@ -211,7 +210,7 @@ impl Server {
         None
     }
 
-    /// A failure of control, with how the process ended where it did.
+    /// A control failure, with the exit status of the process if it ended.
     fn explained(&mut self, error: &ControlError) -> Failure {
         let failure = error.failure("the server");
         match (&mut self.runs, error) {
@@ -232,7 +231,7 @@ fn unexpected(message: &Message) -> Failure {
     ControlError::Unexpected(message.name()).failure("the server")
 }
 
-/// How a process that has closed its channel ended; none where it has not.
+/// The exit status of a process that has closed its channel; `None` if it is still running.
 fn ended(child: &mut Child) -> Option<String> {
     for _ in 0..50 {
         match child.try_wait() {
@@ -249,15 +248,15 @@ impl Drop for Server {
         drop(self.channel.take());
         match &mut self.runs {
             Runs::Process(child) => leave(child, LEAVE),
-            // Its wire is closed or times out, so it ends; a panic there has already been reported as a failure.
+            // Its wire is closed or times out, so the thread ends. A panic in it was already reported as a failure.
             Runs::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
             Runs::Elsewhere => {}
         }
     }
 }
 
-/// How long to wait for a message: the wire's own time-outs come first, so this only ends a hang. Across a link opening and
-/// closing have round trips of their own, some of which are lost.
+/// Time-out for a message. The wire's own time-outs are shorter, so this only ends a hang. Across a link, opening and
+/// closing take additional round trips, some of which are lost.
 fn patience(order: &RoundOrder) -> Duration {
     let links = Duration::from_secs(if order.case.crosses_a_network() { 60 } else { 0 });
     Duration::from_nanos(order.timeout_ns) * 2 + Duration::from_secs(5) + links
@@ -289,10 +288,11 @@ fn in_a_thread(host: Host) -> Result<(Channel, Runs), Failure> {
     Ok((own, Runs::Thread(Some(thread.map_err(|error| failed("thread", error))?))))
 }
 
-/// The program as the server of one round. `parent` is the id of the process that started it, `host` its host as JSON.
+/// Runs the program as the server of one round. `parent` is the id of the process that started it, `host` its host as
+/// JSON.
 ///
 /// # Errors
-/// It was not started by another hairpin.
+/// It was not started by another `hairpin`.
 pub fn serve_as_process(parent: u32, host: &str) -> Result<(), String> {
     if !process::die_with_parent(parent) {
         return Err("the process that started this server is gone".to_owned());

@@ -11,7 +11,7 @@ use crate::system::process;
 /// Messages over descriptors.
 pub type Channel = Frames<Descriptors>;
 
-/// Descriptors to read from and to write to, which may be one and the same.
+/// Descriptors for reading and for writing, which may be the same.
 #[derive(Debug)]
 pub struct Descriptors {
     input: File,
@@ -45,13 +45,13 @@ impl Carrier for Descriptors {
 }
 
 impl Channel {
-    /// Over descriptors to read from and to write to, which may be one and the same. Larger messages are refused.
+    /// A channel over descriptors for reading and for writing, which may be the same. Larger messages are refused.
     #[must_use]
     pub fn new(input: OwnedFd, output: OwnedFd, most_bytes: usize) -> Self {
         Self::over(Descriptors { input: File::from(input), output: File::from(output) }, most_bytes)
     }
 
-    /// Over the standard streams of this process.
+    /// A channel over the standard streams of this process.
     ///
     /// # Errors
     /// The system refuses copies of their descriptors.
@@ -61,7 +61,8 @@ impl Channel {
         Ok(Self::new(input, output, most_bytes))
     }
 
-    /// Over the standard input of this process, which is a socket; and its standard output, over which sockets are handed to it.
+    /// A channel over the standard input of this process, which is a socket. Also returns its standard output, over
+    /// which it receives sockets.
     ///
     /// # Errors
     /// As [`Channel::of_this_process`].
@@ -100,7 +101,7 @@ mod tests {
         Message::Failed(Failure { cause: "x".repeat(bytes), hint: String::new() })
     }
 
-    /// A channel over TCP, and the socket of a peer that writes what it likes.
+    /// A channel over TCP, and the socket of a peer that can write anything.
     fn over_tcp(most_bytes: usize) -> (Channel, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_any_size_come_whole_and_in_order_over_sockets() {
+    fn messages_of_any_size_arrive_whole_and_in_order_over_sockets() {
         let [mut one, mut other] = Channel::pair([1 << 22; 2]).unwrap();
         let sent = [Message::Ready, failed(3 << 20), Message::Progress(crate::control::Progress::default())];
         let expected = sent.clone();
@@ -123,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_slow_is_heard_and_one_that_stops_holds_nobody_up() {
+    fn a_slow_peer_is_heard_and_a_stopped_one_does_not_block() {
         let (mut channel, mut peer) = over_tcp(1000);
         let frame = [&9_u32.to_le_bytes()[..], b"\"measure\"", &200_u32.to_le_bytes(), b"{\"half"].concat();
         for byte in frame {
             peer.write_all(&[byte]).unwrap();
         }
         assert_eq!(channel.receive(PATIENT).unwrap(), Message::Measure);
-        assert!(channel.is_ready(), "half a message has come");
+        assert!(channel.is_ready(), "half a message was received");
         assert!(matches!(channel.receive(Duration::from_millis(50)), Err(ControlError::TimedOut(_))));
         drop(peer);
         assert!(matches!(channel.receive(PATIENT), Err(ControlError::Closed)), "truncated");
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_peer_is_told_and_a_silent_one_not_waited_for() {
+    fn a_newer_peer_is_reported_and_a_silent_one_times_out() {
         let [mut own, mut peer] = Channel::pair([1000; 2]).unwrap();
         peer.send(&Message::Version(VERSION + 1)).unwrap();
         let error = agree(&mut own, PATIENT).unwrap_err();

@@ -1,5 +1,5 @@
-//! This program, started again with a hidden command: it hears one order on its standard input, and says words on its
-//! standard output, each a line of JSON. Its standard input closing is the sign that it is no longer wanted.
+//! This program, started with a hidden command: it reads one order from its standard input, and writes messages to its
+//! standard output, each a line of JSON. It ends when its standard input is closed.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,25 +14,25 @@ use serde::de::DeserializeOwned;
 use crate::control::patience::{Waited, wait};
 use crate::system::process;
 
-/// The longest word, in bytes: the trace of a round takes a tenth of it.
+/// Maximum bytes of a message: the trace of a round uses a tenth of it.
 const MAX_WORD: usize = 64 << 20;
 
-/// The process, and the way its words come.
+/// The process, and its messages.
 pub(crate) struct TalkingChild {
-    /// What it is to users: `the relay`.
+    /// Its name in error messages: `the relay`.
     name: &'static str,
     child: Child,
     words: BufReader<ChildStdout>,
-    /// How long it has for its end once it is no longer wanted.
+    /// Time for it to exit when asked to.
     leave: Duration,
 }
 
 impl TalkingChild {
-    /// Starts `program` with that hidden command and this process's id, and tells it its order. When it is dropped it
-    /// has `leave` for its end, and then is killed.
+    /// Starts `program` with that hidden command and this process's id, and sends its order. When this is dropped the
+    /// process has `leave` to exit before it is killed.
     ///
     /// # Errors
-    /// The program cannot be started or told its order.
+    /// The program cannot be started or its order not be sent.
     pub(crate) fn start(
         name: &'static str,
         program: &Path,
@@ -59,23 +59,22 @@ impl TalkingChild {
         Ok(this)
     }
 
-    /// The process's id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Can be read when it has said more than was heard, or has ended.
+    /// A descriptor that is readable when there are more messages or the process has ended.
     pub(crate) fn words(&self) -> BorrowedFd<'_> {
         self.words.get_ref().as_fd()
     }
 
-    /// Its next word.
+    /// Receives its next message.
     ///
     /// # Errors
-    /// It said nothing for so long, ended, or cannot be understood.
+    /// It sent nothing in time, ended, or cannot be understood.
     pub(crate) fn word_within<Word: DeserializeOwned>(&mut self, patience: Duration) -> Result<Word, Failure> {
         let (name, mut line) = (self.name, Vec::new());
-        // One that is stopped in the middle of a long word must hold nobody up either.
+        // A process that stops in the middle of a long message must not block either.
         while !line.ends_with(b"\n") {
             if self.words.buffer().is_empty() {
                 self.wait_within(patience)?;
@@ -95,7 +94,7 @@ impl TalkingChild {
         serde_json::from_slice(&line).map_err(|error| self.gone(&format!("sent what cannot be read: {error}")))
     }
 
-    /// Waits until it has said more, or has ended.
+    /// Waits until it has written more, or has ended.
     fn wait_within(&self, patience: Duration) -> Result<(), Failure> {
         let look = |at_most_ms| process::readable(self.words.get_ref().as_fd(), at_most_ms);
         match wait(patience, look) {
@@ -135,7 +134,7 @@ impl Drop for TalkingChild {
     }
 }
 
-/// Waits so long for the end of a process that is no longer wanted, and then kills it.
+/// Waits up to `within` for a process to exit, and then kills it.
 pub fn leave(child: &mut Child, within: Duration) {
     let deadline = Instant::now() + within;
     while Instant::now() < deadline {
@@ -144,7 +143,7 @@ pub fn leave(child: &mut Child, within: Duration) {
             Ok(None) => std::thread::sleep(Duration::from_micros(200)),
         }
     }
-    // It is still in a call that only a time-out would end: nothing that it could say is wanted any more.
+    // It is in a call that only a time-out would end, and its output is no longer needed.
     drop(child.kill());
     drop(child.wait());
 }
@@ -157,7 +156,7 @@ fn unheard(name: &str, error: &io::Error) -> Failure {
     gone(name, &format!("cannot be read: {error}"))
 }
 
-/// The limit that was likely reached.
+/// The limit that was probably reached.
 pub(crate) fn limit(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => "is a limit on open files (ulimit -n) reached?",
@@ -166,22 +165,22 @@ pub(crate) fn limit(error: &io::Error) -> &'static str {
     }
 }
 
-/// The order, in the process that hears it.
+/// Receives the order, in the child.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// There is no order, or it cannot be read.
 pub(crate) fn hear_order<Order: DeserializeOwned>() -> Result<Order, String> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(|error| format!("cannot read the order: {error}"))?;
     serde_json::from_str(&line).map_err(|error| format!("cannot read the order: {error}"))
 }
 
-/// Says a word, in the process that says it.
+/// Sends a message, in the child.
 pub(crate) fn say(word: &impl Serialize) {
     let mut line = serde_json::to_string(word).expect("a word has only string keys");
     line.push('\n');
     let mut output = io::stdout().lock();
-    // The process that started this one may have gone: then nobody is left to hear it.
+    // The process that started this one may be gone.
     drop(output.write_all(line.as_bytes()).and_then(|()| output.flush()));
 }
 
@@ -190,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_word_holds_nobody_up() {
+    fn half_a_message_does_not_block() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "printf '\"half'; exec sleep 20"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = shell.spawn().unwrap();

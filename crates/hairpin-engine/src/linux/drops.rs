@@ -1,8 +1,8 @@
-//! Packets that queue disciplines and devices of a network namespace dropped during a load.
+//! Packets that queueing disciplines and devices of a network namespace dropped during a load.
 //!
-//! These counters are of the whole namespace: programs beside the load move them too, unless the namespace is the load's own, as
-//! under a link. Of a namespace that others may share only the interface is looked at which the load crosses: the loopback, or
-//! between two hosts that of the socket's own address.
+//! These counters include other programs of the namespace, unless the namespace is the load's own, as with a link. In a
+//! shared namespace only the interface of the load counts: the loopback or, between two hosts, the interface with the
+//! socket's own address.
 
 use std::net::SocketAddr;
 
@@ -16,27 +16,27 @@ use crate::netstat;
 use crate::system::interface;
 use crate::system::packet_ring::Interface;
 
-/// What is looked at.
+/// The interfaces that count.
 #[derive(Clone, Debug)]
 enum Watched {
-    /// The whole namespace.
+    /// All of the namespace.
     All,
-    /// An interface of it, by its number and its name.
+    /// One interface, by index and name.
     One(u32, String),
 }
 
-/// What the counters of the calling thread's network namespace said at one time.
+/// A reading of the counters of the calling thread's network namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Drops {
-    /// `None` where the interface is not known.
+    /// `None` if the interface is unknown.
     watched: Option<Watched>,
-    /// `None` where the kernel does not tell, as of the other.
+    /// `None` if the kernel does not report them; the same for devices.
     by_qdiscs: Option<u64>,
     by_devices: Option<u64>,
 }
 
 impl Drops {
-    /// Reads them, for an end of that case whose first wire this is.
+    /// Reads the counters for an end of that case with that first wire.
     pub(crate) fn now(case: &Case, wire: &dyn Wire) -> Self {
         Self::read(if case.is_emulated() {
             Some(Watched::All)
@@ -47,10 +47,10 @@ impl Drops {
         })
     }
 
-    /// What was dropped since then.
+    /// Drops since the reading.
     pub(crate) fn since(self) -> Vec<Fact> {
         let now = Self::read(self.watched);
-        // A counter may begin anew, when its queue discipline is replaced.
+        // A counter restarts if its queueing discipline is replaced.
         let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?) as f64);
         let qdiscs = since(self.by_qdiscs, now.by_qdiscs).map(|count| Fact::number(fact_names::QDISC_DROPS, count));
         let devices =
@@ -70,7 +70,7 @@ impl Drops {
     }
 }
 
-/// The interface that has the address of the wire's own end.
+/// The interface with the wire's own address.
 fn interface_of(wire: &dyn Wire) -> Option<Watched> {
     let facts = wire.effective();
     let address = facts.iter().find(|fact| fact.name == fact_names::LOCAL_ADDRESS)?;
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_kernel_tells_of_both() {
+    fn this_kernel_counts_both() {
         let before = Drops::read(Some(Watched::All));
         assert!(before.by_qdiscs.is_some() && before.by_devices.is_some(), "{before:?}");
         let names: Vec<String> = before.since().into_iter().map(|fact| fact.name).collect();
@@ -104,10 +104,10 @@ mod tests {
         };
         assert_eq!(of("127.0.0.1:7"), Some((LOOPBACK_INDEX, "lo".to_owned())));
         assert_eq!((of("203.0.113.9:7"), of("@unix")), (None, None));
-        assert_eq!(Drops::read(None).since(), [], "what is not known is absent");
+        assert_eq!(Drops::read(None).since(), [], "unknown counters are absent");
     }
 
-    /// A wire of that own address.
+    /// A wire with that own address.
     struct At(&'static str);
 
     impl Wire for At {

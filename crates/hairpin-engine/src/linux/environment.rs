@@ -1,4 +1,4 @@
-//! Reads the machine a run is made on.
+//! Reads the machine that a run is made on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,13 +34,13 @@ const SETTINGS: &[&str] = &[
     "kernel/numa_balancing",
 ];
 
-/// Reads what METHODOLOGY says is recorded of the machine; what this kernel does not tell is left out. Whether the network
-/// namespace is the original one is known to who left it.
+/// Reads the facts of the machine that METHODOLOGY lists; facts that this kernel does not report are omitted. The
+/// caller knows whether the network namespace is the original one.
 #[must_use]
 pub fn read(engine: &Engine) -> Environment {
     let cpu_info = text("/proc/cpuinfo").unwrap_or_default();
     let mut cpus_used: Vec<usize> = [Some(engine.cpus.client), engine.cpus.server].into_iter().flatten().collect();
-    // The one end of a host may have been given its CPU.
+    // With `--cpu` both are the same.
     cpus_used.dedup();
     Environment {
         boot_id: text("/proc/sys/kernel/random/boot_id"),
@@ -67,7 +67,8 @@ pub fn read(engine: &Engine) -> Environment {
     }
 }
 
-/// The network interface that has the address, as far as the kernel and its driver tell; `None` where none has.
+/// The network interface with this address, as far as the kernel and its driver describe it; `None` if no interface has
+/// it.
 #[must_use]
 pub fn interface(address: IpAddr) -> Option<Interface> {
     let name = interface::name_of(address)?;
@@ -83,7 +84,7 @@ pub fn interface(address: IpAddr) -> Option<Interface> {
     })
 }
 
-/// The index of the network interface of that name; `None` where there is none.
+/// The index of the network interface of that name; `None` if there is none.
 #[must_use]
 pub fn interface_index(name: &str) -> Option<NonZeroU32> {
     // Any socket will do (netdevice(7)).
@@ -91,20 +92,18 @@ pub fn interface_index(name: &str) -> Option<NonZeroU32> {
     NonZeroU32::new(rustix::net::netdevice::name_to_index(&socket, name).ok()?)
 }
 
-/// The name that this host has for itself.
 #[must_use]
 pub fn host_name() -> Option<String> {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Some(name).filter(|name| !name.is_empty() && name != "(none)")
 }
 
-/// Whether this process acts as root.
 #[must_use]
 pub fn is_root() -> bool {
     process::is_root()
 }
 
-/// Load averages over 1, 5 and 15 minutes now.
+/// Load averages over 1, 5 and 15 minutes.
 #[must_use]
 pub fn load() -> Vec<f64> {
     let text = text("/proc/loadavg").unwrap_or_default();
@@ -126,7 +125,7 @@ fn field(text: &str, name: &str) -> Option<String> {
     line.split_once(':').map(|(_, value)| value.trim().to_owned())
 }
 
-/// ARM has no name of it in `/proc/cpuinfo`, only numbers.
+/// On ARM `/proc/cpuinfo` has only numbers.
 fn cpu_model(cpu_info: &str) -> Option<String> {
     let arm = || Some(format!("ARM {} part {}", field(cpu_info, "CPU implementer")?, field(cpu_info, "CPU part")?));
     field(cpu_info, "model name").or_else(arm)
@@ -171,12 +170,12 @@ fn settings() -> BTreeMap<String, String> {
     SETTINGS.iter().filter_map(read).collect()
 }
 
-/// The queue discipline of an interface; none if the kernel refuses.
+/// The queueing discipline of an interface; `None` if the kernel refuses.
 fn qdisc(interface: u32) -> Option<String> {
     Netlink::open().ok()?.qdisc_kind(interface).ok()?
 }
 
-/// The loopback device: what sysfs tells, its offloads and its queueing discipline.
+/// The loopback device: values from sysfs, its offloads and its queueing discipline.
 fn loopback() -> BTreeMap<String, String> {
     let keys = ["mtu", "tx_queue_len", "gro_flush_timeout", "operstate"];
     let facts = keys.iter().filter_map(|key| Some(((*key).to_owned(), text(format!("/sys/class/net/lo/{key}"))?)));
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interface_of_an_address_is_told_as_the_loopback_device_is() {
+    fn the_interface_of_an_address_is_described_like_the_loopback() {
         let interface = interface("127.0.0.1".parse().unwrap()).expect("it has the address");
         let of_loopback = loopback();
         assert_eq!((interface.name.as_str(), interface.qdisc.as_ref()), ("lo", of_loopback.get("qdisc")));
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_the_settings_that_shape_tcp() {
+    fn this_machine_has_the_settings_that_shape_tcp() {
         assert!(settings().contains_key("net.ipv4.tcp_congestion_control"));
         assert_eq!(load().len(), 3);
     }

@@ -1,12 +1,12 @@
-//! A folder whose files are opened beneath it and nowhere else.
+//! A folder whose files are opened only beneath it.
 //!
-//! A run folder may come from anybody, and so may the file names in it. Each part of a name is opened on the descriptor
-//! of the folder before it and no symbolic link is followed, so `..`, an absolute path or a link, also in the middle of
-//! a name, cannot lead out, even while somebody renames things. That is what openat2(2) promises with
-//! RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, without needing that call, which sandboxes refuse.
-//! The folder itself is opened by the path that the user gave, which may be a link.
+//! A run folder and the file names in it may come from anywhere. Each component of a name is opened relative to the
+//! descriptor of its parent folder and no symbolic link is followed, so `..`, an absolute path or a link, even in the
+//! middle of a name, cannot lead out, not even while files are being renamed. This is the guarantee of openat2(2) with
+//! RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, without that call, which sandboxes refuse. The folder itself is opened by
+//! the user's path, which may be a link.
 //!
-//! This file is the part of the store that is Linux only: another system needs another file with the same functions.
+//! This file is the Linux-only part of the store: another system needs another file with the same functions.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Files and folders of a run are the user's alone.
+/// Only the user may access the files and folders of a run.
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 const PRIVATE_FOLDER: Mode = Mode::RWXU;
-/// What the user names himself has the permissions that his umask gives.
+/// The user's umask decides about files that the user names.
 const BY_UMASK: Mode = Mode::from_raw_mode(0o666);
 
 /// Why a name in a folder is not opened.
@@ -36,16 +36,15 @@ pub(crate) enum Refusal {
     /// It is a folder, a pipe, a device or a socket.
     #[error("it is {0}, not a regular file")]
     NotAFile(&'static str),
-    /// There is more in a folder than is looked at.
+    /// The folder has more entries than are read.
     #[error("it holds more than {0} files and folders")]
     TooMany(usize),
-    /// It is larger than its kind may be.
+    /// It exceeds the limit of its kind.
     #[error("it is larger than {} MiB", .0 >> 20)]
     TooLarge(u64),
 }
 
 impl Refusal {
-    /// What would help.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::LeadsOut | Self::Link(_) => {
@@ -64,23 +63,22 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// Something in a folder.
+/// An entry of a folder.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Its name; what is no UTF-8 in it is replaced.
+    /// Its name, with invalid UTF-8 replaced.
     pub(crate) name: String,
     kind: FileType,
-    /// Its length.
     pub(crate) bytes: u64,
 }
 
 impl Entry {
-    /// Whether it is a regular file, and so no link either.
+    /// Whether it is a regular file, and so not a link.
     pub(crate) fn is_file(&self) -> bool {
         self.kind == FileType::RegularFile
     }
 
-    /// Whether it is a folder, and so no link either.
+    /// Whether it is a folder, and so not a link.
     pub(crate) fn is_folder(&self) -> bool {
         self.kind == FileType::Directory
     }
@@ -89,11 +87,11 @@ impl Entry {
 /// A locked folder.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// The system unlocks the folder when this is closed, also where the process is killed.
+    /// The system unlocks the folder when this is closed, even if the process is killed.
     _handle: OwnedFd,
 }
 
-/// An open folder. Clones are the same one.
+/// An open folder. Clones share the descriptor.
 #[derive(Clone, Debug)]
 pub struct Folder {
     handle: Arc<OwnedFd>,
@@ -101,42 +99,41 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder that is there.
+    /// Opens an existing folder.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(path, flags, Mode::empty())?;
         Ok(Self { handle: Arc::new(handle), path: path.to_owned() })
     }
 
-    /// Opens a folder; makes it, and those above it, where they are missing.
+    /// Opens a folder. Creates it and its parents if missing.
     ///
     /// # Errors
-    /// The system's own.
+    /// System errors.
     pub fn create(path: &Path) -> io::Result<Self> {
         make_private(path)?;
         Self::open(path)
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether there is anything of that name.
+    /// Whether an entry of that name exists.
     #[must_use]
     pub fn holds(&self, name: &str) -> bool {
         self.parent(name)
             .is_ok_and(|(parent, file)| rustix::fs::statat(&parent, file, AtFlags::SYMLINK_NOFOLLOW).is_ok())
     }
 
-    /// Opens a regular file of at most `limit` bytes. Anything else is an error at once and is never waited for.
+    /// Opens a regular file of at most `limit` bytes. Anything else is an error at once, without waiting.
     pub(crate) fn file(&self, name: &str, limit: u64) -> io::Result<File> {
         let (parent, file) = self.parent(name)?;
         let file = open_regular(parent.as_fd(), file, OFlags::RDONLY)?;
         if file.metadata()?.len() > limit { Err(Refusal::TooLarge(limit).into()) } else { Ok(file) }
     }
 
-    /// All bytes of a regular file of at most `limit` bytes, also where it grows meanwhile.
+    /// All bytes of a regular file of at most `limit` bytes. The limit holds even if the file grows meanwhile.
     pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
         let file = self.file(name, limit)?;
         let mut bytes = Vec::new();
@@ -144,15 +141,16 @@ impl Folder {
         if bytes.len() as u64 > limit { Err(Refusal::TooLarge(limit).into()) } else { Ok(bytes) }
     }
 
-    /// Writes a file in one step: a reader finds the old one or the new one, and a full disk leaves the old one, or none.
+    /// Writes a file atomically: a reader finds the old file or the new one, and a full disk leaves the old one, or
+    /// none.
     ///
     /// # Errors
-    /// The system's own, or that the name leads out of the folder.
+    /// System errors, or the name leads out of the folder.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.write(name, |file| file.write_all(bytes))
     }
 
-    /// As [`Folder::replace`], for what is written piece by piece.
+    /// As [`Folder::replace`], written piece by piece.
     pub(crate) fn write<E: From<io::Error>>(
         &self,
         name: &str,
@@ -173,12 +171,12 @@ impl Folder {
             rustix::fs::renameat(&parent, &partial, &parent, name).map_err(|error| io::Error::from(error).into())
         });
         written.inspect_err(|_| {
-            // What failed before is what is told.
+            // Report the first error only.
             let _ = rustix::fs::unlinkat(&parent, &partial, AtFlags::empty());
         })
     }
 
-    /// Makes a new file, in the place of one of that name, and opens it for writing.
+    /// Creates a file, replacing one of that name, and opens it for writing.
     pub(crate) fn create_file(&self, name: &str) -> io::Result<File> {
         let mut made = None;
         self.write::<io::Error>(name, |file| {
@@ -188,19 +186,19 @@ impl Folder {
         Ok(made.expect("it was made"))
     }
 
-    /// Appends all of `bytes` to a file that is there, or nothing: what a full disk cut short is taken back.
+    /// Appends all of `bytes` to an existing file, or nothing: truncates it again if the disk is full.
     pub(crate) fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         append_whole(&mut open_regular(parent.as_fd(), name, OFlags::WRONLY | OFlags::APPEND)?, bytes)
     }
 
-    /// Writes over the first bytes of a file that is there. It takes no more room on the disk.
+    /// Overwrites the first bytes of an existing file. Needs no more disk space.
     pub(crate) fn overwrite(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         open_regular(parent.as_fd(), name, OFlags::WRONLY)?.write_all(bytes)
     }
 
-    /// Makes a folder in it, if it is not there.
+    /// Creates a folder in it, if missing.
     pub(crate) fn make_folder(&self, name: &str) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         match rustix::fs::mkdirat(&parent, name, PRIVATE_FOLDER) {
@@ -209,14 +207,13 @@ impl Folder {
         }
     }
 
-    /// Opens a folder in it.
     pub(crate) fn subfolder(&self, name: &str) -> io::Result<Self> {
         let (parent, last) = self.parent(name)?;
         let handle = step_into(parent.as_fd(), last)?;
         Ok(Self { handle: Arc::new(handle), path: self.path.join(name) })
     }
 
-    /// What is in it, in no order; an error where there is more than `most`.
+    /// The entries, unordered; an error if there are more than `most`.
     pub(crate) fn entries(&self, most: usize) -> io::Result<Vec<Entry>> {
         let mut all = Vec::new();
         for entry in rustix::fs::Dir::new(self.readable()?)? {
@@ -241,13 +238,13 @@ impl Folder {
         Ok(all)
     }
 
-    /// Whether it belongs to the user that this process acts as.
+    /// Whether it belongs to this process's effective user.
     pub(crate) fn is_own(&self) -> io::Result<bool> {
         Ok(rustix::fs::fstat(&self.handle)?.st_uid == rustix::process::geteuid().as_raw())
     }
 
-    /// Locks it until the answer is dropped; `None` where another process has it locked. Where the file system has no
-    /// locks the answer is an error.
+    /// Locks the folder until the result is dropped; `None` if another process has locked it. An error if the file
+    /// system has no locks.
     pub(crate) fn lock(&self) -> io::Result<Option<Lock>> {
         let handle = self.readable()?;
         match rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive) {
@@ -257,25 +254,24 @@ impl Folder {
         }
     }
 
-    /// The folder, opened for what a handle that only stands for it cannot do.
+    /// The folder, opened for reading and locking: an `O_PATH` handle allows neither.
     fn readable(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.handle, ".", flags, Mode::empty())?)
     }
 
-    /// Removes a file.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
     }
 
-    /// Removes a folder in it, if nothing is in that.
+    /// Removes an empty folder in it.
     pub(crate) fn remove_folder(&self, name: &str) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// The folder in which the last part of the name stands, and that part.
+    /// The parent folder of the name's last component, and that component.
     fn parent<'n>(&self, name: &'n str) -> io::Result<(OwnedFd, &'n str)> {
         let mut parts = Vec::new();
         for part in Path::new(name).components() {
@@ -296,15 +292,15 @@ impl Folder {
     }
 }
 
-/// Makes a folder and those above it: the user's alone, as far as they were not there.
+/// Creates a folder and its missing parents, with access only for the user.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER.bits()).create(path)
 }
 
-/// Writes a file that the user named, in one step: a reader finds the old one or the new one, and a full disk leaves the
-/// old one, or none. What is no file, such as a device or a pipe, is written to as it is, and what a symbolic link
-/// points to is replaced, as the user named it. What is written on the way is a new file, whatever stands beside it.
+/// Writes a file that the user named, atomically: a reader finds the old file or the new one, and a full disk leaves
+/// the old one, or none. Other kinds of files, such as devices and pipes, are written to directly. The target of a
+/// symbolic link is replaced, because the user named it. The temporary file is always a new one.
 ///
 /// # Errors
 /// As [`std::fs::write`].
@@ -334,8 +330,8 @@ fn step_into(folder: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// Opens a regular file. It is looked at before, as opening a device acts on it, and after, as somebody may have put
-/// another in its place.
+/// Opens a regular file. Its kind is checked before, because opening a device has effects, and after, because it may
+/// have been replaced.
 fn open_regular(folder: BorrowedFd<'_>, name: &str, flags: OFlags) -> io::Result<File> {
     let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     check_regular(found.st_mode, name)?;
@@ -356,10 +352,10 @@ fn check_regular(mode: rustix::fs::RawMode, name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// A new file beside the one of that name, under a name that nothing has.
+/// Creates a file in the same folder under an unused name.
 fn fresh(folder: BorrowedFd<'_>, name: &str, mode: Mode) -> io::Result<(File, String)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    /// So many names may be taken by what others left or put there.
+    /// Names to try: some may be taken by leftovers or planted files.
     const TRIES: u32 = 1000;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for _ in 0..TRIES {

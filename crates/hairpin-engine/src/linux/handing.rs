@@ -1,4 +1,4 @@
-//! Sockets that the process which has a port hands to the one that serves a round there (SCM_RIGHTS, unix(7)).
+//! Sockets that the owner of a port hands to the process that serves a round there (SCM_RIGHTS, unix(7)).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,13 +15,13 @@ use rustix::net::{
 
 use crate::system::process;
 
-/// How long one look for a socket lasts, in ms.
+/// Wait of each check for a socket, in ms.
 const LOOK_MS: i32 = 50;
 
-/// The descriptor on which a process is handed sockets.
+/// The descriptor over which a process receives sockets.
 pub type Sockets = OwnedFd;
 
-/// What a socket is.
+/// The kind of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// See [`Handed::Accepted`].
@@ -30,7 +30,7 @@ pub enum Sort {
     Confirmed(Option<IpHeader>),
 }
 
-/// The message that goes with a socket: what it is, and what is known of its header.
+/// The message with a socket: its kind, and the known facts of its header.
 const MESSAGE_BYTES: usize = 4;
 
 impl Sort {
@@ -52,10 +52,8 @@ impl Sort {
     }
 }
 
-/// Hands a socket over.
-///
 /// # Errors
-/// The other process is gone, or takes none.
+/// The other process is gone, or accepts no more.
 pub fn hand(to: &UnixStream, sort: Sort, socket: BorrowedFd<'_>) -> io::Result<()> {
     let sockets = [socket];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -67,7 +65,7 @@ pub fn hand(to: &UnixStream, sort: Sort, socket: BorrowedFd<'_>) -> io::Result<(
     Ok(())
 }
 
-/// The next socket that is handed over, which must be there; `None` where the other process is gone.
+/// Receives the next socket, which must be available; `None` if the other process is gone.
 fn taken(from: &UnixStream) -> io::Result<Option<Handed>> {
     let (mut message, mut socket) = ([0; MESSAGE_BYTES], None::<OwnedFd>);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -94,7 +92,7 @@ pub(crate) struct HandedListener {
 }
 
 impl HandedListener {
-    /// The server over that transport, whose sockets come from there.
+    /// A server over that transport that receives its sockets over `from`.
     pub(crate) fn new(transport: &'static dyn Transport, setup: Setup, from: Sockets) -> Self {
         Self { transport, setup, from: UnixStream::from(from) }
     }
@@ -120,7 +118,7 @@ impl Listener for HandedListener {
             if process::readable(self.from.as_fd(), LOOK_MS).map_err(|error| self.failed(error))? {
                 let handed = taken(&self.from).map_err(|error| self.failed(error))?;
                 let handed = handed.ok_or(TransportError::Abandoned)?;
-                // Its hello has come, so nothing is waited for.
+                // Its hello has been received, so this does not wait.
                 return self.transport.listen_on(handed, &self.setup)?.accept(&mut || false);
             }
             if deadline.saturating_duration_since(Instant::now()) == Duration::ZERO {
@@ -137,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_comes_over_as_what_it_is_and_the_end_is_told() {
+    fn sockets_keep_their_kind_and_the_end_is_reported() {
         let [(near, far), (mut one, other)] = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
         hand(&near, Sort::Accepted, other.as_fd()).unwrap();
         drop(other);

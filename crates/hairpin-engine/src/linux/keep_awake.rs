@@ -1,7 +1,7 @@
-//! Holding `/dev/cpu_dma_latency` at 0: idle CPUs then keep polling instead of halting.
+//! Holds `/dev/cpu_dma_latency` at 0: idle CPUs then keep polling instead of halting.
 //!
-//! The kernel (Documentation/power/pm_qos_interface.rst) keeps the request as long as the file is open, so it ends
-//! with this value, also when the process is killed.
+//! The kernel (Documentation/power/pm_qos_interface.rst) keeps the request while the file is open, so it ends with this
+//! value, even if the process is killed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -26,10 +26,10 @@ pub fn keep_awake() -> io::Result<KeptAwake> {
     Ok(KeptAwake { _file: file })
 }
 
-/// Whether this process may keep CPUs awake. Asking sets nothing: the file is only opened.
+/// Whether this process may keep CPUs awake. Changes nothing: the file is only opened.
 ///
 /// # Errors
-/// Why not, and what would help.
+/// The reason, with a hint.
 pub fn may_keep_awake() -> Result<(), WhyNot> {
     OpenOptions::new().write(true).open(DEVICE).map(drop).map_err(|error| WhyNot {
         reason: format!("{DEVICE} cannot be opened for writing: {error}"),

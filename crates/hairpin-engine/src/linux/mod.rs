@@ -1,4 +1,4 @@
-//! What only Linux has: its system calls, and what stands on descriptors, `/proc`, `/sys` and namespaces.
+//! Linux-only code: system calls, and everything based on descriptors, `/proc`, `/sys` and namespaces.
 
 pub mod capture;
 pub mod channel;

@@ -1,4 +1,5 @@
-//! Interfaces, addresses and queue disciplines by netlink (rtnetlink(7)), in the network namespace that a socket was opened in.
+//! Interfaces, addresses and queueing disciplines over netlink (rtnetlink(7)), in the network namespace in which the
+//! socket was opened.
 //!
 //! A request is a header of its type (`struct ifinfomsg`, `ifaddrmsg`, `rtmsg` or `tcmsg`) and attributes, as in the
 //! kernel's `include/uapi/linux/rtnetlink.h`.
@@ -13,7 +14,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 /// The loopback interface is the first of every network namespace.
 pub(crate) const LOOPBACK_INDEX: u32 = 1;
 
-/// Maximum number of datagrams in the kernel's answer to a question.
+/// Maximum number of datagrams in an answer of the kernel.
 const MAX_DATAGRAMS: usize = 10_000;
 /// Larger than any datagram that the kernel sends (`NLMSG_GOODSIZE` and a dump's 32 KiB).
 const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
@@ -30,25 +31,20 @@ const TCA_STATS2: u16 = 7;
 const TCA_STATS_QUEUE: u16 = 3;
 const TC_H_ROOT: u32 = u32::MAX;
 
-/// A hardware address.
 pub(super) type Mac = [u8; 6];
 
 /// One end of a pair of interfaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VethEnd<'a> {
-    /// The interface's name.
     pub(super) name: &'a str,
-    /// Its number in its namespace.
+    /// Its index in its namespace.
     pub(super) index: u32,
-    /// Its hardware address.
     pub(super) mac: Mac,
-    /// Its MTU.
     pub(super) mtu_bytes: u32,
-    /// The namespace that it is made in; none for the socket's own.
+    /// The namespace to create it in; `None` for the socket's own.
     pub(super) namespace: Option<BorrowedFd<'a>>,
 }
 
-/// A socket to the kernel.
 pub(crate) struct Netlink {
     socket: OwnedFd,
     sequence: u32,
@@ -56,14 +52,14 @@ pub(crate) struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one in the calling thread's network namespace.
+    /// Opens a socket in the calling thread's network namespace.
     pub(crate) fn open() -> io::Result<Self> {
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         connect(&socket, &SocketAddrNetlink::new(0, 0))?;
         Ok(Self { socket, sequence: 0, received: vec![0; MAX_DATAGRAM_BYTES] })
     }
 
-    /// Makes a pair of interfaces, down.
+    /// Creates a pair of interfaces, down.
     pub(super) fn add_pair(&mut self, near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
         let mut request = Request::link(libc::RTM_NEWLINK, near.index, 0);
         request.veth_end(near);
@@ -79,7 +75,7 @@ impl Netlink {
         self.ask(request, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
     }
 
-    /// Has the kernel give an interface no IPv6 address of its own accord, and so no announcement of one.
+    /// Stops the kernel from giving an interface an IPv6 address, and so from announcing one.
     pub(super) fn no_own_ipv6_address(&mut self, index: u32) -> io::Result<()> {
         let mut request = Request::link(libc::RTM_SETLINK, index, 0);
         request.nested(libc::IFLA_AF_SPEC, |families| {
@@ -90,17 +86,16 @@ impl Netlink {
         self.ask(request, 0)
     }
 
-    /// Sets an interface up.
     pub(super) fn set_up(&mut self, index: u32) -> io::Result<()> {
         self.ask(Request::link(libc::RTM_SETLINK, index, libc::IFF_UP), 0)
     }
 
-    /// Sets an interface up that sends no ARP requests and no answers to them (`IFF_NOARP`).
+    /// Sets up an interface that neither sends ARP requests nor answers them (`IFF_NOARP`).
     pub(super) fn set_up_silent(&mut self, index: u32) -> io::Result<()> {
         self.ask(Request::link(libc::RTM_SETLINK, index, libc::IFF_UP | libc::IFF_NOARP), 0)
     }
 
-    /// Gives an interface an address, without duplicate address detection.
+    /// Adds an address to an interface, without duplicate address detection.
     pub(super) fn add_address(&mut self, index: u32, address: IpAddr, prefix_bits: u8) -> io::Result<()> {
         let mut request = Request::new(libc::RTM_NEWADDR);
         request.bytes.extend([family(address), prefix_bits, 0, libc::RT_SCOPE_UNIVERSE]);
@@ -111,7 +106,7 @@ impl Netlink {
         self.ask(request, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
     }
 
-    /// Has TCP use that congestion control over the route that came with an address.
+    /// Sets TCP's congestion control for the route that belongs to an address.
     pub(super) fn set_congestion_control(
         &mut self,
         index: u32,
@@ -119,7 +114,7 @@ impl Netlink {
         prefix_bits: u8,
         name: &str,
     ) -> io::Result<()> {
-        /// The metric of routes that the kernel makes for IPv6 addresses (`IP6_RT_PRIO_ADDRCONF`).
+        /// The metric of the kernel's routes for IPv6 addresses (`IP6_RT_PRIO_ADDRCONF`).
         const IPV6_METRIC: u32 = 256;
         let scope = if address.is_ipv4() { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
         let mut request = Request::new(libc::RTM_NEWROUTE);
@@ -143,8 +138,8 @@ impl Netlink {
         self.ask(request, libc::NLM_F_REPLACE)
     }
 
-    /// The packets that queue disciplines have dropped: of that interface, or of all. A discipline counts what those below it
-    /// drop, so the root of each interface counts.
+    /// Packets dropped by the queueing disciplines of that interface, or of all. The root's counter includes those
+    /// below it.
     pub(crate) fn qdisc_drops(&mut self, interface: Option<u32>) -> io::Result<u64> {
         let mut drops = 0;
         self.each_qdisc(|index, parent, attributes| {
@@ -157,7 +152,7 @@ impl Netlink {
         Ok(drops)
     }
 
-    /// The name of an interface's first queue discipline, such as `noqueue` or `fq`.
+    /// The name of an interface's first queueing discipline, such as `noqueue` or `fq`.
     pub(crate) fn qdisc_kind(&mut self, interface: u32) -> io::Result<Option<String>> {
         let mut kind = None;
         self.each_qdisc(|index, _, attributes| {
@@ -169,7 +164,7 @@ impl Netlink {
         Ok(kind)
     }
 
-    /// Calls `of` with interface, parent and attributes of each queue discipline.
+    /// Calls `of` with interface, parent and attributes of each queueing discipline.
     fn each_qdisc(&mut self, mut of: impl FnMut(u32, u32, &[u8])) -> io::Result<()> {
         let mut request = Request::new(libc::RTM_GETQDISC);
         request.bytes.extend([0; TCMSG_BYTES]);
@@ -212,7 +207,7 @@ impl Netlink {
     }
 }
 
-/// A request that is being written.
+/// A request under construction.
 struct Request {
     bytes: Vec<u8>,
 }
@@ -267,7 +262,7 @@ impl Request {
         self.nested(kind, |attribute| attribute.bytes.extend(value));
     }
 
-    /// `struct rtattr` with what `write` writes; padded to 4 bytes.
+    /// A `struct rtattr` with the content that `write` adds, padded to 4 bytes.
     fn nested(&mut self, kind: u16, write: impl FnOnce(&mut Self)) {
         let begin = self.bytes.len();
         self.bytes.extend([0, 0]);
@@ -292,14 +287,14 @@ const DONE: u16 = libc::NLMSG_DONE as u16;
 #[expect(clippy::cast_possible_truncation, reason = "message types have 16 bits")]
 const ERROR: u16 = libc::NLMSG_ERROR as u16;
 
-/// A message of the kernel.
+/// A message from the kernel.
 struct Message<'a> {
     kind: u16,
     body: &'a [u8],
 }
 
 impl Message<'_> {
-    /// Whether it says that the request was carried out.
+    /// Checks that the request was carried out.
     fn acknowledged(&self) -> io::Result<()> {
         match word(self.body, 0).filter(|_| self.kind == ERROR).map(u32::cast_signed) {
             Some(0) => Ok(()),
@@ -309,7 +304,7 @@ impl Message<'_> {
     }
 }
 
-/// The messages of a datagram, up to the first that is cut short.
+/// The messages of a datagram, up to the first truncated one.
 fn messages(mut rest: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = usize::try_from(word(rest, 0)?).ok()?;
@@ -352,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loopback_interface_has_a_queue_discipline_and_no_other_number_has() {
+    fn only_existing_interfaces_have_a_queueing_discipline() {
         let mut netlink = Netlink::open().unwrap();
         assert!(netlink.qdisc_kind(LOOPBACK_INDEX).unwrap().is_some_and(|kind| !kind.is_empty()));
         assert_eq!(netlink.qdisc_kind(u32::MAX).unwrap(), None);
@@ -365,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_that_is_cut_short_has_fewer_messages_and_no_attributes() {
+    fn a_truncated_datagram_has_fewer_messages_and_no_attributes() {
         let mut request = Request::new(libc::RTM_NEWQDISC);
         request.bytes.extend([0; TCMSG_BYTES]);
         request.text(libc::TCA_KIND, "fq");

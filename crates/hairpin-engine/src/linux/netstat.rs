@@ -1,5 +1,5 @@
-//! Counters of the kernel's whole TCP and UDP in the network namespace of the calling thread, not of one connection
-//! (proc_pid_net(5); Documentation/networking/snmp_counter.rst).
+//! Counters of the kernel's TCP and UDP as a whole, in the network namespace of the calling thread (proc_pid_net(5);
+//! Documentation/networking/snmp_counter.rst).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::link_ends::DropCounter;
 
-/// A counter: the fact it is, the group it stands in, and its name there.
+/// A counter: the name of its fact, its group, and its name in the group.
 type Counter = (&'static str, &'static str, &'static str);
 
 const TCP: &[Counter] = &[
@@ -19,21 +19,21 @@ const TCP: &[Counter] = &[
     (fact_names::SLOW_START_RETRANSMITS, "TcpExt:", "TCPSlowStartRetrans"),
 ];
 
-/// Of UDP over IPv4; over IPv6 the same names stand behind `Udp6`.
+/// UDP over IPv4. Over IPv6 the same names follow `Udp6`.
 const UDP: &[Counter] = &[
     (fact_names::UDP_CHECKSUM_ERRORS, "Udp:", "InCsumErrors"),
     (fact_names::UDP_BUFFER_ERRORS, "Udp:", "RcvbufErrors"),
 ];
 
-/// How often small writes were held because an earlier packet was still in the device's queue (`tcp_should_autocork`,
-/// net/ipv4/tcp.c), for all connections of this network namespace; `None` where the kernel does not tell.
+/// Number of small writes held because an earlier packet was still in the device's queue (`tcp_should_autocork`,
+/// net/ipv4/tcp.c), for all connections of this network namespace; `None` if the kernel does not count them.
 pub(crate) fn autocorked() -> Option<Fact> {
     let text = file("netstat")?;
     Some(Fact::number(fact_names::AUTOCORKING, counter(&text, "TcpExt:", "TCPAutoCorking")? as f64))
 }
 
-/// What the kernel counted in a network namespace that carries one connection of that transport and no other; what it
-/// does not count is left out.
+/// The kernel's counters of a network namespace that carries only one connection of that transport. Missing counters
+/// are omitted.
 pub(crate) fn of_the_connection(card: &Card) -> Vec<Fact> {
     let file = |name| file(name).unwrap_or_default();
     match card.protocol {
@@ -49,7 +49,7 @@ pub(crate) fn of_the_connection(card: &Card) -> Vec<Fact> {
     }
 }
 
-/// What the kernel has dropped in the network namespace of the calling thread, by counter; only what it dropped.
+/// Drops by the kernel in the network namespace of the calling thread, by counter; no zero counts.
 pub(crate) fn dropped(interface: &str) -> BTreeMap<String, u64> {
     let [snmp, netstat, snmp6, devices] =
         ["snmp", "netstat", "snmp6", "dev"].map(|name| file(name).unwrap_or_default());
@@ -62,7 +62,7 @@ pub(crate) fn dropped(interface: &str) -> BTreeMap<String, u64> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-/// The packets that interfaces of the network namespace of the calling thread received and dropped: that one, or all.
+/// Packets received and dropped by one interface, or by all, in the network namespace of the calling thread.
 pub(crate) fn received_and_dropped(interface: Option<&str>) -> Option<u64> {
     let text = file("dev")?;
     match interface {
@@ -74,7 +74,7 @@ pub(crate) fn received_and_dropped(interface: Option<&str>) -> Option<u64> {
     }
 }
 
-/// The packets that an interface received and dropped: the fourth of its counters (`/proc/net/dev`).
+/// Packets received and dropped by an interface: the fourth of its counters (`/proc/net/dev`).
 fn dropped_by(text: &str, interface: &str) -> Option<u64> {
     let counters = text.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
     counters.split_whitespace().nth(3)?.parse().ok()
@@ -96,7 +96,7 @@ fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     lines.next()?.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// The counters of IPv6 stand one in a line.
+/// IPv6 has one counter per line.
 fn of_ipv6(text: &str, name: &str) -> Option<u64> {
     let value = |line| <str>::strip_prefix(line, "Udp6")?.strip_prefix(name)?.strip_prefix([' ', '\t']);
     text.lines().find_map(value)?.trim().parse().ok()
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_interface_dropped_is_the_fourth_of_its_counters() {
+    fn the_drops_of_an_interface_are_its_fourth_counter() {
         let text =
             "Inter-|   Receive\n face |bytes packets errs drop fifo\n eth01: 1 2 3 9 5\n  eth0: 10 20 30 40 50\n";
         assert_eq!(dropped_by(text, "eth0"), Some(40));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_tells() {
+    fn this_kernel_has_the_counter() {
         let told = autocorked().expect("Linux has counted it since 3.14");
         assert_eq!(told.name, fact_names::AUTOCORKING);
     }

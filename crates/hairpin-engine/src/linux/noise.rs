@@ -17,7 +17,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Reads `/proc/loadavg` and `/proc/stat`; what cannot be read counts as 0.
+    /// Reads `/proc/loadavg` and `/proc/stat`; unreadable values count as 0.
     #[must_use]
     pub fn now() -> Self {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Settings of the kernel's network protocols, in the network namespace of the calling thread.
+//! Kernel settings of the network protocols, in the network namespace of the calling thread.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -7,24 +7,24 @@ use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::sysctls::Sysctls;
 
-/// What the facts about kernel settings begin with; the name of the setting follows.
+/// Prefix of facts about kernel settings; the name of the setting follows.
 const FACT: &str = "sysctl.";
 
-/// The value of `net.ipv4.NAME` as the kernel writes it; empty where there is none.
+/// The value of `net.ipv4.NAME` as the kernel writes it; empty if there is no such setting.
 pub(crate) fn ipv4(name: &str) -> String {
     fs::read_to_string(file_of(&format!("net.ipv4.{name}"))).unwrap_or_default()
 }
 
-/// The file of a setting. It shows the value in the network namespace of the thread that opens it.
+/// The file of a setting. Its value is that of the network namespace of the thread that opens it.
 pub(crate) fn file_of(name: &str) -> String {
     format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
-/// Writes every setting of the order's case in the network namespace of the calling thread, which must be one of the round's
-/// own. Both ends read back what was granted.
+/// Writes every setting of the order's case in the calling thread's network namespace, which must be the round's own.
+/// Both ends read back what was granted.
 ///
 /// # Errors
-/// The kernel refuses a value, and that is not allowed.
+/// The kernel refuses a value, and the order does not allow that.
 pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
     for (name, value) in order.case.sysctls.iter() {
         if let Err(error) = write(name, value)
@@ -41,7 +41,7 @@ pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The value of every one of these settings in the calling thread's network namespace.
+/// The values of these settings in the calling thread's network namespace.
 pub(crate) fn facts(sysctls: &Sysctls) -> Vec<Fact> {
     let fact = |name: &str| Fact::word(&format!("{FACT}{name}"), read(name));
     sysctls.iter().map(|(name, _)| fact(name)).collect()
@@ -52,7 +52,7 @@ fn read(name: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The first setting that is not as asked: its name, and both values.
+/// The first setting that differs from the request: its name, the requested and the actual value.
 pub(crate) fn unmet<'a>(sysctls: &'a Sysctls, facts: &'a [Fact]) -> Option<(&'a str, &'a str, String)> {
     sysctls.iter().find_map(|(name, asked)| {
         let fact = facts.iter().find(|fact| fact.name.strip_prefix(FACT) == Some(name));
@@ -65,21 +65,19 @@ pub(crate) fn unmet<'a>(sysctls: &'a Sysctls, facts: &'a [Fact]) -> Option<(&'a 
     })
 }
 
-/// Whether the kernel's value is what was asked for: `01` is 1.
+/// Whether the kernel's value is the requested one: `01` is 1.
 fn is_same(asked: &str, is: &str) -> bool {
     let integers = |text: &str| text.split_whitespace().map(str::parse).collect::<Result<Vec<i128>, _>>().ok();
     asked == is || integers(asked).is_some_and(|asked| integers(is) == Some(asked))
 }
 
-/// Sets `net.ipv4.NAME`.
-///
 /// # Errors
 /// The kernel refuses.
 pub(crate) fn set_ipv4(name: &str, value: &str) -> io::Result<()> {
     write(&format!("net.ipv4.{name}"), value)
 }
 
-/// The names of the congestion controls that the kernel has.
+/// The congestion controls that the kernel has.
 pub(crate) fn available_congestion_controls() -> Vec<String> {
     ipv4("tcp_available_congestion_control").split_whitespace().map(str::to_owned).collect()
 }
@@ -93,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_compared_as_integers_where_both_are() {
+    fn values_are_compared_as_integers_if_both_are() {
         let is_met = |asked: &str, is: &str| {
             let settings: Sysctls = format!("net.ipv4.tcp_sack={asked}").parse().unwrap();
             unmet(&settings, &[Fact::word("sysctl.net.ipv4.tcp_sack", is.to_owned())]).is_none()

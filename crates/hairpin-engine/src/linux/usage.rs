@@ -1,4 +1,4 @@
-//! What the thread of one end used: CPU time, context switches, migrations, and where it ran.
+//! Usage of the thread of one end: CPU time, context switches, migrations and CPUs.
 
 use std::fs;
 
@@ -20,7 +20,6 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Reads the counters of the calling thread.
     #[must_use]
     pub fn now() -> Self {
         let migrations = fs::read_to_string("/proc/thread-self/sched").ok().as_deref().and_then(migrations);
@@ -28,16 +27,16 @@ impl Usage {
         Self { cpu_ns: time::thread_cpu_ns(), voluntary, involuntary, migrations, cpu: cpu::current() }
     }
 
-    /// CPU time that the thread used since, in ns.
+    /// CPU time of the thread since the reading, in ns.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
         time::thread_cpu_ns().saturating_sub(self.cpu_ns)
     }
 
-    /// What was used since, as the start of an end's report. Must be called on the same thread.
+    /// Usage since the reading, as the start of an end's report. Must be called on the same thread.
     #[must_use]
     pub fn since(&self, pinned_cpu: Option<usize>) -> EndReport {
-        // The thread's CPU time is read first: reading the rest costs some itself.
+        // Read the CPU time first: reading the rest uses some itself.
         let cpu_ns = self.cpu_ns();
         let now = Self::now();
         let mut seen_cpus: Vec<usize> = [self.cpu, now.cpu].into_iter().flatten().collect();
@@ -55,7 +54,7 @@ impl Usage {
     }
 }
 
-/// What the first thread of a process has used since it began; `None` of one that is gone, and where the kernel does not tell
+/// Usage of the first thread of a process since it began; `None` if the process is gone or the kernel does not count it
 /// (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`).
 #[must_use]
 pub fn of_process(id: u32) -> Option<PhaseUsage> {
@@ -71,7 +70,7 @@ fn schedstat(line: &str) -> Option<PhaseUsage> {
     Some(PhaseUsage { cpu_ns: numbers.next()??, waited_for_cpu_ns: numbers.next()?? })
 }
 
-/// The most intervals of a time line of CPU time; where there would be more, each two become one.
+/// Maximum intervals of a time line of CPU time; beyond it, pairs of intervals are merged.
 pub(crate) const MAX_INTERVALS: usize = 512;
 
 /// CPU time of the calling thread over time.
@@ -82,13 +81,13 @@ pub struct CpuOverTime {
     line: CpuTimeLine,
     /// The thread's CPU time at the end of the last interval.
     used_ns: u64,
-    /// Intervals of the caller that make one of the line.
+    /// Number of the caller's intervals per interval of the line.
     looks_each: u32,
     looks: u32,
 }
 
 impl CpuOverTime {
-    /// One that begins now.
+    /// A time line that begins now.
     #[must_use]
     pub fn begun(now_ns: u64) -> Self {
         let used_ns = time::thread_cpu_ns();
@@ -97,7 +96,7 @@ impl CpuOverTime {
         Self { began: Some((now_ns, used_ns)), line, used_ns, looks_each: 1, looks: 0 }
     }
 
-    /// The end of an interval, on the same thread.
+    /// Ends an interval. Must be called on the same thread.
     pub fn look(&mut self, now_ns: u64) {
         if self.began.is_none() {
             return;
@@ -113,7 +112,7 @@ impl CpuOverTime {
         }
     }
 
-    /// Ends it, with what was used since the last look.
+    /// Ends the time line, with the usage since the last interval.
     #[must_use]
     pub fn ended(mut self, now_ns: u64) -> CpuTimeLine {
         if self.began.is_some() {
@@ -125,7 +124,7 @@ impl CpuOverTime {
     fn note(&mut self, now_ns: u64, used_ns: u64) {
         let began_ns = self.began.map_or(now_ns, |(began_ns, _)| began_ns);
         let at_ns = now_ns.saturating_sub(began_ns);
-        // What is no time has no share of it.
+        // An empty interval has no usage.
         if self.line.at_ns.last().copied().unwrap_or(0) < at_ns {
             self.line.at_ns.push(at_ns);
             self.line.cpu_ns.push(used_ns.saturating_sub(self.used_ns));
@@ -141,7 +140,7 @@ impl CpuOverTime {
     }
 }
 
-/// `se.nr_migrations` of `/proc/PID/sched`, which a kernel without scheduler statistics does not have.
+/// `se.nr_migrations` of `/proc/PID/sched`, which kernels without scheduler statistics lack.
 fn migrations(sched: &str) -> Option<u64> {
     let line = sched.lines().find(|line| line.starts_with("se.nr_migrations"))?;
     line.rsplit(':').next()?.trim().parse().ok()
@@ -152,13 +151,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn migrations_are_read_where_the_kernel_tells() {
+    fn migrations_are_read_if_the_kernel_counts_them() {
         assert_eq!(migrations("a : 1\nse.nr_migrations      :      12\n"), Some(12));
         assert_eq!(migrations("nothing"), None);
     }
 
     #[test]
-    fn what_a_process_used_is_read_from_its_schedstat() {
+    fn the_usage_of_a_process_is_read_from_its_schedstat() {
         assert_eq!(schedstat("290006 32485 2\n"), Some(PhaseUsage { cpu_ns: 290_006, waited_for_cpu_ns: 32_485 }));
         assert_eq!((schedstat(""), schedstat("5"), schedstat("a b c")), (None, None, None));
         assert!(of_process(std::process::id()).is_some_and(|used| used.cpu_ns > 0));

@@ -1,5 +1,5 @@
-//! Raw samples as Parquet columns: Snappy-compressed, without nested types, so that any reader takes them. A file has
-//! one row group for each of its rounds: one round while the run goes on, all of them once they are merged.
+//! Raw samples as Parquet columns: Snappy-compressed and without nested types, so that any reader can read them. A file
+//! has one row group per round: one round during the run, all of them once they are merged.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,8 +23,8 @@ use super::folder::Folder;
 use super::histograms::Histograms;
 use super::pages::{self, BoundedPages, torn};
 
-/// The columns. Times are ns since the round began; `received_ns` is null where no answer came. Earlier versions wrote no
-/// `label`, and another order.
+/// The columns. Times are ns since the round began; `received_ns` is null without an answer. Earlier versions wrote no
+/// `label`, and used another order.
 pub(super) const SCHEMA: &str = "message samples {
     REQUIRED INT32 round;
     REQUIRED BYTE_ARRAY case_id (UTF8);
@@ -52,19 +52,17 @@ const FATE: &str = "fate";
 pub struct Row {
     /// Number in the round.
     pub sequence: u64,
-    /// Part of the warm-up.
     pub warm_up: bool,
     /// When it was due, in ns since the round began.
     pub due_ns: u64,
     /// When its send call began.
     pub sent_ns: u64,
-    /// When its answer was there.
+    /// When its answer was complete; `None` without an answer.
     pub received_ns: Option<u64>,
-    /// What became of it.
     pub fate: Fate,
 }
 
-/// The columns as read back. Where no answer came `received_ns` is 0.
+/// The columns as read; `received_ns` is 0 without an answer.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     sequence: Vec<u64>,
@@ -80,7 +78,7 @@ pub(super) struct Columns {
 pub struct Rows(pub(super) Columns);
 
 impl Rows {
-    /// One by one, in order of arrival.
+    /// The samples in order of arrival.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Row> + '_ {
         let columns = &self.0;
         (0..columns.fate.len()).map(|row| Row {
@@ -113,7 +111,7 @@ impl Columns {
     }
 }
 
-/// Writes the samples of one round to a file of their own.
+/// Writes the samples of one round to a separate file.
 pub(super) fn write(
     folder: &Folder,
     name: &str,
@@ -130,8 +128,8 @@ pub(super) fn write(
     written.map_err(folder.error("write", name))
 }
 
-/// Writes the row groups of these files, which were written by [`write`], to one file. Their pages are copied as they
-/// are, one at a time. Nothing is there where it fails.
+/// Writes the row groups of these files, which [`write`] wrote, to one file. Their pages are copied unchanged, one at a
+/// time. If it fails it leaves no file.
 pub(super) fn merge<'n>(folder: &Folder, parts: impl Iterator<Item = &'n str>, name: &str) -> Result<(), StoreError> {
     let copy = |file: &mut File| -> Result<(), ParquetError> {
         let mut writer = writer(file.try_clone()?)?;
@@ -169,7 +167,7 @@ fn append(
 }
 
 fn writer(file: File) -> Result<SerializedFileWriter<File>, ParquetError> {
-    // The round alone has statistics: by them its row group is found. Those of the others would only take room.
+    // Only the round has statistics, to find its row group. Those of other columns would only take space.
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_statistics_enabled(EnabledStatistics::None)
@@ -179,7 +177,7 @@ fn writer(file: File) -> Result<SerializedFileWriter<File>, ParquetError> {
     SerializedFileWriter::new(file, Arc::new(parse_message_type(SCHEMA)?), Arc::new(properties))
 }
 
-/// The system's own error where there is one inside, so that a full disk is told as such.
+/// The system error inside, if any, so that a full disk is reported as such.
 fn into_io(error: ParquetError) -> std::io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
@@ -256,7 +254,7 @@ pub(super) struct SamplesFile {
     file: Arc<File>,
     file_bytes: u64,
     metadata: ParquetMetaData,
-    /// The row group of each round; empty where all of them are of the one round of the file.
+    /// The row group of each round; empty if the file has only one round.
     by_round: HashMap<u32, usize>,
 }
 
@@ -324,7 +322,7 @@ impl SamplesFile {
     }
 }
 
-/// The place of a column in a file.
+/// The index of a column in a file.
 fn column_of(metadata: &ParquetMetaData, name: &str) -> Result<usize, ParquetError> {
     let columns = metadata.file_metadata().schema_descr().columns();
     columns.iter().position(|column| column.name() == name).ok_or_else(|| torn(&format!("the column {name}")))
@@ -355,8 +353,7 @@ impl Group<'_> {
         Ok(get_column_reader(description, Box::new(pages)))
     }
 
-    /// Takes a column of whole numbers part by part, with the level of each row where some may be null: 1 where there is
-    /// a number.
+    /// Reads a column of integers in parts. For nullable columns also returns a level per row: 1 if there is a value.
     fn whole(
         &self,
         column: &str,
@@ -377,7 +374,7 @@ impl Group<'_> {
     }
 }
 
-/// Column by column: the row-wise interface takes four times as long.
+/// Reads column by column: the row-wise interface takes four times as long.
 fn read_group(group: &Group<'_>, columns: &mut Columns) -> Result<(), ParquetError> {
     let (rows, before) = (group.rows()?, columns.fate.len());
     group.times(SEQUENCE, &mut columns.sequence)?;
@@ -418,10 +415,10 @@ fn read_group(group: &Group<'_>, columns: &mut Columns) -> Result<(), ParquetErr
     })
 }
 
-/// So many values are decoded at once.
+/// Maximum values decoded at once.
 const PART: usize = 1 << 16;
 
-/// Gives all values of a column, part by part, and the level of each of their rows where some may be null.
+/// Reads all values of a column in parts, with the level of each row for nullable columns.
 fn in_parts<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     rows: usize,

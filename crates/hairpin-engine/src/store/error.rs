@@ -1,4 +1,4 @@
-//! Why a run could not be saved or read, with the file and a hint.
+//! Errors of saving and reading a run, with the file and a hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,52 +13,30 @@ use super::folder::{Folder, Refusal};
 pub enum StoreError {
     /// A file or folder operation failed.
     #[error("cannot {operation} {}: {}{}", shown(.path), printable::line(&.source.to_string()), hint(.operation, .source))]
-    File {
-        /// What was tried.
-        operation: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
+    File { operation: &'static str, path: PathBuf, source: io::Error },
     /// The folder holds a run already.
     #[error("{} already holds a run (hint: choose another --out; a saved run is never overwritten)", shown(.0))]
     Occupied(PathBuf),
     /// There is no run in the folder.
     #[error("{} holds no run: {source} (hint: give the folder that contains run.json)", shown(.path))]
-    NoRun {
-        /// The folder.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
+    NoRun { path: PathBuf, source: io::Error },
     /// `run.json` cannot be read as a run.
     #[error("cannot read {}: {}", shown(.path), printable::line(&.source.to_string()))]
-    Load {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: LoadError,
-    },
+    Load { path: PathBuf, source: LoadError },
     /// A samples file or the histogram log is damaged.
     #[error(
         "cannot read {}: {} (hint: was it cut short or edited? the other rounds are unchanged)",
         shown(.path),
         printable::line(.cause)
     )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        cause: String,
-    },
+    Damaged { path: PathBuf, cause: String },
 }
 
 fn shown(path: &Path) -> String {
     printable::line(&path.display().to_string()).into_owned()
 }
 
-/// What is done first of all where a run is measured.
+/// The first operation of a measurement.
 pub(super) const MAKE: &str = "make the run folder";
 
 fn hint(operation: &str, error: &io::Error) -> String {
@@ -89,7 +67,7 @@ impl Folder {
         move |source| StoreError::File { operation, path, source }
     }
 
-    /// The error of a file that is not as it was written.
+    /// The error of a damaged file.
     pub(super) fn damaged(&self, name: &str, cause: String) -> StoreError {
         StoreError::Damaged { path: self.path().join(name), cause }
     }

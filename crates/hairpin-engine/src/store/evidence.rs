@@ -1,4 +1,4 @@
-//! What a traced round leaves beside its samples: its trace as JSON, and its packets as a pcapng file.
+//! The evidence of a traced round besides its samples: its trace as JSON, and its packets as a pcapng file.
 
 use hairpin_model::round::{Measured, Outcome, RoundRecord};
 use hairpin_model::trace::{Capture, RoundTrace};
@@ -13,8 +13,8 @@ const CAPTURES: &str = "captures";
 /// A round's trace, and its packets as a pcapng file.
 pub type Evidence = (RoundTrace, Option<Vec<u8>>);
 
-/// Appends the record's line, after as much of its evidence as there is room for. The record counts most, then the
-/// trace, then the capture: what fits only without the next is saved without it. Answers why something was left out.
+/// Appends the record's line, after as much of its evidence as fits. The record has priority, then the trace, then the
+/// capture. Returns why anything was omitted.
 pub(super) fn append(
     folder: &Folder,
     record: &mut RoundRecord,
@@ -58,7 +58,7 @@ fn append_with(
     rounds::append(folder, record)
 }
 
-/// Says of a round that could not be saved that neither was its capture.
+/// Marks the capture of a round that could not be saved as skipped.
 pub(super) fn not_saved(record: &mut RoundRecord, error: &StoreError) {
     if let Outcome::Measured(measured) = &mut record.outcome
         && let Some(traced) = &mut measured.traced
@@ -68,11 +68,11 @@ pub(super) fn not_saved(record: &mut RoundRecord, error: &StoreError) {
     }
 }
 
-/// Removes what was written of the evidence, so that there is room for what counts more, and folders without any.
+/// Removes the written evidence, to make room for data of higher priority, and empty folders.
 fn forget(folder: &Folder, record: &mut RoundRecord, trace: &RoundTrace) {
     for sort in [TRACES, CAPTURES] {
         drop(folder.remove(&name(sort, record.number)));
-        // It stays where other rounds have files in it.
+        // The folder stays if other rounds have files in it.
         drop(folder.remove_folder(sort));
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
@@ -81,7 +81,7 @@ fn forget(folder: &Folder, record: &mut RoundRecord, trace: &RoundTrace) {
     }
 }
 
-/// The record's figures say what became of the capture.
+/// Copies the outcome of the capture to the record's figures.
 fn tell(measured: &mut Measured, trace: &RoundTrace) {
     if let Some(traced) = &mut measured.traced {
         traced.capture.clone_from(&trace.capture);

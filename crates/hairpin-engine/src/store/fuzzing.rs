@@ -1,5 +1,5 @@
-//! The fuzz targets `run_folders` and `run_texts`: whatever is in a run folder, it is read or refused, and what is read can be
-//! saved.
+//! The fuzz targets `run_folders` and `run_texts`: any content of a run folder is read or refused, and what is read can
+//! be saved.
 
 use std::fs;
 use std::io::Write as _;
@@ -30,8 +30,8 @@ const FILES: [&str; 8] = [
     "traces/round-000000.json",
     "unsaved.txt",
 ];
-/// From this number on the bytes are a histogram of the log before it is packed, which no fuzzer undoes: bits 0 and 1 have
-/// its round, bits 2 to 4 its quantity.
+/// From this number on the bytes are a histogram of the log before compression, which fuzzers cannot undo: bits 0 and 1
+/// are its round, bits 2 to 4 its quantity.
 const UNPACKED: usize = 0x80;
 const QUANTITIES: [&str; 8] = [
     "latency",
@@ -44,8 +44,8 @@ const QUANTITIES: [&str; 8] = [
     "other",
 ];
 
-/// Reads the run in a folder beneath `place` that has the files of the input: for each 1 byte for its name and its content
-/// after the length. True if all of the run can be read.
+/// Reads the run in a folder beneath `place` with the files of the input: for each 1 byte for its name, and its content
+/// after the length. Returns true if the whole run can be read.
 pub fn run_folders(place: &Path, input: &[u8]) -> bool {
     let path = place.join("run");
     lay(&path, Input(input));
@@ -59,8 +59,8 @@ pub fn run_folders(place: &Path, input: &[u8]) -> bool {
     read.inspect_err(|error| assert!(!error.to_string().is_empty())).is_ok() && !listed.runs.is_empty()
 }
 
-/// Reads the text of one file of a run without a folder, which takes most of the time: the first byte says which. True if it
-/// is read whole.
+/// Reads the text of one file of a run without a folder, which would take most of the time: the first byte selects the
+/// file. Returns true if all of it is read.
 pub fn run_texts(input: &[u8]) -> bool {
     let [kind, text @ ..] = input else { return false };
     match kind % 5 {
@@ -89,7 +89,7 @@ fn are_rounds(lines: &[u8], format: u32) -> bool {
     !rounds.is_cut_short && !rounds.records.is_empty()
 }
 
-/// Makes the folder anew with these files.
+/// Recreates the folder with these files.
 fn lay(path: &Path, mut input: Input<'_>) {
     drop(fs::remove_dir_all(path));
     for folder in ["samples", "traces"] {
@@ -125,7 +125,7 @@ fn packed(histogram: &[u8]) -> String {
     STANDARD.encode([&PACKED_COOKIE.to_be_bytes(), &length[..], &packed].concat())
 }
 
-/// Reads all that each round has; answers the first error, which does not keep the other rounds from being read.
+/// Reads all data of each round. Returns the first error, which does not stop the other rounds from being read.
 fn rounds(folder: &RunFolder, run: &Run) -> Result<(), StoreError> {
     let mut samples = folder.samples()?;
     let mut rows = folder.rows();
@@ -152,14 +152,14 @@ fn check_rows(record: &RoundRecord, rows: &Rows) {
     assert_eq!(rows.iter().collect::<Vec<_>>().len(), kept(record));
 }
 
-/// The samples of a round that its file has.
+/// The number of samples in a round's file.
 fn kept(record: &RoundRecord) -> usize {
     let flow = record.measured().map(Measured::flow);
     let kept = flow.filter(|flow| flow.samples_file.is_some()).map_or(0, |flow| flow.samples_kept);
     usize::try_from(kept).expect("it was read")
 }
 
-/// As when a run is analysed anew.
+/// As when a run is analysed again.
 fn saved_is_read_again(folder: &RunFolder, run: &Run) {
     folder.write_run(run).expect("it can be written");
     folder.rewrite_rounds(&run.rounds).expect("it can be written");

@@ -1,5 +1,5 @@
-//! `latency.hlog`: the histograms of every round as an HdrHistogram interval log (V2, compressed), which other
-//! people's tools read. It holds all messages, also those beyond the raw samples that are kept.
+//! `latency.hlog`: the histograms of every round as an HdrHistogram interval log (V2, compressed), which other tools
+//! read. It contains all messages, including those beyond the kept raw samples.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -21,7 +21,7 @@ use super::limits;
 
 pub(super) const LOG: &str = "latency.hlog";
 
-/// The log's values are ns; its readers print the interval's maximum in ms, as is their custom.
+/// The log's values are ns; its readers print the interval's maximum in ms, as is customary.
 const NS_PER_MS: f64 = 1e6;
 
 /// The histograms of one round.
@@ -29,7 +29,7 @@ pub(super) struct Histograms {
     pub(super) latency: Histogram<u64>,
     pub(super) service: Option<Histogram<u64>>,
     pub(super) lateness: Option<Histogram<u64>>,
-    /// Of a round with phases those of the phases but the loaded one.
+    /// Those of the phases except the loaded one, for a round with phases.
     pub(super) phases: Option<PhaseSamples>,
 }
 
@@ -74,49 +74,48 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -
         Ok(())
     };
     lines().map_err(|cause| folder.damaged(LOG, cause))?;
-    // Each appended piece would begin with the head again.
+    // Each appended piece would repeat the head.
     let text = String::from_utf8_lossy(&bytes);
     let body: String = text.lines().filter(|line| line.starts_with("Tag=")).map(|line| format!("{line}\n")).collect();
     folder.append(LOG, body.as_bytes()).map_err(folder.error("write", LOG))
 }
 
-/// What the latencies of a phase are called in a tag.
+/// The name of a phase's latencies in a tag.
 fn of_phase(phase: Phase) -> String {
     format!("latency-{phase}")
 }
 
-/// A case in words, without what a tag may not have.
+/// The words of a case, without characters that a tag may not contain.
 fn as_tag(label: &str) -> String {
     let is_apart = |letter: char| letter.is_whitespace() || letter.is_control() || letter == ',';
     label.split(is_apart).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
 }
 
-/// What a tag has after its case, which earlier versions gave by its identity: no two rounds have the same number.
+/// The part of a tag after its case. Earlier versions wrote the case's identity; round numbers are unique.
 fn key(record: &RoundRecord, quantity: &str) -> String {
     format!("{}.{quantity}", record.number)
 }
 
-/// The [`key`] in a tag; the case before it may have dots.
+/// The [`key`] in a tag. The case before it may contain dots.
 fn key_of(tag: &str) -> Option<&str> {
     let (before, _) = tag.rsplit_once('.')?;
     let begins_at = before.rfind('.')? + 1;
     Some(&tag[begins_at..])
 }
 
-/// The log, still encoded: a few hundred bytes a round, so that long runs stay small in memory.
+/// The log, still encoded: a few hundred bytes per round, so that long runs stay small in memory.
 pub(super) struct Log {
     folder: Folder,
     bytes: Vec<u8>,
-    /// Where in it the encoded histogram of each [`key`] is.
+    /// The position of the encoded histogram of each [`key`].
     encoded: HashMap<String, Range<usize>>,
 }
 
-/// Reads the log.
 pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
     let bytes = folder.read(LOG, limits::LOG_BYTES).map_err(folder.error("read", LOG))?;
     let mut encoded = HashMap::new();
     for entry in IntervalLogIterator::new(&bytes) {
-        // A line that a crash cut short belongs to no round.
+        // A truncated line belongs to no round.
         if let Ok(LogEntry::Interval(interval)) = entry
             && let Some(tag) = interval.tag()
             && let Some(key) = key_of(tag.as_str())
@@ -144,7 +143,7 @@ impl Log {
         Ok(Some(PhaseSamples { others, counts: ByPhase::default(), over_time: ProbeTimeLine::default() }))
     }
 
-    /// The histograms of a measured round. They were written before the round's own line, so they must be there.
+    /// The histograms of a measured round. They were written before the round's own line, so they must exist.
     pub(super) fn round(&self, record: &RoundRecord) -> Result<Histograms, StoreError> {
         let Some(latency) = self.histogram(&key(record, "latency"))? else {
             let cause = format!("it has no histogram of round {}", record.number);
@@ -163,18 +162,18 @@ impl Log {
     }
 }
 
-/// What stands before the counts, by the V2 format: cookie, length of the counts, offset, digits, lowest and highest
+/// The header before the counts in the V2 format: cookie, length of the counts, offset, digits, lowest and highest
 /// value, ratio.
 const HEAD_BYTES: usize = 40;
-/// Cookie and length, which stand before the packed histogram.
+/// Cookie and length before the compressed histogram.
 const PACKED_HEAD_BYTES: usize = 8;
-/// What a histogram of the V2 format begins with that is packed with deflate.
+/// The cookie of a V2 histogram compressed with deflate.
 pub(super) const PACKED_COOKIE: u32 = 0x1c84_9314;
-/// The longest number of the counts: LEB128 of 64 bits, the last byte whole.
+/// The longest encoded count: LEB128 of 64 bits with a full last byte.
 const NUMBER_BYTES: usize = 9;
 
-/// Decodes a histogram that may come from anybody. The library takes memory for the length and the bounds that the text
-/// names, so these are checked before: only what [`latency_histogram`] gives is read.
+/// Decodes an untrusted histogram. The library allocates memory for the stated length and bounds, so these are checked
+/// first: only histograms of the shape of [`latency_histogram`] are accepted.
 pub(super) fn decoded(encoded: &[u8]) -> Result<Histogram<u64>, String> {
     const OTHER: &str = "it is no histogram of 1 ns to an hour with three digits";
     let most = latency_histogram().distinct_values();
@@ -199,8 +198,8 @@ pub(super) fn decoded(encoded: &[u8]) -> Result<Histogram<u64>, String> {
     Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|error| format!("{error:?}"))
 }
 
-/// Whether the counts fill at most so many places. A negative number skips places: the library's arithmetic on one that
-/// is too large overflows.
+/// Checks that the counts fill at most `most` places. A negative number skips places: the library's arithmetic
+/// overflows if it is too large.
 fn check_counts(mut counts: &[u8], most: usize) -> Option<()> {
     let (mut places, mut messages) = (0_u64, 0_u64);
     while !counts.is_empty() {
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_histogram_of_the_shape_that_is_written_is_decoded() {
+    fn only_histograms_of_our_own_shape_are_decoded() {
         let decode = |plain: Vec<u8>| decoded(packed(&plain).as_bytes());
         let one = decode(plain(3, MAX_LATENCY_NS, 2, &[1, 4])).unwrap();
         assert_eq!((one.len(), one.count_at(1)), (2, 2), "a skipped place, then two messages of 1 ns");
@@ -262,10 +261,10 @@ mod tests {
             plain(5, MAX_LATENCY_NS, 2, &[1, 4]),
             plain(3, u64::MAX, 2, &[1, 4]),
             plain(3, MAX_LATENCY_NS, 0x7fff_ffff, &[1, 4]),
-            // The library would negate the smallest number that there is.
+            // The library would negate the minimum value.
             plain(3, MAX_LATENCY_NS, 9, &[0xff; 9]),
             plain(3, MAX_LATENCY_NS, 8, &[0xff; 8]),
-            // Twice a quarter of all that can be counted.
+            // Twice a quarter of the maximum count.
             plain(3, MAX_LATENCY_NS, 18, &[[0xfe; 8].as_slice(), &[0x7f], &[0xfe; 8], &[0x7f]].concat()),
             vec![0; 10 << 20],
         ] {

@@ -1,7 +1,7 @@
-//! How much of a run folder is read at most. docs/run-format.md lists these limits.
+//! Maximum sizes that are read of a run folder. docs/run-format.md lists these limits.
 //!
-//! They keep every command that reads a run below 500 MB, whatever is in the folder, and are far above what Hairpin
-//! writes: 4 to 8 KB a round in `rounds.jsonl`, a few hundred bytes a round in `latency.hlog`.
+//! They keep every command that reads a run below 500 MB, whatever the folder contains, and are far above what Hairpin
+//! writes: 4 to 8 KB per round in `rounds.jsonl`, a few hundred bytes per round in `latency.hlog`.
 
 use std::collections::HashSet;
 
@@ -19,13 +19,13 @@ pub(super) const TRACE_BYTES: u64 = 32 << 20;
 pub(super) const SAMPLES_BYTES: u64 = 512 << 20;
 /// `samples.parquet`, of which one round is read at a time.
 pub(super) const MERGED_BYTES: u64 = 2 << 30;
-/// Rounds in it.
+/// Rounds in `samples.parquet`.
 pub(super) const MERGED_ROUNDS: usize = 7000;
 /// `rounds.jsonl`.
 pub(super) const ROUNDS_BYTES: u64 = 256 << 20;
-/// One line of it.
+/// One line of `rounds.jsonl`.
 pub(super) const LINE_BYTES: u64 = 4 << 20;
-/// Samples of one round: the most that `--keep-samples` allows.
+/// Samples of one round: the maximum of `--keep-samples`.
 pub(super) const SAMPLES_OF_A_ROUND: u64 = 10_000_000;
 /// Samples of all rounds together.
 pub(super) const SAMPLES_OF_A_RUN: u64 = 40_000_000;
@@ -34,21 +34,21 @@ const CASES: usize = 2000;
 
 /// Values in one JSON text. A value of two bytes takes up to 32 in memory.
 const VALUES: usize = 2 << 20;
-/// The most digits of a whole number: in ns eleven days.
+/// Maximum digits of an integer: eleven days in ns.
 const DIGITS: usize = 15;
-/// What the runs that are open at once may weigh: about their size in memory.
+/// Memory limit of all open runs, approximate.
 const WEIGHT: u64 = 320 << 20;
-/// What a value of a record weighs beside its text.
+/// Memory of a value of a record besides its text.
 const VALUE_WEIGHT: u64 = 24;
 /// Entries in one table of causes or stages.
 const ENTRIES: usize = 256;
 
-/// Values of a JSON text, never counted too low.
+/// Number of values in a JSON text, never underestimated.
 fn count(json: &[u8]) -> usize {
     json.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count()
 }
 
-/// Refuses a JSON text of too many values, or with a whole number that nothing can have counted.
+/// Refuses a JSON text with too many values, or with an impossibly large integer.
 pub(super) fn values(json: &[u8]) -> Result<(), String> {
     if count(json) > VALUES {
         return Err(format!("it has more than {VALUES} values"));
@@ -59,7 +59,7 @@ pub(super) fn values(json: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The first whole number of too many digits: figures are sums and products of such. A seed may have any.
+/// The first integer with too many digits: figures are sums and products of such integers. A seed may have any number.
 fn too_large(json: &[u8]) -> Option<&str> {
     let (mut is_string, mut at, mut string_end) = (false, 0, 0);
     while at < json.len() {
@@ -95,7 +95,7 @@ fn too_large(json: &[u8]) -> Option<&str> {
 pub struct Memory(u64);
 
 impl Memory {
-    /// Takes in a JSON text before it is parsed.
+    /// Accounts for a JSON text before it is parsed.
     pub(super) fn take(&mut self, json: &[u8]) -> Result<(), String> {
         values(json)?;
         self.0 += json.len() as u64 + VALUE_WEIGHT * count(json) as u64;
@@ -106,7 +106,7 @@ impl Memory {
     }
 }
 
-/// Refuses a record with more in a table or more samples than a round can have.
+/// Refuses a record with more table entries or more samples than a round can have.
 pub(super) fn record(record: &RoundRecord) -> Result<(), String> {
     let Outcome::Measured(measured) = &record.outcome else { return Ok(()) };
     let Measured { flows, ends, link, .. } = &**measured;
@@ -120,7 +120,7 @@ pub(super) fn record(record: &RoundRecord) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a run of too many cases: a summary takes 3 KB, and cases are compared with each other.
+/// Refuses a run with too many cases: a summary takes 3 KB, and cases are compared with each other.
 pub(super) fn cases(run: &Run) -> Result<(), String> {
     let of_rounds = run.rounds.iter().flat_map(|record| [record.case_id.clone(), record.order.case.id()]);
     let most = of_rounds.collect::<HashSet<_>>().len().max(run.cases.len()).max(run.plan.cases.len());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_nothing_can_have_counted_is_refused_and_a_seed_is_not() {
+    fn an_impossibly_large_number_is_refused_unless_it_is_a_seed() {
         for sound in [
             r#"{"seed": 18446744073709551615, "link_seed":18446744073709551615}"#,
             r#"{"a": 999999999999999, "b": 1844674407370955161.5, "c": 0.1234567890123456789, "d": 1e300}"#,

@@ -1,4 +1,4 @@
-//! The runs in a folder. Of each only the head of its `run.json` and the sizes of its files are read, one run at a time.
+//! The runs in a folder. Reads only the head of each `run.json` and the sizes of the files, one run at a time.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::folder::{Entry, Folder};
 use super::limits;
 use super::run_folder::RUN;
 
-/// What is looked at in one folder at most: a run of 20 000 rounds, the most that is planned, has as many in `samples`.
+/// Maximum entries read in a folder. A run of 20 000 rounds, the maximum planned, has 20 000 in `samples`.
 pub(super) const ENTRIES: usize = 100_000;
 
 /// A run in a folder of runs.
@@ -21,36 +21,32 @@ pub struct SavedRun {
     pub name: String,
     /// The head of its `run.json`.
     pub head: Head,
-    /// The sizes of all its files together.
+    /// Total size of its files.
     pub bytes: u64,
-    /// Whether a process is writing it.
     pub is_being_written: bool,
 }
 
-/// Something in a folder of runs that is not listed as a run.
+/// An entry of a folder of runs that is not listed as a run.
 #[derive(Debug)]
 pub struct Skipped {
-    /// Its name.
     pub name: String,
-    /// Why not.
     pub reason: String,
 }
 
-/// What is in a folder of runs.
 #[derive(Debug)]
 pub struct Listing {
-    /// The runs, the newest first.
+    /// Newest first.
     pub runs: Vec<SavedRun>,
-    /// Everything else, by name.
+    /// All other entries, by name.
     pub skipped: Vec<Skipped>,
     pub(super) folder: Folder,
 }
 
 impl Listing {
-    /// Reads the folder of runs at that path. No link in it is followed.
+    /// Reads the folder of runs at that path. Follows no links in it.
     ///
     /// # Errors
-    /// [`StoreError::File`] when it is not a folder, cannot be read, or holds too much.
+    /// [`StoreError::File`] if it is not a folder, cannot be read, or holds too much.
     pub fn read(path: &Path) -> Result<Self, StoreError> {
         let failed = |source| StoreError::File { operation: "list", path: path.to_owned(), source };
         let folder = Folder::open(path).map_err(failed)?;
@@ -66,7 +62,6 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -84,7 +79,7 @@ fn saved_run(parent: &Folder, entry: &Entry) -> Result<SavedRun, String> {
     Ok(SavedRun { name: entry.name.clone(), head, bytes, is_being_written })
 }
 
-/// The head of the run in that folder, or why there is none.
+/// The head of the run in that folder, or why it cannot be read.
 pub(super) fn head(folder: &Folder) -> Result<Head, String> {
     let json = folder.read(RUN, limits::RUN_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => format!("it holds no {RUN}"),
@@ -94,7 +89,7 @@ pub(super) fn head(folder: &Folder) -> Result<Head, String> {
     head.map_err(|cause| format!("cannot read its {RUN}: {}", printable::line(&cause)))
 }
 
-/// The sizes of its files and of those in its folders, which have no folders in them.
+/// Total size of its files and of those in its folders, which have no subfolders.
 fn bytes(folder: &Folder) -> io::Result<u64> {
     let mut bytes = 0_u64;
     for entry in folder.entries(ENTRIES)? {

@@ -1,8 +1,7 @@
-//! The pages of a Parquet file that may come from anybody: what they say of themselves is checked before memory is
-//! taken for it.
+//! The pages of an untrusted Parquet file: stated sizes are checked before memory is allocated.
 //!
-//! The `parquet` crate believes the sizes in a file: a page of a few bytes may ask for 2 GiB, and a dictionary for a
-//! billion entries. So pages are read as they are stored, and unpacked here.
+//! The `parquet` crate trusts the sizes in a file: a page of a few bytes may request 2 GiB, and a dictionary a billion
+//! entries. So pages are read as stored, and decompressed here.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -15,21 +14,21 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-/// The largest description of the columns of one round's file; those that are written take 1.2 KB.
+/// Maximum metadata of one round's file; those that Hairpin writes take 1.2 KB.
 pub(super) const METADATA_BYTES: usize = 16 << 10;
-/// The same of a file of merged rounds. Decoded it takes some 30 times as much.
+/// Maximum metadata of a file of merged rounds. Decoded it takes some 30 times as much.
 pub(super) const MERGED_METADATA_BYTES: usize = 4 << 20;
-/// The largest page, unpacked; those that are written take about 1 MiB.
+/// Maximum size of a page, decompressed; those that Hairpin writes take about 1 MiB.
 const PAGE_BYTES: usize = 4 << 20;
-/// At the end of a file: the length of its metadata, and a magic word.
+/// The end of a file: the length of its metadata, and a magic word.
 const TAIL_BYTES: usize = 8;
 
-/// A file that is not what the schema promises.
+/// The error of a file that lacks what the schema requires.
 pub(super) fn torn(what: &str) -> ParquetError {
     ParquetError::General(format!("it lacks {what}"))
 }
 
-/// Reads what the file says of its columns, which takes at most so many bytes.
+/// Reads the metadata of the file, at most `most` bytes.
 pub(super) fn metadata(file: &File, most: usize) -> Result<ParquetMetaData, ParquetError> {
     let length = file.len();
     let tail_at = length.checked_sub(TAIL_BYTES as u64).ok_or_else(|| torn("an end"))?;
@@ -41,7 +40,7 @@ pub(super) fn metadata(file: &File, most: usize) -> Result<ParquetMetaData, Parq
     ParquetMetaDataReader::decode_metadata(&file.get_bytes(begins_at, size)?)
 }
 
-/// The pages of one column, each unpacked within its limit.
+/// The pages of one column, each decompressed within its limit.
 pub(super) struct BoundedPages {
     stored: SerializedPageReader<File>,
     compression: Compression,
@@ -49,14 +48,14 @@ pub(super) struct BoundedPages {
 }
 
 impl BoundedPages {
-    /// Of a column of `rows` rows.
+    /// The pages of a column of `rows` rows.
     pub(super) fn new(
         file: &Arc<File>,
         file_bytes: u64,
         column: &ColumnChunkMetaData,
         rows: usize,
     ) -> Result<Self, ParquetError> {
-        // Whoever asks the crate for this range where a number is negative is answered with a panic.
+        // `parquet` panics if asked for this range with a negative number.
         let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
         let range = u64::try_from(start).ok().zip(u64::try_from(column.compressed_size()).ok());
         let is_inside = |(start, size): (u64, u64)| start.checked_add(size).is_some_and(|end| end <= file_bytes);

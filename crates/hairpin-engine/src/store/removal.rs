@@ -1,4 +1,5 @@
-//! Removing a run: only files that a run has, only by the descriptors of its folders, and only if the folder has nothing else.
+//! Removing a run: deletes only files of a run, relative to the descriptors of its folders, and only if the folder has
+//! no others.
 
 use std::io;
 
@@ -9,35 +10,32 @@ use super::folder::{Entry, Folder};
 use super::listing::{ENTRIES, Listing, SavedRun, head};
 use super::run_folder::{RUN, UNSAVED};
 
-/// The files of a run in its own folder. The first is removed last: what an interrupted removal leaves is still a run.
+/// The files of a run in its own folder. The first is removed last, so that an interrupted removal leaves a run.
 const FILES: [&str; 6] = [RUN, "rounds.jsonl", "latency.hlog", "samples.parquet", "report.html", UNSAVED];
-/// The folders of a run, and what the names of the files in them end in.
+/// The folders of a run, and the extensions of the files in them.
 const FOLDERS: [(&str, &str); 4] =
     [("samples", ".parquet"), ("traces", ".json"), ("captures", ".pcapng"), ("links", ".log")];
 
 /// Why a run was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRemoved {
-    /// It is not what was listed, or no run any more.
+    /// It is not the listed run, or no longer a run.
     #[error("it has changed since it was listed")]
     Changed,
-    /// A process is writing it.
     #[error("it is being written")]
     BeingWritten,
-    /// Another user made it.
     #[error("it belongs to another user")]
     OfAnotherUser,
-    /// Something in it is not of a run.
+    /// Something in it does not belong to a run.
     #[error("{} in it is not a file of a run", printable::line(.0))]
     Foreign(String),
-    /// The system refused something.
+    /// A system error.
     #[error("{0}")]
     System(#[from] io::Error),
 }
 
 impl Listing {
-    /// Removes a run that was listed. What is in its folder is looked at first, and where that is not a run's alone
-    /// nothing is removed.
+    /// Removes a listed run. Checks the contents of its folder first and removes nothing if there is anything else.
     ///
     /// # Errors
     /// [`NotRemoved`]. After [`NotRemoved::System`] some of its files may be gone.
@@ -49,7 +47,7 @@ impl Listing {
         let _lock = match folder.lock() {
             Ok(Some(lock)) => Some(lock),
             Ok(None) => return Err(NotRemoved::BeingWritten),
-            // Where the file system has no locks, its state is all there is to go by.
+            // Without locks in the file system, only its state can be checked.
             Err(_) if run.head.state == State::Running => return Err(NotRemoved::BeingWritten),
             Err(_) => None,
         };
@@ -62,14 +60,13 @@ impl Listing {
     }
 }
 
-/// All that is in a run's folder.
+/// The contents of a run's folder.
 struct Contents {
     files: Vec<String>,
     folders: Vec<(Folder, String, Vec<String>)>,
 }
 
 impl Contents {
-    /// Looks at the folder.
     fn of(folder: &Folder) -> Result<Self, NotRemoved> {
         let mut contents = Self { files: Vec::new(), folders: Vec::new() };
         for entry in folder.entries(ENTRIES)? {
@@ -96,12 +93,12 @@ impl Contents {
     }
 }
 
-/// The names of the files in a folder, all of which must be such.
+/// The names of the files in a folder, all of which must match `is_such`.
 fn files(folder: &Folder, prefix: &str, is_such: impl Fn(&str) -> bool) -> Result<Vec<String>, NotRemoved> {
     folder.entries(ENTRIES)?.into_iter().map(|entry| file(entry, prefix, &is_such)).collect()
 }
 
-/// The name of a file, if it is such or what a process that was killed left of such a file.
+/// The name of a file, if it matches, or is a partial file of a killed process whose final name does.
 fn file(entry: Entry, prefix: &str, is_such: impl Fn(&str) -> bool) -> Result<String, NotRemoved> {
     let is_known = is_such(&entry.name) || partial_of(&entry.name).is_some_and(&is_such);
     if entry.is_file() && is_known {
@@ -111,7 +108,7 @@ fn file(entry: Entry, prefix: &str, is_such: impl Fn(&str) -> bool) -> Result<St
     }
 }
 
-/// The file that a partial one was to become.
+/// The final name of a partial file.
 fn partial_of(name: &str) -> Option<&str> {
     let (name, numbers) = name.strip_prefix('.')?.strip_suffix(".partial")?.rsplit_once('.')?;
     let (process, number) = numbers.split_once('-')?;

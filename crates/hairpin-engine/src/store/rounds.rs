@@ -1,4 +1,4 @@
-//! `rounds.jsonl`: a line for each round.
+//! `rounds.jsonl`: a line per round.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
@@ -9,10 +9,9 @@ use super::error::StoreError;
 use super::folder::Folder;
 use super::limits::{self, Memory};
 
-/// Its name in the run folder.
 pub(super) const FILE: &str = "rounds.jsonl";
 
-/// Makes the file, without a round.
+/// Creates the file, without rounds.
 pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     folder.replace(FILE, b"").map_err(folder.error("write", FILE))
 }
@@ -24,7 +23,7 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord) -> Result<(), StoreE
     folder.append(FILE, line.as_bytes()).map_err(folder.error("write", FILE))
 }
 
-/// Writes the file anew, in one step.
+/// Rewrites the file atomically.
 pub(super) fn rewrite(folder: &Folder, records: &[RoundRecord]) -> Result<(), StoreError> {
     let written = folder.write::<io::Error>(FILE, |file| {
         let mut file = BufWriter::new(file);
@@ -37,13 +36,13 @@ pub(super) fn rewrite(folder: &Folder, records: &[RoundRecord]) -> Result<(), St
     written.map_err(folder.error("write", FILE))
 }
 
-/// The rounds of a file, and whether its last line is cut short.
+/// The rounds of a file, and whether its last line is truncated.
 pub(super) struct Rounds {
     pub(super) records: Vec<RoundRecord>,
     pub(super) is_cut_short: bool,
 }
 
-/// The rounds that were written in that format; none where the file is missing.
+/// The rounds, which were written in that format; empty if the file is missing.
 pub(super) fn read(folder: &Folder, format: u32, memory: &mut Memory) -> Result<Rounds, StoreError> {
     match folder.file(FILE, limits::ROUNDS_BYTES) {
         Ok(file) => records(BufReader::new(file.take(limits::ROUNDS_BYTES)), format, memory)
@@ -55,8 +54,8 @@ pub(super) fn read(folder: &Folder, format: u32, memory: &mut Memory) -> Result<
     }
 }
 
-/// The records of a file. A last line without its end was cut short: it is the round in flight when the run was killed, or
-/// somebody copied a part of the file.
+/// The records of a file. A last line without a line end is truncated: the run was killed while writing a round, or
+/// only part of the file was copied.
 pub(super) fn records(mut text: impl BufRead, format: u32, memory: &mut Memory) -> Result<Rounds, String> {
     let mut records = Vec::new();
     let mut is_cut_short = false;

@@ -1,4 +1,4 @@
-//! An open run folder: making one, opening a saved one, and saving round by round.
+//! An open run folder: creating one, opening a saved one, and saving round by round.
 
 use std::io;
 use std::path::Path;
@@ -21,26 +21,25 @@ use super::samples::{self, FOLDER as SAMPLES, KeptSamples};
 
 pub(super) const RUN: &str = "run.json";
 
-/// Room for the cause why a run could not be saved, kept from its beginning, as a full disk has none. It is spaces until
-/// then, and gone once all is saved.
+/// Disk space reserved from the beginning for the cause of a failure to save, because a full disk has none. Contains
+/// spaces until then; removed once everything is saved.
 pub(super) const UNSAVED: &str = "unsaved.txt";
-/// Its size.
 const UNSAVED_BYTES: usize = 1024;
 
-/// An open run folder. Clones are the same one.
+/// An open run folder. Clones share it.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     files: Folder,
-    /// Held while the run is written, so that nobody removes it meanwhile; none where the file system has no locks.
+    /// Held while the run is written, so that no other process removes it; `None` if the file system has no locks.
     _lock: Option<Arc<Lock>>,
     is_cut_short: bool,
 }
 
 impl RunFolder {
-    /// Makes a new run folder and checks that it can be written to. What it makes is the user's alone.
+    /// Creates a run folder, accessible only to the user, and checks that it can be written to.
     ///
     /// # Errors
-    /// [`StoreError`] when it holds a run already or cannot be made.
+    /// [`StoreError`] if it already holds a run or cannot be created.
     pub fn create(path: &Path) -> Result<Self, StoreError> {
         if Folder::open(path).is_ok_and(|files| files.holds(RUN)) {
             return Err(StoreError::Occupied(path.to_owned()));
@@ -51,7 +50,7 @@ impl RunFolder {
         let files = made.map_err(not_made)?;
         let lock = files.lock().ok().flatten().map(Arc::new);
         let folder = Self { files, _lock: lock, is_cut_short: false };
-        // One that was there may be a link.
+        // An existing one may be a link.
         folder.files.make_folder(SAMPLES).map_err(folder.files.error(MAKE, SAMPLES))?;
         rounds::begin(&folder.files)?;
         histograms::begin(&folder.files)?;
@@ -59,18 +58,18 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// Opens a saved run: its head, and the rounds that were written, however far it got.
+    /// Opens a saved run: its head, and all rounds written, even of an incomplete run.
     ///
     /// # Errors
-    /// [`StoreError`] when there is no run, it cannot be read, or it is larger than docs/run-format.md allows.
+    /// [`StoreError`] if there is no run, it cannot be read, or it is larger than docs/run-format.md allows.
     pub fn open(path: &Path) -> Result<(Self, Run), StoreError> {
         Self::open_within(path, &mut Memory::default())
     }
 
-    /// The same where several runs are in memory at once.
+    /// The same for several runs in memory at once.
     ///
     /// # Errors
-    /// As [`open`](Self::open), and where it does not fit beside those that were opened before.
+    /// As [`open`](Self::open), and if it does not fit in memory with those opened before.
     pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(Self, Run), StoreError> {
         let no_run = |source| StoreError::NoRun { path: path.to_owned(), source };
         let mut folder = Self { files: Folder::open(path).map_err(no_run)?, _lock: None, is_cut_short: false };
@@ -81,7 +80,7 @@ impl RunFolder {
         let (mut run, format) = folder.head(json, memory)?;
         let read = rounds::read(&folder.files, format, memory)?;
         run.rounds = read.records;
-        // Of a run that was killed it is the round in flight.
+        // In a killed run it is the current round.
         if read.is_cut_short && run.state != State::Running {
             run.unsaved.push(Failure {
                 cause: format!("the last line of {} is cut short", rounds::FILE),
@@ -104,28 +103,26 @@ impl RunFolder {
         Ok((run, format))
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.files.path()
     }
 
-    /// Refuses to compute anything anew from rounds of which the last are missing.
+    /// Refuses to recompute anything from rounds of which the last are missing.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] where the last line of a complete run's rounds is cut short.
+    /// [`StoreError::Damaged`] if the last line of a complete run's rounds is truncated.
     pub fn refuse_missing_rounds(&self) -> Result<(), StoreError> {
         let damaged = || self.files.damaged(rounds::FILE, "its last line is cut short".to_owned());
         if self.is_cut_short { Err(damaged()) } else { Ok(()) }
     }
 
-    /// The folder itself.
     #[must_use]
     pub fn files(&self) -> &Folder {
         &self.files
     }
 
-    /// Writes `run.json` anew, in one step: a reader finds the old one or the new one.
+    /// Rewrites `run.json` atomically: a reader finds the old file or the new one.
     ///
     /// # Errors
     /// [`StoreError::File`].
@@ -133,30 +130,30 @@ impl RunFolder {
         let json = serde_json::to_string_pretty(run).expect("a run has only string keys");
         self.write(RUN, json.as_bytes())?;
         if run.state != State::Running {
-            // It stands in the run now. A file that stays is blank and says nothing.
+            // The run contains the cause now. A file that stays is blank, which means nothing.
             drop(self.files.remove(UNSAVED));
         }
         Ok(())
     }
 
-    /// Notes why the summary of the run could not be saved, so that a later reader knows.
+    /// Notes why the summary of the run could not be saved, for later readers.
     pub fn note_not_saved(&self, cause: &str) {
         let mut end = cause.len().min(UNSAVED_BYTES);
         while !cause.is_char_boundary(end) {
             end -= 1;
         }
-        // Where not even this can be written, the run reads as one that was killed.
+        // If not even this can be written, the run reads as a killed one.
         drop(self.files.overwrite(UNSAVED, &cause.as_bytes()[..end]));
     }
 
-    /// What was noted so.
+    /// The cause that was noted.
     fn not_saved(&self) -> Option<Failure> {
         let bytes = self.files.read(UNSAVED, UNSAVED_BYTES as u64).ok()?;
         let cause = String::from_utf8_lossy(&bytes).trim().to_owned();
         (!cause.is_empty()).then(|| Failure { cause, hint: String::new() })
     }
 
-    /// Writes `rounds.jsonl` anew, in one step, after the figures were computed anew.
+    /// Rewrites `rounds.jsonl` atomically, with recomputed figures.
     ///
     /// # Errors
     /// [`StoreError::File`].
@@ -164,7 +161,7 @@ impl RunFolder {
         rounds::rewrite(&self.files, records)
     }
 
-    /// Writes a file of the run in one step.
+    /// Writes a file of the run atomically.
     ///
     /// # Errors
     /// [`StoreError::File`].
@@ -173,11 +170,11 @@ impl RunFolder {
     }
 
     /// Saves a round: its samples, its histograms, its trace with its capture, then its line, which makes it part of
-    /// the run. The record then names its files. Answers what of its evidence could not be saved: the record is there
-    /// without it, and says why it has no capture.
+    /// the run. The record then names its files. Returns the errors of its evidence: the record is saved without it,
+    /// and says why it has no capture.
     ///
     /// # Errors
-    /// [`StoreError::File`]; the folder is then as it was, but for files that no line names.
+    /// [`StoreError::File`]; the folder is then unchanged, except for files that no line names.
     pub fn append(
         &self,
         record: &mut RoundRecord,
@@ -201,24 +198,24 @@ impl RunFolder {
         histograms::append(&self.files, record, samples)
     }
 
-    /// The trace of a round; `None` where none was saved.
+    /// The trace of a round; `None` if none was saved.
     ///
     /// # Errors
-    /// [`StoreError::File`] or [`StoreError::Damaged`] when the file that the record names cannot be read.
+    /// [`StoreError::File`] or [`StoreError::Damaged`] if the file that the record names cannot be read.
     pub fn trace_of(&self, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
         evidence::read(&self.files, record)
     }
 
-    /// The samples of every measured round, round by round: only one is in memory at a time.
+    /// The samples of every measured round, one round in memory at a time.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] when the histogram log cannot be read; a samples file that cannot be read, or more
-    /// samples than are read of a run, is an error of its own round.
+    /// [`StoreError::Damaged`] if the histogram log cannot be read. An unreadable samples file, or more samples than
+    /// the limit of a run, is an error of its own round.
     pub fn samples(&self) -> Result<impl FnMut(&RoundRecord) -> Result<Option<Samples>, StoreError>, StoreError> {
         let log = histograms::read(&self.files)?;
         let mut kept = KeptSamples::of(&self.files);
         Ok(move |record: &RoundRecord| {
-            // Of a one-way load some messages are stamped, or none.
+            // A one-way load has stamps for some messages, or for none.
             let is_timed = |measured: &&Measured| {
                 let flow = measured.flow();
                 flow.received.is_none() || flow.figures.stamped.is_some_and(|stamped| stamped > 0)
@@ -233,7 +230,7 @@ impl RunFolder {
 
     /// The raw samples of every round, round by round.
     ///
-    /// The function that is given answers [`StoreError::Damaged`] when a file cannot be read, or is one too many.
+    /// The returned function fails with [`StoreError::Damaged`] if a file cannot be read or exceeds the limits.
     pub fn rows(&self) -> impl FnMut(&RoundRecord) -> Result<Rows, StoreError> {
         let mut kept = KeptSamples::of(&self.files);
         move |record: &RoundRecord| match &record.outcome {
@@ -242,11 +239,11 @@ impl RunFolder {
         }
     }
 
-    /// Merges the samples of all rounds into one file, at the end of a run of which every round was saved. Where that
-    /// fails, or would make a file larger than is read, each round keeps its own.
+    /// Merges the samples of all rounds into one file, at the end of a run with all rounds saved. If that fails, or the
+    /// file would exceed its limit, each round keeps its own.
     ///
     /// # Errors
-    /// [`StoreError::File`]; the folder and the records are then as they were.
+    /// [`StoreError::File`]; the folder and the records are then unchanged.
     pub fn merge_samples(&self, records: &mut [RoundRecord]) -> Result<(), StoreError> {
         samples::merge(&self.files, records)
     }

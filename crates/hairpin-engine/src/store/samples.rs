@@ -1,4 +1,4 @@
-//! Where the raw samples of a run are: a file for each round while it runs, one file of all rounds afterwards.
+//! The raw samples of a run: a file per round while it runs, one file of all rounds afterwards.
 
 use hairpin_model::round::{Measured, Outcome, RoundRecord};
 
@@ -12,12 +12,12 @@ pub(super) const FOLDER: &str = "samples";
 /// The file of all rounds.
 pub(super) const MERGED: &str = "samples.parquet";
 
-/// Merges the rounds' files into one. Each step leaves a run that can be read: the records name the rounds' files until
-/// the merged one is complete, and those are removed last.
+/// Merges the rounds' files into one. Each step leaves a readable run: the records name the rounds' files until the
+/// merged one is complete, and those are removed last.
 pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), StoreError> {
     let (mut parts, mut kept) = (Vec::new(), 0);
     for record in records.iter() {
-        // Also a round that the user ended has samples.
+        // An interrupted round has samples too.
         if let Outcome::Measured(measured) = &record.outcome {
             parts.extend(file_of(measured).cloned());
             kept += measured.flow().samples_kept;
@@ -31,12 +31,12 @@ pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), 
         name_files(records, parts.iter().map(|_| MERGED));
         if let Err(error) = rounds::rewrite(folder, records) {
             name_files(records, parts.iter().map(String::as_str));
-            // What failed before is what is told.
+            // Report the first error only.
             drop(folder.remove(MERGED));
             return Err(error);
         }
     }
-    // What cannot be removed takes room and does no harm.
+    // A file that cannot be removed does no harm.
     parts.iter().for_each(|part| drop(folder.remove(part)));
     drop(folder.remove_folder(FOLDER));
     Ok(())
@@ -60,7 +60,7 @@ fn name_files<'n>(records: &mut [RoundRecord], mut names: impl Iterator<Item = &
 /// The kept samples of a run, read round by round.
 pub(super) struct KeptSamples {
     folder: Folder,
-    /// Samples of the rounds that were read.
+    /// Samples of the rounds read so far.
     so_far: u64,
     merged: Option<SamplesFile>,
 }
@@ -70,7 +70,7 @@ impl KeptSamples {
         Self { folder: folder.clone(), so_far: 0, merged: None }
     }
 
-    /// The samples of a round; none where it kept none.
+    /// The samples of a round; empty if it kept none.
     pub(super) fn columns(&mut self, round: u32, measured: &Measured) -> Result<Columns, StoreError> {
         let Some(name) = file_of(measured) else { return Ok(Columns::default()) };
         let kept = measured.flow().samples_kept;

@@ -1,4 +1,4 @@
-//! A run survives its folder: what was appended is read back, whatever was cut short.
+//! Saving a run: everything appended is read back, even after truncation.
 
 use std::fs;
 use std::io::{self, Read};
@@ -72,7 +72,7 @@ fn damage_in_a_complete_run_is_an_error_that_names_the_line() {
 }
 
 #[test]
-fn a_run_is_never_overwritten_and_no_run_is_said_so() {
+fn a_run_is_never_overwritten_and_a_missing_run_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let store = RunFolder::create(folder.path()).unwrap();
     assert!(matches!(RunFolder::open(folder.path()), Err(StoreError::NoRun { .. })));
@@ -81,8 +81,8 @@ fn a_run_is_never_overwritten_and_no_run_is_said_so() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_what_was_saved() {
-    // /dev/full answers every write with ENOSPC.
+fn a_full_disk_is_reported_and_keeps_the_saved_rounds() {
+    // Every write to /dev/full fails with ENOSPC.
     let mut full = fs::OpenOptions::new().append(true).open("/dev/full").unwrap();
     let source = folder::append_whole(&mut full, b"line\n").unwrap_err();
     let error = StoreError::File { operation: "write", path: "rounds.jsonl".into(), source };
@@ -90,7 +90,7 @@ fn a_full_disk_is_told_and_leaves_what_was_saved() {
 }
 
 #[test]
-fn only_a_run_that_is_being_made_can_go_elsewhere() {
+fn only_a_new_run_can_go_elsewhere() {
     let told = |operation| {
         let source = io::ErrorKind::ReadOnlyFilesystem.into();
         StoreError::File { operation, path: "run".into(), source }.to_string()
@@ -173,7 +173,7 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
 }
 
 #[test]
-fn a_round_that_cannot_be_saved_says_so_of_its_capture() {
+fn the_capture_of_a_round_that_cannot_be_saved_is_marked_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let store = RunFolder::create(folder.path()).unwrap();
     let samples = samples(false);
@@ -194,7 +194,7 @@ fn a_round_that_cannot_be_saved_says_so_of_its_capture() {
 }
 
 #[test]
-fn what_is_no_file_is_written_to_as_it_is_where_the_user_names_it() {
+fn devices_that_the_user_names_are_written_to_directly() {
     let folder = tempfile::tempdir().unwrap();
     let error = write_named(Path::new("/dev/full"), b"page").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
@@ -220,7 +220,7 @@ fn saved() -> (tempfile::TempDir, RunFolder, RoundRecord) {
 }
 
 #[test]
-fn a_run_is_the_users_alone() {
+fn a_run_is_private_to_the_user() {
     let (_place, store, _) = saved();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(store.path()), 0o700);
@@ -260,7 +260,7 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
 }
 
 #[test]
-fn what_a_round_says_of_its_samples_bounds_what_is_read() {
+fn the_stated_number_of_samples_limits_what_is_read() {
     let (_place, store, mut record) = saved();
     let said = |record: &mut RoundRecord, kept| {
         let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
@@ -297,13 +297,13 @@ fn rounds_that_would_fill_the_memory_are_refused_while_they_are_read() {
     assert!(error.contains("more than 2097152 values"), "{error}");
 }
 
-/// The head of a run as `hairpin` writes it.
+/// The head of a run that `hairpin` wrote.
 fn run_of_this_tool(state: State) -> Run {
     Run { tool: Tool { name: hairpin_model::head::TOOL.to_owned(), ..Tool::default() }, ..run(state) }
 }
 
 #[test]
-fn a_run_that_changed_since_it_was_listed_or_is_written_again_is_not_removed() {
+fn a_run_that_has_changed_or_is_being_written_is_not_removed() {
     let place = tempfile::tempdir().unwrap();
     let store = RunFolder::create(&place.path().join("run")).unwrap();
     let mut run = run_of_this_tool(State::Complete);

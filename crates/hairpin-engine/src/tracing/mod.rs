@@ -1,5 +1,5 @@
-//! What is seen of a traced round: what each end calls and what the kernel stamps for it ([`wire`]), the kernel's
-//! counters, and the packets ([`round`]). The ends know nothing of it, and other rounds pay nothing.
+//! Observation of a traced round: each end's calls and the kernel's stamps ([`wire`]), the kernel's counters, and the
+//! packets ([`round`]). The ends know nothing of it, and other rounds pay nothing for it.
 
 pub mod round;
 #[cfg(test)]
@@ -15,16 +15,14 @@ use hairpin_transports::Wire;
 use hairpin_loops::clock::Clock;
 use wire::TracingWire;
 
-/// An end's wire as its half gets it.
+/// The wire of an end, traced or not.
 pub enum Observed<'w, C> {
-    /// The wire itself.
     Plain(&'w mut dyn Wire),
-    /// The wire, traced.
     Traced(Box<TracingWire<'w, C>>),
 }
 
 impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
-    /// Traces the wire of that end where the round is for that.
+    /// Traces the wire of that end if the round is traced.
     pub fn begin(order: &RoundOrder, end: End, wire: &'w mut dyn Wire, clock: &C) -> Self {
         match order.purpose {
             Purpose::Traced => {
@@ -46,7 +44,7 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
     /// The trace, if there is one.
     ///
     /// # Errors
-    /// The kernel's stamps cannot be taken.
+    /// The kernel's stamps cannot be read.
     pub fn finish(self) -> Result<Option<EndTrace>, Failure> {
         match self {
             Self::Plain(_) => Ok(None),
@@ -58,8 +56,8 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
     }
 }
 
-/// Whether an answer may be written while another is on its way, and so wait for the acknowledgment of that one. Else
-/// the next request brings it, and a stamp of it would only be in the way of what the server reads.
+/// Whether an answer may be written while another is in flight, and so wait for its acknowledgment. Otherwise the next
+/// request carries the ACK, and stamping it would only delay the server's reads.
 fn has_several_in_flight(case: &Case) -> bool {
     match &case.flow().load {
         Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,

@@ -1,4 +1,4 @@
-//! A traced round as a whole: both ends' traces and the packets, on one clock.
+//! A traced round as a whole: the traces of both ends and the packets, on one clock.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::realtime::{Bracket, RealtimeMap};
 use crate::system::interface;
 use hairpin_loops::clock::{Clock, RealClock};
 
-/// The clock of a server on another host, whose trace is by no other.
+/// The clock of a server on another host: its trace has no other.
 pub struct OwnClock {
     clock: RealClock,
     before: Bracket,
@@ -26,14 +26,14 @@ pub struct OwnClock {
 }
 
 impl OwnClock {
-    /// The times of the trace count from when this returns.
+    /// Times of the trace count from the return of this call.
     #[must_use]
     pub fn begin(clock: RealClock) -> Self {
         let before = Bracket::read(&clock);
         Self { clock, before, origin_ns: clock.now_ns() }
     }
 
-    /// The trace, by this clock.
+    /// Converts the trace to this clock.
     #[must_use]
     pub fn place(self, trace: EndTrace) -> EndTrace {
         let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
@@ -41,10 +41,10 @@ impl OwnClock {
     }
 }
 
-/// The interface that the packets of this machine's own addresses pass.
+/// The interface for packets between this machine's own addresses.
 const LOOPBACK: &str = "lo";
 
-/// What watches a round from before its connection opens until after it was closed.
+/// Observes a round from before its connection opens until after it is closed.
 pub struct Watch {
     clock: RealClock,
     before: Bracket,
@@ -52,17 +52,18 @@ pub struct Watch {
     capture: Result<Capturing, WhyNot>,
 }
 
-/// The captures that run.
+/// The running captures.
 enum Capturing {
-    /// Of the loopback, where a packet leaves and arrives at once.
+    /// On the loopback, where a packet leaves and arrives at once.
     OneInterface(Live),
-    /// Of a link's client and server, where it leaves at one and arrives at the other.
+    /// At a link's client and server: a packet leaves at one and arrives at the other.
     BothEnds(Live, Live),
 }
 
 impl Watch {
-    /// Begins just before the connect call to `address`, from where the binding says, of the case; the trace's times count from when this returns. Under a
-    /// link the calling thread is at its client, and `server` is the network namespace of the other.
+    /// Begins just before the case's connect call to `address` with that binding; the trace's times count from the
+    /// return of this call. With a link the calling thread is in the client's network namespace, and `server` is the
+    /// server's.
     #[must_use]
     pub fn begin(
         clock: RealClock,
@@ -78,7 +79,7 @@ impl Watch {
         Self { clock, before, origin_ns: clock.now_ns(), capture }
     }
 
-    /// Ends after the connection was closed at both ends, and before a link between them ends.
+    /// Ends after the connection is closed at both ends, and before the link between them ends.
     #[must_use]
     pub fn end(self) -> Watched {
         let captured = self.capture.and_then(Capturing::finish);
@@ -87,7 +88,7 @@ impl Watch {
     }
 }
 
-/// What was watched of a round.
+/// The observations of a round.
 pub struct Watched {
     origin_ns: u64,
     captured: Result<(Captured, Option<Captured>), WhyNot>,
@@ -95,8 +96,8 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Makes the trace of it: `client` and `server` are as [`super::wire::TracingWire::finish`] left them. Answers the trace,
-    /// and the packets as a pcapng file where they were captured.
+    /// Assembles the trace; `client` and `server` are the results of [`super::wire::TracingWire::finish`]. Returns the
+    /// trace, and the packets as a pcapng file if they were captured.
     #[must_use]
     pub fn trace(self, client: EndTrace, server: EndTrace, about: &About<'_>) -> (RoundTrace, Option<Vec<u8>>) {
         let Self { origin_ns, captured, map } = self;
@@ -133,20 +134,19 @@ fn skipped(reason: String) -> (Capture, Vec<Packet>, Option<Vec<u8>>) {
     (Capture::Skipped { reason }, Vec::new(), None)
 }
 
-/// What a trace takes from elsewhere.
+/// Inputs of a trace from elsewhere.
 pub struct About<'a> {
-    /// The case.
     pub case: &'a Case,
-    /// The samples: when each exchange began and ended.
+    /// The samples: the beginning and end of each exchange.
     pub samples: &'a Samples,
-    /// What the samples' times count from, on the engine's clock.
+    /// The origin of the samples' times, on the engine's clock.
     pub began_ns: u64,
-    /// What the client's wire said of itself.
+    /// The facts of the client's wire.
     pub client_facts: &'a [Fact],
 }
 
 impl About<'_> {
-    /// The rows of the exchanges that were answered.
+    /// The rows of the answered exchanges.
     fn answered(&self) -> impl Iterator<Item = usize> {
         (0..self.samples.kept()).filter(|row| self.samples.fate[*row] != Fate::Lost)
     }
@@ -169,7 +169,7 @@ impl Capturing {
     }
 }
 
-/// Only a stream between machines is TCP, which is what the capture's filter lets through.
+/// Only TCP passes the capture's filter: a stream between machines.
 fn begin_capture(card: &Card, address: &str, interface: &str, server: Option<&Path>) -> Result<Capturing, WhyNot> {
     let Some(port) = port(address).filter(|_| card.reach == Reach::Network && !card.boundaries) else {
         return Err(WhyNot {
@@ -179,12 +179,12 @@ fn begin_capture(card: &Card, address: &str, interface: &str, server: Option<&Pa
     };
     let Some(server) = server else { return capture::begin(interface, port).map(Capturing::OneInterface) };
     let client = capture::begin(END_INTERFACE, port)?;
-    // A packet socket belongs to the namespace in which it was opened, wherever it is read.
+    // A packet socket belongs to the namespace in which it was opened, even if read from another.
     let _visit = namespace::visit(server).map_err(|Failure { cause, hint }| WhyNot { reason: cause, hint })?;
     Ok(Capturing::BothEnds(client, capture::begin(END_INTERFACE, port)?))
 }
 
-/// The interface over which packets to the address leave this host.
+/// The interface over which this host sends packets to the address.
 fn interface_to(address: &str, binding: &Binding) -> Result<String, WhyNot> {
     let why_not = |reason: String| WhyNot { reason, hint: "is there a route to it (`ip route get`)?".to_owned() };
     let own = || -> std::io::Result<(IpAddr, IpAddr)> {
@@ -193,7 +193,7 @@ fn interface_to(address: &str, binding: &Binding) -> Result<String, WhyNot> {
         let socket = UdpSocket::bind((binding.address.unwrap_or(any), 0))?;
         let interface = Binding { interface: binding.interface, ..Binding::default() };
         hairpin_transports::bind(&socket, &interface).map_err(std::io::Error::other)?;
-        // Nothing is sent: connecting chooses the address from which datagrams would leave.
+        // Sends nothing: connecting chooses the source address for datagrams.
         socket.connect(to)?;
         Ok((socket.local_addr()?.ip(), to.ip()))
     };
@@ -208,7 +208,7 @@ fn port(address: &str) -> Option<u16> {
     address.parse::<SocketAddr>().ok().map(|address| address.port())
 }
 
-/// Calls from the engine's clock and stamps from CLOCK_REALTIME to ns since the origin.
+/// Converts calls from the engine's clock and stamps from CLOCK_REALTIME to ns since the origin.
 fn on_one_clock(mut trace: EndTrace, origin_ns: u64, map: &RealtimeMap) -> EndTrace {
     for call in &mut trace.calls {
         call.began_ns = call.began_ns.saturating_sub(origin_ns);
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_to_an_address_begins_where_the_client_is_bound() {
+    fn the_interface_to_an_address_is_that_of_the_binding() {
         let from = |address: &str| Binding { address: address.parse().ok(), ..Binding::default() };
         assert_eq!(interface_to("127.0.0.1:9", &from("")), Ok(LOOPBACK.to_owned()));
         assert_eq!(interface_to("127.0.0.1:9", &from("127.0.0.1")), Ok(LOOPBACK.to_owned()));

@@ -1,4 +1,4 @@
-//! Traces on the manual clock: exact calls, and when the kernel's stamps are taken.
+//! Traces on the manual clock: exact calls, and the times at which stamps are read.
 
 use std::io::{self, IoSlice};
 use std::sync::atomic::AtomicBool;
@@ -84,17 +84,18 @@ fn a_traced_wire_is_used_as_any_other() {
     assert_eq!(untraced, None);
 }
 
-/// A wire that is stamped: each write at once, and acknowledged after a time. Its server reads all and says nothing.
+/// A stamped wire: each write is stamped at once and acknowledged after a time. Its server reads everything and answers
+/// nothing.
 struct Stamped {
     clock: ManualClock,
-    /// When stamps are refused.
+    /// Whether stamps are refused.
     refused: bool,
-    /// Whether acknowledgments are to be stamped, once that is said.
+    /// Whether stamps of acknowledgments were requested; `None` before tracing begins.
     acknowledged: Option<bool>,
     acknowledged_after_ns: u64,
     sent_bytes: u64,
     waiting: Vec<(u64, RawStamp)>,
-    /// How many bytes had been sent whenever stamps were taken.
+    /// The bytes sent by the time of each reading of stamps.
     taken_at_bytes: Vec<u64>,
     acknowledged_quickly: Vec<bool>,
 }
@@ -153,7 +154,7 @@ impl Stream for Stamped {
     fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
         parts.iter().try_for_each(|part| self.send(part))
     }
-    /// As the kernel does: stamps that wait are in the way of a quick acknowledgment.
+    /// As in the kernel: unread stamps prevent a quick acknowledgment.
     fn set(&mut self, _option: OptionName, _on: bool) -> Result<(), WireError> {
         self.acknowledged_quickly.push(self.waiting.is_empty());
         Ok(())
@@ -208,7 +209,7 @@ fn stamps_are_taken_every_few_writes_and_at_the_end() {
     }
 }
 
-/// A stamp that waits makes the socket ready, and a half that waits for an answer would never sleep.
+/// An unread stamp makes the socket ready: an end that waits for an answer would never sleep.
 #[test]
 fn stamps_are_taken_before_each_wait() {
     let clock = ManualClock::default();
@@ -223,7 +224,7 @@ fn stamps_are_taken_before_each_wait() {
 }
 
 #[test]
-fn the_last_stamp_is_waited_for_and_not_for_ever() {
+fn the_last_stamp_is_waited_for_but_not_forever() {
     let ended_ns = |acknowledged, acknowledged_after_ns, bytes: &[u8]| {
         let clock = ManualClock::default();
         let mut wire = Stamped::new(&clock, acknowledged_after_ns);
@@ -244,7 +245,7 @@ fn the_last_stamp_is_waited_for_and_not_for_ever() {
 }
 
 #[test]
-fn stamps_are_not_in_the_way_of_a_quick_acknowledgment() {
+fn stamps_do_not_prevent_a_quick_acknowledgment() {
     let clock = ManualClock::default();
     let mut wire = Stamped::new(&clock, 0);
     let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
@@ -258,7 +259,7 @@ fn stamps_are_not_in_the_way_of_a_quick_acknowledgment() {
 }
 
 #[test]
-fn where_stamps_are_refused_there_are_calls_and_the_reason() {
+fn refused_stamps_leave_the_calls_and_the_reason() {
     let clock = ManualClock::default();
     let mut wire = Stamped { refused: true, ..Stamped::new(&clock, 0) };
     let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
@@ -271,7 +272,7 @@ fn where_stamps_are_refused_there_are_calls_and_the_reason() {
 }
 
 #[test]
-fn quick_acknowledgments_are_noted_where_the_reading_stands() {
+fn quick_acknowledgments_are_noted_at_the_bytes_read_so_far() {
     let clock = ManualClock::default();
     let mut scripted = ScriptedWire::new(&clock, &[Act::After(5)], TIMEOUT_NS).in_pieces(2, 2);
     let mut tracing = TracingWire::begin(&mut scripted, clock.clone(), true);
@@ -284,7 +285,7 @@ fn quick_acknowledgments_are_noted_where_the_reading_stands() {
 }
 
 #[test]
-fn the_server_has_its_answers_acknowledgments_stamped_where_answers_may_wait_for_them() {
+fn the_server_stamps_acknowledgments_if_answers_may_wait_for_them() {
     let asked = |end, case: Case| {
         let clock = ManualClock::default();
         let mut wire = Stamped::new(&clock, 0);

@@ -1,4 +1,4 @@
-//! A wire that notes every call, and what the kernel stamps for it.
+//! A wire that records every call and the kernel's stamps for it.
 
 use std::cell::RefCell;
 use std::io::IoSlice;
@@ -14,39 +14,39 @@ use crate::ends::opening;
 use crate::netstat;
 use hairpin_loops::clock::Clock;
 
-/// Room for so many calls is made before the first.
+/// Calls for which memory is allocated in advance.
 const CALLS: usize = 4096;
-/// Stamps wait in the room of the receive buffer, three for a segment and about 700 bytes each: they are taken once
-/// in so many writes, or the later ones are lost.
+/// Maximum writes between two reads of the stamps. Stamps use the receive buffer, three per segment of about 700 bytes
+/// each; later ones would be lost.
 const WRITES_PER_TAKE: u32 = 16;
-/// How long the kernel is given before the first message, in ns: it begins to stamp what is received in a work item of
-/// its own, some time after it was asked (`net_enable_timestamp`, net/core/dev.c).
+/// Time for the kernel before the first message, in ns: it starts stamping received packets in a work item of its own,
+/// some time after the request (`net_enable_timestamp`, net/core/dev.c).
 const SETTLING_NS: u64 = 5_000_000;
-/// How long the last stamp is waited for at most, in ns: longer than an acknowledgment is delayed.
+/// Longest wait for the last stamp, in ns: longer than an ACK is delayed.
 const PATIENCE_NS: u64 = 250_000_000;
-/// How long between two looks for it, in ns.
+/// Time between two checks for it, in ns.
 const LOOK_NS: u64 = 1_000_000;
 
-/// A wire and what was seen on it so far.
+/// A wire and its trace so far.
 pub struct TracingWire<'w, C> {
-    /// In a cell, because a stream's counters are read through a shared reference and a wire gives its stream to an
-    /// exclusive one.
+    /// In a cell, because a stream's counters are read through a shared reference, while a wire needs an exclusive one
+    /// to return its stream.
     wire: RefCell<&'w mut dyn Wire>,
     clock: C,
     trace: EndTrace,
     sent_bytes: u64,
     received_bytes: u64,
-    /// The kernel stamps this wire.
+    /// Whether the kernel stamps this wire.
     is_stamped: bool,
-    /// The last stamp that a sent byte gets.
+    /// The kind of the last stamp that a sent byte gets.
     last_stamp: StampKind,
     writes_since_take: u32,
     raw: Vec<RawStamp>,
 }
 
 impl<'w, C: Clock> TracingWire<'w, C> {
-    /// Begins to trace: bytes count from 0 from here on. A wire that the kernel does not stamp has calls only.
-    /// `acknowledged` says whether acknowledgments are stamped too.
+    /// Begins to trace: bytes count from 0. A wire that the kernel does not stamp has only calls. `acknowledged`
+    /// requests stamps of acknowledgments too.
     pub fn begin(wire: &'w mut dyn Wire, clock: C, acknowledged: bool) -> Self {
         let mut before = readings(wire);
         let begun = wire.kernel_stamps().map(|stamps| stamps.begin(acknowledged));
@@ -70,11 +70,11 @@ impl<'w, C: Clock> TracingWire<'w, C> {
         }
     }
 
-    /// Waits until the last byte sent has its last stamp, a quarter of a second at most, and ends the trace. Calls are
-    /// in ns of the engine's clock, stamps still in those of CLOCK_REALTIME.
+    /// Waits up to 250 ms for the last stamp of the last byte sent, and ends the trace. Calls are in ns of the engine's
+    /// clock, stamps still in ns of CLOCK_REALTIME.
     ///
     /// # Errors
-    /// The stamps cannot be taken.
+    /// The stamps cannot be read.
     pub fn finish(mut self) -> Result<EndTrace, WireError> {
         let until_ns = self.clock.now_ns() + PATIENCE_NS;
         self.take_stamps()?;
@@ -106,7 +106,7 @@ impl<'w, C: Clock> TracingWire<'w, C> {
         self.trace.calls.push(Call { kind, began_ns, ended_ns, first_byte, end_byte });
     }
 
-    /// A write of so many bytes.
+    /// Records a write of `bytes` bytes.
     fn write(
         &mut self,
         bytes: usize,
@@ -156,7 +156,7 @@ impl<C: Clock + Send> Wire for TracingWire<'_, C> {
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
-        // Stamps that wait make the socket ready: left there, a wait would end at once, again and again.
+        // Unread stamps make the socket ready: a wait would end at once, again and again.
         self.take_stamps()?;
         self.wire.get_mut().wait(at_most)
     }
@@ -185,8 +185,8 @@ impl<C: Clock + Send> Stream for TracingWire<'_, C> {
     }
 
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
-        // Stamps wait in the room of the receive buffer, and the kernel acknowledges quickly only where that is empty
-        // (`tcp_cleanup_rbuf`, net/ipv4/tcp.c): left there, they would bring about the very stall that is looked for.
+        // Unread stamps fill the receive buffer, and the kernel acknowledges quickly only if that is empty
+        // (`tcp_cleanup_rbuf`, net/ipv4/tcp.c): they would cause the very stall under investigation.
         if option == OptionName::Quickack {
             self.take_stamps()?;
         }

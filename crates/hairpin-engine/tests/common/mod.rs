@@ -9,12 +9,12 @@ use hairpin_model::case::{Case, EndKind};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::round::{Extent, RoundOrder};
 
-/// Exchanges that are measured.
+/// Measured exchanges.
 pub(crate) const COUNT: u64 = 20;
 /// Exchanges of the warm-up.
 pub(crate) const WARM_UP: u64 = 2;
 
-/// A timed round of so many messages.
+/// A timed round of `count` messages.
 pub(crate) fn order_of(case: Case, count: u64) -> RoundOrder {
     RoundOrder { timeout_ns: 20_000_000_000, ..RoundOrder::of(case, count) }
 }
@@ -26,7 +26,7 @@ pub(crate) fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder
     RoundOrder { warm_up: Extent::Count(WARM_UP), ..order_of(case, COUNT) }
 }
 
-/// An engine that starts `server_program` where the ends are processes.
+/// An engine that starts `server_program` if the ends are processes.
 pub(crate) fn engine(server_program: PathBuf) -> Engine {
     Engine::new(server_program, Arc::new(AtomicBool::new(false))).expect("the CPUs are known")
 }

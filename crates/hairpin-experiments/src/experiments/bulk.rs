@@ -1,14 +1,14 @@
-//! `bulk`: how many bytes a second go through, one way?
+//! `bulk`: how many bytes per second get through, one way?
 //!
-//! One end writes as fast as the other takes it. The sender counts what it sent and the receiver what it received, so the
-//! ledger tells what was lost, and goodput is the receiver's: the bytes that arrived after the first arrival over the time from
-//! the first to the last. A case goes up (client to server), down, or both ways at once, each on connections of its own.
+//! One end writes as fast as the other reads. The sender counts what it sent and the receiver what it received, so the
+//! ledger has the losses. Goodput is the receiver's: the bytes after the first arrival over the time from the first to
+//! the last. A case goes up (client to server), down, or both ways at once, each on its own connections.
 //!
 //! Defaults and why:
-//! - writes of 64 KiB, as programs that move files make them; of 1400 B where a write is a message, which fits a packet.
-//! - one stream, whose ends block in their calls; several streams are waited for by epoll.
-//! - 200 ms a round; before it 100 ms are left out, in which TCP opens its window; over a link both last 20 round trips, 1 s at
-//!   most.
+//! - writes of 64 KiB, as programs that move files make them; of 1400 B if a write is a message, to fit a packet.
+//! - one stream, whose ends block in their calls; several streams use epoll.
+//! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window; over a link both last 20 round trips,
+//!   at most 1 s.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
@@ -25,7 +25,6 @@ use crate::one_way::{self, Lengths, MESSAGE_BYTES, WRITE_BYTES, going};
 use crate::selection;
 use crate::shared::{self, AUTO, Circumstances, each};
 
-/// The experiment.
 pub const BULK: Experiment = Experiment {
     name: "bulk",
     question: "How many bytes a second go through, one way or both ways?",
@@ -75,7 +74,7 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// The most bytes of a stream in a round.
+/// Maximum bytes of a stream in a round.
 const MAX_BYTES: u64 = 1 << 50;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
@@ -95,7 +94,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// The knobs, read.
+/// Parsed knobs.
 struct Asked {
     circumstances: Circumstances,
     ways: Vec<Ways>,
@@ -124,13 +123,13 @@ impl Asked {
         })
     }
 
-    /// As many writes as hold the bytes asked for.
+    /// As many writes as hold the requested bytes.
     fn lengths_of(&self, case: &Case) -> Lengths {
         let writes = self.bytes.map(|bytes| Extent::Count(bytes.div_ceil(case.flow().load.size_bytes())));
         Lengths { extent: writes.or(self.lengths.extent), ..self.lengths }
     }
 
-    /// Every combination on one transport, impossible ones among them.
+    /// Every combination on one transport, including impossible ones.
     fn cases(&self, card: &Card) -> Vec<Case> {
         let own = [if card.boundaries { MESSAGE_BYTES } else { WRITE_BYTES }];
         let sizes = if self.write_sizes.is_empty() { &own[..] } else { &self.write_sizes };
@@ -145,7 +144,7 @@ impl Asked {
             loads.into_iter().map(|load| Case::of(Flow::one_way(card.name, load, Direction::Up))).collect();
         let cases = each(&cases, &self.streams, |case, streams| case.flow_mut().connections = streams);
         let placed = self.circumstances.at_their_places(&cases, card);
-        // A second flow has everything that the first was given.
+        // A second flow copies all settings of the first.
         let of_ways = placed.iter().flat_map(|case| self.ways.iter().map(|ways| going(case, *ways)));
         self.circumstances.with_replicates(&of_ways.collect::<Vec<_>>())
     }

@@ -1,13 +1,12 @@
-//! `message-rate`: how many messages a second go through, and what does the rate cost in latency and CPU time?
+//! `message-rate`: how many messages per second get through, at what cost in latency and CPU time?
 //!
-//! One end sends messages as fast as the other takes them. They are counted at the receiver; what it did not receive is in the
-//! ledger. Some messages carry the time at which they were sent, so that the one-way latency stands beside the rate: at full
-//! rate it is mostly the time that a message waits in buffers.
+//! One end sends messages as fast as the other takes them. The receiver counts them; the ledger has the lost ones. Some
+//! messages carry their send time for the one-way latency: at full rate it is mostly the time in buffers.
 //!
 //! Defaults and why:
-//! - messages of 64 B, as small updates have; one, 8 and 64 in a call, since the rate of small messages is that of system calls.
-//! - both ends block in their calls, as most programs do; several connections are waited for by epoll.
-//! - 200 ms a round after a warm-up of 100 ms; over a link both last 20 round trips, 1 s at most.
+//! - messages of 64 B, like small updates; 1, 8 and 64 per call, since system calls limit the rate of small messages.
+//! - both ends block in their calls, as in most programs; several connections use epoll.
+//! - 200 ms per round after a warm-up of 100 ms; over a link both last 20 round trips, at most 1 s.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
@@ -23,7 +22,6 @@ use crate::one_way::{self, Lengths};
 use crate::selection;
 use crate::shared::{self, Circumstances, each};
 
-/// The experiment.
 pub const MESSAGE_RATE: Experiment = Experiment {
     name: "message-rate",
     question: "How many messages a second go through, and at what latency?",
@@ -32,7 +30,7 @@ pub const MESSAGE_RATE: Experiment = Experiment {
     refine: None,
 };
 
-/// The most messages of one call: `UIO_MAXIOV` (linux/uio.h), which sendmmsg(2) has.
+/// Maximum messages per call: `UIO_MAXIOV` (linux/uio.h), the limit of sendmmsg(2).
 const MAX_BATCH: u64 = 1024;
 
 const KNOBS: &[Knob] = &[
@@ -81,7 +79,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// The knobs, read.
+/// Parsed knobs.
 struct Asked {
     circumstances: Circumstances,
     directions: Vec<Direction>,
@@ -103,7 +101,7 @@ impl Asked {
         })
     }
 
-    /// Every combination on one transport, impossible ones among them.
+    /// Every combination on one transport, including impossible ones.
     fn cases(&self, card: &Card) -> Vec<Case> {
         let mut loads = Vec::new();
         for size_bytes in &self.sizes {

@@ -1,4 +1,4 @@
-//! Every experiment, a file each. A test fails when a file in this folder is not in [`ALL`].
+//! Every experiment, one file each. A test fails if a file in this folder is not in [`ALL`].
 
 pub mod bulk;
 pub mod message_rate;

@@ -1,15 +1,15 @@
-//! `offered-load`: what arrives of messages that are sent at a rate, how late, and where is the rest lost?
+//! `offered-load`: what arrives of messages sent at a rate, how late, and where is the rest lost?
 //!
-//! An open loop: messages are due at a rate whatever the receiver takes, and their latency counts from when they were due. What
-//! does not arrive is in the ledger by cause. How well the sender kept to its times is measured in every round.
+//! An open loop: messages are due at a rate that does not depend on the receiver, and latency counts from the due time.
+//! The ledger has missing messages by cause. Every round measures how well the sender kept its schedule.
 //!
 //! Defaults and why:
-//! - rates from 1 000 to 1 000 000 messages a second, each four times the one before, and then more of them around the greatest
-//!   that arrives whole; over a link of known rate from a quarter to twice that rate.
-//! - messages of 64 B at even distances; the sender sleeps until 60 us before a message is due and repeats a look at the clock
-//!   for the rest (`sleep+spin`), as a sleep alone is as late as its wake-up.
-//! - two CPUs, as a sender that looks at the clock would keep the receiver from its own CPU.
-//! - 200 ms a round after a warm-up of 100 ms; over a link both last 20 round trips, 1 s at most.
+//! - rates from 1 000 to 1 000 000 messages/s, each four times the one before, then more around the highest that is
+//!   delivered; over a link of known rate from a quarter to twice that rate.
+//! - messages of 64 B at fixed intervals; the sender sleeps until 60 us before a message is due, then polls the clock
+//!   (`sleep+spin`), as a sleep alone is as late as its wake-up.
+//! - two CPUs, as a sender that polls the clock would keep the receiver off its CPU.
+//! - 200 ms per round after a warm-up of 100 ms; over a link both last 20 round trips, at most 1 s.
 
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::capabilities::HostCapabilities;
@@ -29,7 +29,6 @@ use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
 
-/// The experiment.
 pub const OFFERED_LOAD: Experiment = Experiment {
     name: "offered-load",
     question: "What arrives of messages sent at a rate, how late, and where is the rest lost?",
@@ -85,7 +84,7 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// The greatest rate, a second.
+/// Maximum rate, messages/s.
 const MAX_PER_S: f64 = 1e8;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
@@ -112,19 +111,19 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// The transport that others are put beside, and the one over IPv4 that loses what finds no room.
+/// The reference transport and the unreliable one over IPv4.
 fn is_measured_by_default(card: &Card) -> bool {
     let loses = !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server;
     card.is_reference || loses
 }
 
-/// The knobs, read.
+/// Parsed knobs.
 struct Asked {
     circumstances: Circumstances,
     directions: Vec<Direction>,
     sizes: Vec<u64>,
     rates: Vec<f64>,
-    /// Rates are chosen case by case, besides those given.
+    /// Choose rates case by case, in addition to those given.
     sweeps: bool,
     arrivals: Vec<Arrivals>,
     pacings: Vec<Pacing>,
@@ -147,7 +146,7 @@ impl Asked {
         })
     }
 
-    /// Every combination on one transport, impossible ones among them; the rates of a case rise.
+    /// Every combination on one transport, including impossible ones; the rates of a case ascend.
     fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
         let mut flows = Vec::new();
         for size_bytes in &self.sizes {
@@ -182,7 +181,7 @@ impl Asked {
     }
 }
 
-/// More rates between those measured, where the greatest that arrives whole lies; nothing once that is known well enough.
+/// More rates between those measured, around the highest that is delivered; empty once it is known closely enough.
 fn refined(
     knobs: &Knobs,
     capabilities: &HostCapabilities,

@@ -1,20 +1,18 @@
 //! `round-trip`: how long does a message take there and back?
 //!
-//! Every combination of the knobs' values is a case; combinations that are impossible are skipped with the reason.
-//! A closed loop sends the next message when the answer to the last has arrived. With `--rate` messages are due at
-//! fixed times, whatever has come back, and each is timed from when it was due.
+//! Every combination of the knobs' values is a case; impossible combinations are skipped with the reason. A closed loop
+//! sends the next message when the last was answered. With `--rate` messages are due at fixed times, and each is timed
+//! from when it was due.
 //!
 //! Defaults and why:
-//! - both placements: on one CPU the figure is that of the transport; on two, as most programs run, waking the other CPU
-//!   comes to it.
-//! - 1250 messages a round and at least 8 rounds: 10 000 samples a case, enough for p99.9. More rounds make an interval
-//!   narrower than longer ones do, since rounds that follow each other differ more than their messages.
-//! - warm-up `auto`: where a CPU may fall asleep between messages, the first 40 ms of a connection read differently
-//!   from the rest, so 40 ms; elsewhere [`WARM_UP_MESSAGES`] messages, since 40 ms of a fast transport would be more
-//!   messages than are kept.
-//! - evidence rounds, [`crate::evidence::rounds`], after the timed ones of open loops over TCP, whose messages may wait for each
-//!   other's acknowledgments.
-//! - over a link both are fewer by its round trip, see [`links`].
+//! - both placements: one CPU shows the transport itself; two, as most programs run, add waking the other CPU.
+//! - 1250 messages per round and at least 8 rounds: 10 000 samples per case, enough for p99.9. More rounds narrow an
+//!   interval more than longer rounds do, since consecutive rounds differ more than the messages of one.
+//! - warm-up `auto`: 40 ms if a CPU may sleep between messages, since the first 40 ms of a connection then differ from
+//!   the rest; else [`WARM_UP_MESSAGES`], since 40 ms of a fast transport are more messages than are kept.
+//! - evidence rounds, [`crate::evidence::rounds`], after the timed ones of open loops over TCP, whose messages may wait
+//!   for each other's acknowledgments.
+//! - over a link messages and warm-up are limited by its round trip, see [`links`].
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
@@ -33,7 +31,6 @@ use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
 use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
-/// The experiment.
 pub const ROUND_TRIP: Experiment = Experiment {
     name: "round-trip",
     question: "How long does a message take there and back?",
@@ -42,9 +39,9 @@ pub const ROUND_TRIP: Experiment = Experiment {
     refine: None,
 };
 
-/// Warm-up, in messages, where no CPU falls asleep between messages.
+/// Warm-up in messages if no CPU sleeps between them.
 pub const WARM_UP_MESSAGES: u64 = 500;
-/// From this size on a message takes so long that the warm-up is a time too: 500 of them could take minutes.
+/// Above this size the warm-up is always a time: 500 such messages could take minutes.
 const LARGE_BYTES: u64 = 64 << 10;
 
 const KNOBS: &[Knob] = &[
@@ -82,7 +79,7 @@ const KNOBS: &[Knob] = &[
     shared::FAULT_IN_REPLICATE,
 ];
 
-/// Messages measured in each round where neither a count nor a duration is given.
+/// Messages per round if neither a count nor a duration is given.
 const DEFAULT_COUNT: u64 = 1250;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
@@ -95,7 +92,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// The knobs, read.
+/// Parsed knobs.
 struct Asked {
     circumstances: Circumstances,
     sizes: Vec<u64>,
@@ -121,7 +118,7 @@ impl Asked {
         })
     }
 
-    /// Every combination on one transport, impossible ones among them.
+    /// Every combination on one transport, including impossible ones.
     fn cases(&self, card: &Card) -> Vec<Case> {
         let mut cases = vec![Case::ping_pong(card.name)];
         cases = each(&cases, &self.sizes, |case, size| {
@@ -162,7 +159,7 @@ fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
     if case.crosses_a_network() && is_closed_loop {
         Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns))
     } else if case.crosses_a_network() {
-        // An open loop is past its start when the first answer is back.
+        // An open loop is past its start when the first answer arrives.
         Extent::DurationNs(WARM_UP_NS.max(travel_ns))
     } else if large || cpus_may_sleep(case, card) {
         Extent::DurationNs(WARM_UP_NS)

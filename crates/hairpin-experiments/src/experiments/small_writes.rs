@@ -1,18 +1,18 @@
 //! `small-writes`: what do small writes cost, and which remedy helps?
 //!
 //! An exchange is a request in several writes, and its answer. Every remedy is a case, over every transport: TCP, where
-//! small writes stall, and byte streams that have no Nagle as controls. A control runs [`CONTROL_REMEDIES`] only,
-//! unless `--remedy` asks for others; those that are about TCP are skipped there where `--transport` names the
-//! control, and left out in silence where it is there by default.
+//! small writes stall, and byte streams without Nagle's algorithm as controls. A control runs only
+//! [`CONTROL_REMEDIES`], unless `--remedy` requests others; there TCP-only remedies are skipped with a reason if
+//! `--transport` names the control, else silently.
 //!
 //! Defaults and why:
 //! - both placements: one CPU and two.
-//! - [`DURATION_NS`] a round, and as many exchanges as fit, at least one: one remedy takes 208 ms an exchange and
+//! - [`DURATION_NS`] per round, as many exchanges as fit, at least one: one remedy takes 208 ms per exchange and
 //!   another 0.05 ms, so no count suits both.
-//! - warm-up by [`exchange_time::warm_up`]: three exchanges where they stall, one where a forgotten cork holds them
-//!   (its first is as slow as its others), 10 ms worth of exchanges elsewhere.
+//! - warm-up by [`exchange_time::warm_up`]: three exchanges if they stall, one with a forgotten cork (its first is as
+//!   slow as the others), else 10 ms worth of exchanges.
 //! - over a link a round lasts longer, up to 1 s, see [`links`].
-//! - evidence rounds, [`crate::evidence::rounds`], after the timed ones and apart from them.
+//! - evidence rounds, [`crate::evidence::rounds`], after the timed ones and separate from them.
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
@@ -30,12 +30,11 @@ use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::possible;
-use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS, MAX_MESSAGES};
+use crate::quantity::{DAY_NS, MAX_MESSAGES, MAX_TIMEOUT_NS};
 use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
 
-/// The experiment.
 pub const SMALL_WRITES: Experiment = Experiment {
     name: "small-writes",
     question: "What do small writes cost, and which remedy helps?",
@@ -44,15 +43,15 @@ pub const SMALL_WRITES: Experiment = Experiment {
     refine: None,
 };
 
-/// How long a round measures where neither `--exchanges` nor `--duration` says, in ns.
+/// How long a round measures without `--exchanges` and `--duration`, in ns.
 pub const DURATION_NS: u64 = 40_000_000;
-/// How many writes `all` copies together, beside the remedies that take no number.
+/// The batch remedy that `all` includes.
 pub const BATCH: Remedy = Remedy::Batch(10);
-/// What a control runs where `--remedy` is not given: as many writes as TCP without a remedy, and one.
+/// What a control runs without `--remedy`: separate writes as TCP has by default, and one write.
 pub const CONTROL_REMEDIES: &[Remedy] = &[Remedy::Default, Remedy::OneWrite];
-/// The transports that it measures unless told otherwise.
+/// Default transports.
 const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
-/// The options that remedies set, so that `--option` may not.
+/// Options set by remedies, so not allowed in `--option`.
 const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];
 
 const KNOBS: &[Knob] = &[
@@ -113,7 +112,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     Ok((planned, skipped))
 }
 
-/// The knobs, read.
+/// Parsed knobs.
 struct Asked {
     circumstances: Circumstances,
     writes: Vec<Writes>,
@@ -144,7 +143,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// The remedies offered to a transport: all to TCP; to a control what is asked of it.
+    /// The remedies for a transport: all for TCP, the requested ones for a control.
     fn remedies_for(&self, card: &Card, knobs: &Knobs) -> Vec<Remedy> {
         let mut remedies = self.remedies.clone();
         if !possible::is_tcp(card) {
@@ -156,7 +155,7 @@ impl Asked {
         remedies
     }
 
-    /// Every combination on one transport, impossible ones among them.
+    /// Every combination on one transport, including impossible ones.
     fn cases(&self, card: &Card, remedies: &[Remedy]) -> Vec<Case> {
         let exchange = |writes: &Writes| Exchange {
             writes: writes.clone(),
@@ -187,7 +186,7 @@ impl Asked {
         Planned::of(case, warm_up, extent, knobs, capabilities)
     }
 
-    /// Refuses pauses in which the server would give up.
+    /// Refuses pauses that exceed the server's time-out.
     fn refuse_a_long_gap(&self, timeout_ns: u64) -> Result<(), Refused> {
         if self.gap_ns >= timeout_ns {
             let what = format!(
@@ -200,7 +199,7 @@ impl Asked {
         Ok(())
     }
 
-    /// Refuses rounds that pause for more than a day.
+    /// Refuses rounds with more than a day of pauses.
     fn refuse_endless_gaps(&self) -> Result<(), Refused> {
         let count = |extent: Option<Extent>| match extent {
             Some(Extent::Count(count)) => count,

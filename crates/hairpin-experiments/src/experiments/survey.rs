@@ -1,13 +1,12 @@
 //! `survey`: which transport is fastest on this machine, and what makes the others slower?
 //!
-//! The survey runs without any flag. Its cases are the [`LINES`] below, over every transport that can run here, at 4 B
-//! each way, in as many blocks as its time holds ([`crate::budget`]).
+//! The survey runs without flags. Its cases are the [`LINES`] below, over every transport that can run here, 4 B each
+//! way, in as many blocks as fit its time ([`crate::budget`]).
 //!
-//! The arithmetic: a round costs its warm-up, its messages times the round trip, and what two fresh processes and a fresh
-//! connection cost ([`crate::estimate`]). The sum of a block is dominated by the line `waking`: each of its rounds spends
-//! 40 ms in warm-up, because the first 40 ms of a connection that wakes CPUs read differently from the rest, and 26 ms in
-//! 400 messages of about 66 us. With 3200 samples over eight rounds it has its p99 and shows a dash for p99.9; samples for
-//! that (10 000) would cost four more seconds.
+//! The arithmetic: a round costs its warm-up, its messages times the round trip, and two new processes and a connection
+//! ([`crate::estimate`]). The line `waking` dominates a block: each of its rounds spends 40 ms on warm-up, because the
+//! first 40 ms of a connection that wakes CPUs differ from the rest, and 26 ms on 400 messages of about 66 us. Its 3200
+//! samples over eight rounds suffice for p99; for p99.9, shown as a dash, 10 000 samples would take four more seconds.
 
 use hairpin_model::capabilities::{Candidate, FarHost, HostCapabilities, KnownLink};
 use hairpin_model::card::AnsweredBy;
@@ -26,7 +25,6 @@ use crate::sequence::Planned;
 use crate::shared::{FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED};
 use crate::warm_up::WARM_UP_NS;
 
-/// The experiment.
 pub const SURVEY: Experiment = Experiment {
     name: "survey",
     question: "Which transport is fastest on this machine, and what makes the others slower?",
@@ -35,39 +33,33 @@ pub const SURVEY: Experiment = Experiment {
     refine: None,
 };
 
-/// Which transports a line is about.
+/// The transports of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// All that have a server of ours and the line's waiting.
+    /// All that our server answers.
     EchoHalves,
     /// All that the kernel answers.
     Kernel,
-    /// Both of these.
+    /// Both.
     All,
-    /// One: the reference, or the first that has a server where that cannot run.
+    /// The reference, or if that cannot run the first that our server answers.
     One,
 }
 
 /// One line of the survey's table: the same case over some transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its word.
     pub name: &'static str,
-    /// Over which transports.
     pub over: Over,
-    /// How both ends wait.
     pub waiting: Waiting,
-    /// Where they run.
     pub placement: Placement,
     /// How deep CPUs may sleep.
     pub cpu_idle: CpuIdle,
-    /// 1 for the second of the A/A pair.
+    /// 1 for the second case of the A/A pair.
     pub replicate: u8,
-    /// Messages measured in each round.
+    /// Messages measured per round.
     pub count: u64,
-    /// The unmeasured start of each round.
     pub warm_up: Extent,
-    /// What it is there for.
     pub why: &'static str,
 }
 
@@ -126,8 +118,8 @@ pub const LINES: &[Line] = &[
     },
 ];
 
-/// The lines that are measured over an emulated link: the path and its A/A pair. The others are about waking a CPU
-/// and spinning, which a link of milliseconds hides.
+/// The lines measured over an emulated link: the path and its A/A pair. The others are about waking a CPU and spinning,
+/// which a link of milliseconds hides.
 pub const OVER_LINKS: &[&str] = &["path", "again"];
 
 const KNOBS: &[Knob] = &[
@@ -163,8 +155,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     sieve.finish()
 }
 
-/// The candidates that a line is about. A waiting that a card does not have is no news in a survey: it is left out
-/// without a word, and `hairpin list` shows it.
+/// The transports of a line. Those without its waiting mode are omitted silently; `hairpin list` shows them.
 fn over<'g>(line: &Line, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
     let ours = |candidate: &Candidate| candidate.card.answered_by == AnsweredBy::Server;
     let mut chosen: Vec<&Candidate> = match line.over {

@@ -1,17 +1,17 @@
 //! `under-load`: what does a load on the path add to the latency of other traffic?
 //!
-//! A probe measures round trips before, beside and after a load, in one round: idle, ramp, loaded, recovering. Both have
-//! connections and processes of their own. The ramp is the load's warm-up and has no figures; a message of the probe belongs to
-//! the phase in which it was due. A round whose load was not steady after the ramp says so.
+//! A probe measures round trips before, during and after a load, in one round: idle, ramp, loaded, recovering. Both
+//! have their own connections and processes. The ramp is the load's warm-up and has no figures; a message of the probe
+//! belongs to the phase in which it was due. A round whose load was not steady after the ramp says so.
 //!
 //! Defaults and why:
-//! - the probe is 64 B over an unreliable transport, 1 000 a second (100 over a link, where that is some per cent of a slow one):
-//!   it measures the path and no retransmission.
-//! - the load is one stream over the reference transport, up, as fast as it goes.
-//! - 1 s idle, 5 s ramp, 5 s loaded, 2 s recovering over a link, where one connection takes seconds to fill a deep queue (CUBIC
-//!   leaves slow start early, RFC 9406); on the loopback 300 ms, 300 ms, 700 ms and 300 ms.
-//! - on the loopback the load runs beside the probe, and on another CPU: the difference is what waiting for the CPU costs. Over a
-//!   link all ends share a CPU, which is not busy.
+//! - the probe is 64 B over an unreliable transport, 1 000/s (100/s over a link, some per cent of a slow one): it
+//!   measures the path without retransmissions.
+//! - the load is one stream over the reference transport, up, at full speed.
+//! - over a link 1 s idle, 5 s ramp, 5 s loaded, 2 s recovering, as one connection takes seconds to fill a deep queue
+//!   (CUBIC leaves slow start early, RFC 9406); on the loopback 300 ms, 300 ms, 700 ms and 300 ms.
+//! - on the loopback the load runs both on the probe's CPU and on another: the difference is the cost of waiting for
+//!   the CPU. Over a link all ends share a CPU, which is not busy.
 
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
@@ -36,7 +36,6 @@ use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
 
-/// The experiment.
 pub const UNDER_LOAD: Experiment = Experiment {
     name: "under-load",
     question: "What does a load on the path add to the latency of other traffic?",
@@ -123,9 +122,9 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// New connections a second that measure responsiveness: some 500 bytes each, so that they take little of a slow link.
+/// New connections per second that measure responsiveness: some 500 bytes each, little even for a slow link.
 const FOREIGN_PER_S: f64 = 10.0;
-/// The probe's rate on the loopback and over a link, a second.
+/// Default rates of the probe on the loopback and over a link, messages/s.
 const RATES_PER_S: [f64; 2] = [1_000.0, 100.0];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
@@ -143,8 +142,8 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// The one over IPv4 that loses what finds no room, and is answered by a program; where connections are opened or shared, the
-/// reference transport.
+/// By default the unreliable transport over IPv4 that a program answers; for connections per message or shared ones,
+/// the reference transport.
 fn is_default_probe(card: &Card, connection_use: ConnectionUse) -> bool {
     match connection_use {
         ConnectionUse::Own => {
@@ -154,11 +153,11 @@ fn is_default_probe(card: &Card, connection_use: ConnectionUse) -> bool {
     }
 }
 
-/// The knobs, read.
+/// Parsed knobs.
 struct Asked {
     circumstances: Circumstances,
     sizes: Vec<u64>,
-    /// In messages a second; none of a closed loop, and 0 stands for the default of the path.
+    /// In messages/s; empty for a closed loop; 0 means the default of the path.
     rates: Vec<f64>,
     /// The flows of each load.
     loads: Vec<Vec<Flow>>,
@@ -203,13 +202,13 @@ impl Asked {
         })
     }
 
-    /// Every combination for a probe over one transport, impossible ones among them.
+    /// Every combination for a probe over one transport, including impossible ones.
     fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
         let mut probe = Case::ping_pong(card.name);
         probe.flow_mut().name = PROBE.to_owned();
         let cases = each(&[probe], &self.sizes, |case, size| case.flow_mut().load.set_sizes(size, size));
         let cases = self.circumstances.at_their_places(&cases, card);
-        // Of the default transports; on the way to another host they may be over IPv6.
+        // The default transport differs by connection use; to another host it may be over IPv6.
         let suits =
             |use_of: &&ConnectionUse| self.transports_given || card.reliable == (**use_of != ConnectionUse::Own);
         let connections: Vec<ConnectionUse> = self.connections.iter().filter(suits).copied().collect();
@@ -232,7 +231,7 @@ impl Asked {
         self.circumstances.with_replicates(&placed.collect::<Vec<_>>())
     }
 
-    /// The case with a load, on each of the CPUs asked for.
+    /// The case with a load, on each requested choice of CPUs.
     fn placed(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Vec<Case> {
         let shares = case.flow().connection_use == ConnectionUse::Shared;
         let enough = possible::cpus_of_two_pairs(case.ends.placement);
@@ -260,7 +259,7 @@ impl Asked {
         which.iter().map(with).collect()
     }
 
-    /// The flow that measures responsiveness beside a load over TCP.
+    /// The flow that measures responsiveness under a load over TCP.
     fn foreign(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Option<Flow> {
         let first = load.first()?;
         let card = &capabilities.candidate(&first.transport)?.card;
@@ -286,8 +285,8 @@ impl Asked {
     }
 }
 
-/// The flow with its messages on that connection. A connection for each begins with a hello of some bytes, behind which Nagle's
-/// algorithm would hold the message for a round trip; so that is off, unless it was asked for.
+/// The flow with its messages on that connection. A connection per message begins with a hello of some bytes, and
+/// Nagle's algorithm would hold the message behind it for a round trip; so it is off unless requested.
 fn carried(flow: Flow, connection_use: ConnectionUse, card: &Card) -> Flow {
     let is_new = connection_use == ConnectionUse::PerMessage && card.options.contains(&OptionName::Nodelay);
     let options = flow.options.clone();
@@ -299,12 +298,12 @@ fn carried(flow: Flow, connection_use: ConnectionUse, card: &Card) -> Flow {
     Flow { connection_use, options, ..flow }
 }
 
-/// The place of the defaults for its path.
+/// Index of the path's defaults.
 fn over(case: &Case) -> usize {
     usize::from(case.crosses_a_network())
 }
 
-/// How the ends of a load wait: one connection blocks, several are waited for at once.
+/// How the ends of a load wait: one connection blocks, several are polled; spin if polling is impossible.
 fn waiting(flow: &Flow, capabilities: &HostCapabilities) -> Waiting {
     let card = capabilities.candidate(&flow.transport).map(|candidate| &candidate.card);
     if card.is_some_and(|card| !card.waitings.contains(&Waiting::Poll)) {
@@ -316,7 +315,7 @@ fn waiting(flow: &Flow, capabilities: &HostCapabilities) -> Waiting {
     }
 }
 
-/// The flows of every load that is asked for.
+/// The flows of every requested load.
 fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>>, Refused> {
     let mut carriers = selection::candidates(knobs, "load-transport", capabilities)?;
     if !knobs.is_given("load-transport") {
@@ -334,7 +333,7 @@ fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>
     }))
 }
 
-/// The load as it goes that way, from the one that goes up.
+/// The load in these directions, from the upward one.
 fn turned(up: &Flow, way: LoadWays) -> Vec<Flow> {
     let down = Flow { direction: Direction::Down, ..up.clone() };
     match way {
@@ -345,7 +344,7 @@ fn turned(up: &Flow, way: LoadWays) -> Vec<Flow> {
     }
 }
 
-/// Every load over one transport that goes up.
+/// Every upward load over one transport.
 fn flows_up(knobs: &Knobs, candidate: &Candidate) -> Vec<Flow> {
     let card = &candidate.card;
     let size_bytes: Option<u64> = knobs.value("load-size");
@@ -379,7 +378,7 @@ fn flows_up(knobs: &Knobs, candidate: &Candidate) -> Vec<Flow> {
     flows
 }
 
-/// Each set of options with each congestion control, where the transport has one.
+/// Each set of options with each congestion control, if the transport has any.
 fn option_sets(knobs: &Knobs, card: &Card) -> Vec<Options> {
     let mut sets: Vec<Options> = knobs.values("load-option");
     if sets.is_empty() {

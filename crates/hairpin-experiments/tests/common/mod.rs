@@ -1,4 +1,4 @@
-//! Capabilities to plan on: cards like the real ones, all of which can run unless a test says otherwise.
+//! Host capabilities for plans: cards like the real ones, all of which can run unless a test says otherwise.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 mod one_way;
@@ -13,7 +13,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
 
-/// Experiments that only tests have. They keep the rules of all others.
+/// Test-only experiments. They follow the rules of all others.
 const DOUBLES: &[Experiment] = &[one_way::ONE_WAY];
 
 /// Every experiment, and the doubles.
@@ -26,7 +26,7 @@ const BUFFERS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
 const MPTCP: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Sndbuf, OptionName::Rcvbuf];
 const DATAGRAM: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Tos, OptionName::Dscp];
 
-/// A pipe, which differs least from all others.
+/// A pipe, the template of all others.
 fn plain() -> Card {
     Card {
         name: "pipe",
@@ -55,7 +55,7 @@ fn rough(blocking_ns: u64, spinning_ns: u64) -> RoughRoundTrip {
     RoughRoundTrip { blocking_ns, spinning_ns }
 }
 
-/// Both transports of shared memory.
+/// Both shared-memory transports.
 fn of_memory() -> Card {
     Card {
         boundaries: true,
@@ -107,7 +107,6 @@ fn tcp() -> Card {
     }
 }
 
-/// The ladder.
 pub fn ladder() -> Vec<Card> {
     vec![
         Card { name: "memory", reach: Reach::Process, ..of_memory() },
@@ -140,7 +139,7 @@ pub fn ladder() -> Vec<Card> {
     ]
 }
 
-/// The links that are known, by name and by line: the loopback, one of 4 ms without a rate, and one of 600 ms with it.
+/// Parses the known links, by name and by line: the loopback, one of 4 ms without a rate, and one of 600 ms with it.
 fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
     let plain = |name: Option<&str>, line: &str, round_trip_ns| KnownLink {
         name: name.map(str::to_owned),
@@ -165,13 +164,13 @@ fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
     }
 }
 
-/// A link that is too narrow for IPv6.
+/// A link too narrow for IPv6.
 pub const NARROW: &str = "delay=2ms mtu=1279B";
 
 /// The figures of the link `satellite`.
 pub const SATELLITE: &str = "up=10mbit down=100mbit queue=500packets delay=300ms";
 
-/// Two CPUs, everything can run, everything may be asked.
+/// Two CPUs, everything can run, every setting may be changed.
 pub fn capabilities() -> HostCapabilities {
     let can_run = Ok(Receipt { detail: "Linux 6.18".to_owned() });
     HostCapabilities {
@@ -197,7 +196,7 @@ pub fn capabilities() -> HostCapabilities {
     }
 }
 
-/// The same host, on which one transport cannot run.
+/// The same host without one transport.
 pub fn capabilities_without(name: &str, reason: &str, hint: &str) -> HostCapabilities {
     let mut capabilities = capabilities();
     for candidate in capabilities.candidates.iter_mut().filter(|candidate| candidate.card.name == name) {
@@ -206,7 +205,7 @@ pub fn capabilities_without(name: &str, reason: &str, hint: &str) -> HostCapabil
     capabilities
 }
 
-/// A plan that runs.
+/// A [`Step::Run`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub cases: Vec<Case>,
@@ -226,7 +225,7 @@ impl Plan {
     }
 }
 
-/// What a step runs; nothing where it says that the question is answered.
+/// What a step runs; `None` if the question is answered.
 pub fn running(step: Step) -> Option<Plan> {
     match step {
         Step::Run { cases, rounds, skipped, forecast } => Some(Plan { cases, rounds, skipped, forecast }),
@@ -234,8 +233,7 @@ pub fn running(step: Step) -> Option<Plan> {
     }
 }
 
-/// Flags such as `("size", "4,8")` as knobs; the seed 7 is added where none is given, and one CPU where no placement is, so
-/// that a plan has each case once.
+/// Flags such as `("size", "4,8")` as knobs. Adds seed 7 and one CPU by default, so that a plan has each case once.
 pub fn turned(experiment: &Experiment, flags: &[(&str, &str)]) -> Result<Knobs, Refused> {
     let mut given: Vec<(String, Vec<String>)> =
         flags.iter().map(|(name, text)| ((*name).to_owned(), vec![(*text).to_owned()])).collect();
@@ -249,28 +247,28 @@ pub fn turned(experiment: &Experiment, flags: &[(&str, &str)]) -> Result<Knobs, 
     Knobs::from_given(experiment.knobs, given)
 }
 
-/// After these rounds, whose intervals nobody has looked at.
+/// After these rounds, without intervals.
 pub fn after(rounds: &[RoundRecord]) -> Done<'_> {
     Done { rounds, half_width: None }
 }
 
-/// The first step of an experiment for flags such as `("size", "4,8")`; a seed is added where none is given.
+/// The first step of an experiment for flags such as `("size", "4,8")`; adds a seed by default.
 pub fn plan_on(
     capabilities: &HostCapabilities,
     experiment: &Experiment,
     flags: &[(&str, &str)],
 ) -> Result<Plan, Refused> {
     let knobs = turned(experiment, flags)?;
-    Ok(running(experiment.next(&knobs, capabilities, &Done::default())?).expect("nothing was done yet"))
+    Ok(running(experiment.next(&knobs, capabilities, &Done::default())?).expect("the first step runs"))
 }
 
-/// These orders as rounds that were measured to their end.
+/// These orders as measured rounds.
 pub fn measured(orders: &[RoundOrder]) -> Vec<RoundRecord> {
     let outcome = Outcome::Measured(Box::default());
     recorded(orders, &outcome)
 }
 
-/// These orders as rounds that failed.
+/// These orders as failed rounds.
 pub fn failed(orders: &[RoundOrder]) -> Vec<RoundRecord> {
     let cause = "the server was killed".to_owned();
     recorded(orders, &Outcome::Failed(Failure { cause, hint: String::new() }))
@@ -292,7 +290,6 @@ pub fn round_trip(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
     plan_on(&capabilities(), &experiments::round_trip::ROUND_TRIP, flags)
 }
 
-/// The refusal's text.
 pub fn refusal(flags: &[(&str, &str)]) -> String {
     round_trip(flags).map(|plan| plan.labels()).expect_err("it should be refused").to_string()
 }

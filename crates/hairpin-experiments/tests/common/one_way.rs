@@ -1,4 +1,4 @@
-//! An experiment that only tests have: a few writes one way. It shows what a new one takes: this file and a line in a list.
+//! A test-only experiment: a few writes one way. It shows what a new one takes: this file and a line in a list.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 use hairpin_experiments::experiment::Planning;
@@ -11,7 +11,6 @@ use hairpin_model::case::{Case, Waiting};
 use hairpin_model::flow::{Direction, Flow};
 use hairpin_model::round::Extent;
 
-/// The experiment.
 pub const ONE_WAY: Experiment = Experiment {
     name: "one-way",
     question: "Does all arrive that the server sends?",

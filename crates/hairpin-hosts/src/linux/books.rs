@@ -1,5 +1,5 @@
-//! What servers keep of their sessions: a book each, by the address and port where they listen. Tickets are of all servers of a
-//! user, but what they have used of a day is counted by each server.
+//! The books in which servers keep their sessions, one for each listening address and port. A ticket is valid at all
+//! servers of a user, but each counts its daily bytes on its own.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -10,55 +10,54 @@ use std::time::Duration;
 use super::state::{KEPT_S, State, make_private, read, write};
 use crate::serve::Book;
 
-/// The folder with a file for each server, and another one that the server holds locked while it runs.
+/// Folder with a book and a lock file for each server. A running server holds its lock.
 const SESSIONS: &str = "sessions";
-/// How the name of a book ends, after the address.
+/// Suffix of a book's name, after the address.
 const BOOK: &str = ".json";
-/// How that of its lock ends.
+/// Suffix of a lock's name.
 const LOCK: &str = ".lock";
-/// No more servers are listed.
+/// Maximum servers to list.
 const MAX_SERVERS: usize = 1000;
-/// How often a lock is tried that whoever lists servers may have for a moment.
+/// Attempts to take a lock: a process that lists the servers may hold it for a moment.
 const TRIES: u32 = 20;
-/// How long between two of them.
+/// Pause between two attempts.
 const BETWEEN: Duration = Duration::from_millis(5);
 
 /// The books of all servers of a user.
 pub struct Books(PathBuf);
 
-/// The book of a server that runs.
+/// The book of a running server.
 pub struct OwnBook {
     path: PathBuf,
-    /// It is released when the process ends, however that ends.
+    /// The kernel releases it when the process ends.
     _lock: File,
 }
 
-/// The book of a server, as it is listed.
+/// A server and its book, as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
-    /// Whether it runs now.
     pub is_running: bool,
-    /// Its sessions, and what tickets have used there.
+    /// Its sessions, and the usage of tickets there.
     pub book: Book,
 }
 
 impl Books {
-    /// Those in that state.
+    /// Opens the folder of books in that state.
     ///
     /// # Errors
-    /// Their folder cannot be made, or is somebody else's.
+    /// The folder cannot be created, or belongs to another user.
     pub fn of(state: &State) -> io::Result<Self> {
         let folder = state.folder().join(SESSIONS);
         make_private(&folder)?;
         Ok(Self(folder))
     }
 
-    /// The book of the server at that address, which goes on with what an earlier start there has kept.
+    /// Opens the book of the server at that address, with the entries of earlier starts.
     ///
     /// # Errors
-    /// Another server has it (`WouldBlock`): one on another host or in another network namespace; or it cannot be written.
+    /// Another server has it (`WouldBlock`), on another host or in another network namespace; or it cannot be written.
     pub fn open(&self, at: SocketAddr) -> io::Result<OwnBook> {
         self.remove_old()?;
         let lock = File::options().write(true).create(true).truncate(false).open(self.file(at, LOCK))?;
@@ -73,7 +72,7 @@ impl Books {
         Ok(OwnBook { path: self.file(at, BOOK), _lock: lock })
     }
 
-    /// All of them, by address.
+    /// All books, sorted by address.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -86,7 +85,7 @@ impl Books {
         Ok(self.addresses()?.into_iter().map(listed).collect())
     }
 
-    /// Where servers of this user listen or have listened.
+    /// Addresses where servers of this user listen or have listened.
     fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let mut addresses = Vec::new();
         for entry in fs::read_dir(&self.0)?.take(2 * MAX_SERVERS) {
@@ -102,15 +101,15 @@ impl Books {
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Removes the files of servers that ended long ago: one with port 0 has another name at each start.
+    /// Removes the files of servers that ended long ago: with port 0 a server gets a new name at each start.
     fn remove_old(&self) -> io::Result<()> {
         for at in self.addresses()? {
             let (book, lock) = (self.file(at, BOOK), self.file(at, LOCK));
             let changed = fs::metadata(&book).or_else(|_| fs::metadata(&lock)).and_then(|file| file.modified());
-            // One of the future is no reason: the clock was wrong.
+            // A time in the future is ignored: the clock was wrong.
             let age = changed.ok().and_then(|at| at.elapsed().ok());
             if age.is_some_and(|age| age.as_secs() > KEPT_S) && !self.is_running(at) {
-                // They are listed where they stay, and nothing else.
+                // If that fails, they only stay listed.
                 drop(fs::remove_file(book));
                 drop(fs::remove_file(lock));
             }
@@ -124,7 +123,7 @@ impl Books {
 }
 
 impl OwnBook {
-    /// What was kept; nothing where nothing was.
+    /// Reads the book; empty if there is none.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -132,7 +131,7 @@ impl OwnBook {
         read_book(&self.path)
     }
 
-    /// Keeps it.
+    /// Writes the book.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -143,7 +142,7 @@ impl OwnBook {
 
 fn read_book(path: &Path) -> io::Result<Book> {
     match read(path) {
-        // One that cannot be read is no reason not to serve.
+        // An invalid book must not stop the server.
         Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Book::default()),
         Err(error) => Err(error),
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_keep_a_book_each_and_one_that_starts_again_goes_on_with_its_own() {
+    fn servers_keep_a_book_each_and_continue_it_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let books = books(&folder);
         let addresses = ["127.0.0.1:7420", "127.0.0.1:7421", "192.0.2.7:7420", "[::]:7420", "[fe80::1%2]:7420"];
@@ -184,7 +183,7 @@ mod tests {
         };
         assert_eq!(books.listed().unwrap(), expected(true));
         drop(open);
-        // A child that another test starts holds the locks until it runs its program.
+        // A child process of another test holds the locks until it calls exec.
         for _ in 0..6_000 {
             if books.listed().unwrap() == expected(false) {
                 break;
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_book_of_a_server_that_ended_long_ago_is_removed_and_one_that_is_no_book_is_empty() {
+    fn old_books_are_removed_and_invalid_ones_read_as_empty() {
         let folder = tempfile::tempdir().unwrap();
         let books = books(&folder);
         let [old, recent, running] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));

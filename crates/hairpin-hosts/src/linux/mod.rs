@@ -1,5 +1,4 @@
-//! What only Linux has: the server stands on descriptors that it hands over, its files on modes and
-//! owners, and ssh is a program of its own.
+//! Linux only: the server hands over descriptors, its files rely on modes and owners, and ssh is an external program.
 
 pub mod books;
 pub mod serve;

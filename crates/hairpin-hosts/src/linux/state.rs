@@ -1,4 +1,4 @@
-//! What a server keeps between its starts: its key, and the tickets that it takes. Only its user can read either.
+//! Persistent state of a server: its key and the tickets that it accepts. Only its user can read them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,18 +16,17 @@ use crate::protocol::Base64;
 use crate::serve::Taken;
 use crate::ticket::Secret;
 
-/// The file with the key.
 const KEY: &str = "server-key.json";
-/// The folder with a file for each ticket.
+/// Folder with one file for each ticket.
 const TICKETS: &str = "tickets";
-/// No file here is longer.
+/// Maximum size of a file here.
 const MAX_BYTES: u64 = 1 << 20;
-/// How long the file of a ticket stays after it has expired, and that of the sessions of a server that has ended, in seconds.
+/// How long the files of expired tickets and of ended servers stay, in seconds.
 pub(super) const KEPT_S: u64 = 30 * 24 * 3600;
-/// No more tickets are read.
+/// Maximum tickets to read.
 const MAX_TICKETS: usize = 10_000;
 
-/// A ticket as it is kept.
+/// A ticket, as stored.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     secret: Base64,
@@ -41,10 +40,10 @@ struct Kept {
 pub struct State(PathBuf);
 
 impl State {
-    /// `$XDG_STATE_HOME/hairpin`, or `~/.local/state/hairpin`; it is made where it is missing.
+    /// `$XDG_STATE_HOME/hairpin`, or `~/.local/state/hairpin`; created if missing.
     ///
     /// # Errors
-    /// There is no home, or the folder cannot be made or is somebody else's.
+    /// There is no home directory, or the folder cannot be created or belongs to another user.
     pub fn of_user() -> io::Result<Self> {
         let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
@@ -53,7 +52,7 @@ impl State {
         Self::at(&base.join("hairpin"))
     }
 
-    /// That folder.
+    /// Opens that folder; creates it if missing.
     ///
     /// # Errors
     /// As [`State::of_user`].
@@ -63,16 +62,15 @@ impl State {
         Ok(Self(folder.to_owned()))
     }
 
-    /// Where it is.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.0
     }
 
-    /// The server's key, made at the first start.
+    /// The server's key, generated at the first start.
     ///
     /// # Errors
-    /// It cannot be read, made or written.
+    /// The key cannot be read, generated or written.
     pub fn identity(&self) -> io::Result<Identity> {
         let path = self.0.join(KEY);
         match read(&path) {
@@ -86,10 +84,10 @@ impl State {
         }
     }
 
-    /// A new ticket.
+    /// Creates a ticket.
     ///
     /// # Errors
-    /// There are no random bytes, or it cannot be written.
+    /// There are no random bytes, or the ticket cannot be written.
     pub fn new_ticket(&self, expires_unix_s: u64, limits: Limits) -> io::Result<Taken> {
         let mut secret = [0; 16];
         SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives no random bytes"))?;
@@ -100,8 +98,8 @@ impl State {
         Ok(Taken { id, secret, expires_unix_s, limits })
     }
 
-    /// The tickets that have not expired. The file of one that expired long ago is removed, not of one that has just expired: the
-    /// clock may have been set wrong. What is no ticket is passed over.
+    /// The tickets that have not expired. Removes the files of those that expired long ago; recent ones stay, since the
+    /// clock may be wrong. Skips invalid files.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -117,14 +115,14 @@ impl State {
             if ticket.expires_unix_s > now {
                 tickets.push(ticket);
             } else if ticket.expires_unix_s.saturating_add(KEPT_S) < now {
-                // It is taken no more, also where its file stays.
+                // It stays invalid even if its file stays.
                 drop(fs::remove_file(&path));
             }
         }
         Ok(tickets)
     }
 
-    /// The ticket of that name, which may be anything; none where it is not known. It may have expired.
+    /// The ticket of that name, which is untrusted; `None` if unknown. It may have expired.
     ///
     /// # Errors
     /// Its file cannot be read.
@@ -139,7 +137,7 @@ impl State {
         }
     }
 
-    /// Revokes the ticket of that name; whether there was one.
+    /// Revokes the ticket of that name. Returns whether it existed.
     ///
     /// # Errors
     /// Its file cannot be removed.
@@ -159,19 +157,19 @@ impl State {
     }
 }
 
-/// Whether it can be the name of a ticket, and of a file.
+/// Whether this can be the name of a ticket and its file.
 fn is_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(|letter| letter.is_ascii_hexdigit())
 }
 
-/// The ticket of a file, where it is one.
+/// Parses the file of a ticket.
 fn taken(text: &str) -> Option<Taken> {
     let Kept { secret, expires_unix_s, limits } = serde_json::from_str(text).ok()?;
     let secret = Secret(<[u8; 16]>::try_from(secret.0.as_slice()).ok()?);
     Some(Taken { id: ticket_id(&secret), secret, expires_unix_s, limits })
 }
 
-/// Makes a folder for its user alone, where it is missing.
+/// Creates a folder for its user alone, if missing.
 pub(super) fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let is_own = fs::metadata(folder)?.uid() == rustix::process::geteuid().as_raw();
@@ -188,7 +186,7 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes a file that only its user can read, whole or not at all.
+/// Writes a file atomically; only its user can read it.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     let partial = path.with_extension("partial");
     drop(fs::remove_file(&partial));
@@ -239,17 +237,17 @@ mod tests {
         let made = 1_800_000_000;
         let ticket = state.new_ticket(made + 1000, Limits::default()).unwrap();
         let listed = |now| state.tickets_at(now).unwrap().len();
-        assert_eq!([0, made - 1, made + 999].map(listed), [1; 3], "set back, it is taken for longer");
+        assert_eq!([0, made - 1, made + 999].map(listed), [1; 3], "a clock set back keeps the ticket valid");
         assert_eq!([made + 1000, made + 1000 + KEPT_S].map(listed), [0; 2], "it has expired");
         assert_eq!(listed(made), 1, "the clock is right again");
-        assert!(state.taken(&ticket.id).unwrap().is_some(), "who proves its secret is told that it has expired");
+        assert!(state.taken(&ticket.id).unwrap().is_some(), "the client's error says that it has expired");
         assert_eq!([made + 1001 + KEPT_S, u64::MAX].map(listed), [0; 2]);
         assert_eq!(listed(made), 0, "its file is gone");
         assert!(state.taken(&ticket.id).unwrap().is_none());
     }
 
     #[test]
-    fn what_is_no_ticket_is_passed_over() {
+    fn invalid_ticket_files_are_skipped() {
         let folder = tempfile::tempdir().unwrap();
         let state = State::at(folder.path()).unwrap();
         for (name, text) in

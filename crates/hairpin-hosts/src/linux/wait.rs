@@ -9,9 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
-    /// That the other end closes or fails, which is told in any case.
+    /// Only closing and errors, which are always reported.
     Nothing,
-    /// Input.
     Input,
     /// Room for output.
     Output,
@@ -19,7 +18,7 @@ pub(crate) enum Wants {
     Both,
 }
 
-/// Waits for one descriptor, for at most so long; whether what is wanted has come. A signal ends the wait early.
+/// Waits for one descriptor, at most `at_most`. Returns whether it is ready. A signal ends the wait early.
 ///
 /// # Errors
 /// The system cannot wait for it.
@@ -27,7 +26,7 @@ pub(crate) fn wait_for(file: &impl AsFd, wants: Wants, at_most: Duration) -> io:
     Ok(wait_any([(file.as_fd(), wants)].into_iter(), at_most)?.contains(&true))
 }
 
-/// As [`wait_for`], of several; which of them are ready.
+/// Like [`wait_for`], for several. Returns which are ready.
 ///
 /// # Errors
 /// As [`wait_for`].

@@ -1,4 +1,4 @@
-//! A link's figures, and the line of text that says them.
+//! A link's figures, and the line of text that gives them.
 
 pub mod error;
 mod parse;
@@ -13,20 +13,19 @@ use crate::quantity::Share;
 use crate::stage::Contradiction;
 use crate::stages;
 
-/// The MTU of a link that does not say: that of Ethernet.
+/// Default MTU: that of Ethernet.
 pub const DEFAULT_MTU_BYTES: u32 = 1500;
 
-/// The MTU of Linux's loopback interface. No profile but `loopback` has it: no IP packet is larger than 65535 bytes.
+/// MTU of Linux's loopback interface. Only the `loopback` profile has it: no IP packet is larger than 65535 bytes.
 const LOOPBACK_MTU_BYTES: u32 = 65_536;
 
 /// A link's figures.
 ///
-/// `Display` gives the canonical line, its words in the order in which a packet meets them, and parsing that line
-/// gives the same figures again. What both directions have alike is said once; `up.` or `down.` before a word says it
-/// for one of them.
+/// `Display` gives the canonical line, with the words in the order of the stages; parsing that line gives the same
+/// figures again. Figures of both directions are written once; `up.` or `down.` before a word limits it to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// The largest IP packet, in bytes.
+    /// Maximum size of an IP packet in bytes.
     pub mtu_bytes: u32,
     /// From near to far.
     pub up: PathProfile,
@@ -35,26 +34,24 @@ pub struct Profile {
 }
 
 impl Default for Profile {
-    /// A link that carries every packet at once.
+    /// A link that passes every packet immediately.
     fn default() -> Self {
         Self { mtu_bytes: DEFAULT_MTU_BYTES, up: PathProfile::default(), down: PathProfile::default() }
     }
 }
 
 impl Profile {
-    /// The kernel's own loopback: no link at all, and so no relay.
+    /// The kernel's own loopback: no link, and so no relay.
     #[must_use]
     pub fn loopback() -> Self {
         Self { mtu_bytes: LOOPBACK_MTU_BYTES, ..Self::default() }
     }
 
-    /// Whether this is [`Profile::loopback`].
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         *self == Self::loopback()
     }
 
-    /// One direction.
     #[must_use]
     pub fn path(&self, direction: Direction) -> &PathProfile {
         match direction {
@@ -63,7 +60,6 @@ impl Profile {
         }
     }
 
-    /// One direction, to be changed.
     pub fn path_mut(&mut self, direction: Direction) -> &mut PathProfile {
         match direction {
             Direction::Up => &mut self.up,
@@ -71,19 +67,19 @@ impl Profile {
         }
     }
 
-    /// The round trip that its delays make, in ns, without jitter, queues and sizes.
+    /// Round-trip time in ns by the delays alone, without jitter, queues and packet sizes.
     #[must_use]
     pub fn round_trip_ns(&self) -> u64 {
         self.up.delay.base_ns.saturating_add(self.down.delay.base_ns)
     }
 
-    /// Whether it flips bits in either direction.
+    /// Whether either direction flips bits.
     #[must_use]
     pub fn may_corrupt(&self) -> bool {
         [&self.up, &self.down].into_iter().any(|path| path.corrupt != Share::NONE)
     }
 
-    /// The traces that it replays, by name: whoever makes a link of it must give them.
+    /// Names of the traces that it replays; a link of it needs them.
     #[must_use]
     pub fn traces(&self) -> Vec<&str> {
         let mut names: Vec<&str> =
@@ -92,14 +88,14 @@ impl Profile {
         names
     }
 
-    /// The stages of a direction with their figures in words, in order.
+    /// The stages of a direction in order, with their figures in words.
     #[must_use]
     pub fn figures(&self, direction: Direction) -> Vec<(&'static str, String)> {
         let path = self.path(direction);
         stages::ALL.iter().filter_map(|stage| Some((stage.name, (stage.figures)(path, self.mtu_bytes)?))).collect()
     }
 
-    /// The same link without the stage of that name in either direction; null where it has no words for such a stage.
+    /// The same link without that stage in both directions; `None` if the profile has no words for such a stage.
     #[must_use]
     pub fn without(&self, stage: &str) -> Option<Self> {
         let words = stages::ALL.iter().find(|listed| listed.name == stage)?.words;
@@ -116,8 +112,8 @@ impl Profile {
         (without != *self).then_some(without)
     }
 
-    /// The same link with CoDel in each queue that has no discipline of its own; null where there is none. In a direction whose
-    /// packets hardly wait it changes nothing.
+    /// The same link with CoDel in each queue that has none; `None` if there is no such queue. CoDel changes nothing in
+    /// a direction whose packets hardly wait.
     #[must_use]
     pub fn with_codel(&self) -> Option<Self> {
         let mut with = self.clone();
@@ -129,7 +125,7 @@ impl Profile {
         (with != *self).then_some(with)
     }
 
-    /// The first of its figures that cannot be, with its direction. A parsed profile has none.
+    /// The first impossible figure, with its direction; `None` for a parsed profile.
     #[must_use]
     pub fn contradiction(&self) -> Option<(Direction, Contradiction)> {
         let check = |direction| {

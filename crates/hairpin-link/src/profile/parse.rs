@@ -1,8 +1,8 @@
-//! Reading a profile from its line.
+//! Parsing a profile from its line.
 //!
-//! Words stand apart by white space. The first may be the name of a built-in profile; the words after it then change
-//! that one. A word is `NAME=VALUE`, for both directions, or with `up.` or `down.` before it, for one. What is said of
-//! one direction holds over what is said of both, in whatever order they stand.
+//! Words are separated by white space. The first may be the name of a built-in profile, which the other words change. A
+//! word is `NAME=VALUE` for both directions, or with `up.` or `down.` before it for one. Values for one direction
+//! override values for both, in any order.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -19,16 +19,16 @@ use crate::stages;
 use crate::stages::queue::{DEFAULT_PACKETS, Limit};
 use crate::word::{About, Word};
 
-/// The longest line that is read, in bytes.
+/// Maximum length of a line in bytes.
 const MAX_LINE: usize = 100_000;
 
-/// The smallest MTU: that of IPv4 (RFC 791).
+/// Minimum MTU: that of IPv4 (RFC 791).
 const MIN_MTU: u64 = 68;
 
-/// The largest: the longest IPv4 packet.
+/// Maximum MTU: the longest IPv4 packet.
 const MAX_MTU: u64 = 65_535;
 
-/// What other tools call some of the words.
+/// Other tools' names for some of the words.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("bandwidth", "rate"),
     ("bw", "rate"),
@@ -70,7 +70,7 @@ impl FromStr for Profile {
     }
 }
 
-/// A word of the line, taken apart.
+/// A word of the line, parsed.
 struct Setting {
     scope: Option<Direction>,
     what: What,
@@ -79,7 +79,7 @@ struct Setting {
     value: Range<usize>,
 }
 
-/// What a word sets.
+/// The setting that a word changes.
 enum What {
     Mtu,
     Word(&'static Word),
@@ -94,7 +94,6 @@ impl What {
     }
 }
 
-/// All words of the language.
 fn language() -> impl Iterator<Item = &'static Word> {
     stages::ALL.iter().flat_map(|stage| stage.words)
 }
@@ -106,7 +105,7 @@ impl Line<'_> {
         ProfileError { text: self.0.to_owned(), range, problem: problem.into(), hint: hint.into() }
     }
 
-    /// The places of the words.
+    /// Byte ranges of the words.
     fn words(&self) -> Vec<Range<usize>> {
         let start = self.0.as_ptr() as usize;
         self.0
@@ -118,7 +117,7 @@ impl Line<'_> {
             .collect()
     }
 
-    /// The built-in profile of that name.
+    /// Finds a built-in profile; `loopback` allows no other words.
     fn named(&self, name: Range<usize>, others: &[Range<usize>]) -> Result<Profile, ProfileError> {
         let given = &self.0[name.clone()];
         let Some(found) = builtin::find(given) else {
@@ -149,7 +148,7 @@ impl Line<'_> {
         self.fault(range, problem, format!("for instance delay=20ms, or one of {}", names.join(", ")))
     }
 
-    /// Takes a word apart.
+    /// Splits a word into its parts.
     fn setting(&self, range: Range<usize>) -> Result<Setting, ProfileError> {
         let text = &self.0[range.clone()];
         let Some((name, _)) = text.split_once('=') else {
@@ -241,7 +240,7 @@ impl Line<'_> {
         Ok(())
     }
 
-    /// Clears what says nothing, fills in the default queue, and refuses what cannot be.
+    /// Clears words without effect, fills in the default queue, and refuses contradictions.
     fn settle(&self, settings: &[Setting], profile: &mut Profile) -> Result<(), ProfileError> {
         for setting in settings {
             let What::Word(word) = &setting.what else { continue };
@@ -266,7 +265,7 @@ impl Line<'_> {
         }
     }
 
-    /// Where the word at fault stands, or the whole line where it comes from a built-in profile.
+    /// Location of the word at fault; the whole line if it comes from a built-in profile.
     fn place(&self, settings: &[Setting], direction: Direction, word: &str) -> Range<usize> {
         let said = |scope| settings.iter().find(|setting| setting.what.name() == word && setting.scope == scope);
         said(Some(direction)).or_else(|| said(None)).map_or(0..self.0.len(), |setting| setting.range.clone())

@@ -1,8 +1,8 @@
 //! One random bit of the packet is flipped, with a given probability.
 //!
-//! Every bit of the IP packet is equally likely, its headers included: a bit in the IP header or under a checksum makes
-//! the receiver's kernel drop the packet, which is what becomes of such a packet in the world. The link itself counts
-//! it as out. Source: netem's `corrupt` (Linux net/sched/sch_netem.c), which flips one bit of the first fragment.
+//! Every bit of the IP packet is equally likely, headers included. A flipped bit in the IP header or under a checksum
+//! makes the receiver's kernel drop the packet, as in real networks; the link itself counts the packet as out. Source:
+//! netem's `corrupt` (Linux net/sched/sch_netem.c), which flips one bit of the first fragment.
 
 use crate::generator::Generator;
 use crate::packet::InFlight;
@@ -10,7 +10,7 @@ use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Outbox, Stage};
 use crate::word::Word;
 
-/// Its entry in the list.
+/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "corrupt",
     models: "a medium that damages packets",
@@ -33,7 +33,6 @@ pub const CARD: Card = Card {
     },
 };
 
-/// The stage.
 #[derive(Clone, Copy, Debug)]
 struct Corrupt {
     share: Share,
@@ -71,7 +70,7 @@ mod tests {
         let bits = bits("corrupt=20%", &stream(50_000, 1000));
         assert_binomial(bits.len(), 50_000, 0.2);
         let hits = u64::try_from(bits.len()).unwrap();
-        // The headers of TCP over IPv4 are 40 of 1500 bytes; each of the eight bits of a byte is as likely.
+        // The headers of TCP over IPv4 are 40 of 1500 bytes; all eight bits of a byte are equally likely.
         assert_binomial(bits.iter().filter(|bit| **bit < 40 * 8).count(), hits, 40.0 / 1500.0);
         assert_binomial(bits.iter().filter(|bit| **bit % 8 == 7).count(), hits, 0.125);
         assert!(bits.iter().all(|bit| *bit < 1500 * 8));

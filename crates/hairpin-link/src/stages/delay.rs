@@ -1,4 +1,4 @@
-//! The distance: every packet is delayed, by a constant time or by a random one.
+//! The distance: every packet is delayed by a constant or a random time.
 //!
 //! `delay=D±J` draws a delay for each packet, independently, around D:
 //!
@@ -7,10 +7,9 @@
 //! - `pareto`: mean D, standard deviation J and a long tail: at least D - 0.577 J, of shape 3 (see
 //!   [`crate::generator::Draws::pareto`]).
 //!
-//! With `order=kept` (the default) no packet overtakes the one before: it leaves with it where its own draw would be
-//! earlier, as behind a queue elsewhere on the way. Packets that follow each other more closely than J then take on
-//! average more than D. With `order=free` each packet keeps its own draw, as with netem's `delay D J`
-//! (Linux net/sched/sch_netem.c; tc-netem(8)).
+//! With `order=kept` (the default) no packet overtakes the one before: if its own draw is earlier, both leave together,
+//! as behind a queue elsewhere on the path. Packets closer together than J then take more than D on average. With
+//! `order=free` each packet keeps its own draw, as with netem's `delay D J` (Linux net/sched/sch_netem.c; tc-netem(8)).
 
 use hairpin_model::refused::Refused;
 
@@ -24,7 +23,7 @@ use crate::quantity::{shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::{About, Word};
 
-/// Its entry in the list.
+/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "delay",
     models: "the distance, and how much it varies",
@@ -105,7 +104,6 @@ fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
     })
 }
 
-/// The stage.
 struct Distance {
     delay: Delay,
     generator: Generator,
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn pareto_jitter_has_its_distribution_and_never_falls_below_its_least() {
+    fn pareto_jitter_has_its_distribution_and_minimum() {
         let delays = delays_ms("delay=20ms±2ms jitter=pareto", 20_000);
         assert!(delays.iter().all(|delay| *delay >= 20.0 - 0.578 * 2.0));
         assert!(distance(delays, |x| 1.0 - ((x - 20.0) / 2.0 * 0.75_f64.sqrt() + 1.5).powi(-3)) < 1.95);
@@ -237,7 +235,7 @@ mod tests {
         assert!(delays.contains(&0.0));
     }
 
-    /// The closed form: a packet leaves at the latest of its own draw and those of all before it.
+    /// The closed form: a packet leaves at the latest of its own draw and those of all packets before it.
     #[test]
     fn with_the_order_kept_a_packet_leaves_with_the_latest_before_it() {
         for jitter in ["uniform", "normal", "pareto"] {

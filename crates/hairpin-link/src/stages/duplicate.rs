@@ -1,8 +1,8 @@
 //! A packet is followed by a copy of itself, with a given probability.
 //!
-//! The copy goes on right behind the packet, at the same time, with random numbers of its own in the stages that
-//! follow. It is not copied again. Source: netem's `duplicate` (Linux net/sched/sch_netem.c); what a duplicate is to a
-//! receiver is defined in RFC 5560.
+//! The copy follows right behind the packet, at the same time, with its own random numbers in the later stages. It is
+//! not copied again. Source: netem's `duplicate` (Linux net/sched/sch_netem.c); RFC 5560 defines what a receiver counts
+//! as a duplicate.
 
 use crate::generator::Generator;
 use crate::packet::InFlight;
@@ -10,7 +10,7 @@ use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Outbox, Stage};
 use crate::word::Word;
 
-/// Its entry in the list.
+/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "duplicate",
     models: "a medium that repeats packets",
@@ -33,7 +33,6 @@ pub const CARD: Card = Card {
     },
 };
 
-/// The stage.
 #[derive(Clone, Copy, Debug)]
 struct Duplicate {
     share: Share,

@@ -3,10 +3,10 @@
 //! - `loss=P`: each packet is lost with probability P, independently.
 //! - `burst-loss=p/r/b/g`: the model of Gilbert and Elliott (Gilbert, BSTJ 39(5), 1960; Elliott, BSTJ 42(5), 1963).
 //!   The medium is good or bad; it starts good. A packet is lost with probability b in the bad state and g in the good
-//!   one; after each packet the state changes from good to bad with probability p and back with r. The four stand in
-//!   the order of netem's `loss gemodel p r 1-h 1-k` (tc-netem(8)). In the long run p / (p + r) of packets meet the bad
-//!   state, and a stay in it lasts 1 / r packets on average.
-//! - `drop=3,10-12`: the packets with these numbers, counted from 0 as they come to the link in their direction.
+//!   one; after each packet the state changes from good to bad with probability p and back with r. The order is that of
+//!   netem's `loss gemodel p r 1-h 1-k` (tc-netem(8)). In the long run p / (p + r) of packets meet the bad state, which
+//!   lasts 1 / r packets on average.
+//! - `drop=3,10-12`: the packets with these numbers, counted from 0 in order of arrival in their direction.
 //! - `drop-data=1`: the k-th packets that carry transport payload, counted from 1.
 
 use hairpin_model::refused::Refused;
@@ -21,7 +21,7 @@ use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 use crate::word::Word;
 
-/// Its entry in the list.
+/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "loss",
     models: "a medium that loses packets",
@@ -117,7 +117,6 @@ fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// The stage.
 #[derive(Clone, Debug)]
 struct Medium {
     loss: Loss,
@@ -135,7 +134,7 @@ impl Stage for Medium {
 }
 
 impl Medium {
-    /// Why the packet is lost. The medium's state changes with every packet, also with one that is lost by its number.
+    /// Why the packet is lost. The medium's state changes with every packet, even with one that is lost by its number.
     fn reason(&mut self, packet: &InFlight) -> Option<&'static str> {
         let mut draws = self.generator.draws_for(packet);
         let burst = self.loss.burst.is_some_and(|burst| {
@@ -185,16 +184,16 @@ mod tests {
     }
 
     #[test]
-    fn data_packets_are_counted_from_one_and_bare_acknowledgments_are_not() {
+    fn data_packets_are_counted_from_one_without_pure_acks() {
         let sizes = [52, 1500, 52, 52, 1500, 600, 52, 1500];
         let outcomes = fates("drop-data=1,3-4", &packets(sizes.map(|size| (0, size))));
         assert_eq!(drops(&outcomes), [(1, 0, "data-packet"), (5, 0, "data-packet"), (7, 0, "data-packet")]);
     }
 
     /// The closed form of the chain: p / (p + r) of packets meet the bad state. The variance of their count is that of
-    /// independent packets times (1 + c) / (1 - c), with c = 1 - p - r the correlation of two neighbours.
+    /// independent packets times (1 + c) / (1 - c), where c = 1 - p - r is the correlation of neighbours.
     #[test]
-    fn losses_in_bursts_are_as_many_and_as_long_as_the_chain_says() {
+    fn bursts_have_the_frequency_and_length_of_the_chain() {
         let (p, r) = (0.01, 0.2);
         let lost = lost("burst-loss=1%/20%");
         let bad = p / (p + r);
@@ -204,19 +203,19 @@ mod tests {
         let count = f64::from(u32::try_from(lost.len()).unwrap());
         assert!((count - trials * bad).abs() < 5.0 * deviation, "{count} of {}", trials * bad);
 
-        // A burst goes on after each packet with probability 1 - r: its length is geometric.
+        // A burst continues after each packet with probability 1 - r: its length is geometric.
         let going_on = lost.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
         assert_binomial(going_on, u64::try_from(lost.len()).unwrap() - 1, 1.0 - r);
     }
 
     #[test]
     fn the_four_shares_of_the_chain_are_each_in_their_place() {
-        // Always good: only the fourth counts. Bad from the second packet on and never good: only the third.
+        // Always good: only the fourth counts. Bad from the second packet on and never good again: only the third.
         assert_binomial(lost("burst-loss=0%/100%/90%/4%").len(), COUNT, 0.04);
         let turned = fates("burst-loss=100%/0.0000001%/100%/0%", &stream(1000, 1));
         assert_eq!(drops(&turned).len(), 999);
         assert_eq!(drops(&turned)[0], (1, 1, "burst"));
-        // It changes after every packet: every second is lost.
+        // The state changes after every packet: every second one is lost.
         assert!(lost("burst-loss=100%/100%/100%/0%").iter().all(|number| number % 2 == 1));
     }
 

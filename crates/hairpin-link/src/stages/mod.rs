@@ -1,9 +1,9 @@
-//! Every stage, a file (or a folder) each. A test fails when one in this folder is not in [`ALL`].
+//! All stages, one file or folder each. A test fails if one in this folder is not in [`ALL`].
 //!
-//! The order is that of a path in the world. What the path cannot carry at all never enters it: packets larger than the
-//! MTU, and everything while the path is down. Then comes the bottleneck, where packets wait for a rate. What has been
-//! sent crosses a medium that loses, damages or repeats it. The distance comes last: it delays what is left, and what
-//! takes another way is overtaken.
+//! The order is that of a real path. What the path cannot carry never enters it: packets larger than the MTU, and all
+//! packets while it is down. Then comes the bottleneck, where packets wait for a rate. Sent packets cross a medium that
+//! loses, damages or repeats them. The distance comes last: it delays what is left, and packets on a detour are
+//! overtaken.
 
 pub mod corrupt;
 pub mod delay;
@@ -16,7 +16,7 @@ pub mod reorder;
 
 use crate::stage::Card;
 
-/// Every stage, in the order in which a packet passes them.
+/// All stages, in the order in which packets pass them.
 pub const ALL: &[Card] =
     &[mtu::CARD, outage::CARD, queue::CARD, loss::CARD, corrupt::CARD, duplicate::CARD, delay::CARD, reorder::CARD];
 

@@ -1,12 +1,12 @@
 //! Packets larger than the path's MTU are dropped, as by a router that may not fragment (RFC 1191: the DF bit is set).
 //!
-//! No ICMP message goes back: the interfaces at both ends have the same MTU, so that only a program that writes raw
-//! packets ever meets this stage. Its word `mtu=` stands for both directions and belongs to the profile as a whole.
+//! No ICMP message is sent: the interfaces at both ends have the same MTU, so only a program that writes raw packets
+//! ever meets this stage. Its word `mtu=` applies to both directions and belongs to the profile as a whole.
 
 use crate::packet::InFlight;
 use crate::stage::{Card, Outbox, Stage};
 
-/// Its entry in the list. No figures of a direction are its own.
+/// Entry in [`super::ALL`]. Directions have no figures of their own for it.
 pub const CARD: Card = Card {
     name: "mtu",
     models: "the largest packet that the path carries",
@@ -17,7 +17,6 @@ pub const CARD: Card = Card {
     build: |_, site| Some(Box::new(Mtu { mtu_bytes: site.mtu_bytes })),
 };
 
-/// The stage.
 #[derive(Clone, Copy, Debug)]
 struct Mtu {
     mtu_bytes: u32,

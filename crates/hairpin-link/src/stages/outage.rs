@@ -1,7 +1,7 @@
-//! The path is down from one time to another: what comes meanwhile is dropped.
+//! The path is down from one time to another: packets that arrive meanwhile are dropped.
 //!
-//! Times are ns since the link started; the path is down from the first on and up again at the second. What is already
-//! inside goes on: an outage is at the near end of the path, as an interface without a carrier or a handover.
+//! Times are ns since the link started; the path is down from the first on and up again at the second. Packets already
+//! inside are not affected: the outage is at the entry of the path, like an interface without a carrier or a handover.
 
 use hairpin_model::refused::Refused;
 
@@ -13,7 +13,7 @@ use crate::quantity::{shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 use crate::word::Word;
 
-/// Its entry in the list.
+/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "outage",
     models: "times at which the path is down",
@@ -62,7 +62,6 @@ fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
     Some(fault(problem, "write them in order of time, and as one where they touch"))
 }
 
-/// The stage.
 #[derive(Clone, Debug)]
 struct Down {
     outages: Vec<Outage>,
@@ -84,7 +83,7 @@ mod tests {
     use crate::fixture::{departures, drops, fates, packets};
 
     #[test]
-    fn what_comes_from_the_first_time_on_and_before_the_second_is_dropped() {
+    fn packets_that_arrive_during_an_outage_are_dropped() {
         let times = [9, 10, 19, 20, 29, 30, 40, 50];
         let outcomes = fates("outage=10ns-20ns,30ns-50ns", &packets(times.map(|at_ns| (at_ns, 100))));
         let dropped: Vec<u64> = drops(&outcomes).into_iter().map(|(_, at_ns, _)| at_ns).collect();
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_goes_on() {
+    fn packets_already_inside_are_not_affected() {
         let outcomes = fates("outage=1ms-1s delay=20ms", &packets([(0, 100)]));
         assert_eq!(departures(&outcomes), [(0, 20_000_000)]);
     }

@@ -1,8 +1,8 @@
-//! A packet is held back for a time, with a given probability, so that those behind it overtake it.
+//! A packet is held back for a time, with a given probability, so that later packets overtake it.
 //!
-//! It stands for a detour: a second route, or a retransmission by the link layer below IP. A packet is counted as
-//! reordered when it leaves after one that came later (RFC 4737, section 3.3), so one that is held back while nothing
-//! follows is not. netem's `reorder` is the other way round: there the chosen packets skip the delay.
+//! This models a detour: a second route, or a retransmission by the link layer below IP. A packet counts as reordered
+//! if it leaves after one that arrived later (RFC 4737, section 3.3); one that is held back while nothing follows does
+//! not. netem's `reorder` is the opposite: there the chosen packets skip the delay.
 
 use hairpin_model::refused::Refused;
 
@@ -16,7 +16,7 @@ use crate::quantity::{Share, share, shown_share, shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::Word;
 
-/// Its entry in the list.
+/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "reorder",
     models: "a second, longer way",
@@ -60,7 +60,6 @@ fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
     })
 }
 
-/// The stage.
 struct HoldBack {
     reorder: Reorder,
     generator: Generator,
@@ -114,9 +113,9 @@ mod tests {
         assert_binomial(held, COUNT, 0.1);
     }
 
-    /// Held back by 2.5 gaps, a packet is overtaken unless both that follow are held back too.
+    /// Held back by 2.5 gaps, a packet is overtaken unless the next two are held back too.
     #[test]
-    fn the_ledger_counts_those_that_were_overtaken() {
+    fn overtaken_packets_count_as_reordered() {
         let left = departures(&fates("reorder=40%/2500ns", &stream(COUNT, GAP_NS)));
         let held: std::collections::BTreeSet<u64> = left
             .iter()

@@ -15,7 +15,7 @@ use hairpin_link::stages::reorder::Reorder;
 use hairpin_link::trace::Trace;
 use proptest::prelude::*;
 
-/// The smallest packets that a profile of these tests must carry.
+/// Maximum MTU of these profiles; byte limits of queues are at least this.
 const MTU: u32 = 1500;
 
 fn share() -> impl Strategy<Value = Share> {
@@ -23,7 +23,7 @@ fn share() -> impl Strategy<Value = Share> {
     prop_oneof![Just(Share::NONE), some, (0_u32..50_000_000).prop_map(|part| Share::billionths(part).unwrap())]
 }
 
-/// Not in disorder, and none touching the next.
+/// In order, neither overlapping nor touching.
 fn outages() -> impl Strategy<Value = Vec<Outage>> {
     prop::collection::vec((1_u64..40_000_000, 1_u64..20_000_000), 0..3).prop_map(|steps| {
         let mut now_ns = 0;
@@ -119,7 +119,7 @@ pub(crate) fn traces() -> Vec<(String, Trace)> {
     vec![trace("even", "1\n2\n"), trace("uneven", "0\n0\n7\n8\n20\n20\n")]
 }
 
-/// Any profile; both directions alike in half of them.
+/// Any profile; half of them with identical directions.
 pub(crate) fn profile() -> impl Strategy<Value = Profile> {
     (68_u32..=MTU, path(), path(), any::<bool>()).prop_map(|(mtu_bytes, up, down, alike)| Profile {
         mtu_bytes,

@@ -1,4 +1,4 @@
-//! What both ends of a one-way load share: waiting, and when to look up.
+//! Shared parts of both ends of a one-way load: waiting, and periodic checks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,23 +12,23 @@ use super::times::TimesOfMessages;
 use super::{Counts, DriverError, Ended, LOOK_NS, Marks, Outcome, PROGRESS_NS, Tally};
 use crate::clock::Clock;
 
-/// Calls on one wire before the clock is read and the others have their turn.
+/// Calls on one wire before the clock is read and the other wires get a turn.
 const CALLS_PER_TURN: usize = 16;
-/// The same where there are no others.
+/// The same for a single wire.
 const CALLS_ALONE: usize = 64;
-/// Where calls wait, a turn has so few of them that it does not take longer, in ns: what came in a turn whose last call waits in
-/// vain is counted when the turn began.
+/// If calls wait, a turn has few enough of them to stay below this, in ns: arrivals in a turn whose last call got
+/// nothing are counted at the begin of the turn.
 const WAITING_TURN_NS: u64 = 200_000;
 
 /// How an end waits for its wires.
 enum Waits {
-    /// For all of them at once.
+    /// For all at once.
     Together(WireSet),
-    /// Not here: in the call on the one wire that there is, or not at all. These are the wires that are still open.
+    /// In the calls on a single wire, or not at all. Holds the open wires.
     InCalls(Vec<usize>),
 }
 
-/// One end while it runs.
+/// A running end.
 pub(super) struct End<'a, C> {
     clock: &'a C,
     stop: &'a AtomicBool,
@@ -37,24 +37,24 @@ pub(super) struct End<'a, C> {
     next_progress_ns: u64,
     interest: Interest,
     waits: Waits,
-    /// The wire is waited for in its own calls.
+    /// Calls on the wire wait.
     pub(super) blocks: bool,
     pub(super) now_ns: u64,
     pub(super) wires: Vec<Tally>,
     pub(super) total: Tally,
     pub(super) times: TimesOfMessages,
-    /// Calls of a turn.
+    /// Maximum calls per turn.
     pub(super) calls_per_turn: usize,
     turn_began_ns: u64,
     time_line: TimeLine,
-    /// Of a sender what its messages carry, of a receiver what the last one carried.
+    /// At a sender the nonce that its messages carry, at a receiver the last one received.
     pub(super) nonce: u64,
-    /// Of a sender.
+    /// Of a sender only.
     pub(super) states: SenderStates,
     pending: Pending,
 }
 
-/// What calls did that is not counted yet: counting takes a tenth of a small message.
+/// Counts not settled yet: counting costs a tenth of a small message.
 #[derive(Default)]
 struct Pending {
     wire: usize,
@@ -62,23 +62,23 @@ struct Pending {
     counts: Counts,
 }
 
-/// What an end is told of itself.
+/// The parameters of an end.
 pub(super) struct About<'a, C> {
     pub(super) clock: &'a C,
     pub(super) stop: &'a AtomicBool,
-    /// Its deadline, from now on.
+    /// Its deadline from its creation.
     pub(super) within_ns: u64,
     pub(super) waiting: Waiting,
     pub(super) interest: Interest,
     pub(super) keep_times: usize,
-    /// It sends, and the state of its first wire is noted.
+    /// Whether to record the state of a sender's first wire.
     pub(super) keep_states: bool,
-    /// The first number that a sender's messages carry; 0 of a receiver.
+    /// A sender's first nonce; 0 for a receiver.
     pub(super) nonce: u64,
 }
 
 impl<'a, C: Clock> End<'a, C> {
-    /// An end that waits for all of the wires.
+    /// An end of all the wires.
     pub(super) fn new(about: About<'a, C>, wires: &[Box<dyn Wire>]) -> Result<Self, DriverError> {
         let About { clock, stop, within_ns, waiting, interest, keep_times, keep_states, nonce } = about;
         let blocks = waiting == Waiting::Block;
@@ -121,7 +121,7 @@ impl<'a, C: Clock> End<'a, C> {
         })
     }
 
-    /// Waits for a wire, until `until_ns` at most; why to end, if there is a reason.
+    /// Waits for a wire, until `until_ns` at most. Returns the reason to end, if any.
     pub(super) fn wait(
         &mut self,
         ready: &mut Vec<Ready>,
@@ -145,7 +145,7 @@ impl<'a, C: Clock> End<'a, C> {
         Ok(self.attend(marks))
     }
 
-    /// Tells how far it is where that is due; why to end, if there is a reason.
+    /// Reports progress when it is due. Returns the reason to end, if any.
     pub(super) fn attend(&mut self, marks: &mut dyn Marks) -> Option<Ended> {
         if self.now_ns >= self.next_look_ns {
             self.next_look_ns = self.now_ns.saturating_add(LOOK_NS);
@@ -171,13 +171,13 @@ impl<'a, C: Clock> End<'a, C> {
         self.now_ns = self.clock.now_ns();
     }
 
-    /// Times what moves from now on, whether it is measured or not.
+    /// Starts to time all bytes, measured or not.
     pub(super) fn begin(&mut self) {
         self.total.first_ns.get_or_insert(self.now_ns);
     }
 
-    /// Notes what a call on a wire did. It is counted at the end of the turn, whose time is the time of all its calls; the first
-    /// measured call is counted at once.
+    /// Notes the result of a call on a wire. It is counted at the end of the turn, with the time of the turn for all
+    /// its calls; the first measured call is counted at once.
     #[inline]
     pub(super) fn count(&mut self, wire: usize, is_measured: bool, counts: Counts) {
         if (self.pending.wire, self.pending.is_measured) != (wire, is_measured) {
@@ -191,7 +191,7 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
-    /// Counts what was noted; it moved by now.
+    /// Counts what was noted, with the current time.
     pub(super) fn settle(&mut self) {
         let Pending { wire, is_measured, counts } = std::mem::take(&mut self.pending);
         if counts == Counts::default() {
@@ -213,7 +213,7 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
-    /// Ends a turn in which something came; whether its last call waited in vain.
+    /// Ends a turn that moved something. `waited_in_vain`: its last call waited without result.
     #[inline]
     pub(super) fn end_turn(&mut self, waited_in_vain: bool) {
         if !(self.blocks && waited_in_vain) {
@@ -227,7 +227,7 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
-    /// The wire is not waited for any longer.
+    /// Stops waiting for the wire.
     pub(super) fn leave(&mut self, wire: usize, opened: &dyn Wire) -> Result<(), DriverError> {
         match &mut self.waits {
             Waits::Together(set) => set.remove(wire, opened, self.interest)?,
@@ -244,7 +244,7 @@ impl<'a, C: Clock> End<'a, C> {
     }
 }
 
-/// Room for what one wait gives.
+/// A buffer for the result of one wait.
 pub(super) fn room_for(wires: &[Box<dyn Wire>]) -> Vec<Ready> {
     Vec::with_capacity(2 * wires.len() + 1)
 }

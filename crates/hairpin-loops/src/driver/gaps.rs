@@ -1,13 +1,13 @@
-//! How even the distances between messages are.
+//! Evenness of the gaps between messages.
 
 use hairpin_model::one_way::{GapPercentiles, PacingError};
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 
-/// Distances between messages that were due at different times.
+/// Gaps between messages that were due at different times.
 #[derive(Debug)]
 pub(super) struct Gaps {
-    /// What the distances are to be on average, in ns.
+    /// Intended mean gap, in ns.
     pub(super) nominal_ns: f64,
     gaps: Histogram<u64>,
     below_half: u64,
@@ -15,13 +15,11 @@ pub(super) struct Gaps {
 }
 
 impl Gaps {
-    /// Of messages that are due so far apart on average.
     pub(super) fn new(nominal_ns: f64) -> Self {
         Self { nominal_ns, gaps: latency_histogram(), below_half: 0, last_ns: None }
     }
 
-    /// A message at this time, which was due so long after the one before it; one that was due together with that one tells
-    /// nothing.
+    /// Records a message and its intended gap. A message that was due together with the previous one is skipped.
     #[inline]
     pub(super) fn note(&mut self, at_ns: u64, due_apart_ns: f64) {
         if due_apart_ns <= 0.0 {
@@ -35,7 +33,7 @@ impl Gaps {
         self.last_ns = Some(at_ns);
     }
 
-    /// What is told of them.
+    /// The resulting pacing error.
     pub(super) fn error(self) -> PacingError {
         let gaps = self.gaps.len();
         let at = |quantile| if gaps == 0 { 0.0 } else { self.gaps.value_at_quantile(quantile) as f64 };
@@ -53,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_short_by_what_it_was_to_be_and_those_of_one_burst_are_none() {
+    fn gaps_are_compared_with_the_intended_ones_and_bursts_have_none() {
         let mut gaps = Gaps::new(100.0);
         for (at_ns, due_apart_ns) in
             [(1000, 100.0), (1100, 100.0), (1101, 0.0), (1102, 0.0), (1149, 100.0), (1249, 250.0)]
@@ -62,7 +60,7 @@ mod tests {
         }
         let error = gaps.error();
         assert_eq!((error.gaps, error.gap_ns.p50, error.gap_ns.p999), (3, 100.0, 100.0));
-        assert_eq!(error.share_below_half, 2.0 / 3.0, "49 of 100 and 100 of 250 ns");
+        assert_eq!(error.share_below_half, 2.0 / 3.0, "49 of 100 ns and 100 of 250 ns");
     }
 
     #[test]

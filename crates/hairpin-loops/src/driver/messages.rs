@@ -1,74 +1,74 @@
-//! The bytes that a sender offers in one call: messages one after another, numbered or filled, and their times.
+//! The bytes that a sender offers in one call: contiguous messages, numbered or filled, and their time stamps.
 
 use hairpin_transports::Batch;
 
 use super::DriverError;
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, number, stamp};
 
-/// On a byte stream a message carries its time every so many bytes: often enough for a distribution, and too seldom to cost.
+/// Bytes between two stamped messages of a byte stream: often enough for a distribution, and rarely enough to be cheap.
 const BYTES_PER_STAMP: usize = 8192;
 
-/// Every how many messages of this size one carries its time on a byte stream, and one is recorded where boundaries are kept;
-/// a power of two. `None` where a message has no room for it.
+/// Interval between messages of this size that are stamped on a byte stream, or recorded if there are boundaries; a
+/// power of two. `None` if a message has no room for a stamp.
 #[must_use]
 pub fn stamp_every(size_bytes: usize, boundaries: bool) -> Option<u64> {
     let least = if boundaries { HEADER_BYTES + STAMP_BYTES } else { STAMP_BYTES };
     (size_bytes >= least).then(|| BYTES_PER_STAMP.div_ceil(size_bytes).next_power_of_two() as u64)
 }
 
-/// The bytes of the number that a receiver quotes, the last ones of a message.
+/// Size of the nonce that a receiver quotes, at the end of a message.
 const NONCE_BYTES: usize = 8;
-/// Messages of so many bytes have room for it after header and time.
+/// Minimum message size with room for it after header and stamp.
 const NONCE_FROM_BYTES: usize = HEADER_BYTES + STAMP_BYTES + NONCE_BYTES;
 
-/// The number that a message with boundaries carries for its receiver to quote; 0 where it has no room.
+/// The nonce of a message with boundaries, for its receiver to quote; 0 if it has no room.
 #[inline]
 pub(super) fn nonce_of(message: &[u8]) -> u64 {
     let carried = message.last_chunk().filter(|_| message.len() >= NONCE_FROM_BYTES);
     carried.map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// What is offered in a call.
+/// The messages of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub(super) phase: Phase,
-    /// The number of the first message in its phase.
+    /// Number of the first message in its phase.
     pub(super) first: u64,
-    /// Messages.
+    /// Number of messages.
     pub(super) count: u64,
-    /// On a byte stream, the number of the next message that carries its time, from `first` on.
+    /// On a byte stream, the number of the next stamped message, from `first` on.
     pub(super) next_stamp: u64,
-    /// On a byte stream, the time that the first message carries, where it has begun with one.
+    /// On a byte stream, the stamp of the first message if part of it was already sent.
     pub(super) begun_at_ns: Option<u64>,
 }
 
-/// Room for what one call sends.
+/// Buffer for one call.
 pub(super) struct Messages {
     bytes: Box<[u8]>,
-    /// On a byte stream whose sends the kernel may still read after the call (MSG_ZEROCOPY): the bytes of the other phase, so
-    /// that none ever change. Such bytes carry no times.
+    /// On a byte stream whose sends the kernel may still read after the call (MSG_ZEROCOPY): the bytes of the other
+    /// phase, so that none ever change. They carry no stamps.
     other: Option<Box<[u8]>>,
     size: usize,
-    /// Messages that there is room for.
+    /// Number of messages that fit.
     batch: u64,
     boundaries: bool,
-    /// See [`stamp_every`]; [`NEVER`] where no message carries its time.
+    /// See [`stamp_every`]; [`NEVER`] if no message is stamped.
     pub(super) stamp_every: u64,
-    /// On a byte stream, which phase the bytes say.
+    /// On a byte stream, the phase that the bytes carry.
     filled: Phase,
-    /// On a byte stream, the places of the messages of this offer that carry a time.
+    /// On a byte stream, the positions of stamped messages in this offer.
     stamped: Vec<usize>,
-    /// The time that the last offer gave its messages.
+    /// The stamp of the last offer.
     pub(super) stamped_ns: u64,
-    /// The number that messages with boundaries carry at their end; 0 where they have no room.
+    /// The nonce at the end of messages with boundaries; 0 if they have no room.
     nonce: u64,
 }
 
-/// So many messages are never sent; a power of two.
+/// More messages than are ever sent; a power of two.
 pub(super) const NEVER: u64 = 1 << 60;
 
 impl Messages {
-    /// Room for so many messages of this size.
+    /// A buffer for `batch` messages of `size` bytes.
     pub(super) fn new(size: usize, batch: usize, boundaries: bool) -> Result<Self, DriverError> {
         let least = if boundaries { HEADER_BYTES } else { 1 };
         if size < least {
@@ -89,19 +89,19 @@ impl Messages {
         })
     }
 
-    /// Every message carries its time where it has room.
+    /// Stamps every message, if it has room.
     pub(super) fn all_stamped(self) -> Self {
         let stamp_every = if self.stamp_every == NEVER { NEVER } else { 1 };
         Self { stamp_every, ..self }
     }
 
-    /// The bytes of a stream never change once they were offered.
+    /// Keeps the bytes of a stream constant once they were offered.
     pub(super) fn unchanging(self) -> Self {
         let other = vec![Phase::Measured as u8; self.bytes.len()].into();
         Self { other: Some(other), stamp_every: NEVER, ..self }
     }
 
-    /// From now on messages with boundaries carry this number, where they have room.
+    /// Sets the nonce of messages with boundaries, if they have room.
     #[inline]
     pub(super) fn carry(&mut self, nonce: u64) {
         if self.nonce == nonce || !self.boundaries || self.size < NONCE_FROM_BYTES {
@@ -113,25 +113,25 @@ impl Messages {
         }
     }
 
-    /// Messages that there is room for.
+    /// Number of messages that fit.
     #[inline]
     pub(super) fn room(&self) -> u64 {
         self.batch
     }
 
-    /// Whether the bytes are those of a stream's phase, and messages need no number.
+    /// Whether the bytes carry the phase of a stream, so that messages need no number.
     #[inline]
     pub(super) fn are_filled(&self, phase: Phase) -> bool {
         !self.boundaries && self.filled == phase
     }
 
-    /// So many bytes, from that one of the first message on.
+    /// `offered` bytes from byte `begun` of the first message on.
     #[inline]
     pub(super) fn bytes(&self, begun: usize, offered: usize) -> &[u8] {
         &self.bytes[begun..begun + offered]
     }
 
-    /// Prepares messages. Those that carry a time get that of `now_ns`, which is asked at most once.
+    /// Prepares messages. Stamps are `now_ns`, which is called at most once.
     #[inline]
     pub(super) fn prepare(&mut self, offer: Offer, mut now_ns: impl FnMut() -> u64) {
         if self.boundaries {
@@ -160,9 +160,9 @@ impl Messages {
         self.filled = phase;
     }
 
-    /// Writes times on a byte stream.
+    /// Writes stamps on a byte stream.
     fn stamp(&mut self, offer: Offer, mut now_ns: impl FnMut() -> u64) {
-        // All are places of messages that there is room for.
+        // Each is less than the number of messages that fit.
         let (mut place, count, every) =
             ((offer.next_stamp - offer.first) as usize, offer.count as usize, self.stamp_every as usize);
         if let Some(begun_at_ns) = offer.begun_at_ns {
@@ -183,7 +183,7 @@ impl Messages {
         self.stamped.push(place);
     }
 
-    /// Takes the times of a byte stream out again: the next messages stand in the same place.
+    /// Removes the stamps of a byte stream: the next messages use the same memory.
     #[inline]
     pub(super) fn unstamp(&mut self) {
         for place in self.stamped.drain(..) {

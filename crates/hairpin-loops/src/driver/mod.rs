@@ -1,10 +1,10 @@
-//! One-way loads over many wires: an event-driven loop for the end that sends and one for the end that receives.
+//! One-way loads over many wires: an event-driven loop for the sender and one for the receiver.
 //!
-//! By [`hairpin_model::case::Waiting::Poll`] both wait for all of their wires at once and never in a call on one of them, so that
-//! no wire starves another; by `Spin` they try one after another and never wait; by `Block` there is one wire, and each end waits
-//! in its calls. Open the wires by the same waiting.
+//! With [`hairpin_model::case::Waiting::Poll`] both wait for all their wires at once and never in a call on one of
+//! them, so that no wire starves another; with `Spin` they try one after another and never wait; with `Block` there is
+//! one wire, and each end waits in its calls. The wires must be opened with the same waiting.
 //!
-//! What is measured is told from the warm-up by the bytes themselves ([`phase`]), so that the ends need no common clock. Each end
+//! The bytes themselves distinguish warm-up and measurement ([`phase`]), so the ends need no common clock. Each end
 //! counts what it saw; goodput is the receiver's.
 
 mod end;
@@ -33,35 +33,35 @@ pub use sending::Sending;
 use time_line::TimeLine;
 use times::TimesOfMessages;
 
-/// How much is sent on each wire.
+/// The amount to send on each wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many messages.
+    /// Number of messages.
     Count(u64),
-    /// As many as go in this time, in ns. A message that has begun is sent whole.
+    /// As many as possible in this time, in ns. A message that has begun is sent completely.
     DurationNs(u64),
 }
 
-/// What an end has counted, on one wire or on all.
+/// The counts of an end, for one wire or all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages sent whole; on a byte stream, writes.
+    /// Messages sent completely; on a byte stream, writes.
     pub messages_sent: u64,
-    /// Bytes sent, also those of a message that was cut short.
+    /// Bytes sent, including those of a partially sent message.
     pub bytes_sent: u64,
-    /// Messages received, each once; on a byte stream, as many writes as the bytes make.
+    /// Messages received, without duplicates; on a byte stream, the number of complete writes.
     pub messages_received: u64,
     /// Their bytes.
     pub bytes_received: u64,
-    /// Messages that came once more.
+    /// Repeated arrivals of a message.
     pub duplicated: u64,
-    /// Messages, of those received, that came after one that was sent later.
+    /// Received messages that arrived after one sent later.
     pub reordered: u64,
-    /// Messages older than [`window::MESSAGES`] before the newest, which may have come before.
+    /// Messages more than [`window::MESSAGES`] behind the newest, which may be duplicates.
     pub too_old: u64,
-    /// Messages that are none of this load.
+    /// Messages that do not belong to this load.
     pub unreadable: u64,
-    /// Messages, of those sent, that the kernel refused ([`WireError::Refused`]).
+    /// Sent messages that the kernel refused ([`WireError::Refused`]).
     pub refused: u64,
     /// Calls that found no room in the send buffer.
     pub full: u64,
@@ -82,25 +82,23 @@ impl Counts {
     }
 }
 
-/// What one wire carried, or all.
+/// Counts and times of one wire, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Of the measured messages.
     pub measured: Counts,
-    /// Of the warm-up.
     pub warm_up: Counts,
-    /// When the first measured bytes had been sent or received, or the receiver heard that they were sent, in ns of this end's
-    /// clock.
+    /// When the first measured bytes were sent or received, or the receiver learned that they were sent, in ns of this
+    /// end's clock.
     pub first_ns: Option<u64>,
-    /// When the last bytes had.
+    /// When the last bytes were sent or received.
     pub last_ns: Option<u64>,
-    /// All bytes after `first_ns`: also those of wires that still warm up, which take a share of the path. Without those of the
-    /// call that gave the first, since the time that they took is not known.
+    /// All bytes after `first_ns`, including those of wires still in warm-up, which share the path. Excludes the bytes
+    /// of the first call, whose duration is unknown.
     pub bytes_after_first: u64,
 }
 
 impl Tally {
-    /// Bytes that were sent or received by then, from the first measured ones on.
+    /// Counts bytes sent or received by `at_ns`, from the first measured ones on.
     pub(crate) fn moved(&mut self, at_ns: u64, bytes: u64) {
         if self.first_ns.is_some() {
             self.bytes_after_first += bytes;
@@ -109,15 +107,15 @@ impl Tally {
         self.last_ns = Some(at_ns);
     }
 
-    /// Bytes per s between the first and the last call: what came after the first, over the time that it took. `None` where
-    /// less than two calls had measured bytes.
+    /// Bytes per second between the first and the last call: the bytes after the first call over the time that they
+    /// took. `None` with fewer than two calls with measured bytes.
     #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
         let elapsed_ns = self.last_ns?.checked_sub(self.first_ns?).filter(|elapsed_ns| *elapsed_ns > 0)?;
         Some(self.bytes_after_first as f64 / (elapsed_ns as f64 / 1e9))
     }
 
-    /// What that much more did of one wire, for the sum of all.
+    /// Adds the counts of a call.
     pub(crate) fn count(&mut self, is_measured: bool, counts: Counts) {
         if is_measured { &mut self.measured } else { &mut self.warm_up }.add(counts);
     }
@@ -134,60 +132,53 @@ impl Tally {
 /// The result of an end.
 #[derive(Debug)]
 pub struct Outcome {
-    /// By wire.
     pub wires: Vec<Tally>,
-    /// Of all wires.
     pub total: Tally,
-    /// Bytes over time, of all wires, from the first on, the warm-up's among them.
+    /// Bytes of all wires over time, including the warm-up.
     pub time_line: TimeLine,
-    /// Times of measured messages: of a receiver from due to received, of a sender that is paced from due to sent.
+    /// Times of measured messages: at a receiver from due to received, at a paced sender from due to sent.
     pub times: TimesOfMessages,
-    /// How well the times at which messages were due were kept, where this end can tell.
+    /// Accuracy of the send times, if this end can measure it.
     pub pacing: Option<PacingError>,
-    /// System calls of waiting; those of sending and receiving are counted by the wires.
+    /// System calls for waiting; the wires count those for sending and receiving.
     pub waits: u64,
-    /// The state of a sender's first wire over time; empty where it was not wanted.
+    /// The state of a sender's first wire over time; empty if not requested.
     pub states: Vec<SenderState>,
-    /// Why it ended.
     pub ended: Ended,
 }
 
 /// Why an end ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// All was sent; or all that was sent has come.
+    /// Everything was sent; or everything that was sent arrived.
     Complete,
-    /// Some of what was sent is lost: nothing came for the quiet time.
+    /// Part of what was sent is lost: nothing arrived during the quiet time.
     Quiet,
-    /// The deadline passed before.
+    /// The deadline passed first.
     DeadlinePassed,
     /// The user ended the run.
     Stopped,
-    /// It could not go on.
+    /// An error.
     Failed(DriverError),
 }
 
-/// Why an end could not go on.
+/// Why an end failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
-    /// A wire failed, or was closed before all had come.
+    /// A wire failed, or was closed before everything had arrived.
     #[error("wire {wire}: {source}")]
     Wire {
-        /// Its place among the wires.
+        /// Index of the wire.
         wire: usize,
-        /// Its error.
         source: WireError,
     },
-    /// Several wires cannot be waited for in the calls on one.
+    /// Calls cannot wait for several wires.
     #[error("{wires} wires cannot be waited for in the calls of one")]
-    Blocks {
-        /// How many there are.
-        wires: usize,
-    },
-    /// The bytes of a stream are not those of a load.
+    Blocks { wires: usize },
+    /// The bytes of a stream do not belong to this load.
     #[error("wire {wire}: bytes that the other end's load does not send")]
     Unreadable {
-        /// Its place among the wires.
+        /// Index of the wire.
         wire: usize,
     },
     /// The wires cannot be waited for.
@@ -195,56 +186,49 @@ pub enum DriverError {
     Wait(#[from] std::io::Error),
     /// Messages have no room for their number.
     #[error("messages of {bytes} bytes; this load needs at least {least}")]
-    TooShort {
-        /// Their size.
-        bytes: usize,
-        /// The least.
-        least: usize,
-    },
+    TooShort { bytes: usize, least: usize },
 }
 
-/// What was sent, in sum over all wires and with the warm-up: a connection can still be warming up when others have ended.
+/// Totals of all wires, including the warm-up: a connection can still be warming up when others have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Messages.
     pub messages: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 
-/// What an end tells and hears meanwhile, beside the wires. Nothing in it may wait.
+/// Notifications between an end and its caller during the load. No method may block.
 pub trait Marks {
-    /// The first measured message is about to be sent; the receiver times what comes from now on.
+    /// The first measured message is about to be sent; the receiver starts to time what arrives.
     fn begin(&mut self) {}
 
-    /// Whether the sender's warm-up is over. Asked of the receiver's marks, as [`Marks::sent`] is and after it: what is on
-    /// its way by then may be the warm-up of seconds, and takes the path from what is measured.
+    /// Whether the sender's warm-up is over. Called on the receiver's marks, like [`Marks::sent`] and after it. Bytes
+    /// still in flight may be seconds of warm-up, which share the path with the measurement.
     fn measures(&mut self) -> bool {
         false
     }
 
-    /// A receiver got something after the sender had ended: what it does from now on may be waiting for nothing.
+    /// The receiver got something after the sender had ended: from now on it may wait for nothing.
     fn came_late(&mut self) {}
 
-    /// Every [`LOOK_NS`] or later: the time.
+    /// Called every [`LOOK_NS`] or later, with the time.
     fn look(&mut self, _now_ns: u64) {}
 
-    /// Every [`PROGRESS_NS`]: what all wires carried so far, and at a receiver the number that the last message carried.
+    /// Called every [`PROGRESS_NS`], with the counts of all wires so far, and at a receiver the last nonce received.
     fn progress(&mut self, _so_far: &Tally, _nonce: u64) {}
 
-    /// The number that messages with boundaries carry from now on, for their receiver to quote. Asked of a sender's marks at the
-    /// begin and after each [`Marks::progress`].
+    /// The next nonce of messages with boundaries, for their receiver to quote. Called on a sender's marks at the
+    /// beginning and after each [`Marks::progress`].
     fn nonce(&mut self) -> u64 {
         0
     }
 
-    /// What was sent, once the sender has ended. Asked of the receiver's marks, at least every [`LOOK_NS`].
+    /// The amount sent, once the sender has ended. Called on the receiver's marks, at least every [`LOOK_NS`].
     fn sent(&mut self) -> Option<Totals> {
         None
     }
 }
 
-/// How long an end waits at most before it looks whether it is to end, in ns.
+/// Maximum wait of an end before it checks whether to end, in ns.
 pub const LOOK_NS: u64 = 50_000_000;
-/// How long between two reports of progress, in ns.
+/// Interval of progress reports, in ns.
 pub const PROGRESS_NS: u64 = 100_000_000;

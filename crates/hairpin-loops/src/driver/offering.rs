@@ -1,6 +1,7 @@
 //! The end that sends messages when they are due, however fast the other end takes them.
 //!
-//! A message that is due while the one before it has not been sent whole is sent late, and counts from when it was due.
+//! A message that becomes due before the previous one was completely sent is sent late, and its time counts from when
+//! it was due.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,33 +18,30 @@ use super::schedule::{Due, Schedule};
 use super::{Amount, Counts, DriverError, Ended, LOOK_NS, Marks, Outcome};
 use crate::clock::Clock;
 
-/// What the end is told that sends at a rate.
+/// The parameters of an end that sends at a rate.
 pub struct Offering<'a, C> {
-    /// The clock.
     pub clock: &'a C,
-    /// The transport keeps message boundaries.
+    /// Whether the transport keeps message boundaries.
     pub boundaries: bool,
-    /// The size of a message.
     pub size_bytes: usize,
-    /// Messages a second, of all wires together; they take turns.
+    /// Messages per second of all wires together, which take turns.
     pub per_s: f64,
-    /// When they are due.
+    /// The pattern of due times.
     pub arrivals: Arrivals,
-    /// How it waits for that: what the kernel paces is sent by [`super::Sending`].
+    /// How to wait for them; kernel pacing is done by [`super::Sending`].
     pub pacing: Pacing,
     /// The seed of random arrivals.
     pub seed: u64,
-    /// What is sent before.
     pub warm_up: Amount,
-    /// What is measured.
+    /// The measured part.
     pub amount: Amount,
-    /// How many times are kept one by one.
+    /// Maximum number of times that are kept individually.
     pub keep_times: usize,
-    /// Whether the state of the first wire is noted over time.
+    /// Whether to record the state of the first wire over time.
     pub keep_states: bool,
-    /// How long it may take in all, in ns.
+    /// Total time limit, in ns.
     pub within_ns: u64,
-    /// Raised when the user ends the run.
+    /// Set when the user ends the run.
     pub stop: &'a AtomicBool,
 }
 
@@ -54,13 +52,13 @@ struct Run<'a, C> {
     messages: Messages,
     gaps: Gaps,
     phase: Phase,
-    /// When messages begin to be due, in ns of the clock.
+    /// Due time of the first message, in ns of the clock.
     began_ns: u64,
-    /// When the measured ones began.
+    /// When the measurement began.
     measured_ns: u64,
-    /// Messages of this phase.
+    /// Messages sent in this phase.
     in_phase: u64,
-    /// The number of the next message of each wire in this phase.
+    /// Number of the next message of each wire in this phase.
     sequences: Vec<u64>,
 }
 
@@ -68,14 +66,14 @@ impl<C: Clock> Offering<'_, C> {
     /// Sends on all wires.
     ///
     /// # Errors
-    /// What makes it impossible to begin or to wait; a wire that fails is told by [`Outcome::ended`].
+    /// An error that prevents beginning or waiting; [`Outcome::ended`] reports a wire that fails.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.size_bytes, 1, self.boundaries)?.all_stamped();
         let about = About {
             clock: self.clock,
             stop: self.stop,
             within_ns: self.within_ns,
-            // Only for room, which is there but for a receiver that does not keep up.
+            // Only for room, which exists unless the receiver does not keep up.
             waiting: Waiting::Poll,
             interest: Interest::Write,
             keep_times: self.keep_times,
@@ -113,7 +111,7 @@ impl<C: Clock> Offering<'_, C> {
 }
 
 impl<C: Clock> Run<'_, C> {
-    /// Sends the next message when it is due; why to end, if there is a reason.
+    /// Sends the next message when it is due. Returns the reason to end, if any.
     fn offer(
         &mut self,
         due: Due,
@@ -124,7 +122,7 @@ impl<C: Clock> Run<'_, C> {
         let mut due_ns = self.began_ns.saturating_add(due.at_ns);
         let warm_up_ns = due_ns.max(self.end.now_ns);
         if self.phase == Phase::WarmUp && self.is_over(warm_up_ns, self.began_ns, self.order.warm_up) {
-            // What the warm-up could not send in time is left out, so that the measured part does not begin late.
+            // Warm-up messages that were not sent in time are skipped, so that the measurement does not begin late.
             self.began_ns = self.began_ns.saturating_add(warm_up_ns - due_ns);
             due_ns = warm_up_ns;
             self.phase = Phase::Measured;
@@ -134,7 +132,7 @@ impl<C: Clock> Run<'_, C> {
             self.end.look();
             self.end.begin();
         }
-        // One that is late when the time is over is not sent any more.
+        // A message that is late when the time is over is not sent.
         let latest_ns = due_ns.max(self.end.now_ns);
         if self.phase == Phase::Measured && self.is_over(latest_ns, self.measured_ns, self.order.amount) {
             return Ok(Some(Ended::Complete));
@@ -153,7 +151,7 @@ impl<C: Clock> Run<'_, C> {
         Ok(ended)
     }
 
-    /// Whether a phase ends before a message of this time.
+    /// Whether a phase ends before a message at this time.
     fn is_over(&self, at_ns: u64, began_ns: u64, amount: Amount) -> bool {
         match amount {
             Amount::Count(count) => self.in_phase >= count.saturating_mul(self.sequences.len() as u64),
@@ -161,7 +159,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Waits until a message is due; why to end, if there is a reason.
+    /// Waits until a message is due. Returns the reason to end, if any.
     fn wait_until(&mut self, due_ns: u64, marks: &mut dyn Marks) -> Option<Ended> {
         loop {
             self.end.look();
@@ -179,7 +177,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Sends one message whole; why to end, if there is a reason.
+    /// Sends one complete message. Returns the reason to end, if any.
     fn send(
         &mut self,
         due_ns: u64,
@@ -206,7 +204,7 @@ impl<C: Clock> Run<'_, C> {
             sent += taken;
             counts.bytes_sent = taken as u64;
             (counts.messages_sent, counts.full) = if sent == size { (1, 0) } else { (0, 1) };
-            // A part counts at once, so that the load is seen to move.
+            // Parts count at once, to show that the load progresses.
             self.end.count(wire, self.phase == Phase::Measured, counts);
             self.end.end_turn(false);
             if sent == size {

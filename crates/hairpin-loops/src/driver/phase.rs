@@ -1,11 +1,11 @@
-//! How the bytes of a one-way load say whether they are measured, and when they were due.
+//! How the bytes of a one-way load carry their phase and their due time.
 //!
-//! On a byte stream the lowest bit of every byte is the number of its phase: a reader finds the one place where the phase changes
-//! without knowing where writes begin. The first 8 bytes of some messages carry a time above that bit, 7 bits each.
-//! Where boundaries are kept a message begins with 8 bytes, little endian: its sequence number in its phase, shifted by one, and
-//! the phase. Where it has room, 8 bytes with the time follow.
+//! On a byte stream the lowest bit of every byte is the phase: a reader finds the one position where the phase changes
+//! without knowing where writes begin. The first 8 bytes of some messages carry a time in the upper 7 bits of each.
+//! With boundaries a message begins with 8 bytes, little endian: its sequence number in its phase, shifted by one, and
+//! the phase. If there is room, 8 bytes with the time follow.
 
-/// The warm-up, or what is measured.
+/// Warm-up or measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Bit 0.
@@ -14,11 +14,11 @@ pub enum Phase {
     Measured = 1,
 }
 
-/// What a message begins with where boundaries are kept.
+/// Size of the header of a message with boundaries.
 pub const HEADER_BYTES: usize = 8;
-/// Bytes of a time.
+/// Size of a time.
 pub const STAMP_BYTES: usize = 8;
-/// The greatest time that a byte stream carries, in ns: 2.2 years.
+/// Maximum time on a byte stream, in ns: 2.2 years.
 const MAX_NS: u64 = (1 << 56) - 1;
 
 impl Phase {
@@ -27,7 +27,7 @@ impl Phase {
     }
 }
 
-/// Writes a message's header, and its time where there is room; 0 stands for no time.
+/// Writes a message's header, and its time if there is room; 0 means no time.
 ///
 /// # Panics
 /// The message is shorter than [`HEADER_BYTES`].
@@ -39,7 +39,7 @@ pub fn number(message: &mut [u8], phase: Phase, sequence: u64, at_ns: u64) {
     }
 }
 
-/// The phase, the sequence number and the time of a message, 0 where it has none; `None` of anything too short.
+/// Phase, sequence number and time of a message, 0 if it has none; `None` if it is too short.
 #[inline]
 #[must_use]
 pub fn read(message: &[u8]) -> Option<(Phase, u64, u64)> {
@@ -49,26 +49,26 @@ pub fn read(message: &[u8]) -> Option<(Phase, u64, u64)> {
     Some((Phase::of(message[0]), first >> 1, word(HEADER_BYTES).unwrap_or(0)))
 }
 
-/// The bytes of a time on a byte stream; one beyond 2.2 years is none, which is 0.
+/// The bytes of a time on a byte stream; times beyond 2.2 years become 0, which means none.
 #[inline]
 #[must_use]
 pub fn stamp(phase: Phase, at_ns: u64) -> [u8; STAMP_BYTES] {
     let at_ns = if at_ns > MAX_NS { 0 } else { at_ns };
-    // Seven bits each: the cast cuts off what the next bytes carry.
+    // Seven bits each: the cast drops the bits of the next bytes.
     std::array::from_fn(|place| (at_ns >> (7 * place)) as u8 & 0x7f).map(|bits| bits << 1 | phase as u8)
 }
 
-/// The time that these bytes carry, 0 where they carry none.
+/// The time in these bytes; 0 if there is none.
 #[inline]
 #[must_use]
 pub fn read_stamp(bytes: [u8; STAMP_BYTES]) -> u64 {
     bytes.iter().rev().fold(0, |so_far, byte| so_far << 7 | u64::from(byte >> 1))
 }
 
-/// How many bytes of a part of a stream belong to the warm-up; the others are measured. `before` is the phase of the byte before
-/// it. It looks at the first and the last byte, and between them only where they differ.
+/// Number of warm-up bytes in a part of a stream; the others are measured. `before` is the phase of the preceding byte.
+/// Reads the first and the last byte, and those in between only if these differ.
 ///
-/// `None` where the part is none of a load's: the phase goes back.
+/// `None` if the part does not belong to a load: the phase goes back.
 #[must_use]
 pub fn warm_up_bytes(part: &[u8], before: Phase) -> Option<usize> {
     let (first, last) = match part {
@@ -116,7 +116,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_place_where_the_phase_changes_is_found_and_times_stand_there_unseen(
+        fn the_phase_change_is_found_despite_stamps(
             warm_up in 0_usize..200, measured in 0_usize..200, begin in 0_usize..400, end in 0_usize..400, at_ns: u64,
         ) {
             let mut bytes: Vec<u8> = [vec![0; warm_up], vec![1; measured]].concat();

@@ -1,4 +1,4 @@
-//! The end that receives: it reads every wire that is ready until all that was sent has come.
+//! The end that receives: it reads every wire that is ready until everything that was sent has arrived.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,46 +13,45 @@ use super::window::{Arrival, Window};
 use super::{Counts, DriverError, Ended, Marks, Outcome, Totals};
 use crate::clock::Clock;
 
-/// What the receiving end is told.
+/// The parameters of the receiving end.
 pub struct Receiving<'a, C> {
-    /// The clock.
     pub clock: &'a C,
-    /// The transport keeps message boundaries.
+    /// Whether the transport keeps message boundaries.
     pub boundaries: bool,
-    /// How it waits for messages: by [`Waiting::Block`] it has one wire.
+    /// How it waits for messages; with [`Waiting::Block`] it has one wire.
     pub waiting: Waiting,
-    /// The transport loses nothing: then quiet alone ends nothing.
+    /// Whether the transport is reliable: then quiet time does not end the load.
     pub reliable: bool,
-    /// The size of a message, or of a write on a byte stream.
+    /// Size of a message, or of a write on a byte stream.
     pub write_size_bytes: usize,
-    /// How many messages one call takes at most where boundaries are kept, 1 to [`Batch::MAX_MESSAGES`].
+    /// Maximum messages per call if there are boundaries, 1 to [`Batch::MAX_MESSAGES`].
     pub batch: usize,
-    /// How much one call reads of a byte stream.
+    /// Maximum bytes per read of a byte stream.
     pub read_size_bytes: usize,
-    /// Every message carries its time, and each is recorded; else as many as [`stamp_every`] says.
+    /// Every message is stamped, and each is recorded; otherwise as often as [`stamp_every`] says.
     pub every_time: bool,
-    /// Arrivals are at even distances of so many ns: how even they are is told. `None` tells nothing.
+    /// Intended gap between arrivals in ns, to measure how even they are; `None` does not measure.
     pub gaps_of_ns: Option<f64>,
-    /// How many times are kept one by one.
+    /// Maximum number of times that are kept individually.
     pub keep_times: usize,
-    /// How long nothing has to come until the rest counts as lost, once it is known how much was sent; in ns.
+    /// Time without arrivals after which the rest counts as lost, once it is known how much was sent; in ns.
     pub quiet_ns: u64,
-    /// How long it may take in all, in ns.
+    /// Total time limit, in ns.
     pub within_ns: u64,
-    /// Raised when the user ends the run.
+    /// Set when the user ends the run.
     pub stop: &'a AtomicBool,
 }
 
-/// A wire between two receives.
+/// The state of a wire between two receives.
 struct Lane {
     phase: Phase,
-    /// Bytes received in this phase, of a byte stream.
+    /// Bytes received in this phase, for a byte stream.
     bytes: u64,
-    /// Where in the phase the next time stands, of a byte stream.
+    /// Offset of the next stamp in the phase, for a byte stream.
     next_stamp: u64,
-    /// What of it has come.
+    /// The part of it received so far.
     stamp: [u8; STAMP_BYTES],
-    /// Where messages are numbered: of the warm-up, and of what is measured.
+    /// For numbered messages: of the warm-up, and of the measurement.
     windows: Option<[Window; 2]>,
     is_open: bool,
 }
@@ -62,14 +61,14 @@ struct Run<'a, C> {
     end: End<'a, C>,
     lanes: Vec<Lane>,
     open: usize,
-    /// See [`stamp_every`]; [`NEVER`] where no message carries its time.
+    /// See [`stamp_every`]; [`NEVER`] if no message is stamped.
     stamp_every: u64,
     gaps: Option<Gaps>,
     sent: Option<Totals>,
     has_begun: bool,
-    /// When something last came, or it became known how much was sent.
+    /// Last arrival, or when it became known how much was sent.
     last_news_ns: u64,
-    /// The first wire that was closed.
+    /// The first closed wire.
     closed: Option<usize>,
 }
 
@@ -77,7 +76,7 @@ impl<C: Clock> Receiving<'_, C> {
     /// Receives on all wires.
     ///
     /// # Errors
-    /// What makes it impossible to begin or to wait; a wire that fails is told by [`Outcome::ended`].
+    /// An error that prevents beginning or waiting; [`Outcome::ended`] reports a wire that fails.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let least = if self.boundaries { HEADER_BYTES } else { 1 };
         if self.write_size_bytes < least {
@@ -103,7 +102,7 @@ impl<C: Clock> Receiving<'_, C> {
             windows: self.boundaries.then(Default::default),
             is_open: true,
         };
-        // One byte more, so that a message that is too long shows.
+        // One byte more, to detect messages that are too long.
         let (slots, size) =
             if self.boundaries { (self.batch, self.write_size_bytes + 1) } else { (1, self.read_size_bytes) };
         let every = stamp_every(self.write_size_bytes, self.boundaries);
@@ -140,7 +139,7 @@ impl<C: Clock> Receiving<'_, C> {
 }
 
 impl<C: Clock> Run<'_, C> {
-    /// Why it ends, where all has come or nothing more will.
+    /// Returns the reason to end if everything has arrived, or nothing more will.
     fn is_over(&mut self, marks: &mut dyn Marks) -> Option<Ended> {
         if self.sent.is_none() {
             self.sent = marks.sent();
@@ -148,8 +147,8 @@ impl<C: Clock> Run<'_, C> {
                 self.last_news_ns = self.end.now_ns;
             }
         }
-        // Of a stream the bytes that the warm-up buffered take a share of the path from now on. Messages that are offered at a rate
-        // are timed from their first arrival, and so is a stream of which nothing has come yet.
+        // On a stream, warm-up bytes in buffers share the path from now on. Messages offered at a rate are timed from
+        // their first arrival, and so is a stream without arrivals so far.
         let has_come = self.end.total.warm_up.bytes_received > 0;
         if !self.has_begun && has_come && !self.order.every_time && marks.measures() {
             self.begin(marks);
@@ -163,7 +162,7 @@ impl<C: Clock> Run<'_, C> {
         let is_quiet = self.end.now_ns.saturating_sub(self.last_news_ns) >= self.order.quiet_ns;
         let is_known = self.sent.is_some();
         match self.closed {
-            // The other end may close its wires before it can be known how much it sent.
+            // The other end may close its wires before it is known how much it sent.
             Some(wire) if self.open == 0 && is_known || is_quiet && (is_known || self.open == 0) => {
                 let closed = DriverError::Wire { wire, source: WireError::Closed };
                 Some(if self.order.reliable || !is_known { Ended::Failed(closed) } else { Ended::Quiet })
@@ -172,7 +171,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Receives until the wire has no more, or the others have their turn.
+    /// Receives until the wire is empty, or the others get a turn.
     fn turn(
         &mut self,
         wire: usize,
@@ -180,7 +179,7 @@ impl<C: Clock> Run<'_, C> {
         batch: &mut Batch,
         marks: &mut dyn Marks,
     ) -> Result<(), DriverError> {
-        // A wire may be ready twice, and have been closed by the first turn.
+        // A wire may be listed as ready twice, and have been closed in the first turn.
         if !self.lanes[wire].is_open {
             return Ok(());
         }
@@ -242,7 +241,7 @@ impl<C: Clock> Run<'_, C> {
         Ok(())
     }
 
-    /// Records the times in measured bytes of a stream, before these are counted.
+    /// Records the stamps in measured bytes of a stream, before these are counted.
     #[inline]
     fn take_stamps(&mut self, wire: usize, piece: &[u8]) {
         let lane = &mut self.lanes[wire];
@@ -251,7 +250,8 @@ impl<C: Clock> Run<'_, C> {
             self.end.look();
         }
         while lane.next_stamp < end {
-            // How much of it came before, and where the rest stands in the piece; both are less than a length.
+            // How much of the stamp was received before, and the offset of the rest in the piece; both are less than a
+            // length.
             let have = lane.bytes.saturating_sub(lane.next_stamp) as usize;
             let from = lane.next_stamp.saturating_sub(lane.bytes) as usize;
             let more = (STAMP_BYTES - have).min(piece.len() - from);
@@ -268,7 +268,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Counts bytes of one phase. Of those that carry no time the last is looked at: another program's are mostly others.
+    /// Counts bytes of one phase. Checks the last byte if it carries no stamp: foreign bytes mostly differ.
     fn take_bytes(&mut self, wire: usize, piece: &[u8]) -> Result<(), DriverError> {
         let lane = &mut self.lanes[wire];
         let size = self.order.write_size_bytes as u64;
@@ -309,7 +309,7 @@ impl<C: Clock> Run<'_, C> {
             Arrival::Duplicate => Counts { duplicated: 1, ..Counts::default() },
             Arrival::TooOld => Counts { too_old: 1, ..Counts::default() },
         };
-        // A power of two, as a division takes long.
+        // A power of two: a division would be slow.
         let is_recorded = sequence & (self.stamp_every - 1) == 0;
         if is_measured && is_recorded && counts.messages_received > 0 && due_ns > 0 {
             self.end.look();

@@ -1,47 +1,47 @@
-//! When the messages of an open loop are due.
+//! Due times of the messages of an open loop.
 
 use hairpin_model::arrivals::Arrivals;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// The times of messages, one after another, without end.
+/// An endless sequence of due times.
 pub(super) struct Schedule {
     arrivals: Arrivals,
     gap_ns: f64,
-    /// How many were given.
+    /// Number of times returned so far.
     count: u64,
-    /// When the last is due.
+    /// The last one.
     last_ns: f64,
     random: Xoshiro256PlusPlus,
 }
 
-/// A time.
+/// A due time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Due {
-    /// In ns from the beginning.
+    /// Since the beginning, in ns.
     pub(super) at_ns: u64,
-    /// From the time of the message before it, in ns.
+    /// Since the previous message, in ns.
     pub(super) apart_ns: f64,
 }
 
 impl Schedule {
-    /// So many messages a second; the seed is that of random arrivals.
+    /// `seed` is for random arrivals.
     pub(super) fn new(per_s: f64, arrivals: Arrivals, seed: u64) -> Self {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
         Self { arrivals, gap_ns: 1e9 / per_s, count: 0, last_ns: 0.0, random }
     }
 
-    /// Distances of a burst from the one before it, of single messages from each other; on average.
+    /// Mean gap between bursts, or between single messages.
     pub(super) fn nominal_ns(&self) -> f64 {
         self.gap_ns * f64::from(self.arrivals.at_once())
     }
 
-    /// When the next message is due.
-    // Times are positive, and beyond 584 years they saturate.
+    /// The due time of the next message.
+    // Times are positive, and saturate beyond 584 years.
     pub(super) fn next(&mut self) -> Due {
         let before_ns = self.last_ns;
         self.last_ns = match self.arrivals {
-            // Not a sum, which would drift.
+            // Not a sum, whose rounding errors would add up.
             Arrivals::Fixed => self.count as f64 * self.gap_ns,
             Arrivals::Burst(count) => (self.count / u64::from(count)) as f64 * self.nominal_ns(),
             Arrivals::Poisson => before_ns + self.exponential() * self.gap_ns,
@@ -50,7 +50,7 @@ impl Schedule {
         Due { at_ns: self.last_ns as u64, apart_ns: self.last_ns - before_ns }
     }
 
-    /// A number with the exponential distribution of mean 1, by inversion (Devroye, Non-Uniform Random Variate Generation,
+    /// An exponentially distributed number of mean 1, by inversion (Devroye, Non-Uniform Random Variate Generation,
     /// 1986, section II.2).
     fn exponential(&mut self) -> f64 {
         // 53 bits, above 0 and at most 1.

@@ -1,4 +1,4 @@
-//! The end that sends as fast as its wires take it.
+//! The end that sends as fast as its wires accept.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,45 +13,43 @@ use super::phase::Phase;
 use super::{Amount, Counts, DriverError, Ended, Marks, Outcome};
 use crate::clock::Clock;
 
-/// What the sending end is told.
+/// The parameters of the sending end.
 pub struct Sending<'a, C> {
-    /// The clock.
     pub clock: &'a C,
-    /// The transport keeps message boundaries.
+    /// Whether the transport keeps message boundaries.
     pub boundaries: bool,
-    /// How it waits for room: by [`Waiting::Block`] it has one wire.
+    /// How it waits for room; with [`Waiting::Block`] it has one wire.
     pub waiting: Waiting,
-    /// The size of a message, or of a write on a byte stream.
+    /// Size of a message, or of a write on a byte stream.
     pub write_size_bytes: usize,
-    /// How many of them one call sends at most, 1 to [`hairpin_transports::Batch::MAX_MESSAGES`].
+    /// Maximum number of these per call, 1 to [`hairpin_transports::Batch::MAX_MESSAGES`].
     pub batch: usize,
-    /// Where the bytes come from; only those of memory have times in them.
+    /// Source of the bytes; only those from memory carry stamps.
     pub source: Source,
-    /// The kernel may read a stream's bytes after the call that sent them: they never change, and have no times in them.
+    /// The kernel may read a stream's bytes after the call that sent them: they never change, and carry no stamps.
     pub unchanging: bool,
-    /// What is sent before.
     pub warm_up: Amount,
-    /// What is measured.
+    /// The measured part.
     pub amount: Amount,
-    /// Whether the state of the first wire is noted over time.
+    /// Whether to record the state of the first wire over time.
     pub keep_states: bool,
-    /// How long it may take in all, in ns.
+    /// Total time limit, in ns.
     pub within_ns: u64,
-    /// Raised when the user ends the run.
+    /// Set when the user ends the run.
     pub stop: &'a AtomicBool,
 }
 
-/// A wire between two sends.
+/// The state of a wire between two sends.
 #[derive(Clone, Copy)]
 struct Lane {
     phase: Phase,
-    /// Messages sent whole in this phase. What is counted here is never divided: a division takes a tenth of a small send.
+    /// Messages completely sent in this phase. Never divided: a division costs a tenth of a small send.
     messages: u64,
-    /// Bytes sent of the next message.
+    /// Bytes of the next message already sent.
     begun: u64,
-    /// The time in that message, where it has begun and carries one.
+    /// The stamp in that message, if it has one and part of it was sent.
     begun_at_ns: Option<u64>,
-    /// The number of the next message that carries its time.
+    /// Number of the next stamped message.
     next_stamp: u64,
     is_done: bool,
 }
@@ -62,7 +60,7 @@ impl Lane {
     }
 }
 
-/// What is the same for all wires.
+/// The state of all wires.
 struct Run<'a, C> {
     order: &'a Sending<'a, C>,
     size: u64,
@@ -71,7 +69,7 @@ struct Run<'a, C> {
     left: usize,
     messages: Messages,
     began_ns: u64,
-    /// When the first wire began to measure.
+    /// When the first wire began its measurement.
     measured_ns: Option<u64>,
 }
 
@@ -79,7 +77,7 @@ impl<C: Clock> Sending<'_, C> {
     /// Sends on all wires.
     ///
     /// # Errors
-    /// What makes it impossible to begin or to wait; a wire that fails is told by [`Outcome::ended`].
+    /// An error that prevents beginning or waiting; [`Outcome::ended`] reports a wire that fails.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries)?;
         let messages = if self.unchanging { messages.unchanging() } else { messages };
@@ -119,24 +117,24 @@ impl<C: Clock> Sending<'_, C> {
             run.messages.carry(run.end.nonce);
             run.end.states.look(run.end.now_ns, &mut *wires[0]);
             let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], marks));
-            // A wire that has no room gets no turn, and may have no more to send.
+            // A wire without room gets no turn, and may have nothing left to send.
             let turns = turns.and_then(|()| if run.is_time_over() { run.retire(wires, marks) } else { Ok(()) });
             if let Err(error) = turns {
                 break Ended::Failed(error);
             }
         };
         if self.unchanging && !has_landed(wires) {
-            // The kernel reads these bytes still, so they stay where they are.
+            // The kernel still reads these bytes, so they are leaked.
             Box::leak(Box::new(run.messages));
         }
         Ok(run.end.outcome(ended))
     }
 }
 
-/// How often it is asked whether what was sent has landed, 1 ms apart.
+/// Number of checks whether all sends have completed, 1 ms apart.
 const LOOKS_FOR_LANDING: u32 = 2000;
 
-/// Waits until the kernel reads no bytes any more of what was sent; false where that takes too long.
+/// Waits until the kernel no longer reads the sent bytes; false if that takes too long.
 fn has_landed(wires: &mut [Box<dyn Wire>]) -> bool {
     (0..LOOKS_FOR_LANDING).any(|_| {
         let in_flight: Result<u64, WireError> = wires.iter_mut().map(|wire| wire.sends_in_flight()).sum();
@@ -149,7 +147,7 @@ fn has_landed(wires: &mut [Box<dyn Wire>]) -> bool {
 }
 
 impl<C: Clock> Run<'_, C> {
-    /// When a phase ends by time, in ns.
+    /// When the phase ends by time, in ns.
     fn phase_ends_ns(&self) -> u64 {
         let phase = self.measured_ns.map_or((self.began_ns, self.order.warm_up), |at_ns| (at_ns, self.order.amount));
         match phase {
@@ -158,7 +156,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Until when to wait. Where the time is over already, only room for what is left is waited for.
+    /// How long to wait. If the time is already over, only for room for the rest.
     fn next_change_ns(&self) -> u64 {
         let ends_ns = self.phase_ends_ns();
         if ends_ns > self.end.now_ns { ends_ns } else { u64::MAX }
@@ -168,7 +166,7 @@ impl<C: Clock> Run<'_, C> {
         self.measured_ns.is_some() && self.end.now_ns >= self.phase_ends_ns()
     }
 
-    /// Ends the wires that have sent all and have no room.
+    /// Ends the wires that have sent everything and have no room.
     fn retire(&mut self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<(), DriverError> {
         for (wire, opened) in wires.iter_mut().enumerate() {
             if !self.lanes[wire].is_done && !self.has_more(wire, &mut **opened, marks)? {
@@ -178,12 +176,12 @@ impl<C: Clock> Run<'_, C> {
         Ok(())
     }
 
-    /// Sends until the wire has no room, or the others have their turn.
+    /// Sends until the wire has no room, or the others get a turn.
     fn turn(&mut self, wire: usize, opened: &mut dyn Wire, marks: &mut dyn Marks) -> Result<(), DriverError> {
         let mut so_far = Counts::default();
         let mut calls = self.end.calls_per_turn;
         while calls > 0 && !self.lanes[wire].is_done {
-            // Between two messages a wire may go on to its next phase, whose counts are others.
+            // Between two messages a wire may enter its next phase, which is counted separately.
             if self.lanes[wire].begun == 0 && self.is_over(self.lanes[wire]) {
                 self.settle(wire, &mut so_far);
                 if !self.has_more(wire, opened, marks)? {
@@ -206,7 +204,7 @@ impl<C: Clock> Run<'_, C> {
         Ok(())
     }
 
-    /// How many calls from now on send the same bytes of a stream: whole batches without a time in them.
+    /// Number of next calls that send the same bytes of a stream: whole batches without a stamp.
     fn calls_alike(&self, wire: usize) -> usize {
         let lane = &self.lanes[wire];
         if self.order.source != Source::Buffer || lane.begun > 0 || !self.messages.are_filled(lane.phase) {
@@ -222,8 +220,8 @@ impl<C: Clock> Run<'_, C> {
         usize::try_from(batches).unwrap_or(usize::MAX)
     }
 
-    /// Makes that many calls which send the same; whether there may be room for another. Nothing is looked up between them, as
-    /// that would take a tenth of a small send.
+    /// Makes `calls` identical calls. Returns whether there may be room for another. Nothing is checked between them,
+    /// as that would cost a tenth of a small send.
     fn send_alike(
         &mut self,
         wire: usize,
@@ -231,7 +229,7 @@ impl<C: Clock> Run<'_, C> {
         calls: usize,
         so_far: &mut Counts,
     ) -> Result<bool, DriverError> {
-        // The room is a length.
+        // The number of messages that fit is a length.
         let offered = self.order.write_size_bytes * self.messages.room() as usize;
         let done = opened.send_repeatedly(self.messages.bytes(0, offered), calls as u64, self.end.blocks);
         let Repeated { whole, rest } = done.map_err(|source| DriverError::Wire { wire, source })?;
@@ -246,7 +244,7 @@ impl<C: Clock> Run<'_, C> {
         Ok(whole == calls as u64)
     }
 
-    /// Counts what was sent since the clock was last read.
+    /// Counts what was sent since the last clock read.
     #[inline]
     fn settle(&mut self, wire: usize, so_far: &mut Counts) {
         if *so_far != Counts::default() {
@@ -256,7 +254,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// One call; whether there may be room for another.
+    /// Makes one call. Returns whether there may be room for another.
     #[inline]
     fn send(&mut self, wire: usize, opened: &mut dyn Wire, so_far: &mut Counts) -> Result<bool, DriverError> {
         let (offered, begun) = self.offer(wire);
@@ -269,7 +267,7 @@ impl<C: Clock> Run<'_, C> {
         self.messages.unstamp();
         let sent = match answer {
             Ok(sent) => sent,
-            // The kernel says that it has thrown the first message away; what was refused was sent all the same.
+            // The kernel dropped the first message; refused messages count as sent.
             Err(WireError::Refused) if self.order.boundaries => {
                 so_far.refused += 1;
                 size
@@ -290,7 +288,7 @@ impl<C: Clock> Run<'_, C> {
         self.end.leave(wire, opened)
     }
 
-    /// Whether the wire has more to send; between two messages it goes on to its next phase.
+    /// Whether the wire has more to send; between two messages it may enter its next phase.
     fn has_more(&mut self, wire: usize, opened: &mut dyn Wire, marks: &mut dyn Marks) -> Result<bool, DriverError> {
         loop {
             let lane = self.lanes[wire];
@@ -313,7 +311,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// The file that the wire sends from has the bytes of its phase.
+    /// Gives the wire a file with the bytes of its phase.
     fn load_file(&self, wire: usize, opened: &mut dyn Wire) -> Result<(), DriverError> {
         let content = vec![self.lanes[wire].phase as u8; self.order.write_size_bytes];
         opened.load_file(&content).map_err(|source| DriverError::Wire { wire, source })
@@ -331,7 +329,8 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Prepares the next messages of a wire: how many bytes of them are offered, and how many of the first were sent before.
+    /// Prepares the next messages of a wire. Returns the number of bytes offered, and how many of the first message
+    /// were already sent.
     #[inline]
     fn offer(&mut self, wire: usize) -> (usize, usize) {
         let lane = self.lanes[wire];
@@ -339,7 +338,7 @@ impl<C: Clock> Run<'_, C> {
             (Phase::WarmUp, Amount::Count(count), _) | (Phase::Measured, _, Amount::Count(count)) => {
                 count - lane.messages
             }
-            // Its time may be over: then only the message that has begun is sent.
+            // If its time is over, only the message that has begun is sent.
             _ if lane.begun > 0 && self.is_over(lane) => 1,
             _ => u64::MAX,
         };
@@ -359,7 +358,7 @@ impl<C: Clock> Run<'_, C> {
                 end.now_ns
             });
         }
-        // Both are at most what there is room for, which is a length.
+        // Both are at most the size of the buffer.
         ((count * self.size - lane.begun) as usize, lane.begun as usize)
     }
 
@@ -369,7 +368,7 @@ impl<C: Clock> Run<'_, C> {
         let gone = lane.begun + bytes;
         so_far.bytes_sent += bytes;
         if gone == self.size {
-            // One whole message, as nearly always.
+            // Nearly always one complete message.
             so_far.messages_sent += 1;
             (lane.messages, lane.begun, lane.begun_at_ns) = (lane.messages + 1, 0, None);
         } else {

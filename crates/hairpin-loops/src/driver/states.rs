@@ -1,14 +1,14 @@
-//! The state of the first wire of a sender over time, in a bounded number of readings.
+//! The state of a sender's first wire over time, in a bounded number of readings.
 
 use hairpin_model::phases::SenderState;
 use hairpin_transports::Wire;
 
-/// The most readings; where there would be more, every second is left out.
+/// Maximum readings; when full, every second one is dropped.
 pub const MAX_READINGS: usize = 512;
-/// How far readings are apart at first, in ns.
+/// Initial interval of readings, in ns.
 const FIRST_APART_NS: u64 = 20_000_000;
 
-/// Readings of what the kernel says of a connection.
+/// Readings of the kernel's state of a connection.
 #[derive(Debug)]
 pub struct SenderStates {
     began_ns: u64,
@@ -18,7 +18,7 @@ pub struct SenderStates {
 }
 
 impl SenderStates {
-    /// Of a load that begins now, where they are `wanted`; else there will be none.
+    /// Starts with a load at `now_ns`; without `wanted` there will be no readings.
     #[must_use]
     pub fn begun(now_ns: u64, wanted: bool) -> Self {
         let states = Vec::with_capacity(if wanted { MAX_READINGS } else { 0 });
@@ -26,7 +26,7 @@ impl SenderStates {
         Self { began_ns: now_ns, next_ns, apart_ns: FIRST_APART_NS, states }
     }
 
-    /// Reads the state where that is due. Nothing is read of a wire that has none.
+    /// Reads the state when it is due. A wire without a state is not read again.
     #[inline]
     pub fn look(&mut self, now_ns: u64, wire: &mut dyn Wire) {
         if now_ns >= self.next_ns {
@@ -55,7 +55,7 @@ impl SenderStates {
         self.states.push(state);
     }
 
-    /// The readings in order.
+    /// The readings, in order.
     #[must_use]
     pub fn ended(self) -> Vec<SenderState> {
         self.states
@@ -74,6 +74,9 @@ mod tests {
         }
         assert_eq!(states.apart_ns, 2 * FIRST_APART_NS);
         let kept: Vec<u64> = states.ended().iter().map(|state| state.at_ns).collect();
-        assert_eq!((kept.len(), &kept[..3], kept.last()), (MAX_READINGS / 2 + 1, &[0, 2, 4][..], Some(&(MAX_READINGS as u64))));
+        assert_eq!(
+            (kept.len(), &kept[..3], kept.last()),
+            (MAX_READINGS / 2 + 1, &[0, 2, 4][..], Some(&(MAX_READINGS as u64)))
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! What an end of a one-way load reports of it.
+//! The report of an end of a one-way load.
 
 use hairpin_model::one_way::{Received, Sent, Streamed};
 
 use super::Outcome;
 
 impl Outcome {
-    /// As the end reports it, which sends or receives.
+    /// The report of a sender or a receiver.
     #[must_use]
     pub fn streamed(self, sends: bool) -> Streamed {
         let Self { wires, total, time_line, times, pacing, states, .. } = self;
@@ -25,7 +25,7 @@ impl Outcome {
                 bytes_after_first: total.bytes_after_first,
                 over_ns,
                 reordered: total.measured.reordered,
-                // Of the clock, until the client makes it a time since all flows were connected.
+                // In ns of this end's clock, until the client converts it to a time since all flows were connected.
                 began_ns: time_line.begin_ns,
                 interval_ns: time_line.width_ns,
                 interval_bytes: time_line.bytes.to_vec(),

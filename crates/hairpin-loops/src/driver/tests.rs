@@ -1,4 +1,4 @@
-//! The loops on a clock that stands still until it is told to move: exact times, whatever the machine does.
+//! The loops on a manual clock: exact times, whatever the machine does.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -18,18 +18,18 @@ use crate::clock::{Clock, ManualClock};
 
 const FOREVER: u64 = u64::MAX;
 
-/// A wire that takes what it is told to, each call in its time, and gives what it holds in pieces.
+/// A wire that accepts bytes and returns pieces by a script, with a duration for each call.
 #[derive(Default)]
 struct Scripted {
     clock: ManualClock,
-    /// How many bytes the next calls take and how long they last, in ns; afterwards all of it in `then_ns`.
+    /// Bytes accepted by the next calls and their duration, in ns; afterwards everything in `then_ns`.
     sends: VecDeque<(usize, u64)>,
     then_ns: u64,
     taken: Arc<Mutex<Vec<u8>>>,
-    /// What the next calls to receive give, each after 10 ns and so many more.
+    /// Pieces returned by the next receives, each after 10 ns plus `gives_after_ns`.
     gives: VecDeque<Vec<u8>>,
     gives_after_ns: u64,
-    /// How long a call waits in vain where there is no more; the wire is closed where it does not.
+    /// Duration of a receive when there are no more pieces; `None` closes the wire.
     waits_ns: Option<u64>,
     refuses: VecDeque<bool>,
 }
@@ -83,7 +83,7 @@ impl Marks for Quiet {
 
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-/// An open loop of messages that are due every 1 000 ns, after a warm-up of two.
+/// An open loop of messages due every 1 000 ns, after a warm-up of two.
 fn an_open_loop(clock: &ManualClock, size_bytes: usize, boundaries: bool) -> Offering<'_, ManualClock> {
     Offering {
         keep_states: false,
@@ -102,7 +102,7 @@ fn an_open_loop(clock: &ManualClock, size_bytes: usize, boundaries: bool) -> Off
     }
 }
 
-/// What an open loop of 32-byte messages did that are due every 1 000 ns, after a warm-up of two.
+/// The result of an open loop of 32-byte messages due every 1 000 ns, after a warm-up of two.
 fn offered(arrivals: Arrivals, amount: Amount, wire: Scripted, boundaries: bool) -> (Outcome, Vec<u8>) {
     let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
     let offering = Offering { arrivals, amount, ..an_open_loop(&clock, 32, boundaries) };
@@ -130,7 +130,7 @@ fn messages_are_sent_when_they_are_due_and_none_is_early() {
 }
 
 #[test]
-fn what_a_slow_call_made_late_is_sent_at_once_and_counts_from_when_it_was_due() {
+fn late_messages_are_sent_at_once_and_count_from_when_they_were_due() {
     let sends =
         VecDeque::from([(usize::MAX, 0), (usize::MAX, 0), (usize::MAX, 3300), (usize::MAX, 100), (usize::MAX, 100)]);
     let (outcome, _) = offered(Arrivals::Fixed, Amount::Count(6), Scripted { sends, ..Scripted::default() }, true);
@@ -172,8 +172,7 @@ fn bursts_are_due_together_and_their_gaps_are_those_between_bursts() {
     let (outcome, _) = offered(Arrivals::Burst(4), Amount::Count(8), wire, true);
     let rows = outcome.times.reported().rows;
     let sent: Vec<u64> = rows.iter().map(|row| row[2]).collect();
-    // Two of the first burst are the warm-up.
-    // The measured part begins when its first message can be sent.
+    // Two messages of the first burst are the warm-up. The measurement begins when its first message can be sent.
     assert_eq!(sent, [20, 30, 4020, 4030, 4040, 4050, 8020, 8030]);
     assert_eq!(outcome.pacing.unwrap().gaps, 1, "from the second burst to the third");
 }
@@ -188,7 +187,7 @@ fn an_open_loop_by_time_ends_with_the_time_and_sends_nothing_after_it() {
 }
 
 #[test]
-fn what_the_kernel_refuses_was_sent_and_is_counted_apart() {
+fn refused_messages_count_as_sent_and_as_refused() {
     let wire = Scripted { refuses: VecDeque::from([false, true, false, true]), ..Scripted::default() };
     let (outcome, bytes) = offered(Arrivals::Fixed, Amount::Count(3), wire, true);
     let all = outcome.total.all();
@@ -199,7 +198,7 @@ fn what_the_kernel_refuses_was_sent_and_is_counted_apart() {
     assert!(failed, "a stream loses nothing: {:?}", outcome.ended);
 }
 
-/// What is sent of 10 messages of warm-up and 200 measured ones, and how the calls took it.
+/// The bytes sent for 10 warm-up messages and 200 measured ones.
 fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging: bool) -> Vec<u8> {
     let wire = Scripted { sends, then_ns: 100, ..Scripted::default() };
     let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
@@ -226,7 +225,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
     bytes
 }
 
-/// When the last of 200 messages had come, of which each came so long after the one before, in ns; the wire stays open.
+/// When the last of 200 messages arrived, each `gives_after_ns` after the previous one; the wire stays open.
 fn last_came_ns(gives_after_ns: u64) -> u64 {
     let clock = ManualClock::default();
     let gives = (0_u64..200).map(|sequence| (sequence << 1 | 1).to_le_bytes().to_vec()).collect();
@@ -257,10 +256,10 @@ fn last_came_ns(gives_after_ns: u64) -> u64 {
 fn a_call_that_waits_in_vain_for_more_does_not_make_the_last_messages_late() {
     let fast_ns = last_came_ns(0);
     assert!((2000 - 64 * 10..=2000).contains(&fast_ns), "within a turn of the last call: {fast_ns}");
-    assert_eq!(last_came_ns(1_000_000), 200 * 1_000_010, "messages that are waited for are counted one by one");
+    assert_eq!(last_came_ns(1_000_000), 200 * 1_000_010, "messages that are waited for are counted individually");
 }
 
-/// The times that a receiver finds in these bytes, given to it in pieces of these lengths.
+/// The times that a receiver finds in these bytes, received in pieces of these lengths.
 fn received(size: usize, bytes: &[u8], lengths: impl Iterator<Item = usize>) -> Times {
     let clock = ManualClock::default();
     clock.advance(1 << 40);
@@ -294,7 +293,7 @@ fn received(size: usize, bytes: &[u8], lengths: impl Iterator<Item = usize>) -> 
 
 proptest! {
     #[test]
-    fn a_byte_stream_carries_the_time_of_every_so_many_messages_however_it_is_cut(
+    fn a_byte_stream_is_stamped_regularly_however_it_is_split(
         size in 8_usize..300,
         batch in 1_usize..70,
         sends in prop::collection::vec((1_usize..2000, 1_u64..1000), 0..100),
@@ -310,9 +309,9 @@ proptest! {
     }
 }
 
-/// A message that is too short has no time, and bytes that must not change have none either: they say their phase alone.
+/// Messages that are too short carry no times, and neither do bytes that must not change: they carry only their phase.
 #[test]
-fn streams_without_times_say_their_phase_and_nothing_else() {
+fn streams_without_times_carry_only_their_phase() {
     let expected = |size: usize| [vec![0; 10 * size], vec![1; 200 * size]].concat();
     let parts = || VecDeque::from([(3, 10), (1, 10)]);
     for size in 1..8 {
@@ -335,7 +334,7 @@ fn offered_messages_that_are_too_short_for_a_time_are_sent() {
 
 #[test]
 fn a_time_is_that_of_the_call_that_sent_its_first_byte() {
-    // So large that every message carries its time; the second is cut in its time.
+    // So large that every message is stamped; the second is cut within its stamp.
     let sends = VecDeque::from([vec![(8192, 10); 11], vec![(3, 10), (8189, 70)]].concat());
     let bytes = streamed(8192, 1, sends, false);
     let rows = received(8192, &bytes, std::iter::repeat_n(1000, bytes.len())).rows;

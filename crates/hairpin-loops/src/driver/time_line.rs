@@ -1,8 +1,8 @@
-//! Bytes over time, in intervals of one width and bounded number.
+//! Bytes over time, in a bounded number of equal intervals.
 
-/// The most intervals.
+/// Maximum number of intervals.
 pub const MAX_INTERVALS: usize = 1024;
-/// The width of an interval to begin with, in ns.
+/// Initial width of an interval, in ns.
 pub const FIRST_WIDTH_NS: u64 = 1_000_000;
 
 /// The bytes received in each interval since the first byte. When there are too many intervals, pairs are merged.
@@ -23,14 +23,14 @@ impl Default for TimeLine {
 }
 
 impl TimeLine {
-    /// So many bytes came. A time before the first counts as the first.
+    /// Counts bytes at a time. A time before the first counts as the first.
     pub fn note(&mut self, at_ns: u64, bytes: u64) {
         let begin_ns = *self.begin_ns.get_or_insert(at_ns);
         let since_ns = at_ns.saturating_sub(begin_ns);
         while since_ns / self.width_ns >= MAX_INTERVALS as u64 {
             self.halve();
         }
-        // Below the most intervals.
+        // Less than the maximum number of intervals.
         let place = (since_ns / self.width_ns) as usize;
         if place >= self.bytes.len() {
             self.bytes.resize(place + 1, 0);
@@ -61,7 +61,10 @@ mod tests {
         }
         assert_eq!((line.width_ns, line.bytes.len()), (FIRST_WIDTH_NS, MAX_INTERVALS));
         line.note(5 + MAX_INTERVALS as u64 * FIRST_WIDTH_NS, 7);
-        assert_eq!((line.begin_ns, line.width_ns, line.bytes.len()), (Some(5), 2 * FIRST_WIDTH_NS, MAX_INTERVALS / 2 + 1));
+        assert_eq!(
+            (line.begin_ns, line.width_ns, line.bytes.len()),
+            (Some(5), 2 * FIRST_WIDTH_NS, MAX_INTERVALS / 2 + 1)
+        );
         assert_eq!((line.bytes[0], line.bytes[1], line.bytes[MAX_INTERVALS / 2]), (1, 5, 7));
     }
 

@@ -1,13 +1,13 @@
-//! Times of messages at one end: a histogram of all, and the first of them one by one.
+//! Times of messages at one end: a histogram of all, and the first ones individually.
 
 use hairpin_model::one_way::Times;
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 
-/// The most rows that an end keeps: they travel to the client in one message.
+/// Maximum rows that an end keeps: they are sent to the client in one message.
 pub const MAX_ROWS: usize = 10_000;
 
-/// Collects the times of one end; its memory is bounded and reserved before the load.
+/// Collects the times of one end; memory is bounded and reserved before the load.
 #[derive(Debug)]
 pub struct TimesOfMessages {
     counts: Histogram<u64>,
@@ -16,18 +16,18 @@ pub struct TimesOfMessages {
 }
 
 impl TimesOfMessages {
-    /// Room for so many rows, [`MAX_ROWS`] at most.
+    /// Room for `capacity` rows, at most [`MAX_ROWS`].
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.min(MAX_ROWS);
-        // Filled and cleared, so that the pages are there before the first message.
+        // Filled and cleared, so that the pages exist before the first message.
         let mut rows = vec![[0; 3]; capacity];
         rows.clear();
         Self { counts: latency_histogram(), rows, capacity }
     }
 
-    /// A message that was due at one time and was sent or received at another. A clock of another CPU may be some ns behind: a
-    /// time before the message was due counts as 1 ns.
+    /// Records when a message was due, and when it was sent or received. The clock of another CPU may be some ns
+    /// behind: a time before the due time counts as 1 ns.
     #[inline]
     pub fn note(&mut self, sequence: u64, due_ns: u64, at_ns: u64) {
         self.counts.saturating_record(at_ns.saturating_sub(due_ns).clamp(1, MAX_LATENCY_NS));
@@ -36,7 +36,7 @@ impl TimesOfMessages {
         }
     }
 
-    /// As an end reports them.
+    /// The report of the times.
     #[must_use]
     pub fn reported(self) -> Times {
         let counts = self.counts.iter_recorded();

@@ -1,19 +1,18 @@
-//! Which of the newest messages have come: in memory that does not grow with their number.
+//! Which of the newest messages arrived, in bounded memory.
 
-/// How many messages before the newest are remembered.
+/// Number of messages before the newest that are remembered.
 pub const MESSAGES: u64 = 65_536;
 const WORDS: usize = (MESSAGES / 64) as usize;
 
-/// What became of a message that came.
+/// The status of an arriving message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// The newest so far.
     InOrder,
-    /// New, but one that was sent later has come before it.
+    /// New, but one sent later arrived before it.
     Reordered,
-    /// It has come before.
     Duplicate,
-    /// Too old to know.
+    /// Too old to know whether it is a duplicate.
     TooOld,
 }
 
@@ -31,15 +30,15 @@ impl Default for Window {
 }
 
 impl Window {
-    /// The least number that is in order.
+    /// The minimum number that is in order.
     pub fn expected(&self) -> u64 {
         self.newest.map_or(0, |newest| newest.saturating_add(1))
     }
 
-    /// A message of that number came.
+    /// Records the arrival of a message.
     #[inline]
     pub fn note(&mut self, sequence: u64) -> Arrival {
-        // Nearly all of them.
+        // The common case.
         if self.newest.and_then(|newest| newest.checked_add(1)) == Some(sequence) {
             self.newest = Some(sequence);
             self.set(sequence, true);
@@ -59,7 +58,7 @@ impl Window {
             return arrival;
         }
         match self.newest {
-            // Their bits are those of messages that are too old now.
+            // These bits belong to messages that are now too old.
             Some(newest) if sequence - newest < MESSAGES => {
                 (newest + 1..sequence).for_each(|one| self.set(one, false))
             }
@@ -73,7 +72,7 @@ impl Window {
 
     fn place(sequence: u64) -> (usize, u64) {
         let bit = sequence % MESSAGES;
-        // Below the number of words.
+        // Less than the number of words.
         ((bit / 64) as usize, 1 << (bit % 64))
     }
 
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_left_the_window_is_too_old_and_its_bits_are_free() {
+    fn messages_outside_the_window_are_too_old_and_free_their_bits() {
         let mut window = Window::default();
         assert_eq!(window.note(0), Arrival::InOrder);
         assert_eq!(window.note(MESSAGES), Arrival::InOrder);
@@ -110,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_knows_as_much_as_a_set_of_all(numbers in proptest::collection::vec(0_u64..200_000, 1..200)) {
+        fn equals_a_set_of_all_numbers(numbers in proptest::collection::vec(0_u64..200_000, 1..200)) {
             let (mut window, mut all, mut newest) = (Window::default(), BTreeSet::new(), None);
             for number in numbers {
                 let expected = match newest {

@@ -1,3 +1,3 @@
-//! What only Linux has: its clocks.
+//! The part that needs Linux: clocks.
 
 pub(crate) mod system;

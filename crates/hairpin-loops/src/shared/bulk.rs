@@ -1,4 +1,4 @@
-//! The load at one end of a shared connection: when it runs, and what is counted of it, as ends of other one-way loads do.
+//! The load at one end of a shared connection: when it runs, and its counts, as at the ends of other one-way loads.
 
 use hairpin_model::one_way::Streamed;
 use hairpin_transports::Wire;
@@ -9,12 +9,12 @@ use crate::driver::time_line::TimeLine;
 use crate::driver::times::TimesOfMessages;
 use crate::driver::{Counts, Ended, Outcome, Tally};
 
-/// The load at an end that sends or receives it.
+/// The load at its sender or receiver.
 pub(super) struct Bulk {
     order: BulkOrder,
     pub(super) sends: bool,
     pub(super) began_ns: Option<u64>,
-    /// The end of the load was written, or has come.
+    /// The end of the load was written, or has arrived.
     pub(super) has_ended: bool,
     total: Tally,
     time_line: TimeLine,
@@ -27,7 +27,7 @@ impl Bulk {
         Self { order, sends, began_ns: None, has_ended: false, total, time_line, states }
     }
 
-    /// It begins; true once.
+    /// Begins the load; true the first time.
     pub(super) fn begin(&mut self, now_ns: u64) -> bool {
         let begins = self.began_ns.is_none();
         if begins {
@@ -37,21 +37,22 @@ impl Bulk {
         begins
     }
 
-    /// What is to be written now: bulk data of the ramp (0) or measured (1); none before and after the load, and at its receiver.
+    /// The bulk data to write now: of the ramp (0) or measured (1); `None` before and after the load, and at its
+    /// receiver.
     pub(super) fn phase(&self, now_ns: u64) -> Option<usize> {
         let since_ns = now_ns.saturating_sub(self.began_ns.filter(|_| self.sends)?);
         let BulkOrder { ramp_ns, loaded_ns, .. } = self.order;
         (since_ns < ramp_ns.saturating_add(loaded_ns)).then_some(usize::from(since_ns >= ramp_ns))
     }
 
-    /// Whether its time is over and its end is still to be written; true once.
+    /// Whether its time is over and its end must be written; true once.
     pub(super) fn ends(&mut self, now_ns: u64) -> bool {
         let ends = self.sends && self.began_ns.is_some() && !self.has_ended && self.phase(now_ns).is_none();
         self.has_ended |= ends;
         ends
     }
 
-    /// So many frames were written, of the ramp and measured.
+    /// Counts written frames, of the ramp and measured.
     pub(super) fn wrote(&mut self, frames: [u64; 2], now_ns: u64) {
         for (phase, frames) in frames.into_iter().enumerate() {
             let bytes_sent = frames.saturating_mul(self.order.write_size_bytes as u64);
@@ -59,12 +60,12 @@ impl Bulk {
         }
     }
 
-    /// So many bytes came.
+    /// Counts received bytes.
     pub(super) fn came(&mut self, is_measured: bool, bytes: u64, now_ns: u64) {
         self.count(is_measured, Counts { bytes_received: bytes, ..Counts::default() }, now_ns);
     }
 
-    /// Bytes that came so far, and that were sent.
+    /// Bytes received and bytes sent so far.
     pub(super) fn moved_bytes(&self) -> (u64, u64) {
         let all = self.total.all();
         (all.bytes_received, all.bytes_sent)
@@ -81,7 +82,7 @@ impl Bulk {
         }
     }
 
-    /// Reads the state of its sender where that is due.
+    /// Reads the state of its sender when due.
     pub(super) fn look(&mut self, now_ns: u64, wire: &mut dyn Wire) {
         self.states.look(now_ns, wire);
     }

@@ -1,4 +1,4 @@
-//! The client of a shared connection: it sends the probe's messages when they are due, and the load up, or takes it.
+//! The client of a shared connection: sends the probe's messages when they are due, and sends or receives the load.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ use crate::tally::Tally;
 struct Flying {
     sequence: u64,
     due_ns: u64,
-    /// When the kernel took its first byte; none before that.
+    /// When the kernel took its first byte; `None` before that.
     sent_ns: Option<u64>,
     measured: bool,
 }
@@ -40,14 +40,14 @@ struct Shared<'a, C> {
     flying: VecDeque<Flying>,
     out: Outgoing,
     bulk: Bulk,
-    /// What came back in one read: the number of each message, and when.
+    /// The answers from one read.
     answers: Vec<Vec<u8>>,
 }
 
-/// Runs the warm-up and the round at a rate a second; the load begins at `load_at_ns` of the clock.
+/// Runs the warm-up and the round at a rate per second; the load begins at `load_at_ns` of the clock.
 ///
 /// # Errors
-/// The connection failed, what came is no frame or no answer, or the deadline passed.
+/// The connection failed, received bytes are not a frame or not an answer, or the deadline passed.
 pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,
@@ -75,7 +75,7 @@ pub fn run<C: Clock>(
         if is_over && until_ns.is_none() {
             until_ns = Some(now_ns.saturating_add(order.timeout_ns));
         }
-        // Answers that are still to come are waited for, and so is the rest of a load that has not ended.
+        // Wait for pending answers, and for the rest of a load that has not ended.
         if is_over && (this.is_done() || until_ns.is_some_and(|until_ns| now_ns >= until_ns)) {
             break false;
         }
@@ -129,7 +129,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         }
     }
 
-    /// Whether all answers have come, and all of the load that this end knows of.
+    /// Whether all answers have arrived, and all of the load that this end knows of.
     fn is_done(&self) -> bool {
         let load_is_over = if self.bulk.sends { self.out.is_empty() } else { self.bulk.has_ended };
         self.flying.is_empty() && load_is_over
@@ -142,7 +142,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         *(if measured { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
     }
 
-    /// Begins the load once, here or at the server, and says when it ends here.
+    /// Begins the load once, here or at the server, and announces its end here.
     fn begin_load(&mut self, now_ns: u64) {
         if self.bulk.begin(now_ns) && !self.bulk.sends {
             self.out.push(Kind::Begin, &[], None);
@@ -152,7 +152,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         }
     }
 
-    /// Writes what there is room for; whether something is left.
+    /// Writes as much as there is room for. Returns whether something is left.
     fn write(&mut self, wire: &mut dyn Wire, phase: Option<usize>) -> Result<bool, Failure> {
         let written = self.out.write(wire, phase).map_err(|error| broken("write to", &error))?;
         let now_ns = self.client.clock.now_ns();
@@ -165,7 +165,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         Ok(written.has_no_room)
     }
 
-    /// Takes what has come; whether anything has.
+    /// Receives what is there. Returns whether there was anything.
     fn read(&mut self, incoming: &mut Incoming, wire: &mut dyn Wire) -> Result<bool, Failure> {
         let Self { answers, bulk, client, .. } = self;
         let mut unexpected = None;
@@ -189,7 +189,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         Ok(came)
     }
 
-    /// Answers come in the order of their messages.
+    /// Answers arrive in the order of their messages.
     fn answered(&mut self, reply: &[u8], received_ns: u64) -> Result<(), Failure> {
         let Some(Flying { sequence, due_ns, sent_ns, measured }) = self.flying.pop_front() else {
             return garbage(0, "there was no such message", true);
@@ -207,7 +207,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         Ok(())
     }
 
-    /// Records the messages that were never answered as lost.
+    /// Records the unanswered messages as lost.
     fn give_up(&mut self) {
         for Flying { sequence, due_ns, sent_ns, measured } in self.flying.drain(..) {
             let sent_ns = sent_ns.unwrap_or(due_ns);
@@ -217,7 +217,7 @@ impl<'a, C: Clock> Shared<'a, C> {
     }
 }
 
-/// What was read is no frame, or nothing can be read.
+/// The bytes are not a frame, or reading failed.
 pub(super) fn unreadable(error: &ReadError) -> Failure {
     match error {
         ReadError::Wire(error) => broken("read from", error),

@@ -1,4 +1,4 @@
-//! Frames: what a shared connection carries. A frame has a head of eight bytes (what it is, three zeros, the length of the rest,
+//! Frames of a shared connection. A frame has a head of eight bytes (its kind, three zeros, the length of the rest,
 //! little endian) and its bytes.
 
 use std::collections::VecDeque;
@@ -7,16 +7,16 @@ use hairpin_transports::{Wire, WireError};
 
 use crate::message::patterned;
 
-/// The head of a frame.
+/// Size of the head of a frame.
 pub const HEAD_BYTES: usize = 8;
-/// The largest frame but bulk data.
+/// Maximum frame size, except for bulk data.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// The largest frame of bulk data.
+/// Maximum frame size of bulk data.
 const MAX_BULK_BYTES: usize = 16 << 20;
-/// What one call receives at most.
+/// Maximum bytes per receive.
 const READ_BYTES: usize = 256 << 10;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A message of the probe.
@@ -25,18 +25,17 @@ pub enum Kind {
     Answer = 2,
     /// Bulk data of the ramp.
     RampData = 3,
-    /// Bulk data that is measured.
+    /// Measured bulk data.
     Data = 4,
-    /// The client: the server's load begins.
+    /// From the client: the server's load begins.
     Begin = 5,
-    /// The sender of the load: it has ended.
+    /// From the sender of the load: it has ended.
     End = 6,
 }
 
 impl Kind {
     const ALL: [Self; 6] = [Self::Message, Self::Answer, Self::RampData, Self::Data, Self::Begin, Self::End];
 
-    /// Whether it is bulk data.
     #[must_use]
     pub fn is_bulk(self) -> bool {
         matches!(self, Self::RampData | Self::Data)
@@ -57,35 +56,35 @@ pub fn frame(kind: Kind, bytes: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Bytes that are no frames.
+/// Bytes that are not a frame.
 #[derive(Debug, thiserror::Error)]
 #[error("bytes that are no frame of this version: {0}")]
 pub struct NoFrame(&'static str);
 
-/// What is being written, a frame at a time.
+/// Frames to write, one at a time.
 pub struct Outgoing {
     messages: VecDeque<(Vec<u8>, Option<u64>)>,
     bulk: [Vec<u8>; 2],
-    /// The frame that has begun: bulk data of the ramp (0) or measured (1), or the first message.
+    /// The frame that was partly written: bulk data of the ramp (0) or measured (1), or the first message.
     begun: Option<(Option<usize>, usize)>,
 }
 
-/// What one pass of writing did.
+/// The result of one pass of writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Frames of bulk data written whole: of the ramp, and measured.
+    /// Frames of bulk data completely written: of the ramp, and measured.
     pub bulk_frames: [u64; 2],
-    /// Numbers of the messages of which the first byte was taken.
+    /// Numbers of the messages whose first byte was taken.
     pub begun: Vec<u64>,
-    /// Something is left that has no room.
+    /// Whether there was no room for the rest.
     pub has_no_room: bool,
 }
 
-/// Frames of bulk data that one pass writes at most, so that what comes is answered in between.
+/// Maximum frames of bulk data per pass, so that messages are answered in between.
 const MAX_BULK_FRAMES: u64 = 16;
 
 impl Outgoing {
-    /// Nothing to write yet; a frame of bulk data has so many bytes beside its head.
+    /// Nothing to write yet; a frame of bulk data has `write_size_bytes` bytes besides its head.
     #[must_use]
     pub fn new(write_size_bytes: usize) -> Self {
         let bytes = patterned(write_size_bytes);
@@ -96,24 +95,24 @@ impl Outgoing {
         }
     }
 
-    /// A frame to be written once the one that has begun is; one of a message has its number.
+    /// Queues a frame; that of a message has its number.
     pub fn push(&mut self, kind: Kind, bytes: &[u8], number: Option<u64>) {
         self.messages.push_back((frame(kind, bytes), number));
     }
 
-    /// Frames that wait, beside bulk data.
+    /// Number of queued frames, without bulk data.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.messages.len()
     }
 
-    /// Whether nothing is left.
+    /// Whether everything was written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.begun.is_none()
     }
 
-    /// Writes as much as there is room for: messages first, and then bulk data, of the ramp (0) or measured (1) where there is any.
+    /// Writes as much as there is room for: messages first, then bulk data, if any, of the ramp (0) or measured (1).
     ///
     /// # Errors
     /// The connection failed.
@@ -149,25 +148,24 @@ impl Outgoing {
     }
 }
 
-/// What has come.
+/// Received frames.
 #[derive(Debug)]
 pub enum Came<'b> {
-    /// So many bytes of bulk data, measured or of the ramp.
+    /// Bytes of bulk data, measured or of the ramp.
     Bulk {
-        /// Whether they are measured.
         measured: bool,
-        /// How many; heads of frames are not among them.
+        /// Without the heads of frames.
         bytes: u64,
     },
     /// A whole frame of another kind.
     Whole(Kind, &'b [u8]),
 }
 
-/// What is being read, a frame at a time.
+/// Frames being read, one at a time.
 pub struct Incoming {
     buffer: Vec<u8>,
     head: Vec<u8>,
-    /// The frame whose head has come: what it is, and how many of its bytes are still to come.
+    /// The kind of the frame whose head has arrived, and the number of its missing bytes.
     open: Option<(Kind, usize)>,
     body: Vec<u8>,
 }
@@ -184,16 +182,16 @@ pub enum ReadError {
     /// The connection failed.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// What came is no frame.
+    /// The bytes are not a frame.
     #[error(transparent)]
     NoFrame(#[from] NoFrame),
 }
 
 impl Incoming {
-    /// Takes what one call gives; false where there is nothing.
+    /// Reads with one call; false if there is nothing.
     ///
     /// # Errors
-    /// The connection failed or was closed, or what came is no frame.
+    /// The connection failed or was closed, or the bytes are not a frame.
     pub fn read(&mut self, wire: &mut dyn Wire, each: &mut dyn FnMut(Came<'_>)) -> Result<bool, ReadError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let answer = match wire.try_receive(&mut buffer) {
@@ -205,10 +203,10 @@ impl Incoming {
         answer
     }
 
-    /// Takes bytes as they came.
+    /// Parses received bytes.
     ///
     /// # Errors
-    /// They are no frames.
+    /// They are not frames.
     pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(Came<'_>)) -> Result<(), NoFrame> {
         while !bytes.is_empty() {
             let Some((kind, left)) = self.open else {

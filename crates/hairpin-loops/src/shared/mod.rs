@@ -1,8 +1,8 @@
-//! A probe and a load on one connection: messages, answers and bulk data follow one another in one stream of bytes, as programs
-//! do that multiplex (HTTP/2, gRPC). A message waits for the bytes that were written before it.
+//! A probe and a load on one connection: messages, answers and bulk data share one byte stream, as in programs that
+//! multiplex (HTTP/2, gRPC). A message waits for the bytes written before it.
 //!
-//! Each end is one loop that never waits in a call on the connection: what has no room waits here, in frames ([`frames`]), and the
-//! next frame is chosen when the one before is written whole, a message before bulk data.
+//! Each end is one loop that never blocks in a call on the connection: what has no room waits here, in frames
+//! ([`frames`]). The next frame is chosen when the previous one is completely written, a message before bulk data.
 
 mod bulk;
 pub mod client;
@@ -19,26 +19,26 @@ use hairpin_transports::{Interest, Ready, Wire, WireError, WireSet};
 
 use crate::clock::Clock;
 
-/// The longest wait, after which an end looks whether it is to end, in ns.
+/// Longest wait before an end checks whether to end, in ns.
 const LOOK_NS: u64 = 20_000_000;
 /// Waits for room are in whole milliseconds (epoll_wait(2)).
 const MIN_WAIT_NS: u64 = 1_000_000;
 
-/// What a load on the connection of a probe is: when it begins and how long it lasts, in ns.
+/// A load on the connection of a probe, with its times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkOrder {
     /// Bytes of each write.
     pub write_size_bytes: usize,
-    /// It goes from the client to the server.
+    /// Whether it goes from the client to the server.
     pub goes_up: bool,
-    /// Its warm-up.
+    /// Duration of its warm-up.
     pub ramp_ns: u64,
-    /// What is measured.
+    /// Duration of the measurement.
     pub loaded_ns: u64,
 }
 
 impl BulkOrder {
-    /// The load that shares the connection of the first flow; none of a case without.
+    /// The load that shares the connection of the first flow; `None` for a case without one.
     #[must_use]
     pub fn of(order: &RoundOrder) -> Option<Self> {
         let (load, lengths) = (order.case.loads().first()?, order.phases.as_ref()?);
@@ -51,16 +51,15 @@ impl BulkOrder {
     }
 }
 
-/// What the client brings home of the load.
+/// The client's result for the load.
 #[derive(Clone, Debug, Default)]
 pub struct BulkEnd {
-    /// What it counted.
     pub streamed: Streamed,
-    /// When the load began, in ns of its clock; none where it did not.
+    /// When the load began, in ns of the client's clock; `None` if it did not.
     pub began_ns: Option<u64>,
 }
 
-/// Waits for the one connection.
+/// Waits for the connection.
 struct Waits {
     for_room: WireSet,
     ready: Vec<Ready>,
@@ -73,7 +72,7 @@ impl Waits {
         Ok(Self { for_room, ready: Vec::with_capacity(4) })
     }
 
-    /// Waits for something to receive, and for room where something `has_no_room`, until `until_ns` at most.
+    /// Waits for something to receive, and for room if something `has_no_room`, until `until_ns` at most.
     fn wait<C: Clock>(
         &mut self,
         clock: &C,

@@ -1,4 +1,4 @@
-//! The server of a shared connection: it answers the probe's messages, and takes the load or sends it down.
+//! The server of a shared connection: answers the probe's messages, and receives or sends the load.
 
 use hairpin_model::one_way::Streamed;
 use hairpin_model::round::Failure;
@@ -12,14 +12,14 @@ use crate::clock::Clock;
 use crate::marks::{ServerMarks, Told};
 use crate::message::patterned;
 
-/// So many answers may wait for a client that does not read them, and so many bytes of them.
+/// Maximum number and bytes of answers that wait for a client that does not read them.
 const MAX_UNANSWERED: usize = 1 << 16;
 const MAX_UNANSWERED_BYTES: usize = 64 << 20;
 
-/// Serves until the client closes the connection, or the load is over and it says so. `reply_size` is that of an answer.
+/// Serves until the client closes the connection, or announces that the load is over. An answer has `reply_size` bytes.
 ///
 /// # Errors
-/// The connection failed, or what came is no frame of a client.
+/// The connection failed, or the bytes are not a client's frame.
 pub fn run<C: Clock>(
     clock: &C,
     wire: &mut dyn Wire,

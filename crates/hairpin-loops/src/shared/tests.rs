@@ -1,4 +1,4 @@
-//! Frames, cut anywhere and hostile, and what an end counts.
+//! Frames, split anywhere and hostile, and the counts of an end.
 
 use hairpin_model::one_way::Received;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ const ORDER: BulkOrder = BulkOrder { write_size_bytes: 100, goes_up: true, ramp_
 /// Bulk bytes of the ramp and measured, and the whole frames.
 type Taken = ([u64; 2], Vec<(Kind, Vec<u8>)>);
 
-/// What comes of these bytes, cut into pieces of that size.
+/// The result of these bytes, received in pieces of that size.
 fn taken(bytes: &[u8], piece: usize) -> Result<Taken, frames::NoFrame> {
     let mut incoming = Incoming::default();
     let (mut bulk, mut whole) = ([0; 2], Vec::new());
@@ -26,7 +26,7 @@ fn taken(bytes: &[u8], piece: usize) -> Result<Taken, frames::NoFrame> {
 }
 
 #[test]
-fn frames_are_read_wherever_they_are_cut() {
+fn frames_are_read_wherever_they_are_split() {
     let all = [
         frame(Kind::RampData, &[7; 30]),
         frame(Kind::Message, b"number"),
@@ -45,7 +45,7 @@ fn frames_are_read_wherever_they_are_cut() {
 }
 
 #[test]
-fn what_is_no_frame_is_refused() {
+fn bytes_that_are_not_frames_are_refused() {
     let head = |kind: u8, length: u32| [&[kind, 0, 0, 0][..], &length.to_le_bytes()].concat();
     assert!(taken(&head(0, 1), 1).is_err() && taken(&head(7, 1), 1).is_err());
     assert!(taken(&head(Kind::Message as u8, (1 << 20) + 1), 8).is_err());

@@ -1,4 +1,4 @@
-//! Copies and order of datagrams between two hosts, at either end.
+//! Duplicates and order of datagrams between two hosts, at either end.
 
 use hairpin_model::case::{Across, Case, PathKind};
 use hairpin_model::flow::Load;
@@ -25,7 +25,7 @@ fn between_hosts(load: Load, count: u64, warm_up: u64) -> RoundOrder {
 
 #[test]
 fn an_open_loop_counts_answers_that_came_after_a_later_one() {
-    // Every 1000 ns a message: number 1, of the warm-up, comes after 4, and 6 between 8 and 9.
+    // One message every 1000 ns: number 1, of the warm-up, arrives after 4, and 6 between 8 and 9.
     let held = |number| if number == 1 { 3500 } else { 2100 };
     let acts: Vec<Act> =
         (0..10).map(|number| Act::After(if [1, 6].contains(&number) { held(number) } else { 100 })).collect();
@@ -34,7 +34,7 @@ fn an_open_loop_counts_answers_that_came_after_a_later_one() {
     assert_eq!(journey.tally.order.map(|order| (order.reordered, order.duplicated)), Some((2, 0)));
     assert_eq!(travel(&order(load.clone(), 8, 2), &acts, true).unwrap().tally.order, None, "not on one host");
     let in_order = [Act::After(100)];
-    assert_eq!(travel(&between_hosts(load, 8, 2), &in_order, false).unwrap().tally.order, None, "not of a stream");
+    assert_eq!(travel(&between_hosts(load, 8, 2), &in_order, false).unwrap().tally.order, None, "not on a stream");
 }
 
 #[test]
@@ -44,15 +44,11 @@ fn a_closed_loop_counts_copies_apart_from_the_order() {
     let tally = &journey.tally;
     assert_eq!((tally.received, tally.late, tally.duplicated), (3, 1, 1));
     let order = tally.order.as_ref().expect("it is between two hosts");
-    assert_eq!(
-        (order.reordered, order.duplicated),
-        (0, 0),
-        "one that is late is not reordered, and one lost neither"
-    );
+    assert_eq!((order.reordered, order.duplicated), (0, 0), "a late message is not reordered, nor is a lost one");
 }
 
 #[test]
-fn the_server_counts_what_comes_twice_or_after_a_later_one() {
+fn the_server_counts_duplicates_and_reordering() {
     let mut case = Case::ping_pong("udp").with(|changed| changed.flow_mut().load.set_sizes(2, 2));
     across(&mut case);
     assert!(ArrivalOrder::may_differ(&case, true));

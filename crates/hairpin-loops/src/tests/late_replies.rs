@@ -1,9 +1,9 @@
-//! What comes after the loop has ended, on the manual clock.
+//! Answers after the end of the loop, on the manual clock.
 
 use super::*;
 use crate::clock::Clock;
 
-/// Runs the loop, lets so much time pass after it, and takes what has come until then.
+/// Runs the loop, lets `then_ns` pass, and receives the answers that arrived until then.
 fn travel_on(order: &RoundOrder, acts: &[Act], then_ns: u64) -> Journey {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
@@ -35,7 +35,7 @@ fn an_answer_after_the_loop_is_late_and_not_lost() {
 }
 
 #[test]
-fn what_never_comes_stays_without_an_answer() {
+fn missing_answers_stay_unanswered() {
     let order = order(Load::PLAIN, 3, 0);
     let journey = travel_on(&order, &[Act::After(100), Act::Never, Act::Never], 9 * TIMEOUT_NS);
     assert_eq!(counts(&journey), (3, 1, 0, 0));
@@ -61,7 +61,7 @@ fn a_warm_up_message_that_is_answered_after_the_loop_counts_as_one() {
 }
 
 #[test]
-fn garbage_is_told_after_the_loop_too() {
+fn garbage_after_the_loop_is_reported() {
     let order = order(Load::PLAIN, 2, 0);
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);

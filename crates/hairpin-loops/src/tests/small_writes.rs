@@ -1,4 +1,4 @@
-//! Exchanges on the manual clock: which calls a remedy makes, when, and what is timed.
+//! Exchanges on the manual clock: the calls of each remedy, their times, and what is timed.
 
 use std::io::IoSlice;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ use super::super::{Client, Journey, run_client};
 use super::TIMEOUT_NS;
 use crate::clock::{Clock, ManualClock};
 
-/// How long a call takes that sends or corks.
+/// Duration of a call that sends or corks.
 const CALL_NS: u64 = 10;
 
 fn exchange(writes: &str, remedy: Remedy) -> Exchange {
@@ -39,7 +39,7 @@ fn wire(order: &RoundOrder, clock: &ManualClock, acts: &[Act]) -> ScriptedWire {
     wire.in_pieces(size(order.case.flow().load.size_bytes()), size(order.case.flow().load.reply_size_bytes()))
 }
 
-/// The journey, and the calls with when each began.
+/// The journey, and the calls with their start times.
 fn travel(order: &RoundOrder, acts: &[Act]) -> (Result<Journey, Failure>, Vec<(u64, Made)>) {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = wire(order, &clock, acts);
@@ -60,14 +60,14 @@ fn every_remedy_makes_its_own_calls_and_no_other() {
     let cork = |on| Set(OptionName::Cork, on);
     let of = |remedy| calls(exchange("1,3,2x4", remedy));
     let plain = [Send(1), Send(3), Send(4), Send(4), Receive(4)];
-    // What these do is asked of a socket when it opens, or of the server.
+    // These act when the socket opens, or at the server.
     for remedy in [Remedy::Default, Remedy::Nodelay, Remedy::CorkForgotten, Remedy::Quickack, Remedy::Batch(1)] {
         assert_eq!(of(remedy), plain, "{remedy}");
     }
     assert_eq!(
         of(Remedy::Cork),
         [cork(true), Send(1), Send(3), Send(4), Send(4), cork(false), Receive(4)],
-        "released after the last write, before the answer is waited for"
+        "released after the last write, before waiting for the answer"
     );
     assert_eq!(of(Remedy::More), [More(1), More(3), More(4), Send(4), Receive(4)]);
     assert_eq!(of(Remedy::Writev), [Vectored(vec![1, 3, 4, 4]), Receive(4)]);
@@ -77,7 +77,7 @@ fn every_remedy_makes_its_own_calls_and_no_other() {
 }
 
 #[test]
-fn what_is_copied_together_is_what_the_model_says() {
+fn copied_writes_have_the_sizes_of_the_model() {
     for together in [1, 2, 3, 5, 7, 9999] {
         let exchange = exchange("1,3,2x4,2", Remedy::Batch(together));
         let written: Vec<u64> = calls(exchange.clone())
@@ -91,7 +91,7 @@ fn what_is_copied_together_is_what_the_model_says() {
 #[test]
 fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
     let order = order(exchange("3x2", Remedy::Default), 3, 1);
-    // Two writes of 10 ns begin before the last one, at whose begin the answer's time starts.
+    // Two writes of 10 ns come before the last one, and the answer's time counts from the begin of that one.
     let (journey, _) = travel(&order, &[Act::After(1000), Act::After(100), Act::After(300), Act::After(700)]);
     let journey = journey.unwrap();
     assert_eq!(journey.recorder.first_message_ns(), 1020);
@@ -107,7 +107,7 @@ fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
 fn corking_is_part_of_what_is_timed() {
     let (journey, made) = travel(&order(exchange("2x2", Remedy::Cork), 1, 0), &[Act::After(100)]);
     let samples = journey.unwrap().recorder.finish(0);
-    // The cork is set at 0 and the last write begins at 20; its answer is there at 120.
+    // The cork is set at 0 and the last write begins at 20; its answer arrives at 120.
     assert_eq!((samples.sent_ns[0], samples.received_ns[0]), (0, 120));
     assert_eq!(made.iter().map(|(at_ns, _)| *at_ns).collect::<Vec<_>>(), [0, 10, 20, 30, 40]);
 }
@@ -120,7 +120,7 @@ fn the_gap_is_from_the_end_of_a_write_to_the_begin_of_the_next() {
         journey.unwrap();
         made.into_iter().map(|(at_ns, _)| at_ns).collect::<Vec<_>>()
     };
-    // The last number of each is when the answer was waited for: at once after the last write.
+    // The last number of each is the begin of the wait for the answer: right after the last write.
     assert_eq!(begun(Remedy::Default), [0, 1010, 2020, 3030, 3040]);
     assert_eq!(begun(Remedy::More), [0, 1010, 2020, 3030, 3040]);
     assert_eq!(begun(Remedy::Cork), [0, 10, 1020, 2030, 3040, 3050, 3060]);
@@ -148,11 +148,11 @@ fn requests_in_flight_are_all_written_before_an_answer_is_read() {
     let journey = journey.unwrap();
     let made: Vec<Made> = made.into_iter().map(|(_, made)| made).collect();
     let window = |requests: usize| [vec![Send(2); 2 * requests], vec![Receive(4); requests]].concat();
-    // A window is never longer than what its phase has left.
+    // A window is never longer than the rest of its phase.
     assert_eq!(made, [window(2), window(3), window(1)].concat());
     let samples = journey.recorder.finish(0);
     assert_eq!(samples.sequence, [0, 1, 2, 3, 4, 5]);
-    // The warm-up's window ends at 130; each exchange counts from its own first write, 20 ns after the one before it.
+    // The warm-up's window ends at 130; each exchange counts from its own first write, 20 ns after the previous one.
     assert_eq!(samples.sent_ns[2..5], [130, 150, 170]);
     assert_eq!(samples.received_ns[2..5], [240, 260, 280]);
 }
@@ -181,7 +181,7 @@ fn silence_and_garbage_fail_the_round() {
         cause(&[Act::After(1), Act::Never]),
         "cannot receive the answer to message 1: timed out: receive made no progress for 1 ms"
     );
-    // An answer of 4 bytes is its number and nothing else.
+    // An answer of 4 bytes contains only its number.
     assert!(cause(&[Act::Garbled(5)]).contains("the sequence number of another message"));
     assert!(cause(&[Act::Twice(5)]).contains("a second time"));
     let longer = RoundOrder {
@@ -200,7 +200,7 @@ fn answers_in_another_order_are_garbage() {
 
 #[test]
 fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones() {
-    /// A clock on which the user ends the run at a given moment.
+    /// A clock on which the user ends the run at a given time.
     struct UntilStopped<'a>(ManualClock, &'a AtomicBool, u64);
     impl Clock for UntilStopped<'_> {
         fn now_ns(&self) -> u64 {
@@ -221,13 +221,13 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
     let client = Client { clock: &clock, order: &order, lossy: false, boundaries: false, phases: None, stop: &stop };
     let journey = run_client(&client, &mut wire, &mut Alone).unwrap();
     assert!(journey.interrupted);
-    // Requests take 1020 ns; the fourth gap, which is in the second window, ends past 4000 ns.
+    // Requests take 1020 ns; the fourth gap, in the second window, ends after 4000 ns.
     assert_eq!((journey.tally.sent, journey.tally.received), (3, 3));
     assert_eq!(journey.tally.ledger(true, &[], &[], None).unexplained, 0);
     assert_eq!(journey.exchange_counts.map(|counts| counts.exchanges), Some(3));
 }
 
-/// A server's wire: its request comes in two pieces, twice, and then the client closes.
+/// A server's wire: its request arrives in two pieces, twice, and then the client closes.
 #[derive(Default)]
 struct InPieces(Vec<Made>);
 

@@ -1,4 +1,4 @@
-//! What a link damaged and no checksum noticed, on the manual clock.
+//! Damage by a link that no checksum detected, on the manual clock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn a_damaged_answer_is_none_and_the_links_record_has_its_loss() {
 }
 
 #[test]
-fn a_damaged_answer_after_the_loop_is_none_either() {
+fn a_damaged_answer_after_the_loop_is_ignored() {
     for load in &loads() {
         let order = order_over("corrupt=1%", load, 2);
         let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
@@ -52,7 +52,7 @@ fn a_damaged_answer_after_the_loop_is_none_either() {
         let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
         clock.advance(9 * TIMEOUT_NS);
         assert!(journey.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");
-        assert!(!wire.wait(Duration::from_secs(1)).unwrap(), "it was taken");
+        assert!(!wire.wait(Duration::from_secs(1)).unwrap(), "it was received");
         let tally = &journey.tally;
         assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (2, 1, 0, 0), "{load:?}");
         assert!(!journey.late_replies.is_empty(), "its message has no answer");
@@ -69,7 +69,7 @@ fn elsewhere_an_answer_that_is_not_what_was_sent_is_a_failure() {
     }
 }
 
-/// The server's end: messages that come, and what it answers.
+/// The server's end: incoming messages, and its answers.
 pub(super) struct ServerWire {
     pub(super) coming: VecDeque<Vec<u8>>,
     pub(super) answers: Vec<Vec<u8>>,
@@ -116,7 +116,7 @@ fn the_server_answers_no_damaged_message() {
         message[also_at] ^= 0x10;
         message
     };
-    // Damaged: beyond what is sent back, a number with it, and the length in the datagram's header.
+    // Damaged: beyond the bytes sent back, a number as well, and the length in the datagram's header.
     let coming = [whole(0), flipped(1, 25, 39), flipped(2, 1, 30), whole(3)[..24].to_vec(), Vec::new(), whole(4)];
     let mut server = ServerWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();

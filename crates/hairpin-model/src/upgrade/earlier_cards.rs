@@ -2,7 +2,6 @@
 
 use crate::card::{Protocol, SavedCard, SavedCards};
 
-/// What the transports were that existed before runs kept their cards.
 #[must_use]
 pub fn earlier_cards() -> SavedCards {
     const STREAM: SavedCard = SavedCard {

@@ -1,8 +1,8 @@
-//! From format 1 to format 2: flows and ends in a case, a list of hosts, and the words of the field.
+//! From format 1 to format 2: flows and ends in a case, a list of hosts, and renamed words.
 //!
-//! Traces, which have no format number, are read in the words of either format ([`crate::trace`]).
+//! Traces have no format number and are read in the words of either format ([`crate::trace`]).
 //!
-//! A case of format 1 is one flow. Its identity was the digest of another text, so identities are computed anew.
+//! A case of format 1 is one flow. Its identity was the digest of another text, so identities are recomputed.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::case::Case;
 
-/// Fields that have another name, wherever they stand.
+/// Renamed fields, anywhere in the tree.
 const KEYS: &[(&str, &str)] = &[
     ("lossless", "reliable"),
     ("bare_acks", "pure_acks"),
@@ -19,7 +19,7 @@ const KEYS: &[(&str, &str)] = &[
     ("receive-buffer-overflow-echo", "receive-buffer-overflow-server"),
 ];
 
-/// Words that are called something else, by the field that they stand in.
+/// Renamed words, by their field.
 const WORDS: &[(&str, &str, &str)] = &[
     ("placement", "together", "same-cpu"),
     ("placement", "apart", "cross-cpu"),
@@ -29,7 +29,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("cause", "far-program", "server-program"),
 ];
 
-/// Words of a command line that are called something else.
+/// Renamed words of a command line.
 const ARGUMENTS: &[(&str, &str)] = &[
     ("--placement together", "--placement same-cpu"),
     ("--placement apart", "--placement cross-cpu"),
@@ -67,13 +67,13 @@ pub(super) fn run(run: &mut Value) {
             ARGUMENTS.iter().for_each(|(old, new)| *command = command.replace(old, new));
         }
     }
-    // What was concluded in words of format 1 is concluded anew when the run is opened.
+    // The answer is in words of format 1; it is computed again when the run is opened.
     if let Some(run) = run.as_object_mut() {
         run.remove("answer");
     }
 }
 
-/// A line of `rounds.jsonl`. It may be lifted already: `analyse` writes the rounds before it writes the run.
+/// A line of `rounds.jsonl`. It may be lifted already: `analyse` writes the rounds before the run.
 pub(super) fn round(record: &mut Value) {
     let Some(case) = record.pointer_mut("/order/case").filter(|case| case.get("flows").is_none()) else { return };
     rename(case);
@@ -184,7 +184,7 @@ fn lift_summary(summary: &mut Value, ids: &mut BTreeMap<String, String>) {
                 "role": role, "host": 0, "cpu_seconds": cpu_seconds,
                 "waiting": settings["ends"]["waiting"], "placement": settings["ends"]["placement"],
                 "effective_options": list(of(&options, name)), "facts": list(of(&facts, name)),
-                // Format 1 did not say at which end.
+                // Format 1 did not record the end.
                 "differing_options": list(if role == "client" { of(&options, "differs") } else { Value::Null }),
             })
         })
@@ -246,7 +246,7 @@ fn replace_ids(value: &mut Value, ids: &BTreeMap<String, String>) {
     }
 }
 
-/// Takes the fields of these names out of an object.
+/// Removes the named fields from an object and returns them.
 fn taken(object: &mut Map<String, Value>, names: &[&str]) -> Map<String, Value> {
     names.iter().filter_map(|name| Some(((*name).to_owned(), object.remove(*name)?))).collect()
 }
@@ -255,12 +255,12 @@ fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(fields) = value { fields } else { Map::new() }
 }
 
-/// An empty list in place of null.
+/// Null becomes an empty list.
 fn list(value: Value) -> Value {
     if value.is_null() { json!([]) } else { value }
 }
 
-/// The entries of the list at that name; none where there is no list.
+/// Entries of the list at that name; empty without a list.
 fn items<'v>(parent: &'v mut Value, name: &str) -> impl Iterator<Item = &'v mut Value> {
     parent.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
 }

@@ -34,7 +34,7 @@ pub enum LoadError {
     Newer(u32),
 }
 
-/// One step: lifts each kind of text of a run from format `n` to `n + 1`, where `n` is its place in the list plus one.
+/// One step: lifts each kind of text of a run from format `n` to `n + 1`; `n` is its index in the list plus one.
 struct Step {
     /// `run.json`.
     run: fn(&mut Value),
@@ -45,14 +45,14 @@ struct Step {
 /// The steps, oldest first. A new format adds one line here and a saved run to `tests/formats/`.
 const STEPS: &[Step] = &[Step { run: from_1::run, round: from_1::round }];
 
-/// Reads a text of that format, each step being one of `lift`.
+/// Parses a text of that format; `lift` selects the part of each step.
 fn lifted<T: DeserializeOwned>(text: &[u8], format: u32, lift: fn(&Step) -> fn(&mut Value)) -> serde_json::Result<T> {
     if format == FORMAT {
         // Without the tree of values, which takes several times the memory.
         return serde_json::from_slice(text);
     }
     let mut json: Value = serde_json::from_slice(text)?;
-    // What is no object has no fields to lift; reading it says so.
+    // Anything but an object has no fields to lift; parsing reports it.
     if json.is_object() {
         for step in STEPS.iter().skip((format as usize).saturating_sub(1)) {
             lift(step)(&mut json);
@@ -64,16 +64,16 @@ fn lifted<T: DeserializeOwned>(text: &[u8], format: u32, lift: fn(&Step) -> fn(&
 /// Reads a line of the `rounds.jsonl` of a run of that format.
 ///
 /// # Errors
-/// It is no round of that format.
+/// It is not a round of that format.
 pub fn round(line: &[u8], format: u32) -> serde_json::Result<RoundRecord> {
     lifted(line, format, |step| step.round)
 }
 
-/// Reads the text of a `run.json` of this or any older format; answers the run as it is in this format, and the format of
-/// the text, which its `rounds.jsonl` has too.
+/// Reads a `run.json` of this or any older format. Returns the run in this format, and the format of the text, which
+/// its `rounds.jsonl` has too.
 ///
 /// # Errors
-/// [`LoadError`] when it is not a run, or one of a newer format.
+/// [`LoadError`] if it is not a run, or has a newer format.
 pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
     let format = format_of(text)?;
     if format > FORMAT {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_cards_gets_those_of_the_transports_that_were_and_others_keep_theirs() {
+    fn a_run_without_cards_gets_the_earlier_ones_and_others_keep_theirs() {
         let mut json = serde_json::json!({
             "format": 1, "tool": Tool::default(), "command_line": [], "started_unix_s": 0, "duration_ns": 0,
             "state": "complete", "seed": 1, "plan": Plan::default(), "environment": Environment::default(),
@@ -125,8 +125,8 @@ mod tests {
         assert_eq!(load(&json.to_string()).unwrap().0.cards, own);
     }
 
-    /// Calls `check` with the value once for each place in it and each of these kinds of thing in its place: all of them if
-    /// properties are tried 512 times or more, else a share.
+    /// Calls `check` with each place of the value replaced by each kind of thing: all of them if properties are tried
+    /// 512 times or more, else a share.
     fn each_mutation(whole: &Value, check: impl Fn(&Value)) {
         fn places(value: &Value, place: String, into: &mut Vec<String>) {
             match value {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_wrong_in_a_run_of_format_1_is_an_error_or_none_and_no_panic() {
+    fn mutations_of_format_1_never_panic() {
         let run = include_str!("../../../hairpin/tests/formats/1/run.json");
         each_mutation(&serde_json::from_str(run).unwrap(), |mutated| drop(load(&mutated.to_string())));
         let rounds = include_str!("../../../hairpin/tests/formats/1-small-writes/rounds.jsonl");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_run_is_refused_with_the_cause() {
+    fn invalid_runs_are_refused_with_the_cause() {
         assert!(matches!(load("{"), Err(LoadError::Json(_))));
         assert!(matches!(load("{}"), Err(LoadError::NoFormat)));
         assert!(matches!(load(r#"{"format": 99}"#), Err(LoadError::Newer(99))));

@@ -1,9 +1,8 @@
-//! Axes: where a value stands, and which values are worth a label.
+//! Axes: positions of values, and values to label.
 
 use crate::page_text::tied;
 use hairpin_model::quantities;
 
-/// How values are spread over an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Equal distances are equal ratios.
@@ -12,34 +11,31 @@ pub enum Scale {
     Linear,
 }
 
-/// An axis from `low` to `high`, both finite, `low` below `high`, and above zero where the scale is logarithmic.
+/// An axis from `low` to `high`: finite, `low` below `high`, above zero if logarithmic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
     scale: Scale,
-    /// Its minimum.
     pub low: f64,
-    /// Its maximum.
     pub high: f64,
 }
 
-/// A labelled place on an axis.
+/// A labelled position on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
-    /// The value.
     pub value: f64,
-    /// Where it stands, 0 to 1.
+    /// Position, 0 to 1.
     pub place: f64,
-    /// Its label, with the unit.
+    /// With the unit.
     pub label: String,
-    /// Whether it is a power of ten (or, on a linear axis, any tick): others may be left out where it is narrow.
+    /// A power of ten, or any tick of a linear axis; others may be omitted if the axis is narrow.
     pub major: bool,
 }
 
-/// What a logarithmic axis shows, in ns: from a picosecond to some thirty years. Anything else is damage.
+/// The range of a logarithmic axis, in ns: from a picosecond to some thirty years. Other values are damaged data.
 const DRAWABLE: std::ops::RangeInclusive<f64> = 1e-3..=1e18;
 
 impl Axis {
-    /// A logarithmic axis that holds all of `values` with a little room; null where none is finite and above zero.
+    /// A logarithmic axis for all of `values` with some margin; `None` if no value is finite and above zero.
     pub fn log(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (low, high) = extremes(values.into_iter().filter(|value| DRAWABLE.contains(value)))?;
         let room = ((high / low).ln() * 0.04).max(0.05).exp();
@@ -59,27 +55,27 @@ impl Axis {
         (low < high).then_some(Self { scale: Scale::Log, low, high })
     }
 
-    /// A linear axis from zero that holds all of `values`; null where none is finite and above zero.
+    /// A linear axis from zero for all of `values`; `None` if no value is finite and above zero.
     pub fn from_zero(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (_, high) = extremes(values.into_iter().filter(|value| *value > 0.0))?;
         Some(Self { scale: Scale::Linear, low: 0.0, high })
     }
 
-    /// A linear axis from the lowest to the highest of `values`, with a little room at both ends, of which none lies below
-    /// zero; null where none is finite.
+    /// A linear axis from the lowest to the highest of `values`, with some margin at both ends but not below zero;
+    /// `None` if no value is finite.
     pub fn around(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (low, high) = extremes(values.into_iter())?;
-        // Around a single value as far as its labels can be told apart.
+        // Around a single value, wide enough for distinct labels.
         let room = if low < high { (high - low) * 0.03 } else { (high * 0.1).max(1.0) };
         Self::between((low - room).max(0.0), high + room)
     }
 
-    /// A linear axis from `low` to `high`; null where they are not finite or not in this order.
+    /// A linear axis from `low` to `high`; `None` if they are not finite or not in this order.
     pub fn between(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { scale: Scale::Linear, low, high })
     }
 
-    /// Where `value` stands, 0 to 1; values beyond the ends stand at the ends, and what is not finite at the low end.
+    /// The position of `value`, 0 to 1, clamped to the axis; 0 if not finite.
     #[must_use]
     pub fn place(&self, value: f64) -> f64 {
         let place = match self.scale {
@@ -95,7 +91,7 @@ impl Axis {
         self.ticks(at_most, |ns| tied(&quantities::round_duration(ns)))
     }
 
-    /// Ticks with labels of their own, `at_most` of them or a few more.
+    /// Ticks with custom labels, `at_most` of them or a few more.
     #[must_use]
     pub fn ticks(&self, at_most: usize, label: impl Fn(f64) -> String) -> Vec<Tick> {
         let values = match self.scale {
@@ -111,9 +107,9 @@ impl Axis {
         values.into_iter().map(tick).collect()
     }
 
-    /// Powers of ten, with 2 and 5 between them where that is not too many.
+    /// Powers of ten, with 2 and 5 or with 3 between them unless that is too many.
     fn decades(&self, at_most: usize) -> Vec<f64> {
-        // An exponent of ten of a finite number.
+        // The decimal exponent of a finite number.
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
         let within = |value: &f64| (self.low..=self.high).contains(value);
         let all = |factors: &[f64]| -> Vec<f64> {
@@ -155,20 +151,20 @@ fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// The axis of a percentile curve: quantiles by their nines, log10(1 / (1 - q)), as HdrHistogram's plots have them.
+/// The axis of a percentile curve: quantiles by their nines, log10(1 / (1 - q)), as in HdrHistogram's plots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nines {
     most: f64,
 }
 
 impl Nines {
-    /// An axis to the last message of `samples`: the maximum of n messages stands at 1 - 1/n.
+    /// An axis up to the last of `samples` messages: the maximum of n messages is at 1 - 1/n.
     #[must_use]
     pub fn of(samples: u64) -> Self {
         Self { most: (samples.max(10) as f64).log10() }
     }
 
-    /// Where a quantile of `samples` messages stands, 0 to 1.
+    /// The position of a quantile of `samples` messages, 0 to 1.
     #[must_use]
     pub fn place(&self, quantile: f64, samples: u64) -> f64 {
         let last = (samples.max(1) as f64).log10();
@@ -176,7 +172,7 @@ impl Nines {
         if nines.is_finite() { (nines.min(last) / self.most).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// The labelled quantiles: 0, 50, 90, 99, 99.9 %, ... as far as the axis goes.
+    /// The labelled quantiles of the axis: 0, 50, 90, 99, 99.9 %, ...
     #[must_use]
     pub fn ticks(&self) -> Vec<(f64, f64, String)> {
         let mut ticks =
@@ -232,13 +228,13 @@ mod tests {
         let axis = Axis::around([18e9, 38e9]).unwrap();
         assert_eq!(labels(&axis.time_ticks(3)), ["20 s", "30 s"]);
         assert!(axis.place(18e9) > 0.0 && axis.place(18e9) < 0.05, "{axis:?}");
-        assert!((Axis::around([5e9]).unwrap().place(5e9) - 0.5).abs() < 1e-9, "a single value stands in the middle");
+        assert!((Axis::around([5e9]).unwrap().place(5e9) - 0.5).abs() < 1e-9, "a single value is in the middle");
         assert_eq!(Axis::around([0.0, 1e9]).unwrap().low, 0.0, "no time is before the run began");
         assert_eq!(Axis::around([f64::NAN]), None);
     }
 
     #[test]
-    fn what_cannot_be_placed_does_not_leave_the_axis() {
+    fn invalid_values_stay_on_the_axis() {
         let axis = Axis::log([1.0, 10.0]).unwrap();
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, 1e300] {
             assert!((0.0..=1.0).contains(&axis.place(value)), "{value}");
@@ -256,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_maximum_of_n_stands_where_one_in_n_does() {
+    fn the_maximum_of_n_is_at_one_in_n() {
         let nines = Nines::of(1000);
         assert!((nines.place(1.0, 1000) - 1.0).abs() < 1e-9);
         assert!((nines.place(1.0, 100) - 2.0 / 3.0).abs() < 1e-9);

@@ -9,7 +9,7 @@ use super::svg::{escape, percent};
 use crate::page_text::tied;
 use crate::time_sequence::words;
 
-/// The bar; null where the exchange has no duration.
+/// `None` if the exchange has no duration.
 pub(crate) fn chart(sequence: &TimeSequence) -> Option<String> {
     let whole = sequence.duration_ns;
     if whole <= 0 {
@@ -44,8 +44,8 @@ pub(crate) fn chart(sequence: &TimeSequence) -> Option<String> {
     ))
 }
 
-/// The exchange cut at each begin and end of a wait, each piece with the wait that holds the exchange up: bytes that are
-/// held before an acknowledgment that is late, as the latter matters only through the former.
+/// The exchange cut at each start and end of a wait, each piece with the wait that delays the exchange: held bytes
+/// before a late acknowledgment, which matters only because of them.
 fn pieces(waits: &[Wait], whole: i64) -> Vec<(Option<WaitCause>, i64, i64)> {
     let mut cuts: Vec<i64> = waits.iter().flat_map(|wait| [wait.from_ns, wait.until_ns]).collect();
     cuts.retain(|cut| (1..whole).contains(cut));

@@ -1,4 +1,4 @@
-//! Goodput over the size of a write: a line a series, a plot a stand, all with the same scales.
+//! Goodput over the size of a write: a line per series, a plot per stand, all with the same scales.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::series::Looks;
 use crate::one_way::{Blocks, Stand, varied};
 use crate::page_text::tied;
 
-/// The chart, or null where no series has two sizes.
+/// `None` if no series has two sizes.
 pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
     let places = blocks.rows().filter_map(place).flat_map(Place::values);
     let y = log_scale(places, "goodput (log scale)", 8, |value| Quantity::Goodput.tick(value))?;

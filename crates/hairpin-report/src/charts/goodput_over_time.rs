@@ -1,4 +1,4 @@
-//! Goodput over the time of a round, and below it the CPU time of both ends: medians over the rounds, with their range.
+//! Goodput over the time of a round, and below it the CPU time of both ends: medians and range over the rounds.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::one_way::{Moment, OverTime};
@@ -9,7 +9,7 @@ use super::axis::Axis;
 use super::over_time::{Span, legend};
 use super::quantity::Quantity;
 
-/// The two charts of a flow, or null where its rounds have fewer than two moments.
+/// The two charts of a flow; `None` if its rounds have fewer than two moments.
 pub(crate) fn chart(flow: &FlowSummary, name: &str) -> Option<String> {
     let over_time = flow.over_time.as_ref()?;
     let span = Span::of_moments(&over_time.moments)?;
@@ -61,7 +61,7 @@ fn cpu(over_time: &OverTime, span: &Span, name: &str) -> Option<String> {
     Some(frame.finish())
 }
 
-/// What stands for what in all of them.
+/// The legend of all charts.
 pub(crate) fn key() -> String {
     let entries = [
         ("key-line s0", "goodput, median of rounds"),
@@ -73,7 +73,6 @@ pub(crate) fn key() -> String {
     legend(&entries.map(|(class, text)| (class.to_owned(), text.to_owned())))
 }
 
-/// The part before the measurement, shaded.
 fn warm_up(span: &Span, from_ns: u64) -> String {
     match span.place(from_ns) {
         0.0 => String::new(),

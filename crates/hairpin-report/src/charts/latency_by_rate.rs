@@ -1,4 +1,4 @@
-//! One-way latency over the rate of messages: what a larger batch gains and what it costs.
+//! One-way latency over the message rate: gain and cost of a larger batch.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::quantity::Quantity;
 use super::series::Looks;
 use crate::one_way::{Blocks, Stand};
 
-/// More points than these in a plot have no labels beside them.
+/// Maximum points of a plot with labels.
 const MAX_LABELS: usize = 12;
 
-/// The chart, or null where no series has two batches with a latency.
+/// `None` if no series has two batches with a latency.
 pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
     let both: Vec<(Place, Place)> = blocks.rows().filter_map(places).collect();
     let rate_title = "messages received per second (log scale)";

@@ -1,5 +1,5 @@
-//! One direction of a link as a line: the end where packets come in, the stages in order with their figures in words and
-//! what each dropped, and the end where they leave. It is text in boxes, so that it follows the reader's width.
+//! One direction of a link as a line: the entry, the stages in order with their figures and drops, and the exit. It is
+//! text in boxes, so that it follows the reader's width.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,9 @@ use super::svg::escape;
 use crate::links;
 use crate::page_text::tied;
 
-/// The names of the ends.
 const ENDS: [&str; 2] = ["near end", "far end"];
 
-/// The line. The near end is on the left, so packets go right upwards and left downwards.
+/// The near end is on the left, so packets go right when up and left when down.
 pub(crate) fn chart(direction: Direction, record: &DirectionRecord) -> String {
     let [from, to] = match direction {
         Direction::Up => ENDS,

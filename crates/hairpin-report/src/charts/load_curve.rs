@@ -1,4 +1,4 @@
-//! The load curve: messages delivered over messages offered, and below it one-way latency over the same; a ring marks the knee.
+//! The load curve: messages delivered over messages offered, and below it one-way latency; a ring marks the knee.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::quantity::Quantity;
 use super::series::Looks;
 use crate::one_way::{Blocks, Series, Stand, varied};
 
-/// The two charts, or null where no series has two rates.
+/// The two charts; `None` if no series has two rates.
 pub(crate) fn charts(
     knees: &[Knee],
     blocks: &Blocks<'_>,
@@ -55,7 +55,7 @@ fn delivered(row: &CaseSummary) -> Option<Figure> {
     row.one_way()?.delivered_per_s
 }
 
-/// Whether a case has the highest rate of its sweep that was delivered; none has where the highest of all was.
+/// Whether a case has the highest delivered rate of its sweep; never if the maximum of all rates was delivered.
 fn is_knee(knees: &[Knee], row: &CaseSummary) -> bool {
     let rate = row.case.flow().load.rate_per_s();
     knees.iter().any(|knee| {

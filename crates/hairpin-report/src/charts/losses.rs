@@ -1,4 +1,4 @@
-//! Where messages were lost: a bar a case, the causes stacked along what was sent.
+//! Where messages were lost: a bar per case, the causes stacked along the sent messages.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use super::svg::{escape, percent};
 use crate::one_way::{Blocks, Stand};
 use crate::page_text::tied;
 
-/// Known causes and their colours; what is unknown has those that follow.
+/// Known causes and their colours; unknown ones follow.
 const CAUSES: [(&str, usize); 5] = [(RECEIVE_BUFFER, 1), (SEND_BUFFER, 3), (QDISC, 4), (DEVICE, 6), (LINK, 0)];
 const OTHERS: usize = 2;
 const LATE: &str = "late";
 const UNEXPLAINED: &str = "unexplained";
 
-/// The chart, or null where fewer than two cases sent anything or none lost anything.
+/// `None` if fewer than two cases sent anything, or none lost anything.
 pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
     let flows = |stand: &Stand<'_>| -> Vec<Lane> {
         let rows = stand.series.iter().flat_map(|series| &series.rows);
@@ -63,7 +63,7 @@ fn cases(count: usize) -> String {
     tied(&quantities::counted(count as u64, "case"))
 }
 
-/// What was lost by cause, in the order of the colours; nothing that is 0.
+/// Losses by cause, in the order of the colours, without zeros.
 fn parts(ledger: &Ledger) -> Vec<(String, u64)> {
     let late = (LATE.to_owned(), ledger.late);
     let unexplained = (UNEXPLAINED.to_owned(), u64::try_from(ledger.unexplained).unwrap_or(0));
@@ -120,7 +120,7 @@ impl Lane {
         let mut bar = String::from("<rect class=\"received\" x=\"0\" width=\"100%\" y=\"4\" height=\"15\"/>");
         let mut from = 0.0;
         for (cause, count) in &parts {
-            // A surplus of drops can exceed what was sent.
+            // Counted drops can exceed the sent messages.
             let width = share(*count).min(1.0 - from);
             let (class, x, width_shown) = (class(cause), percent(from), percent(width));
             let _ =

@@ -1,12 +1,12 @@
-//! Charts as inline SVG, made by hand.
+//! Charts as inline SVG, without a chart library.
 //!
-//! Why no chart library: the colours of these charts follow the reader's colour scheme (they are CSS variables), their
-//! width follows the reader's window while letters and marks keep their size (places are percentages of the plot, only
-//! the curves are stretched), and each mark says its figure in words. Ready-made SVG has fixed colours and a fixed
-//! size; the libraries that draw in the browser weigh more than the whole page may.
+//! The colours of these charts follow the reader's colour scheme (CSS variables), their width follows the window while
+//! letters and marks keep their size (positions are percentages of the plot, only the curves are stretched), and each
+//! mark has its figure in words. Static SVG has fixed colours and a fixed size; libraries that draw in the browser are
+//! larger than the whole page may be.
 //!
-//! A chart gets figures and gives markup; what the run says is escaped here. What is not finite is not drawn, and a
-//! chart without anything to draw says so in words.
+//! A chart turns figures into markup; text from the run is escaped here. Values that are not finite are not drawn, and
+//! a chart without anything to draw says so in words.
 
 pub mod axis;
 

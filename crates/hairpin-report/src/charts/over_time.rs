@@ -1,4 +1,4 @@
-//! What the charts over time share: one axis of time since the link or the round started, and values of equal intervals drawn as
+//! Shared by charts over time: a time axis since the link or the round started, and values of equal intervals drawn as
 //! steps.
 
 use std::fmt::Write as _;
@@ -13,38 +13,36 @@ use crate::page_text::tied;
 
 /// Height of a plot, in pixels.
 pub(super) const HEIGHT: f64 = 110.0;
-/// Steps are drawn on a grid of so many places in both directions and then stretched to the plot.
+/// Size of the grid of steps in both directions, which is stretched to the plot.
 const PLACES: f64 = 1000.0;
 
-/// The time that a direction was seen, and its intervals.
+/// The observed time of a direction, and its intervals.
 pub(crate) struct Span {
     time: Axis,
     interval_ns: f64,
 }
 
-/// A chart under construction.
 pub(super) struct Frame<'s> {
     span: &'s Span,
-    /// What the chart shows, of which case and direction: for those who cannot see it.
+    /// The content, case and direction, for screen readers.
     pub(super) described: String,
-    /// The title, with its unit.
+    /// With its unit.
     pub(super) title: String,
     /// Lines and labels across.
     pub(super) across: Vec<(f64, String)>,
-    /// The height of the plot, in pixels.
+    /// Of the plot, in pixels.
     pub(super) height: f64,
-    /// Labels of the time axis, or a few more.
+    /// Approximate number of labels of the time axis.
     pub(super) times: usize,
-    /// What is stretched to the plot.
+    /// Stretched to the plot.
     pub(super) stretched: String,
-    /// What keeps its size.
+    /// Keeps its size.
     pub(super) marks: String,
-    /// Below the plot.
     pub(super) legend: String,
 }
 
 impl Span {
-    /// From the first to the last interval in which anything happened; null where nothing was seen.
+    /// From the first to the last interval with any event; `None` without events.
     pub(crate) fn of(direction: &DirectionRecord) -> Option<Self> {
         let timeline = direction.timeline.as_ref()?;
         let interval_ns = timeline.interval_ns as f64;
@@ -59,39 +57,38 @@ impl Span {
         Some(Self { time, interval_ns })
     }
 
-    /// That of the moments of a one-way load; null of fewer than two.
+    /// The span of a one-way load's moments; `None` for fewer than two.
     pub(crate) fn of_moments(moments: &[Moment]) -> Option<Self> {
         let [first, .., last] = moments else { return None };
         Self::until(first.at_ns, last.at_ns)
     }
 
-    /// Intervals of that width until a time; null where there is none.
+    /// Intervals of that width until a time; `None` if either is zero.
     pub(super) fn until(interval_ns: u64, end_ns: u64) -> Option<Self> {
         let time = Axis::between(0.0, end_ns as f64)?;
         (interval_ns > 0).then_some(Self { time, interval_ns: interval_ns as f64 })
     }
 
-    /// Where a time stands, 0 to 1.
+    /// Position of a time, 0 to 1.
     pub(super) fn place(&self, ns: u64) -> f64 {
         self.time.place(ns as f64)
     }
 
-    /// When the interval of that place begins, in words.
+    /// When the interval with this index begins, in words.
     pub(super) fn begins(&self, place: usize) -> String {
         tied(&quantities::round_duration(place as f64 * self.interval_ns))
     }
 
-    /// The middle of the interval of that place, 0 to 1.
+    /// The middle of the interval with this index, 0 to 1.
     pub(super) fn middle(&self, place: usize) -> f64 {
         self.time.place((place as f64 + 0.5) * self.interval_ns)
     }
 
-    /// Counts of an interval as a rate a second.
+    /// The count of an interval as a rate per second.
     pub(super) fn per_s(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.interval_ns
     }
 
-    /// The length of an interval, in words.
     pub(super) fn interval(&self) -> String {
         tied(&quantities::round_duration(self.interval_ns))
     }
@@ -101,7 +98,7 @@ impl Span {
         self.steps_from(0, values, axis)
     }
 
-    /// The same of values whose first has that place.
+    /// The same for values starting at this index.
     fn steps_from(&self, first: usize, values: &[f64], axis: &Axis) -> String {
         let mut corners = String::new();
         let x = |place: usize| trimmed(self.time.place((first + place) as f64 * self.interval_ns) * PLACES);
@@ -129,7 +126,7 @@ impl Span {
         between(&self.steps(low, axis), &self.steps(high, axis))
     }
 
-    /// The surfaces between two lines of steps, one for each stretch of values that are known.
+    /// The surfaces between two lines of steps, one per stretch of known values.
     pub(super) fn bands(&self, bounds: &[Option<(f64, f64)>], axis: &Axis) -> Vec<String> {
         let of = |bound: fn((f64, f64)) -> f64| {
             self.pieces(&bounds.iter().map(|bounds| bounds.map(bound)).collect::<Vec<_>>(), axis)
@@ -137,7 +134,7 @@ impl Span {
         of(|(low, _)| low).iter().zip(of(|(_, high)| high)).map(|(low, high)| between(low, &high)).collect()
     }
 
-    /// The corners of a line of steps for each stretch of values that are known.
+    /// The corners of a line of steps for each stretch of known values.
     pub(super) fn pieces(&self, values: &[Option<f64>], axis: &Axis) -> Vec<String> {
         let mut pieces = Vec::new();
         let mut place = 0;
@@ -166,14 +163,13 @@ impl Span {
     }
 }
 
-/// The surface between two lines.
 fn between(low: &str, high: &str) -> String {
     let back: Vec<&str> = low.split(' ').rev().collect();
     format!("{high} {}", back.join(" "))
 }
 
 impl Frame<'_> {
-    /// Lines across at the ticks.
+    /// Draws lines across at the ticks.
     pub(super) fn ticks(&mut self, ticks: Vec<Tick>) {
         self.across = ticks.into_iter().map(|tick| (tick.place, tick.label)).collect();
     }
@@ -189,7 +185,6 @@ impl Frame<'_> {
         );
     }
 
-    /// The chart.
     pub(super) fn finish(self) -> String {
         let height = trimmed(self.height);
         let mut lines = format!("<rect class=\"ground\" x=\"0\" y=\"0\" width=\"100%\" height=\"{height}\"/>");
@@ -228,7 +223,7 @@ impl Frame<'_> {
     }
 }
 
-/// A legend: the class of each sample, and what it stands for.
+/// A legend: the class of each sample, and its text.
 pub(super) fn legend(entries: &[(String, String)]) -> String {
     let mut html = String::from("<ul class=\"sequence-legend\">");
     for (class, text) in entries {
@@ -238,9 +233,9 @@ pub(super) fn legend(entries: &[(String, String)]) -> String {
     html
 }
 
-/// The colour and the shape of a stage's drops, the same everywhere.
+/// The colour and shape of a stage's drops, the same everywhere.
 pub(super) fn looks_of_stage(stage: &str) -> usize {
-    /// Those of a stage that has none of its own.
+    /// For other stages.
     const OTHERS: usize = 2;
     const LOOKS: [(&str, usize); 5] = [("queue", 1), ("loss", 4), ("outage", 3), ("mtu", 5), ("release", 6)];
     LOOKS.iter().find(|(known, _)| *known == stage).map_or(OTHERS, |(_, look)| *look)

@@ -1,5 +1,4 @@
-//! When a link dropped packets: a lane for each stage that did, a mark for each packet. Marks that would cover each
-//! other are one.
+//! When a link dropped packets: a lane per stage with drops, a mark per packet. Marks that would overlap are merged.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +10,10 @@ use crate::page_text::tied;
 
 /// Height of a lane, in pixels.
 const LANE: f64 = 30.0;
-/// Marks nearer than this part of the plot are one: so a lane has some hundred of them at most.
+/// Marks closer than this share of the plot are merged: a lane has at most some hundred.
 const APART: f64 = 0.008;
 
-/// The chart, or null where no drop is listed.
+/// `None` if no drop is listed.
 pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {
     let mut lanes: BTreeMap<usize, (&str, Vec<&DroppedPacket>)> = BTreeMap::new();
     for drop in &direction.drops {
@@ -45,7 +44,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     Some(frame.finish())
 }
 
-/// The drops in order of time, those together whose marks would cover each other.
+/// The drops in time order, grouped if their marks would overlap.
 fn at_one_place<'d>(mut drops: Vec<&'d DroppedPacket>, span: &Span) -> Vec<Vec<&'d DroppedPacket>> {
     drops.sort_by_key(|drop| drop.dropped_ns);
     let mut places: Vec<Vec<&DroppedPacket>> = Vec::new();
@@ -58,7 +57,7 @@ fn at_one_place<'d>(mut drops: Vec<&'d DroppedPacket>, span: &Span) -> Vec<Vec<&
     places
 }
 
-/// `packet 411, 1500 B with payload: came in at 274 ms, dropped at 1.02 s by loss: random`.
+/// `packet 411, 1500 B with payload: arrived at 274 ms, dropped at 1.02 s by loss: random`.
 fn in_words(drops: &[&DroppedPacket]) -> String {
     let time = |ns: u64| tied(&quantities::duration(ns as f64));
     let payload = |drop: &DroppedPacket| if drop.carries_data { "with payload" } else { "without payload" };

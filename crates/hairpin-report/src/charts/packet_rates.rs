@@ -1,4 +1,4 @@
-//! Packets a second in one direction of a link, over time: those that came in, those that left, and those dropped.
+//! Packets per second in one direction of a link, over time: in, out and dropped.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use hairpin_model::quantities;
 use super::axis::Axis;
 use super::over_time::{Span, legend, looks_of_stage};
 
-/// The chart, or null where no packet came.
+/// `None` without packets.
 pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {
     let timeline = direction.timeline.as_ref()?;
     let rates = |counts: &[u64]| counts.iter().map(|count| span.per_s(*count)).collect::<Vec<f64>>();

@@ -1,5 +1,5 @@
-//! Percentile curves of a group, as HdrHistogram's plots have them: the tail is as wide as the body. Of a probe under load the curve of
-//! the loaded phase, and dashed that of the idle one.
+//! Percentile curves of a group, as in HdrHistogram's plots: the tail is as wide as the body. For a probe under load
+//! the curve of the loaded phase, and dashed that of the idle phase.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,13 +17,13 @@ use crate::page_text::tied;
 
 /// Height of the plot, in pixels.
 const HEIGHT: f64 = 360.0;
-/// So many curves are drawn at first, so that each can be told from the others.
+/// Maximum curves shown at first, so that they can be distinguished.
 const MAX_SHOWN: usize = 4;
-/// Curves are drawn on a grid of so many steps in both directions and then stretched to the plot.
+/// Steps of the grid of curves in both directions, which is stretched to the plot.
 const STEPS: f64 = 2000.0;
 
-/// The chart of one group, or null where no valid case of it has a curve. Invalid cases are named and not drawn: they
-/// would set the scale for all others.
+/// The chart of one group; `None` if no valid case has a curve. Invalid cases are named and not drawn: they would set
+/// the scale for all others.
 ///
 /// Few curves are shown at first (see [`shown_at_first`]); the legend shows the others.
 pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Run) -> Option<String> {
@@ -67,11 +67,9 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
     Some(html)
 }
 
-/// A curve.
 struct Line<'r> {
-    /// That of its case.
     name: String,
-    /// The phase of a case under load, with a comma before it.
+    /// The phase of a case under load, after a comma.
     phase: &'static str,
     points: &'r [CurvePoint],
     samples: u64,
@@ -79,7 +77,7 @@ struct Line<'r> {
     shown: bool,
 }
 
-/// The curve of a case, and of one under load that of its idle phase.
+/// The curve of a case; under load also that of its idle phase.
 fn lines<'r>(row: &'r CaseSummary, name: &str, looks: Looks, shown: bool) -> Vec<Line<'r>> {
     let flow = row.flow();
     let line = |phase, points, samples, looks| Line { name: name.to_owned(), phase, points, samples, looks, shown };
@@ -95,7 +93,7 @@ fn lines<'r>(row: &'r CaseSummary, name: &str, looks: Looks, shown: bool) -> Vec
 /// The dash of the idle phase.
 const IDLE_DASH: usize = 1;
 
-/// Which of the rows are drawn at first: all where they are few; else the fastest, the slowest, the reference transport, and the first
+/// The rows drawn at first: all if they are few; else the fastest, the slowest, the reference transport, and the first
 /// that the top finding names.
 fn shown_at_first(rows: &[&CaseSummary], run: &Run) -> Vec<bool> {
     if rows.len() <= MAX_SHOWN {
@@ -124,7 +122,7 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
             escape(&tick.label)
         )
     };
-    // Every second label steps down where the plot is narrow.
+    // Every second label is lower if the plot is narrow.
     let upward = |(number, (_, place, label)): (usize, (f64, f64, String))| {
         let (x, below) = (percent(place), HEIGHT + 18.0);
         let step = if number % 2 == 1 { " second" } else { "" };
@@ -138,12 +136,12 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
 }
 
 impl Line<'_> {
-    /// The class of a curve that is not drawn at first.
+    /// The class of a hidden curve.
     fn gone(&self) -> &'static str {
         if self.shown { "" } else { " gone" }
     }
 
-    /// The curve in two parts: where fewer than ten samples lie beyond a point it is guesswork, and drawn faintly.
+    /// The curve in two parts: with fewer than ten samples beyond a point it is uncertain, and drawn faintly.
     fn curve(&self, axis: &Axis, nines: &Nines) -> String {
         let sure_to = 1.0 - 10.0 / self.samples.max(10) as f64;
         let (mut body, mut tail) = (Vec::new(), Vec::new());
@@ -153,8 +151,8 @@ impl Line<'_> {
             left -= 1;
             let x = (nines.place(point.quantile, self.samples) * STEPS).round();
             let y = ((1.0 - axis.place(point.latency_ns)) * STEPS).round();
-            // A point nearer than a pixel or so to the last drawn one is left out, unless it is the end: any number of
-            // points makes a small page.
+            // Omit points closer than about a pixel to the last drawn one, except the end: any number of points makes a
+            // small page.
             if left > 0 && last.is_some_and(|last| (x - last.0).abs() < 3.0 && (y - last.1).abs() < 3.0) {
                 continue;
             }
@@ -196,10 +194,10 @@ impl Line<'_> {
         wanted.push((1.0, "maximum".to_owned()));
         let mut last = None;
         for (quantile, label) in wanted {
-            // A point of the curve that is not at the labelled percentile (nor within half a percent of the axis) gets no
-            // mark: a mark must not say a figure that the run does not have.
+            // A point that is not at the labelled percentile (nor within half a percent of the axis) has no mark: a
+            // mark must not show a figure that the run does not have.
             let distance = |point: &&CurvePoint| (place(point.quantile) - place(quantile)).abs();
-            // Of several at one place the last, which is the maximum.
+            // Of several at one position the last, which is the maximum.
             let nearest =
                 points(self.points).reduce(|best, next| if distance(&next) <= distance(&best) { next } else { best });
             let Some(point) = nearest.filter(|point| distance(point) < 0.005 && point.quantile <= quantile + 1e-9)
@@ -227,7 +225,7 @@ impl Line<'_> {
     }
 }
 
-/// The legend, the slowest last as in the ranking. With the page's script an entry hides or shows its curve.
+/// The legend, the slowest last as in the ranking. The page's script lets an entry hide or show its curve.
 pub(crate) fn legend(
     rows: &[&CaseSummary],
     shown: &[bool],

@@ -1,4 +1,4 @@
-//! A plot of points over two scales, joined by a line a series, with their intervals: what charts of one-way loads share.
+//! A plot of points with intervals over two scales, one line per series: shared by the charts of one-way loads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use crate::one_way::{Blocks, Series};
 
 /// Height of a plot, in pixels.
 const HEIGHT: f64 = 260.0;
-/// Lines are drawn on a grid of so many steps in both directions and then stretched to the plot.
+/// Steps of the grid of lines in both directions, which is stretched to the plot.
 const STEPS: f64 = 1000.0;
 
-/// An axis with its title and its labelled places.
+/// An axis with its title and ticks.
 #[derive(Clone)]
 pub(super) struct Scale {
     pub(super) axis: Axis,
@@ -26,39 +26,35 @@ pub(super) struct Scale {
     pub(super) ticks: Vec<Tick>,
 }
 
-/// A place along a scale, with its interval.
+/// A value on a scale, with its interval.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     value: f64,
     interval: Option<(f64, f64)>,
 }
 
-/// A point.
 pub(super) struct Point {
     pub(super) x: Place,
     pub(super) y: Place,
-    /// What it says, with its figures.
+    /// Its text, with figures.
     pub(super) words: String,
-    /// What stands beside it, if anything.
+    /// The text next to it, if any.
     pub(super) label: String,
-    /// Whether it has a ring.
     pub(super) ring: bool,
 }
 
-/// Points of a series, in order.
 pub(super) struct Curve {
     pub(super) looks: Looks,
     pub(super) points: Vec<Point>,
 }
 
-/// A plot.
 pub(super) struct Plot<'p> {
-    /// What it shows: for those who cannot see it.
+    /// The content for screen readers.
     pub(super) described: String,
     pub(super) x: &'p Scale,
     pub(super) y: &'p Scale,
     pub(super) curves: Vec<Curve>,
-    /// A line behind the curves, as places on both scales.
+    /// A line behind the curves, as values on both scales.
     pub(super) behind: Vec<(f64, f64)>,
 }
 
@@ -68,14 +64,13 @@ impl Place {
         Self { value, interval: None }
     }
 
-    /// Null where the figure cannot be drawn on a logarithmic scale.
+    /// `None` if the figure cannot be drawn on a logarithmic scale.
     pub(super) fn of(figure: Option<Figure>) -> Option<Self> {
         let figure = figure?;
         let value = figure.finite().filter(|value| *value > 0.0)?;
         Some(Self { value, interval: figure.interval() })
     }
 
-    /// The value and the bounds of its interval.
     pub(super) fn values(self) -> impl Iterator<Item = f64> {
         let bounds = self.interval.into_iter().flat_map(|(low, high)| [low, high]);
         [self.value].into_iter().chain(bounds)
@@ -83,12 +78,10 @@ impl Place {
 }
 
 impl Plot<'_> {
-    /// Whether there is a line to draw.
     pub(super) fn has_lines(&self) -> bool {
         self.curves.iter().any(|curve| curve.points.len() > 1)
     }
 
-    /// The plot.
     pub(super) fn finish(&self) -> String {
         let mut marks = String::new();
         let mut lines = String::new();
@@ -148,9 +141,9 @@ impl Plot<'_> {
         );
     }
 
-    /// What stands beside a point, unless it would cover another such text.
+    /// The text next to a point, unless it would cover another one.
     fn label(&self, html: &mut String, point: &Point, labelled: &mut Vec<(f64, f64)>) {
-        /// Texts nearer than these parts of the plot in both directions would touch.
+        /// Texts closer than these shares of the plot in both directions would touch.
         const APART: (f64, f64) = (0.07, 0.07);
         let (x, y) = (self.x.axis.place(point.x.value), self.y.axis.place(point.y.value));
         let touches =
@@ -187,7 +180,7 @@ impl Plot<'_> {
     }
 }
 
-/// A logarithmic scale with labels at these values alone; of labels that would stand close every second is a minor one.
+/// A logarithmic scale with labels at these values only; if labels would be too close, every second one is minor.
 pub(super) fn measured_scale(values: &[f64], title: &str, label: impl Fn(f64) -> String) -> Option<Scale> {
     const APART: f64 = 0.12;
     let axis = Axis::log(values.iter().copied())?;
@@ -201,7 +194,6 @@ pub(super) fn measured_scale(values: &[f64], title: &str, label: impl Fn(f64) ->
     Some(Scale { axis, title: title.to_owned(), ticks: values.iter().enumerate().map(tick).collect() })
 }
 
-/// A logarithmic scale that holds these values.
 pub(super) fn log_scale(
     values: impl Iterator<Item = f64>,
     title: &str,
@@ -212,7 +204,7 @@ pub(super) fn log_scale(
     Some(Scale { axis, title: title.to_owned(), ticks: axis.ticks(most_ticks, label) })
 }
 
-/// The looks of each series of the blocks, by its words, in the order of the plan as on the other charts.
+/// The looks of each series of the blocks, by its words, in plan order as on the other charts.
 pub(crate) fn looks_of(run: &Run, blocks: &Blocks<'_>) -> BTreeMap<String, Looks> {
     let mut looks = BTreeMap::new();
     for row in run.cases.iter().filter(|row| Kind::of(&row.case) == blocks.kind && row.case.replicate == 0) {
@@ -222,12 +214,10 @@ pub(crate) fn looks_of(run: &Run, blocks: &Blocks<'_>) -> BTreeMap<String, Looks
     looks
 }
 
-/// The looks of one of them.
 pub(super) fn looks_in(looks: &BTreeMap<String, Looks>, series: &Series<'_>) -> Looks {
     looks.get(&series.words.join(" ")).copied().unwrap_or(Looks::numbered(0))
 }
 
-/// What stands for which series.
 pub(crate) fn legend(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>, more: &[(String, String)]) -> String {
     let mut names: Vec<(&String, &Looks)> = looks.iter().collect();
     names.sort_by_key(|(_, looks)| (looks.dash, looks.colour));
@@ -246,7 +236,7 @@ pub(crate) fn legend(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>, more:
     html
 }
 
-/// Plots side by side, each with the title of its stand, and the legend below them.
+/// Plots side by side, each with the title of its stand, and the legend below.
 pub(super) fn side_by_side(plots: &[(String, String)], legend_html: &str) -> String {
     let mut html = String::from("<div class=\"xy-charts\">");
     for (title, plot_html) in plots {

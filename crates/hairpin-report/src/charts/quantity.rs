@@ -1,4 +1,4 @@
-//! What a case is ranked by: latency, of message rates messages a second, of a stream its goodput.
+//! The quantity that ranks a case: latency; for message rates messages per second; for streams goodput.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
@@ -7,29 +7,28 @@ use hairpin_model::summary::{CaseSummary, RoundPoint};
 
 use crate::page_text::tied;
 
-/// The quantity of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quantity {
-    /// Nanoseconds, from due to received; the lower the better.
+    /// Nanoseconds, due to received; lower is better.
     Latency,
-    /// Messages a second that the receiver received; the higher the better.
+    /// Messages received per second; higher is better.
     Rate,
-    /// Bytes a second that the receiver received; the higher the better.
+    /// Bytes received per second; higher is better.
     Goodput,
 }
 
 impl Quantity {
-    /// That of a kind of case.
+    /// For a kind of case.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
-            // What is offered is given; what it takes to arrive is not.
+            // The offered rate is given; the latency is measured.
             Kind::RoundTrips | Kind::Exchanges | Kind::Offered | Kind::UnderLoad => Self::Latency,
             Kind::Messages => Self::Rate,
             Kind::Streams => Self::Goodput,
         }
     }
 
-    /// The name of the figure in the middle.
+    /// The name of the central figure.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Latency => "p50",
@@ -38,7 +37,6 @@ impl Quantity {
         }
     }
 
-    /// The figure of a case over its rounds.
     pub(crate) fn figure(self, row: &CaseSummary) -> Option<Figure> {
         match self {
             Self::Latency => row.flow().latency_ns.p50,
@@ -47,7 +45,7 @@ impl Quantity {
         }
     }
 
-    /// The tail of a case, which only latency has.
+    /// The tail of a case, for latency only.
     pub(crate) fn tail(self, row: &CaseSummary) -> Vec<(&'static str, Figure)> {
         let latency = &row.flow().latency_ns;
         let all = [("p99", latency.p99), ("p99.9", latency.p999), ("max", latency.max)];
@@ -55,7 +53,7 @@ impl Quantity {
         if self == Self::Latency { tail.collect() } else { Vec::new() }
     }
 
-    /// The figure of a round; null where it has none that can be drawn.
+    /// The figure of a round; `None` if it cannot be drawn.
     pub(crate) fn of_round(self, point: &RoundPoint) -> Option<f64> {
         let value = match self {
             Self::Latency => Some(point.p50_ns),
@@ -65,7 +63,6 @@ impl Quantity {
         value.filter(|value| value.is_finite() && *value > 0.0)
     }
 
-    /// All figures of a round.
     pub(crate) fn round_in_words(self, point: &RoundPoint) -> String {
         let time = |ns: f64| tied(&quantities::duration(ns));
         match self {
@@ -79,7 +76,6 @@ impl Quantity {
         }
     }
 
-    /// A value with its unit.
     pub(crate) fn text(self, value: f64) -> String {
         tied(&match self {
             Self::Latency => quantities::duration(value),
@@ -95,7 +91,7 @@ impl Quantity {
         self.text(figure.value) + &bounds.unwrap_or_default()
     }
 
-    /// The same on an axis.
+    /// A value as an axis label.
     pub(crate) fn tick(self, value: f64) -> String {
         tied(&match self {
             Self::Latency => quantities::round_duration(value),
@@ -111,7 +107,7 @@ impl Quantity {
         })
     }
 
-    /// How many labels an axis across the page has room for.
+    /// Maximum labels of an axis across the page.
     pub(crate) fn most_ticks(self) -> usize {
         match self {
             Self::Latency => 9,
@@ -119,7 +115,6 @@ impl Quantity {
         }
     }
 
-    /// An interval in the unit of its value.
     pub(crate) fn bounds(self, value: f64, (low, high): (f64, f64)) -> String {
         let bounds = match self {
             Self::Latency => quantities::bounds(value, low, high),

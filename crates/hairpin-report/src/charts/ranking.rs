@@ -1,5 +1,5 @@
-//! The ranking: a lane a case on one logarithmic axis. A dot is the p50 (of one-way loads messages a second or goodput), the box behind it its
-//! interval; of a latency the thick line runs to the p99, the thin one to the maximum.
+//! The ranking: a lane per case on one logarithmic axis. A dot is the p50 (of one-way loads messages per second or
+//! goodput), the box behind it its interval; for latencies the thick line runs to the p99, the thin one to the maximum.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use super::series::Looks;
 use super::svg::{escape, percent};
 use crate::one_way::Shared;
 
-/// The chart of all groups of that quantity, or null where no case has a figure of it.
+/// The chart of all groups of that quantity; `None` if no case has a figure of it.
 pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) -> Option<String> {
     let groups = ladder::groups(&run.cases);
     // Latencies at different offered rates are not ranked: the load curve has them.
@@ -38,7 +38,7 @@ fn value_of(quantity: Quantity, row: &CaseSummary) -> Option<f64> {
     quantity.figure(row).and_then(Figure::finite)
 }
 
-/// Everything of a case that is drawn.
+/// All drawn values of a case.
 fn marks(quantity: Quantity, row: &CaseSummary) -> Vec<f64> {
     let figure = quantity.figure(row);
     let tail = quantity.tail(row).into_iter().filter_map(|(_, figure)| figure.finite());
@@ -46,7 +46,7 @@ fn marks(quantity: Quantity, row: &CaseSummary) -> Vec<f64> {
     figure.and_then(Figure::finite).into_iter().chain(tail).chain(bounds).collect()
 }
 
-/// What all lanes share.
+/// Shared by all lanes.
 struct Lanes<'l> {
     quantity: Quantity,
     axis: Axis,
@@ -84,9 +84,9 @@ impl Lanes<'_> {
         }
     }
 
-    /// The lane itself: marks over the grid, and a title that says them in words.
+    /// The lane: marks over the grid, and a title with the figures in words.
     ///
-    /// The grid is as high as the row, and the marks stand in an inner picture whose origin is the middle of it.
+    /// The grid is as high as the row; the marks are in an inner SVG whose origin is the middle of the row.
     fn lane(&self, row: &CaseSummary, value: f64, classes: &str) -> String {
         let at = |value: f64| percent(self.axis.place(value));
         let (words, grid) = (escape(&self.in_words(row, value)), &self.grid);

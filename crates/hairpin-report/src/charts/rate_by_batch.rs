@@ -1,4 +1,4 @@
-//! Messages received a second over messages per call: a line a series, a plot a stand, all with the same scales.
+//! Messages received per second over messages per call: a line per series, a plot per stand, all with the same scales.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::quantity::Quantity;
 use super::series::Looks;
 use crate::one_way::{Blocks, Stand, varied};
 
-/// The chart, or null where no series has two batches.
+/// `None` if no series has two batches.
 pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
     let places = blocks.rows().filter_map(place).flat_map(Place::values);
     let y = log_scale(places, "messages received per second (log scale)", 8, |value| Quantity::Rate.tick(value))?;

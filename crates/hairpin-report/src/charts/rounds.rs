@@ -1,5 +1,6 @@
-//! The p50 of each round over the run (of one-way loads messages a second or goodput): a small panel a case, so that drift and blocks show and
-//! nothing overlaps. Rounds with losses, failed rounds and rounds of a slowed machine have marks of their own.
+//! The p50 of each round over the run (of one-way loads messages per second or goodput): a small panel per case, so
+//! that drift and blocks show and nothing overlaps. Rounds with losses, failed rounds and rounds of a slowed machine
+//! have their own marks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,23 +20,23 @@ use crate::page_text::tied;
 
 /// Height of a panel's plot, in pixels.
 const HEIGHT: f64 = 84.0;
-/// Curves are drawn on a grid of so many steps in both directions and then stretched to the plot.
+/// Steps of the grid of curves in both directions, which is stretched to the plot.
 const STEPS: f64 = 1000.0;
-/// A panel reaches at least so far to both sides of the median: a wobble of one percent must not look like an event.
+/// Minimum range of a panel on both sides of the median: a wobble of one percent must not look like an event.
 const MIN_REACH: f64 = 0.1;
-/// How far the marks of losses and of failed rounds stand from the top and the bottom, in pixels.
+/// Distance of the marks of losses and failed rounds from the top and the bottom, in pixels.
 const INSIDE: f64 = 7.0;
-/// The place of the slowed state among those of the machine, the faster first.
+/// The index of the slowed state among those of the machine, the faster first.
 const SLOWED: usize = 1;
 
-/// What the panels of a group share: what they show, the time axis, and where the blocks begin and end.
+/// Shared by the panels of a group: the quantity, the time axis, and the blocks.
 struct Course {
     quantity: Quantity,
     time: Axis,
     bands: String,
 }
 
-/// The panels of one group and their legend, or null where no case of it has a round.
+/// The panels of one group and their legend; `None` if no case has a round.
 pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, shared: &Shared) -> Option<String> {
     let course = Course::of(group)?;
     let mut html = String::from("<div class=\"panels\">");
@@ -95,7 +96,7 @@ impl Course {
         Some(html)
     }
 
-    /// What a panel shows, for those who cannot see it.
+    /// The panel's content for screen readers.
     fn in_words(&self, row: &CaseSummary) -> String {
         let mut words = format!("{} of each round of {} over the run", self.quantity.name(), row.label);
         let rounds = |count: usize| counted(count as u64, "round");
@@ -133,7 +134,7 @@ impl Course {
         )
     }
 
-    /// The mark of a round: with a ring while the machine was slowed, and with a cross at the top where messages were lost.
+    /// The mark of a round: with a ring if the machine was slowed, and with a cross at the top if messages were lost.
     fn mark(&self, point: &RoundPoint, axis: &Axis, looks: Looks) -> String {
         let Some(value) = self.quantity.of_round(point) else { return String::new() };
         let at = tied(&quantities::duration(point.started_ns as f64));
@@ -156,7 +157,7 @@ impl Course {
         )
     }
 
-    /// A mark at the bottom for each round that failed.
+    /// A mark at the bottom for each failed round.
     fn failures(&self, row: &CaseSummary) -> String {
         let failed = row.failed_rounds_started_ns.iter().zip(&row.failed_rounds);
         failed.fold(String::new(), |mut html, (started_ns, cause)| {
@@ -209,7 +210,7 @@ impl Course {
         html
     }
 
-    /// What the marks mean, of those that the group has.
+    /// Explains the marks that the group has.
     fn legend(&self, group: &Group<'_>) -> String {
         let any = |is_so: fn(&RoundPoint) -> bool| group.rows.iter().any(|row| points(row, self.quantity).any(is_so));
         let with_failures = group.rows.iter().any(|row| !row.failed_rounds_started_ns.is_empty());
@@ -241,7 +242,7 @@ fn points(row: &CaseSummary, quantity: Quantity) -> impl Iterator<Item = &RoundP
     row.round_points.iter().filter(move |point| quantity.of_round(point).is_some())
 }
 
-/// Every second block is shaded.
+/// Shades every second block.
 fn bands(begins: &BTreeMap<u32, u64>, time: &Axis) -> String {
     let mut starts: Vec<u64> = begins.values().copied().collect();
     starts.sort_unstable();

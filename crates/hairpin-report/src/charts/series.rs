@@ -1,4 +1,4 @@
-//! Which colour, mark and dash a case has: the same on every chart of a page.
+//! The colour, mark and dash of a case, the same on every chart of a page.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use hairpin_model::run::Run;
 
 use crate::one_way::Shared;
 
-/// How many colours there are; style.css has one variable for each.
+/// Number of colours; style.css has one variable each.
 pub(crate) const COLOURS: usize = 8;
-/// How many dashes there are; style.css has one class for each.
+/// Number of dashes; style.css has one class each.
 pub(crate) const DASHES: usize = 4;
 
-/// The looks of one series.
+/// The appearance of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looks {
     /// Colour and mark, from 0.
@@ -22,20 +22,20 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// Those of the series of that number: colours first, then dashes.
+    /// Colours first, then dashes.
     pub(crate) fn numbered(number: usize) -> Self {
         Self { colour: number % COLOURS, dash: number / COLOURS % DASHES }
     }
 
-    /// The classes that style.css knows.
+    /// The classes in style.css.
     pub(crate) fn classes(self) -> String {
         format!("s{} d{}", self.colour, self.dash)
     }
 }
 
-/// Looks by [`ladder::row_name`]. Up to eight names get a colour each. Beyond that kin share a colour and differ by
-/// dash: `unix-stream` and `unix-datagram`, `tcp` and `tcp6`; and where kin are too many, colours simply go round. Cases of one
-/// series of one-way loads share the colour that the series has on its own charts, whatever their number.
+/// Looks by [`ladder::row_name`]. Up to eight names have a colour each. Beyond that, related transports share a colour
+/// and differ by dash: `unix-stream` and `unix-datagram`, `tcp` and `tcp6`; if too many are related, colours repeat.
+/// Cases of one series of one-way loads always share the colour that the series has on its own charts.
 pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
     let shared = Shared::of(run.cases.iter());
     let is_one_way = run.cases.iter().any(|row| row.case.flow().load.is_one_way());

@@ -1,8 +1,8 @@
-//! Small pieces of markup: escaping, places as percentages, and the shapes of marks.
+//! Small pieces of markup: escaping, positions as percentages, and the shapes of marks.
 
 use hairpin_model::printable;
 
-/// What the run says, safe inside markup and attributes.
+/// Text from the run, escaped for markup and attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -20,13 +20,13 @@ pub(crate) fn escape(text: &str) -> String {
     safe
 }
 
-/// A place, 0 to 1, as a percentage of the plot: `37.25%`.
+/// A position, 0 to 1, as a percentage of the plot: `37.25%`.
 pub(crate) fn percent(place: f64) -> String {
     let text = format!("{:.2}", place * 100.0);
     format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A place, 0 to 1 from below, in pixels from above.
+/// A position, 0 to 1 from below, in pixels from above.
 pub(crate) fn down(place: f64, height: f64) -> String {
     trimmed((1.0 - place) * height)
 }
@@ -37,7 +37,8 @@ pub(crate) fn trimmed(number: f64) -> String {
     text.trim_end_matches(".0").to_owned()
 }
 
-/// The shapes of marks, by a series' colour, so that colour is never alone: each about 9 pixels, around the origin.
+/// The shapes of marks, one per series colour, so that colour never stands alone: each about 9 pixels, around the
+/// origin.
 const SHAPES: [&str; 8] = [
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
     "M-3.6 -3.6h7.2v7.2h-7.2z",
@@ -49,14 +50,14 @@ const SHAPES: [&str; 8] = [
     "M0 -5.2L1.5 -1.7L5 -1.6L2.3 0.8L3.1 4.4L0 2.4L-3.1 4.4L-2.3 0.8L-5 -1.6L-1.5 -1.7z",
 ];
 
-/// The heads of arrows to both sides, their tip at the origin.
+/// Arrow heads to both sides, tip at the origin.
 const HEADS: [(&str, &str); 2] = [("right", "M0 0L-9 -4V4z"), ("left", "M0 0L9 -4V4z")];
 
-/// The marks of rounds that lost messages (a cross) and of rounds that failed (a barred square).
+/// The marks of rounds with lost messages (a cross) and of failed rounds (a barred square).
 const EVENTS: [(&str, &str); 2] =
     [("lost", "M-4 -4L4 4M-4 4L4 -4"), ("failed", "M-4.5 -4.5h9v9h-9zM-4.5 4.5L4.5 -4.5")];
 
-/// The shapes as symbols that `<use href="#m0">` draws; they stand once on a page.
+/// The shapes as symbols for `<use href="#m0">`, once per page.
 pub(crate) fn symbols() -> String {
     let mut text = String::from("<svg class=\"symbols\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>");
     for (number, path) in SHAPES.iter().enumerate() {
@@ -69,7 +70,7 @@ pub(crate) fn symbols() -> String {
     text
 }
 
-/// Names the invalid cases that a chart leaves out; nothing where there are none.
+/// Names the invalid cases that a chart omits, if any.
 pub(crate) fn invalid_not_drawn(names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.map(|name| escape(&name)).collect();
     if names.is_empty() {

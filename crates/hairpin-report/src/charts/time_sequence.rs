@@ -1,8 +1,8 @@
-//! The time sequence of an exchange: two vertical lines are the ends, time runs down and is broken where nothing
-//! happens for long, packets go across, and waits are shaded bars at their end.
+//! The time sequence of an exchange: two vertical lines are the ends, time runs down and is broken at long pauses,
+//! packets go across, and waits are shaded bars at their end.
 //!
-//! Down it is not to scale: each line has its own height, and bars reach from line to line. Across, places are
-//! percentages, so that it fits a phone as it fits a desk; all labels stand between the ends.
+//! Vertically it is not to scale: each line has its own height, and bars reach from line to line. Horizontally,
+//! positions are percentages, so that it fits a phone and a desk; all labels are between the ends.
 
 use std::fmt::Write as _;
 
@@ -18,22 +18,22 @@ use crate::time_sequence::words::{self, Clock};
 
 /// Height of the names of the ends.
 const TOP: f64 = 30.0;
-/// Height of a call, of a packet, of a line of words, and of what surrounds words in a gap, in pixels.
+/// Heights of a call, a packet, a line of words, and the margin of words in a gap, in pixels.
 const CALL: f64 = 24.0;
 const PACKET: f64 = 34.0;
 const WORDS: f64 = 17.0;
 const AROUND: f64 = 20.0;
 /// How much lower a packet arrives than it left.
 const SLOPE: f64 = 7.0;
-/// Two packets side by side stand for many.
+/// Two strokes mean several packets.
 const BESIDE: f64 = 5.0;
-/// A bar's width, and the distance between the begins of two.
+/// Width of a bar, and distance between the starts of two.
 const BAR: f64 = 9.0;
 const TRACK: f64 = 13.0;
-/// Letters in a line of words beside a bar: as many as a phone has room for.
+/// Characters in a line of words next to a bar: as many as fit a phone.
 const LETTERS: usize = 38;
 
-/// The chart, its description in words included.
+/// The chart with its description in words.
 pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
     let lines = lines::of(sequence);
     let clock = Clock::of(sequence).on_page();
@@ -56,7 +56,6 @@ pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
     )
 }
 
-/// All lines as a text.
 fn described(lines: &[Line], sequence: &TimeSequence, clock: &Clock) -> String {
     let mut said = Vec::with_capacity(lines.len());
     for line in lines {
@@ -87,7 +86,7 @@ fn waits(lines: &[Line]) -> impl Iterator<Item = &Wait> {
     })
 }
 
-/// What the shades and the strokes mean.
+/// Explains shades and strokes.
 fn legend(lines: &[Line]) -> String {
     let mut html = String::from("<ul class=\"sequence-legend\">");
     let item = |html: &mut String, class: &str, text: &str| {
@@ -106,16 +105,16 @@ fn legend(lines: &[Line]) -> String {
 struct Drawing<'s> {
     sequence: &'s TimeSequence,
     clock: Clock,
-    /// Where the next line begins.
+    /// The top of the next line.
     y: f64,
     /// Bands below everything, marks above everything else.
     below: String,
     above: String,
-    /// Instants in ns and where they stand, both growing.
+    /// Instants in ns and their positions, both ascending.
     places: Vec<(f64, f64)>,
-    /// The waits that are drawn, each with its track.
+    /// The drawn waits, each with its track.
     bars: Vec<(Wait, usize)>,
-    /// Where words begin, from each end.
+    /// Start of words, from each end.
     margins: [f64; 2],
 }
 
@@ -156,7 +155,7 @@ impl<'s> Drawing<'s> {
         self.margins[usize::from(end == End::Server)]
     }
 
-    /// Notes that an instant stands at a place.
+    /// Records the position of an instant.
     fn note(&mut self, ns: i64, y: f64) {
         let ns = ns as f64;
         if self.places.last().is_none_or(|last| last.0 < ns) {
@@ -168,7 +167,7 @@ impl<'s> Drawing<'s> {
         let _ = write!(self.above, "<text class=\"tick y\" x=\"-10\" y=\"{}\">{}</text>", trimmed(y), escape(text));
     }
 
-    /// The lines of both ends from here down.
+    /// Draws the lines of both ends over this height.
     fn ends(&mut self, height: f64, class: &str) {
         for x in ["0", "100%"] {
             let _ = write!(
@@ -180,7 +179,7 @@ impl<'s> Drawing<'s> {
         }
     }
 
-    /// Words beside the line of an end.
+    /// Words next to the line of an end.
     fn beside(&mut self, end: End, class: &str, text: &str, y: f64) {
         let (x, anchor, away) = match end {
             End::Client => ("0", "start", self.margin(end)),
@@ -279,7 +278,7 @@ impl<'s> Drawing<'s> {
         }
     }
 
-    /// Where an instant stands: between the lines before and after it.
+    /// The position of an instant, interpolated between the lines before and after it.
     fn place(&self, ns: i64) -> f64 {
         let ns = ns as f64;
         let after = self.places.partition_point(|place| place.0 < ns);

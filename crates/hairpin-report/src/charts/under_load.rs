@@ -1,5 +1,5 @@
-//! Probes beside loads over the time of a round: latency on top, below it the goodput of the load, then the queue where it is known. A
-//! line a case, medians over the rounds, on one time axis with the phases marked.
+//! Probes under load over the time of a round: latency on top, then the goodput of the load, then the queue if known. A
+//! line per case, medians over the rounds, on one time axis with the phases marked.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,12 +19,12 @@ use super::svg::{invalid_not_drawn, percent};
 use crate::one_way::Stand;
 use crate::page_text::tied;
 
-/// The height of the plot of latency, and of those below it, in pixels.
+/// Heights of the plot of latency and of those below it, in pixels.
 const HEIGHTS: [f64; 2] = [170.0, 84.0];
 /// Labels of the time axis: the plots are as wide as the page.
 const TIMES: usize = 7;
 
-/// The charts of the cases with one probe over one path; null where none has a time line.
+/// The charts of the cases with one probe over one path; `None` if no case has a time line.
 pub(crate) fn chart(stand: &Stand<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
     let all = stand.series.iter().flat_map(|series| {
         let looks = looks_in(looks, series);
@@ -45,20 +45,20 @@ pub(crate) fn chart(stand: &Stand<'_>, looks: &BTreeMap<String, Looks>) -> Optio
     (!drawn.is_empty()).then(|| format!("<div class=\"under-load\">{drawn}{left_out}</div>"))
 }
 
-/// The time line of a valid case; null of fewer than two moments.
+/// The time line of a valid case; `None` for fewer than two moments.
 fn moments(row: &CaseSummary) -> Option<&LoadedOverTime> {
     let over_time = row.under_load.as_ref().filter(|_| row.valid)?.over_time.as_ref()?;
     (over_time.moments.len() > 1).then_some(over_time)
 }
 
-/// What the marks stand for that are no line of a case.
+/// The legend of marks that are not lines of cases.
 pub(crate) fn key() -> String {
     let entries =
         [("key-surface key-range", "lowest to highest of the rounds"), ("key-warm-up", "ramp: in no figure")];
     legend(&entries.map(|(class, text)| (class.to_owned(), text.to_owned())))
 }
 
-/// A case over time, and how it looks.
+/// A case over time, and its looks.
 struct Line<'r> {
     name: String,
     classes: String,
@@ -73,12 +73,12 @@ impl Line<'_> {
     }
 }
 
-/// What the charts share.
+/// Shared by the charts.
 struct Charts<'c> {
     lines: &'c [Line<'c>],
     /// The time line that ends last.
     longest: &'c LoadedOverTime,
-    /// What they are of, for those who cannot see them.
+    /// The subject, for screen readers.
     of: &'c str,
 }
 
@@ -114,7 +114,7 @@ impl Charts<'_> {
     fn queue(&self) -> Option<String> {
         let depth = |moment: &LoadedMoment| moment.queue_bytes;
         let most = self.lines.iter().flat_map(|line| line.values(depth)).flatten().fold(0.0, f64::max);
-        // A depth is no negative number.
+        // A depth is not negative.
         let (size, unit) = queue_depth::unit(most as u64);
         let shown = |moment: &LoadedMoment| depth(moment).map(|bytes| bytes / size);
         let axis = self.axis(shown)?;
@@ -127,12 +127,12 @@ impl Charts<'_> {
         Some(frame.finish())
     }
 
-    /// From zero to the highest value of any case, with a little room above; null where nothing is above zero.
+    /// From zero to the highest value of any case, with some margin; `None` if no value is above zero.
     fn axis(&self, of: impl Fn(&LoadedMoment) -> Option<f64>) -> Option<Axis> {
         Axis::from_zero(self.lines.iter().flat_map(|line| line.values(&of)).flatten().map(|value| value * 1.06))
     }
 
-    /// A chart with its phases: the ramp is shaded.
+    /// A chart with its phases and the ramp shaded.
     fn frame(&self, title: &str, height: f64) -> Frame<'_> {
         let span = &self.lines[0].span;
         let mut frame = span.frame(title.to_owned(), format!("{title} over the time of a round, {}", self.of));
@@ -151,13 +151,12 @@ impl Charts<'_> {
         frame
     }
 
-    /// When each phase begins.
+    /// Start of each phase.
     fn begins(&self) -> [u64; 4] {
         let LoadedOverTime { load_from_ns, loaded_from_ns, recovering_from_ns, .. } = self.longest;
         [0, *load_from_ns, *loaded_from_ns, *recovering_from_ns]
     }
 
-    /// The names of the phases above their parts of the plot.
     fn names_of_phases(&self, frame: &mut Frame<'_>) {
         let span = &self.lines[0].span;
         let begins = self.begins();
@@ -168,7 +167,7 @@ impl Charts<'_> {
         }
     }
 
-    /// A line a case, with a mark where its value is the highest.
+    /// A line per case, with a mark at its highest value.
     fn lines(
         &self,
         frame: &mut Frame<'_>,

@@ -1,4 +1,4 @@
-//! Everything that was recorded about the plan and the machine, as names and values.
+//! All recorded facts about the plan and the machine, as names and values.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) struct Section {
     rows: Vec<(String, String)>,
 }
 
-/// All of it; sections without rows are left out.
+/// Sections without rows are omitted.
 pub(super) fn of(run: &Run) -> Vec<Section> {
     let map = |facts: &BTreeMap<String, String>| facts.clone().into_iter().collect::<Vec<_>>();
     let interface = |environment: &Environment| environment.interface.as_ref().map_or_else(Vec::new, hosts::rows);
@@ -85,7 +85,7 @@ fn clock(run: &Run) -> Vec<(String, String)> {
     ]
 }
 
-/// A name and its value; what is empty becomes a dash.
+/// A name and its value; an empty value becomes a dash.
 fn pair(name: &str, value: impl ToString) -> (String, String) {
     let value = value.to_string();
     (name.to_owned(), if value.is_empty() { quantities::DASH.to_owned() } else { value })

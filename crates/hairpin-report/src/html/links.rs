@@ -1,5 +1,5 @@
-//! The links of a page: for each its account, and of each case over it the path, the queue, the packets and their ledger
-//! in one round.
+//! The links of a page: for each its account, and for each case over it the path, the queue, the packets and their
+//! ledger in one round.
 
 use minijinja::{Value, context};
 use serde::Serialize;
@@ -14,27 +14,26 @@ use crate::charts::{link_path, packet_fates, packet_rates, queue_depth};
 use crate::links::{self, Link};
 use crate::page_text::{tied, words};
 
-/// The cases whose rounds are drawn, of all links: a page must stay small.
+/// Maximum cases whose rounds are drawn, over all links: a page must stay small.
 const MAX_SHOWN: usize = 12;
 
-/// A link: a profile and what carried its packets.
+/// A link: its profile and statistics.
 #[derive(Serialize)]
 pub(super) struct LinkView {
     title: String,
-    /// The words of the profile, where the title is only its name.
+    /// The words of the profile, if the title is only its name.
     line: Vec<String>,
     account: Option<(bool, String)>,
-    /// Rounds that do not count; true where a case is invalid.
+    /// Rounds that do not count; true if a case is invalid.
     left_out: Option<(bool, String)>,
     cases: Vec<Value>,
-    /// The bounds of lateness: at p50, at p99.
+    /// The bounds of lateness at p50 and at p99.
     bounds: [String; 2],
     shown: Vec<Shown>,
-    /// Cases that are not drawn.
+    /// Number of cases not drawn.
     not_shown: usize,
 }
 
-/// One round.
 #[derive(Serialize)]
 struct Shown {
     label: String,
@@ -46,7 +45,7 @@ struct Shown {
     ledger: Vec<Value>,
 }
 
-/// The links of the run, in the order of the plan. The round with the most drops is open.
+/// The links of the run in plan order. The round with the most drops is open.
 pub(super) fn of(run: &Run) -> Vec<LinkView> {
     let mut left = MAX_SHOWN;
     let mut views: Vec<LinkView> = links::of(run).iter().map(|link| view(link, &mut left)).collect();
@@ -154,7 +153,7 @@ fn one_direction(direction: Direction, record: &DirectionRecord, row: &CaseSumma
     }
 }
 
-/// The stages of a direction, and the direction as a whole below them.
+/// The stages of a direction, then the direction as a whole.
 fn ledger(direction: Direction, record: &DirectionRecord) -> Vec<Value> {
     let count = quantities::count;
     let unexplained = |missing: i128| (missing != 0).then(|| format!("does not close: {missing}"));

@@ -1,4 +1,4 @@
-//! One self-contained page: the answer, the charts, the findings, everything that was recorded about the machine.
+//! One self-contained page: the answer, the charts, the findings, and all recorded facts about the machine.
 //!
 //! The page loads nothing (its content policy forbids it), works without its script, follows the reader's colour
 //! scheme, and is made from summaries only: its size grows with cases and rounds, not with samples.
@@ -53,7 +53,7 @@ pub fn render_claims(report: &ClaimsReport) -> String {
     claims::render(report)
 }
 
-/// What the template gets. Fields that end in `_html` are markup, everything else is text and is escaped.
+/// Template context. Fields that end in `_html` are markup, all others are text and are escaped.
 fn view(run: &Run) -> Value {
     let looks = series::assign(run);
     let groups = ladder::groups(&run.cases);
@@ -132,7 +132,7 @@ fn calibrations(run: &Run) -> Value {
     wording::calibrations(run).into_iter().map(one).collect()
 }
 
-/// What a reader must know before using the figures.
+/// Cautions to read before using the figures.
 fn cautions(run: &Run) -> Value {
     trust::quick(run)
         .into_iter()
@@ -146,17 +146,17 @@ fn cautions(run: &Run) -> Value {
         .collect()
 }
 
-/// What the rounds of these groups are judged by: `p50 or goodput`.
+/// The quantities that judge the rounds of these groups: `p50 or goodput`.
 fn judged(groups: &[ladder::Group<'_>]) -> String {
     let has = |quantity: &Quantity| groups.iter().any(|group| Quantity::of(group.kind) == *quantity);
     let names: Vec<&str> = QUANTITIES.into_iter().filter(has).map(Quantity::name).collect();
     if names.is_empty() { Quantity::Latency.name().to_owned() } else { names.join(" or ") }
 }
 
-/// The most letters of the sentences after the headline that stand on the first screen of a phone.
+/// Maximum characters of the sentences after the headline that fit the first screen of a phone.
 const MAX_LETTERS: usize = 320;
 
-/// The sentences that stand below the headline, at least one, and those that a click shows.
+/// The sentences below the headline, at least one, and those behind a click.
 fn first_sentences(sentences: &[String]) -> (Vec<String>, Vec<String>) {
     let mut letters = 0;
     let mut sentences: Vec<String> = sentences.iter().map(|sentence| tied(sentence)).collect();
@@ -169,10 +169,10 @@ fn first_sentences(sentences: &[String]) -> (Vec<String>, Vec<String>) {
     (sentences, rest)
 }
 
-/// What cases are ranked by.
+/// Quantities that cases are ranked by.
 const QUANTITIES: [Quantity; 3] = [Quantity::Latency, Quantity::Rate, Quantity::Goodput];
 
-/// The ranking by a quantity; null where no case has a figure of it.
+/// The ranking by a quantity; `None` if no case has a figure of it.
 fn ranking_of(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) -> Option<Value> {
     let chart_html = ranking::chart(run, looks, quantity)?;
     let is_latency = quantity == Quantity::Latency;
@@ -186,7 +186,7 @@ fn ranking_of(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) ->
     Some(context! { is_latency, chart_html, of, shared })
 }
 
-/// Which panel is shown and which label is marked while a tab is chosen, for so many tabs.
+/// CSS rules that show the panel and mark the label of the chosen tab.
 fn tab_rules(tabs: usize) -> String {
     let rule = |tab: usize| {
         let chosen = format!(".tabs > input:nth-of-type({tab}):checked");
@@ -236,14 +236,14 @@ fn card(run: &Run, finding: &Finding) -> Value {
     }
 }
 
-/// What tracing costs and what was captured; true with what is missing.
+/// Cost of tracing, and captures; true if something is missing.
 fn evidence(run: &Run) -> Vec<(bool, String)> {
     let cost = exchanges::tracing_cost(run).map(|cost| (false, tied(&format!("Tracing: {cost}."))));
     let captures = exchanges::captures(run).into_iter().map(|(lost, note)| (lost, format!("Capture: {note}")));
     cost.into_iter().chain(captures).collect()
 }
 
-/// Which cases of exchanges the table of first ones leaves out.
+/// The cases of exchanges that the table of first exchanges omits.
 fn first_left_out(groups: &[ladder::Group<'_>]) -> Option<String> {
     let of_exchanges: Vec<&ladder::Group<'_>> =
         groups.iter().filter(|group| group.kind == ladder::Kind::Exchanges).collect();

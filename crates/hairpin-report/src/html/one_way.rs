@@ -1,4 +1,4 @@
-//! The pictures of one-way loads, each where the run has at least two points for it, and of probes beside them.
+//! The charts of one-way loads, each if the run has at least two points for it, and of probes under load.
 
 use minijinja::{Value, context};
 
@@ -14,12 +14,11 @@ use crate::page_text::tied;
 
 const INTERVALS: &str = "Bars: 95\u{a0}% intervals over rounds, where there are any. Invalid cases are not drawn.";
 
-/// The pictures of all kinds.
 pub(super) fn pictures(run: &Run, groups: &[Group<'_>]) -> Value {
     [Kind::Messages, Kind::Streams, Kind::Offered].into_iter().flat_map(|kind| of_kind(run, kind, groups)).collect()
 }
 
-/// Latency, goodput and queue over the time of a round: a picture for each probe and path.
+/// Latency, goodput and queue over the time of a round: one chart per probe and path.
 pub(super) fn under_load(run: &Run, groups: &[Group<'_>]) -> Value {
     let blocks = Blocks::of(Kind::UnderLoad, groups, false);
     let looks = plot::looks_of(run, &blocks);
@@ -89,7 +88,7 @@ fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
     pictures.into_iter().flatten().collect()
 }
 
-/// Goodput and CPU time over the time of a round, a panel a group.
+/// Goodput and CPU time over the time of a round: one panel per group.
 pub(super) fn over_time(groups: &[Group<'_>]) -> Value {
     let panel = |group: &Group<'_>| {
         let blocks = Blocks::of(group.kind, groups, false);
@@ -97,7 +96,7 @@ pub(super) fn over_time(groups: &[Group<'_>]) -> Value {
             let html = goodput_over_time::chart(flow, &name)?;
             Some(format!("<div class=\"of-case\">{html}</div>"))
         };
-        // A load beside a probe stands below the latency that it makes.
+        // The load of a probe is shown below the latency instead.
         let rows = group.rows.iter().filter(|row| row.case.replicate == 0 && group.kind != Kind::UnderLoad);
         let charts: String = rows.flat_map(|row| blocks.shared.flows(row)).filter_map(chart).collect();
         let chart_html = format!("{}<div class=\"link-charts\">{charts}</div>", goodput_over_time::key());

@@ -12,7 +12,7 @@ use crate::exchanges;
 use crate::one_way::Shared;
 use crate::page_text::tied;
 
-/// A table of the cases that measure the same kind of thing.
+/// A table of cases that measure the same kind of thing.
 #[derive(Serialize)]
 pub(super) struct SummaryTable {
     /// `Round trips`.
@@ -32,7 +32,7 @@ struct Row {
     cells: Vec<Cell>,
 }
 
-/// A figure as text, its interval, and the number that it is sorted by.
+/// A figure as text, its interval, and its sort key.
 #[derive(Serialize)]
 struct Cell {
     text: String,
@@ -40,7 +40,7 @@ struct Cell {
     key: Option<f64>,
 }
 
-/// The columns of each kind of case, by their names in the list of columns.
+/// The columns of each kind of case, by column name.
 const ROUND_TRIPS: &[&str] = &[
     "latency_p50_ns",
     "latency_p90_ns",
@@ -142,7 +142,7 @@ const UNDER_LOAD: &[&str] = &[
     "rounds",
 ];
 
-/// A table for each kind that the run has, its rows in the order of the ladder.
+/// One table per kind in the run, rows in the order of the ladder.
 pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
     let of_kind = |kind: Kind| {
         let names = match kind {
@@ -171,7 +171,7 @@ pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
     Kind::ALL.map(of_kind).into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// The first exchanges of a connection, where one of them differs from the steady state; null where none does.
+/// The first exchanges of a connection, if one of them differs from the steady state.
 pub(super) fn first_exchanges(groups: &[Group<'_>], shared: &Shared) -> Option<SummaryTable> {
     let all = || groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
     let rows = || all().filter(|(_, row)| exchanges::first_differ(row));
@@ -185,7 +185,7 @@ pub(super) fn first_exchanges(groups: &[Group<'_>], shared: &Shared) -> Option<S
     Some(SummaryTable { title: "First exchanges of a connection", titles, rows: rows().map(table_row).collect() })
 }
 
-/// The figures of rounds in the state of the machine that a case's figures do not stand for; null where no case has any.
+/// The figures of rounds in the other state of the machine; `None` if no case has any.
 pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<SummaryTable> {
     let all = groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
     let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
@@ -204,7 +204,7 @@ pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<Summ
 
 fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     let case = &row.case;
-    // What is varied has a column.
+    // The varied quantity has a column.
     let mut words = shared.series(row);
     let name = words.remove(0);
     if let Some(exchange) = case.flow().load.exchange() {

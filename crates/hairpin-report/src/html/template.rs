@@ -1,4 +1,4 @@
-//! What every page of this crate has: its style, its script, and how it is filled in.
+//! Style, script and rendering, shared by all pages.
 
 use hairpin_model::printable;
 use minijinja::syntax::SyntaxConfig;
@@ -7,7 +7,7 @@ use minijinja::{Environment, Value};
 pub(super) const STYLE: &str = include_str!("style.css");
 pub(super) const SCRIPT: &str = include_str!("script.js");
 
-/// The page of that name filled in from what the template is given.
+/// Renders the page of that name with its context.
 ///
 /// # Panics
 /// Never: each template is part of this crate and a test renders it.
@@ -18,6 +18,6 @@ pub(super) fn rendered(name: &'static str, page: &'static str, view: Value) -> S
     environment.add_template(name, page).expect("the template is part of this crate");
     let template = environment.get_template(name).expect("it was just added");
     let page = template.render(view).expect("the template knows its view");
-    // The page's own lines are broken by line feeds alone.
+    // The page's own lines end in line feeds only.
     page.replace(|letter| printable::steers(letter) && letter != '\n', "\u{fffd}")
 }

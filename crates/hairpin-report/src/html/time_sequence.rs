@@ -11,12 +11,12 @@ use crate::page_text::tied;
 use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{lines, traced};
 
-/// The events that a table lists, the first ones: a page must stay small.
+/// Maximum events in a table, the first ones: a page must stay small.
 const MAX_EVENTS: usize = 150;
-/// The cases that are drawn, those with the longest waits.
+/// Maximum cases drawn, those with the longest waits.
 const MAX_CASES: usize = 24;
 
-/// The traced cases, the most telling first, and how many more there are.
+/// The traced cases, the most telling first, and the number of omitted ones.
 pub(super) fn of(run: &Run) -> (Vec<Value>, usize) {
     let traced = traced(run);
     let left_out = traced.len().saturating_sub(MAX_CASES);

@@ -1,5 +1,5 @@
-//! The table of the first screen: a row for each transport or remedy, and beside each other what was measured on one CPU and on
-//! two, blocking and busy-polling.
+//! The table of the first screen: one row per transport or remedy, with one CPU and two, blocking and busy-polling in
+//! columns.
 
 use hairpin_model::case::{Placement, Waiting};
 use hairpin_model::ladder::{self, Group, Kind};
@@ -12,7 +12,7 @@ use super::page::{BAD, DIM, LEAD, PLAIN, Page};
 use super::tables::{GAP, Shown, interval, name_lines, value};
 use crate::{links, wording};
 
-/// The columns of a kind of case, for each way of waiting and placement.
+/// The columns of a kind of case, for each waiting mode and placement.
 fn columns(kind: Kind) -> &'static [Shown] {
     const ROUND_TRIPS: &[Shown] = &[
         value("latency_p50_ns", 0),
@@ -37,19 +37,18 @@ fn columns(kind: Kind) -> &'static [Shown] {
     }
 }
 
-/// How the ends wait and where they are.
 type Stand = (Waiting, Placement);
 
-/// The rows that share a path and a subject.
+/// Rows with the same path and subject.
 struct Block<'r> {
     title: String,
     rows: Vec<Row<'r>>,
 }
 
 struct Row<'r> {
-    /// Any of its cases, for its name.
+    /// Any of its cases, for the name.
     any: &'r CaseSummary,
-    /// One for each stand; null where it was not measured.
+    /// One per stand; `None` if not measured.
     cases: Vec<Option<&'r CaseSummary>>,
 }
 
@@ -90,21 +89,21 @@ fn show(page: &mut Page, kind: Kind, groups: &[&Group<'_>]) {
     }
 }
 
-/// Whether the kernel answers, and not a second process.
+/// True if the kernel answers instead of a second process.
 fn is_kernels(row: &CaseSummary) -> bool {
     row.rounds > 0 && row.server().is_none()
 }
 
-/// The width that a figure takes, mostly.
+/// Usual width of a figure.
 const FIGURE: usize = 7;
-/// The width that names have at least.
+/// Minimum width of names.
 const NAME: usize = 16;
 
 fn stand(group: &&Group<'_>) -> Stand {
     (group.waiting, group.placement)
 }
 
-/// By path and subject; rows in the order of the group that has most of them, what the kernel answers last.
+/// By path and subject; rows in the order of the largest group, those that the kernel answers last.
 fn blocks<'r>(groups: &[&Group<'r>], stands: &[Stand]) -> Vec<Block<'r>> {
     let keys = distinct(groups.iter().map(|group| (&group.path, &group.subject)));
     let of_key = |(path, subject): (&Option<String>, &String)| {
@@ -134,7 +133,7 @@ fn row<'r>(name: &str, groups: &[&&Group<'r>], stands: &[Stand]) -> Option<Row<'
     Some(Row { any, cases })
 }
 
-/// As wide as the widest name, or what the figures leave; longer names have lines of their own for their details.
+/// The width of the longest name, or what the figures leave; longer names have their details on separate lines.
 fn name_width(blocks: &[Block<'_>], room: usize) -> usize {
     let rows = || blocks.iter().flat_map(|block| &block.rows);
     let lines = |room: usize| rows().flat_map(move |row| name(row, room)).map(|line| line.chars().count()).max();
@@ -198,7 +197,7 @@ fn table(
     }
 }
 
-/// The columns that fit into `room`; those that are equally spare go together.
+/// The columns that fit `room`; equally spare ones are omitted together.
 fn fitting(mut chosen: Vec<(&Shown, usize)>, room: usize) -> Vec<(&Shown, usize)> {
     while chosen.iter().map(|(_, width)| GAP + width).sum::<usize>() > room {
         let most = chosen.iter().map(|(column, _)| column.spare).max().unwrap_or(0);
@@ -218,7 +217,7 @@ struct Line<'p, 's> {
 }
 
 impl Line<'_, '_> {
-    /// How wide the figures of a stand are; at least as wide as its titles.
+    /// The width of a stand's figures, at least that of its titles.
     fn stand_width(&self) -> usize {
         self.chosen.iter().map(|(_, width)| GAP + width).sum::<usize>().max(GAP + WIDEST_TITLE)
     }

@@ -1,4 +1,4 @@
-//! The first screen of a run: the answer, one table, the cause that explains most, and what limits trust.
+//! The first screen of a run: the answer, one table, the main cause, and what limits trust.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::finding::{About, Finding, Severity};
@@ -11,10 +11,10 @@ use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
 use super::{Look, answer, below_the_table, beside, fallbacks};
 use crate::{exchanges, findings, links, trust, wording};
 
-/// The most lines of one sort; further ones are counted.
+/// Maximum lines of one kind; further ones are counted.
 const MAX_LINES: usize = 2;
 
-/// The run on one screen. The binary adds the paths of the run folder and of the page below it.
+/// The run on one screen. The binary adds the paths of the run folder and of the page.
 #[must_use]
 pub fn render_brief(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
@@ -32,7 +32,7 @@ pub fn render_brief(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
-/// The same with all findings and notes in place of the first ones.
+/// The same with all findings and notes.
 #[must_use]
 pub fn render_more(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
@@ -43,8 +43,8 @@ pub fn render_more(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
-/// The cause that explains most, of exchanges of those with default options if there is one; else a warning about the run that
-/// the answer has not given.
+/// The cause that explains most (of exchanges, one of those with default options if possible), else a warning about the
+/// run that the answer does not have yet.
 fn top_finding(page: &mut Page, run: &Run) {
     let speaks = |finding: &&Finding| finding.severity != Severity::Note;
     let [(_, causes), (_, of_run)] = findings::by_subject(run);
@@ -77,7 +77,7 @@ fn cause(run: &Run, finding: &Finding) -> String {
     format!("{} ({}{share}){hint}", findings::first_sentence(&finding.summary).trim_end_matches('.'), finding.code)
 }
 
-/// What a reader must know before trusting the figures.
+/// Limits of trust in the figures.
 fn limits(page: &mut Page, run: &Run) {
     for (calibrated, line) in wording::calibrations(run) {
         page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
@@ -109,7 +109,7 @@ fn limits(page: &mut Page, run: &Run) {
         BAD,
         wording::option_notes(run).into_iter().filter(|(refused, _)| *refused).map(|(_, line)| line),
     );
-    // A case that was given up is among the failures.
+    // Abandoned cases are among the failures.
     let has_failed = |skip: &&Skipped| {
         let mut rows = run.cases.iter().filter(|row| !row.failed_rounds.is_empty());
         rows.any(|row| skip.case.as_ref() == Some(&row.label))
@@ -121,7 +121,7 @@ fn limits(page: &mut Page, run: &Run) {
     }
 }
 
-/// The first of some lines, and how many there are more.
+/// The first lines, and how many more there are.
 fn some(page: &mut Page, label: &str, style: anstyle::Style, lines: impl Iterator<Item = String>) {
     let lines: Vec<String> = lines.collect();
     for line in lines.iter().take(MAX_LINES) {

@@ -1,4 +1,4 @@
-//! Two runs compared: what is unlike first, then the figures, then the budgets.
+//! Two runs compared: differences of the setup first, then the figures, then the budgets.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::quantities::{self, DASH, counted};
@@ -10,7 +10,7 @@ use crate::trust;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::comparison::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 
-/// A smallest detectable change above this says only that there were too few rounds.
+/// A smallest detectable change above this only shows that there were too few rounds.
 const MAX_DETECTABLE_RATIO: f64 = 4.0;
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
@@ -62,7 +62,7 @@ fn answer(report: &ComparisonReport) -> String {
     if finds_nothing {
         return format!("{compared} compared: no difference found.{budget}");
     }
-    // Of latencies and rates in one table neither pair of words fits all.
+    // In a table with latencies and rates neither pair of words fits all.
     let rates = usable().any(|row| row.figure.parse().is_ok_and(ComparedBy::more_is_better));
     let [worse, better] = if rates { ["worse", "better"] } else { ["slower", "faster"] };
     format!(
@@ -70,7 +70,7 @@ fn answer(report: &ComparisonReport) -> String {
     )
 }
 
-/// What the reader must know before using any figure, as the report of a run says it.
+/// The caution before any figure, as in the report of a run.
 fn invalid(report: &ComparisonReport) -> Option<String> {
     let any = |why: fn(&InvalidCase) -> &Vec<String>| report.invalid.iter().any(|case| !why(case).is_empty());
     let sides = sides(any(|case| &case.baseline), any(|case| &case.candidate))?;
@@ -80,7 +80,7 @@ fn invalid(report: &ComparisonReport) -> Option<String> {
     })
 }
 
-/// Which of the two, in words; null where neither.
+/// The affected runs in words; `None` if neither is.
 fn sides(baseline: bool, candidate: bool) -> Option<&'static str> {
     match (baseline, candidate) {
         (true, true) => Some("the baseline and the candidate"),

@@ -1,4 +1,4 @@
-//! Published claims: as a list of what can be tested, or tested, with the verdicts.
+//! Published claims: a list of testable ones, or tested ones with verdicts.
 
 use anstyle::Style;
 use hairpin_model::claim::Coverage;
@@ -40,7 +40,7 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
     }
 }
 
-/// An id and the blanks after it.
+/// Width of an id with the blanks after it.
 const ID: usize = 5;
 
 fn list(page: &mut Page, source: &Source, claims: &[&JudgedClaim]) {
@@ -57,7 +57,7 @@ fn list(page: &mut Page, source: &Source, claims: &[&JudgedClaim]) {
     }
 }
 
-/// The table of a text, why each verdict was reached, and what is not covered.
+/// The table of a text, the reasons of the verdicts, and the claims not covered.
 fn judged(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     let (skipped, others): (Vec<&JudgedClaim>, Vec<&JudgedClaim>) =
         claims.iter().partition(|claim| claim.skipped.is_some());
@@ -87,7 +87,7 @@ fn judged(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     }
 }
 
-/// What the reader of a table must know of some of its rows, each once: a mark in the row, and its text below.
+/// Notes on rows of a table, without duplicates: a mark in the row, its text below.
 struct Notes(Vec<String>);
 
 impl Notes {
@@ -95,7 +95,7 @@ impl Notes {
         Self(distinct(claims.iter().flat_map(|claim| &claim.rows).flat_map(claim_wording::notes)))
     }
 
-    /// The name, and the marks of the row's notes.
+    /// The name with the marks of the row's notes.
     fn marked(&self, name: &str, row: &JudgedRow) -> String {
         let marks: Vec<String> = claim_wording::notes(row)
             .iter()
@@ -116,14 +116,14 @@ impl Notes {
     }
 }
 
-/// The columns of figures, and the width from which each is shown; what is left out stands in the reasons.
+/// The columns of figures, and the minimum width for each; the reasons have the figures of hidden columns.
 const COLUMNS: &[(&str, usize)] = &[("published", 76), ("measured", 0), ("95 %", 96), ("ratio", 76), ("verdict", 0)];
-/// Columns of what is published; longer lists are told by what they are of.
+/// Width of published values; a longer list is replaced by its unit.
 const PUBLISHED: usize = 16;
-/// Columns that a row's name has at least, and those that it does not need.
+/// Minimum width of a row's name, and the width that suffices.
 const NAME: [usize; 2] = [14, 40];
 
-/// A line of the table. The name of a row stands below its claim's, in as many lines as it takes.
+/// A line of the table. The name of a row is below its claim's, in several lines if necessary.
 struct Line {
     style: Style,
     name: String,
@@ -155,7 +155,7 @@ fn table(page: &mut Page, claims: &[&JudgedClaim], notes: &Notes) {
     block.show(page);
 }
 
-/// The claim in one line, or a line for its verdict and one for each row that was tested.
+/// The claim in one line, or a line for its verdict and one for each tested row.
 fn lines(claim: &JudgedClaim, notes: &Notes, fitting: &impl Fn([String; COLUMNS.len()]) -> Vec<String>) -> Vec<Line> {
     let style_of_claim = style(claim.judgement.verdict);
     if let [row] = claim.rows.as_slice() {
@@ -176,7 +176,7 @@ fn lines(claim: &JudgedClaim, notes: &Notes, fitting: &impl Fn([String; COLUMNS.
         .collect()
 }
 
-/// The name below its claim, in lines of so many columns.
+/// Wraps the name below its claim.
 fn name_lines(name: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::from(" ")];
     for word in clean(name).split(' ') {
@@ -202,7 +202,7 @@ fn cells(row: &JudgedRow) -> [String; COLUMNS.len()] {
     [short, claim_wording::measured(of), claim_wording::interval(of), claim_wording::ratio(of), verdict]
 }
 
-/// Up to so many claims the reason of each rule is shown too; of more it stands on the page and in the JSON.
+/// Maximum claims for which the reasons of the rules are shown; the page and the JSON always have them.
 const FEW: usize = 7;
 
 fn why(page: &mut Page, claim: &JudgedClaim, with_rules: bool) {
@@ -226,7 +226,7 @@ fn style(verdict: Option<Verdict>) -> Style {
     }
 }
 
-/// Runs that could not be made, or not in full, and those whose figures may be those of a busy machine.
+/// Runs that failed or were incomplete, and those that a busy machine may have affected.
 fn problems(page: &mut Page, report: &ClaimsReport) {
     if let Some(caution) = claim_wording::caution(report) {
         page.gap();

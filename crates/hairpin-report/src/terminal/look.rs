@@ -1,11 +1,11 @@
-//! How text for a terminal should look.
+//! The looks of terminal text.
 
-/// How the text should look: the binary decides from the terminal and from `NO_COLOR`.
+/// The binary sets these from the terminal and from `NO_COLOR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Columns; from 40 on.
+    /// In columns, at least 40.
     pub width: usize,
-    /// Whether ANSI styles are used.
+    /// Use ANSI styles.
     pub colour: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Text for a terminal: the answer first, then the ladder, then what explains it.
+//! Text for a terminal: the answer first, then the ladder, then the explanations.
 //!
-//! Lines are never wider than [`Look::width`] but for single words that are (a path in a cause, say). What comes from
-//! the run is shown without its control characters, so that a name cannot steer the terminal.
+//! Lines are never wider than [`Look::width`], except for longer single words (a path in a cause, say). Text from the
+//! run is shown without control characters, so that a name cannot control the terminal.
 
 mod beside;
 mod brief;
@@ -32,7 +32,7 @@ pub use brief::{render_brief, render_more};
 pub use look::Look;
 pub use time_sequence::render_time_sequences;
 
-/// The run as text. The binary adds the paths of the run folder and of the page below it.
+/// The run as text. The binary adds the paths of the run folder and of the page.
 #[must_use]
 pub fn render(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
@@ -59,7 +59,7 @@ fn causes_and_run(page: &mut Page, run: &Run) {
     footer(page, run);
 }
 
-/// A label and a text that hangs beside it, in lines of the width.
+/// A label and wrapped text with a hanging indent.
 #[must_use]
 pub fn render_item(label: &str, text: &str, look: &Look) -> String {
     let mut page = Page::new(*look);
@@ -104,7 +104,7 @@ fn answer(page: &mut Page, run: &Run) {
     }
 }
 
-/// The lines that belong to the ladder: how to read it, the A/A pair, what was lost, which options were in force.
+/// The lines below the ladder: how to read it, the A/A pair, losses, options in force.
 fn below_the_ladder(page: &mut Page, run: &Run) {
     if run.cases.is_empty() {
         return;
@@ -143,14 +143,14 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     }
 }
 
-/// What the mark after a transport means.
+/// Explains the mark after a transport.
 fn fallbacks(page: &mut Page, run: &Run) {
     for line in hosts::fallbacks(run) {
         page.item(&format!("{FALLBACK_MARK} "), WARN, &line);
     }
 }
 
-/// Cases that differ in one option, in how deep the CPUs may sleep or in their link: what was asked for is answered.
+/// Cases that differ in one option, in CPU sleep depth or in their link: the comparisons that the user asked for.
 fn changes_of_one_thing(page: &mut Page, run: &Run) {
     let asked = |comparison: &&Comparison| {
         let pair = run.case(&comparison.baseline).zip(run.case(&comparison.candidate));
@@ -182,7 +182,7 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     }
 }
 
-/// A label takes at most this part of the width, or it has a line of its own.
+/// A label wider than this part of the width has its own line.
 const LABEL: usize = 2;
 
 fn neighbours(page: &mut Page, run: &Run) {
@@ -211,7 +211,7 @@ fn neighbours(page: &mut Page, run: &Run) {
     }
 }
 
-/// What is broken only where it has no room.
+/// Text that fits is not broken.
 fn fitting(text: String, room: usize) -> String {
     if text.chars().count() <= room { text.replace(' ', page::NO_BREAK) } else { text }
 }
@@ -231,14 +231,14 @@ fn all_findings(page: &mut Page, run: &Run) {
     }
 }
 
-/// A note that explains less than this has one sentence and no more.
+/// A note that explains less than this is one sentence.
 const BRIEF_BELOW: f64 = 0.01;
 
 fn is_brief(finding: &Finding) -> bool {
     finding.severity == Severity::Note && (finding.about == About::Run || finding.share < BRIEF_BELOW)
 }
 
-/// What it says, what to do, and the check with its result.
+/// The finding, its fix, and the check with its result.
 fn one_finding(page: &mut Page, finding: &Finding) {
     let style = match finding.severity {
         Severity::Note => DIM,

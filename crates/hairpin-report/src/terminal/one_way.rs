@@ -1,5 +1,5 @@
-//! Tables of one-way loads, and of probes beside them: a row a case in the order of what is varied, below the name of its series.
-//! Where the cases of message rates are many, batches stand beside each other.
+//! Tables of one-way loads, and of probes under load: one row per case in the order of the varied quantity, below the
+//! name of its series. For many cases of message rates, batches are columns.
 
 use hairpin_model::ladder::{self, Group, Kind};
 use hairpin_model::quantities::DASH;
@@ -10,21 +10,18 @@ use super::page::{BAD, DIM, PLAIN, Page};
 use super::tables::{Block, GAP, Shown, fitting, interval, lines_of, value, width_of};
 use crate::one_way::{self, Blocks, Stand, varied};
 
-/// How much is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// What a first screen has room for.
+    /// For the first screen.
     Brief,
-    /// The same, and what was omitted.
+    /// The same with the omitted notes.
     More,
-    /// Everything.
     All,
 }
 
-/// A table of a kind of case.
 struct Sheet {
     kind: Kind,
-    /// What follows the title of the kind.
+    /// Appended to the title of the kind.
     title: &'static str,
     extents: &'static [Extent],
     columns: &'static [Shown],
@@ -208,7 +205,7 @@ const SHEETS: &[Sheet] = &[
     },
 ];
 
-/// What columns mean that their titles do not say in full, in the order of the tables.
+/// Explains columns whose titles are too short, in the order of the tables.
 const LEGEND: &[(&str, &str)] = &[
     ("latency_p50_ns", "p50: one-way latency"),
     ("lateness_p50_ns", "p50, p99 at the right: lateness, due to sent"),
@@ -236,10 +233,9 @@ const LEGEND: &[(&str, &str)] = &[
     ("loaded_probe_waited_ns", "waited: of the probe for a CPU, per message"),
 ];
 
-/// More cases of message rates than these stand on a first screen with their batches beside each other.
+/// With more cases of message rates, a first screen has a column per batch.
 const MAX_ROWS_BY_BATCH: usize = 24;
 
-/// The tables of one-way loads.
 pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
     let groups = ladder::groups(&run.cases);
     for sheet in SHEETS.iter().filter(|sheet| sheet.extents.contains(&extent)) {
@@ -262,7 +258,7 @@ pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
     }
 }
 
-/// The cases of a kind and what all of them share, in words.
+/// The cases of a kind and what they all share, in words.
 struct Table<'r> {
     blocks: Blocks<'r>,
     shared: String,
@@ -279,13 +275,13 @@ impl<'r> Table<'r> {
         Self { blocks, shared: words.join(", ") }
     }
 
-    /// A row a case.
+    /// One row per case.
     fn show(&self, page: &mut Page, sheet: &Sheet, extent: Extent) {
         let texts = |row: &CaseSummary| sheet.columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();
         let cells: Vec<Vec<String>> = self.blocks.rows().map(texts).collect();
         let rooms: Vec<usize> = [NAME, usize::MAX].map(|room| self.widest_name(room)).to_vec();
         let mut chosen = fitting(sheet.columns, &cells, page.look.width.saturating_sub(rooms[0]));
-        // What is the same everywhere stands above.
+        // A value common to all rows is in the heading.
         chosen.retain(|column| sheet.columns[*column].name != "write_size_bytes" || self.blocks.varied().len() > 1);
         chosen.retain(|column| sheet.columns[*column].name != "batch" || self.blocks.varied() != [1.0]);
         let taken: usize = chosen.iter().map(|column| GAP + width_of(sheet.columns, &cells, *column)).sum();
@@ -311,7 +307,7 @@ impl<'r> Table<'r> {
         block.show(page);
     }
 
-    /// A row a series; beside each other for each batch the rate, the latency and, where there is room, what was lost.
+    /// One row per series; for each batch the columns rate, latency and, if there is room, losses.
     fn beside(&self, page: &mut Page, batches: &[f64]) {
         const COLUMNS: [Shown; 3] = [value("received_per_s", 0), value("latency_p50_ns", 0), value("lost_share", 1)];
         page.heading(self.blocks.kind.title(), &self.shared);
@@ -356,12 +352,12 @@ impl<'r> Table<'r> {
     }
 }
 
-/// Names of series have their details below where they are longer.
+/// Names of series that are longer have their details below.
 const NAME: usize = 18;
-/// How wide a rate, a latency and a share are, with the blanks before them.
+/// Widths of a rate, a latency and a share, with the blanks before them.
 const FIGURES: [usize; 3] = [GAP + 8, GAP + 7, GAP + 4];
 
-/// What the chosen columns mean.
+/// Explains the chosen columns.
 fn legend(columns: &[Shown], chosen: &[usize]) -> String {
     let is_shown = |name: &str| chosen.iter().any(|column| columns[*column].name == name);
     let mut parts: Vec<&str> =

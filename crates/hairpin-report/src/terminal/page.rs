@@ -1,4 +1,4 @@
-//! Lines of a width: wrapping, hanging indents and styles.
+//! Lines of limited width: wrapping, hanging indents and styles.
 
 use anstyle::{AnsiColor, Effects, Style};
 use hairpin_model::printable;
@@ -16,10 +16,9 @@ pub(super) const WARN: Style = AnsiColor::Yellow.on_default();
 pub(super) const BAD: Style = AnsiColor::Red.on_default().effects(Effects::BOLD);
 pub(super) const CODE: Style = AnsiColor::Cyan.on_default();
 
-/// A blank at which a line is not broken; it is printed as a plain one.
+/// A blank at which lines do not break; printed as a plain one.
 pub(super) const NO_BREAK: &str = "\u{a0}";
 
-/// The text so far.
 pub(super) struct Page {
     text: String,
     pub(super) look: Look,
@@ -30,7 +29,7 @@ impl Page {
         Self { text: String::new(), look: Look { width: look.width.max(40), ..look } }
     }
 
-    /// The text, without blank lines at its end.
+    /// The text, without trailing blank lines.
     pub(super) fn finish(self) -> String {
         format!("{}\n", self.text.trim_end())
     }
@@ -42,14 +41,14 @@ impl Page {
         }
     }
 
-    /// A line as it is, in a style.
+    /// An unwrapped line in a style.
     pub(super) fn line(&mut self, style: Style, line: &str) {
         let line = line.trim_end();
         self.text.push_str(&self.painted(style, line));
         self.text.push('\n');
     }
 
-    /// A heading after a blank line, with a remark beside it where there is room.
+    /// A heading after a blank line, with a remark on the same line if it fits.
     pub(super) fn heading(&mut self, title: &str, remark: &str) {
         self.gap();
         let title_painted = self.painted(HEADING, title);
@@ -66,7 +65,7 @@ impl Page {
         }
     }
 
-    /// A heading with a list below it; nothing where the list is empty.
+    /// A heading with a list below it; omitted if the list is empty.
     pub(super) fn section(&mut self, title: &str, remark: &str, items: impl Iterator<Item = (Style, String)>) {
         for (place, (style, text)) in items.enumerate() {
             if place == 0 {
@@ -76,13 +75,13 @@ impl Page {
         }
     }
 
-    /// A tag in a style, and the rest of its line.
+    /// A tag in a style, then the rest of its line.
     pub(super) fn titled(&mut self, style: Style, tag: &str, rest: &str) {
         let (tag, rest) = (self.painted(style, tag), self.painted(LEAD, &clean(rest)));
         self.text.push_str(&format!("{tag}: {rest}\n"));
     }
 
-    /// A wrapped text, every line indented alike.
+    /// Wrapped text, all lines indented alike.
     pub(super) fn paragraph(&mut self, indent: usize, style: Style, text: &str) {
         for line in wrapped(text, self.look.width - indent) {
             let line = self.painted(style, &line);
@@ -90,7 +89,7 @@ impl Page {
         }
     }
 
-    /// A label and a wrapped text that hangs beside it.
+    /// A label and wrapped text with a hanging indent.
     pub(super) fn item(&mut self, label: &str, style: Style, text: &str) {
         let label = clean_keeping_blanks(label);
         let indent = label.chars().count();
@@ -101,7 +100,7 @@ impl Page {
         }
     }
 
-    /// A command that can be pasted although it is wrapped: lines end in a backslash.
+    /// A command that can be pasted even though it is wrapped: lines end in a backslash.
     pub(super) fn command(&mut self, label: &str, style: Style, command: &str) {
         let indent = label.chars().count();
         let lines = filled(shell_words(&clean_keeping_blanks(command)), self.look.width - indent - 2);
@@ -122,7 +121,7 @@ impl Page {
     }
 }
 
-/// A text from the run without what would steer a terminal: control characters become blanks.
+/// A text from the run without terminal control: control characters become blanks.
 pub(super) fn clean(text: &str) -> String {
     clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
@@ -131,8 +130,8 @@ fn clean_keeping_blanks(text: &str) -> String {
     text.chars().map(|letter| if printable::steers(letter) { ' ' } else { letter }).collect()
 }
 
-/// The words of a command as they stand there. Inside single quotes a backslash at the end of a line would be part of the
-/// word, so what stands between them stays whole.
+/// The words of a command, unchanged. Inside single quotes a backslash at the end of a line would be part of the word,
+/// so quoted text is not broken.
 fn shell_words(command: &str) -> Vec<String> {
     let (mut words, mut is_quoted, mut is_escaped) = (vec![String::new()], false, false);
     for letter in command.chars() {
@@ -147,8 +146,7 @@ fn shell_words(command: &str) -> Vec<String> {
     words
 }
 
-/// The words of a text in lines of at most `width` characters; a longer word has a line of its own. A number stays
-/// with its unit.
+/// Wraps a text into lines of at most `width` characters; a longer word has its own line. A number stays with its unit.
 pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()) {

@@ -1,4 +1,4 @@
-//! Tables that fit their width: columns are left out, the least needed first, before anything wraps.
+//! Tables that fit their width: columns are omitted by priority before anything wraps.
 
 use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -20,17 +20,16 @@ struct Sheet {
     title: &'static str,
     remark: &'static str,
     columns: &'static [Shown],
-    /// What follows it, given its groups and the titles of the columns that were shown.
+    /// Called with its groups and the titles of the shown columns.
     below: fn(&mut Page, &[&Group<'_>], &[&str]),
 }
 
-/// A column of a table.
 pub(super) struct Shown {
     /// Its name in the list of columns.
     pub(super) name: &'static str,
-    /// Whether its interval is shown, not its value.
+    /// Show the interval instead of the value.
     interval: bool,
-    /// The greatest is left out first where the width does not suffice; 0 never.
+    /// If the width is too small, columns with the highest number are omitted first; 0 never.
     pub(super) spare: u8,
 }
 
@@ -54,7 +53,7 @@ impl Shown {
             Value::Count(of) => quantities::short_count(of(row)),
             _ => column.text(row),
         };
-        // A title that ends in "/s" says it for all of its column.
+        // A title that ends in "/s" states the unit for its column.
         let per_s = column.short.ends_with("/s").then(|| text.strip_suffix("/s")).flatten();
         per_s.map_or(text.clone(), |number| number.trim_end().to_owned())
     }
@@ -110,7 +109,7 @@ const SHEETS: &[Sheet] = &[
             value("latency_max_ns", 0),
             value("lost_with_unexplained", 3),
             value("cpu_ns_per_message", 4),
-            // Both are columns, or both stand below.
+            // Both are columns, or both are in a table below.
             value("setup_ns", 5),
             value("first_message_ns", 5),
         ],
@@ -125,10 +124,10 @@ fn time(figure: Option<Figure>) -> String {
 /// Blanks between columns.
 pub(super) const GAP: usize = 2;
 const GAP_COLUMNS: u16 = 2;
-/// The name column is at least so wide, and details that do not fit stand on lines of their own.
+/// Minimum width of the name column; details that do not fit have their own lines.
 const NAME: usize = 14;
 
-/// The tables of what the run measured, and what belongs below each kind of them.
+/// The tables of a run, and the notes below each kind.
 pub(super) fn tables(page: &mut Page, run: &Run) {
     if let Some(link) = links::shared(run) {
         page.gap();
@@ -146,7 +145,7 @@ pub(super) fn tables(page: &mut Page, run: &Run) {
 }
 
 impl Sheet {
-    /// Shows it, one block a group; gives the titles of the columns that fit.
+    /// Shows one block per group; returns the titles of the columns that fit.
     fn show(&self, page: &mut Page, groups: &[&Group<'_>]) -> Vec<&'static str> {
         page.heading(self.title, self.remark);
         let texts = |row: &&CaseSummary| self.columns.iter().map(|column| column.text(row)).collect();
@@ -168,7 +167,7 @@ impl Sheet {
     }
 }
 
-/// The columns with a value that fit into `room`, in their order; those that are equally spare go together.
+/// The columns with a value that fit `room`, in their order; equally spare ones are omitted together.
 pub(super) fn fitting(columns: &[Shown], cells: &[Vec<String>], room: usize) -> Vec<usize> {
     let has_values =
         |column: &usize| columns[*column].name == "latency_p50_ns" || cells.iter().any(|row| row[*column] != DASH);
@@ -185,28 +184,26 @@ pub(super) fn fitting(columns: &[Shown], cells: &[Vec<String>], room: usize) -> 
     chosen
 }
 
-/// How wide a column is.
 pub(super) fn width_of(columns: &[Shown], cells: &[Vec<String>], column: usize) -> usize {
     let texts = cells.iter().map(|row| row[column].chars().count());
     texts.max().unwrap_or(0).max(columns[column].title().chars().count())
 }
 
-/// The width that the names need where their details stand on lines of their own.
+/// The width of the names if their details are on separate lines.
 fn least_name(groups: &[&Group<'_>]) -> usize {
     let lines = groups.iter().flat_map(|group| &group.rows).flat_map(|row| name_lines(row, NAME));
     lines.map(|line| line.chars().count()).max().unwrap_or(0).max(NAME)
 }
 
-/// How far details below a name are indented.
+/// Indent of details below a name.
 const DETAIL: usize = 4;
 
-/// The case's name in lines of at most `room`, but for single words that are longer: its first word, and its details
-/// beside or below it.
+/// The case's name in lines of at most `room`, unless a single word is longer: its first word, then its details.
 pub(super) fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
     lines_of(row, &ladder::row_words(row), room)
 }
 
-/// The same of other words for it.
+/// The same with other words.
 pub(super) fn lines_of(row: &CaseSummary, words: &[String], room: usize) -> Vec<String> {
     let mark = if row.valid || wording::never_measured(row) { "  " } else { "! " };
     let mut words = words.iter().map(|word| clean(word));
@@ -224,7 +221,7 @@ pub(super) fn lines_of(row: &CaseSummary, words: &[String], room: usize) -> Vec<
     lines
 }
 
-/// The first exchanges of a connection, of the cases in which one of them differs from the steady state.
+/// The first exchanges of a connection, for cases in which one of them differs from the steady state.
 fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
     let differ = |row: &&&CaseSummary| exchanges::first_differ(row);
     let found: Vec<(&Group<'_>, Vec<&CaseSummary>)> = groups
@@ -258,10 +255,10 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
     }
 }
 
-/// The time of an exchange.
+/// Width of the time of an exchange.
 const FIRST: usize = 7;
 
-/// Set-up time and first message where they have no columns, a row a transport and two columns a group; so many groups
+/// Set-up time and first message, if they are no columns: one row per transport, two columns per group, as many groups
 /// at once as fit.
 fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     if shown.contains(&"set-up") {
@@ -299,7 +296,6 @@ fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     }
 }
 
-/// The set-up time and the first message of the row of that name.
 fn set_up_of(group: &Group<'_>, name: &str) -> Option<String> {
     let row = group.rows.iter().find(|row| ladder::row_name(row) == name)?;
     Some(format!("{:>7} {:>8}", time(row.flow().setup_ns), time(row.flow().first_message_ns)))
@@ -307,19 +303,18 @@ fn set_up_of(group: &Group<'_>, name: &str) -> Option<String> {
 
 /// Names in the table of set-up times: longer ones have their details below.
 const SET_UP_NAME: usize = 20;
-/// A set-up time and a first message.
+/// Width of a set-up time and a first message.
 const SET_UP_PAIR: usize = 16;
 
-/// A table without borders, names left and figures right, with titles between its rows that share no column.
+/// A table without borders, names left and figures right, with titles between rows that span all columns.
 pub(super) struct Block {
     table: Table,
-    /// For each line: the title above it, if any, and its style.
+    /// For each line the title above it, if any, and its style.
     lines: Vec<(Option<String>, Style)>,
     title: Option<String>,
 }
 
 impl Block {
-    /// A table with these titles above its columns of figures.
     pub(super) fn new(titles: impl Iterator<Item = String>) -> Self {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -327,12 +322,11 @@ impl Block {
         Self { table, lines: vec![(None, DIM)], title: None }
     }
 
-    /// A title for the rows that follow; an empty one is none.
+    /// A title for the rows that follow; none if empty.
     pub(super) fn title(&mut self, title: &str) {
         self.title = Some(clean(title)).filter(|title| !title.is_empty());
     }
 
-    /// A row: its name in one line or more, and its figures.
     pub(super) fn row(&mut self, style: Style, name: &[String], figures: impl Iterator<Item = String>) {
         self.table.add_row(std::iter::once(name.join("\n")).chain(figures).collect::<Vec<_>>());
         for place in 0..name.len() {
@@ -340,7 +334,6 @@ impl Block {
         }
     }
 
-    /// Puts it on the page.
     pub(super) fn show(mut self, page: &mut Page) {
         for column in self.table.column_iter_mut() {
             let first = column.index == 0;

@@ -14,8 +14,8 @@ use crate::time_sequence::lines::{self, Events, Gap, Line, is_packet};
 use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{chosen, traced};
 
-/// The time sequences of the cases that `which` names (see [`crate::time_sequence::chosen`]) as text: for each the drawing,
-/// or a note that says why there is none and what would give one.
+/// The time sequences of the cases that `which` names (see [`crate::time_sequence::chosen`]) as text: a drawing each,
+/// or a note with the reason and a hint.
 ///
 /// # Errors
 /// `which` names no case of the run.
@@ -47,19 +47,19 @@ fn untraced(run: &Run, row: &CaseSummary) -> String {
     }
 }
 
-/// The widest that the drawing gets, in columns.
+/// Maximum width of the drawing, in columns.
 const WIDEST: usize = 100;
-/// A wait is at least so far from the line of the other end.
+/// Minimum distance of a wait from the other end's line.
 const APART: usize = 3;
 
-/// What all lines of a drawing share.
+/// Shared by all lines of a drawing.
 struct Canvas<'p> {
     page: &'p mut Page,
     sequence: &'p TimeSequence,
     clock: Clock,
-    /// Columns of the times.
+    /// Width of the times.
     times: usize,
-    /// Columns between the lines of the two ends.
+    /// Distance between the lines of the two ends.
     between: usize,
 }
 
@@ -109,7 +109,7 @@ impl Canvas<'_> {
         self.page.line(DIM, &line);
     }
 
-    /// A call stands beside the line of its end, which it marks with a star.
+    /// A call is written next to the line of its end, marked with a star.
     fn call(&mut self, events: &Events) {
         let time = self.clock.time(events.at_ns);
         let text = cut(&words::events(events, &self.clock), self.between - 2);
@@ -132,7 +132,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// A pause breaks both lines and says how long it is; the waits stand on the side of their end.
+    /// A pause breaks both lines and shows its length; waits are written on the side of their end.
     fn gap(&mut self, gap: &Gap) {
         let side = if gap.pause { ':' } else { '|' };
         let length = self.clock.time(gap.until_ns.saturating_sub(gap.from_ns));
@@ -162,13 +162,13 @@ impl Canvas<'_> {
     }
 }
 
-/// The first line of a wait has a mark, the others stand below it.
+/// The first line of a wait has a mark, the others are indented below it.
 fn marked(lines: &[String]) -> Vec<String> {
     let mark = |(place, line): (usize, &String)| format!("{}{line}", if place == 0 { "~ " } else { "  " });
     lines.iter().enumerate().map(mark).collect()
 }
 
-/// What fits into so many columns.
+/// Truncates to `columns`.
 fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();

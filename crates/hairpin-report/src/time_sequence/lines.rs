@@ -1,4 +1,4 @@
-//! From events to lines: many alike events become one line, and long pauses are marked.
+//! From events to lines: similar events are merged into one line, and long pauses are marked.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use hairpin_model::trace::End;
 
 use super::waited_ns;
 
-/// One line of the ladder, in order of time.
+/// One line of the ladder, in time order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Line {
-    /// One event, or many alike.
+    /// One event, or several similar ones.
     Events(Events),
-    /// Nothing but waiting until the next line.
+    /// Waiting until the next line.
     Gap(Gap),
 }
 
@@ -21,15 +21,15 @@ pub(crate) enum Line {
 pub(crate) struct Events {
     pub(crate) kind: EventKind,
     pub(crate) end: End,
-    /// How many.
+    /// Number of events.
     pub(crate) times: usize,
-    /// When the first happened.
+    /// Time of the first event.
     pub(crate) at_ns: i64,
-    /// When the last was over.
+    /// End of the last event.
     pub(crate) until_ns: i64,
     pub(crate) first_byte: i64,
     pub(crate) end_byte: i64,
-    /// The size of each, where all have the same.
+    /// The size of each, if all are equal.
     pub(crate) each_bytes: Option<i64>,
 }
 
@@ -38,38 +38,38 @@ pub(crate) struct Events {
 pub(crate) struct Gap {
     pub(crate) from_ns: i64,
     pub(crate) until_ns: i64,
-    /// So long that the time axis is broken here.
+    /// The time axis is broken here.
     pub(crate) pause: bool,
-    /// The number of the exchange that is drawn, where earlier ones of its connection fall into this gap.
+    /// The number of the drawn exchange, if earlier ones of its connection are in this gap.
     pub(crate) before_exchange: Option<u64>,
-    /// The waits that pass here, the longest first.
+    /// The waits during the gap, longest first.
     pub(crate) waits: Vec<Wait>,
 }
 
-/// The lines, and how many waits they leave out.
+/// The lines, and the number of omitted waits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Lines {
     pub(crate) lines: Vec<Line>,
     pub(crate) waits_left_out: usize,
 }
 
-/// A stretch without a pause may have so many lines before what recurs in it is folded.
+/// Maximum lines of a stretch without a pause before recurring events are merged.
 const MAX_STRETCH_LINES: usize = 12;
-/// So many alike lines of a stretch are few enough to stand on their own.
+/// Maximum similar lines of a stretch that stay separate.
 const FEW: usize = 3;
-/// All lines of events together, before the whole exchange is folded as one stretch.
+/// Maximum lines of events in total before the whole exchange is merged as one stretch.
 const MAX_LINES: usize = 24;
-/// Waits that are shown, the longest ones.
+/// Maximum waits shown, the longest ones.
 const MAX_WAITS: usize = 5;
-/// A pause is at least this part of the exchange, and so many times the median gap, or so many times the shortest: lines
-/// stand at equal distances, so a step that is so much longer than another must say its length.
+/// A pause is at least this part of the exchange, and this many times the median gap or the shortest gap: lines have
+/// equal distances, so a much longer step must show its length.
 const PAUSE_SHARE: i64 = 10;
 const PAUSE_TIMES: i64 = 10;
 const PAUSE_TIMES_MIN: i64 = 1000;
-/// Gaps below this count as this long where the shortest is looked for.
+/// Shorter gaps count as this long in the minimum.
 const MIN_GAP_NS: i64 = 1000;
 
-/// When an event happened at its end: a call that waits for bytes happens when it returns.
+/// When an event happened at its end: for a blocking read, when it returned.
 pub(crate) fn moment_ns(event: &Event) -> i64 {
     match event.kind {
         EventKind::Read => event.until_ns.unwrap_or(event.at_ns),
@@ -77,7 +77,7 @@ pub(crate) fn moment_ns(event: &Event) -> i64 {
     }
 }
 
-/// The lines of a time sequence, at most about 40 of text however many events it has.
+/// The lines of a time sequence, at most about 40 lines of text for any number of events.
 pub(crate) fn of(sequence: &TimeSequence) -> Lines {
     let mut events: Vec<Events> = sequence.events.iter().map(single).collect();
     events.sort_by_key(|event| event.at_ns);
@@ -95,7 +95,6 @@ pub(crate) fn of(sequence: &TimeSequence) -> Lines {
     Lines { lines, waits_left_out }
 }
 
-/// One event as a line.
 pub(crate) fn single(event: &Event) -> Events {
     let at_ns = moment_ns(event);
     Events {
@@ -110,13 +109,12 @@ pub(crate) fn single(event: &Event) -> Events {
     }
 }
 
-/// Whether it goes from one end to the other.
 pub(crate) fn is_packet(kind: EventKind) -> bool {
     use EventKind::{Fin, PureAck, Reset, Segment, Syn, SynAck};
     matches!(kind, Syn | SynAck | Segment | PureAck | Fin | Reset)
 }
 
-/// The places after which a pause follows.
+/// The indices of events that a pause follows.
 fn pauses(events: &[Events], duration_ns: i64) -> Vec<usize> {
     let mut over_ns = i64::MIN;
     let mut gaps: Vec<i64> = Vec::with_capacity(events.len());
@@ -146,7 +144,7 @@ fn stretches<'e>(events: &'e [Events], pauses: &[usize]) -> Vec<&'e [Events]> {
     stretches
 }
 
-/// Neighbours that are alike become one; where that is not enough, all that are alike and not few.
+/// Merges similar neighbours; if that is not enough, all similar events that are more than a few.
 fn folded(stretch: &[Events]) -> Vec<Events> {
     let mut lines: Vec<Events> = Vec::new();
     for event in stretch {
@@ -162,7 +160,7 @@ fn alike(one: &Events, other: &Events) -> bool {
     (one.kind, one.end) == (other.kind, other.end)
 }
 
-/// Of every sort with more than `few` lines one is left, where the first of them was.
+/// Kinds with more than `few` lines are merged into the first of them.
 fn recurring(lines: &[Events], few: usize) -> Vec<Events> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let sort = |line: &Events| (line.kind.word(), line.end.word());
@@ -180,7 +178,7 @@ fn recurring(lines: &[Events], few: usize) -> Vec<Events> {
     left
 }
 
-/// The handshake, and the exchange with a line for each sort: never more lines than there are sorts of events.
+/// The handshake, and the exchange with one line per kind of event.
 fn whole(events: &[Events]) -> Vec<Vec<Events>> {
     let first = events.partition_point(|event| event.at_ns < 0);
     let (handshake, exchange) = events.split_at(first);
@@ -198,7 +196,7 @@ impl Events {
     }
 }
 
-/// The lines of all stretches with a pause between each two.
+/// The lines of all stretches, with a pause between them.
 fn joined(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut over_ns = i64::MIN;
@@ -220,7 +218,7 @@ fn joined(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<Line> {
     lines
 }
 
-/// Puts a wait where most of it passes between two lines of events.
+/// Inserts a wait between the two lines of events that most of it overlaps.
 fn place(lines: &mut Vec<Line>, wait: &Wait) {
     let begins: Vec<(usize, i64)> = lines
         .iter()
@@ -279,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_are_alike_are_one_line() {
+    fn similar_neighbours_are_one_line() {
         let writes =
             (0..100).map(|number| event(End::Client, EventKind::Write, 100 * number, (2 * number, 2 * number + 2)));
         let mut all: Vec<Event> = writes.collect();
@@ -290,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_recurs_in_turn_is_folded_by_its_sort_and_what_is_rare_stays() {
+    fn alternating_events_are_merged_by_kind_and_rare_ones_stay() {
         let mut all = Vec::new();
         for number in 0..50 {
             all.push(event(End::Client, EventKind::Write, 100 * number, (2 * number, 2 * number + 2)));
@@ -309,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_milliseconds_beside_one_of_a_microsecond_is_a_pause_also_where_most_are_long() {
+    fn milliseconds_next_to_a_microsecond_are_a_pause_even_if_most_steps_are_long() {
         let at = [0, 20_000_000, 20_001_000, 45_000_000, 70_000_000];
         let all = at.map(|at_ns| event(End::Client, EventKind::Write, at_ns, (0, 2)));
         let lines = of(&sequence(all.to_vec(), Vec::new()));
@@ -328,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_stands_where_it_returned() {
+    fn a_read_is_placed_where_it_returned() {
         let read = Event { until_ns: Some(900), ..event(End::Server, EventKind::Read, 10, (0, 2)) };
         let lines = of(&sequence(vec![read, event(End::Client, EventKind::Write, 0, (0, 2))], Vec::new()));
         assert_eq!(events(&lines)[1].0, EventKind::Read);
@@ -337,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_stands_where_most_of_it_passes() {
+    fn a_wait_is_placed_where_most_of_it_passes() {
         let all = vec![
             event(End::Client, EventKind::Write, 0, (0, 2)),
             event(End::Client, EventKind::Write, 400, (2, 4)),
@@ -362,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_stay_few_whatever_happened() {
+    fn the_number_of_lines_is_bounded() {
         let kinds = [EventKind::Write, EventKind::Segment, EventKind::PureAck, EventKind::Read];
         let mut all = Vec::new();
         for number in 0..4000_i64 {
@@ -373,7 +371,7 @@ mod tests {
         let lines = of(&sequence(all, Vec::new()));
         assert!(lines.lines.len() <= MAX_LINES + 1, "{}", lines.lines.len());
         let counted: usize = events(&lines).iter().map(|line| line.1).sum();
-        assert_eq!(counted, 4000, "and none is lost");
+        assert_eq!(counted, 4000, "no event is lost");
         assert_eq!(of(&sequence(Vec::new(), Vec::new())), Lines::default());
     }
 }

@@ -1,5 +1,5 @@
-//! The time sequence of a traced exchange, made ready to be drawn: which case is shown, which lines it has, and what
-//! they say. The terminal and the page draw the same lines in the same words.
+//! The time sequence of a traced exchange, prepared for drawing: the chosen cases, their lines and the texts. The
+//! terminal and the page draw the same lines with the same words.
 
 pub(crate) mod lines;
 pub(crate) mod words;
@@ -13,11 +13,11 @@ use hairpin_model::time_sequence::{TimeSequence, Wait};
 
 /// The word that chooses every traced case.
 pub const ALL: &str = "all";
-/// The word that chooses the traced case that tells most: default options, else the longest wait.
+/// The word for the most telling traced case: default options, else the longest wait.
 pub const MOST_TELLING: &str = "most-telling";
 
-/// The traced cases with what was drawn of them, the most telling first: those with default options, then
-/// by the longest wait; those without waits by duration.
+/// The traced cases with their sequences, the most telling first: those with default options, then by the longest wait;
+/// those without waits by duration.
 pub(crate) fn traced(run: &Run) -> Vec<(&CaseSummary, &TimeSequence)> {
     let drawn = |row| {
         let row: &CaseSummary = row;
@@ -33,16 +33,15 @@ pub(crate) fn traced(run: &Run) -> Vec<(&CaseSummary, &TimeSequence)> {
     traced
 }
 
-/// How long something waited, in ns.
 pub(crate) fn waited_ns(wait: &Wait) -> i64 {
     wait.until_ns.saturating_sub(wait.from_ns)
 }
 
-/// Whether `which` can be asked of these cases, each with whether it is traced: [`ALL`], [`MOST_TELLING`], a remedy, or the
-/// words of a case. Known before anything is measured, as cases are planned.
+/// Checks that `which` names one of these cases (each with whether it is traced): [`ALL`], [`MOST_TELLING`], a remedy,
+/// or the words of a case. Works on planned cases, before anything is measured.
 ///
 /// # Errors
-/// The name is none of these; the hint names traced cases only, as others have no ladder.
+/// An unknown name; the hint has traced cases only, as others have no ladder.
 pub fn check<'c>(which: &str, cases: impl IntoIterator<Item = (&'c Case, bool)>) -> Result<(), UnknownName> {
     let mut known: [Vec<String>; 2] = [[ALL, MOST_TELLING].map(str::to_owned).to_vec(), Vec::new()];
     for (case, is_traced) in cases {
@@ -58,15 +57,15 @@ pub fn check<'c>(which: &str, cases: impl IntoIterator<Item = (&'c Case, bool)>)
     names::find("case of the ladder", which, &known).map(drop)
 }
 
-/// A case's remedy, and its words.
+/// A case's remedy and its label.
 fn words_of(case: &Case) -> [Option<String>; 2] {
     [case.flow().load.exchange().map(|exchange| exchange.remedy.to_string()), Some(case.label())]
 }
 
-/// The cases that `which` names (see [`check`]). By remedy or words they may be cases that were not traced.
+/// The cases that `which` names (see [`check`]). A remedy or label may name cases that were not traced.
 ///
 /// # Errors
-/// The name is none of these.
+/// An unknown name.
 pub fn chosen<'r>(run: &'r Run, which: &str) -> Result<Vec<&'r CaseSummary>, UnknownName> {
     let mut traced = traced(run).into_iter().map(|(row, _)| row);
     check(which, run.cases.iter().map(|row| (&row.case, traced.clone().any(|traced| traced.id == row.id))))?;

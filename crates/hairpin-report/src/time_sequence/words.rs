@@ -1,4 +1,4 @@
-//! What the lines of a time sequence say.
+//! The texts of a time sequence.
 
 use hairpin_model::quantities;
 use hairpin_model::summary::CaseSummary;
@@ -8,10 +8,10 @@ use hairpin_model::trace::{Capture, End};
 use super::lines::{Events, Gap};
 use super::waited_ns;
 
-/// The kernel's ceiling on a corked socket (tcp(7)).
+/// The kernel's time limit of a cork (tcp(7)).
 const CORK_CEILING_NS: i64 = 200_000_000;
 
-/// The unit of all times of a sequence, and how many decimals they have in it.
+/// The unit of all times of a sequence, and their number of decimals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub(crate) unit: quantities::TimeUnit,
@@ -30,7 +30,7 @@ impl Clock {
         Self { unit, decimals }
     }
 
-    /// The same as a page has it, with `µs` for `us`.
+    /// For a page: `µs` instead of `us`.
     pub(crate) fn on_page(self) -> Self {
         let name = if self.unit.name == "us" { "µs" } else { self.unit.name };
         Self { unit: quantities::TimeUnit { name, ..self.unit }, ..self }
@@ -66,7 +66,7 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
         EventKind::Cork => "TCP_CORK on".to_owned(),
         EventKind::Uncork => "TCP_CORK off".to_owned(),
         EventKind::Quickack => "TCP_QUICKACK on".to_owned(),
-        // Before the first write there is nothing to count.
+        // Before the first write no bytes are acknowledged.
         EventKind::PureAck if events.at_ns < 0 => "ACK".to_owned(),
         EventKind::PureAck => pure_ack(last),
         EventKind::Segment => format!("segment {first}..{last}"),
@@ -91,14 +91,14 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
     format!("{times} {name}{each}, {first}..{last}, until {until}")
 }
 
-/// Why it waited and how long; what it waited for is an arrow of its sequence.
+/// The cause and length of a wait; the arrow of the sequence shows what ended it.
 pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
     let waited = duration(waited_ns(wait));
     match wait.cause {
         WaitCause::Nagle => {
             let awaited = awaited(wait, sequence).map_or_else(
                 || "for the ACK of earlier data".to_owned(),
-                // The two words stay in one line.
+                // Keep the two words on one line.
                 |last| format!("for {}", pure_ack(last).replace(' ', "\u{a0}")),
             );
             format!("held {waited} by Nagle's algorithm: waits {awaited}")
@@ -116,8 +116,8 @@ pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
     }
 }
 
-/// The end of what the ACK that ended the wait acknowledges, as its arrow says it; null where it rode on a segment, whose
-/// arrow does not say it, or was not seen.
+/// The number of the ACK that ended the wait, as its arrow shows it; `None` if the ACK was on a segment, whose arrow
+/// does not show it, or was not seen.
 fn awaited(wait: &Wait, sequence: &TimeSequence) -> Option<i64> {
     let during = wait.from_ns.max(0)..=wait.until_ns;
     let carries = |event: &&Event| {
@@ -133,7 +133,7 @@ fn pure_ack(last: i64) -> String {
     format!("ACK {last}")
 }
 
-/// What a cause is called in a legend.
+/// The name of a cause in a legend.
 pub(crate) fn cause(cause: WaitCause) -> &'static str {
     match cause {
         WaitCause::Nagle => "held by Nagle's algorithm",
@@ -145,7 +145,7 @@ pub(crate) fn cause(cause: WaitCause) -> &'static str {
     }
 }
 
-/// What is not drawn in a gap: `exchanges 1 to 11, 482 ms`; null where nothing is left out.
+/// What a gap omits: `exchanges 1 to 11, 482 ms`.
 pub(crate) fn left_out(gap: &Gap) -> Option<String> {
     let took = duration(gap.until_ns.saturating_sub(gap.from_ns));
     match gap.before_exchange? {
@@ -154,7 +154,7 @@ pub(crate) fn left_out(gap: &Gap) -> Option<String> {
     }
 }
 
-/// `Exchange 12 of its connection took 44.0 ms, traced.`
+/// `Exchange 12 of a traced connection, 44.0 ms: evidence, in no figure of the tables.`
 pub(crate) fn about(sequence: &TimeSequence) -> String {
     format!(
         "Exchange {} of a traced connection, {}: evidence, in no figure of the tables.",
@@ -163,9 +163,9 @@ pub(crate) fn about(sequence: &TimeSequence) -> String {
     )
 }
 
-/// How to read times and bytes.
+/// Explains times and bytes.
 pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
-    // Before its first write there is only the handshake, whose bytes no line names.
+    // Only the handshake comes before the first write, and its bytes have no line.
     let negative = |event: &Event| event.at_ns >= 0 && (event.first_byte < 0 || event.end_byte < 0);
     let earlier =
         if sequence.events.iter().any(negative) { " Bytes below 0 belong to earlier exchanges." } else { "" };
@@ -176,7 +176,7 @@ pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
     )
 }
 
-/// What it was drawn from, the clock's error, and the capture's file or why there is none.
+/// The source, the clock's error, and the capture's file or the reason for its absence.
 pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
     let error = duration(i64::try_from(sequence.clock_error_ns).unwrap_or(i64::MAX));
     let off = format!("; their times may be off by {error} against the calls.");
@@ -202,7 +202,7 @@ pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
     format!("{from}{}{}", of_client_alone(sequence), capture(row))
 }
 
-/// Whose times they are between two hosts, after a blank; empty on one.
+/// Between two hosts, whose clock the times are from, after a blank; empty on one host.
 fn of_client_alone(sequence: &TimeSequence) -> &'static str {
     if !sequence.of_client_alone {
         return "";
@@ -211,8 +211,8 @@ fn of_client_alone(sequence: &TimeSequence) -> &'static str {
      cannot be told: nothing bounds how far the clocks of the two hosts are apart."
 }
 
-/// Whether the sequence shows what the kernel stamped for the client, and for the server one. A sender's stamps are of its
-/// segments, and of when these were acknowledged.
+/// Whether the sequence has kernel time stamps of the client's data, and of the server's. The stamps of a sender are
+/// for its segments and for their acknowledgment.
 fn stamped(sequence: &TimeSequence) -> [bool; 2] {
     [End::Client, End::Server].map(|sender| {
         sequence.events.iter().any(|event| match event.kind {
@@ -223,7 +223,7 @@ fn stamped(sequence: &TimeSequence) -> [bool; 2] {
     })
 }
 
-/// The capture's file or why there is none, after a blank; empty where the case has no trace.
+/// The capture's file or the reason for its absence, after a blank; empty if the case has no trace.
 fn capture(row: &CaseSummary) -> String {
     match row.trace.as_ref().map(|trace| &trace.capture) {
         Some(Capture::Saved { file, packets, .. }) if file.is_empty() => {

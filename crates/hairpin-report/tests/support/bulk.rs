@@ -1,4 +1,4 @@
-//! A fixture run of streams, one way: no case has a latency. None of the figures was measured.
+//! A fixture run of one-way streams: no case has a latency. No figure was measured.
 
 use hairpin_model::answer::Answer;
 use hairpin_model::case::{Case, Placement, Waiting};
@@ -11,7 +11,7 @@ use hairpin_model::summary::{CaseSummary, LatencyFigures};
 
 use super::Generator;
 
-/// Transport, bytes of a write, and goodput in bytes a second on one CPU and on two.
+/// Transport, write size in bytes, and goodput in bytes per second on one CPU and on two.
 const STREAMS: [(&str, u64, [f64; 2]); 4] = [
     ("unix-stream", 65_536, [8.25e9, 2.29e9]),
     ("pipe", 65_536, [6.46e9, 0.977e9]),
@@ -19,7 +19,7 @@ const STREAMS: [(&str, u64, [f64; 2]); 4] = [
     ("udp", 1400, [74.3e6, 385e6]),
 ];
 
-/// The run: udp loses messages in all rounds, and the first round of tcp on one CPU failed.
+/// Udp loses messages in all rounds, and the first round of tcp on one CPU failed.
 pub fn run() -> Run {
     let mut generator = Generator(5);
     let mut run = super::survey(1);

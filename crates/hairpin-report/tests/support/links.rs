@@ -1,5 +1,5 @@
-//! A fixture run over links: a home uplink that fills its queue and loses, a bridge that loses nothing, and a link typed
-//! by its user whose relay was late. Ledgers close; no figure was measured.
+//! A fixture run over links: a home uplink that fills its queue and has losses, a bridge without losses, and a link
+//! typed by the user whose relay was late. Ledgers close; no figure was measured.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,12 +13,12 @@ use hairpin_model::summary::CaseSummary;
 
 use super::{Generator, ROUNDS, summary, survey};
 
-/// As docs/links.md has it.
+/// As in docs/links.md.
 pub const HOME_UPLINK: &str = "up=5.5mbit down=87.16mbit up.queue=2752KiB down.queue=512KiB up.loss=0.015% \
                                delay=23.5ms±3ms jitter=normal";
 /// The bridge of claims D.
 pub const BRIDGED_VM: &str = "delay=2ms";
-/// A link that its user typed.
+/// A link typed by the user.
 pub const TYPED: &str =
     "up=5.5mbit down=80mbit queue=64KiB burst-loss=1%/20%/100%/0% duplicate=1% delay=23.5ms±1ms reorder=1%/5ms";
 
@@ -68,7 +68,7 @@ pub fn run() -> Run {
     run
 }
 
-/// Only the cases over the link of that name, or of that line.
+/// Only the cases over the link with that name or line.
 pub fn run_over(link: &str) -> Run {
     let mut run = run();
     run.cases.retain(|row| row.case.path.link == link || row.case.path.name.as_deref() == Some(link));
@@ -113,7 +113,7 @@ fn spoil(row: &mut CaseSummary) {
     ];
 }
 
-/// A stage through which packets pass, `dropped` of them no further.
+/// A stage that packets pass through, except the `dropped` ones.
 fn stage(name: &str, figures: &str, entered: u64, dropped: &[(&str, u64)]) -> StageRecord {
     let dropped: BTreeMap<String, u64> = dropped.iter().map(|(reason, of)| ((*reason).to_owned(), *of)).collect();
     StageRecord {
@@ -129,18 +129,17 @@ fn stage(name: &str, figures: &str, entered: u64, dropped: &[(&str, u64)]) -> St
     }
 }
 
-/// The delay of what passed it so far: that long for each packet.
+/// A delay of the same length for each packet.
 fn delay(figures: &str, entered: u64, each_ns: u64) -> StageRecord {
     StageRecord { time_inside_ns: entered * each_ns, ..stage("delay", figures, entered, &[]) }
 }
 
-/// The stage with other counts.
 fn with(mut stage: StageRecord, change: impl FnOnce(&mut PacketCounts)) -> StageRecord {
     change(&mut stage.packets);
     stage
 }
 
-/// The ledger of the direction that these stages make.
+/// The ledger of a direction with these stages.
 fn packets(stages: &[StageRecord]) -> PacketCounts {
     let dropped = stages.iter().map(|stage| (stage.stage.clone(), stage.packets.dropped.values().sum::<u64>()));
     PacketCounts {
@@ -180,7 +179,7 @@ fn quiet() -> ShownLink {
     ShownLink { round: 1, up: direction(), down: direction() }
 }
 
-/// What a queue made of packets of 1500 B.
+/// The result of a queue of packets of 1500 B.
 struct Crossed {
     timeline: LinkTimeline,
     drops: Vec<DroppedPacket>,
@@ -189,8 +188,8 @@ struct Crossed {
     lost: u64,
 }
 
-/// `count` packets, one every `gap_ns`, through a queue of `limit` bytes that sends one in `service_ns`; those that
-/// `lost` are lost behind it.
+/// `count` packets, one every `gap_ns`, through a queue of `limit` bytes that sends one per `service_ns`; packets in
+/// `lost` are lost after it.
 fn queued(count: u64, gap_ns: u64, service_ns: u64, limit: u64, lost: &[u64]) -> Crossed {
     const INTERVALS: usize = 205;
     let interval_ns = 32 * MS;
@@ -253,7 +252,7 @@ fn queued(count: u64, gap_ns: u64, service_ns: u64, limit: u64, lost: &[u64]) ->
     Crossed { timeline, drops, entered: count, full: full_sum, lost: random_sum }
 }
 
-/// An uplink whose queue fills up and drops, `more` packets longer, and acknowledgments back.
+/// An uplink whose queue fills up and drops, for `more` packets longer, and acknowledgments back.
 fn uplink(more: u64) -> ShownLink {
     let crossed = queued(3500 + more, 667_000, 2_181_818, 2752 * 1024, &[411, 1207]);
     let through = crossed.entered - crossed.full;

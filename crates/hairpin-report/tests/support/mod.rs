@@ -1,6 +1,6 @@
-//! A fixture but plausible run: 12 transports in three groups over 10 rounds, the same for the same seed.
+//! A plausible fixture run: 12 transports in three groups over 10 rounds, the same for the same seed.
 //!
-//! The figures are shaped like those of a two-CPU virtual machine; none of them was measured.
+//! The figures resemble those of a two-CPU virtual machine; none was measured.
 #![allow(dead_code, unreachable_pub, reason = "each test file, and the preview, takes its own part of this module")]
 
 pub mod bulk;
@@ -28,11 +28,11 @@ use hairpin_model::summary::{
 };
 use hairpin_model::trace::End;
 
-/// A small seeded generator (SplitMix64), so that the fixture needs nothing but itself.
+/// A small seeded generator (SplitMix64), so that the fixture has no dependencies.
 pub struct Generator(pub u64);
 
 impl Generator {
-    /// A number from 0 to 1.
+    /// From 0 to 1.
     pub fn roll(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -41,13 +41,13 @@ impl Generator {
         ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A factor near one: at most `spread` off.
+    /// A factor within `spread` of one.
     pub fn near_one(&mut self, spread: f64) -> f64 {
         1.0 + spread * (2.0 * self.roll() - 1.0)
     }
 }
 
-/// Transport, and p50 in ns in the groups (block, same-cpu), (block, cross-cpu), (spin, cross-cpu); 0 where there is none.
+/// Transport, and p50 in ns in the groups (block, same-cpu), (block, cross-cpu), (spin, cross-cpu); 0 if not measured.
 const LADDER: &[(&str, [f64; 3])] = &[
     ("memory", [2480.0, 51_300.0, 92.0]),
     ("shm", [4510.0, 55_900.0, 142.0]),
@@ -69,7 +69,7 @@ const GROUPS: [(Waiting, Placement); 3] = [
     (Waiting::Spin, Placement::CrossCpu),
 ];
 
-/// How many rounds each case has.
+/// Per case.
 pub const ROUNDS: u32 = 10;
 
 /// The survey: 35 cases of the ladder, an A/A replicate, an open-loop case, and one invalid case.
@@ -135,7 +135,7 @@ pub fn survey(seed: u64) -> Run {
     }
 }
 
-/// The survey while the machine was slowed in 4 of 10 rounds: TCP on one CPU takes 5.7 us there, and all else its usual time.
+/// The survey with a machine slowed in 4 of 10 rounds: TCP on one CPU takes 5.7 us there, all others their usual time.
 pub fn slowed_survey() -> Run {
     let mut run = survey(1);
     run.machine = Machine {
@@ -176,14 +176,13 @@ fn plan(cases: u64) -> Plan {
     }
 }
 
-/// A case whose rounds scatter by a few percent around `p50`, with a tail that suits its waiting.
+/// A case whose rounds scatter by a few percent around `p50`, with a tail that suits its waiting mode.
 pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     let apart_and_blocking =
         case.ends.waiting == Waiting::Block && case.ends.placement == Placement::CrossCpu && p50 > 10_000.0;
     let spread = if apart_and_blocking { 0.09 } else { 0.02 };
     let points: Vec<RoundPoint> =
         (0..ROUNDS).map(|block| round_point(&case, block, p50, spread, generator)).collect();
-    // Fixture counts.
     let samples = (50e6 * f64::from(ROUNDS) / (p50 * 1.1)) as u64;
     let medians: Vec<f64> = points.iter().map(|point| point.p50_ns).collect();
     let curve = curve(p50, apart_and_blocking, samples, generator);
@@ -238,7 +237,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     }
 }
 
-/// The client, and the server but where the kernel answers.
+/// The client, and the server unless the kernel answers.
 fn ends(case: &Case) -> Vec<EndSummary> {
     let spins = case.ends.waiting == Waiting::Spin;
     let end = |role: End, cpu_seconds: f64| EndSummary {
@@ -265,7 +264,6 @@ fn round_point(case: &Case, block: u32, p50: f64, spread: f64, generator: &mut G
     };
     let p50_ns = p50 * (generator.near_one(spread) + drift);
     let within = generator.roll() * 1.9e9;
-    // Fixture times.
     let started_ns = (f64::from(block) * 2.1e9 + within) as u64;
     RoundPoint {
         number: block,
@@ -293,7 +291,7 @@ fn around(value: f64, spread: f64) -> Figure {
     Figure::new(value, value * (1.0 - spread), value * (1.0 + spread))
 }
 
-/// A curve with a foot, a body and a tail, up to the greatest of `samples`.
+/// A curve with a foot, a body and a tail, up to the maximum of `samples`.
 fn curve(p50: f64, wide: bool, samples: u64, generator: &mut Generator) -> Vec<CurvePoint> {
     let last_nines = (samples.max(10) as f64).log10();
     let body = if wide { 0.28 } else { 0.07 };
@@ -374,7 +372,7 @@ fn invalid(generator: &mut Generator) -> CaseSummary {
     summary
 }
 
-/// Some rounds fail, as they do.
+/// Makes some rounds fail.
 fn spoil(cases: &mut [CaseSummary]) {
     let cause = "cannot receive on fifo: nobody answered within 2000 ms (hint: was the server killed?)";
     let fifo = cases.iter_mut().find(|row| row.label == "fifo block cross-cpu").expect("it is on the ladder");
@@ -428,7 +426,7 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
     comparisons
 }
 
-/// The ranking by p50 that the comparisons of neighbours make.
+/// The ranking by p50 from the comparisons of neighbours.
 pub fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     let neighbours = comparisons.iter().filter(|comparison| comparison.role == Role::Neighbours);
     let pair = |comparison: &Comparison| Pair {
@@ -441,7 +439,6 @@ pub fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     neighbours.map(pair).collect()
 }
 
-/// An answer of one sentence.
 pub fn told(headline: &str) -> Answer {
     Answer { headline: headline.to_owned(), ..Answer::default() }
 }
@@ -519,7 +516,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
     ]
 }
 
-/// Adds the finding that something else used the machine in this part of the timed rounds.
+/// Adds the finding that other programs used the machine in this share of the timed rounds.
 pub fn disturb(run: &mut Run, share: f64) {
     let evidence =
         Evidence { what: "rounds disturbed".to_owned(), value: Figure::bare(share), unit: "share".to_owned() };

@@ -1,4 +1,4 @@
-//! Fixture runs of messages as fast as they go, of writes of several sizes, and of offered loads. None of the figures was measured.
+//! Fixture runs of message rates, of write sizes, and of offered loads. No figure was measured.
 
 use hairpin_model::answer::Answer;
 use hairpin_model::arrivals::Arrivals;
@@ -13,7 +13,7 @@ use hairpin_model::summary::{CaseSummary, LatencyFigures};
 
 use super::Generator;
 
-/// Transport, messages a second one by one, and the share that is lost.
+/// Transport, messages per second one by one, and the share lost.
 const TRANSPORTS: [(&str, f64, f64); 4] =
     [("pipe", 1.40e6, 0.0), ("unix-stream", 957e3, 0.0), ("tcp", 1.01e6, 0.0), ("udp", 189e3, 0.62)];
 const BATCHES: [u64; 3] = [1, 8, 64];
@@ -61,8 +61,8 @@ pub fn write_sizes() -> Run {
     run("bulk", "How many bytes a second go through, one way?", cases)
 }
 
-/// Messages at seven rates: of udp those above 64 000 a second are lost in part, by several causes; tcp sends 256 000 at most, and
-/// its greatest rate is invalid.
+/// Messages at seven rates: udp loses some above 64 000 per second, for several causes; tcp sends at most 256 000, and
+/// its highest rate is invalid.
 pub fn offered_load() -> Run {
     let mut generator = Generator(9);
     let mut cases = Vec::new();
@@ -101,7 +101,7 @@ fn run(experiment: &str, question: &str, cases: Vec<CaseSummary>) -> Run {
     run_of(experiment, question, cases, told)
 }
 
-/// A run of these cases and nothing else; its answer is a headline and a sentence.
+/// A run of these cases only; its answer is a headline and a sentence.
 pub fn run_of(experiment: &str, question: &str, cases: Vec<CaseSummary>, told: [&str; 2]) -> Run {
     let mut run = super::survey(1);
     question.clone_into(&mut run.plan.question);
@@ -137,7 +137,6 @@ fn case(
         point.lost = if lost > 0.0 { 100 } else { 0 };
     }
     let flow = row.flow_mut();
-    // Fixture counts.
     let sent = 1_000_000;
     let missing = (sent as f64 * lost) as u64;
     flow.ledger = Ledger { sent, received: sent - missing, ..Ledger::default() };
@@ -179,7 +178,7 @@ fn case(
     row
 }
 
-/// Twenty moments of 10 ms, the first five of the warm-up.
+/// Twenty moments of 10 ms, the first five in the warm-up.
 pub fn over_time(bytes_per_s: f64) -> OverTime {
     let moment = |number: u32| {
         let bytes_per_s = bytes_per_s * if number < 3 { 0.3 + 0.2 * f64::from(number) } else { 1.0 };
@@ -193,7 +192,7 @@ pub fn over_time(bytes_per_s: f64) -> OverTime {
     OverTime { measured_from_ns: 50_000_000, moments: (0..20).map(moment).collect() }
 }
 
-/// Figures of a stream that brings so many bytes a second, in messages of 1 kB.
+/// Figures of a stream of `bytes_per_s`, in messages of 1 kB.
 pub fn stream_figures(bytes_per_s: f64) -> OneWayFigures {
     let both = |client: f64, server: f64| BothEnds { client: near(client), server: near(server) };
     OneWayFigures {

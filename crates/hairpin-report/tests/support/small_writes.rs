@@ -27,7 +27,7 @@ const REMEDIES: &[(&str, [f64; 6])] = &[
     ("batch=10", [44_008_000.0, 470_000.0, 4.53, 4.0, 3.0, 11.0]),
 ];
 
-/// The same of the transports that have neither segments nor acknowledgments.
+/// The same for transports without segments and acknowledgments.
 const CONTROLS: &[(&str, &str, [f64; 3])] = &[
     ("unix-stream", "default", [101_000.0, 131_000.0, 1890.0]),
     ("unix-stream", "one-write", [11_900.0, 32_000.0, 8100.0]),
@@ -36,14 +36,14 @@ const CONTROLS: &[(&str, &str, [f64; 3])] = &[
     ("pipe", "one-write", [7200.0, 21_000.0, 14_900.0]),
 ];
 
-/// Has every exchange of the run pause between its writes.
+/// Makes every exchange of the run pause between its writes.
 pub fn pause(run: &mut Run, gap_ns: u64) {
     for exchange in run.cases.iter_mut().filter_map(|row| row.case.flow_mut().load.exchange_mut()) {
         exchange.gap_ns = gap_ns;
     }
 }
 
-/// The run, its exchanges drawn from a capture or from kernel time stamps.
+/// The exchanges are drawn from a capture or from kernel time stamps.
 pub fn run(captured: bool) -> Run {
     let mut generator = Generator(3);
     let mut cases: Vec<CaseSummary> = Vec::new();
@@ -97,7 +97,7 @@ fn answer_of(cases: &[CaseSummary]) -> Answer {
     }
 }
 
-/// The same run with something changed in every case: identities and words follow.
+/// The same run with a change in every case; ids and labels follow.
 pub fn run_with(captured: bool, change: impl Fn(&mut Case)) -> Run {
     let mut run = run(captured);
     for row in &mut run.cases {
@@ -113,7 +113,7 @@ pub fn run_with(captured: bool, change: impl Fn(&mut Case)) -> Run {
 }
 
 /// Each request in flight with three others: half of the exchanges of most remedies stall, so that their p50 is that of
-/// the others, and `more` and `cork` move most.
+/// the others, and `more` and `cork` move most bytes.
 pub fn pipelined() -> Run {
     let mut run = run_with(true, |case| {
         case.flow_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.pipeline = 4)
@@ -134,7 +134,6 @@ pub fn pipelined() -> Run {
     run
 }
 
-/// The exchange of 100 writes of 2 bytes with that remedy.
 pub fn exchange(remedy: &str) -> Exchange {
     Exchange {
         writes: "100x2".parse().expect("it says what to write"),
@@ -265,7 +264,7 @@ fn handshake(at_ns: i64) -> Vec<Event> {
     ]
 }
 
-/// The server reads the rest of the request and answers, from `at_ns` on.
+/// From `at_ns` on the server reads the rest of the request and answers.
 fn answer(at_ns: i64, first_byte: i64) -> Vec<Event> {
     vec![
         event(End::Server, EventKind::Read, (at_ns, at_ns + 900), (first_byte, 200)),
@@ -341,7 +340,7 @@ fn nodelay() -> TimeSequence {
     sequence(1, events, Vec::new())
 }
 
-/// Nothing leaves until the kernel releases the cork itself.
+/// Nothing leaves until the kernel itself releases the cork.
 fn cork_forgotten() -> TimeSequence {
     let late = 207_996_000;
     let mut events = handshake(-1_250_300_000);

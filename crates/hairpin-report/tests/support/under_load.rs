@@ -1,4 +1,4 @@
-//! A fixture run of a probe beside loads. None of the figures was measured.
+//! A fixture run of a probe under loads. No figure was measured.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::one_way::run_of;
 use super::{Generator, around, curve};
 
 const MS: f64 = 1e6;
-/// Idle, ramp, loaded and recovering begin, and the round ends, in ns.
+/// Starts of idle, ramp, loaded and recovering, and the end of the round, in ns.
 const TIMES_NS: [u64; 5] = [0, 1_000_000_000, 6_000_000_000, 11_000_000_000, 13_000_000_000];
 /// The width of a moment.
 const MOMENT_NS: u64 = 100_000_000;
@@ -26,7 +26,7 @@ const MOMENT_NS: u64 = 100_000_000;
 /// A load: its options, its ways, the loaded median in ms, and the bytes in the queue.
 type Load = (&'static str, &'static [Direction], f64, Option<f64>);
 
-/// Over a link of 10 Mbit/s: no load, two congestion controls, and both ways at once, which loses messages of the probe.
+/// Over a link of 10 Mbit/s: no load, two congestion controls, and both ways at once, with losses of the probe.
 pub fn congestion() -> Run {
     const LOADS: &[Load] = &[
         ("", &[], 10.4, None),
@@ -56,7 +56,7 @@ pub fn congestion() -> Run {
     run(cases)
 }
 
-/// On the loopback without a queue that tells: a load on the probe's CPU, and one on another.
+/// On the loopback, where the queue is unknown: a load on the probe's CPU, and one on another.
 pub fn two_cpus() -> Run {
     const LOADS: [Load; 2] = [("", &[Direction::Up], 0.0954, None), ("", &[Direction::Up], 0.0463, None)];
     let mut generator = Generator(12);
@@ -84,7 +84,7 @@ fn run(cases: Vec<CaseSummary>) -> Run {
     run_of("under-load", "What does a load on the path add to the latency of other traffic?", cases, told)
 }
 
-/// A probe of 64 B over UDP, 100 a second, beside streams over TCP.
+/// A probe of 64 B over UDP, 100 per second, under streams over TCP.
 fn probed((options, ways, ..): &Load) -> Case {
     let mut case = Case::ping_pong("udp");
     case.flow_mut().name = PROBE.to_owned();
@@ -163,18 +163,17 @@ fn row(case: Case, (_, ways, loaded_ms, queue): &Load, idle_ns: f64, generator: 
     row
 }
 
-/// The ledger of all phases together.
+/// The sum of all phases.
 fn lost_of_all(row: &CaseSummary) -> Ledger {
     let phases = &row.under_load.as_ref().expect("it has phases").phases;
     phases.each().into_iter().fold(Ledger::default(), |all, (_, phase)| all.plus(&phase.probe.ledger))
 }
 
-/// Latency rises through the ramp, stays, and falls when the load ends; the fourth moment has no answer.
+/// Latency rises during the ramp, stays, and falls when the load ends; the fourth moment has no answer.
 fn over_time([idle_ns, loaded_ns]: [f64; 2], queue: Option<f64>, loads: usize) -> LoadedOverTime {
     let [_, load_from_ns, loaded_from_ns, recovering_from_ns, until_ns] = TIMES_NS;
     let moment = |number: u64| {
         let from_ns = number * MOMENT_NS;
-        // Fixture times.
         let risen = (from_ns.saturating_sub(load_from_ns) as f64 / (loaded_from_ns - load_from_ns) as f64).min(1.0);
         let share = if from_ns < recovering_from_ns { risen } else { 0.0 };
         let ns = idle_ns + (loaded_ns - idle_ns) * share;

@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-/// The ends.
 pub(super) const ROLES: &[&str] = &["client", "server"];
 
-/// Figures of a latency, in the order in which they may only grow, and the samples that each needs.
+/// Figures of a latency in ascending order, and the samples that each needs.
 const LATENCIES: &[(&str, u64)] = &[("p50", 1), ("p90", 1), ("p99", 1_000), ("p999", 10_000), ("max", 1)];
 
 /// Collects faults, each with the place in the object.
@@ -19,13 +18,13 @@ impl Faults {
         }
     }
 
-    /// One of these words.
+    /// Requires one of these words.
     pub(super) fn word(&mut self, parent: &Value, place: &str, name: &str, words: &[&str]) {
         let word = self.need(parent, place, name, Kind::Text).as_str().unwrap_or_default();
         self.unless(words.contains(&word), &join(place, name), &format!("`{word}` is not one of the words"));
     }
 
-    /// The value at a place, checked to be of a kind; Null where it is not.
+    /// The value at a place, checked for its kind; Null if it has another.
     pub(super) fn need<'v>(&mut self, parent: &'v Value, place: &str, name: &str, kind: Kind) -> &'v Value {
         let value = &parent[name];
         self.unless(kind.holds(value), &join(place, name), &format!("is not {}", kind.in_words()));
@@ -33,7 +32,7 @@ impl Faults {
     }
 }
 
-/// What a value is.
+/// Kind of a value.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,
@@ -68,12 +67,12 @@ impl Kind {
     }
 }
 
-/// The place of a field.
+/// Appends a field to a place.
 pub(super) fn join(place: &str, name: &str) -> String {
     if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") }
 }
 
-/// `{value, low, high}`, with `why` where there is no interval; or null where it may be missing.
+/// Checks `{value, low, high}`, with `why` if there is no interval; null if it may be missing.
 pub(super) fn figure_faults(faults: &mut Faults, place: &str, figure: Option<&Value>, needed: bool) {
     match figure {
         Some(Value::Null) => faults.unless(!needed, place, "is null although there are samples enough"),
@@ -98,7 +97,7 @@ pub(super) fn figure_faults(faults: &mut Faults, place: &str, figure: Option<&Va
     }
 }
 
-/// `one_state` is null where figures may be missing.
+/// `one_state` is `None` if figures may be missing.
 pub(super) fn latency_faults(
     faults: &mut Faults,
     place: &str,
@@ -124,7 +123,7 @@ pub(super) fn latency_faults(
     figure_faults(faults, &join(place, "mean"), latency.get("mean"), samples > 0 && one_state.is_some());
 }
 
-/// A ledger closes, and has so many samples; `in_part` where they are of a part of its messages.
+/// Checks that a ledger closes and has `samples`; with `in_part`, these are of a part of its messages.
 pub(super) fn ledger_faults(faults: &mut Faults, place: &str, ledger: &Value, (samples, in_part): (u64, bool)) {
     let mut count = |name: &str| {
         let value = faults.need(ledger, place, name, Kind::Count);
@@ -140,7 +139,7 @@ pub(super) fn ledger_faults(faults: &mut Faults, place: &str, ledger: &Value, (s
         place,
         &format!("does not close: {rest} are left, not {unexplained}"),
     );
-    // Where the warm-up lost messages the ledger covers it too.
+    // If the warm-up lost messages, the ledger includes it.
     let samples_fit = i128::from(samples) >= received || lost > 0 || in_part;
     let fine = samples_fit && i128::from(samples) <= received + late;
     faults.unless(fine, place, &format!("{samples} samples, but {received} received and {late} late"));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::checks::{Faults, Kind, ROLES, figure_faults, join};
 
-/// Figures of a one-way load, of the flow and of the case that has one.
+/// Figures of a one-way load, of the flow and of a case with one flow.
 const FIGURES: &[&str] = &[
     "received_per_s",
     "sent_per_s",
@@ -13,20 +13,20 @@ const FIGURES: &[&str] = &[
     "fairness",
     "delivered_per_s",
 ];
-/// Those that each end has.
+/// Figures of each end.
 pub(super) const OF_BOTH_ENDS: &[&str] =
     &["system_calls_per_message", "context_switches_per_message", "cpu_seconds_per_million", "cpu_seconds_per_gb"];
-/// What else a one-way load has.
+/// Other fields of a one-way load.
 const OF_AN_OPEN_LOOP: &[&str] = &["offered_per_s", "delivered_share", "pacing"];
 
 const PACINGS: &[&str] = &["sleep+spin", "spin", "kernel"];
 
-/// The figures that a flow has beside latencies and its ledger, and the case that has one flow too.
+/// Figures of a flow in addition to latencies and its ledger; also of a case with one flow.
 pub(super) fn names(flow: &Value) -> Vec<&'static str> {
     if is_one_way(flow) { [FIGURES, OF_BOTH_ENDS, OF_AN_OPEN_LOOP].concat() } else { Vec::new() }
 }
 
-/// A flow with answers has none of these figures.
+/// Checks that a flow with answers has no such figure.
 pub(super) fn absent_faults(faults: &mut Faults, place: &str, flow: &Value) {
     let all = [FIGURES, OF_BOTH_ENDS, OF_AN_OPEN_LOOP].concat();
     for name in all.iter().filter(|name| !flow[**name].is_null()) {

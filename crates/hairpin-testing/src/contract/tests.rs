@@ -31,7 +31,7 @@ fn every_break_of_the_contract_of_a_knee_and_of_a_comparison_is_named() {
     }
 }
 
-/// Each change breaks the contract at that place.
+/// Checks that each change breaks the contract at that place.
 fn assert_breaks(changes: impl IntoIterator<Item = (&'static str, Value, &'static str)>) {
     for (pointer, value, expected) in changes {
         let found = faults(&with(pointer, value));
@@ -121,7 +121,7 @@ fn a_run_that_did_something_else_is_found() {
     assert!(not_as_asked(&invalid, 200, 2)[0].contains("not valid"));
 }
 
-/// The example with such a one-way load instead.
+/// The example with this one-way load instead.
 fn example_of(load: &Value) -> Value {
     let figure = |value: f64| json!({"value": value, "low": value, "high": null});
     let both = json!({"client": figure(0.5), "server": null});
@@ -205,7 +205,7 @@ fn a_flow_with_answers_has_no_figures_of_a_one_way_load() {
     assert_eq!(faults(&run), [expected]);
 }
 
-/// The example as a probe beside a load, with figures of every phase.
+/// The example as a probe with a load, with figures of every phase.
 fn example_under_load() -> Value {
     let figure = |value: f64| json!({"value": value, "low": value - 1.0, "high": value + 1.0});
     let mut run = example_of(&json!({"kind": "stream", "write_size_bytes": 65_536}));
@@ -235,7 +235,7 @@ fn example_under_load() -> Value {
 }
 
 #[test]
-fn a_probe_beside_a_load_that_keeps_the_contract_has_no_fault() {
+fn a_probe_under_load_that_keeps_the_contract_has_no_fault() {
     let mut run = example_under_load();
     assert_eq!(faults(&run), [""; 0]);
     let ledger = json!({"sent": 900, "received": 898, "lost": {}, "late": 2, "duplicated": 0, "unexplained": 0});

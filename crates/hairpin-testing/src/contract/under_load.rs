@@ -1,26 +1,26 @@
-//! The contract of a probe beside a load.
+//! The contract of a probe under load.
 
 use serde_json::Value;
 
 use super::checks::{Faults, Kind, figure_faults, join, latency_faults, ledger_faults};
 
-/// What only such a case has.
+/// Fields that only such a case has.
 const OF_CASE: &[&str] = &["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"];
 /// The phases that have figures.
 const PHASES: &[&str] = &["idle", "loaded", "recovering"];
-/// The name of the first flow.
+/// Name of the first flow.
 const PROBE: &str = "probe";
-/// Those of the load, of both ways also of the flow that goes back.
+/// Names of the load flows; the second only if the load goes both ways.
 const LOADS: &[&str] = &["load", "load-back"];
-/// That of a flow that opens new connections beside the load, for responsiveness; the last where there is one.
+/// Name of a flow that opens new connections during the load, for responsiveness; the last flow, if present.
 const FOREIGN: &str = "foreign";
 
-/// Whether the samples of a flow are of the loaded phase, where its ledger is of all phases.
+/// Whether a flow's samples are of the loaded phase, but its ledger of all phases.
 pub(super) fn has_phases(flow: &Value) -> bool {
     flow["name"] == PROBE || flow["name"] == FOREIGN
 }
 
-/// The figures of a case, in one state of the machine or not; a case without a probe has none of them.
+/// Checks the figures of a case, in one state of the machine or not; without a probe it must have no such fields.
 pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_state: bool) {
     let flows: Vec<&Value> = case["flows"].as_array().into_iter().flatten().collect();
     if flows.first().is_none_or(|flow| flow["name"] != PROBE) {
@@ -55,7 +55,7 @@ pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_st
     figure_faults(faults, &join(place, "recovered_after_ns"), case.get("recovered_after_ns"), false);
 }
 
-/// A phase; a goodput is there where the load runs.
+/// Checks a phase; goodput only while the load runs.
 fn phase_faults(faults: &mut Faults, place: &str, phase: &Value, (one_state, loaded): (bool, bool)) {
     let (probe, of_probe) = (faults.need(phase, place, "probe", Kind::Object), join(place, "probe"));
     let samples = faults.need(probe, &of_probe, "samples", Kind::Count).as_u64().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Filling a [`Batch`] by one system call.
+//! Filling a [`Batch`] with one system call.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,9 +8,6 @@ use crate::system::messages::receive_joined;
 
 impl Batch {
     /// Takes one piece.
-    ///
-    /// # Errors
-    /// The error.
     pub(crate) fn first<E>(&mut self, take: impl FnOnce(&mut [u8]) -> Result<Option<usize>, E>) -> Result<usize, E> {
         self.filled = 0;
         if let Some(bytes) = take(&mut self.area[..self.size])? {
@@ -20,13 +17,12 @@ impl Batch {
         Ok(self.filled)
     }
 
-    /// How many slots there are.
     pub(crate) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Takes a message into each slot by one system call, see [`Messages::receive`]. The pieces are to be judged before they are
-    /// given out: [`Batch::keep`].
+    /// Takes a message into each slot with one system call, see [`Messages::receive`]. [`Batch::keep`] must then filter
+    /// the pieces.
     pub(crate) fn receive_messages(
         &mut self,
         from: BorrowedFd<'_>,
@@ -43,7 +39,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Takes one packet, which may be several messages, see [`receive_joined`]; they are to be judged as well.
+    /// Takes one packet of one or more messages, see [`receive_joined`]. [`Batch::keep`] must then filter them.
     pub(crate) fn receive_joined(&mut self, from: BorrowedFd<'_>, may_block: bool) -> io::Result<()> {
         self.filled = 0;
         let (length, piece) = receive_joined(from, &mut self.area, may_block)?;
@@ -52,14 +48,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Leaves out those of the pieces that are no message: `is_message` is told what there is of a piece and its whole length,
-    /// which may be more. How many are left.
+    /// Removes the pieces that are not messages. `is_message` gets the received part of a piece and its full length,
+    /// which may be larger. Returns the number of pieces kept.
     pub(crate) fn keep(&mut self, mut is_message: impl FnMut(&[u8], usize) -> bool) -> usize {
         let mut kept = 0;
         for run in &mut self.runs[..self.filled] {
             let Run { start, length, piece, whole } = *run;
             let several = length > piece;
-            // What is kept moves up to what was kept before it. An empty datagram is a piece too.
+            // Kept pieces move up to the previous kept one. An empty datagram is a piece too.
             let mut end = start;
             for from in (start..start + length.max(1)).step_by(piece) {
                 let to = (from + piece).min(start + length);

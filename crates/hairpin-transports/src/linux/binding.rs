@@ -11,21 +11,21 @@ use crate::system::sockopt::{self, Place};
 use crate::wire::TransportError;
 use crate::wires::failed;
 
-/// linux/in.h: the lower 16 bits are the first port, the upper ones the last (ip(7)). Sockets of IPv6 have it too.
+/// linux/in.h: the lower 16 bits are the first port, the upper ones the last (ip(7)). IPv6 sockets have it too.
 const LOCAL_PORT_RANGE: Place = Place(libc::IPPROTO_IP, 51);
 /// asm-generic/socket.h.
 const BIND_TO_INTERFACE: Place = Place(libc::SOL_SOCKET, 62);
-/// The port is chosen when the socket connects, so that connections to other addresses may have the same (ip(7)).
+/// The port is chosen at connect, so that connections to other addresses can use the same port (ip(7)).
 const NO_PORT: Place = Place(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
 
-/// The ports that the kernel may choose; it ignores the bounds of a range outside them (net/ipv4/inet_connection_sock.c,
+/// The ports that the kernel may choose; it ignores bounds outside them (net/ipv4/inet_connection_sock.c,
 /// `inet_sk_get_local_port_range`).
 const SYSTEM_PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// Binds it as far as the binding says anything.
+/// Binds the socket to whatever the binding specifies.
 ///
 /// # Errors
-/// The kernel has no such option, or does not allow it; the address is none of this host.
+/// The kernel lacks or forbids the option, or the address is not one of this host.
 pub fn apply(to: &impl AsFd, binding: &Binding) -> Result<(), TransportError> {
     let fd = to.as_fd();
     if let Some(index) = binding.interface {

@@ -2,7 +2,7 @@
 
 use libc::{BPF_JMP, BPF_K, sock_filter};
 
-/// An instruction that is no jump; `code` is the sum of its parts, as linux/bpf_common.h has them.
+/// An instruction that is not a jump; `code` is the sum of its parts in linux/bpf_common.h.
 ///
 /// # Panics
 /// The code has more than 16 bits.
@@ -11,7 +11,7 @@ pub fn statement(code: u32, k: u32) -> sock_filter {
     sock_filter { code: u16::try_from(code).expect("the codes have one byte"), jt: 0, jf: 0, k }
 }
 
-/// A jump by a comparison with `k`: over `jt` instructions where it is true, over `jf` where it is not.
+/// A jump by comparison with `k`: skips `jt` instructions if true, `jf` if false.
 #[must_use]
 pub fn jump(condition: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { jt, jf, ..statement(BPF_JMP | condition | BPF_K, k) }

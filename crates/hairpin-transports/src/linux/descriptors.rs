@@ -1,4 +1,4 @@
-//! Descriptors in the interfaces: of a wire, of a socket that is handed to a listener, and how many a process may have.
+//! Descriptors in the interfaces: those of a wire, sockets handed to a listener, and the limit of a process.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -7,11 +7,11 @@ use crate::system::process::{Limits, descriptor_limits, set_descriptor_limits};
 use crate::wire::TransportError;
 use crate::wires::ip_header::IpHeader;
 
-/// Allows this process to have `count` descriptors open at once: raises its soft limit (`RLIMIT_NOFILE`, setrlimit(2)) to that
-/// where it is lower.
+/// Allows this process to have `count` open descriptors: raises its soft limit (`RLIMIT_NOFILE`, setrlimit(2)) if it is
+/// lower.
 ///
 /// # Errors
-/// [`TransportError::System`] where the hard limit is lower; it names both limits.
+/// [`TransportError::System`] if the hard limit is lower; it names both limits.
 pub fn allow(count: u64) -> Result<(), TransportError> {
     let failed = |source| allowing(count, source, "");
     let limits = descriptor_limits().map_err(failed)?;
@@ -21,7 +21,7 @@ pub fn allow(count: u64) -> Result<(), TransportError> {
     }
 }
 
-/// The limits with which `count` descriptors are allowed; `None` where they already are.
+/// The limits that allow `count` descriptors; `None` if the current ones do.
 fn raised(limits: Limits, count: u64) -> Result<Option<Limits>, TransportError> {
     if count <= limits.soft {
         return Ok(None);
@@ -38,23 +38,24 @@ fn allowing(count: u64, source: io::Error, hint: &str) -> TransportError {
     TransportError::System { operation: "allow", object, source, hint: hint.to_owned() }
 }
 
-/// A socket that another part of the program opened, for [`crate::Transport::listen_on`], which owns it from then on.
+/// A socket that another part of the program opened, for [`crate::Transport::listen_on`], which takes ownership.
 #[derive(Debug)]
 pub enum Handed {
-    /// Bound to an address; of a stream it may listen already, and share its port with other descriptors of it.
+    /// Bound to an address. A stream socket may already listen, and share its port with other descriptors of it.
     Bound(OwnedFd),
-    /// Accepted from a listening socket; nothing was read from it, so that its hello is still to come.
+    /// Accepted from a listening socket; nothing was read from it, not even the hello.
     Accepted(OwnedFd),
-    /// Of datagrams: connected to a client that has confirmed its hello, in a packet with that header, and is not welcomed yet.
+    /// A datagram socket connected to a client that has confirmed its hello, in a packet with that header, but is not
+    /// welcomed yet.
     Confirmed(OwnedFd, Option<IpHeader>),
 }
 
-/// The descriptors of a wire; a socket's are one.
+/// The descriptors of a wire; the same one twice for a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptors<'w> {
-    /// What becomes readable.
+    /// The descriptor to poll for reading.
     pub readable: BorrowedFd<'w>,
-    /// What becomes writable.
+    /// The descriptor to poll for writing.
     pub writable: BorrowedFd<'w>,
 }
 
@@ -76,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_what_the_kernel_has() {
+    fn the_kernel_gets_the_allowed_limit() {
         let before = descriptor_limits().unwrap();
-        // Far more than the tests beside this one use.
+        // Far more than the concurrent tests use.
         let lower = Limits { soft: before.hard.min(900), ..before };
         set_descriptor_limits(lower).unwrap();
         allow(lower.soft - 1).unwrap();
-        assert_eq!(descriptor_limits().unwrap(), lower, "it is enough already");
+        assert_eq!(descriptor_limits().unwrap(), lower, "already enough");
         let wanted = before.hard.min(1000);
         allow(wanted).unwrap();
         assert_eq!(descriptor_limits().unwrap(), Limits { soft: wanted, ..before });

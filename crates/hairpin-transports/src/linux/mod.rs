@@ -1,4 +1,4 @@
-//! What only Linux has: its system calls, and what stands on descriptors and `/proc`.
+//! The parts that need Linux: system calls, descriptors and `/proc`.
 
 mod batch;
 pub(crate) mod binding;

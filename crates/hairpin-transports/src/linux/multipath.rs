@@ -1,7 +1,7 @@
-//! A listener for Multipath TCP (RFC 8684) that shares the port of one for TCP.
+//! A listener for Multipath TCP (RFC 8684) that shares the port of a TCP listener.
 //!
-//! A socket for Multipath TCP takes connections of TCP too, but keeps no SYN of them (net/mptcp/sockopt.c). So there are two
-//! sockets with `SO_REUSEPORT`, and a program of the kernel looks at the SYN to choose between them.
+//! A Multipath TCP socket accepts TCP connections too, but does not save their SYN (net/mptcp/sockopt.c). So there are
+//! two sockets with `SO_REUSEPORT`, and a BPF program chooses between them by the SYN.
 
 use std::io;
 use std::net::TcpListener;
@@ -14,20 +14,20 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::bpf::{jump, statement};
 use crate::system::sockopt;
 
-/// Where the program finds the IP header (`SKF_NET_OFF`, linux/filter.h).
+/// Offset of the IP header for the program (`SKF_NET_OFF`, linux/filter.h).
 const IP_HEADER: u32 = -0x10_0000_i32 as u32;
-/// Offset in the TCP header of the byte whose upper half is its length in words of 4 bytes.
+/// Offset in the TCP header of the byte whose upper half is the header length in 32-bit words.
 const TCP_LENGTH: u32 = 12;
-/// Kind and length of the options of Multipath TCP in a SYN, each the last option of those that Linux sends
-/// (net/ipv4/tcp_output.c, `tcp_options_write`): MP_CAPABLE of version 1 and MP_JOIN.
+/// Kind and length of Multipath TCP's options in a SYN, MP_CAPABLE of version 1 and MP_JOIN. Each is the last option
+/// that Linux sends (net/ipv4/tcp_output.c, `tcp_options_write`).
 const MP_CAPABLE: u32 = 0x1e04;
 const MP_JOIN: u32 = 0x1e0c;
 
-/// A listener at the address of `tcp`, which takes the connections that ask for Multipath TCP and leaves it the others. Both need
-/// `SO_REUSEPORT` before they are bound, and `tcp` listens already.
+/// A listener at the address of `tcp` that takes the connections that ask for Multipath TCP and leaves the others to
+/// it. `tcp` must already listen, and must have set `SO_REUSEPORT` before it was bound.
 ///
 /// # Errors
-/// The kernel has no Multipath TCP, or another program may not choose.
+/// The kernel has no Multipath TCP, or does not allow the BPF program.
 pub fn beside(tcp: &TcpListener, backlog: i32) -> io::Result<TcpListener> {
     let at = tcp.local_addr()?;
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP))?;
@@ -35,21 +35,21 @@ pub fn beside(tcp: &TcpListener, backlog: i32) -> io::Result<TcpListener> {
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&at.into())?;
-    // From here until the second one listens all connections are those of the first.
+    // Until the second one listens, the first gets all connections.
     sockopt::set_chooser(tcp.as_fd(), &asks_for_multipath())?;
     socket.listen(backlog)?;
     Ok(socket.into())
 }
 
-/// Answers the place of the socket in the order of their listening: 1 where the SYN asks for Multipath TCP over IPv4, else 0.
+/// Returns the index of the socket in order of listening: 1 if the SYN asks for Multipath TCP over IPv4, else 0.
 fn asks_for_multipath() -> [sock_filter; 15] {
     [
-        // The length of the IP header.
+        // Length of the IP header.
         statement(BPF_LD | BPF_B | BPF_ABS, IP_HEADER),
         statement(BPF_ALU | BPF_AND | BPF_K, 0x0f),
         statement(BPF_ALU | BPF_LSH | BPF_K, 2),
         statement(BPF_MISC | BPF_TAX, 0),
-        // And that of the TCP header: X is the end of both.
+        // Add the length of the TCP header: X is the end of both.
         statement(BPF_LD | BPF_B | BPF_IND, IP_HEADER + TCP_LENGTH),
         statement(BPF_ALU | BPF_AND | BPF_K, 0xf0),
         statement(BPF_ALU | BPF_RSH | BPF_K, 2),

@@ -1,4 +1,4 @@
-//! Options as they are asked of a socket, and as the kernel grants them: the system calls.
+//! Socket options as requested and as granted by the kernel: the system calls.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,11 +10,11 @@ use crate::options::{Family, Moment};
 use crate::system::sockopt::{self, Place};
 use crate::wire::TransportError;
 
-/// Asks the kernel for every option. They are asked in the order of [`OptionName::ALL`], and it matters: setting
-/// the type of service also sets the priority (ip(7)), so the priority comes after it.
+/// Sets every option in the order of [`OptionName::ALL`]. The order matters: setting the type of service also sets the
+/// priority (ip(7)), so the priority comes after it.
 ///
 /// # Errors
-/// [`TransportError::Option`] with the first refusal.
+/// [`TransportError::Option`] for the first one that is refused.
 pub(crate) fn apply(
     on: BorrowedFd<'_>,
     family: Family,
@@ -32,7 +32,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// `option.NAME` for every one of `names`, as the kernel says now, in the words of [`Options::parse`].
+/// `option.NAME` for each of `names` with the kernel's current value, in the words of [`Options::parse`].
 pub(crate) fn effective(on: BorrowedFd<'_>, family: Family, names: &[OptionName]) -> Vec<Fact> {
     names
         .iter()
@@ -43,7 +43,7 @@ pub(crate) fn effective(on: BorrowedFd<'_>, family: Family, names: &[OptionName]
         .collect()
 }
 
-/// Sets a switch, by one system call.
+/// Sets a switch with one system call.
 pub(crate) fn switch(on: BorrowedFd<'_>, family: Family, name: OptionName, value: bool) -> io::Result<()> {
     sockopt::set(on, place(family, name), value.into())
 }
@@ -77,7 +77,7 @@ fn get(on: BorrowedFd<'_>, family: Family, name: OptionName) -> io::Result<Strin
     Ok(match name {
         _ if name.values() == ValueKind::Switch => if value == 0 { "off" } else { "on" }.to_owned(),
         OptionName::Dscp => (value >> 2).to_string(),
-        // It is unsigned in the kernel: the default is all bits set.
+        // Unsigned in the kernel: the default is all bits set.
         OptionName::NotsentLowat => value.cast_unsigned().to_string(),
         _ => value.to_string(),
     })

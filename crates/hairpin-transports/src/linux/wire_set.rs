@@ -1,8 +1,8 @@
 //! Waiting for many wires at once (epoll(7)).
 //!
-//! A wait costs as much as there are ready wires, and allocates nothing. Wires that no descriptor tells of (memory, shared
-//! memory) cannot be waited for: they count as ready, and a wait rests a short while before the next look at them, unless
-//! the last look was of use.
+//! The cost of a wait grows with the number of ready wires; it allocates nothing. Wires without a descriptor (memory,
+//! shared memory) cannot be waited for: they count as ready, and a wait pauses briefly before it checks them again,
+//! unless the last check led to progress.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::system::epoll::Epoll;
 use crate::wire::Wire;
 
-/// What is waited for.
+/// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Something to receive.
@@ -31,7 +31,7 @@ impl Interest {
     }
 }
 
-/// A wire that can go on. A wire that failed is ready for whatever was asked, and the next call on it tells why.
+/// A wire that is ready. One that failed is ready for all that was asked, and the next call on it returns the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The token that the wire was added with.
@@ -42,21 +42,21 @@ pub struct Ready {
     pub writable: bool,
 }
 
-/// Wires of which some are waited for.
+/// A set of wires to wait for.
 pub struct WireSet {
     epoll: Epoll,
-    /// Those without a descriptor: their tokens.
+    /// Tokens of wires without a descriptor.
     without: Vec<(usize, Interest)>,
-    /// Waits since one was last of use.
+    /// Waits since the last progress.
     vain_looks: u32,
     system_calls: u64,
 }
 
-/// Looks at wires without a descriptor that only yield the CPU between them; after so many they sleep.
+/// Checks of wires without a descriptor between which a wait only yields the CPU; after these it sleeps.
 const YIELDS: u32 = 200;
-/// The longest sleep between two looks at them.
+/// Longest sleep between two checks.
 const NAP: Duration = Duration::from_micros(50);
-/// The most events that one wait gives, so that whoever serves them looks up soon; what is left comes first in the next.
+/// Maximum events per wait, so that the caller soon waits again; the rest come first in the next.
 const MAX_EVENTS: usize = 64;
 
 impl WireSet {
@@ -69,11 +69,11 @@ impl WireSet {
         Ok(Self { epoll, without: Vec::new(), vain_looks: 0, system_calls: 0 })
     }
 
-    /// Adds a wire, by a token that [`WireSet::wait`] gives back. A wire that is dropped leaves by itself where it has a
+    /// Adds a wire with a token that [`WireSet::wait`] returns. A dropped wire leaves the set by itself if it has a
     /// descriptor, else by [`WireSet::remove`].
     ///
     /// # Errors
-    /// It is in the set already, or the kernel's limit is reached (`fs.epoll.max_user_watches`).
+    /// The wire is already in the set, or the kernel's limit is reached (`fs.epoll.max_user_watches`).
     pub fn add(&mut self, token: usize, wire: &dyn Wire, interest: Interest) -> io::Result<()> {
         let Some(on) = wire.descriptors() else {
             self.without.push((token, interest));
@@ -89,10 +89,10 @@ impl WireSet {
         if writes { self.epoll.add(on.writable, token as u64, false, true) } else { Ok(()) }
     }
 
-    /// Takes a wire out again.
+    /// Removes a wire.
     ///
     /// # Errors
-    /// It is not in the set.
+    /// The wire is not in the set.
     pub fn remove(&mut self, token: usize, wire: &dyn Wire, interest: Interest) -> io::Result<()> {
         let Some(on) = wire.descriptors() else {
             let place = self.without.iter().position(|(known, _)| *known == token);
@@ -106,8 +106,8 @@ impl WireSet {
         if !is_one(wire) && interest.writes() { self.epoll.remove(on.writable) } else { Ok(()) }
     }
 
-    /// Waits until a wire is ready, `at_most` so long (in whole ms, rounded up) or until a signal comes, and puts all that
-    /// are into `ready`, after those it holds are taken out. A wire comes at most twice.
+    /// Waits until a wire is ready, up to `at_most` (in whole ms, rounded up) or until a signal, and replaces the
+    /// content of `ready` by all that are. A wire may be listed twice.
     ///
     /// # Errors
     /// The system call failed.
@@ -134,13 +134,14 @@ impl WireSet {
         Ok(())
     }
 
-    /// Something was sent or received since the last wait: then the next look at wires without a descriptor comes at once.
+    /// Reports that something was sent or received since the last wait: wires without a descriptor are then checked at
+    /// once.
     pub fn made_progress(&mut self) {
         self.vain_looks = 0;
     }
 
-    /// Rests where there are wires without a descriptor and the last look was in vain; how long is still to be waited for
-    /// the others, in ms.
+    /// Pauses if there are wires without a descriptor and the last check was without progress. Returns how long to wait
+    /// for the others, in ms.
     fn rest(&mut self, at_most: Duration) -> i32 {
         if self.without.is_empty() {
             return i32::try_from(at_most.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
@@ -154,14 +155,14 @@ impl WireSet {
         0
     }
 
-    /// System calls that waits have made.
+    /// System calls made by waits.
     #[must_use]
     pub fn system_calls(&self) -> u64 {
         self.system_calls
     }
 }
 
-/// Whether one descriptor stands for both directions.
+/// Whether one descriptor serves both directions.
 fn is_one(wire: &dyn Wire) -> bool {
     use std::os::fd::AsRawFd;
     wire.descriptors().is_some_and(|on| on.readable.as_raw_fd() == on.writable.as_raw_fd())

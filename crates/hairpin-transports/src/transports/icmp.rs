@@ -1,7 +1,7 @@
-//! ICMP echo over IPv4 (RFC 792): the kernel of the other end answers, so there is no server of ours.
+//! ICMP echo over IPv4 (RFC 792): the kernel of the other end answers, so there is no server.
 //!
-//! An unprivileged ping socket where the system allows it, else a raw socket, on which the header, its checksum and
-//! telling our replies from those of others are left to us.
+//! Uses an unprivileged ping socket if the system allows it, else a raw socket, for which this file writes the header
+//! and its checksum, and recognizes its own replies.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
@@ -33,7 +33,7 @@ const OPTIONS: &[OptionName] =
 
 /// An ICMP echo header: type, code, checksum, identifier, sequence number (RFC 792).
 const HEADER_BYTES: usize = 8;
-/// An IPv4 header without options; echo replies carry options only where the request did, and ours does not.
+/// An IPv4 header without options; echo replies only have options if the request did, and ours does not.
 const IP_HEADER_BYTES: usize = 20;
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
@@ -99,7 +99,7 @@ impl Transport for Icmp {
 
 const HINT: &str = "have net.ipv4.ping_group_range include your group, or run with CAP_NET_RAW";
 
-/// A ping socket or, where the system does not allow one, a raw socket; whether it is raw.
+/// A ping socket or, if the system does not allow one, a raw socket. The flag is true for a raw socket.
 fn open() -> io::Result<(Socket, bool)> {
     let ping = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4));
     match ping {
@@ -108,20 +108,20 @@ fn open() -> io::Result<(Socket, bool)> {
     }
 }
 
-/// A raw socket sees every kind of ICMP packet: the kernel drops all but replies (raw(7), `ICMP_FILTER`).
+/// A raw socket receives every kind of ICMP packet: lets the kernel drop all but replies (raw(7), `ICMP_FILTER`).
 ///
-/// On the loopback device it would also see its own requests and everybody's replies, and since Linux counts them as
-/// dropped when its buffer is full, before it looks at any filter, `socket.drops` would count what was never ours.
-/// Packets are only taken for this socket when they go to the address that it is bound to, and the loopback device
-/// has all of 127.0.0.0/8: each wire takes an address of its own there.
+/// On the loopback device it would also receive its own requests and the replies of all other processes. Linux counts
+/// these as dropped when the buffer is full, before it applies any filter, so `socket.drops` would count foreign
+/// packets. A socket only receives packets to the address that it is bound to, and the loopback device has all of
+/// 127.0.0.0/8: so each wire uses an address of its own there.
 fn want_replies_only(socket: &Socket, to: Ipv4Addr, number: u32) -> io::Result<()> {
     let unwanted = !(1_u32 << ECHO_REPLY);
     sockopt::set(socket.as_fd(), sockopt::ICMP_FILTER, unwanted.cast_signed())?;
     if to.is_loopback() { socket.bind(&SocketAddrV4::new(own_address(number, to), 0).into()) } else { Ok(()) }
 }
 
-/// The address of 127.0.0.0/8 for a wire of that number, which is not the other end's, nor the network's own, nor its
-/// broadcast address.
+/// The address in 127.0.0.0/8 for a wire of that number; never the other end's, the network's, or the broadcast
+/// address.
 fn own_address(number: u32, to: Ipv4Addr) -> Ipv4Addr {
     const HOST_BITS: u32 = 0x00ff_ffff;
     const NETWORK: u32 = 127 << 24;
@@ -133,12 +133,12 @@ fn own_address(number: u32, to: Ipv4Addr) -> Ipv4Addr {
         .expect("of four neighbouring numbers at most three are excluded")
 }
 
-/// The number that tells this wire's address from others': four for each process, of which there are at most 2^22
-/// (proc(5), `pid_max`); and an identifier for its requests, for where that does not suffice.
+/// A number for this wire's address, four for each process, of which there are at most 2^22 (proc(5), `pid_max`); and
+/// an identifier for its requests, in case that is not enough.
 fn new_number_and_identifier() -> (u32, u16) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let (pid, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    // A hash of both, so the upper bits may go.
+    // A hash of both, so truncation is fine.
     let identifier = pid.wrapping_mul(0x9e37).wrapping_add(count) as u16;
     (pid.wrapping_mul(4).wrapping_add(count % 4), identifier)
 }
@@ -146,9 +146,9 @@ fn new_number_and_identifier() -> (u32, u16) {
 struct IcmpPort {
     socket: Socket,
     is_raw: bool,
-    /// A link may damage replies, and a raw socket gets them before the kernel looks at their checksum.
+    /// A link may damage replies, and a raw socket receives them before the kernel checks their checksum.
     is_checked: bool,
-    /// Marks our requests on a raw socket; a ping socket has one from the kernel.
+    /// Identifies our requests on a raw socket; a ping socket gets one from the kernel.
     identifier: u16,
     sequence: u16,
 }
@@ -158,7 +158,7 @@ impl IcmpPort {
         let [identifier_high, identifier_low] = self.identifier.to_be_bytes();
         let [sequence_high, sequence_low] = self.sequence.to_be_bytes();
         let mut header = [ECHO_REQUEST, 0, 0, 0, identifier_high, identifier_low, sequence_high, sequence_low];
-        // A ping socket's kernel fills in the checksum.
+        // For a ping socket the kernel fills in the checksum.
         if self.is_raw {
             [header[2], header[3]] = checksum(&header, payload).to_be_bytes();
         }
@@ -175,7 +175,7 @@ impl Port for IcmpPort {
         let icmp = &headers[length - HEADER_BYTES..];
         let has_options = self.is_raw && headers[0] & 0x0f != 5;
         let is_ours = !self.is_raw || icmp[4..6] == self.identifier.to_be_bytes();
-        // Somebody else's reply, or a bare one: no message of ours.
+        // A reply to another process, or one without payload.
         if has_options || !is_ours || icmp[0] != ECHO_REPLY || bytes <= length {
             return Err(Miss::Again);
         }
@@ -217,7 +217,7 @@ fn checksum(header: &[u8], payload: &[u8]) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    // At most 16 bits are left.
+    // Fits in 16 bits after the loop.
     !(sum as u16)
 }
 

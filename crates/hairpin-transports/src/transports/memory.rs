@@ -1,4 +1,4 @@
-//! A queue each way inside one process: the baseline, and the double for tests. It needs no system but threads.
+//! A queue each way inside one process: the baseline, and a test double. It only needs threads from the system.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -70,17 +70,17 @@ impl Transport for Memory {
     }
 }
 
-/// Who listens, by the number in the address; taken out by whoever connects.
+/// Listeners by the number in their address; connecting removes them.
 static LISTENERS: Mutex<BTreeMap<u64, Arc<Pair>>> = Mutex::new(BTreeMap::new());
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whatever a thread that panicked left behind is still a queue.
+    // The state that a panicked thread left behind is still a valid queue.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct MemoryListener {
     number: u64,
-    /// The server; dropped unused, it closes the pair, as it must for a client that nobody accepted. None once it has one.
+    /// The server; if dropped unused, it closes the pair for a client that was not accepted. `None` once accepted.
     wire: Option<MemoryWire>,
 }
 
@@ -114,13 +114,13 @@ const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
 struct Pair {
-    /// What the client receives, and what the server receives.
+    /// The client's receive queue, and the server's.
     queues: [Queue; 2],
     connected: Mutex<bool>,
     came: Condvar,
 }
 
-/// One sender, one receiver: at most one of them has to wait.
+/// One sender and one receiver: at most one of them has to wait.
 struct Queue {
     state: Mutex<State>,
     changed: Condvar,
@@ -131,15 +131,15 @@ struct State {
     slots: Box<[Vec<u8>]>,
     first: usize,
     used: usize,
-    /// One of the ends is gone.
+    /// One of the ends is closed.
     closed: bool,
-    /// Somebody sleeps: waking is a system call, so it is done only then.
+    /// One end sleeps: waking it is a system call, which is only made then.
     asleep: bool,
 }
 
 impl Queue {
     fn new(largest_message: usize) -> Self {
-        /// A queue's memory, unless two messages need more.
+        /// Memory of a queue, unless two messages need more.
         const QUEUE_BYTES: usize = 1 << 20;
         let count = (QUEUE_BYTES / largest_message).clamp(2, 256);
         let slots = (0..count).map(|_| Vec::with_capacity(largest_message)).collect();
@@ -147,7 +147,7 @@ impl Queue {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Repeats `step` until it comes to something, waiting in between; `None` when the time is over.
+    /// Repeats `step` until it returns a value, waiting in between; `None` on a time-out.
     fn until<T>(
         &self,
         waiting: Waiting,
@@ -156,7 +156,7 @@ impl Queue {
     ) -> Option<T> {
         match waiting {
             Waiting::Spin => loop {
-                // The lock is held for a few instructions at a time: trying for it again is not a wait.
+                // The lock is held for a few instructions at a time: retrying is not a wait.
                 for _ in 0..TRIES_PER_LOOK {
                     if let Ok(mut state) = self.state.try_lock()
                         && let Some(outcome) = step(&mut state)
@@ -191,7 +191,7 @@ impl Queue {
     }
 }
 
-/// How often a spinning end looks before it reads the clock.
+/// Checks of a spinning end between two clock reads.
 const TRIES_PER_LOOK: u32 = 1024;
 
 impl State {

@@ -1,4 +1,4 @@
-//! Every transport, a file each. A test fails when a file in this folder is not in [`ALL`].
+//! All transports, one file each. A test fails if a file in this folder is not in [`ALL`].
 
 #[cfg(target_os = "linux")]
 mod fifo;
@@ -24,7 +24,7 @@ mod unix_stream;
 
 use crate::wire::Transport;
 
-/// Every transport, in the order of the ladder: the shortest path first.
+/// All transports, in the order of the ladder: the shortest path first.
 pub const ALL: &[&dyn Transport] = &[
     &memory::Memory,
     #[cfg(target_os = "linux")]
@@ -53,7 +53,6 @@ pub const ALL: &[&dyn Transport] = &[
     &icmp::Icmp,
 ];
 
-/// The transport of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Transport> {
     ALL.iter().copied().find(|transport| transport.card().name == name)
@@ -77,7 +76,7 @@ mod tests {
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().replace('_', "-"))
             .filter(|stem| stem != "mod")
             .collect();
-        // A file holds a protocol over both versions of IP.
+        // One file has a protocol over both IP versions.
         let listed: BTreeSet<String> =
             ALL.iter().map(|transport| transport.card().name.trim_end_matches('6').to_owned()).collect();
         assert_eq!(files, listed);
@@ -98,7 +97,7 @@ mod tests {
         assert_eq!(ALL.iter().filter(|transport| transport.card().is_reference).count(), 1);
     }
 
-    /// What runs are taken to have measured that were saved without cards.
+    /// Runs saved without cards are assumed to have measured these.
     #[test]
     fn the_cards_of_earlier_runs_are_those_of_their_transports() {
         let cards: SavedCards =

@@ -1,7 +1,7 @@
 //! Multipath TCP over IPv4, through the loopback device (RFC 8684): one subflow, as there is one path.
 //!
-//! An end that has closed answers what still comes with no reset, so its peer learns of it by receiving, not by
-//! sending. A congestion control that the kernel does not have is refused once there is a connection, not before.
+//! A closed end does not reset the connection when more data arrives, so its peer notices by receiving, not by sending.
+//! A congestion control that the kernel does not have is only refused once there is a connection.
 
 use hairpin_model::card::{self, Card, IPV4_MTU_BYTES, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::options::OptionName;
@@ -48,7 +48,7 @@ impl Transport for Mptcp {
             reach: Reach::Network,
             protocol: card::Protocol::Tcp,
             rough_round_trip: RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 },
-            // TCP with one more layer over it, on a path that has no second way to go: not worth the survey's time.
+            // TCP with one more layer, over a path without an alternative: not worth the survey's time.
             in_survey: false,
             many_connections: true,
             sends_files: true,
@@ -79,7 +79,7 @@ impl Transport for Mptcp {
     }
 }
 
-/// Why the kernel opens no such socket: it was built without the protocol, or the protocol is switched off
+/// Why the kernel opens no such socket: it was built without the protocol, or the protocol is disabled
 /// (net/mptcp/protocol.c, `mptcp_init_sock`).
 fn refused(error: &std::io::Error) -> WhyNot {
     let (reason, hint) = match error.raw_os_error() {

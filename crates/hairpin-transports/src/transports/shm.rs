@@ -37,7 +37,7 @@ impl Transport for Shm {
             max_message_bytes: 16 << 20,
             cpu_only: true,
             rough_round_trip: RoughRoundTrip { blocking_ns: 4_500, spinning_ns: 140 },
-            // There is no descriptor that `poll` could wait for.
+            // There is no descriptor to `poll`.
             waitings: &[Waiting::Block, Waiting::Spin],
             ..Card::LOCAL
         }
@@ -84,7 +84,7 @@ impl Transport for Shm {
     }
 }
 
-/// Opens and maps the memory file of another process, and checks that it is what it should be.
+/// Opens, maps and validates the memory file of another process.
 fn open_ring(pid: u32, number: i32) -> io::Result<(Map, Layout)> {
     let garbage = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let target = std::fs::read_link(path_of(pid, number))?;
@@ -105,14 +105,14 @@ const HERE: u32 = 2;
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
-/// One end's hold on the shared memory. Dropping it tells the other end.
+/// One end's share of the memory. Dropping it notifies the other end.
 struct Ends {
     map: Map,
     layout: Layout,
     own: usize,
-    /// The other end, once it is known; it may die without a word.
+    /// The other end, once it is known; it may be killed at any time.
     peer: Option<Process>,
-    /// The other end may sleep, and must then be woken.
+    /// The other end may sleep, and then has to be woken.
     peer_blocks: bool,
 }
 
@@ -124,7 +124,7 @@ impl Ends {
         Self { map, layout, own, peer: None, peer_blocks: false }
     }
 
-    /// The client's, unless another client came first.
+    /// Joins as the client, unless another client was first.
     fn join(map: Map, layout: Layout, setup: &Setup) -> Option<Self> {
         map.word(Layout::HELLO).compare_exchange(NOBODY, COMING, Relaxed, Relaxed).ok()?;
         let mut ends = Self::new(map, layout, CLIENT, setup);
@@ -134,7 +134,7 @@ impl Ends {
         Some(ends)
     }
 
-    /// Waits until the client is here.
+    /// Waits for the client.
     fn hear(
         &self,
         setup: &Setup,
@@ -153,7 +153,7 @@ impl Ends {
         Err(TransportError::TimedOut { what: "connected", after: setup.timeout })
     }
 
-    /// Reads what the other end says about itself.
+    /// Reads the other end's words about itself.
     fn meet(&mut self) {
         let about = Layout::ABOUT[1 - self.own];
         self.peer_blocks = self.map.word(about + Layout::BLOCKS).load(Relaxed) != 0;
@@ -175,7 +175,7 @@ impl Ends {
 impl Drop for Ends {
     fn drop(&mut self) {
         self.map.word(Layout::ABOUT[self.own] + Layout::CLOSED).store(1, Release);
-        // As in `ShmWire::wake`: a sleeper sees that we have closed, or its word is reset after it was set.
+        // As in `ShmWire::wake`: a sleeper sees that this end has closed, or its word is reset after it was set.
         fence(SeqCst);
         // The other end may sleep as the consumer of one ring or as the producer of the other.
         for asleep in [Layout::CONSUMER_ASLEEP, Layout::PRODUCER_ASLEEP] {
@@ -190,7 +190,8 @@ impl Drop for Ends {
 
 struct ShmListener {
     address: String,
-    /// What the client opens through `/proc`, not needed once it has, and the server. None once there is a client.
+    /// The file that the client opens through `/proc`, not needed after that, and the server. `None` once there is a
+    /// client.
     rings: Option<(OwnedFd, Ends)>,
     setup: Setup,
 }
@@ -216,20 +217,20 @@ struct ShmWire {
     rings: Rings,
     waiting: Waiting,
     timeout: Duration,
-    /// Interrupts sleeps, so that their time can be looked at; present where this end sleeps.
+    /// Interrupts sleeps, so that their time-out can be checked; present if this end sleeps.
     alarm: Option<Alarm>,
-    /// Sleeps that ended by time although there was something: lost wake-ups, or the two coincided.
+    /// Sleeps that timed out although there was something: lost wake-ups, or both at the same time.
     late_wakes: u64,
 }
 
-/// How often a spinning end looks at its cache line before it reads the clock: some microseconds apart.
+/// Checks of its cache line by a spinning end between two clock reads: some microseconds.
 const TRIES_PER_LOOK: u32 = 4096;
-/// How many of those looks pass between two looks at the other process, a system call each: some milliseconds.
+/// Clock reads between two checks of the other process, a system call each: some milliseconds.
 const LOOKS_PER_CHECK: u32 = 1024;
-/// The longest sleep with a timer before it makes sure that the other process still lives.
+/// Longest sleep with a timer before checking that the other process is alive.
 const MAX_SLEEP: Duration = Duration::from_millis(200);
 
-/// What a wait ended in.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waited {
     Ready,
@@ -248,7 +249,7 @@ impl ShmWire {
         Ok(Self { ends, rings, waiting: setup.waiting, timeout: setup.timeout, alarm, late_wakes: 0 })
     }
 
-    /// Refuses what fits no slot, and everything once the other end has closed.
+    /// Refuses messages that do not fit a slot, and all messages once the other end has closed.
     #[inline]
     fn check(&self, message: &[u8]) -> Result<(), WireError> {
         if message.len() > self.ends.layout.message_bytes() {
@@ -276,10 +277,10 @@ impl ShmWire {
         Some(bytes)
     }
 
-    /// Wakes the other end if it says that it sleeps.
+    /// Wakes the other end if it has announced that it sleeps.
     ///
-    /// It says so, then looks once more whether it must; we have changed what it looks at, then look whether it says
-    /// so. With a fence between the two on both sides at least one of us sees the other, and no wake-up is lost.
+    /// It announces the sleep, then checks once more whether it must; this end changes what it checks, then reads the
+    /// announcement. With a fence in between on both sides at least one of them sees the other, and no wake-up is lost.
     #[inline]
     fn wake(&self, asleep: usize) {
         if self.ends.peer_blocks {
@@ -292,7 +293,7 @@ impl ShmWire {
         }
     }
 
-    /// Waits until `is_ready`; `asleep` is the word by which a blocking end says that it sleeps.
+    /// Waits until `is_ready`; `asleep` is the word by which a blocking end announces its sleep.
     fn until(
         &mut self,
         asleep: usize,
@@ -317,7 +318,7 @@ impl ShmWire {
             let gone = self.ends.peer_has_closed()
                 || looks.is_multiple_of(LOOKS_PER_CHECK) && self.ends.peer.as_ref().is_some_and(Process::is_gone);
             if gone {
-                // It may have sent one more before it went.
+                // It may have sent one more message before it closed.
                 return if is_ready(self) { Waited::Ready } else { Waited::Closed };
             }
             if deadline.left().is_none() {
@@ -360,8 +361,8 @@ impl ShmWire {
         }
     }
 
-    /// Sleeps until it is woken, or `at_most` so long. A sleep under a deadline whose clock has not started sets no timer
-    /// of its own, which a round trip would pay for: the alarm interrupts it from time to time.
+    /// Sleeps until woken, or for at most `at_most`. A sleep under a deadline whose clock has not started sets no
+    /// timer, which would cost each round trip: the alarm interrupts it periodically.
     fn nap(&mut self, asleep: usize, at_most: Option<Duration>) -> Result<Awake, WireError> {
         let system = |source| WireError::System { operation: "futex wait", source };
         if let (None, Some(alarm)) = (at_most, &mut self.alarm) {
@@ -374,7 +375,7 @@ impl ShmWire {
         self.ends.map.word(asleep).store(0, Relaxed);
     }
 
-    /// The time is over: a short time-out must still tell a dead peer from a slow one.
+    /// Ends a wait at its time-out: even a short one must distinguish a dead peer from a slow one.
     #[cold]
     fn give_up(&mut self, is_ready: impl Fn(&mut Self) -> bool) -> Waited {
         let gone = self.ends.peer_is_gone();
@@ -404,7 +405,7 @@ impl Wire for ShmWire {
 
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         loop {
-            // A spinning end takes the message in the very look that finds it.
+            // A spinning end takes the message in the same check that finds it.
             let looks = if self.waiting == Waiting::Spin { TRIES_PER_LOOK } else { 1 };
             for _ in 0..looks {
                 if let Some(bytes) = self.take(into) {
@@ -427,7 +428,7 @@ impl Wire for ShmWire {
         if !self.ends.peer_has_closed() {
             return Ok(None);
         }
-        // It may have sent one more before it closed.
+        // It may have sent one more message before it closed.
         self.take(into).map(Some).ok_or(WireError::Closed)
     }
 

@@ -1,4 +1,4 @@
-//! TCP over the loopback device, IPv4 and IPv6 (tcp(7)). Nagle's algorithm is left on, as the kernel has it.
+//! TCP over the loopback device, IPv4 and IPv6 (tcp(7)). Nagle's algorithm is on, as by default.
 
 use std::net::SocketAddr;
 
@@ -56,11 +56,11 @@ impl Tcp {
     }
 }
 
-/// A new socket at the address and port of the setup's server.
+/// A new socket bound to the address and port of the setup's server.
 pub(super) fn bound(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
     let address = SocketAddr::new(server_end(kind.family, setup), setup.port);
     let socket = kind.open(setup)?;
-    // So that the same port can be used for one round after the other: connections of the last one linger.
+    // Lets rounds reuse the same port although connections of the last one linger.
     socket
         .set_reuse_address(true)
         .and_then(|()| socket.bind(&address.into()))
@@ -68,7 +68,7 @@ pub(super) fn bound(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError
     Ok(socket)
 }
 
-/// Whether a listener of this kind can be opened here, and the congestion control that it would have.
+/// Whether a listener of this kind can be opened here, and its congestion control.
 pub(super) fn can_run(kind: &Kind) -> Result<Receipt, WhyNot> {
     let socket = bound(kind, &trial()).map_err(|error| no_loopback(kind.family, &error))?;
     let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);

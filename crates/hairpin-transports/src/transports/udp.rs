@@ -1,4 +1,4 @@
-//! UDP over the loopback device, IPv4 and IPv6 (udp(7)): datagrams may be lost, and overtake each other.
+//! UDP over the loopback device, IPv4 and IPv6 (udp(7)): datagrams may be lost and reordered.
 
 use std::net::SocketAddr;
 
@@ -25,7 +25,7 @@ pub(super) const UDP: Udp = Udp {
     name: "udp",
     summary: "UDP over IPv4, through the loopback device",
     family: Family::V4,
-    // The length field of IPv4 counts 65535 bytes, 20 of them its own header and 8 of them UDP's (RFC 791, RFC 768).
+    // The length field of IPv4 counts 65535 bytes, with 20 of its own header and 8 of UDP's (RFC 791, RFC 768).
     max_message_bytes: 65_507,
 };
 
@@ -34,7 +34,7 @@ pub(super) const UDP6: Udp = Udp {
     name: "udp6",
     summary: "UDP over IPv6, through the loopback device",
     family: Family::V6,
-    // IPv6's length field does not count its own header (RFC 8200): only UDP's 8 bytes go off.
+    // IPv6's length field does not count its own header (RFC 8200): only UDP's 8 bytes are subtracted.
     max_message_bytes: 65_527,
 };
 

@@ -1,5 +1,5 @@
-//! A Unix domain datagram socket (unix(7)): connectionless, and yet ordered and reliable, because a sender waits for
-//! room in the receiver's queue.
+//! A Unix domain datagram socket (unix(7)): connectionless, but ordered and reliable, because a sender waits for room
+//! in the receiver's queue.
 
 use hairpin_model::card::{Card, RoughRoundTrip};
 use socket2::Type;

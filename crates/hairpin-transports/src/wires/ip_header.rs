@@ -1,19 +1,19 @@
-//! What a packet's IP header says of the way that it came.
+//! The part of a packet's IP header that tells about its path.
 
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 
-/// The fields of an IP header that routers on the way change.
+/// The fields of an IP header that routers change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
-    /// The time to live of IPv4, the hop limit of IPv6. Each router takes one off.
+    /// Time to live of IPv4, hop limit of IPv6. Each router subtracts one.
     pub ttl: u8,
-    /// The type of service of IPv4, the traffic class of IPv6: DSCP and ECN (RFC 2474, RFC 3168).
+    /// Type of service of IPv4, traffic class of IPv6: DSCP and ECN (RFC 2474, RFC 3168).
     pub traffic_class: u8,
 }
 
 impl IpHeader {
-    /// The header with which a packet begins; `None` where it is none, or cut short.
+    /// The header at the start of a packet; `None` if there is none, or if it is truncated.
     #[must_use]
     pub fn of_packet(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
@@ -23,7 +23,7 @@ impl IpHeader {
         }
     }
 
-    /// What it says, as facts.
+    /// The header as facts.
     pub(crate) fn facts(self) -> [Fact; 3] {
         [
             Fact::number(fact_names::RECEIVED_TTL, self.ttl.into()),
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_of_both_versions_are_read_and_what_is_cut_short_is_no_header() {
+    fn both_versions_are_parsed_and_truncated_headers_are_refused() {
         let mut v4 = [0; 20];
         (v4[0], v4[1], v4[8]) = (0x45, 0xb8 | 1, 57);
         let mut v6 = [0; 40];

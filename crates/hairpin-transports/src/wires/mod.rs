@@ -1,4 +1,4 @@
-//! What several transports share: one way to wait on a descriptor, and the checks before anything is opened.
+//! Shared parts of the transports: waiting on a descriptor, and the checks before anything is opened.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod internet;
@@ -19,7 +19,7 @@ use crate::giving_up::has_given_up;
 pub(crate) use crate::linux::wires::{descriptor, hello, pipe, port, socket, unix};
 use crate::wire::{Setup, TransportError, Unsupported, WireError};
 
-/// Refuses what the card does not promise, before anything is opened.
+/// Refuses a setup that the card does not support, before anything is opened.
 ///
 /// # Errors
 /// [`TransportError::NoSuchOption`] or [`TransportError::Impossible`].
@@ -50,12 +50,12 @@ fn impossible(reason: String, hint: String) -> Result<(), TransportError> {
     Err(TransportError::Impossible(WhyNot { reason, hint }))
 }
 
-/// A failed system call, with a hint (or none).
+/// A failed system call, with a hint (may be empty).
 pub(crate) fn failed(operation: &'static str, object: &str, source: io::Error, hint: &str) -> TransportError {
     TransportError::System { operation, object: object.to_owned(), source, hint: hint.to_owned() }
 }
 
-/// A system call that did not reach the other end, with what is to be looked at.
+/// A system call that did not reach the other end, with a hint.
 pub(crate) fn unreached(operation: &'static str, address: &str, source: io::Error) -> TransportError {
     let hint = match source.kind() {
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => "is the interface up (`ip link`)?",
@@ -67,16 +67,16 @@ pub(crate) fn unreached(operation: &'static str, address: &str, source: io::Erro
     failed(operation, address, source, hint)
 }
 
-/// An address that this transport cannot read.
+/// An address that this transport cannot parse.
 pub(crate) fn bad_address(address: &str, expected: &str) -> TransportError {
     let source = io::Error::new(io::ErrorKind::InvalidInput, format!("not an address of the form {expected}"));
     failed("connect to", address, source, "use the address that the server printed")
 }
 
-/// How long a wait for a client lasts at most before it is asked whether anybody wants one still.
+/// Interval at which a wait for a client checks whether it was abandoned.
 pub(crate) const ASK: Duration = Duration::from_millis(100);
 
-/// What is left of a wait for a client, in parts of at most [`ASK`]; `None` when its time has passed.
+/// The rest of a wait for a client, at most [`ASK`]; `None` when its time has passed.
 ///
 /// # Errors
 /// [`TransportError::Abandoned`].
@@ -90,31 +90,31 @@ pub(crate) fn left_to_accept(
     Ok(deadline.left().map(|left| left.min(ASK)))
 }
 
-/// The error of a second client where a listener has one.
+/// The error of a second client if a listener has one.
 pub(crate) fn second_connection(transport: &'static str) -> TransportError {
     TransportError::Unsupported { transport, what: Unsupported::SecondConnection }
 }
 
-/// A time-out, and when its clock started.
+/// A time-out, and when its clock was started.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     timeout: Duration,
     started: Option<Instant>,
 }
 
-/// How long a call waits at most before its deadline is looked at again: a signal interrupts one thread only, and others
-/// are to hear too that everything was given up.
+/// Maximum time that a call waits before its deadline is checked again: a signal interrupts one thread only, and the
+/// others must also notice [`give_up`](crate::giving_up::give_up).
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
-/// How long a call may wait of what is left: not at all once everything was given up.
+/// How long a call may wait: not at all after [`give_up`](crate::giving_up::give_up).
 pub(crate) fn slice(left: Duration) -> Duration {
     if has_given_up() { Duration::ZERO } else { left.min(LOOK) }
 }
 
 impl Deadline {
-    /// A time-out whose clock starts at the first look: a call that need not wait reads no clock. A wait that comes
-    /// before the first look is not counted, so the whole may last longer by that wait. That is for a time-out that
-    /// tells a dead peer, and never for a wait that must end on time.
+    /// A time-out whose clock starts at the first check: a call that need not wait reads no clock. A wait before the
+    /// first check is not counted and prolongs the whole. Use it to detect a dead peer, never for a wait that must end
+    /// on time.
     pub(crate) fn new(timeout: Duration) -> Self {
         Self { timeout, started: None }
     }
@@ -124,12 +124,12 @@ impl Deadline {
         Self { timeout, started: Some(Instant::now()) }
     }
 
-    /// What is left where the clock has started, zero once it has passed; `None` before the first look.
+    /// The remaining time if the clock has started, zero once it has passed; `None` before the first check.
     pub(crate) fn running(&self) -> Option<Duration> {
         self.started.map(|started| self.timeout.saturating_sub(started.elapsed()))
     }
 
-    /// What is left of it; `None` when it has passed, or everything was given up.
+    /// The remaining time; `None` if it has passed, or after [`give_up`](crate::giving_up::give_up).
     pub(crate) fn left(&mut self) -> Option<Duration> {
         if has_given_up() {
             return None;
@@ -138,13 +138,12 @@ impl Deadline {
         self.timeout.checked_sub(elapsed).filter(|left| !left.is_zero())
     }
 
-    /// The error for it.
     pub(crate) fn timed_out(operation: &'static str, after: Duration) -> WireError {
         WireError::TimedOut { operation, after }
     }
 }
 
-/// A setup that asks for nothing, to try whether a transport can run.
+/// A minimal setup, to check whether a transport can run.
 #[cfg(target_os = "linux")]
 pub(crate) fn trial() -> Setup {
     Setup {
@@ -178,6 +177,6 @@ mod tests {
     fn a_call_that_need_not_wait_reads_no_clock() {
         let mut deadline = Deadline::new(HOUR);
         assert_eq!((deadline.running(), deadline.started), (None, None));
-        assert!(deadline.left().is_some() && deadline.running().is_some(), "the first look starts it");
+        assert!(deadline.left().is_some() && deadline.running().is_some(), "the first check starts it");
     }
 }

@@ -1,4 +1,4 @@
-//! Sends and receives that never wait, of one message or of several.
+//! Sends and receives of one message or several that never wait.
 
 use std::collections::BTreeSet;
 
@@ -10,31 +10,31 @@ use crate::ensure;
 const SIZE: usize = 100;
 const COUNT: usize = 50;
 
-/// Room for what one call takes.
+/// A batch for one call.
 fn room(subject: &Subject, size: usize) -> Batch {
     if subject.card.boundaries { Batch::new(Batch::MAX_MESSAGES, size) } else { Batch::new(1, 64 * size) }
 }
 
-/// Takes pieces until there are so many bytes.
+/// Takes pieces until there are `bytes` bytes.
 fn pieces_of(subject: &Subject, wire: &mut dyn Wire, bytes: usize, size: usize) -> Result<Vec<Vec<u8>>, String> {
     let (mut pieces, mut batch) = (Vec::new(), room(subject, size));
     let mut missing = bytes;
     while missing > 0 {
         ensure!(wire.wait(LONG).map_err(text)?, "{missing} bytes never came");
         let count = wire.receive_batch(&mut batch).map_err(text)?;
-        ensure!(count == batch.pieces().count(), "{count} pieces, and {} are there", batch.pieces().count());
+        ensure!(count == batch.pieces().count(), "{count} pieces, but {} in the batch", batch.pieces().count());
         for piece in batch.pieces() {
-            ensure!(piece.len() <= missing, "more came than was sent");
+            ensure!(piece.len() <= missing, "more was received than sent");
             missing -= piece.len();
             pieces.push(piece.to_vec());
         }
     }
     ensure!(wire.receive_batch(&mut batch).map_err(text)? == 0, "something is left");
-    ensure!(batch.pieces().count() == 0, "pieces of the call before are still there");
+    ensure!(batch.pieces().count() == 0, "pieces of the previous call are still there");
     Ok(pieces)
 }
 
-/// Batches of messages that differ, the last of them shorter.
+/// Batches of different messages, the last one shorter.
 pub(crate) fn delivered(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     let messages = random_bytes(1, SIZE * COUNT - 30);
@@ -54,16 +54,16 @@ pub(crate) fn delivered(subject: &Subject) -> Checked {
     let expected: Vec<&[u8]> = messages.chunks(SIZE).collect();
     let came: BTreeSet<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
     let in_order = pieces.iter().map(Vec::as_slice).eq(expected.iter().copied());
-    ensure!(in_order || !subject.card.ordered, "messages came in another order or in other pieces");
-    ensure!(pieces.len() == COUNT && came == expected.into_iter().collect(), "messages came in other pieces");
+    ensure!(in_order || !subject.card.ordered, "messages arrived in another order or in other pieces");
+    ensure!(pieces.len() == COUNT && came == expected.into_iter().collect(), "messages arrived in other pieces");
     Ok(())
 }
 
-/// One call each, whether it moves something or not.
+/// Each is one call, whether it moves something or not.
 pub(crate) fn counted(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     if client.descriptors().is_none() {
-        ensure!(client.system_calls().is_none(), "no descriptor, and calls are counted: {:?}", client.system_calls());
+        ensure!(client.system_calls().is_none(), "no descriptor, but calls are counted: {:?}", client.system_calls());
         return Ok(());
     }
     let calls = |wire: &dyn Wire| wire.system_calls().ok_or("no count of system calls");
@@ -88,7 +88,7 @@ pub(crate) fn counted(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// What is sent without waiting until there is no room arrives, and nothing else; then there is room again.
+/// Everything sent without waiting until there is no room arrives, and nothing else; then there is room again.
 pub(crate) fn full(subject: &Subject) -> Checked {
     if !subject.card.reliable {
         return Ok(());
@@ -98,7 +98,7 @@ pub(crate) fn full(subject: &Subject) -> Checked {
     for seed in 0..2 {
         let messages = random_bytes(seed, 3 * LARGE);
         let (mut sent, mut in_vain) = (Vec::new(), 0);
-        // TCP makes room by itself when its segments have arrived.
+        // TCP makes more room by itself once its segments have arrived.
         while in_vain < 3 {
             let from = sent.len() % messages.len();
             let whole = (from / LARGE + 1) * LARGE;
@@ -109,16 +109,16 @@ pub(crate) fn full(subject: &Subject) -> Checked {
             ensure!(!subject.card.boundaries || taken % LARGE == 0, "{taken} bytes are no whole messages");
             in_vain = if taken == 0 { in_vain + 1 } else { 0 };
             sent.extend_from_slice(&messages[from..from + taken]);
-            ensure!(sent.len() < 400_000_000, "400 MB are taken and nobody reads");
+            ensure!(sent.len() < 400_000_000, "400 MB are taken without a reader");
         }
         ensure!(!sent.is_empty(), "nothing is taken");
         let pieces = pieces_of(subject, &mut *server, sent.len(), LARGE)?;
-        ensure!(pieces.concat() == sent, "of {} bytes some changed or came in another order", sent.len());
+        ensure!(pieces.concat() == sent, "of {} bytes some changed or arrived in another order", sent.len());
     }
     Ok(())
 }
 
-/// The same bytes sent so many times, and then until there is no room: what is counted arrives.
+/// The same bytes sent a number of times, and then until there is no room: all that is counted arrives.
 pub(crate) fn repeated(subject: &Subject) -> Checked {
     if !subject.card.reliable {
         return Ok(());
@@ -128,17 +128,17 @@ pub(crate) fn repeated(subject: &Subject) -> Checked {
     let bytes = random_bytes(4, LARGE);
     for (times, most) in [(1, 1), (3, 3), (u64::MAX, 80_000)] {
         let Repeated { whole, rest } = client.send_repeatedly(&bytes, times, false).map_err(text)?;
-        ensure!(whole <= most, "{whole} times are taken and nobody reads");
+        ensure!(whole <= most, "{whole} times are taken without a reader");
         ensure!(times > most || (whole, rest) == (times, 0), "of {times} times {whole} are taken, and {rest} bytes");
         ensure!(rest < LARGE && (rest == 0 || !subject.card.boundaries), "{rest} bytes of a message are taken");
         let expected = [bytes.repeat(whole as usize), bytes[..rest].to_vec()].concat();
         let pieces = pieces_of(subject, &mut *server, expected.len(), LARGE)?;
-        ensure!(pieces.concat() == expected, "of {} bytes some changed or came in another order", expected.len());
+        ensure!(pieces.concat() == expected, "of {} bytes some changed or arrived in another order", expected.len());
     }
     Ok(())
 }
 
-/// What was sent before the other end closed is taken, then the end is told.
+/// Everything sent before the other end closed is received, then the close is reported.
 pub(crate) fn closed(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     let messages = random_bytes(3, 5 * SIZE);
@@ -152,10 +152,10 @@ pub(crate) fn closed(subject: &Subject) -> Checked {
         }
     };
     ensure!(is_closed(&end), "after the close it answers {}", shown(&end));
-    ensure!(came == messages, "{} bytes of {} came before the close, or others", came.len(), messages.len());
+    ensure!(came == messages, "{} of {} bytes arrived before the close, or others", came.len(), messages.len());
     let answer = server.receive_batch(&mut batch);
-    ensure!(is_closed(&answer), "told once, it answers {}", shown(&answer));
-    // The first may still be taken; then the system knows.
+    ensure!(is_closed(&answer), "after the first report it answers {}", shown(&answer));
+    // The first may still be taken; after that the system knows.
     let mut answers = (0..3).map(|_| server.try_send(&messages[..SIZE]));
     let last = answers.next_back().ok_or("no answer")?;
     ensure!(is_closed(&last), "try_send after the close answers {}", shown(&last));

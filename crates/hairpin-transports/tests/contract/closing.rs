@@ -1,4 +1,4 @@
-//! One end goes: the other takes what was sent before, and then knows.
+//! When one end closes, the other receives what was sent before, and then the close.
 
 use std::sync::mpsc;
 
@@ -9,11 +9,11 @@ use super::ends::{Checked, LONG, SHORT, Subject, is_closed, random_bytes, shown,
 use crate::ensure;
 
 pub(crate) fn clean_close(subject: &Subject) -> Checked {
-    // What Nagle's algorithm still holds when an end closes with unread bytes is not sent.
+    // Data that Nagle's algorithm still holds when an end closes with unread bytes is not sent.
     let nodelay = if subject.card.options.contains(&OptionName::Nodelay) { "nodelay=on" } else { "" };
     let options = Options::parse(nodelay).map_err(text)?;
     let (mut client, mut server) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
-    // One message to the client stays unread, as it does when a run is stopped in the middle.
+    // One message to the client stays unread, as when a run is stopped in the middle.
     server.send(&random_bytes(9, 100)).map_err(text)?;
     for seed in 0..3 {
         client.send(&random_bytes(seed, 100)).map_err(text)?;
@@ -30,7 +30,7 @@ pub(crate) fn clean_close(subject: &Subject) -> Checked {
         let answer = server.try_receive(&mut into);
         ensure!(is_closed(&answer), "try_receive after the close answers {}", shown(&answer));
     }
-    ensure!(server.wait(SHORT).map_err(text)?, "there is news, and wait does not say so");
+    ensure!(server.wait(SHORT).map_err(text)?, "the end is closed, but wait does not report it");
     let answer = server.send(&into);
     ensure!(is_closed(&answer), "send after the close answers {}", shown(&answer));
     Ok(())
@@ -45,7 +45,7 @@ pub(crate) fn gone_while_receiving(subject: &Subject) -> Checked {
             server.receive(&mut [0; 100])
         });
         begun.recv().map_err(text)?;
-        // Most likely it is inside the call by now; it must not matter.
+        // Most likely it is inside the call by now; the result must not depend on it.
         std::thread::sleep(SHORT);
         drop(client);
         let answer = receiver.join().map_err(|_| "the receiver panicked")?;
@@ -62,7 +62,7 @@ pub(crate) fn gone_while_sending(subject: &Subject) -> Checked {
                 return error;
             }
         }
-        unreachable!("the loop above has no end but an error");
+        unreachable!("the loop above only ends with an error");
     };
     std::thread::scope(|scope| {
         let sender = scope.spawn(move || send_until_refused(server));
@@ -74,11 +74,11 @@ pub(crate) fn gone_while_sending(subject: &Subject) -> Checked {
     })
 }
 
-/// A client that nobody accepts is not left waiting for ever.
+/// A client that is never accepted does not wait for ever.
 pub(crate) fn gone_before_accept(subject: &Subject) -> Checked {
     let listener = subject.transport.listen(&subject.setup(100, SHORT)).map_err(text)?;
     let Ok(mut client) = subject.connect(&listener.address(), &subject.setup(100, SHORT)) else {
-        // Datagrams have nobody to answer a hello.
+        // A datagram hello gets no answer.
         ensure!(subject.card.name.ends_with("datagram") || !subject.card.reliable, "connect needs accept");
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! Several clients of a listener, several wires of a connection, and sockets that somebody else opened.
+//! Several clients of a listener, several wires of a connection, and sockets opened elsewhere.
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -10,18 +10,18 @@ use socket2::{Domain, Socket, Type};
 use super::ends::{Checked, LONG, Subject, text};
 use crate::ensure;
 
-/// Whether it is refused as something that this transport does not have.
+/// Whether the answer is that this transport does not support it.
 fn lacks<T>(subject: &Subject, answer: &Result<T, TransportError>, wanted: Unsupported) -> bool {
     matches!(answer, Err(TransportError::Unsupported { transport, what })
         if *transport == subject.card.name && *what == wanted)
 }
 
-/// One message each way on each of several pairs, while all of them are open.
+/// Exchanges one message on each of several pairs, while all of them are open.
 fn all_exchange(subject: &Subject, clients: &mut [Box<dyn Wire>], servers: &mut [Box<dyn Wire>]) -> Checked {
     for (number, client) in (0_u8..).zip(clients.iter_mut()) {
         client.send(&[number; 5]).map_err(text)?;
     }
-    // Servers may have been accepted in another order than their clients connected.
+    // Servers may be accepted in a different order than their clients connected.
     for server in servers.iter_mut() {
         let message = subject.receive_whole(&mut **server, 5)?;
         server.send(&message).map_err(text)?;
@@ -50,7 +50,7 @@ pub(crate) fn second_client(subject: &Subject) -> Checked {
         return several_datagram_flows(subject);
     }
     if subject.has_several_connections() {
-        // Both have said hello before either is accepted.
+        // Both send their hello before either is accepted.
         for _ in 0..2 {
             clients.push(subject.connect(&address, &setup).map_err(text)?);
         }
@@ -65,7 +65,7 @@ pub(crate) fn second_client(subject: &Subject) -> Checked {
     all_exchange(subject, &mut clients, &mut servers)
 }
 
-/// Datagram flows to one address, each of a socket of its own; the last leaves none that listens.
+/// Datagram flows to one address, each with its own socket; after the last one nothing listens.
 fn several_datagram_flows(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let mut listener = subject.transport.listen(&setup).map_err(text)?;
@@ -113,7 +113,7 @@ pub(crate) fn second_wire(subject: &Subject) -> Checked {
         for _ in 0..3 {
             clients.push(client.open().map_err(text)?);
         }
-        // Either end opens.
+        // Either end can open wires.
         servers.push(server.open().map_err(text)?);
         clients.push(client.accept_wire().map_err(text)?);
         for _ in 0..3 {
@@ -129,7 +129,7 @@ pub(crate) fn second_wire(subject: &Subject) -> Checked {
     all_exchange(subject, &mut clients, &mut servers)
 }
 
-/// Whoever waits for a client can stop, and wait again.
+/// A wait for a client can be abandoned and repeated.
 pub(crate) fn abandoned(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let mut listener = subject.transport.listen(&setup).map_err(text)?;
@@ -151,7 +151,7 @@ pub(crate) fn abandoned(subject: &Subject) -> Checked {
     })
 }
 
-/// A bound socket as this transport opens it, and one of another kind.
+/// A bound socket of this transport's kind, and one of another kind.
 fn bound(subject: &Subject) -> Option<(OwnedFd, OwnedFd)> {
     let at = if subject.card.name.ends_with('6') { "[::1]:0" } else { "127.0.0.1:0" };
     let (stream, datagram) = (TcpListener::bind(at).ok()?.into(), UdpSocket::bind(at).ok()?.into());
@@ -170,7 +170,7 @@ fn bound(subject: &Subject) -> Option<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// A server on a port that somebody else bound.
+/// A server on a port that was bound elsewhere.
 pub(crate) fn handed_port(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let Some((socket, other)) = bound(subject) else {
@@ -198,7 +198,7 @@ fn pair_at(subject: &Subject, listener: Box<dyn Listener>, setup: &Setup) -> Res
     })
 }
 
-/// One port that stays open, each of whose connections is handed to a server of its own.
+/// One port that stays open, with each connection handed to a server of its own.
 pub(crate) fn handed_connection(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let streams = bound(subject).filter(|_| !subject.card.boundaries);

@@ -1,4 +1,4 @@
-//! What is sent arrives: whole, unchanged, in order, in the pieces that the card promises.
+//! Messages arrive complete, unchanged, in order, and in the pieces that the card promises.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const SIZES: &[usize] = &[
 pub(crate) fn integrity(subject: &Subject) -> Checked {
     let limit = usize::try_from(subject.card.max_message_bytes).map_err(text)?;
     let mut sizes: Vec<usize> = SIZES.iter().copied().filter(|size| *size <= limit).collect();
-    // A few MiB where a message can be that large, else the very largest.
+    // A few MiB if messages can be that large, else the maximum.
     sizes.push(limit.min((3 << 20) + 7));
     let largest = sizes[sizes.len() - 1];
     let (mut client, server) = subject.client(&subject.setup(largest, LONG))?;
@@ -27,7 +27,7 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
                     let message = subject.receive_whole(&mut *server, size)?;
                     server.send(&message).map_err(text)?;
                 }
-                // Kept until the client has everything.
+                // Kept until the client has received everything.
                 Ok::<_, String>(server)
             })
         });
@@ -38,15 +38,15 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
             Some(echo) => drop(echo.join().map_err(|_| "the echo panicked")??),
             None => return Ok(()),
         }
-        // Each would be a wake-up that got lost; one may coincide with the end of a sleep.
+        // Each would be a lost wake-up; one may coincide with the end of a sleep.
         let late = fact::number(&client.effective(), fact_names::SHM_LATE_WAKES).unwrap_or(0.0);
-        ensure!(late as u64 <= 1, "{late} wake-ups came too late");
+        ensure!(late as u64 <= 1, "{late} late wake-ups");
         Ok(())
     })
 }
 
 pub(crate) fn order_and_boundaries(subject: &Subject) -> Checked {
-    // Few and small enough for every default buffer, so that nothing is lost where loss is allowed.
+    // Few and small enough for every default buffer, so that even unreliable transports lose nothing.
     let messages: Vec<Vec<u8>> = (0..60_u64).map(|seed| random_bytes(seed, 8 + (seed as usize * 37) % 200)).collect();
     let (mut client, mut server) = subject.pair(&subject.setup(256, LONG))?;
     std::thread::scope(|scope| {
@@ -61,10 +61,10 @@ pub(crate) fn order_and_boundaries(subject: &Subject) -> Checked {
         }
         drop(sender.join().map_err(|_| "the sender panicked")?.map_err(text)?);
         match (subject.card.boundaries, subject.card.ordered) {
-            (true, true) => ensure!(pieces == messages, "messages came in another order or in other pieces"),
+            (true, true) => ensure!(pieces == messages, "messages arrived in another order or in other pieces"),
             (true, false) => {
                 let (came, went): (BTreeSet<_>, BTreeSet<_>) = (pieces.iter().collect(), messages.iter().collect());
-                ensure!(came == went && pieces.len() == messages.len(), "messages came in other pieces");
+                ensure!(came == went && pieces.len() == messages.len(), "messages arrived in other pieces");
             }
             (false, _) => ensure!(pieces.concat() == messages.concat(), "the stream's bytes changed"),
         }
@@ -104,7 +104,7 @@ pub(crate) fn wait_and_try(subject: &Subject) -> Checked {
             ensure!(bytes == Some(24) && into[..24] == message, "ready, and then {bytes:?} bytes");
             server.send(&message).map_err(text)?;
         }
-        // The first wait may be ended by something that was no message for us.
+        // Something that is not our message may end the first wait.
         let mut bytes = None;
         for _ in 0..100 {
             ensure!(client.wait(LONG).map_err(text)?, "the client never became ready");
@@ -127,11 +127,11 @@ pub(crate) fn short_buffer(subject: &Subject) -> Checked {
     ensure!(first == 10 && into == random_bytes(1, 10)[..], "{first} bytes, or others");
     let second = server.receive(&mut into).map_err(text)?;
     let expected = if subject.card.boundaries { random_bytes(2, 10) } else { random_bytes(1, 64)[10..20].to_vec() };
-    ensure!(into[..second] == expected, "after a message that was cut off came something else");
+    ensure!(into[..second] == expected, "wrong bytes after a truncated message");
     Ok(())
 }
 
-/// Where a packet's format is the limit, the next byte must be refused; where it is ours, it must too.
+/// One byte more than the limit must be refused, whether the packet format or this crate sets it.
 pub(crate) fn largest(subject: &Subject) -> Checked {
     let limit = usize::try_from(subject.card.max_message_bytes).map_err(text)?;
     if !subject.card.boundaries || limit > 1 << 20 {

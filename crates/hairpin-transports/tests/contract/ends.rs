@@ -1,4 +1,4 @@
-//! Two ends of a transport, and what the checks say when they are not satisfied.
+//! Two ends of a transport, and the result of a check.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use hairpin_transports::{Cookie, Listener, Setup, Transport, TransportError, Wir
 /// The cookie of every pair.
 pub(crate) const COOKIE: Cookie = Cookie([7; 16]);
 
-/// Kept, or what was not.
+/// `Err` says why a check failed.
 pub(crate) type Checked = Result<(), String>;
 
 /// Fails a check unless the condition holds.
@@ -23,12 +23,12 @@ macro_rules! ensure {
     };
 }
 
-/// Long enough never to be what ends a wait, however busy the machine is.
+/// Long enough never to end a wait, however busy the machine is.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
-/// For where a time-out is what is expected.
+/// For checks that expect a time-out.
 pub(crate) const SHORT: Duration = Duration::from_millis(30);
 
-/// A transport and a waiting.
+/// A transport with a waiting.
 pub(crate) struct Subject {
     pub(crate) transport: &'static dyn Transport,
     pub(crate) card: Card,
@@ -38,7 +38,7 @@ pub(crate) struct Subject {
 /// The client and the server.
 pub(crate) type Pair = (Box<dyn Wire>, Box<dyn Wire>);
 
-/// The client, and the server where it is ours.
+/// The client, and the server if there is one.
 pub(crate) type NearAndMaybeFar = (Box<dyn Wire>, Option<Box<dyn Wire>>);
 
 impl Subject {
@@ -46,13 +46,13 @@ impl Subject {
         self.card.answered_by == AnsweredBy::Kernel
     }
 
-    /// Whether a listener has several clients.
+    /// Whether a listener accepts several clients.
     pub(crate) fn has_several_connections(&self) -> bool {
         matches!(self.card.name, "tcp" | "tcp6" | "mptcp" | "unix-stream" | "unix-seqpacket" | "several-streams")
             || self.has_datagram_flows()
     }
 
-    /// Whether its connections are datagram flows, which the server has to expect.
+    /// Whether its connections are datagram flows, whose number the server must expect.
     pub(crate) fn has_datagram_flows(&self) -> bool {
         matches!(self.card.name, "udp" | "udp6")
     }
@@ -62,7 +62,7 @@ impl Subject {
         self.card.name == "several-streams"
     }
 
-    /// A setup for messages up to `largest` bytes that asks for nothing.
+    /// A minimal setup for messages of up to `largest` bytes.
     pub(crate) fn setup(&self, largest: usize, timeout: Duration) -> Setup {
         Setup {
             options: Options::default(),
@@ -81,14 +81,14 @@ impl Subject {
         self.transport.connect(address, setup)?.open()
     }
 
-    /// Both ends, opened alike.
+    /// Both ends with the same setup.
     pub(crate) fn pair(&self, setup: &Setup) -> Result<Pair, String> {
         self.unlike_pair(setup, setup)
     }
 
     /// Both ends, each with its own setup.
     pub(crate) fn unlike_pair(&self, client: &Setup, server: &Setup) -> Result<Pair, String> {
-        // A short time-out is meant for what is done with the wires; a busy machine may need longer to open them.
+        // A short time-out is meant for the wires; a busy machine may need longer to open them.
         let is_short = client.timeout == SHORT || server.timeout == SHORT;
         for _ in 0..100 {
             match self.one_pair(client, server) {
@@ -96,7 +96,7 @@ impl Subject {
                 answer => return answer.map_err(text),
             }
         }
-        Err("the two ends never came together".to_owned())
+        Err("the two ends never connected".to_owned())
     }
 
     fn one_pair(&self, client: &Setup, server: &Setup) -> Result<Pair, TransportError> {
@@ -107,14 +107,14 @@ impl Subject {
             let connected = self.connect(&address, client);
             let accepted = accepted.join().expect("accept does not panic");
             match (connected, accepted) {
-                // The later of the two knows least of the cause.
+                // The later of the two errors says least about the cause.
                 (_, Err(error @ TransportError::TimedOut { .. })) => Err(error),
                 (connected, accepted) => Ok((connected?, accepted?)),
             }
         })
     }
 
-    /// The only end there is where the kernel answers, else the client of a pair whose server is kept too.
+    /// The only end if the kernel answers, else the client of a pair, with its server.
     pub(crate) fn client(&self, setup: &Setup) -> Result<NearAndMaybeFar, String> {
         if self.is_answered_by_kernel() {
             return self.connect("127.0.0.1", setup).map(|wire| (wire, None)).map_err(text);
@@ -122,7 +122,7 @@ impl Subject {
         self.pair(setup).map(|(client, server)| (client, Some(server)))
     }
 
-    /// Receives one message of a known size, in as many pieces as the transport likes.
+    /// Receives one message of a known size, in any number of pieces.
     pub(crate) fn receive_whole(&self, wire: &mut dyn Wire, size: usize) -> Result<Vec<u8>, String> {
         let mut message = vec![0; size];
         let mut filled = 0;
@@ -130,12 +130,12 @@ impl Subject {
             let bytes = wire.receive(&mut message[filled..]).map_err(text)?;
             ensure!(bytes > 0, "received 0 bytes");
             filled += bytes;
-            ensure!(!self.card.boundaries || filled == size, "a message of {size} bytes came as {filled}");
+            ensure!(!self.card.boundaries || filled == size, "of a message of {size} bytes {filled} arrived");
         }
         Ok(message)
     }
 
-    /// One message there and the same back.
+    /// Sends one message and receives it back.
     pub(crate) fn exchange(
         &self,
         client: &mut dyn Wire,
@@ -156,12 +156,11 @@ impl Subject {
     }
 }
 
-/// The server's first wire; the listener ends.
+/// The server's first wire; the listener is dropped.
 pub(crate) fn accept(mut listener: Box<dyn Listener>) -> Result<Box<dyn Wire>, TransportError> {
     listener.accept(&mut || false)?.accept_wire()
 }
 
-/// An error as text.
 pub(crate) fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
@@ -180,17 +179,15 @@ pub(crate) fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Whether the answer is that the other end has closed.
 pub(crate) fn is_closed<T>(answer: &Result<T, WireError>) -> bool {
     matches!(answer, Err(WireError::Closed))
 }
 
-/// Whether the answer is a time-out.
 pub(crate) fn is_timed_out<T>(answer: &Result<T, WireError>) -> bool {
     matches!(answer, Err(WireError::TimedOut { .. }))
 }
 
-/// What an answer was, for a failed check.
+/// An answer as text for a failed check.
 pub(crate) fn shown<T: std::fmt::Debug, E: std::fmt::Debug>(answer: &Result<T, E>) -> String {
     format!("{answer:?}")
 }

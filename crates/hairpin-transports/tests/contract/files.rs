@@ -18,20 +18,20 @@ fn calls(wire: &dyn Wire) -> u64 {
     wire.system_calls().unwrap_or_default()
 }
 
-/// The system calls of one send: it is told by its descriptor whether it may wait.
+/// System calls of one send: a socket gets `may_wait` through its descriptor.
 fn calls_of_a_send(subject: &Subject, wire: &dyn Wire, may_wait: bool) -> u64 {
     let is_socket = wire.descriptors().is_some() && !subject.card.options.is_empty();
     if is_socket && subject.waiting == Waiting::Block && !may_wait { 5 } else { 1 }
 }
 
-/// How often this thread has gone to sleep.
+/// Number of sleeps of this thread.
 fn sleeps() -> Result<u64, String> {
     let status = std::fs::read_to_string("/proc/thread-self/status").map_err(text)?;
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| "no count of sleeps".to_owned())
 }
 
-/// Ranges of a file come whole; where there are no files, each call says so.
+/// Ranges of a file arrive complete; a transport without files refuses each call.
 pub(crate) fn sent(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
     let content = random_bytes(1, 50_000);
@@ -61,7 +61,7 @@ pub(crate) fn sent(subject: &Subject) -> Checked {
             ensure!(came == content[from..to], "bytes {from} to {to} changed");
         }
     }
-    // What goes by other calls is not disturbed: a receive waits for what comes later.
+    // Other calls still work: a receive waits for data.
     subject.exchange(&mut *client, Some(&mut *server), &content[..100])?;
     if subject.waiting == Waiting::Block {
         let (named, name) = channel();
@@ -76,17 +76,17 @@ pub(crate) fn sent(subject: &Subject) -> Checked {
     }
     drop(server);
     if subject.card.name == "mptcp" {
-        // It tells no sender that nobody receives any more.
+        // It does not tell a sender that there is no receiver any more.
         let end = client.receive(&mut [0; 8]);
         ensure!(is_closed(&end), "receive answers {}", shown(&end));
     }
     let answers = (0..100).map(|_| client.send_file(0, 50_000, true));
     let last = answers.last().ok_or("no answer")?;
-    ensure!(is_closed(&last), "when nobody is there, it answers {}", shown(&last));
+    ensure!(is_closed(&last), "without a receiver it answers {}", shown(&last));
     Ok(())
 }
 
-/// What finds no room is not taken, whether a send may wait or not; all that was taken arrives.
+/// Bytes without room are not taken, whether a send may wait or not; all bytes taken arrive.
 pub(crate) fn full(subject: &Subject) -> Checked {
     if !subject.card.sends_files {
         return Ok(());
@@ -104,7 +104,7 @@ pub(crate) fn full(subject: &Subject) -> Checked {
             awake += u32::from(taken == 0 && sleeps()? == sleeps_before);
             in_vain = if taken == 0 { in_vain + 1 } else { 0 };
             sent += taken;
-            ensure!(sent < 400_000_000, "400 MB are taken and nobody reads");
+            ensure!(sent < 400_000_000, "400 MB are taken without a reader");
         }
         ensure!(sent > 0, "nothing is taken");
         let waits = may_wait && subject.waiting == Waiting::Block;

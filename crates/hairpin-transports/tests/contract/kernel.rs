@@ -1,4 +1,5 @@
-//! What some kernels and emulators lack, tried on a socket: no check of it can be made there, and a skip says so.
+//! Features that some kernels and emulators lack, tried on a socket: without them a check is skipped, and listed as
+//! such.
 
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
@@ -10,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// The level of Multipath TCP's options (linux/mptcp.h).
 const SOL_MPTCP: i32 = 284;
 
-/// A socket option, and whether the kernel has it, once that was tried.
+/// A socket option, and whether the kernel has it, once tried.
 pub(crate) struct Feature {
     name: &'static str,
     tried: fn() -> bool,
@@ -34,7 +35,7 @@ impl Feature {
         Self { name, tried, exists: OnceLock::new() }
     }
 
-    /// Whether the kernel has it. That it does not is listed once.
+    /// Whether the kernel has it. A missing one is listed once.
     pub(crate) fn exists(&self) -> bool {
         *self.exists.get_or_init(|| {
             let exists = (self.tried)();
@@ -47,7 +48,7 @@ impl Feature {
     }
 }
 
-/// Whether the kernel has what the option sets.
+/// Whether the kernel has the option.
 pub(crate) fn has_option(name: OptionName) -> bool {
     match name {
         OptionName::BusyPoll => BUSY_POLL.exists(),
@@ -58,7 +59,7 @@ pub(crate) fn has_option(name: OptionName) -> bool {
     }
 }
 
-/// Whether MSG_ZEROCOPY may pin more memory than RLIMIT_MEMLOCK says (CAP_IPC_LOCK, capabilities(7)).
+/// Whether MSG_ZEROCOPY may pin more memory than RLIMIT_MEMLOCK (CAP_IPC_LOCK, capabilities(7)).
 pub(crate) fn may_pin_memory() -> bool {
     const CAP_IPC_LOCK: u32 = 14;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -71,7 +72,7 @@ fn socket(protocol: i32) -> Socket {
     Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::from(protocol))).expect("a socket")
 }
 
-/// Whether the kernel takes 0 for it.
+/// Whether the kernel accepts 0 as its value.
 #[expect(unsafe_code, reason = "options that the standard library does not have")]
 fn is_set(option: i32) -> bool {
     let (socket, off) = (socket(IPPROTO_TCP), 0_i32);
@@ -80,7 +81,7 @@ fn is_set(option: i32) -> bool {
     answer == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOPROTOOPT)
 }
 
-/// How many bytes the kernel answers. qemu answers four for an option that it does not know.
+/// Number of bytes that the kernel returns. qemu returns four for an unknown option.
 #[expect(unsafe_code, reason = "options that the standard library does not have")]
 fn read_bytes(level: i32, option: i32) -> usize {
     let protocol = if level == SOL_MPTCP { IPPROTO_MPTCP } else { IPPROTO_TCP };

@@ -1,4 +1,4 @@
-//! What a transport does where its server is across a link: another address of this host stands in for it.
+//! Transports with a server across a link, for which another address of this host is used.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -27,7 +27,7 @@ pub(crate) fn server_end(subject: &Subject) -> Checked {
         }
         return Ok(());
     }
-    // Linux's loopback device has one IPv6 address: there only IPv4 tells the two ends apart.
+    // Linux's loopback device has one IPv6 address: only IPv4 can distinguish the two ends there.
     let elsewhere = ["127.0.0.1", "127.0.0.1:7777", "[fd00::1]:7777"];
     for address in elsewhere {
         let error = subject.connect(address, &Setup { timeout: SHORT, ..setup.clone() }).err();
@@ -44,7 +44,7 @@ pub(crate) fn server_end(subject: &Subject) -> Checked {
     subject.exchange(&mut *client, Some(&mut *server), b"across")
 }
 
-/// Only where nothing else tells the other end is the farewell more than nothing.
+/// The farewell only does something if nothing else tells the other end.
 pub(crate) fn farewell(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
     server.send(b"on its way").map_err(text)?;
@@ -58,13 +58,13 @@ pub(crate) fn farewell(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// The first byte of a hello, and of what each end answers to it over datagrams.
+/// First bytes of the hello and of the answers to it over datagrams.
 const HELLO: u8 = 4;
 const CHALLENGE: u8 = 5;
 const CONFIRM: u8 = 6;
 const WELCOME: u8 = 7;
 
-/// A confirmation that comes again after the first message is no message, and is welcomed again.
+/// A repeated confirmation after the first message is not a message, and is welcomed again.
 pub(crate) fn overtaken_hello(subject: &Subject) -> Checked {
     if !subject.card.boundaries || subject.card.reach != Reach::Network {
         return Ok(());
@@ -100,13 +100,13 @@ pub(crate) fn overtaken_hello(subject: &Subject) -> Checked {
         }
         for message in [b"one", b"two"] {
             let came = subject.receive_whole(&mut *server, 3)?;
-            ensure!(came == message, "{came:?} came as a message");
+            ensure!(came == message, "{came:?} arrived as a message");
         }
         expect(WELCOME).map(drop)
     })
 }
 
-/// Who comes before the client and does not say its hello is ignored and counted: silent, with something else, cut short or gone.
+/// Clients without the right hello are ignored and counted: silent, with other bytes, truncated or closed.
 pub(crate) fn strangers(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     if subject.card.boundaries || subject.card.reach != Reach::Network {
@@ -125,7 +125,7 @@ pub(crate) fn strangers(subject: &Subject) -> Checked {
     let mut server = accept(listener).map_err(text)?;
     client.send(b"one").map_err(text)?;
     let came = subject.receive_whole(&mut *server, 3)?;
-    ensure!(came == b"one", "{came:?} came as a message");
+    ensure!(came == b"one", "{came:?} arrived as a message");
     let ignored = fact::number(&server.effective(), fact_names::IGNORED);
     ensure!(ignored == Some(4.0), "{ignored:?} ignored");
     Ok(())
@@ -137,11 +137,11 @@ fn hello_of(subject: &Subject) -> Result<Vec<u8>, String> {
     let server = UdpSocket::bind(any).map_err(text)?;
     server.set_read_timeout(Some(LONG)).map_err(text)?;
     let address = server.local_addr().map_err(text)?.to_string();
-    // Nobody welcomes it.
+    // It gets no welcome.
     let opened = subject.connect(&address, &subject.setup(100, SHORT)).err();
     ensure!(matches!(opened, Some(TransportError::Unwelcome { sent: 1, answers: 0, .. })), "{opened:?}");
     let mut hello = [0; 100];
     let length = server.recv(&mut hello).map_err(text)?;
-    ensure!(is_hello(&hello[..length]) && hello[0] == HELLO, "{:?} came first", &hello[..length]);
+    ensure!(is_hello(&hello[..length]) && hello[0] == HELLO, "{:?} arrived first", &hello[..length]);
     Ok(hello[..length].to_vec())
 }

@@ -1,4 +1,4 @@
-//! UDP's segmentation offload (`gso`), and TCP's sends without a copy (`zerocopy`).
+//! UDP segmentation offload (`gso`), and zero-copy sends over TCP (`zerocopy`).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::ends::{Checked, LONG, Pair, Subject, random_bytes, text};
 use super::kernel;
 use crate::ensure;
 
-/// Both ends with the option, where the transport has it.
+/// Both ends with the option, if the transport has it.
 fn pair_with(subject: &Subject, name: OptionName) -> Result<Option<Pair>, String> {
     if !subject.card.options.contains(&name) || !kernel::has_option(name) {
         return Ok(None);
@@ -24,10 +24,10 @@ fn calls(wire: &dyn Wire) -> u64 {
     wire.system_calls().unwrap_or_default()
 }
 
-/// How many messages each receive gave, and all of them.
+/// The number of messages of each receive, and all messages.
 type Came = (Vec<usize>, Vec<Vec<u8>>);
 
-/// Receives without waiting until so many messages have come, each receive one call.
+/// Receives without waiting until `messages` messages arrived; each receive is one call.
 fn taken(wire: &mut dyn Wire, batch: &mut Batch, messages: usize) -> Result<Came, String> {
     let (mut counts, mut pieces) = (Vec::new(), Vec::new());
     while pieces.len() < messages {
@@ -40,7 +40,7 @@ fn taken(wire: &mut dyn Wire, batch: &mut Batch, messages: usize) -> Result<Came
     Ok((counts, pieces))
 }
 
-/// As many messages in one call and one packet as fit; they come as they were sent, however few slots there are.
+/// As many messages as fit are one call and one packet; they arrive as they were sent, even with few slots.
 pub(crate) fn joined(subject: &Subject) -> Checked {
     let Some((mut client, mut server)) = pair_with(subject, OptionName::Gso)? else { return Ok(()) };
     // 65 messages of 1000 bytes fit a packet.
@@ -61,7 +61,7 @@ pub(crate) fn joined(subject: &Subject) -> Checked {
         ensure!(counts == expected, "{count} messages of {size} bytes came as {counts:?}");
         ensure!(pieces.iter().map(Vec::as_slice).eq(messages.chunks(size)), "messages of {size} bytes changed");
     }
-    // More than a packet may hold: the first call finds out how many that are.
+    // More than a packet may hold: the first call finds the maximum.
     let messages = random_bytes(1, 16 * 200);
     let before = calls(&*client);
     ensure!(client.send_batch(&messages, 16).map_err(text)? == messages.len(), "not all of 200 messages are taken");
@@ -70,7 +70,7 @@ pub(crate) fn joined(subject: &Subject) -> Checked {
     let known = [(2, vec![128, 72]), (5, vec![64, 64, 64, 8])];
     ensure!(known.contains(&(made, counts.clone())), "200 messages are {made} calls and came as {counts:?}");
     ensure!(pieces.iter().map(Vec::as_slice).eq(messages.chunks(16)), "small messages changed");
-    // To an end that does not ask for packets they come one by one.
+    // Without the option at the receiver they arrive one by one.
     let options = Options::default().with(OptionName::Gso, "on");
     let plain = subject.setup(4096, LONG);
     let (mut client, mut server) = subject.unlike_pair(&Setup { options, ..plain.clone() }, &plain)?;
@@ -78,11 +78,11 @@ pub(crate) fn joined(subject: &Subject) -> Checked {
     client.send_batch(&messages[..160], 16).map_err(text)?;
     ensure!(calls(&*client) - before == 1, "10 messages are {} calls", calls(&*client) - before);
     let (_, pieces) = taken(&mut *server, &mut Batch::new(1, 16), 10)?;
-    ensure!(pieces.iter().map(Vec::as_slice).eq(messages[..160].chunks(16)), "to a plain end messages changed");
+    ensure!(pieces.iter().map(Vec::as_slice).eq(messages[..160].chunks(16)), "without the option messages changed");
     Ok(())
 }
 
-/// A receive of one message leaves the others of its packet for the next; nothing else is different.
+/// A receive of one message leaves the others of its packet for the next; all else is the same.
 pub(crate) fn one_by_one(subject: &Subject) -> Checked {
     let Some((mut client, mut server)) = pair_with(subject, OptionName::Gso)? else { return Ok(()) };
     subject.exchange(&mut *client, Some(&mut *server), &random_bytes(7, 100))?;
@@ -92,12 +92,12 @@ pub(crate) fn one_by_one(subject: &Subject) -> Checked {
     let mut into = [0; 100];
     ensure!(server.receive(&mut into).map_err(text)? == 100 && into == expected[0], "the first message changed");
     let before = calls(&*server);
-    ensure!(server.wait(Duration::ZERO).map_err(text)?, "the second message is there, and a wait does not say so");
+    ensure!(server.wait(Duration::ZERO).map_err(text)?, "the second message is there, but wait does not report it");
     ensure!(server.try_receive(&mut into).map_err(text)? == Some(100) && into == expected[1], "the second changed");
     let mut short = [0; 40];
     ensure!(server.receive(&mut short).map_err(text)? == 40 && short == expected[2][..40], "a short buffer");
     let mut batch = Batch::new(2, 100);
-    ensure!(server.receive_batch(&mut batch).map_err(text)? == 2, "two slots, and other than two messages");
+    ensure!(server.receive_batch(&mut batch).map_err(text)? == 2, "two slots, but not two messages");
     ensure!(batch.pieces().eq(expected[3..5].iter().copied()), "the fourth or the fifth changed");
     ensure!(server.receive_batch_waiting(&mut batch).map_err(text)? == 1, "the last one is not there");
     ensure!(batch.pieces().eq(expected[5..].iter().copied()), "the last one changed");
@@ -116,7 +116,7 @@ fn number(wire: &dyn Wire, name: &str) -> Option<u64> {
     fact::number(&wire.effective(), name).map(|number| number as u64)
 }
 
-/// Waits until the kernel needs no memory of the sends any more.
+/// Waits until the kernel no longer needs the memory of the sends.
 fn completed(wire: &mut dyn Wire) -> Checked {
     let began = std::time::Instant::now();
     while wire.sends_in_flight().map_err(text)? > 0 {
@@ -126,7 +126,7 @@ fn completed(wire: &mut dyn Wire) -> Checked {
     Ok(())
 }
 
-/// Every send is counted when it is complete; on the loopback device the kernel copies all of them.
+/// Every completed send is counted; on the loopback device the kernel copies all of them.
 pub(crate) fn without_copy(subject: &Subject) -> Checked {
     const COUNT: usize = 500;
     let Some((mut client, mut server)) = pair_with(subject, OptionName::Zerocopy)? else { return Ok(()) };
@@ -134,7 +134,7 @@ pub(crate) fn without_copy(subject: &Subject) -> Checked {
     let (mut sends, mut sent, mut came, mut batch) = (0, 0, Vec::new(), Batch::new(1, 1 << 20));
     while came.len() < messages.len() {
         let end = (sent + 4096).min(messages.len());
-        // The second half by calls that may wait; there is room, as all has been received.
+        // The second half with calls that may wait; there is room, as everything has been received.
         let taken = if sent >= messages.len() / 2 {
             client.send_batch_waiting(&messages[sent..end], 4096)
         } else {
@@ -150,7 +150,7 @@ pub(crate) fn without_copy(subject: &Subject) -> Checked {
         }
     }
     ensure!(came == messages, "bytes changed");
-    // With and without a look before: the counters are complete in either case.
+    // With and without reading completions before: the counters are complete in both cases.
     if subject.waiting == hairpin_model::case::Waiting::Poll {
         completed(&mut *client)?;
     } else {
@@ -162,7 +162,7 @@ pub(crate) fn without_copy(subject: &Subject) -> Checked {
     }
     let figures = [fact_names::ZEROCOPY_COMPLETED, fact_names::ZEROCOPY_COPIED].map(|name| number(&*client, name));
     ensure!(figures == [Some(sends); 2], "{sends} sends on the loopback device are {figures:?} completed and copied");
-    // What is sent as one message is copied, as ever.
+    // A single message is copied as always.
     subject.exchange(&mut *client, Some(&mut *server), &random_bytes(7, 100))?;
     ensure!(number(&*client, fact_names::ZEROCOPY_COMPLETED) == Some(sends), "a send of one message counts");
     let (plain, _far) = subject.pair(&subject.setup(100, LONG))?;
@@ -170,7 +170,7 @@ pub(crate) fn without_copy(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Sends until a few find no room; how many bytes are taken, and by how many sends.
+/// Sends until a few sends find no room. Returns the number of bytes and of sends taken.
 fn filled(client: &mut dyn Wire, message: &[u8], begin: usize) -> Result<(usize, u64), String> {
     let (mut sent, mut sends, mut in_vain) = (0, 0, 0);
     while in_vain < 3 {
@@ -179,12 +179,12 @@ fn filled(client: &mut dyn Wire, message: &[u8], begin: usize) -> Result<(usize,
         sends += u64::from(taken > 0);
         in_vain = if taken == 0 { in_vain + 1 } else { 0 };
         sent += taken;
-        ensure!(sent < 400_000_000, "400 MB are taken and nobody reads");
+        ensure!(sent < 400_000_000, "400 MB are taken without a reader");
     }
     Ok((sent, sends))
 }
 
-/// Receives at least so many bytes, which continue those of the message sent again and again.
+/// Receives at least `least` bytes, which continue the repeated message at `begin`.
 fn drained(server: &mut dyn Wire, message: &[u8], begin: usize, least: usize) -> Result<usize, String> {
     let (mut came, mut batch) = (0, Batch::new(1, 1 << 20));
     while came < least {
@@ -199,7 +199,7 @@ fn drained(server: &mut dyn Wire, message: &[u8], begin: usize, least: usize) ->
     Ok(came)
 }
 
-/// Small sends and large ones fill the buffer and lose nothing, and completions do not keep an event loop awake.
+/// Small and large sends fill the buffer and lose nothing, and completions do not keep an event loop awake.
 pub(crate) fn without_copy_full(subject: &Subject) -> Checked {
     for size in [100, 100_000] {
         let Some((mut client, mut server)) = pair_with(subject, OptionName::Zerocopy)? else { return Ok(()) };
@@ -212,10 +212,10 @@ pub(crate) fn without_copy_full(subject: &Subject) -> Checked {
             (sent, sends) = (sent + bytes, sends + more);
             let mut ready = Vec::new();
             set.wait(Duration::ZERO, &mut ready).map_err(text)?;
-            // Where the limit of pinned memory ended the sends, the buffer has room.
+            // If the limit of pinned memory ended the sends, the buffer has room.
             let is_full = ready.is_empty() || !kernel::may_pin_memory();
-            ensure!(is_full, "a full wire, whose completions were taken: {ready:?}");
-            // Something completes, and the next sends find its completion in the error queue.
+            ensure!(is_full, "a full wire, after its completions were taken: {ready:?}");
+            // Some sends complete, and the next ones find their completions in the error queue.
             came += drained(&mut *server, &message, came, (sent - came) / 2)?;
         }
         came += drained(&mut *server, &message, came, sent - came)?;
@@ -227,7 +227,7 @@ pub(crate) fn without_copy_full(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Where the memory for completions is used up, a send takes nothing until there is some again.
+/// When the memory for completions is used up, a send takes nothing until some is free again.
 pub(crate) fn without_copy_short_of_memory(subject: &Subject) -> Checked {
     let (mut client, mut server) = pair_with(subject, OptionName::Zerocopy)?.ok_or("no zerocopy")?;
     let message = random_bytes(3, 100);
@@ -245,7 +245,7 @@ pub(crate) fn without_copy_short_of_memory(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Stamps and completions share the error queue, and neither loses the other's.
+/// Stamps and completions share the error queue without losing each other.
 pub(crate) fn without_copy_stamped(subject: &Subject) -> Checked {
     const COUNT: u64 = 10;
     if !kernel::TIMESTAMPING.exists() {
@@ -259,7 +259,7 @@ pub(crate) fn without_copy_stamped(subject: &Subject) -> Checked {
         ensure!(subject.receive_whole(server, 100)? == message, "bytes changed");
         Ok(())
     };
-    // The completion of this one waits when stamps begin.
+    // The completion of this one is in the queue when stamps begin.
     send(&mut *client, &mut *server)?;
     client.kernel_stamps().ok_or("no stamps")?.begin(true).map_err(text)?;
     let mut taken = Vec::new();

@@ -1,4 +1,4 @@
-//! Bad addresses, setups that the card does not promise, and addresses that are taken.
+//! Bad addresses, setups that the card does not support, and occupied addresses.
 
 use hairpin_model::case::Waiting;
 use hairpin_transports::{Setup, TransportError};

@@ -1,4 +1,4 @@
-//! Options: asked for at both ends, read back at both ends, refused where they are unknown; and the counters.
+//! Options: requested and read back at both ends, and refused if unknown; and the counters.
 
 use hairpin_model::fact::{self, Fact, FactValue};
 use hairpin_model::fact_names;
@@ -10,13 +10,13 @@ use super::ends::{Checked, LONG, SHORT, Subject, random_bytes, text};
 use super::kernel;
 use crate::ensure;
 
-/// Values that differ from the defaults, wherever there is a choice.
+/// Values that differ from the defaults, if there is a choice.
 fn trials(name: OptionName) -> Vec<String> {
     let values: &[&str] = match name {
         OptionName::Nodelay | OptionName::Cork | OptionName::Quickack | OptionName::Gso | OptionName::Zerocopy => {
             &["on", "off"]
         }
-        // Below and above 32 bits, at which nothing waits for the pace.
+        // Below and above 32 bits, and so high that nothing waits for the pace.
         OptionName::PacingRate => &["3000000000", "30000000000"],
         OptionName::Sndbuf | OptionName::Rcvbuf => &["16384", "65536"],
         OptionName::BusyPoll => &["50"],
@@ -62,13 +62,13 @@ pub(crate) fn granted(subject: &Subject) -> Checked {
             }
         }
     }
-    // Nothing asked: the kernel's default, whose words can be asked for again.
+    // By default: the kernel's default, which can be requested in the same words.
     let (client, _far) = subject.client(&subject.setup(100, LONG))?;
     let facts = client.effective();
     for name in &options {
         let effective = word(&facts, *name).ok_or_else(|| format!("{name} is not read back"))?;
         let default = Options::parse(&format!("{name}={effective}"));
-        // The kernel's default for them is a number above what they take.
+        // The kernel's default for these is above the maximum that they accept.
         let special = matches!(name, OptionName::NotsentLowat | OptionName::PacingRate);
         ensure!(special || default.is_ok(), "{name}={effective} cannot be asked for");
         ensure!(*name != OptionName::Nodelay || effective == "off", "nodelay is {effective} without being asked");
@@ -96,7 +96,7 @@ pub(crate) fn refused(subject: &Subject) -> Checked {
     if subject.card.options.contains(&OptionName::Congestion) {
         let options = Options::default().with(OptionName::Congestion, "no-such-one");
         let setup = Setup { options, ..subject.setup(100, SHORT) };
-        // Multipath TCP refuses it once it is connected.
+        // Multipath TCP refuses it only after connecting.
         let listener = subject.transport.listen(&setup);
         let answer = listener.and_then(|listener| subject.connect(&listener.address(), &setup).map(drop));
         ensure!(matches!(answer, Err(TransportError::Option { .. })), "no-such-one answers {answer:?}");
@@ -133,7 +133,7 @@ pub(crate) fn counters(subject: &Subject) -> Checked {
     if !kernel::TCP_INFO.exists() {
         return text_address(&facts);
     }
-    // There is no pacing rate where nothing paces.
+    // Without pacing there is no pacing rate.
     let expected = fact_names::ALL.concat().into_iter().filter(|name| name.starts_with("tcp_info."));
     for name in expected.filter(|name| *name != fact_names::PACING_RATE) {
         number(name).ok_or_else(|| format!("no {name}"))?;

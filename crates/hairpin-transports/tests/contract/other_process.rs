@@ -1,4 +1,4 @@
-//! The server in a process of its own, which is killed without warning.
+//! The server in a separate process, which is killed without warning.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -14,11 +14,11 @@ use hairpin_transports::{Setup, WireError, find};
 use super::ends::{Checked, LONG, SHORT, Subject, accept, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
 
-/// What the server's process is told, and what it prints before its address.
+/// The parameters of the server process, and the text before its address.
 const ROLE: &str = "HAIRPIN_CONTRACT_FAR_END";
 const ADDRESS: &str = "listening at: ";
 
-/// The server's process: echoes one message, and then keeps silent until it is killed.
+/// The server process: echoes one message, and then stays silent until it is killed.
 pub(crate) fn server_end() {
     let role = std::env::var(ROLE).expect("only the contract's checks start it");
     let (transport, waiting) = role.split_once(' ').expect("a transport and a waiting");
@@ -35,13 +35,13 @@ pub(crate) fn server_end() {
         binding: hairpin_model::binding::Binding::default(),
     };
     let listener = transport.listen(&setup).expect("listen");
-    // Not by `println!`, which the test harness captures.
+    // Not `println!`, which the test harness captures.
     writeln!(std::io::stdout(), "\n{ADDRESS}{}", listener.address()).expect("standard output is open");
     let mut server = accept(listener).expect("accept");
     let mut into = [0; 100];
     let bytes = server.receive(&mut into).expect("receive");
     server.send(&into[..bytes]).expect("send");
-    // If nobody kills it, it ends by itself.
+    // If it is not killed, it ends by itself.
     let _ = server.receive(&mut into);
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn killed(subject: &Subject) -> Checked {
     }
     let folder = Folder::new()?;
     let (mut process, address) = start(subject, &folder.0)?;
-    // Datagrams do not tell: the client then has to find out by its time-out, or by sending.
+    // Datagrams do not report it: the client finds out by its time-out, or by sending.
     let tells = subject.card.reliable && subject.card.name != "unix-datagram";
     let setup = subject.setup(100, if tells { LONG } else { Duration::from_millis(500) });
     let mut client = subject.connect(&address, &setup).map_err(text)?;
@@ -97,7 +97,7 @@ pub(crate) fn killed(subject: &Subject) -> Checked {
         ensure!(is_closed || !tells && is_timed_out(&answer), "receive answers {}", shown(&answer));
         Ok(())
     })?;
-    // The first may still be accepted; then the system knows.
+    // The first may still be accepted; after that the system knows.
     let sends = [client.send(b"anybody there?"), client.send(b"anybody there?"), client.send(b"anybody there?")];
     ensure!(matches!(sends[2], Err(WireError::Closed)), "the third send answers {}", shown(&sends[2]));
     let left_behind = std::fs::read_dir(&folder.0).map_err(text)?.count();
@@ -105,7 +105,7 @@ pub(crate) fn killed(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// A folder for the server's process, to see that it leaves nothing in it.
+/// A folder for the server process, to check that it leaves no files.
 struct Folder(std::path::PathBuf);
 
 impl Folder {

@@ -9,7 +9,7 @@ use crate::ensure;
 
 const SIZE: usize = 4096;
 
-/// Where nothing is lost, a full wire makes the sender time out, and everything that was accepted still arrives.
+/// On a reliable transport a full wire makes the sender time out, and everything accepted still arrives.
 pub(crate) fn back_pressure(subject: &Subject) -> Checked {
     if !subject.card.reliable {
         return Ok(());
@@ -21,17 +21,17 @@ pub(crate) fn back_pressure(subject: &Subject) -> Checked {
             Ok(()) => accepted += 1,
             refusal => break refusal,
         }
-        ensure!(accepted < 100_000, "400 MB are accepted and nobody reads");
+        ensure!(accepted < 100_000, "400 MB are accepted without a reader");
     };
     ensure!(is_timed_out(&refusal), "a full wire answers {}", shown(&refusal));
     ensure!(accepted > 0, "not one message is accepted");
     for seed in 0..accepted {
         let message = subject.receive_whole(&mut *server, SIZE)?;
-        ensure!(message == random_bytes(seed, SIZE), "message {seed} of {accepted} came changed");
+        ensure!(message == random_bytes(seed, SIZE), "message {seed} of {accepted} changed");
     }
     if subject.card.boundaries {
         let nothing = server.try_receive(&mut [0; SIZE]).map_err(text)?;
-        ensure!(nothing.is_none(), "the message that was refused arrived all the same");
+        ensure!(nothing.is_none(), "the refused message arrived");
         // There is room again.
         client.send(&random_bytes(accepted, SIZE)).map_err(text)?;
         ensure!(subject.receive_whole(&mut *server, SIZE)? == random_bytes(accepted, SIZE), "then a message changed");
@@ -39,7 +39,7 @@ pub(crate) fn back_pressure(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Where messages may be lost, the receiving socket counts those that it threw away.
+/// On an unreliable transport the receiving socket counts the messages that it dropped.
 pub(crate) fn overflow(subject: &Subject) -> Checked {
     if subject.card.reliable {
         return Ok(());
@@ -49,7 +49,7 @@ pub(crate) fn overflow(subject: &Subject) -> Checked {
     for seed in 0..sent {
         client.send(&random_bytes(seed, 1000)).map_err(text)?;
     }
-    // Where the kernel answers, it is the answers that overflow.
+    // If the kernel answers, the answers overflow.
     let mut receiver: Box<dyn Wire> = match server {
         Some(server) => server,
         None => client,

@@ -7,7 +7,7 @@ use hairpin_transports::{Batch, Interest, Ready, WireSet};
 use super::ends::{Checked, LONG, Subject, is_closed, shown, text};
 use crate::ensure;
 
-/// The tokens of one wait, without the wires that no descriptor tells of.
+/// The wires that are ready in one wait.
 fn tokens(set: &mut WireSet, at_most: Duration) -> Result<Vec<Ready>, String> {
     let mut ready = vec![Ready { token: 99, readable: true, writable: true }];
     set.wait(at_most, &mut ready).map_err(text)?;
@@ -34,7 +34,7 @@ pub(crate) fn tell(subject: &Subject) -> Checked {
         let count = server.receive_batch(&mut batch).map_err(text)?;
         ensure!(count == usize::from(token == 1), "wire {token} has {count} pieces");
     }
-    // It is told once more for an end that is gone; one that was taken out is told no more.
+    // A closed end is reported once more; a removed one is not.
     set.remove(2, &*pairs[2].1, Interest::Read).map_err(text)?;
     pairs[2].0.send(b"to nobody").map_err(text)?;
     let (client, mut server) = pairs.remove(0);
@@ -42,19 +42,19 @@ pub(crate) fn tell(subject: &Subject) -> Checked {
     let gone = tokens(&mut set, LONG)?;
     let is_known =
         gone.iter().any(|one| one.token == 0) && gone.iter().all(|one| one.token < if is_told { 1 } else { 2 });
-    ensure!(is_known, "the first is gone: {gone:?}");
+    ensure!(is_known, "the first is closed: {gone:?}");
     let answer = loop {
         match server.receive_batch(&mut batch) {
             Ok(0) => {}
             answer => break answer,
         }
     };
-    ensure!(is_closed(&answer), "and its wire answers {}", shown(&answer));
+    ensure!(is_closed(&answer), "its wire answers {}", shown(&answer));
     ensure!(set.system_calls() == 3, "3 waits are {} system calls", set.system_calls());
     Ok(())
 }
 
-/// A full wire is not ready to send before there is room.
+/// A full wire is not ready to send until there is room.
 pub(crate) fn room(subject: &Subject) -> Checked {
     if !subject.card.reliable {
         return Ok(());
@@ -70,7 +70,7 @@ pub(crate) fn room(subject: &Subject) -> Checked {
     while in_vain < 100 {
         let taken = client.try_send(&[1; SIZE]).map_err(text)?;
         sent += taken;
-        ensure!(sent < 400_000_000, "400 MB are taken and nobody reads");
+        ensure!(sent < 400_000_000, "400 MB are taken without a reader");
         in_vain = if taken == 0 { in_vain + 1 } else { 0 };
     }
     if client.descriptors().is_some() {

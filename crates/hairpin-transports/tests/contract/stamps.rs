@@ -1,5 +1,5 @@
-//! The kernel's time stamps of what TCP sends and receives. What is asserted is their order in the queue that they
-//! come in, and the bytes that they name.
+//! The kernel's time stamps of what TCP sends and receives. The checks assert their order in the queue, and the bytes
+//! that they name.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn has_stamps(subject: &Subject) -> bool {
     matches!(subject.card.name, "tcp" | "tcp6")
 }
 
-/// Whether the transport has stamps and the kernel makes them.
+/// Whether the transport has stamps and the kernel supports them.
 fn can_stamp(subject: &Subject) -> bool {
     has_stamps(subject) && kernel::TIMESTAMPING.exists()
 }
@@ -25,7 +25,7 @@ fn stamps(wire: &mut dyn Wire) -> Result<&mut dyn KernelStamps, String> {
     wire.kernel_stamps().ok_or_else(|| "no kernel stamps".to_owned())
 }
 
-/// Both ends with these options, after an exchange that is not stamped, with stamps begun at the client.
+/// Both ends with these options, after an unstamped exchange, with stamps begun at the client.
 fn begun(subject: &Subject, options: &str) -> Result<Pair, String> {
     let options = Options::parse(options).map_err(text)?;
     let (mut client, mut server) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
@@ -34,7 +34,7 @@ fn begun(subject: &Subject, options: &str) -> Result<Pair, String> {
     Ok((client, server))
 }
 
-/// Every stamp, until the one that says that `bytes` are acknowledged.
+/// Every stamp until the one that acknowledges `bytes`.
 fn until_acknowledged(wire: &mut dyn Wire, bytes: u64) -> Result<Vec<RawStamp>, String> {
     let mut taken = Vec::new();
     for _ in 0..10_000 {
@@ -69,7 +69,7 @@ pub(crate) fn by_segment(subject: &Subject) -> Checked {
         return Ok(());
     }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
-    // Begun again, the bytes count from 0 again.
+    // After a second begin the bytes count from 0 again.
     for _ in 0..2 {
         stamps(&mut *client)?.begin(true).map_err(text)?;
         for size in 1..=5 {
@@ -80,7 +80,7 @@ pub(crate) fn by_segment(subject: &Subject) -> Checked {
         let [scheduled, driver, acknowledged] =
             [StampKind::Scheduled, StampKind::Driver, StampKind::Acknowledged].map(|kind| ends(&taken, kind));
         ensure!(scheduled == driver && driver == acknowledged, "segments are stamped unequally: {taken:?}");
-        // The kernel may merge writes here too, when the device is busy.
+        // The kernel may merge writes here too if the device is busy.
         ensure!(driver.is_sorted() && driver.last() == Some(&15), "the last segment ends the last write: {taken:?}");
         ensure!(driver.iter().all(|end| [1, 3, 6, 10, 15].contains(end)), "a segment ends in a write: {taken:?}");
         for end in driver {
@@ -94,8 +94,8 @@ pub(crate) fn by_segment(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Three small writes: with Nagle's algorithm the second waits until the first is acknowledged, and the third joins it.
-/// The server acknowledges late, so that it would come before if nothing held it, as NODELAY proves.
+/// Three small writes: Nagle's algorithm holds the second until the first is acknowledged, and the third joins it. The
+/// server delays its ACK, so without Nagle the second is sent before the ACK, as NODELAY shows.
 pub(crate) fn nagle(subject: &Subject) -> Checked {
     if !can_stamp(subject) {
         return Ok(());
@@ -116,7 +116,7 @@ pub(crate) fn nagle(subject: &Subject) -> Checked {
         let sent = place(&held, StampKind::Driver, pair[1]);
         ensure!(acknowledged.is_some() && acknowledged < sent, "byte {} was not held: {held:?}", pair[1]);
     }
-    // On a machine that stops between the writes, the acknowledgment may come first here too.
+    // On a machine that stalls between the writes, the ACK may come first here too.
     for _ in 0..20 {
         let free = taken_with("quickack=off,nodelay=on")?;
         let segments = ends(&free, StampKind::Driver);
@@ -135,7 +135,7 @@ pub(crate) fn received(subject: &Subject) -> Checked {
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
     stamps(&mut *server)?.begin(true).map_err(text)?;
     let mut into = [0; 100];
-    // The kernel switches the stamps of received packets on a moment later (net_enable_timestamp, net/core/dev.c).
+    // The kernel enables receive stamps a moment later (net_enable_timestamp, net/core/dev.c).
     for sent in 1..1000 {
         client.send(&[4; 10]).map_err(text)?;
         let (bytes, received_ns) = stamps(&mut *server)?.receive(&mut into).map_err(text)?;
@@ -147,7 +147,7 @@ pub(crate) fn received(subject: &Subject) -> Checked {
         ensure!(left_ns <= received_ns, "received at {received_ns}, before it left at {left_ns}");
         return Ok(());
     }
-    Err("nothing that was received has a stamp".to_owned())
+    Err("no received message has a stamp".to_owned())
 }
 
 pub(crate) fn without_acknowledgments(subject: &Subject) -> Checked {
@@ -156,29 +156,28 @@ pub(crate) fn without_acknowledgments(subject: &Subject) -> Checked {
     }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
     stamps(&mut *client)?.begin(false).map_err(text)?;
-    // The answer brings the acknowledgment.
+    // The answer carries the ACK.
     subject.exchange(&mut *client, Some(&mut *server), &random_bytes(7, 100))?;
     let mut taken = Vec::new();
     stamps(&mut *client)?.take(&mut taken).map_err(text)?;
     let kinds: Vec<StampKind> = taken.iter().map(|stamp| stamp.kind).collect();
-    ensure!(kinds == [StampKind::Scheduled, StampKind::Driver], "asked for none of acknowledgments: {taken:?}");
+    ensure!(kinds == [StampKind::Scheduled, StampKind::Driver], "acknowledgments were not requested: {taken:?}");
     Ok(())
 }
 
-/// An end that reads a small segment, and is not known to answer, acknowledges it at once, unless something is left in
-/// the room of its receive buffer (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). The segment brings the stamp of an
-/// acknowledgment with it.
+/// An end that reads a small segment, and is not known to answer, acknowledges it at once, unless stamps are left in
+/// its receive buffer (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). The segment brings the stamp of an ACK with it.
 pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
     if !can_stamp(subject) {
         return Ok(());
     }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
     let (mut taken, mut into) = (Vec::new(), [0; 10]);
-    // A young connection acknowledges everything at once, 16 times at most (`TCP_MAX_QUICKACKS`, include/net/tcp.h).
+    // A new connection acknowledges everything at once, up to 16 times (`TCP_MAX_QUICKACKS`, include/net/tcp.h).
     for sent in 1..=40 {
         client.send(&[8; 10]).map_err(text)?;
         subject.receive_whole(&mut *server, 10)?;
-        // As if it had never answered: from here on it does not leave acknowledgments to its answers.
+        // As if it had never answered: from here on it does not delay ACKs to send them with its answers.
         stamps(&mut *client)?.take(&mut taken).map_err(text)?;
         client.stream().ok_or("no stream")?.set(OptionName::Quickack, true).map_err(text)?;
         let bare = |wire: &mut dyn Wire| wire.stream().and_then(|stream| stream.segments()).map(|all| all.bare);
@@ -194,7 +193,7 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
         );
         let made = calls(&mut *client) - calls_before;
         let spared = if subject.waiting == Waiting::Poll { 2 } else { 1 };
-        ensure!(made == spared, "what watches is counted: {made} calls");
+        ensure!(made == spared, "observing calls are counted: {made} calls");
         stamps(&mut *client)?.take(&mut taken).map_err(text)?;
         ensure!(place(&taken, StampKind::Acknowledged, 10 * sent).is_some(), "a stamp is lost: {taken:?}");
     }
@@ -212,12 +211,11 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
     let calls = |wire: &mut dyn Wire| wire.system_calls().unwrap_or_default();
     let before = calls(&mut *client);
     let answer = client.receive(&mut [0; 100]);
-    ensure!(is_timed_out(&answer), "with stamps there and no message, receive answers {}", shown(&answer));
+    ensure!(is_timed_out(&answer), "with stamps but no message, receive answers {}", shown(&answer));
     let made = calls(&mut *client) - before;
-    // A blocking call is interrupted a few times in the time-out, and a poll is told of three stamps.
-    ensure!(subject.waiting == Waiting::Spin || made <= 10, "it waited by {made} calls");
-    ensure!(!client.wait(Duration::from_millis(3)).map_err(text)?, "wait says ready, and there are only stamps");
-    // Those that had to be taken for that are not lost.
+    // A blocking call is interrupted a few times in the time-out, and a poll is woken by three stamps.
+    ensure!(subject.waiting == Waiting::Spin || made <= 10, "it waited with {made} calls");
+    ensure!(!client.wait(Duration::from_millis(3)).map_err(text)?, "wait says ready, but there are only stamps");
     let taken = until_acknowledged(&mut *client, 100)?;
     ensure!(ends(&taken, StampKind::Driver) == [100], "stamps were lost: {taken:?}");
     server.send(&[7; 100]).map_err(text)?;
@@ -238,7 +236,7 @@ pub(crate) fn full(subject: &Subject) -> Checked {
     while client.send(&random_bytes(accepted, 4096)).is_ok() {
         accepted += 1;
         stamps(&mut *client)?.take(&mut taken).map_err(text)?;
-        ensure!(accepted < 100_000, "400 MB are accepted and nobody reads");
+        ensure!(accepted < 100_000, "400 MB are accepted without a reader");
     }
     for seed in 0..accepted {
         let came = subject.receive_whole(&mut *server, 4096)?;

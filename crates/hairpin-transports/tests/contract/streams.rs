@@ -1,4 +1,4 @@
-//! What small writes need of a byte stream: sending in parts, announcing more, switches, and exact counts of calls.
+//! Small writes to a byte stream: sends in parts, announcing more, switches, and exact counts of calls.
 
 use std::io::IoSlice;
 
@@ -11,14 +11,14 @@ use super::kernel;
 use super::options::word;
 use crate::ensure;
 
-/// One way of the trait to send bytes.
+/// One way to send bytes.
 type SendBy = fn(&mut dyn Stream, &[u8]) -> Result<(), WireError>;
 
 const SENDS: &[(&str, SendBy)] = &[
     ("more", |stream, bytes| stream.send_more(bytes)),
     ("one part", |stream, bytes| stream.send_vectored(&[IoSlice::new(bytes)])),
     ("parts", |stream, bytes| {
-        // Of 0 to 6 bytes, more of them than one call takes when there are 4000 bytes.
+        // Parts of 0 to 6 bytes; 4000 bytes need more parts than one call takes.
         let (mut parts, mut rest) = (Vec::new(), bytes);
         while !rest.is_empty() {
             let (part, after) = rest.split_at((parts.len() % 7).min(rest.len()));
@@ -29,7 +29,7 @@ const SENDS: &[(&str, SendBy)] = &[
     }),
 ];
 
-/// The ways that this transport has: pipes have no `MSG_MORE`.
+/// The ways that this transport supports: pipes have no `MSG_MORE`.
 fn sends(subject: &Subject) -> impl Iterator<Item = &'static (&'static str, SendBy)> {
     let from = usize::from(!is_socket(subject));
     SENDS[from..].iter()
@@ -43,7 +43,7 @@ fn is_tcp(subject: &Subject) -> bool {
     subject.card.options.contains(&OptionName::Nodelay)
 }
 
-/// A stream of system calls: not where one address space or one mapping is shared, nor where boundaries are kept.
+/// A stream of system calls: not with a shared address space or mapping, nor with boundaries.
 fn is_stream(subject: &Subject) -> bool {
     !subject.card.boundaries
 }
@@ -76,7 +76,7 @@ pub(crate) fn in_parts(subject: &Subject) -> Checked {
                 client.send(&message[size - 1..]).map_err(text)?;
                 receiver.join().map_err(|_| "the receiver panicked")?
             })?;
-            ensure!(came == message, "{name}: {size} bytes came changed");
+            ensure!(came == message, "{name}: {size} bytes changed");
         }
     }
     Ok(())
@@ -95,7 +95,7 @@ pub(crate) fn full(subject: &Subject) -> Checked {
                 Ok(()) => accepted += 1,
                 refusal => break refusal,
             }
-            ensure!(accepted < 100_000, "{name}: 400 MB are accepted and nobody reads");
+            ensure!(accepted < 100_000, "{name}: 400 MB are accepted without a reader");
         };
         ensure!(is_timed_out(&refusal), "{name}: a full wire answers {}", shown(&refusal));
         ensure!(accepted > 0, "{name}: nothing is accepted");
@@ -111,24 +111,24 @@ pub(crate) fn gone(subject: &Subject) -> Checked {
     if !is_stream(subject) {
         return Ok(());
     }
-    // More than a segment, so that it leaves whatever is announced to follow.
+    // More than a segment, so that it is sent even if more is announced.
     let message = random_bytes(1, 100_000);
     for (name, send_by) in sends(subject) {
         let (mut client, server) = subject.pair(&subject.setup(message.len(), LONG))?;
         drop(server);
         if subject.card.name == "mptcp" {
-            // It tells no sender that nobody receives any more.
+            // It does not tell a sender that there is no receiver any more.
             let end = client.receive(&mut [0; 8]);
             ensure!(is_closed(&end), "receive answers {}", shown(&end));
         }
-        // The first may still be accepted; then the system knows.
+        // The first may still be accepted; after that the system knows.
         let mut accepted = 0;
         let answer = loop {
             match send_by(stream(&mut *client)?, &message) {
                 Ok(()) => accepted += 1,
                 answer => break answer,
             }
-            ensure!(accepted < 100, "{name}: nobody is there, and 10 MB are accepted");
+            ensure!(accepted < 100, "{name}: 10 MB are accepted without a receiver");
         };
         ensure!(is_closed(&answer), "{name}: it answers {}", shown(&answer));
         let again = send_by(stream(&mut *client)?, &message);
@@ -163,7 +163,7 @@ pub(crate) fn switches(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Calls are counted one by one, where the script has no call that may have to be tried again.
+/// Calls are counted exactly, in a script without calls that may have to be repeated.
 pub(crate) fn counted(subject: &Subject) -> Checked {
     if !is_stream(subject) {
         return Ok(());
@@ -188,15 +188,15 @@ pub(crate) fn counted(subject: &Subject) -> Checked {
             expected += 1;
         }
     }
-    // Neither is a call on the wire.
+    // Neither counts as a call on the wire.
     let (_, _) = (client.effective(), stream(&mut *client)?.segments());
     ensure!(calls(&mut *client)? == expected, "the client made {expected} calls, not {}", calls(&mut *client)?);
 
-    // All of it has left; what is there now can be taken without sleeping, so every receive is as many calls as its
-    // waiting names.
+    // Everything has been sent; what is there can be received without sleeping, so every receive has the number of
+    // calls of its waiting.
     let (mut taken, mut receives) = (0, 0);
     while taken < 100 + 50 + 2050 {
-        ensure!(server.wait(LONG).map_err(text)?, "nothing came");
+        ensure!(server.wait(LONG).map_err(text)?, "nothing arrived");
         let before = calls(&mut *server)?;
         taken += server.receive(&mut [0; 4096]).map_err(text)?;
         receives += 1;
@@ -211,7 +211,7 @@ pub(crate) fn counted(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Every segment is counted as one with payload or as a bare one, at both ends alike.
+/// Every segment counts as one with payload or as a pure ACK, at both ends.
 pub(crate) fn segments(subject: &Subject) -> Checked {
     if !is_stream(subject) {
         return Ok(());
@@ -239,12 +239,12 @@ pub(crate) fn segments(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// A cork holds the end of a segment back until it is released.
+/// A cork holds back a partial segment until it is released.
 pub(crate) fn cork(subject: &Subject) -> Checked {
     if !is_stream(subject) || !is_tcp(subject) || !kernel::TCP_INFO.exists() {
         return Ok(());
     }
-    // With Nagle off, so that nothing but the cork can hold.
+    // Nagle is off, so that only the cork can hold.
     let options = Options::default().with(OptionName::Nodelay, "on");
     let (mut client, mut server) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
     let sent = |wire: &mut dyn Wire| stream(wire)?.segments().ok_or("no segments".to_owned());
@@ -254,8 +254,8 @@ pub(crate) fn cork(subject: &Subject) -> Checked {
         client.send(&[5; 2]).map_err(text)?;
     }
     stream(&mut *client)?.set(OptionName::Cork, false).map_err(text)?;
-    ensure!(subject.receive_whole(&mut *server, 10)? == [5; 10], "what was corked came changed");
-    // On a machine that stops for longer than 200 ms the kernel releases a cork by itself.
+    ensure!(subject.receive_whole(&mut *server, 10)? == [5; 10], "corked bytes changed");
+    // On a machine that stalls for longer than 200 ms the kernel releases a cork by itself.
     let corked = sent(&mut *client)?.with_payload - before;
     ensure!((1..5).contains(&corked), "5 corked writes are {corked} segments");
     // Few enough for the first congestion window.

@@ -1,4 +1,4 @@
-//! Every state has its time-out, and nothing but time ends a wait early.
+//! Every state has a time-out, and nothing else ends a wait early.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ pub(crate) fn opening(subject: &Subject) -> Checked {
         Err(TransportError::TimedOut { what: "connected", after }) => {
             ensure!(after == SHORT, "another time-out was used: {after:?}");
         }
-        Err(other) => return Err(format!("accept with nobody answers {other}")),
-        Ok(_) => return Err("accept with nobody gives a wire".to_owned()),
+        Err(other) => return Err(format!("accept without a client answers {other}")),
+        Ok(_) => return Err("accept without a client gives a wire".to_owned()),
     }
-    // Now nobody is there any more.
+    // Now there is no listener any more.
     match subject.connect(&address, &setup) {
-        Ok(_) => Err(format!("connect to nobody at {address} gives a wire")),
+        Ok(_) => Err(format!("connect without a listener at {address} gives a wire")),
         Err(error) => {
-            ensure!(error.to_string().contains("(hint: "), "connect to nobody gives no hint: {error}");
+            ensure!(error.to_string().contains("(hint: "), "connect without a listener gives no hint: {error}");
             Ok(())
         }
     }
@@ -39,18 +39,18 @@ pub(crate) fn receiving(subject: &Subject) -> Checked {
         let answer = client.try_receive(&mut into).map_err(text)?;
         ensure!(answer.is_none(), "try_receive with a silent peer takes {answer:?}");
         for at_most in [Duration::ZERO, Duration::from_micros(50), Duration::from_millis(3)] {
-            ensure!(!client.wait(at_most).map_err(text)?, "wait says ready, and nothing was sent");
+            ensure!(!client.wait(at_most).map_err(text)?, "wait says ready, but nothing was sent");
         }
     }
-    // A wire may be opened by one thread and used by another, and its time-outs move with it.
+    // One thread may open a wire and another use it; its time-outs move along.
     let (answer, mut client) =
         std::thread::spawn(move || (client.receive(&mut [0; 100]), client)).join().map_err(|_| "panicked")?;
     ensure!(is_timed_out(&answer), "on another thread it answers {}", shown(&answer));
-    // A time-out leaves the wire whole.
+    // A wire is still usable after a time-out.
     subject.exchange(&mut *client, server.as_deref_mut(), &random_bytes(1, 100))
 }
 
-/// `wait(at_most)` ends by one timer of its own: it sleeps once, and does not begin again after a signal.
+/// `wait(at_most)` uses one timer: it sleeps once, and does not restart after a signal.
 pub(crate) fn waiting(subject: &Subject) -> Checked {
     let (mut client, _far) = subject.client(&subject.setup(100, LONG))?;
     for (at_most_us, waits) in [(10, 21), (100, 21), (1_000, 21), (50_000, 5)] {
@@ -58,7 +58,7 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
         for _ in 0..waits {
             let before = sleeps_so_far();
             let ready = client.wait(Duration::from_micros(at_most_us)).map_err(text)?;
-            ensure!(!ready, "wait says ready, and nothing was sent");
+            ensure!(!ready, "wait says ready, but nothing was sent");
             sleeps.push(sleeps_so_far() - before);
         }
         // The alarm of a blocking wire interrupts a few of them.
@@ -69,8 +69,8 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
     if subject.waiting == Waiting::Spin { Ok(()) } else { interrupted_wait(&mut *client) }
 }
 
-/// A wait that began again after a signal would last `at_most` from the signal on. A stalled machine can look like that:
-/// once in a few tries it does not.
+/// A wait that restarted after a signal would last `at_most` from the signal on. A stalled machine can look like that,
+/// but not in every one of a few tries.
 fn interrupted_wait(client: &mut dyn Wire) -> Checked {
     const TIMEOUT: Duration = Duration::from_millis(40);
     let target = signalling::this_thread();
@@ -86,9 +86,9 @@ fn interrupted_wait(client: &mut dyn Wire) -> Checked {
             let answer = client.wait(TIMEOUT).map_err(text);
             let (ended, sleeps) = (began.elapsed(), sleeps_so_far() - slept_before);
             answer.and_then(|ready| {
-                ensure!(!ready, "an interrupted wait says ready, and nothing was sent");
+                ensure!(!ready, "an interrupted wait says ready, but nothing was sent");
                 let signalled = signal.join().map_err(|_| "the signalling thread panicked")?;
-                // A wait that was interrupted slept again for the rest; one that was not proves nothing.
+                // An interrupted wait slept again for the rest; one that was not interrupted proves nothing.
                 Ok(sleeps > 1 && ended < signalled + TIMEOUT)
             })
         })?;
@@ -96,13 +96,13 @@ fn interrupted_wait(client: &mut dyn Wire) -> Checked {
             return Ok(());
         }
     }
-    Err("a wait begins again after a signal".to_owned())
+    Err("a wait restarts after a signal".to_owned())
 }
 
-/// How often the calling thread has slept so far: its voluntary context switches.
+/// Number of sleeps of the calling thread so far: its voluntary context switches.
 fn sleeps_so_far() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).expect("Linux tells it");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).expect("Linux has it");
     line.trim().parse().expect("a count")
 }
 
@@ -132,11 +132,11 @@ pub(crate) fn signals(subject: &Subject) -> Checked {
             }
         });
         let answer = if is_kernel {
-            // The answer is there at once, so here it is the waiting for nothing that is interrupted.
+            // The answer is there at once, so here a wait without a message is interrupted.
             client.wait(SHORT).map_err(text).and_then(|_| subject.exchange(&mut *client, None, &message))
         } else {
             subject.receive_whole(&mut *client, 100).and_then(|came| {
-                ensure!(came == message, "the message came changed");
+                ensure!(came == message, "the message changed");
                 Ok(())
             })
         };
@@ -165,7 +165,7 @@ mod signalling {
     pub(super) fn interrupt(thread: Thread) {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(|| {
-            // SAFETY: an all-zero `sigaction` is valid, and a handler that does nothing is safe at any moment.
+            // SAFETY: an all-zero `sigaction` is valid, and a handler that does nothing is safe at any time.
             let answer = unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = do_nothing as extern "C" fn(i32) as usize;

@@ -1,4 +1,4 @@
-//! Sends and receives of batches that wait in the system call, where the wire was opened with `block`.
+//! Sends and receives of batches that wait in the system call on a wire opened with `block`.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -23,7 +23,8 @@ fn is_counted(wire: &dyn Wire) -> bool {
     wire.descriptors().is_some()
 }
 
-/// What was sent comes whole, in its pieces; each call that moves something is one system call, of one message or of many.
+/// Messages arrive complete, in their pieces; each call that moves something is one system call, for one message or
+/// many.
 pub(crate) fn moved(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     let one_call = u64::from(is_counted(&*client));
@@ -38,14 +39,14 @@ pub(crate) fn moved(subject: &Subject) -> Checked {
         while pieces.concat().len() < sent {
             let before = calls(&*server);
             let came = server.receive_batch_waiting(&mut batch).map_err(text)?;
-            ensure!(came == batch.pieces().count(), "{came} pieces, and {} are there", batch.pieces().count());
+            ensure!(came == batch.pieces().count(), "{came} pieces, but {} in the batch", batch.pieces().count());
             ensure!(calls(&*server) - before == one_call, "a receive is {} calls", calls(&*server) - before);
             pieces.extend(batch.pieces().map(<[u8]>::to_vec));
         }
         if subject.card.boundaries {
             ensure!(
                 pieces.iter().map(Vec::as_slice).eq(messages.chunks(SIZE)),
-                "{count} messages came in other pieces"
+                "{count} messages arrived in other pieces"
             );
         }
         ensure!(pieces.concat() == messages, "{count} messages changed");
@@ -53,13 +54,13 @@ pub(crate) fn moved(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// What another thread does at the moment, by its state in `/proc`.
+/// Whether another thread is asleep, by its state in `/proc`.
 fn is_asleep(task: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{task}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
 }
 
-/// Waits until the thread that tells its name sleeps; whether it ever did.
+/// Waits until the thread whose name it receives sleeps. Returns whether it ever did.
 pub(crate) fn has_slept(task: &Receiver<String>) -> Result<bool, String> {
     let task = task.recv().map_err(text)?;
     let looks = LONG.as_millis() / 2;
@@ -74,20 +75,23 @@ pub(crate) fn tell_name(to: &Sender<String>) -> Checked {
     to.send(name.display().to_string()).map_err(text)
 }
 
-/// With `block` the receiver is asleep in its call when something comes; every call that is interrupted before that answers 0
-/// and is one system call. Otherwise a receive of nothing answers at once.
+/// With `block` the receiver is asleep in its call when a message arrives; every call interrupted before that returns 0
+/// and is one system call. Otherwise a receive of nothing returns at once.
 pub(crate) fn receiver_sleeps(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     let mut batch = room(subject, SIZE);
     if subject.waiting != Waiting::Block || !is_counted(&*server) {
-        ensure!(server.receive_batch_waiting(&mut batch).map_err(text)? == 0, "nothing was sent, and a piece came");
+        ensure!(
+            server.receive_batch_waiting(&mut batch).map_err(text)? == 0,
+            "nothing was sent, but a piece arrived"
+        );
         return Ok(());
     }
     let (named, name) = channel();
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| -> Result<(u64, u64), String> {
             tell_name(&named)?;
-            // As long as nothing comes, until an interruption has shown.
+            // Until an interruption has occurred, nothing is sent.
             let (before, mut answers, mut in_vain) = (calls(&*server), 0, 0);
             loop {
                 answers += 1;
@@ -108,11 +112,11 @@ pub(crate) fn receiver_sleeps(subject: &Subject) -> Checked {
         ensure!(answers >= 2 && made == answers, "{answers} answers are {made} system calls");
         Ok(())
     })?;
-    ensure!(batch.pieces().eq([random_bytes(1, SIZE).as_slice()]), "the message came changed");
+    ensure!(batch.pieces().eq([random_bytes(1, SIZE).as_slice()]), "the message changed");
     Ok(())
 }
 
-/// With `block` the sender is asleep in its call when there is no room, and goes on when there is.
+/// With `block` the sender is asleep in its call when there is no room, and continues when there is.
 pub(crate) fn sender_sleeps(subject: &Subject) -> Checked {
     const LARGE: usize = 5000;
     if !subject.card.reliable {
@@ -121,7 +125,7 @@ pub(crate) fn sender_sleeps(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(LARGE, LONG))?;
     let messages = random_bytes(9, 8 * LARGE);
     let waits = subject.waiting == Waiting::Block && is_counted(&*client);
-    // Until a call takes nothing: with `block`, because it was interrupted; TCP makes room by itself some times.
+    // Until a call takes nothing: with `block`, because it was interrupted; TCP makes more room by itself a few times.
     let (mut sent, mut in_vain) = (0, 0);
     while in_vain < 3 {
         let from = sent % messages.len();
@@ -131,7 +135,7 @@ pub(crate) fn sender_sleeps(subject: &Subject) -> Checked {
         ensure!(!subject.card.boundaries || taken % LARGE == 0, "{taken} bytes are no whole messages");
         in_vain = if taken == 0 { in_vain + 1 } else { 0 };
         sent += taken;
-        ensure!(sent < 400_000_000, "400 MB are taken and nobody reads");
+        ensure!(sent < 400_000_000, "400 MB are taken without a reader");
     }
     ensure!(sent > 0, "nothing is taken");
     let (named, name) = channel();

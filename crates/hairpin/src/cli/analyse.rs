@@ -1,4 +1,4 @@
-//! `hairpin analyse RUN`: figures, summaries and findings computed anew from the samples.
+//! `hairpin analyse RUN`: computes figures, summaries and findings again from the samples.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::output;
 use super::report::{show, write_page};
 use crate::saved;
 
-/// Computes the run anew, saves it and shows it, also where it cannot be saved.
+/// Computes the run again, saves it and shows it, even if it cannot be saved.
 ///
 /// # Errors
 /// There is no run, or its samples cannot be read.
@@ -23,7 +23,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     if let Some(which) = matches.get_one::<String>("ladder") {
         time_sequence::chosen(&run, which).map_err(Stopped::usage)?;
     }
-    // A run that was killed stays one: only what it saved can be told, and that stands in its state.
+    // A killed run remains interrupted: only what it saved is known.
     if run.state == State::Running {
         run.state = State::Interrupted;
     }

@@ -1,4 +1,4 @@
-//! `hairpin check`: what the server of a ticket allows, and whether TCP and UDP reach it.
+//! `hairpin check`: what a ticket allows, and whether TCP and UDP reach its server.
 
 use clap::ArgMatches;
 use hairpin_hosts::dial::NotKnown;
@@ -13,18 +13,17 @@ use super::output;
 use super::two_hosts::Session;
 use crate::interrupt;
 
-/// What was found out.
 struct Checked {
     session: Session,
     trial: Trial,
-    /// The transports of this program that cannot be measured there, and why.
+    /// Transports of this program that cannot be measured there, and why.
     not_there: Vec<(&'static str, String)>,
 }
 
-/// Connects, tries datagrams, and prints what that told.
+/// Connects, tries datagrams, and prints the results.
 ///
 /// # Errors
-/// The ticket cannot be read, or the server is not reached or refuses.
+/// The ticket cannot be read, or the server cannot be reached or refuses.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let is_json = matches.get_flag("json");
     let checked = check(matches).inspect_err(|stopped| {
@@ -72,7 +71,7 @@ fn not_there(session: &Session) -> Vec<(&'static str, String)> {
     cards.filter_map(|card| Some((card.name, why(&card)?))).collect()
 }
 
-/// What there is to tell of a server that refused or was not reached.
+/// JSON for a server that refused or was not reached.
 fn why_not(told: &NotKnown, exit: Exit) -> Value {
     let (refused, failed) = match told {
         NotKnown::Refused(refused) => (json!({ "what": refused.what, "hint": refused.hint }), Value::Null),

@@ -1,4 +1,4 @@
-//! `hairpin claims`: what published texts claim, and what of it holds here.
+//! `hairpin claims`: published claims, and which of them hold here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ use crate::tool;
 /// Lists the claims, or tests them.
 ///
 /// # Errors
-/// An unknown claim, or a folder that cannot be made: nothing has been measured then.
+/// A claim is unknown, or a folder cannot be created: nothing was measured.
 pub fn run(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     if let Some(("run", matches)) = matches.subcommand() {
         return test(matches, arguments);
@@ -41,7 +41,7 @@ pub fn run(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped
     Ok(Exit::Fine)
 }
 
-/// Makes every run that the claims need, once, and judges them by what it gave.
+/// Makes each run that the claims need once, and judges the claims by the results.
 fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
     let mut chosen = choose(&asked).map_err(Stopped::usage)?;
@@ -95,7 +95,7 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     })
 }
 
-/// Why none of these claims can be tested: the missing part of each, or why it is skipped.
+/// Why none of these claims can be tested: the missing parts, or the reasons to skip.
 fn nothing_to_test(chosen: &[Chosen]) -> String {
     let why = each(chosen, |_, claim| {
         let parts: BTreeSet<&str> = claim.missing().into_iter().collect();
@@ -111,7 +111,7 @@ fn nothing_to_test(chosen: &[Chosen]) -> String {
     format!("nothing can be tested, and nothing was run: {why} (hint: `hairpin claims` lists what can be tested)")
 }
 
-/// The words that name the server of each run; none where it runs here.
+/// The arguments that name the server of each run; `None` if it runs here.
 fn to(matches: &ArgMatches, bench: &Bench) -> Option<Vec<String>> {
     bench.host()?;
     let text = |name: &'static str| matches.get_one::<String>(name).cloned();
@@ -133,17 +133,17 @@ fn to(matches: &ArgMatches, bench: &Bench) -> Option<Vec<String>> {
     Some(redacted(&words))
 }
 
-/// What the user wants of every run.
+/// The user's options for every run.
 struct Wish {
     seed: u64,
     rounds: Option<u64>,
     quiet: bool,
-    /// The words that name the server, where it is on another host.
+    /// Arguments that name the server, if it is on another host.
     to: Option<Vec<String>>,
 }
 
 impl Wish {
-    /// The words of a command with the seed and the rounds that are wanted.
+    /// The arguments of a command with the chosen seed and rounds.
     fn words(&self, command: &str) -> Vec<String> {
         let mut words: Vec<String> = std::iter::once("hairpin".to_owned()).chain(shell::words(command)).collect();
         if let Some(rounds) = self.rounds {
@@ -160,7 +160,7 @@ impl Wish {
     }
 }
 
-/// One run into its folder, with its page; or why it could not be made.
+/// Makes one run into its folder, with its page; the error says why it failed.
 fn one_run(
     told: &mut TestRun,
     words: Vec<String>,
@@ -196,7 +196,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// Takes down what came of a run.
+/// Records the result of a run.
 fn note(report: &mut ClaimsReport, run: &Result<Run, String>, mut told: TestRun) {
     match run {
         Ok(run) => {
@@ -211,7 +211,7 @@ fn note(report: &mut ClaimsReport, run: &Result<Run, String>, mut told: TestRun)
     report.runs.push(told);
 }
 
-/// Makes the folder; one that holds claims already is left alone.
+/// Creates the folder; refuses one that already has claims.
 fn begin(folder: &Path) -> Result<Folder, Stopped> {
     let files = Folder::create(folder).map_err(|error| {
         Stopped::usage(format!("cannot create {}: {error} (hint: use another folder with --out)", shown(folder)))
@@ -223,7 +223,7 @@ fn begin(folder: &Path) -> Result<Folder, Stopped> {
     Ok(files)
 }
 
-/// Saves and shows: whatever of it fails, the rest is done.
+/// Saves and shows the report; continues after a failure.
 fn finish(report: &ClaimsReport, files: &Folder, folder: &Path, matches: &ArgMatches, unsaved: &mut Vec<String>) {
     for (name, text) in [(TESTED, json::render_claims(report)), (PAGE, html::render_claims(report))] {
         if let Err(error) = files.replace(name, text.as_bytes()) {

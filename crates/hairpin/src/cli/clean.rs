@@ -11,10 +11,10 @@ use super::measure::now_unix_s;
 use super::output;
 use super::runs::{listing, size, table};
 
-/// The flags of which at least one says which runs are removed. A run is removed where all that are given say so.
+/// Flags that select runs; at least one is needed. A run is removed if all given flags select it.
 pub(super) const SELECTORS: [&str; 3] = ["older-than", "larger-than", "keep"];
 
-/// Which runs are removed.
+/// Runs to remove.
 struct Selection {
     begun_before_unix_s: u64,
     larger_than_bytes: Option<u64>,
@@ -34,7 +34,7 @@ impl Selection {
         })
     }
 
-    /// Takes the runs that it is about out of those that were listed, the newest of which come first.
+    /// The selected ones of the listed runs; the newest come first.
     fn of(&self, runs: Vec<SavedRun>) -> Vec<SavedRun> {
         let is_meant = |run: &SavedRun| {
             !run.is_being_written
@@ -48,7 +48,7 @@ impl Selection {
 /// Removes the runs that the flags select, after asking.
 ///
 /// # Errors
-/// A flag or the folder cannot be read, or nobody can be asked.
+/// A flag or the folder cannot be read, or the user cannot be asked.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let selection = Selection::read(matches)?;
     let mut listing = listing(matches)?;
@@ -81,7 +81,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(if removed == runs.len() as u64 { Exit::Fine } else { Exit::RoundsFailed })
 }
 
-/// Asks on the terminal whether all these are to be removed.
+/// Asks on the terminal whether to remove all these.
 fn confirmed(all: &str) -> Result<bool, Stopped> {
     if !stdin().is_terminal() {
         let why = "cannot ask before removing runs: standard input is not a terminal";

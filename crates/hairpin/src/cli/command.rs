@@ -1,4 +1,4 @@
-//! The command line's words. Every experiment is a command, and its flags derive from its knobs.
+//! Definition of the command line. Every experiment is a command; its flags derive from its knobs.
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::UnknownArgumentValueParser;
@@ -14,7 +14,7 @@ use super::flags::{switch, valued};
 use super::link::words;
 use super::measure::NO_SAMPLES;
 
-/// The experiment that `hairpin` without a word runs.
+/// The experiment that `hairpin` without arguments runs.
 pub const WITHOUT_A_WORD: &str = "survey";
 
 const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget was broken; 2 bad usage or input; \
@@ -76,7 +76,7 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .arg(switch("quiet", "Show no progress").short('q'))
 }
 
-/// The server on another host.
+/// Flags for a server on another host.
 fn other_host() -> [Arg; 4] {
     [
         valued(
@@ -97,7 +97,7 @@ fn other_host() -> [Arg; 4] {
     ]
 }
 
-/// The server that is started over ssh.
+/// Flags for a server that is started over ssh.
 fn over_ssh() -> [Arg; 2] {
     [
         valued(
@@ -130,11 +130,11 @@ fn knob_argument(knob: &'static Knob) -> Arg {
         return argument.action(ArgAction::SetTrue);
     }
     let action = if knob.repeat || knob.many { ArgAction::Append } else { ArgAction::Set };
-    // A wrong sign deserves the knob's own answer, not that of an unknown flag.
+    // A wrong sign should get the knob's own error, not that of an unknown flag.
     argument.action(action).value_name(knob.value_name).allow_hyphen_values(true)
 }
 
-/// How a run is printed on standard output.
+/// Flags for the output format.
 fn printing() -> [Arg; 5] {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).conflicts_with("csv");
     let csv = Arg::new("csv").long("csv").num_args(0..=1).require_equals(true).default_missing_value("summary");
@@ -362,7 +362,7 @@ fn man() -> Command {
     )
 }
 
-/// `--ladder=WORD` where a word that nothing takes stands behind a bare `--ladder`, whose value needs the sign.
+/// `--ladder=WORD` if an unknown word follows a bare `--ladder`, whose value needs the equals sign.
 #[must_use]
 pub fn meant_ladder(arguments: &[OsString], unknown: &str) -> Option<String> {
     let follows = |pair: &[OsString]| pair[0] == "--ladder" && pair[1] == unknown;
@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_behind_a_bare_ladder_was_meant_for_it() {
+    fn a_word_after_a_bare_ladder_is_its_value() {
         let given = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let meant = meant_ladder(&given(&["hairpin", "small-writes", "--ladder", "nodelay"]), "nodelay");
         assert_eq!(meant.as_deref(), Some("--ladder=nodelay"));
@@ -397,7 +397,7 @@ mod tests {
             }
             commands.extend(command.get_subcommands().cloned());
         }
-        assert!(examples > 4, "it found {examples}");
+        assert!(examples > 4, "found {examples}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `hairpin compare BEFORE... --against AFTER...`: saved runs, case by case, with budgets.
+//! `hairpin compare BEFORE... --against AFTER...`: compares saved runs case by case, and checks budgets.
 
 use std::path::PathBuf;
 
@@ -22,10 +22,10 @@ use super::exit::{Exit, Stopped};
 use super::output;
 use crate::saved;
 
-/// Compares the runs before with those after, and checks the budgets.
+/// Compares the runs before and after, and checks the budgets.
 ///
 /// # Errors
-/// A run cannot be read, a budget cannot be understood, or the runs are unlike and that was not allowed.
+/// A run cannot be read, a budget is invalid, or the runs are unlike without `--allow-unlike`.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let texts = matches.get_many::<String>("budget").unwrap_or_default();
     let budgets: Vec<Budget> = texts.map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stopped::usage)?;
@@ -45,7 +45,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let unlike = differences(&baselines, &candidates);
     let [of_before, of_after] = [&baselines, &candidates].map(|runs| runs.iter().collect::<Vec<_>>());
     let compared = compare_runs(&of_before, &of_after);
-    // Before what `--allow-unlike` would allow: it gives them no case in common.
+    // Checked before `--allow-unlike`, which gives them no case in common.
     if compared.cases.is_empty() {
         return Err(Stopped::usage(nothing_in_common(&choices_that_differ(&of_before, &of_after))));
     }
@@ -74,7 +74,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(if broken { Exit::CheckFailed } else { Exit::Fine })
 }
 
-/// The folders before and after: two in a row, or as many as given on both sides of `--against`.
+/// The folders before and after: two in a row, or those on both sides of `--against`.
 fn sides(matches: &ArgMatches) -> Result<[Vec<PathBuf>; 2], Stopped> {
     let paths = |name: &str| matches.get_many::<PathBuf>(name).unwrap_or_default().cloned().collect::<Vec<_>>();
     let (mut before, mut after) = (paths("RUN"), paths("against"));
@@ -91,7 +91,7 @@ fn sides(matches: &ArgMatches) -> Result<[Vec<PathBuf>; 2], Stopped> {
     Ok([before, after])
 }
 
-/// A run given twice, or beside a copy of it, would count as two that agree.
+/// The same run twice, or with a copy, would count as two runs that agree.
 fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Result<(), Stopped> {
     let runs: Vec<_> = runs.collect();
     for (place, (path, run)) in runs.iter().enumerate() {
@@ -103,7 +103,7 @@ fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Resul
     Ok(())
 }
 
-/// In what any run differs from the first before, each difference once.
+/// Differences of all runs from the first one before, each once.
 fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
     let Some(first) = baselines.first() else { return Vec::new() };
     let others = baselines.iter().skip(1).chain(candidates).flat_map(|other| unlike(first, other));
@@ -114,7 +114,7 @@ fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
     }))
 }
 
-/// Why no case of one side is one of the other, and what could be compared.
+/// Why the two sides have no case in common, and what can be compared.
 fn nothing_in_common(differ: &[Unlike]) -> String {
     let told = |one: &Unlike| {
         printable::line(&format!("{} ({} against {})", one.what, one.baseline, one.candidate)).into_owned()
@@ -151,7 +151,7 @@ fn refusal(unlike: &[Unlike]) -> String {
 const OWN_NAMESPACES: &str =
     "only one side ran in a network namespace of its own (--sysctl): other kernel settings may differ";
 
-/// Findings about all of a run, which no comparison with another run removes.
+/// Findings about a whole run, which a comparison with another run does not remove.
 const ABOUT_THE_RUN: &[&str] = &["noisy-machine"];
 
 fn cautions_of(name: &str, run: &Run) -> Vec<Caution> {

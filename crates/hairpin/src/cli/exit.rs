@@ -1,4 +1,4 @@
-//! Exit codes, and what makes a command stop.
+//! Exit codes, and errors that stop a command.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -9,7 +9,6 @@ use hairpin_model::round::Failure;
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// All is well.
     Fine,
     /// A budget or a check failed.
     CheckFailed,
@@ -17,13 +16,13 @@ pub enum Exit {
     Usage,
     /// Some rounds failed, or not all of the report could be written; the rest was reported.
     RoundsFailed,
-    /// The user ended it; what there was has been reported.
+    /// The user interrupted it; the results so far were reported.
     Interrupted,
-    /// What the program that was run across a link ended with, or [`LINK_FAILED`].
+    /// Exit code of the program that was run across a link, or [`LINK_FAILED`].
     Of(u8),
 }
 
-/// The exit code of `hairpin link run` when the link fails, as of env(1) and timeout(1) when they do.
+/// Exit code of `hairpin link run` if the link fails; env(1) and timeout(1) use it for their own failures.
 pub const LINK_FAILED: u8 = 125;
 
 impl From<Exit> for ExitCode {
@@ -33,7 +32,6 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// Its number.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -47,13 +45,12 @@ impl Exit {
     }
 }
 
-/// Why a command stopped before it had an answer.
+/// Why a command stopped without an answer.
 #[derive(Debug)]
 pub struct Stopped {
-    /// The exit code.
     pub exit: Exit,
     message: String,
-    /// What `--json` tells of it.
+    /// What `--json` reports of it.
     pub told: Option<NotKnown>,
 }
 
@@ -63,7 +60,6 @@ impl Stopped {
         Self::with(Exit::Usage, error.to_string())
     }
 
-    /// With that exit code.
     pub fn with(exit: Exit, message: String) -> Self {
         Self { exit, message, told: None }
     }
@@ -73,7 +69,7 @@ impl Stopped {
         Self::not_known(failure.clone().into())
     }
 
-    /// The server of another host does not know this client.
+    /// There is no authenticated connection to the server on another host.
     pub fn not_known(why: NotKnown) -> Self {
         let message = match &why {
             NotKnown::Refused(refused) => refused.to_string(),
@@ -82,12 +78,11 @@ impl Stopped {
         Self { exit: Exit::RoundsFailed, message, told: Some(why) }
     }
 
-    /// The same, of what stands there.
+    /// The same, with its place named.
     pub fn of(self, place: &str) -> Self {
         Self { message: format!("{place}: {}", self.message), ..self }
     }
 
-    /// The link failed.
     pub fn link(failure: &Failure) -> Self {
         Self::with(Exit::Of(LINK_FAILED), failure.to_string())
     }

@@ -1,4 +1,4 @@
-//! Flags as most commands have them.
+//! Builders for common flags.
 
 use clap::{Arg, ArgAction};
 

@@ -1,4 +1,4 @@
-//! Commands that are not for users: a round, its server, the link and the echo at its far end, and the recorder's cost.
+//! Internal commands: a round, its server, the link and the echo at its far end, and the recorder's cost.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use super::exit::Exit;
 use super::output;
 use super::two_hosts;
 
-/// Prints what one recorded sample costs, for `cargo xtask overhead`.
+/// Prints the cost of one recorded sample, for `cargo xtask overhead`.
 const RECORDER_COST: &str = "__recorder-cost";
 
 /// Runs a hidden command, if the arguments name one.
@@ -31,13 +31,13 @@ pub fn run(arguments: &[OsString]) -> Option<Exit> {
     }
 }
 
-/// This process as the server of a round; the host follows the id.
+/// Runs this process as the server of a round; the host follows the id.
 fn server_of_a_round(arguments: &[OsString]) -> Exit {
     let host = arguments.get(3).and_then(|text| text.to_str()).unwrap_or_default();
     served("the server", |parent| server::serve_as_process(parent, host), arguments.get(2))
 }
 
-/// This process as a part of another hairpin, whose id is given.
+/// Runs this process as a part of another hairpin with the given process id.
 fn served(name: &str, serve: impl Fn(u32) -> Result<(), String>, parent: Option<&OsString>) -> Exit {
     let parent = parent.and_then(|text| text.to_str()?.parse().ok());
     let served = match parent {

@@ -1,4 +1,4 @@
-//! Lists for the terminal: headings, and names with what they are, wrapped to its width.
+//! Lists for the terminal: headings, and names with descriptions, wrapped to its width.
 
 use std::fmt::Write;
 
@@ -6,12 +6,10 @@ use hairpin_report::terminal::{self, Look};
 
 use super::output;
 
-/// The column of the names.
+/// Width of the name column.
 const NAME: usize = 18;
 
-/// A list so far.
 pub(super) struct Lines {
-    /// As it is shown.
     pub(super) text: String,
     look: Look,
 }
@@ -28,7 +26,7 @@ impl Lines {
         writeln!(self.text, "{before}{title}").expect("a String takes any text");
     }
 
-    /// A name and what it is; a name longer than its column has a line of its own.
+    /// A name and its description; a name longer than its column gets its own line.
     pub(super) fn item(&mut self, name: &str, what: &str) {
         if name.chars().count() > NAME {
             writeln!(self.text, "  {name}").expect("a String takes any text");

@@ -1,4 +1,4 @@
-//! `hairpin list`: transports, experiments, remedies, findings, options and links, with what can run here.
+//! `hairpin list`: transports, experiments, remedies, findings, options and links, and which of them can run here.
 
 use clap::ArgMatches;
 use hairpin_analysis::findings::{self, Detector};
@@ -13,10 +13,10 @@ use super::exit::{Exit, Stopped};
 use super::lines::Lines;
 use super::{link, output};
 
-/// Lists everything, as a table, as JSON, or as the page of docs/catalog.md (which says nothing of this machine).
+/// Lists everything, as a table, as JSON, or as docs/catalog.md (which does not depend on this machine).
 ///
 /// # Errors
-/// The machine does not tell what can run.
+/// The capabilities of this host cannot be read.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     if matches.get_flag("markdown") {
         output::text(&markdown());
@@ -73,7 +73,7 @@ fn table(capabilities: &HostCapabilities) -> String {
     list.text
 }
 
-/// Every remedy: its word, and what it does.
+/// Every remedy, by its word, and its effect.
 fn remedies() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = Remedy::PLAIN.iter().copied().chain([Remedy::Batch(1)]);
     Remedy::WORDS.iter().copied().zip(all.map(Remedy::summary))
@@ -159,7 +159,7 @@ fn as_json(capabilities: &HostCapabilities) -> Value {
     })
 }
 
-/// docs/catalog.md, made from the same lists as everything else.
+/// docs/catalog.md, generated from the same lists as everything else.
 fn markdown() -> String {
     let mut text = String::from(
         "# Catalog\n\nMade by `cargo xtask catalog` from the lists in the code; do not edit. \
@@ -202,7 +202,7 @@ fn markdown() -> String {
     text
 }
 
-/// A row of a table of Markdown.
+/// A row of a Markdown table.
 fn row(cells: &[&str]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }

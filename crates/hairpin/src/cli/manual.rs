@@ -1,4 +1,4 @@
-//! `hairpin completions SHELL` and `hairpin man`: made from the command line's own words.
+//! `hairpin completions SHELL` and `hairpin man`, generated from the command line's definition.
 
 use clap::ArgMatches;
 

@@ -1,4 +1,4 @@
-//! The commands that measure: one for each experiment.
+//! The measurement commands: one for each experiment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use crate::measure::{Task, carry_out, without_digits};
 use crate::progress::Progress;
 use crate::{interrupt, tool};
 
-/// Where run folders are made unless the user names one, in the current folder.
+/// Folder for run folders, in the current folder, unless the user names one.
 pub(super) const RUNS: &str = "hairpin-runs";
 
 /// Short for `--keep-samples 0`.
@@ -40,7 +40,7 @@ pub(super) const NO_SAMPLES: &str = "no-samples";
 /// Runs an experiment, saves it and reports it.
 ///
 /// # Errors
-/// Bad knobs, or a run folder that cannot be made: nothing has been measured then.
+/// The knobs are invalid, or a run folder cannot be created: nothing was measured.
 pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked = Asked::read(name, matches)?;
     let mut bench = Bench::prepare(matches)?;
@@ -74,7 +74,7 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
     })
 }
 
-/// An experiment and how its knobs are turned.
+/// An experiment and its knobs.
 pub(super) struct Asked {
     experiment: &'static Experiment,
     knobs: Knobs,
@@ -90,8 +90,8 @@ impl Asked {
         Ok(Self { experiment, knobs, seed, prove: matches.get_flag("prove") })
     }
 
-    /// Asks once before anything is made, so that bad knobs leave nothing behind: the cases that come first. Where links
-    /// or kernel settings are among them, the process is made able to enter their namespaces.
+    /// Plans the first cases before any file is created, so that bad knobs leave nothing behind. If they have links or
+    /// kernel settings, prepares the process to enter their namespaces.
     pub(super) fn check(&self, bench: &mut Bench) -> Result<Vec<Case>, Stopped> {
         let cases = self.first_cases(bench)?;
         let has_own_namespace = |case: &Case| case.is_emulated() || !case.sysctls.is_empty();
@@ -113,7 +113,7 @@ impl Asked {
         }
     }
 
-    /// Refuses a ladder of what is not among the cases, before anything is measured for it.
+    /// Refuses a ladder for something that is not among the cases, before anything is measured.
     fn check_ladder(&self, which: &str, cases: &[Case], bench: &Bench) -> Result<(), Stopped> {
         let traces = self.knobs.is_on("trace");
         if !traces && self.experiment.knobs.iter().any(|knob| knob.name == "trace") {
@@ -125,24 +125,24 @@ impl Asked {
     }
 }
 
-/// What every run of this process shares: what can run here, and the sign that the user raises.
+/// State shared by all runs of this process: what can run here, and the user's stop flag.
 pub(super) struct Bench {
     capabilities: HostCapabilities,
     stop: Arc<AtomicBool>,
     program: PathBuf,
-    /// Where rounds over the loopback take place.
+    /// Network namespace of rounds over the loopback.
     namespace: NetworkNamespace,
-    /// Whether it was root that started this process; in namespaces of its own it acts as root whoever did.
+    /// Whether root started this process: in its own namespaces it acts as root in any case.
     by_root: bool,
     may_enter_links: bool,
-    /// With the server of the run, where that is on another host.
+    /// Session with the run's server, if that is on another host.
     session: Option<Session>,
-    /// The CPU of the ends here, where the user chose one.
+    /// CPU of the ends here, if the user chose one.
     cpu: Option<usize>,
 }
 
 impl Bench {
-    /// Looks at what can run here, has Ctrl-C end the run, and opens the session with the server on another host that is asked for.
+    /// Reads what can run here, catches Ctrl-C, and opens the session with a server on another host, if requested.
     pub(super) fn prepare(matches: &ArgMatches) -> Result<Self, Stopped> {
         let mut bench = Self {
             capabilities: hairpin_engine::engine::capabilities().map_err(unready)?,
@@ -164,13 +164,13 @@ impl Bench {
         Ok(bench)
     }
 
-    /// The host of the server, where that is another one.
+    /// Host of the server, if it is another one.
     pub(super) fn host(&self) -> Option<&str> {
         self.capabilities.far.as_ref().map(|far| far.name.as_str())
     }
 
-    /// Makes this process able to enter links, once. Says whether what can run here may have changed by it: an ordinary
-    /// user's process is then in namespaces of its own, in which it acts as root.
+    /// Prepares this process to enter links, once. Returns whether what can run here may have changed: an ordinary
+    /// user's process is then in its own namespaces, where it acts as root.
     fn make_way_to_links(&mut self) -> Result<bool, Stopped> {
         if self.may_enter_links {
             return Ok(false);
@@ -187,20 +187,20 @@ impl Bench {
         Ok(true)
     }
 
-    /// An engine for one run: its times count from now on.
+    /// An engine for one run; its clock starts now.
     pub(super) fn engine(&self) -> Result<Engine, Stopped> {
         let engine = Engine::new(self.program.clone(), Arc::clone(&self.stop)).map_err(unready)?;
         let cpus = self.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.only(cpu)).map_err(Stopped::usage)?;
         Ok(Engine { far: self.session.as_ref().map(Session::far), cpus, ..engine })
     }
 
-    /// Whether the user has ended it.
+    /// Whether the user interrupted it.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// Carries out what is asked, round by round into the folder; nothing is printed but the progress.
+/// Carries out the experiment, with each round saved in the folder; prints only the progress.
 pub(super) fn measured(
     asked: &Asked,
     bench: &Bench,
@@ -249,10 +249,10 @@ pub(super) fn measured(
     run.map_err(Stopped::usage)
 }
 
-/// Merges the samples and saves the summary and the page: what fails of the first two is noted in the run, what fails of
-/// the page is told.
+/// Merges the samples and saves the summary and the page. Failures of the first two are recorded in the run; failure of
+/// the page is the error.
 pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
-    // Where something found no room, more room is not asked for.
+    // After a failed write, merging would only need more room.
     if run.unsaved.is_empty()
         && let Err(error) = folder.merge_samples(&mut run.rounds)
     {
@@ -267,7 +267,7 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
     write_page(run, folder)
 }
 
-/// The causes, those that differ in numbers only as one: a full disk fails every round from then on.
+/// One cause of each kind that differs only in numbers: a full disk fails every later round.
 fn each_kind_once<'c>(causes: impl Iterator<Item = &'c str>) -> Vec<String> {
     let mut kinds: Vec<(String, &str, u64)> = Vec::new();
     for cause in causes {
@@ -310,7 +310,7 @@ fn plan(experiment: &Experiment, knobs: &Knobs, capabilities: &HostCapabilities)
     })
 }
 
-/// The knobs as given, and the seed: the user's, or one drawn from the time.
+/// The given knobs, and the seed: the user's, or one drawn from the time.
 fn knobs(experiment: &'static Experiment, matches: &ArgMatches) -> Result<(Knobs, u64), Stopped> {
     let mut given = Vec::new();
     for knob in experiment.knobs {
@@ -334,13 +334,13 @@ fn knobs(experiment: &'static Experiment, matches: &ArgMatches) -> Result<(Knobs
     Ok((knobs, seed))
 }
 
-/// A seed short enough to type again.
+/// A random seed, short enough to type.
 pub(super) fn drawn_seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (u64::from(since.subsec_nanos()) ^ (since.as_secs() << 20) ^ u64::from(std::process::id())) % 1_000_000_007
 }
 
-/// The folder the user named, or one that is not there yet, named after the time.
+/// The folder that the user named, or a new one named after the time.
 pub(super) fn folder(matches: &ArgMatches, name: &str, unix_s: u64) -> PathBuf {
     if let Some(path) = matches.get_one::<PathBuf>("out") {
         return path.clone();
@@ -358,7 +358,7 @@ mod tests {
     use super::each_kind_once;
 
     #[test]
-    fn causes_that_differ_in_numbers_only_are_told_once() {
+    fn causes_that_differ_in_numbers_only_are_reported_once() {
         let causes = ["round 1: x/round-000001 full", "round 2: x/round-000002 full", "summary", "round 3: y"];
         let told = ["round 1: x/round-000001 full; 1 more like this", "summary", "round 3: y"];
         assert_eq!(each_kind_once(causes.into_iter()), told);

@@ -1,4 +1,4 @@
-//! The command line: words in, text out, an exit code. Everything else is the library's.
+//! The command line: arguments in, text out, an exit code. Everything else is the library's.
 
 pub mod analyse;
 pub mod check;
@@ -34,7 +34,7 @@ use crate::interrupt;
 /// Runs the program with these arguments, its own name first.
 #[must_use]
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
-    // Where this is refused, such a write ends the program as it would have.
+    // If this fails, such a write still ends the program.
     drop(interrupt::have_large_files_refused());
     if let Some(exit) = hidden::run(&arguments) {
         return exit.into();
@@ -42,7 +42,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let matches = match command::command().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            // Help and version are no errors; clap prints each where it belongs.
+            // Help and version are not errors; clap prints each to the right stream.
             output::usage(&error);
             if let Some(meant) = unknown(&error).and_then(|word| command::meant_ladder(&arguments, word)) {
                 output::note(&format!("(hint: `{meant}`, with an equals sign)"));
@@ -69,7 +69,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// The word that no flag and no command takes.
+/// The word that no flag or command accepts.
 fn unknown(error: &clap::Error) -> Option<&str> {
     let word = |kind| match error.get(kind) {
         Some(ContextValue::String(word)) => Some(word.as_str()),

@@ -1,6 +1,6 @@
-//! Writing to the terminal. A reader that has gone (a closed pipe) is no error of ours; a full disk is.
+//! Writes to the terminal. A closed pipe is not an error of ours; a full disk is.
 //!
-//! All that is printed passes through here, and nothing that a saved run says can steer a terminal from here on.
+//! All output passes through here, so that the content of a saved run cannot control the terminal.
 
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hairpin_model::printable;
 use hairpin_report::terminal::{Look, render_item};
 
-/// The narrowest and the widest report, in columns.
+/// Minimum and maximum width of a report, in columns.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
-/// The width where there is no terminal to ask.
+/// Width without a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Whether something printed did not arrive.
+/// Whether some output was lost.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Prints a text on standard output. Where that cannot be written it says so.
+/// Prints a text on standard output, and reports a failure.
 pub fn text(text: &str) {
     let safe = if look().colour { printable::styled(text) } else { printable::lines(text) };
     write(&safe);
@@ -34,7 +34,7 @@ fn write(text: &str) {
     }
 }
 
-/// Says that something could not be printed.
+/// Reports that something could not be printed.
 pub fn lost(why: &std::io::Error) {
     if why.kind() != ErrorKind::BrokenPipe {
         LOST.store(true, Ordering::Relaxed);
@@ -46,7 +46,7 @@ pub fn lost(why: &std::io::Error) {
     }
 }
 
-/// Whether a text could not be printed.
+/// Whether some output was lost.
 pub fn is_incomplete() -> bool {
     LOST.load(Ordering::Relaxed)
 }
@@ -59,7 +59,7 @@ pub fn note(line: &str) {
     drop(writeln!(std::io::stderr(), "{text}"));
 }
 
-/// Prints a line of a log on standard error; it is broken between words where a terminal is narrower.
+/// Prints a log line on standard error, wrapped between words on a narrow terminal.
 pub fn log(line: &str) {
     drop(writeln!(std::io::stderr(), "{}", on_standard_error(&printable::lines(line))));
 }
@@ -69,7 +69,7 @@ pub fn warning(line: &str) {
     note(&format!("{WARNING}{line}"));
 }
 
-/// Asks a question on standard error; the answer is given on the same line.
+/// Asks a question on standard error, without a line break.
 pub fn ask(question: &str) {
     drop(write!(std::io::stderr(), "{}", printable::lines(question)));
 }
@@ -85,7 +85,7 @@ pub fn error(message: &str) {
 const ERROR: &str = "error: ";
 const WARNING: &str = "warning: ";
 
-/// The text as standard error shows it: in lines of the terminal's width, or as it is where that is no terminal.
+/// Wraps the text to the terminal's width; unchanged if standard error is not a terminal.
 fn on_standard_error(text: &str) -> String {
     match terminal_size::terminal_size_of(std::io::stderr()) {
         Some((width, _)) => folded(text, usize::from(width.0)),
@@ -93,7 +93,7 @@ fn on_standard_error(text: &str) -> String {
     }
 }
 
-/// Lines that are wider than `width` are broken between words, and what follows hangs below what follows the label.
+/// Wraps lines wider than `width` between words; continuation lines are indented by the label.
 fn folded(text: &str, width: usize) -> String {
     let fold = |line: &str| {
         if line.chars().count() <= width {
@@ -107,7 +107,7 @@ fn folded(text: &str, width: usize) -> String {
     text.lines().map(fold).collect::<Vec<_>>().join("\n")
 }
 
-/// Prints what the command line's library says: help and the version on standard output, errors on standard error.
+/// Prints clap's text: help and version on standard output, errors on standard error.
 pub fn usage(said: &clap::Error) {
     let styled = said.render().ansi().to_string();
     if !said.use_stderr() {
@@ -120,7 +120,7 @@ pub fn usage(said: &clap::Error) {
     drop(write!(anstream::stderr(), "{text}"));
 }
 
-/// How a report should look on standard output: colour on a terminal that wants it, and its width.
+/// Style of a report on standard output: its width, and colour on a terminal that supports it.
 #[must_use]
 pub fn look() -> Look {
     let colour = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;

@@ -1,4 +1,4 @@
-//! `--to ssh://HOST`: a server that is started for this run, and a copy of this program where the host has none.
+//! `--to ssh://HOST`: starts a server for this run, and copies this program there if it is missing.
 
 use std::io::{BufRead, IsTerminal, stdin};
 use std::path::Path;
@@ -13,10 +13,10 @@ use hairpin_model::round::Failure;
 use super::exit::{Exit, Stopped};
 use super::output;
 
-/// The flags that mean something with `ssh://` only.
+/// Flags that need `ssh://`.
 const FLAGS: [&str; 2] = ["server-port", "copy-binary"];
 
-/// Refuses the flags that mean something with `ssh://` only.
+/// Rejects flags that need `ssh://`.
 ///
 /// # Errors
 /// One of them is given.
@@ -29,10 +29,10 @@ pub(super) fn refuse_flags(matches: &ArgMatches) -> Result<(), Stopped> {
     }
 }
 
-/// Starts a server on that host, after copying the program where it is missing and the user agrees.
+/// Starts a server on that host. Copies the program first if it is missing and the user agrees.
 ///
 /// # Errors
-/// The host is not reached, or no server starts there.
+/// The host is not reached, or the server does not start.
 pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> Result<Server, Stopped> {
     let shown = host.to_string();
     let port = matches.get_one::<u16>("server-port").copied();
@@ -78,7 +78,7 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
     Ok(server)
 }
 
-/// The program that may be copied: it runs there, and the user agrees. `ask` has no answer where nobody can be asked.
+/// The program to copy, if it runs there and the user agrees. `ask` returns `None` if no user can be asked.
 fn agreed(
     host: &str,
     system: &str,
@@ -103,7 +103,7 @@ fn agreed(
     }
 }
 
-/// Asks on the terminal, where there is one.
+/// Asks on the terminal, if there is one.
 fn ask(question: &str) -> Option<bool> {
     if !stdin().is_terminal() {
         return None;
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_program_is_copied_only_where_the_user_agrees_and_it_would_run() {
-        // The header of a static program for x86-64.
+        // Header of a static program for x86-64.
         let mut file = [0; 120];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
         for (at, byte) in [(18, 62), (32, 64), (54, 56), (56, 1), (64, 1)] {

@@ -1,4 +1,4 @@
-//! `hairpin report RUN`: a saved run shown again, in any format.
+//! `hairpin report RUN`: shows a saved run again, in any format.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use super::output;
 use crate::claims::TESTED;
 use crate::saved;
 
-/// The page's name in the run folder.
+/// Name of the page in the run folder.
 pub const PAGE: &str = "report.html";
 
-/// Shows the run and makes its page anew.
+/// Shows the run and generates its page again.
 ///
 /// # Errors
 /// There is no run, or it cannot be read, or the page cannot be written.
@@ -39,7 +39,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         None => write_page(&run, &folder),
     };
     if let Err(why) = written {
-        // All is printed, and only where to write was a slip of the user's.
+        // Everything was printed; only the user's path for the page was wrong.
         let is_slip = named.is_some_and(|path| missing_folder(path).is_some());
         return Err(Stopped::with(if is_slip { Exit::Usage } else { Exit::RoundsFailed }, why));
     }
@@ -56,10 +56,10 @@ fn of_claims(path: &Path) -> String {
     )
 }
 
-/// Prints the run as the flags ask: a table with or without the ladder, JSON or CSV.
+/// Prints the run in the requested format: a table with or without the ladder, JSON or CSV.
 ///
 /// # Errors
-/// Raw samples cannot be read, or the ladder is asked for of no case of the run.
+/// Raw samples cannot be read, or no case of the run matches the ladder.
 pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), Stopped> {
     match matches.get_one::<String>("csv").map(String::as_str) {
         _ if matches.get_flag("json") => output::json(&format!("{}\n", json::render(run).trim_end())),
@@ -82,7 +82,7 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
     Ok(())
 }
 
-/// Every raw sample, one round in memory at a time. A reader that has read enough, such as `head`, ends it.
+/// Prints every raw sample, one round in memory at a time. Stops if the reader, such as `head`, closes.
 fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
     let has_samples =
         |outcome: &Outcome| matches!(outcome, Outcome::Measured(round) if round.flow().samples_kept > 0);
@@ -128,7 +128,7 @@ fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
     output.flush().map_err(Unwritten::Output)
 }
 
-/// Writes the page into the run folder, or nothing.
+/// Writes the page atomically into the run folder.
 ///
 /// # Errors
 /// A text that names the file and the cause.
@@ -142,7 +142,7 @@ pub fn write_page(run: &Run, folder: &RunFolder) -> Result<(), String> {
     })
 }
 
-/// Writes the page where the user wants it, or nothing.
+/// Writes the page atomically where the user wants it.
 fn write_named_page(run: &Run, path: &Path) -> Result<(), String> {
     write_named(path, html::render(run).as_bytes()).map_err(|error| {
         let hint = match missing_folder(path) {
@@ -156,7 +156,7 @@ fn write_named_page(run: &Run, path: &Path) -> Result<(), String> {
     })
 }
 
-/// The folder of a file, where there is no such folder.
+/// The folder of a file, if it does not exist.
 fn missing_folder(path: &Path) -> Option<&Path> {
     path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
 }

@@ -1,4 +1,4 @@
-//! `hairpin runs`: the saved runs in a folder, with date, question and answer.
+//! `hairpin runs`: lists the saved runs of a folder with date, question and answer.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(Exit::Fine)
 }
 
-/// What is in the folder that the user names, or else in the one in which runs are made.
+/// Content of the folder that the user names; by default, of the one where runs are created.
 pub(super) fn listing(matches: &ArgMatches) -> Result<Listing, Stopped> {
     let path = matches.get_one::<PathBuf>("FOLDER");
     Listing::read(path.map_or(RUNS.as_ref(), PathBuf::as_path)).map_err(|error| match &error {
@@ -42,7 +42,7 @@ pub(super) fn listing(matches: &ArgMatches) -> Result<Listing, Stopped> {
     })
 }
 
-/// For each run a line with when, what, how large and where, then its question and its answer.
+/// For each run a line with date, experiment, size and folder, then its question and its answer.
 pub(super) fn table(runs: &[SavedRun]) -> String {
     if runs.is_empty() {
         return String::new();
@@ -62,12 +62,12 @@ pub(super) fn table(runs: &[SavedRun]) -> String {
     text
 }
 
-/// When it began, to the minute.
+/// Start time, to the minute.
 fn minute(run: &SavedRun) -> String {
     quantities::utc(run.head.started_unix_s).chars().take("2026-11-22 01:36".len()).collect()
 }
 
-/// The run's answer, and how far it got where that was not the end.
+/// The run's answer, and its state unless complete.
 fn answer(run: &SavedRun) -> String {
     match state(run) {
         "complete" => run.head.answer.headline.clone(),
@@ -75,7 +75,7 @@ fn answer(run: &SavedRun) -> String {
     }
 }
 
-/// How far it got. One whose state is still `running` though nobody writes it was killed, or its end was not saved.
+/// State of the run. A run that is still `running` without a writer was killed, or its end was not saved.
 fn state(run: &SavedRun) -> &'static str {
     match run.head.state {
         _ if run.is_being_written => "running",
@@ -89,7 +89,7 @@ pub(super) fn size(bytes: u64) -> String {
     quantities::bytes(bytes as f64)
 }
 
-/// A text in one line of at most that many characters, shortened at a word's end where there is one.
+/// The text on one line, shortened to at most `width` characters, if possible at a word's end.
 fn shortened(text: &str, width: usize) -> String {
     const SIGN: &str = "...";
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

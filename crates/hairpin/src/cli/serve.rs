@@ -25,17 +25,17 @@ use super::{output, serve_list};
 use crate::interrupt;
 use crate::linux::streams;
 
-/// The port without --bind.
+/// Default port.
 const PORT: u16 = 7420;
-/// How long a ticket is taken without --for, in seconds.
+/// Default lifetime of a ticket, in seconds.
 const TICKET_S: u64 = 7 * 24 * 3600;
-/// How often it is looked whether to end, where nothing happens.
+/// Interval between checks whether to end, if nothing happens.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Serves until Ctrl-C, or until the flags say so.
+/// Serves until Ctrl-C, or until the end that the flags set.
 ///
 /// # Errors
-/// Bad usage, or a port or a folder that is not to be had.
+/// Bad usage, or a port or folder is unavailable.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let state = State::of_user().map_err(|error| cannot("use the folder of keys and tickets", &error))?;
     let is_json = matches.get_flag("json");
@@ -74,14 +74,14 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         tell_end_of_input(Arc::clone(&input_closed)).map_err(|error| cannot("watch standard input", &error))?;
     }
     let served = serve(server, book.as_ref(), &asked, is_json, &Signs { stop, input_closed });
-    // A ticket for one run is of no more use, and nobody else should find one.
+    // A ticket for one run is now useless, and must not be used by others.
     if asked.once {
         state.revoke(&ticket_id).map_err(|error| cannot("revoke the ticket", &error))?;
     }
     served
 }
 
-/// The book of this server, with which it goes on; none for one run, whose ticket ends with it.
+/// The book of this server, which it continues; `None` for one run, whose ticket ends with it.
 fn book(state: &State, server: &Server, asked: &Asked) -> Result<Option<OwnBook>, Stopped> {
     if asked.once {
         return Ok(None);
@@ -104,7 +104,7 @@ fn book(state: &State, server: &Server, asked: &Asked) -> Result<Option<OwnBook>
     }
 }
 
-/// What ends a server from outside.
+/// Events outside that end a server.
 struct Signs {
     stop: Arc<AtomicBool>,
     input_closed: Arc<AtomicBool>,
@@ -145,17 +145,17 @@ fn serve(
     Ok(Exit::Fine)
 }
 
-/// Keeps what has changed.
+/// Saves the book if it changed.
 fn keep(server: &Server, book: Option<&OwnBook>) {
     if let Some((changed, book)) = server.changed().zip(book)
         && let Err(error) = book.keep(&changed)
     {
-        // Serving goes on: only the list and the limit of bytes a day need it.
+        // Serving continues: only the list and the daily limit need the book.
         output::warning(&format!("cannot save the list of sessions: {error}"));
     }
 }
 
-/// Prints the ticket, and where the server is.
+/// Prints the ticket and the server's address.
 fn tell(asked: &Asked, server: &Server, identity: &Identity, taken: Taken, is_json: bool) {
     let (host, port) = asked.advertised(server.address());
     let ticket = Ticket {
@@ -189,7 +189,7 @@ fn tell(asked: &Asked, server: &Server, identity: &Identity, taken: Taken, is_js
     ));
 }
 
-/// What clients are told of this host.
+/// Describes this host to clients.
 fn about(engine: &Engine) -> Result<About, Stopped> {
     let capabilities =
         hairpin_engine::engine::capabilities().map_err(|error| cannot("see what can run here", &error))?;
@@ -255,11 +255,11 @@ fn told(event: &Event) -> String {
     }
 }
 
-/// Raises the sign when standard input closes: whoever holds its other end has ended, or its connection is broken.
+/// Sets the flag when standard input closes: its writer has ended, or the connection is broken.
 fn tell_end_of_input(closed: Arc<AtomicBool>) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("hairpin-input".to_owned());
     let watch = move || {
-        // That it cannot be read is an end of it too.
+        // A read error counts as the end too.
         std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()).ok();
         closed.store(true, Ordering::Relaxed);
     };
@@ -304,7 +304,6 @@ fn cannot_listen(at: SocketAddr, error: &std::io::Error) -> Stopped {
     Stopped::usage(format!("cannot listen on {at} (TCP and UDP): {error} (hint: {hint})"))
 }
 
-/// What the flags say.
 struct Asked {
     bind: SocketAddr,
     advertise: Option<(String, Option<u16>)>,
@@ -333,14 +332,13 @@ impl Asked {
         })
     }
 
-    /// A line of the log.
     fn note(&self, line: &str) {
         if !self.quiet {
             output::log(line);
         }
     }
 
-    /// The host and the port that the ticket names.
+    /// Host and port for the ticket.
     fn advertised(&self, at: SocketAddr) -> (String, u16) {
         match &self.advertise {
             Some((host, port)) => (host.clone(), port.unwrap_or(at.port())),
@@ -370,13 +368,13 @@ fn bind(text: &str) -> Result<SocketAddr, Refused> {
     })
 }
 
-/// An address that only the device after its `%` makes whole (RFC 4007), as the system reads it.
+/// A link-local address that needs the device after its `%` (RFC 4007), as the system resolves it.
 fn of_a_device(text: &str, port: u16) -> Option<SocketAddr> {
     let found = text.contains('%').then(|| (text, port).to_socket_addrs().ok()).flatten();
     found.and_then(|mut addresses| addresses.next())
 }
 
-/// Refuses an address that a client cannot use as it is: what it lacks is known there only.
+/// Refuses an address that needs a device name, which only the client knows.
 fn check_advertised(asked: &Asked) -> Result<(), Stopped> {
     match asked.bind.ip() {
         IpAddr::V6(own) if own.is_unicast_link_local() && asked.advertise.is_none() => {
@@ -404,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_listened_on_has_the_hint_that_fits() {
+    fn an_address_that_cannot_be_bound_has_the_hint_that_fits() {
         let told = |at: &str, kind| cannot_listen(at.parse().unwrap(), &Error::from(kind)).to_string();
         let low = told("0.0.0.0:80", ErrorKind::PermissionDenied);
         assert!(

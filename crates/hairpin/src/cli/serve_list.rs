@@ -1,4 +1,4 @@
-//! `hairpin serve --list`: the tickets that are taken, and the sessions of all servers of this user.
+//! `hairpin serve --list`: valid tickets, and the sessions of all servers of this user.
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use super::exit::Exit;
 use super::output;
 
-/// Lists them.
+/// Lists tickets and sessions.
 ///
 /// # Errors
 /// The folder of tickets and sessions cannot be read.
 pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
     let tickets = state.tickets()?;
     let mut servers = Books::of(state)?.listed()?;
-    // One that ended without a session tells nothing.
+    // A server that ended without a session is not listed.
     servers.retain(|server| server.is_running || !server.book.sessions.is_empty());
     let text = if is_json {
         format!("{:#}\n", as_json(&tickets, &servers))
@@ -67,7 +67,7 @@ fn server_as_text(server: &Listed, look: Look) -> String {
     let Listed { address, is_running, book } = server;
     let is_of_this_start = |session: &Session| *is_running && session.session >= book.first;
     let mut text = format!("\nServer at {address}: {}\n", if *is_running { "running" } else { "ended" });
-    // Those of an earlier day count no more.
+    // Usage of earlier days no longer counts.
     if let Some(day) = book.used.values().map(|used| used.day).max() {
         let of_day = book.used.iter().filter(|(_, used)| used.day == day);
         let used: Vec<String> =
@@ -95,7 +95,7 @@ fn server_as_text(server: &Listed, look: Look) -> String {
             quantities::bytes(session.bytes as f64),
         );
         let client = session.client.ip().to_string();
-        // A long address has a line of its own.
+        // A long address gets its own line.
         let is_wide = line.chars().count() + client.chars().count() > look.width;
         let (line, between) = if is_wide { (line.trim_end(), "\n     ") } else { (line.as_str(), "") };
         let _ = writeln!(text, "{line}{between}{client}");
@@ -103,7 +103,7 @@ fn server_as_text(server: &Listed, look: Look) -> String {
     text
 }
 
-/// How long a session lasted, to the second, as by the clock of the server.
+/// Duration of a session, to the second, by the server's clock.
 fn lasted(session: &Session, is_of_this_start: bool) -> String {
     match session.ended_unix_s {
         Some(ended) => match ended.saturating_sub(session.began_unix_s) {
@@ -111,12 +111,12 @@ fn lasted(session: &Session, is_of_this_start: bool) -> String {
             seconds => format!("{seconds} s"),
         },
         None if is_of_this_start => "under way".to_owned(),
-        // The server was killed, and did not write when.
+        // The server was killed before it recorded the end.
         None => "unknown".to_owned(),
     }
 }
 
-/// A time to the minute.
+/// A time, to the minute.
 fn minute(unix_s: u64) -> String {
     let time = quantities::utc(unix_s);
     time[..time.len() - ":17 UTC".len()].to_owned()

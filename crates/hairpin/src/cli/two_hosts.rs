@@ -26,31 +26,31 @@ use hairpin_model::round::{Failure, RoundOrder};
 use super::exit::Stopped;
 use super::{output, over_ssh};
 
-/// A file with more is none of a ticket.
+/// Maximum size of a ticket's file.
 const MAX_BYTES: u64 = 4096;
 
-/// How long the server may take to say what its host is.
+/// Time-out for the server to describe its host.
 const ABOUT: Duration = Duration::from_secs(15);
 
-/// A session with the server of a run. It ends when this is dropped.
+/// A session with the server of a run. Dropping it ends it.
 pub(super) struct Session {
     ticket: Ticket,
     known: Known,
-    /// What the server said of its host and of the ticket.
+    /// The server's description of its host and of the ticket.
     pub(super) about: About,
-    /// The transport that takes the place of those over datagrams, and why.
+    /// The transport that replaces those over datagrams, and why.
     fallback: Option<(String, String)>,
-    /// Where the packets of this host come from.
+    /// Local address and ports.
     binding: Binding,
-    /// The server, where it was started for this run; it ends after the session.
+    /// The server, if it was started for this run; it ends after the session.
     _over_ssh: Option<Server>,
 }
 
 impl Session {
-    /// Opens the session that the flags or the environment ask for; none where the server is to run here.
+    /// Opens the session that the flags or the environment name; `None` if the server runs here.
     ///
     /// # Errors
-    /// The ticket cannot be read, or the server is not reached.
+    /// The ticket cannot be read, or the server cannot be reached.
     pub(super) fn asked(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> Result<Option<Self>, Stopped> {
         let Some((text, source)) = text_of(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
             over_ssh::refuse_flags(matches)?;
@@ -69,8 +69,8 @@ impl Session {
         Ok(Some(session))
     }
 
-    /// Opens the session of `hairpin check`; none where neither its argument nor the environment names a server. `stop` is
-    /// made where a server has to be started.
+    /// Opens the session of `hairpin check`; `None` if neither its argument nor the environment names a server. Calls
+    /// `stop` only if a server must be started.
     ///
     /// # Errors
     /// As [`Session::asked`].
@@ -84,7 +84,7 @@ impl Session {
         Self::at(&text, source, matches, stop).map(Some)
     }
 
-    /// Opens the session of a ticket, or of a server that is started over ssh.
+    /// Opens the session of a ticket, or of a server that it starts over ssh.
     fn at<S: AsRef<AtomicBool>>(
         text: &str,
         source: &str,
@@ -100,7 +100,7 @@ impl Session {
         }
         over_ssh::refuse_flags(matches)?;
         let ticket = Ticket::parse(text).map_err(|error| match text.contains('#') {
-            // It was meant for one, and no server takes it.
+            // It looks like a ticket, and is invalid.
             true => Stopped::not_known(NotKnown::Refused(error.while_reading(source))),
             false => refused(error),
         })?;
@@ -108,7 +108,7 @@ impl Session {
     }
 
     fn open(ticket: Ticket, (binding, source): (Binding, &str), over_ssh: Option<Server>) -> Result<Self, Stopped> {
-        // What stands on the command line is seen; what the environment has is easily forgotten.
+        // The user sees the command line; a variable in the environment is easily forgotten.
         let named = |stopped: Stopped| if source == TICKET_VARIABLE { stopped.of(source) } else { stopped };
         let dialed = dial_ticket(&ticket, Purpose::Session, binding).map_err(Stopped::not_known);
         let mut known = dialed.map_err(named)?;
@@ -117,7 +117,7 @@ impl Session {
         Ok(Self { ticket, known, about, fallback: None, binding, _over_ssh: over_ssh })
     }
 
-    /// Tries whether datagrams come through; where not, that transport takes their place.
+    /// Tries whether datagrams arrive; if not, the transport `to` replaces them.
     fn fall_back(&mut self, to: &str) -> Result<(), Stopped> {
         let names: Vec<&str> = hairpin_transports::ALL.iter().map(|transport| transport.card().name).collect();
         let to = names::find("transport", to, &names)
@@ -134,7 +134,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether datagrams come through, and the evidence.
+    /// Whether datagrams arrive, and the evidence.
     ///
     /// # Errors
     /// The server does not answer.
@@ -142,7 +142,7 @@ impl Session {
         try_datagrams(&mut self.known, self.binding).map_err(|error| Stopped::failed(&error))
     }
 
-    /// The server's Hairpin and the time of a round trip.
+    /// Version of the server's Hairpin, and the round-trip time.
     pub(super) fn known(&self) -> (&str, Duration) {
         (&self.known.tool, self.known.round_trip)
     }
@@ -150,7 +150,7 @@ impl Session {
     /// Refuses rounds that exceed the limits of the ticket, before any runs.
     ///
     /// # Errors
-    /// The first limit that is exceeded.
+    /// The first limit exceeded.
     pub(super) fn allow(&self, rounds: &[RoundOrder]) -> Result<(), Stopped> {
         self.about.limits.allow_plan(rounds, self.about.used_bytes).map_err(|exceeded| {
             let what = format!("the server at {} allows no such run: {}", self.ticket.address(), exceeded.cause());
@@ -158,10 +158,10 @@ impl Session {
         })
     }
 
-    /// Refuses a ticket with which no round can be run any more today.
+    /// Refuses a ticket that allows no more rounds today.
     ///
     /// # Errors
-    /// The limit of the bytes of a day is reached.
+    /// The daily limit of bytes is reached.
     pub(super) fn refuse_used_up(&self) -> Result<(), Stopped> {
         let About { limits, used_bytes, .. } = &self.about;
         match limits.daily_bytes.filter(|most| used_bytes >= most) {
@@ -177,7 +177,7 @@ impl Session {
         }
     }
 
-    /// What plans need to know of the host.
+    /// What plans need to know about the server's host.
     pub(super) fn host(&self) -> FarHost {
         FarHost {
             name: self.ticket.host.clone(),
@@ -190,17 +190,17 @@ impl Session {
         }
     }
 
-    /// Its environment, for the record.
+    /// Environment of the server, for the record.
     pub(super) fn environment(&self) -> Environment {
         self.about.environment.clone()
     }
 
-    /// The network interface of this host on the path to it.
+    /// Local network interface on the path to the server.
     pub(super) fn interface(&self) -> Option<Interface> {
         hairpin_engine::environment::interface(self.known.here?)
     }
 
-    /// What rounds need to reach it.
+    /// What rounds need to connect to the server.
     pub(super) fn far(&self) -> Far {
         let binding = serde_json::to_string(&self.binding).expect("a binding has only string keys");
         let credentials = format!("{} {} {binding}", self.known.session, self.ticket.word());
@@ -208,7 +208,6 @@ impl Session {
     }
 }
 
-/// What `--bind` says.
 fn asked_binding(matches: &ArgMatches) -> Result<Binding, Stopped> {
     let Some(text) = matches.get_one::<String>("bind") else { return Ok(Binding::default()) };
     Binding::parse(text, interface_index).map_err(|error| Stopped::usage(error.while_reading("--bind")))
@@ -219,8 +218,7 @@ pub(super) fn is_asked(matches: &ArgMatches) -> bool {
     matches.contains_id("to") || std::env::var(TICKET_VARIABLE).is_ok_and(|text| !text.is_empty())
 }
 
-/// The ticket, or where to start a server, that was given as `place` or stands in the environment, and which of them; none without
-/// either.
+/// The ticket or ssh host given as `place` or in the environment, and which of the two; `None` if neither is given.
 fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &'static str)>, Stopped> {
     let own = std::env::var(TICKET_VARIABLE).ok().filter(|text| !text.is_empty());
     let (text, source) = match (given, own) {
@@ -242,7 +240,7 @@ fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &
                     text.trim()
                 )));
             }
-            // Whatever has no such sign is no ticket, and has no secret.
+            // A text without this sign is not a ticket and has no secret.
             if source == place && text.contains('#') {
                 let flag = if place.starts_with('-') { format!("{place} ") } else { String::new() };
                 output::warning(&format!(

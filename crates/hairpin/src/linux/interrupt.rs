@@ -1,6 +1,6 @@
-//! Ctrl-C: the first one ends the round in flight and the run is saved and reported; the second one ends at once.
+//! Ctrl-C: the first one ends the current round, and the run is saved and reported; the second one exits at once.
 //!
-//! While a program runs across a link, signals are its business: they are passed on to it.
+//! While a program runs across a link, signals are passed on to it.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
-/// The exit code of a run that the user ended.
+/// Exit code of an interrupted run.
 pub const EXIT_CODE: u8 = 130;
 
-/// Has Ctrl-C (and SIGTERM, SIGHUP) raise a sign that the engine looks at between two messages. Other signals do what they
-/// do to any program.
+/// Makes Ctrl-C (and SIGTERM, SIGHUP) set a flag that the engine checks between two messages. Other signals keep their
+/// default action.
 ///
 /// # Errors
 /// The system refuses the handler.
@@ -23,7 +23,7 @@ pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
     let signals = heard(&[SIGINT, SIGTERM, SIGHUP]);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signals.iter().copied() {
-        // In this order: the second signal finds the sign raised and ends the program; the server dies with it.
+        // In this order: the second signal finds the flag set and exits the program; the server dies with it.
         flag::register_conditional_shutdown(signal, i32::from(EXIT_CODE), Arc::clone(&stop))?;
         flag::register(signal, Arc::clone(&stop))?;
     }
@@ -31,7 +31,7 @@ pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// These signals, without SIGHUP where this program was started to take no notice of it (nohup(1)).
+/// These signals, without SIGHUP if this program was started to ignore it (nohup(1)).
 fn heard(signals: &[i32]) -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
@@ -39,9 +39,9 @@ fn heard(signals: &[i32]) -> Vec<i32> {
     signals.iter().copied().filter(|signal| *signal != SIGHUP || !ignores_hangup).collect()
 }
 
-/// Has a write beyond the limit on the size of files (`ulimit -f`) fail as any other that finds no room. Without this
-/// SIGXFSZ ends the program, and nobody says why. Programs that this one starts have the signal as it was: one that is
-/// caught and not ignored is not passed on to them (execve(2)).
+/// Makes a write beyond the file size limit (`ulimit -f`) fail like one on a full disk. Without this SIGXFSZ ends the
+/// program without a message. Child processes keep the default action: a caught signal, unlike an ignored one, is not
+/// inherited (execve(2)).
 ///
 /// # Errors
 /// The system refuses the handler.
@@ -49,15 +49,15 @@ pub fn have_large_files_refused() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// Signals that have come, for whoever passes them on.
+/// Received signals, to be passed on.
 pub struct Signals {
-    /// Has a byte for each that came.
+    /// Has a byte for each received signal.
     came: UnixStream,
     raised: Vec<(i32, Arc<AtomicBool>)>,
 }
 
 impl Signals {
-    /// Catches the signals that ask a program to end. None of them ends this one from now on.
+    /// Catches the termination signals. From now on none of them ends this program.
     ///
     /// # Errors
     /// The system refuses the handler.
@@ -67,7 +67,7 @@ impl Signals {
         let mut raised = Vec::new();
         for signal in heard(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP]) {
             let flag = Arc::new(AtomicBool::new(false));
-            // In this order: who reads the byte finds the flag raised.
+            // In this order: the flag is set before the byte can be read.
             flag::register(signal, Arc::clone(&flag))?;
             low_level::pipe::register(signal, tell.try_clone()?)?;
             raised.push((signal, flag));
@@ -75,22 +75,22 @@ impl Signals {
         Ok(Self { came, raised })
     }
 
-    /// Can be read when there are some.
+    /// Readable if there are signals.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.came.as_fd()
     }
 
-    /// Those that have come since the last call, each once.
+    /// Signals received since the last call, each once.
     #[must_use]
     pub fn take(&self) -> Vec<i32> {
-        // More bytes than these only wake once more.
+        // More bytes than these only wake the reader once more.
         drop((&self.came).read(&mut [0; 64]));
         let came = self.raised.iter().filter(|(_, flag)| flag.swap(false, Ordering::SeqCst));
         came.map(|(signal, _)| *signal).collect()
     }
 
-    /// Whether that signal comes from a key, so that the terminal gives it to the whole process group by itself.
+    /// Whether the signal comes from a key: the terminal sends it to the whole process group.
     #[must_use]
     pub fn is_of_a_key(signal: i32) -> bool {
         matches!(signal, SIGINT | SIGQUIT)

@@ -1,4 +1,4 @@
-//! What only Linux has: signals, descriptors and `/proc`.
+//! Linux only: signals, descriptors and `/proc`.
 
 pub mod interrupt;
 pub(crate) mod streams;

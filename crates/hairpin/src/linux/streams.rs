@@ -9,8 +9,8 @@ use std::process::{ExitStatus, Stdio};
 
 use hairpin_model::round::Failure;
 
-/// The number of this process's own stream that a path means, where it means one. To open the path would not do: that
-/// gives a place of its own in the file behind the stream, and loses what was there.
+/// Descriptor of this process's own stream that the path names, if any. Opening the path instead would give a separate
+/// offset in the file behind the stream and overwrite its content.
 pub(crate) fn own_stream(path: &Path) -> Option<RawFd> {
     const FOLDERS: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"];
     match path.to_str()? {
@@ -20,7 +20,7 @@ pub(crate) fn own_stream(path: &Path) -> Option<RawFd> {
             let number = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
             match number {
                 Some(number) => number.parse().ok().filter(|number| *number >= 0),
-                // A link to one of them means it too.
+                // A symbolic link to one of them counts too.
                 None => own_stream(&fs::read_link(path).ok()?),
             }
         }
@@ -34,7 +34,7 @@ pub(crate) fn others_can_read_standard_output() -> bool {
     metadata.is_ok_and(|file| file.is_file() && file.mode() & 0o044 != 0)
 }
 
-/// Standard error, to be the standard output of a program.
+/// Standard error as the standard output of a program.
 pub(crate) fn to_standard_error() -> Result<Stdio, Failure> {
     let copy = std::io::stderr().as_fd().try_clone_to_owned();
     copy.map(Stdio::from).map_err(|error| Failure {
@@ -43,7 +43,6 @@ pub(crate) fn to_standard_error() -> Result<Stdio, Failure> {
     })
 }
 
-/// The signal that ended a program, where one did.
 pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
     status.signal()
 }

@@ -1,4 +1,4 @@
-//! A server host of several addresses, of both versions of IP, and of a link-local one.
+//! A server host with several addresses, of both IP versions, and a link-local one.
 
 use hairpin_testing::or_skip;
 
@@ -6,7 +6,7 @@ use super::paths::assert_crossed;
 use super::{Addresses, Host, Lab, Served};
 use crate::support::{list, until};
 
-/// Runs a round over each protocol, of one flow and of several, to the name that the server is known by.
+/// Runs rounds of one flow and of several, over each protocol, to the server's name.
 fn assert_answers(lab: &Lab, name: &str) {
     let version = if name.contains(':') { "6" } else { "" };
     let over = format!("--transport tcp{version},udp{version} --rounds 1 --to @ticket");
@@ -28,7 +28,7 @@ fn a_server_of_all_addresses_answers_from_the_one_that_was_asked() {
     let at = lab.server.at;
     for (bind, reached) in [
         ("0.0.0.0", &[at.v4, v4][..]),
-        // All addresses of both versions of IP.
+        // All addresses of both IP versions.
         ("[::]", &[at.v4, v4, at.v6, v6]),
     ] {
         for name in reached {
@@ -43,7 +43,7 @@ fn a_server_of_all_addresses_answers_from_the_one_that_was_asked() {
     lab.assert_nothing_left();
 }
 
-/// The server's host lets nothing in but what comes from there.
+/// The server's host accepts only packets from that source.
 #[test]
 fn a_client_sends_from_the_address_the_interface_and_the_ports_that_it_was_given() {
     let lab = or_skip!(Lab::direct());
@@ -88,10 +88,10 @@ fn a_server_of_ipv4_alone_is_not_there_over_ipv6() {
     lab.assert_nothing_left();
 }
 
-/// The address that a host has given itself for that device, once it knows that no other host has it.
+/// A host's link-local address on that device, once duplicate address detection has finished.
 fn link_local(host: &Host, device: &str) -> String {
     let mut own = String::new();
-    until("it has an address of its own", || {
+    until("the device has a link-local address", || {
         let shown = host.as_root(&format!("ip -6 -oneline address show dev {device} scope link"));
         let address = shown.split_once("inet6 ").and_then(|(_, rest)| rest.split_once('/'));
         own = address.filter(|_| !shown.contains("tentative")).map_or("", |(address, _)| address).to_owned();

@@ -1,7 +1,8 @@
-//! Many sessions at one server, and many connections that never become one. Both are on this host: there are no namespaces here.
+//! Many sessions at one server, and many connections that never become one, on this host without namespaces.
 //!
-//! `HAIRPIN_SESSIONS=10000` opens more of them than an ordinary test run does. With `--nocapture` the tests print what they measure.
-#![expect(clippy::print_stdout, reason = "figures for whoever asks for them")]
+//! `HAIRPIN_SESSIONS=10000` opens more sessions than the default. With `--nocapture` the tests print their
+//! measurements.
+#![expect(clippy::print_stdout, reason = "figures for --nocapture")]
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -14,13 +15,13 @@ use hairpin_model::binding::Binding;
 
 use crate::support::{Place, Running, nameless_descriptors, status, until};
 
-/// Sessions unless more are asked for.
+/// Default number of sessions.
 const SESSIONS: usize = 300;
 /// Connections that never finish their handshake.
 const CROWD: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server on this host, allowed so many descriptors.
+/// A server on this host, with a limit of descriptors.
 struct Server {
     running: Running,
     ticket: Ticket,
@@ -70,14 +71,14 @@ fn after_many_sessions_a_server_has_what_it_had_before() {
     // It has one more while it saves the list of sessions.
     until("it has as many descriptors", || server.descriptors() == descriptors);
     assert!(after_kb <= before_kb + 1024, "{before_kb} kB before {sessions} sessions, {after_kb} kB after");
-    // The thread of a session ends before the server has written of it.
+    // A session's thread may end before the server has logged it.
     let log = || std::fs::read_to_string(place.path("log")).expect("it has one");
     until("each session is in the log", || log().matches("the run is over").count() == SESSIONS + sessions);
     drop(server);
     place.assert_nothing_left();
 }
 
-/// A connection that has begun its handshake and says no more.
+/// A connection that has begun its handshake and sends no more.
 fn unfinished(server: &Server) -> TcpStream {
     let mut socket = TcpStream::connect((server.ticket.host.as_str(), server.ticket.port)).expect("it is accepted");
     // The header of a TLS record and the begin of a client's hello (RFC 8446, sections 4.1.2 and 5.1).
@@ -98,7 +99,7 @@ fn median_ms(server: &Server) -> f64 {
 }
 
 #[test]
-fn connections_that_never_finish_their_handshake_keep_nobody_out() {
+fn connections_that_never_finish_their_handshake_block_no_client() {
     let place = Place::new();
     let server = Server::start(&place, 20_000);
     let without_ms = median_ms(&server);
@@ -116,7 +117,7 @@ fn connections_that_never_finish_their_handshake_keep_nobody_out() {
 #[test]
 fn a_server_without_descriptors_for_all_closes_the_oldest_and_serves_on() {
     let place = Place::new();
-    // The hard limit too, so that it cannot be raised.
+    // The hard limit too, so that the server cannot raise it.
     let server = Server::start(&place, 128);
     let crowd: Vec<TcpStream> = (0..CROWD).map(|_| unfinished(&server)).collect();
     (0..20).for_each(|_| server.session());

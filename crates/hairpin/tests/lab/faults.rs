@@ -1,13 +1,13 @@
-//! Hosts that cannot be reached, and a path that fails in the middle of a round.
+//! Unreachable hosts, and a path that fails in the middle of a round.
 
 use hairpin_testing::or_skip;
 
 use super::{Lab, Served};
 use crate::support::{list, on_one_line, saved_rounds, text, until};
 
-/// Four ways in which a server is not there, and four different errors. Those of a firewall are in `firewall.rs`.
+/// Four causes of an unreachable server, with four different errors. Those of a firewall are in `firewall.rs`.
 #[test]
-fn what_keeps_a_client_from_a_server_is_told_apart() {
+fn causes_of_an_unreachable_server_are_distinguished() {
     let lab = or_skip!(Lab::direct());
     let own = lab.server.at.v4;
     for (advertised, cause, hint) in [
@@ -26,8 +26,8 @@ fn what_keeps_a_client_from_a_server_is_told_apart() {
     lab.assert_nothing_left();
 }
 
-/// Runs two rounds, and breaks the path in the second, which fails with one of the causes. Nothing of it is left, and the server
-/// still serves.
+/// Runs two rounds, and breaks the path in the second, which fails with one of the causes and leaves nothing behind;
+/// the server still serves.
 fn path_fails(plan: &str, breaks: &str, mends: &str, causes: &[&str]) {
     let lab = or_skip!(Lab::routed());
     let mut served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
@@ -56,7 +56,7 @@ fn path_fails(plan: &str, breaks: &str, mends: &str, causes: &[&str]) {
 
 const DOWN: &str = "ip link set toserver down";
 const UP: &str = "ip link set toserver up";
-/// The path stays up and carries nothing.
+/// The path stays up and drops everything.
 const DROP: &str =
     "nft 'add table inet f; add chain inet f through { type filter hook forward priority 0; policy drop; }'";
 const PASS: &str = "nft flush ruleset";

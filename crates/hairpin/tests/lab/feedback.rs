@@ -1,4 +1,4 @@
-//! What a run does where datagrams do not come through: from the begin, and from a moment in the middle of a load.
+//! Runs over a path that drops datagrams: from the beginning, or from the middle of a load.
 
 use hairpin_testing::or_skip;
 
@@ -42,7 +42,7 @@ fn where_udp_is_blocked_a_run_goes_over_tcp_and_says_so_with_the_evidence() {
     lab.assert_nothing_left();
 }
 
-/// The sender stops by itself, whichever end it is, and what was measured is kept.
+/// The sender at either end stops by itself, and the measured data are kept.
 #[test]
 fn a_load_of_datagrams_whose_receiver_gets_nothing_stops_and_is_marked() {
     let lab = or_skip!(Lab::routed());
@@ -53,9 +53,9 @@ fn a_load_of_datagrams_whose_receiver_gets_nothing_stops_and_is_marked() {
              --out {direction} --json"
         );
         let running = lab.client.start(&plan);
-        // A counter of what the router forwards tells that the load is under way.
+        // A counter of the router's forwarded packets shows that the load is running.
         lab.rules(&through(&format!("iifname {from} meta l4proto udp counter")));
-        until("the load is under way", || {
+        until("the load is running", || {
             let counted = lab.router.as_root("nft list ruleset");
             let packets =
                 counted.split("counter packets ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());

@@ -1,4 +1,4 @@
-//! A router between both hosts that lets only the port of the server through, or not even that.
+//! A router between both hosts that passes only the server's port, or not even that.
 
 use hairpin_testing::or_skip;
 
@@ -6,7 +6,7 @@ use super::paths::assert_all_cross;
 use super::{Lab, PORT, Served};
 use crate::support::on_one_line;
 
-/// Rules for what the router forwards. Without others it forwards everything.
+/// Rules for what the router forwards. By default it forwards everything.
 pub(super) fn through(rules: &str) -> String {
     format!("table inet firewall {{ chain through {{ type filter hook forward priority 0; {rules}; }}; }}")
 }
@@ -25,9 +25,9 @@ fn one_open_port_is_enough() {
     lab.assert_nothing_left();
 }
 
-/// The error says what was sent and that nothing came back; and of the server, what came there.
+/// The error says what was sent and that no answer arrived; the server's part says what it received.
 #[test]
-fn udp_that_is_dropped_is_told_by_direction() {
+fn dropped_udp_is_reported_by_direction() {
     let lab = or_skip!(Lab::routed());
     let served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
     let at = format!("{}:{PORT}", lab.server.at.v4);
@@ -45,7 +45,7 @@ fn udp_that_is_dropped_is_told_by_direction() {
         assert!(told.contains(&format!("{came} of the client's datagrams came over udp to {at}")), "{told}");
         assert!(sent > 1 && told.contains(hint), "{told}");
         assert!(told.contains("`hairpin check` tries UDP alone, and --fallback tcp does without it"), "{told}");
-        // What was dropped is what was sent, or the answers to it.
+        // The dropped packets are those sent, or their answers.
         let dropped = lab.router.as_root("nft list ruleset");
         assert!(dropped.contains(&format!("counter packets {sent} bytes")), "{sent}: {dropped}");
         lab.client.json(&format!("{ROUND} --transport tcp --out {from}-tcp"));
@@ -58,7 +58,7 @@ fn udp_that_is_dropped_is_told_by_direction() {
 }
 
 #[test]
-fn a_port_that_is_filtered_and_one_that_is_rejected_are_told_apart() {
+fn a_filtered_port_and_a_rejected_one_are_distinguished() {
     let lab = or_skip!(Lab::routed());
     let served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
     let at = format!("{}:{PORT}", lab.server.at.v4);

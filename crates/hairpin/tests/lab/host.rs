@@ -10,12 +10,12 @@ use serde_json::Value;
 use super::Addresses;
 use crate::support::{PROGRAM, Place, Ran, Running, nameless_descriptors, names_in, until};
 
-/// The first of the users that hosts have for themselves.
+/// First user id of the hosts' own users.
 const FIRST_USER: u32 = 61_000;
-/// What holds the namespaces of a host.
+/// Command of the process that holds a host's namespaces.
 const SLEEPER: [&str; 5] = ["setpriv", "--pdeathsig", "KILL", "sleep", "infinity"];
-/// Makes a host out of its namespaces. The files at `$1`, among them a place for the program `$0`, are all that it has of the
-/// folder `$2` of the test.
+/// Sets up a host within its namespaces. Of the test's folder `$2` it has only the files at `$1`, including a place for
+/// the program `$0`.
 const SETTLE: &str = "
     hostname \"$3\"
     mount --bind \"$0\" \"$1/hairpin\"
@@ -24,10 +24,10 @@ const SETTLE: &str = "
     mount -t tmpfs none /dev/shm
     ip link set lo up";
 
-/// The namespaces of a host.
+/// Options of unshare(1) for a host.
 const NAMESPACES: [&str; 4] = ["--net", "--mount", "--uts", "--ipc"];
 
-/// Makes those of the first host: an ordinary user acts as root in a user namespace.
+/// Command that creates those of the first host: an ordinary user acts as root in a user namespace.
 pub(super) fn first_namespaces() -> Vec<&'static str> {
     let user = if is_root() { &[][..] } else { &["--user", "--map-root-user"] };
     [&["unshare"], &NAMESPACES[..], user].concat()
@@ -37,23 +37,23 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").expect("it is there").uid() == 0
 }
 
-/// A host. Dropping it ends what holds its namespaces.
+/// A host. Dropping it ends the process that holds its namespaces.
 pub(crate) struct Host {
     place: Arc<Place>,
     holder: Child,
-    /// Its `/tmp` as seen from outside.
+    /// Its `/tmp`, as seen from outside.
     folder: PathBuf,
     user: Option<u32>,
     pub(crate) at: Addresses,
 }
 
 impl Host {
-    /// The first host of a lab, in whose user namespace the others are.
+    /// The first host of a lab; the others are in its user namespace.
     pub(super) fn first(place: &Arc<Place>, at: Addresses) -> Self {
         Self::made(place, &first_namespaces(), ("router", 0), at)
     }
 
-    /// Another, with the name and the number of its user.
+    /// Another host, with the name and number of its user.
     pub(super) fn beside(first: &Self, name_and_user: (&str, u32), at: Addresses) -> Self {
         let id = first.holder.id().to_string();
         let enter = ["nsenter", "--target", &id, "--user", "--preserve-credentials"];
@@ -89,12 +89,12 @@ impl Host {
         self.holder.id()
     }
 
-    /// A file in its `/tmp`, which is where everything runs.
+    /// A file in its `/tmp`, where everything runs.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Gives a device its addresses, and sends everything else to the gateway.
+    /// Gives a device its addresses, and the host its default route.
     pub(super) fn join(&self, device: &str, at: Addresses, gateway: Option<Addresses>) {
         let Addresses { v4, v6 } = at;
         let own = format!("ip address add {v4}/24 dev {device}; ip address add {v6}/64 dev {device} nodad");
@@ -114,7 +114,7 @@ impl Host {
         command
     }
 
-    /// Runs a script as the administrator of the host, who changes its network; it must end well.
+    /// Runs a script as root of the host, who may change its network; it must succeed.
     pub(crate) fn as_root(&self, script: &str) -> String {
         let ran = Running::start(self.entered("sh").args(["-e", "-c", script])).end().with_code(0);
         ran.stdout
@@ -132,7 +132,7 @@ impl Host {
         command
     }
 
-    /// Starts the program, whose words are those of the text.
+    /// Starts the program with the arguments in the text.
     pub(crate) fn start(&self, words: &str) -> Running {
         Running::start(self.command("/tmp/hairpin").args(words.split_whitespace()))
     }
@@ -142,12 +142,12 @@ impl Host {
         self.start(words).end()
     }
 
-    /// Runs it with `--json`, and takes what it printed; it must end well.
+    /// Runs it with `--json` and parses its output; it must succeed.
     pub(crate) fn json(&self, words: &str) -> Value {
         self.hairpin(&format!("{words} --json")).with_code(0).json()
     }
 
-    /// Processes on the host but for what holds it.
+    /// Processes on the host, except the one that holds it.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let namespace = |id: u32| std::fs::read_link(format!("/proc/{id}/ns/net")).ok();
         let own = namespace(self.id());
@@ -155,7 +155,7 @@ impl Host {
         ids.filter(|id| *id != self.id() && namespace(*id) == own).collect()
     }
 
-    /// Fails unless all that ran here has gone and has left no temporary file.
+    /// Fails unless every process here has ended and left no temporary file.
     pub(super) fn assert_nothing_left(&self) {
         until("every process has gone", || self.processes().is_empty());
         assert_eq!(names_in(&self.path("tmp")), [""; 0], "temporary files");
@@ -176,7 +176,7 @@ pub(crate) struct Served<'h> {
 }
 
 impl<'h> Served<'h> {
-    /// Starts it with those flags, and gives the client its ticket, as the file `ticket`.
+    /// Starts it with those flags, and gives the client its ticket as the file `ticket`.
     pub(crate) fn start(host: &'h Host, flags: &str, client: &Host) -> Self {
         drop(std::fs::remove_file(host.path("ticket")));
         let script = format!("exec /tmp/hairpin serve {flags} > ticket 2> log");
@@ -191,17 +191,16 @@ impl<'h> Served<'h> {
         std::fs::read_to_string(self.host.path("ticket")).ok().filter(|text| text.ends_with('\n'))
     }
 
-    /// What it has said.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.host.path("log")).expect("it has one")
     }
 
-    /// How many descriptors it has, but for those of files.
+    /// Number of its descriptors, except those of files.
     pub(crate) fn descriptors(&self) -> usize {
         nameless_descriptors(self.running.id())
     }
 
-    /// Waits until so many runs are over and nothing of them is left but the server itself.
+    /// Waits until `runs` runs are over and only the server itself is left.
     pub(crate) fn until_idle_after(&self, runs: usize) {
         until("its sessions are over", || self.log().matches("the run is over").count() == runs);
         until("their processes have gone", || self.host.processes() == [self.running.id()]);

@@ -1,8 +1,8 @@
-//! Run folders from somebody who means harm: whatever is in one, every command that reads it ends, in bounded memory and
-//! time, writes nothing outside, and sends nothing to the terminal that steers it.
+//! Run folders from an attacker: whatever they contain, every command that reads one ends, in bounded memory and time,
+//! writes nothing outside, and sends no control characters to the terminal.
 //!
 //! A folder is a valid run with one or more mutations, chosen by its number. `HAIRPIN_HOSTILE_FOLDERS=1000` tries more
-//! of them than an ordinary test run does.
+//! folders than the default.
 
 mod mutations;
 
@@ -21,16 +21,16 @@ use serde_json::Value;
 use self::mutations::{Generator, MUTATIONS};
 use crate::support::{PROGRAM, Place, copy};
 
-/// How many folders are tried unless more are asked for.
+/// Default number of folders.
 const FOLDERS: u64 = 24;
-/// The address space of a command, in KB: 500 MB.
+/// Maximum address space of a command, in KB: 500 MB.
 const MEMORY_KB: u64 = 500_000_000 / 1024;
-/// The CPU time of a command, in seconds. Unlike wall time it does not depend on what else the machine does.
+/// Maximum CPU time of a command, in seconds. Unlike wall time it does not depend on the load of the machine.
 const CPU_S: u64 = 10;
-/// A command that waits uses no CPU time: it is ended after this.
+/// Time after which a command is killed: one that waits uses no CPU time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is done with a folder; `RUN` and `OTHER`, a sound run, are filled in.
+/// Commands to try. `RUN` is the folder, `OTHER` a valid run.
 const COMMANDS: &[&[&str]] = &[
     &["analyse", "RUN"],
     &["report", "RUN"],
@@ -81,7 +81,7 @@ fn no_run_folder_does_harm() {
     assert!(codes.contains_key(&0) && codes.contains_key(&2), "some are refused and some are harmless: {codes:?}");
 }
 
-/// Saves a run once more, as one that was killed: with a samples file for each round.
+/// Saves a run again as if it had been killed: with a samples file for each round.
 fn with_files_of_rounds(base: &Place, [name, killed]: [&str; 2]) {
     let (from, run) = RunFolder::open(&base.path(name)).unwrap();
     let to = RunFolder::create(&base.path(killed)).unwrap();
@@ -97,7 +97,7 @@ fn with_files_of_rounds(base: &Place, [name, killed]: [&str; 2]) {
     assert!(base.path(killed).join("samples/round-000000.parquet").is_file());
 }
 
-/// One hostile folder, and what is done with it.
+/// A hostile folder, and the command to try.
 struct Tried {
     place: Place,
     name: String,
@@ -117,7 +117,7 @@ impl Tried {
         let kind = usize::try_from(number).unwrap() % MUTATIONS.len();
         let (name, mutate) = MUTATIONS[kind];
         mutate(&place.path("run"), &mut generator);
-        // Another command for each turn of a kind, and so all pairs after as many turns as there are commands.
+        // Each turn of a mutation uses another command, so all pairs occur after as many turns as there are commands.
         let command = COMMANDS[(usize::try_from(number).unwrap() / MUTATIONS.len() + kind) % COMMANDS.len()];
         let filled = command.iter().map(|word| match *word {
             "RUN" => "run",
@@ -128,7 +128,7 @@ impl Tried {
         Self { name: format!("folder {number}, {name}: hairpin {}", command.join(" ")), place, command }
     }
 
-    /// Runs the command; answers its exit code, or what harm it did.
+    /// Runs the command. Returns its exit code, or the harm that it did.
     fn harm(&self) -> Result<i32, String> {
         let before = self.outside();
         let [out, err] = ["out", "err"].map(|name| self.place.path("tmp").join(name));
@@ -174,7 +174,7 @@ impl Tried {
         Ok(code)
     }
 
-    /// All that stands beside the run, with its content and its time.
+    /// All files next to the run, with their content and time.
     fn outside(&self) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
         let mut all = BTreeMap::new();
         for folder in ["outside", "other"] {
@@ -192,7 +192,7 @@ impl Tried {
     }
 }
 
-/// The regular files beneath a folder, by their names in it, in order.
+/// The regular files below a folder, as relative paths, sorted.
 fn files(folder: &Path) -> Vec<String> {
     let mut all = Vec::new();
     let mut folders = vec![folder.to_owned()];

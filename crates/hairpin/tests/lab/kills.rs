@@ -1,7 +1,7 @@
-//! Processes of either host that are killed, or stopped, at random moments of a run.
+//! Processes of either host are killed or stopped at random moments of a run.
 //!
-//! `HAIRPIN_KILLS=100` tries more of them than an ordinary test run does. From the seventh on some take minutes: they wait for the
-//! deadlines of an end whose other end was stopped.
+//! `HAIRPIN_KILLS=100` tries more than the default. From the seventh on some take minutes: they wait for the deadlines
+//! of an end whose peer was stopped.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use hairpin_testing::or_skip;
 use super::{Host, Lab, Served};
 use crate::support::{is_a, list, saved_rounds, signal, text, until};
 
-/// How many are tried unless more are asked for.
+/// Default number of kills.
 const KILLS: u64 = 6;
-/// The moments are drawn from it.
+/// Seed of the moments.
 const SEED: u64 = 15;
-/// Longer than the longest deadline of an end whose other end was stopped.
+/// Longer than the longest deadline of an end whose peer was stopped.
 const LIMIT: Duration = Duration::from_mins(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
-    /// What the user started.
+    /// The program that the user started.
     Client,
     /// The process of a round at the client.
     ClientRound,
@@ -48,22 +48,22 @@ const PLANS: [&str; 4] = [
     "message-rate --transport udp --batch 8 --direction down --duration 600ms",
 ];
 
-/// One of a host's processes that has this word.
+/// One of a host's processes with this argument.
 fn find(host: &Host, word: &str) -> Option<u32> {
     host.processes().into_iter().find(|id| is_a(word, *id))
 }
 
-/// As `until`, for what waits for a deadline.
+/// Like `until`, for something that waits for a deadline.
 fn until_late(what: &str, mut has_come: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !has_come() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
-fn whoever_is_killed_or_stopped_the_other_end_ends_and_nothing_of_the_session_is_left() {
+fn if_one_end_is_killed_or_stopped_the_other_ends_and_the_session_leaves_nothing() {
     let count = std::env::var("HAIRPIN_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
     let lab = or_skip!(Lab::direct());
     let mut random = SEED;
@@ -130,14 +130,14 @@ fn try_one(lab: &Lab, (name, victim): (&str, Victim), plan: &str, after: Duratio
     }
 }
 
-/// What the client may say of its rounds.
+/// Causes that the client may report for its rounds.
 fn causes(name: &str, victim: Victim) -> &'static [&'static str] {
     match (name, victim) {
         ("KILL", Victim::ClientRound) => {
             &["the round's process cannot be read: it ended early (signal: 9 (SIGKILL))"]
         }
         (_, Victim::ClientRound) => &["the round did not end in time"],
-        // Later rounds find nobody.
+        // Later rounds find no server.
         ("KILL", Victim::Server) => &["it closed the control channel", "Connection refused"],
         (_, Victim::Server) => &["no message for", "no answer for 15 s", "made no progress"],
         ("KILL", _) => &["the server: it closed the control channel", "or has ended"],
@@ -173,11 +173,11 @@ fn a_client_that_is_stopped_in_a_round_is_dropped() {
 }
 
 #[test]
-fn a_client_that_is_stopped_beside_a_load_is_dropped_on_each_connection() {
+fn a_client_that_is_stopped_under_load_is_dropped_on_each_connection() {
     let plan = |connection| {
         format!("under-load --probe-connection {connection} --rate 100 --load down --load-cpu same --duration 3600s")
     };
     is_dropped_when_stopped(&plan("shared"), &[SILENT]);
-    // The load has a connection of its own here: which of the two the server finds silent first is chance.
+    // Here the load has its own connection; the server may notice either of them first.
     is_dropped_when_stopped(&plan("per-message"), &["made no progress for 2000 ms", SILENT]);
 }

@@ -1,10 +1,11 @@
-//! Tests that need a machine of their own, long times, or programs that few machines have; `cargo xtask ci` runs them.
+//! Tests that need their own machine, long times or rare programs; `cargo xtask ci` runs them.
 //!
-//! Two hosts with nothing shared ([`Lab`]): each has a network, mount, host name and IPC namespace of its own, its own user where root runs
-//! the tests, and sees no file of the other. A router between them may translate addresses, filter, and fail.
+//! Two hosts with nothing shared ([`Lab`]): each has its own network, mount, host name and IPC namespace, its own user
+//! if root runs the tests, and sees no file of the other. A router between them may translate addresses, filter, and
+//! fail.
 //!
-//! The namespaces of a host live as long as a process in them, which sleeps. The kernel kills each process here with the thread
-//! that started it, so whatever ends a test leaves nothing.
+//! The namespaces of a host live as long as a sleeping process in them. The kernel kills each process here with the
+//! thread that started it, so nothing is left however a test ends.
 
 #[macro_use]
 extern crate hairpin_testing;
@@ -33,7 +34,7 @@ use hairpin_testing::{program, works};
 pub(crate) use self::host::{Host, Served};
 use crate::support::Place;
 
-/// What hosts are made of, and what joins them.
+/// Programs that create and connect hosts.
 const PROGRAMS: [&str; 5] = ["ip", "nft", "unshare", "nsenter", "setpriv"];
 
 /// Addresses of one host.
@@ -43,23 +44,23 @@ pub(crate) struct Addresses {
     pub(crate) v6: &'static str,
 }
 
-/// The port of a server unless its flags name another.
+/// Default port of a server.
 pub(crate) const PORT: u16 = 7420;
 
-/// The client's, from those for documentation (RFC 5737, RFC 3849).
+/// The client's, from the ranges for documentation (RFC 5737, RFC 3849).
 pub(crate) const CLIENT: Addresses = Addresses { v4: "192.0.2.2", v6: "2001:db8:1::2" };
-/// The server's where a cable joins it to the client.
+/// The server's, at a cable to the client.
 const BESIDE: Addresses = Addresses { v4: "192.0.2.3", v6: "2001:db8:1::3" };
 /// The server's behind a router.
 const BEHIND: Addresses = Addresses { v4: "198.51.100.2", v6: "2001:db8:2::2" };
-/// The router's, on the side of the client and on that of the server.
+/// The router's, on the client's side and on the server's.
 pub(crate) const ROUTER: [Addresses; 2] =
     [Addresses { v4: "192.0.2.1", v6: "2001:db8:1::1" }, Addresses { v4: "198.51.100.1", v6: "2001:db8:2::1" }];
 
-/// One cable between both. The words in capitals are the processes that hold the namespaces.
+/// One cable between both. Words in capitals are the processes that hold the namespaces.
 const CABLE: &str = "ip link add eth0 netns CLIENT type veth peer name eth0 netns SERVER";
 
-/// Both at the router, each in a network of its own.
+/// Both at the router, each in its own network.
 const TWO_CABLES: &str = "
     ip link add toclient type veth peer name eth0 netns CLIENT
     ip link add toserver type veth peer name eth0 netns SERVER
@@ -70,13 +71,13 @@ const TWO_CABLES: &str = "
 pub(crate) struct Lab {
     pub(crate) client: Host,
     pub(crate) server: Host,
-    /// Between them, where there is one.
+    /// Between them, with [`Lab::routed`].
     pub(crate) router: Host,
     place: Arc<Place>,
 }
 
 impl Lab {
-    /// Two hosts with a cable between them; else why they cannot be made here.
+    /// Two hosts with a cable between them. The error says why they cannot be created here.
     pub(crate) fn direct() -> Result<Self, String> {
         let lab = Self::new(CABLE, BESIDE)?;
         lab.client.join("eth0", CLIENT, None);
@@ -106,12 +107,12 @@ impl Lab {
         Ok(Self { client, server, router, place })
     }
 
-    /// The router's rules, in the words of nft(8), in place of those before.
+    /// Replaces the router's rules, in the syntax of nft(8).
     pub(crate) fn rules(&self, rules: &str) {
         self.router.as_root(&format!("nft -f - <<'END'\nflush ruleset\n{rules}\nEND"));
     }
 
-    /// Fails unless nothing is left of what ran on the hosts, once a server was ended.
+    /// Fails if anything on the hosts is left after the server has ended.
     pub(crate) fn assert_nothing_left(self) {
         let Self { client, server, router, place } = self;
         for host in [&client, &server] {

@@ -1,11 +1,11 @@
-//! A router between both hosts that translates addresses: the client is behind it, or the server, with one port forwarded.
+//! A router between both hosts translates addresses: the client is behind it, or the server, with one forwarded port.
 
 use hairpin_testing::or_skip;
 
 use super::paths::assert_all_cross;
 use super::{Lab, PORT, ROUTER, Served};
 
-/// The port that is forwarded, another one than that of the server.
+/// The forwarded port, different from that of the server.
 const FORWARDED: u16 = 40_000;
 
 #[test]
@@ -17,7 +17,7 @@ fn a_client_behind_a_router_that_translates_its_address_reaches_the_server() {
         )
     };
     lab.rules(&format!("{}; {}", translates("ip"), translates("ip6")));
-    // Nobody there knows the way to the client itself.
+    // The server has no route to the client itself.
     lab.server.as_root("ip route del default; ip -6 route del default");
     for (address, client) in
         [(lab.server.at.v4, ROUTER[1].v4.to_owned()), (lab.server.at.v6, format!("[{}]", ROUTER[1].v6))]

@@ -1,4 +1,4 @@
-//! `--to ssh://HOST`, with an sshd of the test's own on the loopback: nothing of the user's ssh is read or changed.
+//! `--to ssh://HOST`, with the test's own sshd on the loopback: the user's ssh is neither read nor changed.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -10,22 +10,22 @@ use hairpin_testing::{or_skip, program, works};
 use crate::support::contract::assert_kept;
 use crate::support::{PROGRAM, Place, Ran, Running, list, names_in, signal, text, until};
 
-/// Where Debian has it, which is not on every path.
+/// Debian's path, which PATH may not contain.
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// An sshd, and a configuration of ssh whose host `lab` it is.
+/// An sshd, and an ssh configuration that calls it `lab`.
 struct Lab {
     place: Place,
     sshd: Running,
 }
 
 impl Lab {
-    /// The program under test is on the path there.
+    /// The program under test is in PATH there.
     fn new() -> Result<Self, String> {
         Self::with_path(Path::new(PROGRAM).parent().expect("it is in a folder"))
     }
 
-    /// What is in that folder, and the system's programs, are on the path there.
+    /// PATH there has that folder and the system's programs.
     fn with_path(folder: &Path) -> Result<Self, String> {
         let (sshd, _) = (program(SSHD)?, program("ssh")?);
         let place = Place::new();
@@ -51,7 +51,7 @@ impl Lab {
         write(&place, "sshd", &config);
         write(&place, "ssh", &own_config(&place, port));
         write(&place, "known", &format!("[127.0.0.1]:{port} {}", read(&place, "host-key.pub")));
-        // As root it insists on a folder in /run, which a mount of its own has.
+        // As root it needs a folder in /run; a new mount namespace gets one.
         let prepare = "if [ $(id -u) -eq 0 ]; then mkdir -p /run && mount -t tmpfs none /run && mkdir -m 755 /run/sshd || exit 1; fi";
         let script = format!("{prepare}; exec {} -D -e -f sshd-config 2>log", sshd.display());
         let script = script.replace("sshd-config", &at("sshd"));
@@ -70,7 +70,7 @@ impl Lab {
 
     fn command(&self, words: &str) -> Command {
         let mut command = self.place.command(PROGRAM);
-        // The first of two options holds for ssh: what is silent is given up soon.
+        // The first of two equal options wins: a short time-out for silent hosts.
         let ssh = format!("ssh -F {} -oConnectTimeout=2", self.place.path("ssh").display());
         command.args(words.split_whitespace()).env("HAIRPIN_SSH", ssh);
         command
@@ -80,7 +80,7 @@ impl Lab {
         Running::start(&mut self.command(words)).end()
     }
 
-    /// Processes of the program there.
+    /// The program's processes there.
     fn servers(&self) -> usize {
         let is_one = |id: &u32| {
             let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -89,7 +89,7 @@ impl Lab {
         self.place.processes().iter().filter(|id| is_one(id)).count()
     }
 
-    /// Ends sshd; nothing else may be left.
+    /// Ends sshd; fails if anything else is left.
     fn end(self) {
         until("no server is left", || self.servers() == 0);
         drop(self.sshd);
@@ -97,7 +97,7 @@ impl Lab {
     }
 }
 
-/// Hosts that are one sshd, or none, and differ in how ssh gets on with them.
+/// Hosts that are the one sshd, or none, and differ in how ssh reaches them.
 fn own_config(place: &Place, port: u16) -> String {
     let at = |name: &str| place.path(name).display().to_string();
     let (closed, known, key) = (free_port(), at("known"), at("user-key"));
@@ -129,7 +129,7 @@ fn read(place: &Place, name: &str) -> String {
 
 const QUICK: &str = "round-trip --transport tcp,udp --count 50 --warmup 10 --rounds 2";
 
-/// The address that the server of a run had.
+/// Address of the run's server.
 fn data_at(ran: &Ran) -> String {
     let line = ran.stderr.lines().find_map(|line| line.split_once("; data goes to ")).expect("it says where");
     line.1.to_owned()
@@ -138,7 +138,7 @@ fn data_at(ran: &Ran) -> String {
 #[test]
 fn a_server_is_started_for_one_run_and_leaves_no_process_ticket_or_secret() {
     let lab = or_skip!(Lab::new());
-    // The usual port is taken: by this test, once others leave it, or by a server that stays.
+    // The default port is taken: by this test, once others leave it, or by a server that stays.
     let _taken = (0..100).find_map(|_| {
         let taken = TcpListener::bind("127.0.0.1:7420");
         taken.inspect_err(|_| std::thread::sleep(Duration::from_millis(50))).ok()
@@ -175,7 +175,7 @@ fn a_server_is_started_for_one_run_and_leaves_no_process_ticket_or_secret() {
 }
 
 #[test]
-fn check_starts_a_server_over_ssh_for_itself_alone_and_tells_in_json_where_that_fails() {
+fn check_starts_its_own_server_over_ssh_and_reports_a_failure_in_json() {
     let lab = or_skip!(Lab::new());
     let port = free_port();
     let ran = lab.hairpin(&format!("check ssh://lab --server-port {port} --json")).with_code(0);
@@ -222,7 +222,7 @@ fn a_client_that_is_killed_and_a_connection_that_breaks_leave_no_server() {
 #[test]
 fn a_host_that_is_not_reached_without_a_question_ends_with_its_cause_and_nothing_saved() {
     let lab = or_skip!(Lab::new());
-    // It accepts, and then says nothing.
+    // It accepts connections and stays silent.
     let silent = TcpListener::bind("127.0.0.1:0").expect("the loopback has ports");
     let port = silent.local_addr().expect("it is bound").port();
     let silent_host = format!("ssh://127.0.0.1:{port}");
@@ -268,7 +268,7 @@ fn a_bad_host_and_flags_without_one_are_refused() {
     assert_eq!(names_in(&place.path("")), ["tmp"]);
 }
 
-/// A static program that runs the program under test, as the tests have no static one.
+/// A static program that executes the program under test, since the tests have no static build of it.
 fn static_program(place: &Place) -> Result<(), String> {
     let source = format!(
         "#include <unistd.h>\nint main(int n, char **v) {{ v[0] = \"{PROGRAM}\"; return execv(v[0], v) * -9; }}\n"

@@ -1,4 +1,4 @@
-//! Every experiment across two hosts, over both versions of IP.
+//! Every experiment across two hosts, over both IP versions.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use super::{Lab, Served};
 use crate::support::contract::assert_kept;
 use crate::support::{PROGRAM, Place, Running, can_link, list, text};
 
-/// An experiment, quick settings, and how many cases they have over IPv4 and over IPv6.
+/// An experiment, quick settings, and their number of cases over IPv4 and over IPv6.
 type Plan = (&'static str, &'static str, [usize; 2]);
 
-/// Every way in which flows begin and end: one or several, of TCP and UDP, each end sending, both at once. `TCP` and `UDP` stand for
-/// the transports of a version of IP, `STREAMS` for all over TCP.
+/// Every way in which flows begin and end: one or several, over TCP and UDP, with either end or both sending. `TCP` and
+/// `UDP` are replaced by the transports of an IP version, `STREAMS` by all over TCP.
 const PLANS: [Plan; 8] = [
     ("survey", "--rounds 1", [3, 2]),
     ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2", [2; 2]),
@@ -34,13 +34,13 @@ const PLANS: [Plan; 8] = [
     ),
 ];
 
-/// The plans, in which the transports are those of that version of IP.
+/// The arguments of a plan, with the transports of that IP version.
 fn words((experiment, flags, _): Plan, is_ipv6: bool) -> String {
     let [streams, tcp, udp] = if is_ipv6 { ["tcp6", "tcp6", "udp6"] } else { ["tcp,mptcp", "tcp", "udp"] };
     format!("{experiment} {flags}").replace("STREAMS", streams).replace("TCP", tcp).replace("UDP", udp)
 }
 
-/// Fails unless all of them go to the server, which the client knows by that address, and each by its own protocol.
+/// Fails unless all plans reach the server, which the client knows by that address, over their own protocols.
 pub(super) fn assert_all_cross(lab: &Lab, served: &Served<'_>, address: &str) {
     let is_ipv6 = address.contains(':');
     for (number, plan) in PLANS.into_iter().enumerate() {
@@ -57,7 +57,7 @@ pub(super) fn assert_all_cross(lab: &Lab, served: &Served<'_>, address: &str) {
     served.until_idle_after(PLANS.len());
 }
 
-/// Fails unless every case of the run crossed to that host and something of each flow came.
+/// Fails unless every case of the run reached that host and some of each flow was received.
 pub(super) fn assert_crossed(run: &Value, host: &str, what: &str) {
     assert_kept(run);
     assert_eq!(run["state"], "complete", "{what}");

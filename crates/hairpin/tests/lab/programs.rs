@@ -1,4 +1,4 @@
-//! Programs that people use, across a link: `cargo xtask ci` runs those that need a program which few machines have.
+//! Common programs across a link; `cargo xtask ci` runs those that need rare ones.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -17,7 +17,7 @@ fn ping_goes_there_and_back() {
     let script = "ping -c 3 -i 0.2 $HAIRPIN_FAR && ping -6 -c 3 -i 0.2 $HAIRPIN_FAR_IPV6";
     let ran = run(&place, &flags, script).with_code(0);
     assert_eq!(ran.stderr.matches("3 packets transmitted, 3 received, 0% packet loss").count(), 2, "{ran:#?}");
-    // What is due 20 ms after it came never comes earlier.
+    // A delay of 20 ms each way is never shorter.
     let words = ran.stderr.split_whitespace();
     let times: Vec<f64> = words.filter_map(|word| word.strip_prefix("time=")?.parse().ok()).collect();
     assert!(times.len() == 6 && times.iter().all(|ms| *ms >= 40.0), "{times:?}");
@@ -45,7 +45,7 @@ fn a_packet_larger_than_the_mtu_is_dropped_and_counted() {
     or_skip!(can_link());
     or_skip!(program("ping"));
     or_skip!(program("ip"));
-    // 28 bytes of headers come on top: of these four, one fits.
+    // Headers add 28 bytes: one of these four fits.
     let script = "ip link set eth0 mtu 9000; for size in 1472 1473 1490 8900; do \
                   ping -c 1 -W 1 -M do -s $size $HAIRPIN_FAR >&2; done; true";
     let told = told(&Place::new(), &["--link", "delay=1ms"], script);
@@ -95,7 +95,7 @@ fn iperf3_measures_across_a_link() {
 fn an_ordinary_user_runs_programs_across_a_link() {
     or_skip!(can_link());
     let place = Place::new();
-    // As nobody, in a folder that anybody may enter, with a program that anybody may run.
+    // As nobody, in a folder open to all, with a program that all may run.
     let open = "chmod 0777 . tmp && cp \"$0\" hairpin && chmod 0755 hairpin";
     Running::start(place.command("bash").args(["-c", open, PROGRAM])).end().with_code(0);
     let as_nobody = |words: &[&str]| {

@@ -1,4 +1,4 @@
-//! What docs/scripting.md shows is run as it stands there, and the exit codes are those that are documented.
+//! Runs the examples of docs/scripting.md unchanged, and checks that all exit codes are documented.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn commands(heading: &str) -> Vec<&'static str> {
     section.split("```sh\n").skip(1).map(|rest| rest.split("```").next().expect("the block ends").trim()).collect()
 }
 
-/// A place with the folder RUN and the schema in it.
+/// A place with the folder RUN and the schema.
 fn with_run() -> Place {
     let place = Place::new();
     let asked = ["round-trip", "--placement", "same-cpu", "--transport", "pipe,unix-stream", "--count", "600"];
@@ -26,7 +26,7 @@ fn with_run() -> Place {
     place
 }
 
-/// Runs a command of the page by a shell that finds the program, and in which a pipe fails with its first part.
+/// Runs a command of the page in a shell that finds the program and in which a pipe fails with its first part.
 fn shell(place: &Place, command: &str) -> Ran {
     let mut path = Path::new(PROGRAM).parent().expect("in a folder").as_os_str().to_owned();
     path.push(":");
@@ -36,7 +36,7 @@ fn shell(place: &Place, command: &str) -> Ran {
     Running::start(bash.env("XDG_STATE_HOME", place.path("state"))).end().with_code(0)
 }
 
-/// Runs all commands below a heading; answers what each printed.
+/// Runs all commands below a heading. Returns their outputs.
 fn printed(place: &Place, heading: &str) -> Vec<String> {
     commands(heading).into_iter().map(|command| shell(place, command).stdout).collect()
 }
@@ -85,7 +85,7 @@ fn the_command_for_servers_prints_those_that_run() {
 fn the_commands_for_jq_print_the_figures_of_one_way_loads() {
     or_skip!(program("jq"));
     let place = Place::new();
-    // The second rate is more than any machine sends.
+    // The second rate is higher than any machine can send.
     let plans = [
         "message-rate --transport unix-stream --batch 1,8 --count 20k --rounds 3 --placement same-cpu --out RUN",
         "offered-load --transport unix-stream --rate 500,20M --duration 60ms --rounds 5 --placement same-cpu --out RUN",
@@ -111,7 +111,7 @@ fn the_commands_for_jq_print_the_figures_of_one_way_loads() {
     }
     assert_eq!((said_rates[0].lines().count(), said_rates[1].as_str()), (2, ""), "{said_rates:?}");
     let knee = &knees["answer"]["knees"][0];
-    // Which of the two rates was delivered depends on how busy the machine is.
+    // Which of the two rates was delivered depends on the load of the machine.
     let bounds = ["delivered_per_s", "not_delivered_per_s"]
         .map(|name| knee[name].as_f64().map_or_else(String::new, |rate| rate.to_string()));
     assert_eq!(said_knees[1], bounds.join("\t") + "\n", "{knee}");
@@ -146,7 +146,7 @@ fn an_independent_validator_finds_that_the_run_keeps_the_schema() {
     or_skip!(works(&["python3", "-c", "import jsonschema"]));
     let place = with_run();
     assert_eq!(printed(&place, "The schema"), [""]);
-    // It does look: a run without its cases is refused.
+    // It does check: a run without its cases is rejected.
     let run = std::fs::read_to_string(place.path("RUN/run.json")).expect("the run is saved");
     std::fs::write(place.path("RUN/run.json"), run.replacen("\"cases\"", "\"places\"", 2)).expect("it is ours");
     let python = ["-c", commands("The schema")[0]];
@@ -158,7 +158,7 @@ fn every_exit_code_is_documented_wherever_some_are() {
     let place = Place::new();
     let on_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let help = |command: &[&str]| on_one_line(&place.hairpin(command).with_code(0).stdout);
-    let after = |text: &str| text.split_once("Exit codes: ").expect("it tells the codes").1.to_owned();
+    let after = |text: &str| text.split_once("Exit codes: ").expect("it lists the codes").1.to_owned();
     let readme = after(&on_one_line(include_str!("../../../../README.md")));
     let link_run = ["125", "126", "127"];
     for told in [&after(&help(&["--help"])), &after(&help(&["round-trip", "--help"])), &readme] {

@@ -1,4 +1,4 @@
-//! Signals, kills and the death of the link: the command hears of them, and nothing is left behind.
+//! Signals, kills and the death of the link: the command is ended, and nothing is left behind.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -9,11 +9,11 @@ use hairpin_testing::{or_skip, program};
 use crate::support::across::{run, with_script};
 use crate::support::{PROGRAM, Place, Running, can_link, names_in, signal, until};
 
-/// A script that says that it runs, and stays. A shell that waits for another program when it is interrupted may go on with its
-/// script, so the shell itself makes the file.
+/// A script that creates a file when it runs, and stays. The shell itself creates the file: an interrupted shell that
+/// waits for another program may continue with its script.
 const STAYS: &str = "sleep 300 & setsid sleep 300 & : >runs; exec sleep 300";
 
-/// Starts a script across a link in a process group of its own, as a shell does, and waits until it runs.
+/// Starts a script across a link in its own process group, as a shell does, and waits until it runs.
 fn started(place: &Place, flags: &[&str], script: &str) -> Running {
     let mut command = with_script(place, &[&["--link", "delay=1ms"], flags].concat(), script);
     let running = Running::start(command.process_group(0));
@@ -25,7 +25,7 @@ fn is_link(command_line: &str) -> bool {
     command_line.contains(" __link ")
 }
 
-/// The link's process that this one started.
+/// The process of this program's link.
 fn link_of(running: &Running) -> u32 {
     running.child(is_link).expect("a link is a process of its own")
 }
@@ -45,10 +45,10 @@ fn ctrl_c_reaches_the_command_and_the_link_is_undone_after_it() {
     let running = started(&place, &[], STAYS);
     signal_group("INT", running.id());
     let ran = running.end().with_code(130);
-    assert!(ran.stderr.contains("\nup    packets in "), "the account is told: {ran:#?}");
+    assert!(ran.stderr.contains("\nup    packets in "), "the counts are printed: {ran:#?}");
     place.assert_nothing_left();
 
-    // A command that goes on says itself how it ends.
+    // A command that continues determines the exit code itself.
     let place = Place::new();
     let own = "trap 'echo heard; exit 9' INT; touch runs; while :; do sleep 0.05; done";
     let running = started(&place, &["--quiet"], own);
@@ -60,15 +60,15 @@ fn ctrl_c_reaches_the_command_and_the_link_is_undone_after_it() {
 }
 
 #[test]
-fn the_key_of_a_terminal_is_heard_once() {
+fn an_interrupt_key_reaches_the_command_once() {
     or_skip!(can_link());
     or_skip!(program("script"));
     let place = Place::new();
-    // The command reads the terminal, so it must be in the foreground; then it counts how often it is interrupted.
+    // The command reads the terminal, so it must be in the foreground; then it counts its interrupts.
     let near = "read line; echo \"read $line\"; trap 'echo x >>interrupts' INT; touch runs; \
                 until [ -e enough ]; do sleep 0.05; done; exit 7";
     std::fs::write(place.path("near"), near).expect("the place can be written to");
-    // Not every shell that `script` may use puts the program in its own place, and the key would end that shell.
+    // Some shells of `script` would not exec the program, and the key would end that shell.
     let words = format!("exec {PROGRAM} link run --quiet --link delay=1ms -- bash near");
     let mut command = place.command("script");
     command.args(["-qec", &words, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -79,7 +79,7 @@ fn the_key_of_a_terminal_is_heard_once() {
     keys.write_all(b"\x03").expect("it reads the terminal");
     let interrupts = || std::fs::read_to_string(place.path("interrupts")).unwrap_or_default();
     until("the command was interrupted", || !interrupts().is_empty());
-    // A second one would be passed on at once: it has time to come.
+    // A second one would be forwarded at once: give it time to arrive.
     std::thread::sleep(std::time::Duration::from_millis(300));
     std::fs::write(place.path("enough"), "").expect("the place can be written to");
     let ran = child.wait_with_output().expect("it ends");
@@ -94,7 +94,7 @@ fn a_request_to_end_is_passed_on_to_the_command() {
     or_skip!(can_link());
     for (name, code) in [("TERM", 143), ("HUP", 129), ("INT", 130), ("QUIT", 131)] {
         let place = Place::new();
-        // No shell: one of them takes no notice of SIGQUIT.
+        // No shell: one of them ignores SIGQUIT.
         let running = place.start(&["link", "run", "--link", "delay=1ms", "--", "sleep", "300"]);
         until("the command runs", || running.child(|line| line == "sleep 300").is_some());
         signal(name, running.id());
@@ -104,11 +104,11 @@ fn a_request_to_end_is_passed_on_to_the_command() {
 }
 
 #[test]
-fn a_signal_before_the_command_has_begun_leaves_it_out() {
+fn a_signal_before_the_command_has_begun_prevents_it() {
     or_skip!(can_link());
     for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let place = Place::new();
-        // The far command never listens: Hairpin waits for it when the signal comes.
+        // The far command never listens: Hairpin waits for it when the signal arrives.
         let flags = ["--link", "delay=1ms", "--far", "touch far; exec sleep 300"];
         let running = Running::start(&mut with_script(&place, &flags, "touch ran"));
         until("the far command runs", || place.path("far").exists());
@@ -140,7 +140,7 @@ fn a_link_that_is_killed_ends_the_command_and_says_so() {
     assert!(ran.stderr.ends_with(told) && ran.stdout.is_empty(), "{ran:#?}");
     place.assert_nothing_left();
 
-    // A command that does not end when it is asked to.
+    // A command that ignores the request to end.
     let place = Place::new();
     let running = started(&place, &[], "trap '' TERM; touch runs; while :; do sleep 0.05; done");
     signal("KILL", link_of(&running));
@@ -160,7 +160,7 @@ fn a_killed_program_leaves_nothing() {
         place.assert_nothing_left();
         running.end();
     }
-    // In the middle of the making of a link, too.
+    // Also while a link is being created.
     for _ in 0..10 {
         let place = Place::new();
         let running = Running::start(&mut with_script(&place, &["--link", "delay=1ms"], STAYS));
@@ -205,7 +205,7 @@ fn is_stopped(id: u32) -> bool {
 #[test]
 fn a_killed_process_group_leaves_nothing() {
     or_skip!(can_link());
-    // The far shell goes with Hairpin, its child does not: only the link is left to end it.
+    // The far shell ends with Hairpin, its child does not: only the link can end it.
     for far in ["sleep 300; true", "sleep 300 & setsid sleep 300 & exec sleep 300"] {
         let place = Place::new();
         let running = started(&place, &["--far", far], STAYS);
@@ -214,7 +214,7 @@ fn a_killed_process_group_leaves_nothing() {
         let inside = |id: &u32| namespace(*id).is_some_and(|one| Some(one) != own);
         assert!(place.processes().iter().filter(|id| inside(id)).count() >= 3, "both commands, and a child");
         signal_group("KILL", running.id());
-        // By the mark that every process inherits: the kernel gives a namespace's number to the next one.
+        // Checks the mark that every process inherits: the kernel may reuse a namespace's number.
         place.assert_nothing_left();
         running.end();
     }
@@ -224,7 +224,7 @@ fn a_killed_process_group_leaves_nothing() {
 fn what_the_commands_leave_running_ends_with_the_link() {
     or_skip!(can_link());
     let place = Place::new();
-    // Their output goes elsewhere, or whoever reads it to its end would wait for them.
+    // Their output is redirected: otherwise its reader would wait for them.
     let leaves = "setsid sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 &";
     run(&place, &["--link", "delay=1ms", "--far", leaves], leaves).with_code(0);
     assert_eq!(place.processes(), [0; 0], "when Hairpin has ended, all that it started has ended before");

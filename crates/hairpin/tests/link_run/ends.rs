@@ -1,4 +1,4 @@
-//! What TCP at the ends of a link uses, and what they drop of what the link delivered.
+//! Settings of TCP at the ends of a link, and what the ends drop after the link.
 
 use hairpin_testing::{or_skip, program};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::TALK;
 use crate::support::across::{count, run, run_with_ready_far, told};
 use crate::support::{Place, can_link};
 
-/// Asks a connection to the far echo what congestion control it has, over both families.
+/// Prints the congestion control of a connection to the far echo, over both IP versions.
 const ASK: &str = r#"python3 -c '
 import os, socket
 for far in ("HAIRPIN_FAR", "HAIRPIN_FAR_IPV6"):
@@ -47,7 +47,7 @@ fn a_congestion_control_that_the_kernel_lacks_is_refused_before_anything_runs() 
     assert!(ran.stderr.starts_with(told) && ran.stderr.contains("reno"), "{ran:#?}");
 }
 
-/// Takes nothing until it is asked to end, which it is not before it listens, and then counts what its receive buffer held.
+/// Reads nothing until it gets SIGTERM, once it listens, and then counts what its receive buffer held.
 const FULL: &str = r#"exec python3 -c '
 import os, signal, socket
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -66,7 +66,7 @@ open("held", "w").write(str(held))
 '"#;
 
 #[test]
-fn what_an_end_drops_after_the_link_is_in_its_account() {
+fn drops_at_an_end_after_the_link_are_in_its_account() {
     or_skip!(can_link());
     or_skip!(program("python3"));
     let place = Place::new();
@@ -98,7 +98,7 @@ fn a_link_that_was_not_what_it_says_is_invalid_in_json_and_warned_of() {
         let named = |(warned, why): (&&str, &Value)| warned.contains(why.as_str().expect("a sentence"));
         assert!(warned.iter().zip(why).all(named), "{ran:#?}");
     }
-    // The relay has memory for 256 MiB: of 320 MB of which none leaves, some find no room there or in its sockets.
+    // The relay holds at most 256 MiB: of 320 MB within the delay, some find no room there or in its sockets.
     let send = "head -c 320000000 /dev/zero | python3 -c '\nimport os, socket, sys\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nwhile data := sys.stdin.buffer.read(1400): s.sendto(data, (os.environ[\"HAIRPIN_FAR\"], 9))'";
     let told = told(&place, &["--link", "delay=60min", "--quiet"], send);
     let why = told["invalid_because"].as_array().expect("a list");

@@ -1,4 +1,4 @@
-//! What a program across a link does to the host: nothing but what every program of its user can do.
+//! A program across a link does nothing to the host that other programs of its user cannot do.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -7,7 +7,7 @@ use hairpin_testing::{or_skip, program, skip};
 use crate::support::across::run;
 use crate::support::{Place, can_link, in_namespaces};
 
-/// Changes all of the host that namespaces keep apart, and tells what it then sees.
+/// Changes everything of the host that namespaces isolate, and prints what it then sees.
 const HARM: &str = "set -e
     hostname harmed
     umount mine
@@ -18,10 +18,10 @@ const HARM: &str = "set -e
     ls /sys/fs/cgroup
     umount -l /sys";
 
-/// Tells all of it.
+/// Prints all of it.
 const HOST: &str = "cat /proc/sys/kernel/hostname /proc/self/mountinfo /proc/sysvipc/msg; ls -d /sys/class/net/*/";
 
-/// Lets both ends of a link harm the host, which is one of its own so that a failure stays in it.
+/// Lets both ends of a link try to harm the host, which is separate here so that a failure stays in it.
 fn harmed(place: &Place, namespaces: &str) -> Result<(), String> {
     for folder in ["mine", "other"] {
         std::fs::create_dir_all(place.path(folder)).expect("the place can be written to");
@@ -29,13 +29,13 @@ fn harmed(place: &Place, namespaces: &str) -> Result<(), String> {
     for (name, script) in [("harm", HARM), ("host", HOST)] {
         std::fs::write(place.path(name), script).expect("the place can be written to");
     }
-    // What is mounted in a namespace whose mounts are shared reaches those that were made of it.
+    // With shared propagation, mounts in a namespace also appear in those derived from it.
     let script = "mount --make-rshared / && mount -t tmpfs none mine && sh host >before && \
                   ls /sys/fs/cgroup >cgroup; \
                   \"$0\" link run --link delay=1ms --far 'sh harm' -- sh harm; \
                   code=$?; sh host >after; exit $code";
     let ran = in_namespaces(place, namespaces, script)?.with_code(0);
-    let read = |name: &str| std::fs::read_to_string(place.path(name)).expect("it was told");
+    let read = |name: &str| std::fs::read_to_string(place.path(name)).expect("it was printed");
     let cgroup = read("cgroup");
     let seen = format!("harmed\n/sys/class/net/eth0/\n/sys/class/net/lo/\n{cgroup}");
     assert_eq!(ran.stdout, seen, "the link's devices, and what else is mounted beneath /sys: {ran:#?}");

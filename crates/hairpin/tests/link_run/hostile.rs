@@ -1,11 +1,11 @@
-//! A program at the near end that sends what no kernel would: the link lives on, and its ledger closes.
+//! A program at the near end sends packets that no kernel would: the link survives, and its ledger closes.
 
 use hairpin_testing::{or_skip, program, skip};
 
 use crate::support::across::{assert_closes, assert_log_is_the_record, count, log, run};
 use crate::support::{Place, can_link};
 
-/// Sends frames straight to the interface: sizes that lie, headers that are cut off, other protocols, and noise.
+/// Sends frames directly to the interface: wrong sizes, truncated headers, other protocols, and noise.
 const HOSTILE: &str = r#"
 import random, socket, struct, sys
 
@@ -34,11 +34,11 @@ def ethernet(kind, rest, target=to):
 def ip(total, protocol=17, header=0x45, fragment=0, source=b"\x0a\x4d\0\x01"):
     return struct.pack("!BBHHHBBH", header, 0, total, 1, fragment, 64, protocol, 0) + source + b"\x0a\x4d\0\x02"
 
-# Cut off everywhere, from a frame without anything in it.
+# Truncated everywhere, beginning with an empty frame.
 whole = ethernet(0x0800, ip(48) + struct.pack("!HHHH", 9, 7, 28, 0) + b"x" * 20)
 for size in range(14, len(whole)):
     send(whole[:size])
-# Lengths that are not those of the frame; versions and header lengths that are none; fragments; any protocol.
+# Wrong lengths; invalid versions and header lengths; fragments; any protocol.
 for total in (0, 1, 19, 20, 21, 47, 49, 1500, 65535):
     send(ethernet(0x0800, ip(total) + b"y" * 28))
 for header in range(256):
@@ -48,7 +48,7 @@ for protocol in range(256):
     send(ethernet(0x0800, ip(48, protocol=protocol) + bytes([protocol]) * 28))
 for fragment in (0x2000, 0x1fff, 0x3fff, 0x4000):
     send(ethernet(0x0800, ip(48, fragment=fragment) + b"f" * 28))
-# As large as the interface takes, and larger; to others, to all; not IP at all; from the far end itself.
+# As large as the interface accepts, and larger; to others, to all; not IP at all; from the far end's address.
 for size in (1399, 1400, 1401, 1404, 1414, 1418, 2000, 9000, 65000):
     send(ethernet(0x0800, ip(size) + b"l" * (size - 20)))
 for target in (b"\xff" * 6, b"\x01\0\x5e\0\0\x01", b"\x33\x33\0\0\0\x01", b"\0" * 6, b"\x02\0\0\0\0\x20"):
@@ -69,7 +69,7 @@ fn a_hostile_program_does_not_bring_the_link_down() {
     let place = Place::new();
     std::fs::write(place.path("hostile.py"), HOSTILE).expect("the place can be written to");
     let profile = "mtu=1400B delay=1ms±500us order=free loss=1% corrupt=5% duplicate=2% reorder=1%/1ms";
-    // Afterwards an ordinary connection still goes through, in one of its attempts.
+    // Afterwards an ordinary connection still works, in one of several attempts.
     let script = "python3 hostile.py || exit $?; for i in 1 2 3 4 5; do \
                   exec 3<>/dev/tcp/$HAIRPIN_FAR/7 && printf hello >&3 && \
                   timeout 5 head -c 5 <&3 && exit 0; done; exit 91";

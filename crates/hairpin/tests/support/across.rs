@@ -1,4 +1,4 @@
-//! Programs across a link: what `hairpin link run` prints and logs.
+//! Programs across a link: output and logs of `hairpin link run`.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,19 +19,19 @@ pub(crate) fn run(place: &Place, flags: &[&str], script: &str) -> Ran {
     Running::start(&mut with_script(place, flags, script)).end()
 }
 
-/// The same with a far command that Hairpin waits 2 s for. A machine that is too busy to start it within these is asked again.
+/// The same with a far command, for which Hairpin waits 2 s. Repeated if a busy machine does not start it in time.
 pub(crate) fn run_with_ready_far(place: &Place, flags: &[&str], script: &str) -> Ran {
     let tried = (0..50).map(|_| run(place, flags, script));
     let mut ready = tried.filter(|ran| !ran.stderr.contains("(nothing listens yet)"));
     ready.next().expect("the far command listens within 2 s in one of 50 trials")
 }
 
-/// The same with `--json`: what it printed, once the exit code is 0.
+/// The same with `--json`: its output; the exit code must be 0.
 pub(crate) fn told(place: &Place, flags: &[&str], script: &str) -> Value {
     run(place, &[flags, &["--json"]].concat(), script).with_code(0).json()
 }
 
-/// The number of that name.
+/// The count of that name.
 pub(crate) fn count(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("{name} is no number: {value}"))
 }
@@ -57,7 +57,7 @@ pub(crate) fn assert_closes(record: &Value) {
     }
 }
 
-/// The lines of a link's log, without its header, in columns.
+/// The lines of a link's log without its header, split into columns.
 pub(crate) fn log(path: &Path) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(path).expect("the log was written");
     let mut lines = text.lines();

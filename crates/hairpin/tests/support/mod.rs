@@ -1,4 +1,4 @@
-//! Starting the program in a folder of its own, bounded in time, and looking at its processes from outside.
+//! Starts the program in its own folder, with a time limit, and inspects its processes from outside.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -21,10 +21,10 @@ use tempfile::TempDir;
 /// Only a hang takes longer, however busy the machine is.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Every process that is started from a place inherits this, so an orphan is found whoever its parent is.
+/// Every process that is started from a place inherits this, so an orphan is found whatever its parent.
 const MARK: &str = "HAIRPIN_TEST_MARK";
 
-/// A folder to run in, with a folder for temporary files of its own.
+/// A folder to run in, with its own folder for temporary files.
 pub(crate) struct Place {
     folder: TempDir,
     mark: String,
@@ -39,23 +39,22 @@ impl Place {
         Self { folder, mark }
     }
 
-    /// A path in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The mark, for processes whose environment is made elsewhere.
+    /// The mark, for processes whose environment is set elsewhere.
     pub(crate) fn mark(&self) -> (&str, &str) {
         (MARK, &self.mark)
     }
 
-    /// A command that runs in the folder and whose processes carry the mark.
+    /// A command that runs in the folder and whose processes have the mark.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        // A signal that whoever runs the tests ignores, as nohup(1) does, is not ignored in them.
+        // The tests must not inherit ignored signals, for instance from nohup(1).
         let mut command = Command::new("env");
         command.arg("--default-signal").arg(program);
         command.current_dir(self.folder.path()).env("TMPDIR", self.path("tmp")).env(MARK, &self.mark);
-        // The terminal and the habits of whoever runs the tests are none of theirs.
+        // The tests must not depend on the user's terminal and settings.
         for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
             command.env_remove(name);
         }
@@ -72,12 +71,12 @@ impl Place {
         self.start(arguments).end()
     }
 
-    /// Runs the program with `--json` added, and takes what it printed; it must end well.
+    /// Runs the program with `--json` and parses its output; it must succeed.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         self.hairpin(&[arguments, &["--json"]].concat()).with_code(0).json()
     }
 
-    /// Processes that were started from here and still live. A zombie is not among them.
+    /// Living processes that were started from here, without zombies.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let entry = format!("{MARK}={}", self.mark);
         let is_marked = |environment: &[u8]| environment.split(|byte| *byte == 0).any(|one| one == entry.as_bytes());
@@ -85,7 +84,7 @@ impl Place {
         ids.filter(|id| std::fs::read(format!("/proc/{id}/environ")).is_ok_and(|text| is_marked(&text))).collect()
     }
 
-    /// Fails unless all that was started from here has gone, or goes in time, and has left no file of its own.
+    /// Fails unless every process started from here ends in time, and leaves no file.
     pub(crate) fn assert_nothing_left(&self) {
         until("every process has gone", || self.processes().is_empty());
         assert_eq!(names_in(&self.path("tmp")), [""; 0], "temporary files");
@@ -96,17 +95,16 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What a failed test has found is not left on the machine.
+        // A failed test must leave no processes on the machine.
         for id in self.processes() {
             drop(kill("KILL", id));
         }
     }
 }
 
-/// The program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_hairpin");
 
-/// A program that has been started, and is ended when this is dropped.
+/// A running program; killed on drop.
 pub(crate) struct Running {
     child: Child,
     stdout: Receiver<String>,
@@ -126,7 +124,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Its server, once it has slept and woken so often, or used so much of a CPU, that it must be in the middle of a round.
+    /// Its server, once its wake-ups or CPU time show that it is in the middle of a round.
     pub(crate) fn busy_server(&mut self) -> u32 {
         self.busy_server_after(0)
     }
@@ -136,7 +134,7 @@ impl Running {
         self.busy_after("__server", last)
     }
 
-    /// The process of its client, once that is as busy. Where the ends are threads it holds the server too.
+    /// The process of its client, once that is as busy. If the ends are threads it has the server too.
     pub(crate) fn busy_client(&mut self) -> u32 {
         self.busy_after("__round", 0)
     }
@@ -161,7 +159,7 @@ impl Running {
         found.expect("found it just now")
     }
 
-    /// The child of it, or of such a child, whose command line, its words apart by blanks, is such.
+    /// A descendant whose command line, with blanks between its words, fulfils `is_such`.
     pub(crate) fn child(&self, is_such: impl Fn(&str) -> bool) -> Option<u32> {
         descendants(self.id()).into_iter().find(|id| is_such(&command_line(*id)))
     }
@@ -172,7 +170,7 @@ impl Running {
             from.recv_timeout(deadline.saturating_duration_since(Instant::now())).expect("it ends in time")
         };
         let (stdout, stderr) = (rest(&self.stdout), rest(&self.stderr));
-        // Its output is closed, so it has ended or is about to.
+        // Its output is closed, so it has ended or will soon.
         let code = self.child.wait().expect("it is our child").code();
         Ran { code, stdout, stderr }
     }
@@ -180,47 +178,47 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail where it has ended already.
+        // Both fail if it has already ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Runs `script` in namespaces of its own, and the program as `$0`; nothing where the system refuses them.
+/// Runs `script` in new namespaces, with the program as `$0`. The error says why the system refuses them.
 pub(crate) fn in_namespaces(place: &Place, namespaces: &str, script: &str) -> Result<Ran, String> {
     works(&["unshare", namespaces, "true"])?;
     Ok(Running::start(place.command("unshare").args([namespaces, "sh", "-c", script, PROGRAM])).end())
 }
 
-/// Reads to the end in a thread, so that a full pipe holds nobody up.
+/// Reads to the end in a thread, so that a full pipe blocks no process.
 fn read_beside(mut from: impl Read + Send + 'static) -> Receiver<String> {
     let (tell, text) = channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         from.read_to_end(&mut bytes).expect("a pipe can be read");
-        // A test that failed meanwhile no longer listens.
+        // A test that failed meanwhile no longer receives.
         drop(tell.send(String::from_utf8(bytes).expect("the program prints UTF-8")));
     });
     text
 }
 
-/// A program that came to its end.
+/// A program that has ended.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// None where a signal ended it.
+    /// `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 impl Ran {
-    /// This, if that is the exit code.
+    /// Fails unless that is the exit code.
     pub(crate) fn with_code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
 
-    /// This, if it was refused: exit code 2, nothing on standard output, and the reason told once.
+    /// Fails unless it was refused: exit code 2, nothing on standard output, and one error.
     pub(crate) fn refused(self) -> Self {
         let ran = self.with_code(2);
         assert_eq!(ran.stdout, "", "{ran:#?}");
@@ -235,16 +233,16 @@ impl Ran {
     }
 }
 
-/// Waits, within bounds, until something has come about.
+/// Waits until a condition holds; fails after a time-out.
 pub(crate) fn until(what: &str, mut has_come: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT / 3;
     while !has_come() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(3));
     }
 }
 
-/// Sends a signal to a process that a test has started, itself or through the program.
+/// Sends a signal to a process that a test has started, directly or through the program.
 pub(crate) fn signal(name: &str, id: u32) {
     let sent = kill(name, id).expect("sh can be started");
     assert!(sent.success(), "SIG{name} to process {id}");
@@ -254,54 +252,54 @@ fn kill(name: &str, id: u32) -> std::io::Result<ExitStatus> {
     Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &id.to_string()]).status()
 }
 
-/// The children of a process, and theirs: a round is a process, and so is the end that it starts.
+/// The descendants of a process: a round is a process, and so is the end that it starts.
 fn descendants(id: u32) -> Vec<u32> {
     let children = children(id);
     let theirs: Vec<u32> = children.iter().flat_map(|child| descendants(*child)).collect();
     [children, theirs].concat()
 }
 
-/// The children of a process, by all of its threads.
+/// The children of all threads of a process.
 fn children(id: u32) -> Vec<u32> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{id}/task")) else { return Vec::new() };
     let texts = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("children")));
     texts.flat_map(|text| text.unwrap_or_default().split(' ').flat_map(str::parse).collect::<Vec<u32>>()).collect()
 }
 
-/// Whether it is one already: between fork and exec a child still looks like its parent.
+/// Whether the process runs `command` yet: between fork and exec a child still looks like its parent.
 pub(crate) fn is_a(command: &str, id: u32) -> bool {
     command_line(id).split(' ').any(|word| word == command)
 }
 
-/// The words of a process, apart by blanks; nothing where it has gone.
+/// The words of a process with blanks between them; empty if it has gone.
 fn command_line(id: u32) -> String {
     let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ")
 }
 
-/// A number of /proc/ID/status; none where the process has gone.
+/// A number of /proc/ID/status; `None` if the process has gone.
 pub(crate) fn status(id: u32, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// How many descriptors of a process are of no file with a name: now and then one looks at its files.
+/// Number of descriptors without a file name: a process opens named files now and then.
 pub(crate) fn nameless_descriptors(id: u32) -> usize {
     let entries = std::fs::read_dir(format!("/proc/{id}/fd")).expect("it runs");
     let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
     links.filter(|link| !link.starts_with("/")).count()
 }
 
-/// The CPU time of a process, in ticks of 10 ms (proc(5): `utime` and `stime`); none where it has gone.
+/// CPU time of a process, in ticks of 10 ms (proc(5): `utime` and `stime`); 0 if it has gone.
 fn cpu_ticks(id: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // The program's name, in brackets, may hold blanks.
+    // The program's name, in parentheses, may contain blanks.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.skip(11).take(2).flat_map(str::parse::<u64>).sum()
 }
 
-/// What is in a folder.
+/// Names of a folder's entries, sorted.
 pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<String> =
@@ -310,13 +308,13 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The rounds that a run folder holds.
+/// The rounds in a run folder.
 pub(crate) fn rounds(run: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(run.join("rounds.jsonl")).expect("the run has its rounds");
     text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
 }
 
-/// How many rounds a run folder holds so far; a line that is being written does not count.
+/// Number of rounds in a run folder so far, without a line that is being written.
 pub(crate) fn saved_rounds(run: &Path) -> usize {
     std::fs::read_to_string(run.join("rounds.jsonl")).unwrap_or_default().matches('\n').count()
 }
@@ -336,7 +334,6 @@ pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("not a text: {value}"))
 }
 
-/// Copies a run folder.
 pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir(to).expect("the copy is new");
     for name in names_in(from) {
@@ -349,7 +346,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Copies a saved run as one that was begun a second later: nobody compares a run with itself.
+/// Copies a saved run as one that began a second later: a run must not be compared with itself.
 pub(crate) fn copy_as_another_run(from: &Path, to: &Path) {
     copy(from, to);
     edit_json(&to.join("run.json"), |run| {
@@ -357,7 +354,7 @@ pub(crate) fn copy_as_another_run(from: &Path, to: &Path) {
     });
 }
 
-/// Changes a file of JSON.
+/// Changes a JSON file.
 pub(crate) fn edit_json(path: &Path, change: impl FnOnce(&mut Value)) {
     let text = std::fs::read_to_string(path).expect("it can be read");
     let mut value = serde_json::from_str(&text).expect("it is JSON");
@@ -365,12 +362,12 @@ pub(crate) fn edit_json(path: &Path, change: impl FnOnce(&mut Value)) {
     std::fs::write(path, value.to_string()).expect("it can be written");
 }
 
-/// Whether a link can be made here; else why not.
+/// Whether a link can be created here. The error says why not.
 pub(crate) fn can_link() -> Result<(), String> {
     can_link_as(&Place::new().json(&["link", "list"]))
 }
 
-/// The same, as `link list --json` tells it.
+/// The same, from the output of `link list --json`.
 pub(crate) fn can_link_as(listed: &Value) -> Result<(), String> {
     let relay = &listed["relay"];
     if relay["can_run"] == true { Ok(()) } else { Err(text(&relay["reason"]).to_owned()) }

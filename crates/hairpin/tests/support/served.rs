@@ -2,18 +2,18 @@
 
 use super::{PROGRAM, Place, Running, until};
 
-/// A server, and where its ticket stands.
+/// A server whose ticket is in a file.
 pub(crate) struct Served {
     pub(crate) running: Running,
 }
 
 impl Served {
-    /// Starts `hairpin serve` in the folder, with its state in there.
+    /// Starts `hairpin serve` in the folder, with its state there.
     pub(crate) fn start(place: &Place, arguments: &str) -> Self {
         Self::start_into(place, "ticket", "log", arguments)
     }
 
-    /// The same, with the names of the files for its ticket and its log.
+    /// The same, with the names of the files for ticket and log.
     pub(crate) fn start_into(place: &Place, ticket: &str, log: &str, arguments: &str) -> Self {
         let script = format!("umask 077; exec \"$0\" serve {arguments} > {ticket} 2> {log}");
         let mut command = place.command("sh");
@@ -39,7 +39,7 @@ pub(crate) fn log(place: &Place) -> String {
     std::fs::read_to_string(place.path("log")).unwrap_or_default()
 }
 
-/// The address that the ticket names.
+/// The address in the ticket.
 pub(crate) fn address(place: &Place) -> String {
     ticket(place).split('#').next().expect("it has one").to_owned()
 }

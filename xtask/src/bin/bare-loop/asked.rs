@@ -1,11 +1,11 @@
-//! What the bare loop is asked to do, from its command line.
+//! Command line of the bare loop.
 
 use std::str::FromStr;
 
 use crate::extras::Extras;
 use crate::wires::ServerHost;
 
-/// How to use it, printed with every refusal.
+/// Printed with every refusal.
 pub(crate) const USAGE: &str = "usage: bare-loop --transport tcp|udp|unix-stream|pipe|shm --waiting block|spin \
 --cpus CLIENT,ECHO [--count N] [--warmup N] [--echo-stamps on|off] [--timeout-s N] \
 [--add dynamic,scaled,rows,verify,alarm,histogram,pages=N,fences=N,calls=N,\
@@ -18,7 +18,7 @@ pub(crate) struct Asked {
     pub(crate) transport: String,
     /// Repeat the receive call instead of sleeping in it.
     pub(crate) spin: bool,
-    /// The CPUs of client and echo.
+    /// CPUs of client and echo.
     pub(crate) cpus: (usize, usize),
     /// Measured messages.
     pub(crate) count: usize,
@@ -28,14 +28,14 @@ pub(crate) struct Asked {
     pub(crate) echo_stamps: bool,
     /// SO_RCVTIMEO of both ends, in seconds; 0 leaves the kernel's default (no time-out).
     pub(crate) timeout_s: i64,
-    /// What to do beside it.
+    /// Additional work.
     pub(crate) extras: Extras,
-    /// Where the echo's sockets of tcp and udp are.
+    /// Where the echo's tcp and udp sockets are.
     pub(crate) server: ServerHost,
 }
 
 impl Asked {
-    /// Reads the command line after the program's name.
+    /// Parses the command line after the program's name.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut asked = Self {
             transport: String::new(),
@@ -80,8 +80,8 @@ impl Asked {
         if asked.spin && asked.cpus.0 == asked.cpus.1 {
             return Err("two spinning ends on one CPU only measure the scheduler's time slice".to_owned());
         }
-        // Two clock reads would be a good part of a round trip through spinning shared memory; Hairpin leaves them out
-        // there too.
+        // Two clock reads would be a good part of a round trip through spinning shared memory; Hairpin omits them there
+        // too.
         asked.echo_stamps = stamps.unwrap_or(asked.transport != "shm" || !asked.spin);
         Ok(asked)
     }

@@ -1,10 +1,10 @@
-//! The clock of the bare loop: the time-stamp counter where there is one, and what it costs to read.
+//! The clock of the bare loop: the time-stamp counter if there is one, and the cost of reading it.
 
 use std::hint::black_box;
 
 use libc::{CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, clockid_t};
 
-/// Reads the time-stamp counter, as cheaply as the CPU allows: no fence, as Hairpin reads it.
+/// Reads the time-stamp counter as cheaply as the CPU allows: without a fence, like Hairpin.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
@@ -27,7 +27,7 @@ pub(crate) fn kernel_ns(clock: clockid_t) -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// Nanoseconds a tick, from two bracketed readings `over_ns` apart against CLOCK_MONOTONIC_RAW.
+/// Nanoseconds per tick, from two bracketed readings `over_ns` apart against CLOCK_MONOTONIC_RAW.
 pub(crate) fn ns_per_tick(over_ns: u64) -> f64 {
     let (ticks_before, ns_before) = bracketed();
     while kernel_ns(CLOCK_MONOTONIC_RAW) < ns_before + over_ns {
@@ -37,7 +37,7 @@ pub(crate) fn ns_per_tick(over_ns: u64) -> f64 {
     (ns_after - ns_before) as f64 / (ticks_after - ticks_before) as f64
 }
 
-/// The counter and the kernel's clock at one moment: of 50 tries, the one in which the kernel answered soonest.
+/// The counter and the kernel's clock at one moment: the tightest of 50 tries.
 fn bracketed() -> (u64, u64) {
     (0..50)
         .map(|_| {
@@ -51,8 +51,8 @@ fn bracketed() -> (u64, u64) {
         .expect("50 tries were made")
 }
 
-/// The least difference that two readings usually show, in ticks: the counter may count in strides, and a reading
-/// takes time. Of 10 000 neighbours that differ, the difference that a tenth do not exceed.
+/// The smallest difference that two readings usually show, in ticks: the counter may advance in strides, and a reading
+/// takes time. The 10th percentile of 10 000 neighbours that differ.
 pub(crate) fn resolution_ticks() -> u64 {
     let readings: Vec<u64> = (0..10_000).map(|_| ticks()).collect();
     let mut steps: Vec<u64> =

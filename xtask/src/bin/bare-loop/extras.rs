@@ -1,5 +1,4 @@
-//! What Hairpin does beside the loop's system calls, one thing at a time: which of them makes it slower is seen by
-//! adding it here (`--add`).
+//! Work that Hairpin does in addition to the loop's system calls: adding it here one by one (`--add`) shows its cost.
 
 use std::hint::black_box;
 use std::io;
@@ -8,33 +7,33 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::clock::ticks;
 use crate::wires::End;
 
-/// What to add. Both ends add what concerns both.
+/// What to add; both ends add what concerns both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extras {
     /// Calls through a table of functions, as over `dyn Wire`.
     pub(crate) dynamic: bool,
-    /// Ticks are made nanoseconds at each stamp.
+    /// Ticks are converted to nanoseconds at each time stamp.
     pub(crate) scaled: bool,
-    /// A row of five words a message instead of two.
+    /// A row of five words per message instead of two.
     pub(crate) rows: bool,
-    /// Answers are compared as slices of bytes after the stamp.
+    /// Answers are compared as byte slices after the time stamp.
     pub(crate) verify: bool,
     /// A timer that interrupts calls every 500 ms.
     pub(crate) alarm: bool,
-    /// The echo counts how long it held each message by powers of two.
+    /// The echo counts by powers of two how long it held each message.
     pub(crate) histogram: bool,
-    /// So many further pages of memory are touched after each receive.
+    /// Extra pages of memory touched after each receive.
     pub(crate) pages: usize,
-    /// So many memory fences after each receive.
+    /// Memory fences after each receive.
     pub(crate) fences: usize,
-    /// So many calls of small functions, each through a pointer, after each receive; 16 at most.
+    /// Calls of small functions, each through a pointer, after each receive; 16 at most.
     pub(crate) calls: usize,
-    /// Between an answer and the next message the client reads the clock for so many ticks.
+    /// Ticks for which the client reads the clock between an answer and the next message.
     pub(crate) pause_ticks: u64,
 }
 
 impl Extras {
-    /// Reads `dynamic,rows,pages=4`.
+    /// Parses `dynamic,rows,pages=4`.
     pub(crate) fn parse(words: &str) -> Result<Self, String> {
         let mut extras = Self::default();
         for word in words.split(',') {
@@ -70,7 +69,7 @@ impl End for Box<dyn End> {
     }
 }
 
-/// What one end carries with it for its extras.
+/// State of one end's extras.
 pub(crate) struct Carried {
     extras: Extras,
     origin_ticks: u64,
@@ -83,7 +82,7 @@ pub(crate) struct Carried {
 
 const PAGE: usize = 4096;
 
-/// Functions that are not one another's code.
+/// Functions that share no code.
 const STEPS: [fn(u64) -> u64; 16] = [
     step::<0>, step::<1>, step::<2>, step::<3>, step::<4>, step::<5>, step::<6>, step::<7>, step::<8>, step::<9>,
     step::<10>, step::<11>, step::<12>, step::<13>, step::<14>, step::<15>,
@@ -113,7 +112,7 @@ impl Carried {
         })
     }
 
-    /// A stamp, as Hairpin makes it where it is asked for.
+    /// A time stamp, with Hairpin's conversion if requested.
     #[inline(always)]
     pub(crate) fn stamp(&self) -> u64 {
         let now = ticks();
@@ -124,12 +123,12 @@ impl Carried {
         now
     }
 
-    /// After a receive, within what is timed.
+    /// Runs after a receive, within the timed part.
     #[inline(always)]
     pub(crate) fn received(&self) {
         let mut sum = 0_u8;
         for place in 0..self.extras.pages {
-            // Another line in each page: the cache's sets are not what is asked about.
+            // Another line in each page, to spread over the cache's sets.
             sum = sum.wrapping_add(black_box(self.pages[place * PAGE + (place * 64) % PAGE]));
         }
         black_box(sum);
@@ -143,7 +142,7 @@ impl Carried {
         black_box(steps);
     }
 
-    /// The echo's count.
+    /// Counts how long the echo held a message.
     #[inline(always)]
     pub(crate) fn held(&mut self, held: u64) {
         if self.extras.histogram {
@@ -152,7 +151,7 @@ impl Carried {
         }
     }
 
-    /// After an answer was stamped, outside what is timed.
+    /// Runs after an answer was stamped, outside the timed part.
     #[inline(always)]
     pub(crate) fn answered(&mut self, message: u32, sent: u64, received: u64) {
         if self.extras.verify {
@@ -170,19 +169,19 @@ impl Carried {
     }
 }
 
-/// How often the alarm has rung; a handler must do something that can be seen.
+/// Number of alarms; a handler must have a visible effect.
 static RUNG: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn ring(_: i32) {
     RUNG.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A timer for this process, every 500 ms, whose signal interrupts a call that sleeps.
+/// A timer for this process, every 500 ms, whose signal interrupts a sleeping call.
 fn start_alarm() -> io::Result<()> {
     let half_a_second = libc::timespec { tv_sec: 0, tv_nsec: 500_000_000 };
     let times = libc::itimerspec { it_interval: half_a_second, it_value: half_a_second };
-    // SAFETY: all-zero structures are valid; the handler only counts; every pointer is to a live value. SA_RESTART spares
-    // the loop the interrupted call.
+    // SAFETY: all-zero structures are valid; the handler only counts; every pointer is to a live value. SA_RESTART
+    // restarts the interrupted call.
     let answer = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = ring as extern "C" fn(i32) as usize;

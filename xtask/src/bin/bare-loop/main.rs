@@ -1,5 +1,5 @@
-//! The hand-written loop that Hairpin is held against: the same system calls and the same clock reads, no crate of
-//! the workspace, two processes by fork, nothing else. `cargo xtask fidelity` builds and runs it.
+//! The hand-written reference loop for Hairpin: the same system calls and clock reads, no crate of the workspace, two
+//! processes by fork, nothing else. `cargo xtask fidelity` builds and runs it.
 //!
 //! Prints one line of JSON: `{"p50_ns", "p99_ns", "min_ns", "mean_ns", "samples", "ns_per_tick",
 //! "resolution_ns"}`.

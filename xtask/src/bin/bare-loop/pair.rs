@@ -1,4 +1,4 @@
-//! Two processes on the CPUs asked for: the client's loop and the echo's loop.
+//! Two processes on the requested CPUs: the client's loop and the echo's loop.
 
 use std::io::{self, Error};
 
@@ -6,10 +6,10 @@ use crate::asked::Asked;
 use crate::extras::Carried;
 use crate::wires::End;
 
-/// No measurement takes this long; whatever goes wrong, both processes are gone by then.
+/// Longer than any measurement; both processes have ended by then, whatever goes wrong.
 const MAX_S: u32 = 120;
 
-/// Forks the echo, runs the client, ends the echo. Round-trip times in ticks, in order.
+/// Forks the echo, runs the client, ends the echo. Returns round-trip times in ticks, in order.
 pub(crate) fn round_trips(asked: &Asked, mut client: impl End, echo: impl End) -> io::Result<Vec<u64>> {
     // SAFETY: this process has one thread, so the child may call anything.
     let child = unsafe { libc::fork() };
@@ -29,9 +29,9 @@ pub(crate) fn round_trips(asked: &Asked, mut client: impl End, echo: impl End) -
     measured
 }
 
-/// The loop that Hairpin is held against: stamp, send, receive, stamp, store.
+/// The reference loop: stamp, send, receive, stamp, store.
 fn measure(asked: &Asked, client: &mut impl End) -> io::Result<Vec<u64>> {
-    // Touched beforehand (ones, since the kernel gives zeroes lazily), so that no page fault falls into the loop.
+    // Touched beforehand (ones, since the kernel allocates zeroes lazily), to have no page fault in the loop.
     let mut sent = vec![1_u64; asked.count];
     let mut received = vec![1_u64; asked.count];
     let mut carried = Carried::new(&asked.extras, asked.count)?;
@@ -49,7 +49,7 @@ fn measure(asked: &Asked, client: &mut impl End) -> io::Result<Vec<u64>> {
     Ok(received.iter().zip(&sent).map(|(received, sent)| received.wrapping_sub(*sent)).collect())
 }
 
-/// One message there and back, verified; answers the next message.
+/// One message there and back, verified; returns the next message.
 #[inline(always)]
 fn exchange(client: &mut impl End, message: u32) -> u32 {
     client.send(message);
@@ -59,7 +59,7 @@ fn exchange(client: &mut impl End, message: u32) -> u32 {
 }
 
 fn echo_for_ever(asked: &Asked, mut echo: impl End) -> ! {
-    // SAFETY: plain integers. The echo goes when the client goes, whatever becomes of it.
+    // SAFETY: plain integers. The echo ends with the client in any case.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::alarm(MAX_S);

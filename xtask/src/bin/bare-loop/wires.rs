@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use libc::{c_int, c_void};
 
-/// One end: four bytes out, four bytes in. Monomorphised, so that the loop has no call between it and the kernel.
+/// One end: four bytes out, four bytes in. Monomorphised, to have no call between the loop and the kernel.
 pub(crate) trait End {
-    /// Sends the message.
     fn send(&mut self, message: u32);
     /// Waits for a message and takes it.
     fn receive(&mut self) -> u32;
@@ -46,7 +45,7 @@ impl End for Socket {
     }
 }
 
-/// A pipe for each direction; O_NONBLOCK on the reading end where it spins.
+/// A pipe for each direction; O_NONBLOCK on the reading end if it spins.
 pub(crate) struct Pipe {
     read: c_int,
     write: c_int,
@@ -74,17 +73,17 @@ impl End for Pipe {
     }
 }
 
-/// A cache line in shared memory with one writer: a sequence number, and the message beside it.
+/// A cache line in shared memory with one writer: a sequence number and the message.
 #[repr(C, align(64))]
 pub(crate) struct Line {
     sequence: AtomicU32,
     message: AtomicU32,
-    /// The reader sleeps, or is about to: it must be woken. A writer that always made the call would make one more
-    /// than Hairpin where the reader had not yet gone to sleep.
+    /// The reader sleeps, or is about to, and must be woken. Waking it always would be one call more than Hairpin makes
+    /// if the reader is not asleep yet.
     asleep: AtomicU32,
 }
 
-/// An end on two such lines: it writes one and watches the other.
+/// An end with two such lines: it writes one and watches the other.
 pub(crate) struct SharedLines {
     mine: &'static Line,
     theirs: &'static Line,
@@ -134,9 +133,8 @@ fn futex(word: &AtomicU32, operation: c_int, value: u32) {
 /// Where the echo's sockets are.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ServerHost {
-    /// Its address.
     pub(crate) address: Ipv4Addr,
-    /// The file of its network namespace; none where it is the client's.
+    /// File of its network namespace, if not the client's.
     pub(crate) namespace: Option<PathBuf>,
 }
 
@@ -147,7 +145,8 @@ impl Default for ServerHost {
 }
 
 impl ServerHost {
-    /// A socket there on a free port, and its address. A socket stays in the namespace in which it was made.
+    /// Opens a socket there on a free port; returns it and its address. A socket stays in the namespace in which it was
+    /// made.
     fn bound(&self, kind: c_int) -> io::Result<(c_int, libc::sockaddr_in)> {
         let Some(namespace) = &self.namespace else { return bound(kind, self.address) };
         let [own, theirs] = [File::open("/proc/self/ns/net")?, File::open(namespace)?];
@@ -213,7 +212,7 @@ pub(crate) fn shared_lines(spin: bool) -> io::Result<(SharedLines, SharedLines)>
     if page == libc::MAP_FAILED {
         return Err(Error::last_os_error());
     }
-    // Two lines are left between them: the prefetcher fetches lines in pairs.
+    // Unused lines between them: the prefetcher fetches lines in pairs.
     // SAFETY: the page is zeroed (a valid Line), aligned, larger than 4 lines, and never unmapped.
     let (there, back) = unsafe { (&*page.cast::<Line>(), &*page.cast::<Line>().add(4)) };
     let end = |mine, theirs| SharedLines { mine, theirs, sent: 0, taken: 0, spin };
@@ -238,7 +237,7 @@ fn udp_pair(server: &ServerHost) -> io::Result<(c_int, c_int)> {
     let (echo, echo_address) = server.bound(libc::SOCK_DGRAM)?;
     // SAFETY: plain integers.
     let client = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) })?;
-    // Its address is then the one that has the route to the server's.
+    // Its address is then that of the route to the server.
     connect(client, &echo_address)?;
     connect(echo, &address_of(client)?)?;
     Ok((client, echo))
@@ -313,7 +312,7 @@ fn would_block() -> bool {
     Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
 }
 
-/// A call that must not fail did: the process has nothing to report. The server gets here when the client is done.
+/// Panics if a call failed that must not fail. The server gets here when the client is done.
 #[inline(always)]
 fn finish_unless(fine: bool, call: &str) {
     if !fine {

@@ -1,13 +1,13 @@
-//! What one run is asked to do, from its command line.
+//! Command line of one run.
 
 use std::str::FromStr;
 
-/// How to use it, printed with every refusal.
+/// Printed with every refusal.
 pub(crate) const USAGE: &str = "usage: bare-rates --transport tcp|udp|unix-stream|pipe --cpus SENDER,RECEIVER \
 [--size N] [--batch N] [--waiting block|spin] [--gso on|off] [--nodelay on|off] [--congestion NAME] [--read-size N] \
 [--warmup-ms N] [--duration-ms N]";
 
-/// The most datagrams of one call, and the most segments of one UDP GSO send.
+/// Maximum datagrams of one call, and segments of one UDP GSO send.
 const MAX_BATCH: usize = 1024;
 
 /// One measurement.
@@ -15,14 +15,14 @@ const MAX_BATCH: usize = 1024;
 pub(crate) struct Asked {
     /// `tcp`, `udp`, `unix-stream` or `pipe`.
     pub(crate) transport: String,
-    /// The CPUs of sender and receiver.
+    /// CPUs of sender and receiver.
     pub(crate) cpus: (usize, usize),
     /// Bytes of a message.
     pub(crate) size: usize,
-    /// Messages of one send call: one buffer of them on a stream and with GSO, else one `sendmmsg`. As many datagrams are taken by
-    /// one receive call; streams and GRO take what `read_size` holds.
+    /// Messages per send call: one buffer on a stream and with GSO, else one `sendmmsg`. A receive call takes as many
+    /// datagrams; streams and GRO take what `read_size` holds.
     pub(crate) batch: usize,
-    /// The receiver repeats its call instead of sleeping in it; sockets only.
+    /// The receiver repeats its call instead of sleeping; sockets only.
     pub(crate) spin: bool,
     /// UDP_SEGMENT at the sender, UDP_GRO at the receiver.
     pub(crate) gso: bool,
@@ -30,16 +30,14 @@ pub(crate) struct Asked {
     pub(crate) nodelay: bool,
     /// TCP_CONGESTION of both ends; empty leaves the default.
     pub(crate) congestion: String,
-    /// Bytes that one receive call of a stream may take; datagrams have room of their own.
+    /// Maximum bytes of a stream's receive call; datagrams have their own space.
     pub(crate) read_size: usize,
-    /// What is sent before what is measured.
     pub(crate) warmup_ms: u64,
-    /// What is measured.
     pub(crate) duration_ms: u64,
 }
 
 impl Asked {
-    /// Reads the command line after the program's name.
+    /// Parses the command line after the program's name.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut asked = Self {
             transport: String::new(),

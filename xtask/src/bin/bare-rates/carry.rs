@@ -1,4 +1,4 @@
-//! The calls that carry messages: each is one system call, and answers the bytes that it moved.
+//! The calls that carry messages: one system call each, returning the bytes moved.
 
 use std::io::{self, Error};
 
@@ -6,9 +6,9 @@ use libc::{c_int, c_void};
 
 use crate::asked::Asked;
 
-/// One send or receive call. Monomorphised, so that the loop has no call between it and the kernel.
+/// One send or receive call. Monomorphised, to have no call between the loop and the kernel.
 pub(crate) trait Call {
-    /// Makes the call; answers its bytes. A stream that ended answers 0.
+    /// Makes the call; returns its bytes, 0 at the end of a stream.
     fn call(&mut self) -> io::Result<u64>;
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct Send {
     buffer: Vec<u8>,
 }
 
-/// `recv` into one buffer; with MSG_DONTWAIT where the receiver spins.
+/// `recv` into one buffer; with MSG_DONTWAIT if the receiver spins.
 pub(crate) struct Receive {
     socket: c_int,
     flags: c_int,
@@ -37,7 +37,7 @@ pub(crate) struct Read {
     buffer: Vec<u8>,
 }
 
-/// `recvmsg` into one buffer with room for UDP_GRO's control message: the size of the datagrams in it.
+/// `recvmsg` into one buffer with room for UDP_GRO's control message: the size of its datagrams.
 pub(crate) struct ReceiveWithControl {
     socket: c_int,
     flags: c_int,
@@ -45,7 +45,7 @@ pub(crate) struct ReceiveWithControl {
     control: [u64; 8],
 }
 
-/// `sendmmsg` or `recvmmsg` of a batch of datagrams, each in a place of its own.
+/// `sendmmsg` or `recvmmsg` of a batch of datagrams, each in its own place.
 pub(crate) struct Many {
     socket: c_int,
     send: bool,
@@ -60,7 +60,7 @@ fn receive_flags(asked: &Asked) -> c_int {
     if asked.spin { libc::MSG_DONTWAIT } else { 0 }
 }
 
-/// A buffer whose pages are touched.
+/// A buffer with touched pages.
 fn touched(bytes: usize) -> Vec<u8> {
     vec![7; bytes]
 }
@@ -94,14 +94,14 @@ impl Read {
 }
 
 impl ReceiveWithControl {
-    /// Receives the largest that GRO makes.
+    /// Receives the largest packet that GRO makes.
     pub(crate) fn new(socket: c_int, asked: &Asked) -> Self {
         Self { socket, flags: receive_flags(asked), buffer: touched(1 << 16), control: [0; 8] }
     }
 }
 
 impl Many {
-    /// A batch of datagrams a send call, or of those a receive call.
+    /// A batch of datagrams per send or receive call.
     pub(crate) fn new(socket: c_int, asked: &Asked, send: bool) -> Self {
         let mut buffer = touched(asked.size * asked.batch);
         let mut places: Vec<libc::iovec> = buffer

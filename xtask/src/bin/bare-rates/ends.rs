@@ -7,7 +7,7 @@ use libc::{c_int, c_void};
 
 use crate::asked::Asked;
 
-/// The descriptors of sender and receiver, with the options that are asked for.
+/// Descriptors of sender and receiver, with the requested options.
 pub(crate) fn open(asked: &Asked) -> io::Result<(c_int, c_int)> {
     match asked.transport.as_str() {
         "tcp" => tcp(asked),
@@ -22,7 +22,7 @@ fn tcp(asked: &Asked) -> io::Result<(c_int, c_int)> {
     // SAFETY: plain integers.
     let sender = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) })?;
     if !asked.congestion.is_empty() {
-        // What is accepted inherits it from the listener.
+        // The accepted socket inherits it from the listener.
         for socket in [listener, sender] {
             set_bytes(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, asked.congestion.as_bytes())?;
         }
@@ -68,7 +68,7 @@ fn pipe() -> io::Result<(c_int, c_int)> {
 
 /// Closes a descriptor of this program that is not used again.
 pub(crate) fn close(descriptor: c_int) {
-    // SAFETY: a plain integer; nobody uses the descriptor afterwards.
+    // SAFETY: a plain integer; the descriptor is not used afterwards.
     unsafe { libc::close(descriptor) };
 }
 

@@ -1,8 +1,8 @@
-//! The hand-written loop of one-way traffic that Hairpin is held against: the same system calls, no crate of the
-//! workspace, a sender and a receiver by fork, nothing else. `cargo xtask rates` builds and runs it.
+//! The hand-written reference loop for one-way traffic: the same system calls as Hairpin, no crate of the workspace, a
+//! sender and a receiver by fork, nothing else. `cargo xtask rates` builds and runs it.
 //!
 //! Prints one line of JSON: `{"received_per_s", "bytes_per_s", "sent_per_s", "received", "sent", "sender_calls",
-//! "receiver_calls"}`. What is received is counted by the receiver, between its first and last measured arrival.
+//! "receiver_calls"}`. The receiver counts between its first and last measured arrival.
 #![expect(unsafe_code, reason = "its system calls are written out, so that nothing of Hairpin's stands between")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
 #![expect(clippy::inline_always, reason = "the loop must hold no call but the system's")]
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_of_each_end_s_own_time() {
+    fn each_rate_uses_its_ends_own_time() {
         let sent = Count { bytes: 640, calls: 10, elapsed_ns: 500_000_000 };
         let received = Count { bytes: 320, calls: 2, elapsed_ns: 1_000_000_000 };
         assert_eq!(

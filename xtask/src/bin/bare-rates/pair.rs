@@ -1,8 +1,8 @@
-//! Two processes on the CPUs asked for: the sender's loop and the receiver's loop.
+//! Two processes on the requested CPUs: the sender's loop and the receiver's loop.
 //!
-//! The sender says in shared memory when the warm-up is over. The time begins when the receiver has seen it, which may be
-//! later where another process has its CPU, and the sender goes on sending until the receiver has seen its end. So both
-//! ends are at full rate at both edges of what is measured, also where datagrams are lost.
+//! The sender announces the end of the warm-up in shared memory. The time begins when the receiver has seen it, which
+//! may be later if another process has its CPU, and the sender continues until the receiver has seen the end. So both
+//! ends are at full rate at both edges of the measurement, even if datagrams are lost.
 
 use std::io::{self, Error, ErrorKind};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use crate::asked::Asked;
 use crate::carry::Call;
 
-/// What one end did between two moments of its own clock.
+/// Counts of one end between two moments of its own clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// Bytes that its calls moved.
+    /// Bytes moved by its calls.
     pub(crate) bytes: u64,
     /// Its send or receive calls.
     pub(crate) calls: u64,
-    /// Between the two moments.
+    /// Time between the two moments.
     pub(crate) elapsed_ns: u64,
 }
 
@@ -27,10 +27,10 @@ const WARM_UP: u32 = 0;
 const MEASURED: u32 = 1;
 const OVER: u32 = 2;
 
-/// A sender reads the clock once in so many calls.
+/// Send calls per read of the clock.
 const CALLS_BETWEEN_CLOCK_READS: u32 = 32;
 
-/// A run that takes so much longer than it was asked to is ended by SIGALRM.
+/// SIGALRM ends a run that takes this much longer than requested.
 const GRACE_S: u64 = 10;
 
 /// The sender writes the first line, the receiver the second.
@@ -46,14 +46,14 @@ struct Received {
     bytes: AtomicU64,
     calls: AtomicU64,
     elapsed_ns: AtomicU64,
-    /// 1 when the first measured arrival was there.
+    /// 1 after the first measured arrival.
     started: AtomicU32,
     /// 1 when the others are written.
     complete: AtomicU32,
 }
 
-/// Forks the receiver, runs the sender, waits for the receiver; what each did. `close_sender` and `close_receiver` close
-/// the end that the process does not use, so that each sees when the other is gone.
+/// Forks the receiver, runs the sender, waits for the receiver; returns the counts of both. `close_sender` and
+/// `close_receiver` close the end that a process does not use, so that each notices when the other is gone.
 pub(crate) fn run(
     asked: &Asked,
     (mut sender, close_sender): (impl Call, impl FnOnce()),
@@ -67,7 +67,7 @@ pub(crate) fn run(
         0 => {
             limit(asked);
             close_sender();
-            // SAFETY: plain integers. The receiver goes when the sender goes, whatever becomes of it.
+            // SAFETY: plain integers. The receiver ends with the sender in any case.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             let outcome = pin(asked.cpus.1).and_then(|()| receive(&mut receiver, shared));
             // SAFETY: the child must not go back into the parent's code.
@@ -91,7 +91,8 @@ pub(crate) fn run(
     ))
 }
 
-/// Sends until the receiver has seen the end; what was sent between the end of the warm-up and the end of the time.
+/// Sends until the receiver has seen the end; counts what was sent between the end of the warm-up and the end of the
+/// time.
 fn send(asked: &Asked, sender: &mut impl Call, shared: &Shared) -> io::Result<Count> {
     let (mut count, mut started_ns) = (Count::default(), now_ns());
     let received = &shared.received.0;
@@ -100,7 +101,7 @@ fn send(asked: &Asked, sender: &mut impl Call, shared: &Shared) -> io::Result<Co
         for _ in 0..CALLS_BETWEEN_CLOCK_READS {
             match sender.call() {
                 Ok(bytes) => count.bytes += bytes,
-                // A receiver that has seen everything goes.
+                // A receiver that has seen everything exits.
                 Err(_) if received.complete.load(Acquire) == 1 => break,
                 Err(why) => return Err(why),
             }
@@ -124,7 +125,7 @@ fn send(asked: &Asked, sender: &mut impl Call, shared: &Shared) -> io::Result<Co
     measured.ok_or_else(|| Error::new(ErrorKind::UnexpectedEof, "the receiver ended before the time was over"))
 }
 
-/// Receives until the time is over; stores what came between the first and the last arrival within it.
+/// Receives until the time is over; stores the counts between the first and the last arrival within it.
 fn receive(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
     let mut take = || match receiver.call() {
         Ok(0) => Err(Error::from_raw_os_error(libc::ECONNRESET)),
@@ -134,7 +135,7 @@ fn receive(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
     while shared.phase.0.load(Relaxed) == WARM_UP {
         take()?;
     }
-    // The arrival with which the time begins is not within it.
+    // The arrival that starts the time does not count.
     while take()? == 0 {}
     let (mut count, started_ns) = (Count::default(), now_ns());
     let received = &shared.received.0;
@@ -150,10 +151,11 @@ fn receive(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the receiver, or kills it where the sender failed.
+/// Waits for the receiver, or kills it if the sender failed.
 fn end(child: libc::pid_t, wait: bool) -> io::Result<()> {
     let mut status = 0;
-    // SAFETY: the child is ours and has not been waited for, so its id is still its own; the pointer is to a live integer.
+    // SAFETY: the child is ours and has not been waited for, so its id is still its own; the pointer is to a live
+    // integer.
     unsafe {
         if !wait {
             libc::kill(child, libc::SIGKILL);
@@ -168,7 +170,7 @@ fn end(child: libc::pid_t, wait: bool) -> io::Result<()> {
     }
 }
 
-/// Zeroed memory that a fork shares.
+/// Zeroed memory shared across a fork.
 fn shared() -> io::Result<&'static Shared> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
@@ -181,7 +183,7 @@ fn shared() -> io::Result<&'static Shared> {
     Ok(unsafe { &*page.cast::<Shared>() })
 }
 
-/// Ends this process where it takes too long.
+/// Ends this process if it takes too long.
 fn limit(asked: &Asked) {
     let seconds = (asked.warmup_ms + asked.duration_ms).div_ceil(1000) + GRACE_S;
     // SAFETY: plain integers; the default action of SIGALRM ends the process. SIGPIPE is an error of `write` instead.

@@ -1,7 +1,7 @@
-//! Traffic for `cargo xtask links`: what comes out at the far end of a link, seen from outside of Hairpin.
+//! Traffic for `cargo xtask links`: the output at the far end of a link, seen from outside of Hairpin.
 //!
-//! The far end stamps datagrams by the kernel's own clock as they come to its interface, so what is told of a link has
-//! nothing of the link's own clock or log in it, nor of how long a program takes to wake.
+//! The far end uses the kernel's time stamps of datagrams at its interface, so the figures contain neither the link's
+//! own clock or log nor the time that a program takes to wake.
 #![expect(unsafe_code, reason = "the kernel's stamps come with recvmsg, which std does not have")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
 #![expect(clippy::cast_precision_loss, reason = "nanoseconds and counts are far below 2^53")]
@@ -18,7 +18,7 @@ use stamped::{realtime_ns, receive_stamped, stamp};
 
 const USAGE: &str = "link-traffic far | paced COUNT GAP_US | flood KBIT_PER_S SECONDS | stream SECONDS";
 
-/// Where the far end listens, with UDP and with TCP.
+/// Port of the far end, UDP and TCP.
 const PORT: u16 = 7001;
 /// The datagram that asks the far end for its figures.
 const ASK: &[u8] = b"figures?";
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves both until it is ended.
+/// Serves both until it is killed.
 fn far() -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
@@ -67,13 +67,13 @@ fn far() -> io::Result<()> {
     }
 }
 
-/// The delay of the datagrams that came, and the rate of IP packets that they were.
+/// Delay of the received datagrams, and their rate as IP packets.
 fn figures(datagrams: &[(u64, u64, usize)]) -> String {
     let mut delays_ns: Vec<u64> =
         datagrams.iter().map(|(sent_ns, came_ns, _)| came_ns.saturating_sub(*sent_ns)).collect();
     delays_ns.sort_unstable();
     let at = |percent: usize| delays_ns.get(delays_ns.len() * percent / 100).copied().unwrap_or(0);
-    // From when the first had come to when the last had: all but the first came in that time.
+    // All but the first arrived between the first and the last arrival.
     let rate = match datagrams {
         [(_, first_ns, _), others @ .., (_, last_ns, last)] => {
             let bytes: usize =
@@ -90,7 +90,7 @@ fn figures(datagrams: &[(u64, u64, usize)]) -> String {
     )
 }
 
-/// Reads every connection to its end, and answers with what came.
+/// Reads every connection to its end, and answers with the rate.
 fn swallow(listener: &TcpListener) {
     let one = |mut connection: TcpStream| -> io::Result<()> {
         let (mut buffer, mut bytes, began) = (vec![0; 1 << 20], 0_u64, Instant::now());
@@ -148,7 +148,7 @@ fn flood(kbit_per_s: u64, seconds: u64) -> io::Result<()> {
     ask(&socket)
 }
 
-/// A datagram that begins with when it was sent.
+/// Sends a datagram that begins with its send time.
 fn send(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
     let mut payload = [0; FULL_BYTES];
     payload[..8].copy_from_slice(&realtime_ns().to_le_bytes());
@@ -169,7 +169,7 @@ fn ask(socket: &UdpSocket) -> io::Result<()> {
     Err(io::Error::other("the far end does not answer"))
 }
 
-/// One TCP connection that sends all the time.
+/// One TCP connection that sends continuously.
 fn stream(seconds: u64) -> io::Result<()> {
     let mut connection = TcpStream::connect(far_address()?)?;
     let (bytes, began) = (vec![7; 1 << 18], Instant::now());

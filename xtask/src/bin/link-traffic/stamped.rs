@@ -1,4 +1,4 @@
-//! Datagrams with the kernel's stamp of when they came to the interface (SO_TIMESTAMPNS of socket(7)).
+//! Datagrams with the kernel's time stamp of their arrival at the interface (SO_TIMESTAMPNS of socket(7)).
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -17,7 +17,7 @@ fn in_ns(time: libc::timespec) -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Asks for stamps, and for room for what comes while nobody reads.
+/// Requests time stamps, and a buffer for datagrams between reads.
 pub(crate) fn stamp(socket: &UdpSocket) -> io::Result<()> {
     for (name, value) in [(libc::SO_TIMESTAMPNS, 1_i32), (libc::SO_RCVBUF, 4 << 20)] {
         let length = libc::socklen_t::try_from(size_of::<i32>()).expect("4");
@@ -32,7 +32,7 @@ pub(crate) fn stamp(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// The next datagram: its length, who sent it, and when it came (CLOCK_REALTIME, in ns).
+/// The next datagram: its length, its sender, and when it arrived (CLOCK_REALTIME, in ns).
 pub(crate) fn receive_stamped(socket: &UdpSocket, bytes: &mut [u8]) -> io::Result<(usize, SocketAddrV4, u64)> {
     // SAFETY: plain numbers, for which all zeroes is a valid value.
     let (mut from, mut message): (libc::sockaddr_in, libc::msghdr) = unsafe { zeroed() };

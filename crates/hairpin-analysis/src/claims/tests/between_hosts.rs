@@ -5,7 +5,7 @@ use hairpin_model::flow::{Direction, Flow, Load};
 
 use super::*;
 
-/// The case between two hosts, where the transport took the place of that other one if there is one.
+/// The case between two hosts; `instead_of` is the transport that it replaced, if any.
 fn across(case: &Case, instead_of: Option<&str>) -> Case {
     let fallback = instead_of.map(|from| Fallback {
         from: from.to_owned(),

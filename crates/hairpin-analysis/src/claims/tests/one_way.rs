@@ -10,8 +10,8 @@ use hairpin_model::round::{EndReport, Measured};
 use super::*;
 use crate::fixture::links::{late_by, over};
 
-/// Eight rounds of messages of 1000 bytes up, of which each end counted half as warm-up: 900 of 1000 received in 9 ms, sent
-/// in 5 ms.
+/// Eight rounds of messages of 1000 bytes up: 900 of 1000 received in 9 ms, sent in 5 ms; 1000 warm-up messages at the
+/// client, 100 at the server.
 fn one_way_rounds(fixture: &mut Fixture, case: &Case, change: impl Fn(&mut Measured, u32)) {
     for block in 0..8 {
         fixture.round_with(case, block, &back_to_back(&[], &[100 * US; 900]), |measured| {
@@ -43,7 +43,6 @@ fn messages_up(transport: &str) -> Case {
     Case::ping_pong(transport).with(|changed| *changed.flow_mut() = Flow::one_way(transport, load, Direction::Up))
 }
 
-/// The figure of that case, in that unit.
 fn measured(run: &Run, figure: &str, unit: &str, case: &Json) -> f64 {
     let of = json!({"figure": figure, "case": case});
     let judgement =
@@ -99,7 +98,7 @@ fn the_reverse_direction_is_what_the_link_carried_against_the_load_for_each_byte
         });
     }
     let run = fixture.run();
-    // The receiver got 900 measured messages of 1000 bytes, the server 100 and the client 1000 in the warm-up.
+    // The receiver got 900 measured messages of 1000 bytes; in the warm-up the server got 100 and the client 1000.
     let near = |figure: &str, unit: &str, transport: &str, value: f64| {
         let is = measured(&run, figure, unit, &case(transport));
         assert!((is / value - 1.0).abs() < 1e-9, "{figure} of {transport}: {is}, not {value}");
@@ -132,7 +131,7 @@ fn without_a_link_the_reverse_direction_is_the_segments_without_payload_of_the_r
 fn the_case_that_a_figure_is_divided_by_may_be_of_another_run() {
     let run_of = |latency: u64, failed: bool| {
         let mut fixture = Fixture::new();
-        // What the blocks of one run share is nothing to those of another.
+        // Drift over the blocks of one run must not affect the other run.
         let spread: Vec<u64> = (0..8).map(|k| latency + k * latency / 100).collect();
         fixture.rounds_of(&Case::ping_pong("tcp"), if failed { &[] } else { &spread });
         fixture.run()

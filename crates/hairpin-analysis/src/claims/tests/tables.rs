@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A claim whose rows are each a transport and a greatest p50 in us.
+/// A claim whose rows each have a transport and a maximum p50 in us.
 fn table(rows: &[(&str, f64)], missing: &[&str]) -> Claim {
     let test = |name: &str| json!({"run": "r", "rule_because": "b", "rule": {"kind": "at-most", "of": p50(name)}});
     let tested = rows.iter().map(|(name, _)| json!({"name": name, "test": test(name)}));

@@ -1,4 +1,4 @@
-//! Figures of a probe beside a load.
+//! Figures of a probe under load.
 
 use hairpin_model::flow::{Direction, Flow, PROBE};
 use hairpin_model::ledger::Ledger;
@@ -6,7 +6,7 @@ use hairpin_model::phases::ProbePhases;
 
 use super::*;
 
-/// Eight rounds of 100 messages, of which 10 are lost: all of them among the 50 of the loaded phase.
+/// Eight rounds of 100 messages; the 10 lost ones are among the 50 of the loaded phase.
 fn probe_rounds(fixture: &mut Fixture, case: &Case) {
     for block in 0..8 {
         fixture.round_with(case, block, &back_to_back(&[], &[100 * US; 40]), |measured| {

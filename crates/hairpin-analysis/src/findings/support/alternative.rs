@@ -1,4 +1,4 @@
-//! Cases that differ from another in one thing: what a counter-experiment runs, and what the run says of it already.
+//! Cases that differ from another in one thing: the counter-experiment and, if already measured, its result.
 
 use hairpin_model::case::Case;
 use hairpin_model::exchange::Remedy;
@@ -12,7 +12,7 @@ use super::{CONFIRMED, Change, change, counter_experiment, link_word, paired, pr
 use crate::exchanges::with_remedy;
 use crate::links::{line_with_codel, line_without};
 
-/// Another choice for one thing of a case, and what the run says of it where it compares the two.
+/// A case with one change, and the result if the run compares the two.
 pub(in crate::findings) struct Alternative {
     pub(in crate::findings) experiment: CounterExperiment,
     pub(in crate::findings) change: Option<Change>,
@@ -20,15 +20,15 @@ pub(in crate::findings) struct Alternative {
 }
 
 impl Alternative {
-    /// The share of the cause: what the traces say, or what the change took away where that is more and was measured. Traced
-    /// rounds are few, and a stall that begins by chance may be rare in them.
+    /// The share of the cause: that of the traces, or the measured saving if it is larger. Traced rounds are few, and a
+    /// stall that starts by chance may be rare in them.
     pub(in crate::findings) fn share(&self, traced: f64) -> f64 {
         let confirmed = self.proved.as_ref().is_some_and(|proved| proved.verdict == CONFIRMED);
         let saved = self.change.filter(|_| confirmed).map_or(0.0, |change| change.saved_share().value);
         traced.max(saved.clamp(0.0, 1.0))
     }
 
-    /// `check` is what is changed, for instance `set TCP_NODELAY`.
+    /// `check` names the change, for instance `set TCP_NODELAY`.
     fn new(run: &Run, case: &CaseSummary, sibling: Case, experiment: CounterExperiment, check: &str) -> Self {
         let change = sibling_of(run, &sibling).and_then(|sibling| change(run, case, sibling));
         Self {
@@ -39,14 +39,13 @@ impl Alternative {
     }
 }
 
-/// That case in the run, whatever name its link goes by.
+/// The same case in the run, whatever the name of its link.
 pub(in crate::findings) fn sibling_of<'r>(run: &'r Run, sibling: &Case) -> Option<&'r CaseSummary> {
     let id = sibling.id();
     run.cases.iter().find(|other| other.id == id)
 }
 
-/// `case` with `remedy` in place of its own; null where it has no exchanges or has that remedy. `words` say what to
-/// expect.
+/// `case` with another `remedy`; `None` if it has no exchanges or already has that remedy. `words` say what to expect.
 pub(in crate::findings) fn other_remedy(
     run: &Run,
     case: &CaseSummary,
@@ -61,7 +60,7 @@ pub(in crate::findings) fn other_remedy(
     Some(Alternative::new(run, case, sibling, experiment, check))
 }
 
-/// `case` with that option in place of its own; null where it has that.
+/// `case` with another value of that option; `None` if it already has it.
 pub(in crate::findings) fn other_option(
     run: &Run,
     case: &CaseSummary,
@@ -79,7 +78,7 @@ pub(in crate::findings) fn other_option(
     Some(Alternative::new(run, case, sibling, experiment, check))
 }
 
-/// `case` without Nagle's algorithm: by the remedy of exchanges, by the option of messages.
+/// `case` without Nagle's algorithm: by remedy for exchanges, by option for messages.
 pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Option<Alternative> {
     let words = "set TCP_NODELAY at both ends; if the time stays the same, Nagle's algorithm is not the cause";
     let check = "set TCP_NODELAY";
@@ -89,7 +88,7 @@ pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Optio
     }
 }
 
-/// `case` over its link without that stage; null where the link has none that can be left out.
+/// `case` over its link without that stage; `None` if the link has no such removable stage.
 pub(in crate::findings) fn without_stage(
     run: &Run,
     case: &CaseSummary,
@@ -103,7 +102,7 @@ pub(in crate::findings) fn without_stage(
     Some(Alternative::new(run, case, sibling, experiment, check))
 }
 
-/// The counter-experiment that puts CoDel into the queues of the case's link; null where there is none that has none.
+/// The counter-experiment that adds CoDel to the queues of the link; `None` if every queue has CoDel.
 pub(in crate::findings) fn with_codel(case: &CaseSummary, words: &str) -> Option<CounterExperiment> {
     Some(over_line(&case.case, line_with_codel(case.path.relay.as_ref()?)?, words))
 }

@@ -11,7 +11,7 @@ use hairpin_model::shell;
 use super::loads::of_loads;
 use super::values::{Values, distinct, set_in_words};
 
-/// A counter-experiment: the command that runs `cases` again with other values for one knob.
+/// A counter-experiment: the command that runs `cases` again with other values of one knob.
 pub(in crate::findings) fn counter_experiment(
     change: &str,
     cases: &[&Case],
@@ -21,19 +21,19 @@ pub(in crate::findings) fn counter_experiment(
     CounterExperiment { change: change.to_owned(), command: command(cases, knob, values), pair: None }
 }
 
-/// The same cases for longer: an ordinary run is of 10 s, and a number of rounds alone would end sooner.
+/// The same cases for longer. The default is 10 s, and a number of rounds alone would end sooner.
 pub(in crate::findings) fn for_longer(change: &str, cases: &[&Case]) -> CounterExperiment {
     counter_experiment(change, cases, "over", &["40s".to_owned()])
 }
 
-/// The same as a pair of cases of which the second has exactly one thing changed.
+/// The same with a pair of cases that differ in exactly one thing.
 pub(in crate::findings) fn paired(experiment: CounterExperiment, pair: [Case; 2]) -> CounterExperiment {
     CounterExperiment { pair: Some(Box::new(pair)), ..experiment }
 }
 
-/// The command that runs `cases`, with `values` (none: the knob is left out) for `knob`.
+/// The command that runs `cases` with `values` for `knob` (omitted if empty).
 ///
-/// Knobs take the values of all cases, so that it may run a few combinations more than there were cases.
+/// Knobs take the values of all cases, so it may run a few more combinations than there were cases.
 pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String]) -> String {
     let distinct = |of: &dyn Fn(&Case) -> Option<String>| distinct(cases, of);
     let where_any = |differs: &dyn Fn(&Case) -> bool, of: &dyn Fn(&Case) -> Option<String>| {
@@ -43,7 +43,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     let mut knobs = vec![
         ("transport", distinct(&|case| Some(case.flow().transport.clone()))),
         ("waiting", distinct(&|case| Some(case.ends.waiting.to_string()))),
-        // Between two hosts ends are pinned unless something else is asked for.
+        // Between two hosts ends are pinned by default.
         (
             "placement",
             where_any(&|case| case.ends.placement != Placement::Pinned, &|case| {
@@ -69,7 +69,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
             "cpu-idle",
             where_any(&|case| case.ends.cpu_idle != CpuIdle::Deep, &|case| Some(case.ends.cpu_idle.to_string())),
         ),
-        // One fault is injected for a whole run: that of the strongest.
+        // A run has one injected fault: that of the strongest case.
         (
             "injected-fault",
             cases.first().and_then(|case| case.injected_fault).iter().map(InjectedFault::to_string).collect(),
@@ -82,7 +82,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     let mut command = format!("hairpin {experiment}");
     for (name, values) in knobs.iter().filter(|(_, values)| !values.is_empty()) {
         if ["option", "load-option", "sysctl", "link", "writes"].contains(name) {
-            // A comma within one of these has its own meaning, so each is given by itself.
+            // These values can contain commas, so each has its own flag.
             for value in values {
                 command += &format!(" --{name} {}", shell::quoted(value));
             }
@@ -93,7 +93,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     command
 }
 
-/// What sets messages apart.
+/// The knobs of messages.
 fn of_messages(cases: &[&Case]) -> Vec<Values> {
     let reply_differs = |case: &Case| case.flow().load.reply_size_bytes() != case.flow().load.size_bytes();
     let replies = cases.iter().any(|case| reply_differs(case));
@@ -105,7 +105,7 @@ fn of_messages(cases: &[&Case]) -> Vec<Values> {
     ]
 }
 
-/// The sizes of messages, where any is not the usual one.
+/// The message sizes, if any differs from the default.
 fn sizes(cases: &[&Case], usual_bytes: u64) -> Vec<String> {
     let differs = cases.iter().any(|case| case.flow().load.size_bytes() != usual_bytes);
     if differs { distinct(cases, &|case| Some(case.flow().load.size_bytes().to_string())) } else { Vec::new() }
@@ -115,7 +115,7 @@ fn rates(cases: &[&Case]) -> Vec<String> {
     distinct(cases, &|case| case.flow().load.rate_per_s().map(|rate_per_s| rate_per_s.to_string()))
 }
 
-/// What sets probes apart, and the loads beside them.
+/// The knobs of probes and of their loads.
 fn of_probes(cases: &[&Case]) -> Vec<Values> {
     let closed_loop = cases.first().is_some_and(|case| case.flow().load.rate_per_s().is_none());
     let sends = if closed_loop { ("closed-loop", vec![String::new()]) } else { ("rate", rates(cases)) };
@@ -128,14 +128,14 @@ fn of_probes(cases: &[&Case]) -> Vec<Values> {
     values
 }
 
-/// The word of the switch where it is not as it is by default: on over a link and to another host.
+/// The value of the switch if it is not the default, which is on over a link and to another host.
 fn responsiveness(case: &Case) -> Option<String> {
     let is_on = case.flows.iter().any(|flow| flow.name == FOREIGN);
     let differs = !case.loads().is_empty() && is_on != case.crosses_a_network();
     differs.then(|| if is_on { "on" } else { "off" }.to_owned())
 }
 
-/// What sets exchanges apart. A gap, an answer's size and a number in flight are one for a run: those of the strongest.
+/// The knobs of exchanges. A run has one gap, answer size and number in flight: those of the strongest case.
 fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
     let of = |word: fn(&Exchange) -> String| distinct(cases, &|case| case.flow().load.exchange().map(word));
     let unless = |plain: bool, word: String| if plain { Vec::new() } else { vec![word] };
@@ -149,12 +149,12 @@ fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
     ]
 }
 
-/// The word of `--direction`.
+/// The value of `--direction`.
 fn directions(case: &Case) -> String {
     if case.goes_both_ways() { "both".to_owned() } else { case.flow().direction.to_string() }
 }
 
-/// What sets loads without answers apart.
+/// The knobs of loads without answers.
 fn of_one_way(cases: &[&Case]) -> Vec<Values> {
     let of = |word: &dyn Fn(&Flow) -> Option<String>| distinct(cases, &|case| word(case.flow()));
     let is_stream = cases.first().is_some_and(|case| matches!(case.flow().load, Load::Stream { .. }));
@@ -189,21 +189,21 @@ fn of_one_way(cases: &[&Case]) -> Vec<Values> {
     ]
 }
 
-/// The kernel settings asked for, as `--sysctl` takes them: `NAME=A,B`, each name once.
+/// The requested kernel settings, for `--sysctl`: `NAME=A,B`, each name once.
 pub(in crate::findings) fn sysctls(cases: &[&Case]) -> Vec<String> {
     let names = names::distinct(cases.iter().flat_map(|case| case.sysctls.iter().map(|(name, _)| name)));
     let values = |name: &str| distinct(cases, &|case| case.sysctls.get(name).map(str::to_owned)).join(",");
     names.into_iter().map(|name| format!("{name}={}", values(name))).collect()
 }
 
-/// The link as `--link` takes it: by its name where it has one, else as a line of figures.
+/// The link, for `--link`: its name, or else a line of figures.
 pub(in crate::findings) fn link_word(case: &Case) -> String {
     case.path.name.clone().unwrap_or_else(|| case.path.link.clone())
 }
 
-/// The options asked for, as `--option` takes them; `None` where none are.
+/// The requested options, for `--option`; `None` if there are none.
 pub(in crate::findings) fn options(case: &Case) -> Option<String> {
-    // On a shared connection they are the load's, which are told as such.
+    // Options of a shared connection belong to the load.
     let own = case.flow().connection_use != ConnectionUse::Shared;
     set_in_words(&case.flow().options).filter(|_| own)
 }

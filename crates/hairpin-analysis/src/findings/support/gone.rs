@@ -1,4 +1,4 @@
-//! Whether time that a cause is blamed for goes away without that cause.
+//! Whether the time attributed to a cause disappears without that cause.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Proved;
@@ -9,15 +9,14 @@ use hairpin_model::summary::CaseSummary;
 use super::{CANNOT_TELL, CONFIRMED, MIN_BLOCKS, REFUTED, rounds_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 
-/// A change takes away what it is expected to where no more than this part of it is left.
+/// Maximum share that remains if a change had the expected effect.
 const GONE: f64 = 0.5;
-/// Without an interval it is gone where no more than this part of it is left over so many blocks, and is still there where as much as
-/// all but this part is.
+/// Without an interval: maximum share that remains if it is gone, and minimum reduction if it is not.
 const CLEAR: f64 = 0.1;
 
-/// What became of a counter-experiment that is expected to take `expected_ns` away, of which it changed `effect` in ns
-/// (below zero: shorter). Confirmed where that excludes zero and half of it or more is gone, refuted where the whole
-/// interval says that less is gone.
+/// The verdict on a counter-experiment that is expected to save `expected_ns` and changed `effect` ns (negative:
+/// shorter). Confirmed if the interval excludes zero and at least half is gone, refuted if the whole interval shows a
+/// smaller reduction.
 pub(in crate::findings) fn gone(check: &str, expected_ns: f64, effect: Figure) -> Proved {
     let gone_at = -GONE * expected_ns;
     let verdict = match (effect.low, effect.high) {
@@ -28,7 +27,7 @@ pub(in crate::findings) fn gone(check: &str, expected_ns: f64, effect: Figure) -
     Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect, unit: "ns".to_owned() }
 }
 
-/// How a value of the rounds changes from one case to another, and how many paired blocks that rests on.
+/// The change of a value of the rounds from one case to another, and the number of paired blocks.
 pub(in crate::findings) fn change_of(
     run: &Run,
     cases: [&CaseSummary; 2],
@@ -43,8 +42,8 @@ pub(in crate::findings) fn change_of(
     Some((change.figure(over.alpha), blocks))
 }
 
-/// The same as [`gone`] of a change between rounds of one block, of which `expected` is to go. What is all gone, or all still there,
-/// needs no interval.
+/// Like [`gone`], for a change between rounds of one block, with a reduction by `expected`. If all or nothing is gone,
+/// no interval is needed.
 pub(in crate::findings) fn gone_by_block(check: &str, expected: f64, (effect, blocks): (Figure, u64)) -> Proved {
     let proved = gone(check, expected, effect);
     let left = 1.0 + effect.value / expected;
@@ -61,7 +60,7 @@ pub(in crate::findings) fn gone_by_block(check: &str, expected: f64, (effect, bl
 mod tests {
     use super::*;
 
-    /// Of 100 ns that are expected to go.
+    /// With 100 ns expected to disappear.
     fn verdict(value: f64, low: Option<f64>, high: Option<f64>) -> String {
         gone("drop nothing", 100.0, Figure { value, low, high, why: None }).verdict
     }

@@ -1,4 +1,4 @@
-//! What sets the loads beside a probe apart on the command line.
+//! The command line flags of the loads next to a probe.
 
 use hairpin_model::case::{Case, WhichCpus};
 use hairpin_model::flow::{Flow, LoadWays, MESSAGE_BYTES, WRITE_BYTES};
@@ -8,10 +8,10 @@ use hairpin_model::quantities::bit_rate_argument;
 
 use super::values::{NO_OPTIONS, Values, distinct, set_in_words};
 
-/// The word for a load without a rate.
+/// The value for a load without a rate.
 pub(super) const FULL: &str = "full";
 
-/// What sets the loads of these cases apart, as `hairpin under-load` takes it.
+/// The knobs of these cases' loads, for `hairpin under-load`.
 pub(super) fn of_loads(cases: &[&Case]) -> Vec<Values> {
     let ways = distinct(cases, &|case| case.load_ways().map(|ways| ways.to_string()));
     let loaded: Vec<&Case> = cases.iter().copied().filter(|case| !case.loads().is_empty()).collect();
@@ -26,7 +26,7 @@ pub(super) fn of_loads(cases: &[&Case]) -> Vec<Values> {
         ("connections", unless("1", of(&|flow| Some(flow.connections.to_string())))),
     ];
     values.extend(option_sets(&loaded));
-    // On the loopback the load runs on each of the CPUs where nothing is said.
+    // On loopback the default is a case for each value of `--load-cpu`, so it must be given.
     let is_said = loaded.iter().any(|case| !case.crosses_a_network() || which(case) != WhichCpus::Same);
     let cpus = if is_said { distinct(&loaded, &|case| Some(which(case).to_string())) } else { Vec::new() };
     values.push(("load-cpu", cpus));
@@ -40,13 +40,13 @@ fn rate(flow: &Flow) -> String {
     }
 }
 
-/// The bytes of a write where they are not the usual ones.
+/// The bytes of a write if not the default.
 fn size(flow: &Flow) -> Option<String> {
     let usual = if flow.load.rate_per_s().is_some() { MESSAGE_BYTES } else { WRITE_BYTES };
     Some(flow.load.size_bytes()).filter(|size_bytes| *size_bytes != usual).map(|size_bytes| size_bytes.to_string())
 }
 
-/// Congestion controls by a knob of their own where each load has one.
+/// Congestion controls have their own knob if every load has one.
 fn option_sets(loaded: &[&Case]) -> Vec<Values> {
     let congestion = |case: &Case| case.loads()[0].options.get(OptionName::Congestion).map(str::to_owned);
     let each_has_one = loaded.iter().all(|case| congestion(case).is_some());

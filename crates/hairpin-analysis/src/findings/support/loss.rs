@@ -1,4 +1,4 @@
-//! Messages of one-way loads that were lost to a cause, and whether they still are after a change.
+//! Losses of one-way loads by cause, and whether a change removes them.
 
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::Case;
@@ -12,7 +12,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::{change_of, counter_experiment, evidence, gone_by_block, paired, sibling_of};
 
-/// What a case lost to some causes.
+/// Messages that a case lost to some causes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::findings) struct Lost {
     pub(in crate::findings) count: u64,
@@ -20,7 +20,7 @@ pub(in crate::findings) struct Lost {
     causes: &'static [&'static str],
 }
 
-/// What a one-way load lost to these causes of its ledger; null where it lost nothing to them.
+/// The messages that a one-way load lost to these causes; `None` if there are none.
 pub(in crate::findings) fn lost_to(case: &CaseSummary, causes: &'static [&'static str]) -> Option<Lost> {
     if case.case.replicate != 0 || !case.case.flow().load.is_one_way() {
         return None;
@@ -39,12 +39,12 @@ fn share(ledger: &Ledger, causes: &[&str]) -> f64 {
 }
 
 impl Lost {
-    /// Of the messages sent.
+    /// As a share of the messages sent.
     pub(in crate::findings) fn share(&self) -> f64 {
         (self.count as f64 / self.sent.max(1) as f64).min(1.0)
     }
 
-    /// What was sent and lost, as evidence; `what` was lost.
+    /// The messages sent and lost, as evidence; `what` names the lost ones.
     pub(in crate::findings) fn evidence(&self, what: &str, case: &CaseSummary) -> Vec<Evidence> {
         let label = &case.label;
         let of = |what: &str, value: f64, unit: &str| evidence(format!("{what}, {label}"), Figure::bare(value), unit);
@@ -55,7 +55,7 @@ impl Lost {
         ]
     }
 
-    /// Whether that loss went away with a change, where the run has the changed case: by the shares lost in each round.
+    /// Whether a change removed the loss, if the run has the changed case: by the shares lost in each round.
     pub(in crate::findings) fn gone(
         &self,
         run: &Run,
@@ -70,7 +70,7 @@ impl Lost {
     }
 }
 
-/// The case with its messages offered at a rate, in messages a second; null where it is offered no faster already.
+/// The case with its messages offered at `per_s` messages per second; `None` if its rate is no higher.
 pub(in crate::findings) fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
     let per_s = per_s.floor().max(1.0);
     let load = match case.flow().load {
@@ -89,7 +89,7 @@ pub(in crate::findings) fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
     Some(case.clone().with(|changed| changed.flow_mut().load = load))
 }
 
-/// Messages that arrived a second, at the median.
+/// Median rate of arriving messages, per second.
 pub(in crate::findings) fn arrived_per_s(case: &CaseSummary) -> Option<f64> {
     Some(case.flow().one_way.as_ref()?.received_per_s?.value)
 }

@@ -1,4 +1,4 @@
-//! What detectors share: looking cases up, the words of a finding, its counter-experiment and what came of it.
+//! Shared by detectors: looking up cases, building findings, counter-experiments and their verdicts.
 
 mod alternative;
 mod command;
@@ -32,12 +32,12 @@ use crate::compare::{as_ratio, by_block, difference_by_block, over_points};
 use crate::counted;
 use crate::statistics::interval::median_over;
 
-/// Looks for one cause in a run.
+/// Detects one cause in a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Detector {
-    /// Its code, what it says, and why that matters.
+    /// Its code, what it reports, and why that matters.
     pub card: FindingCard,
-    /// What it finds; few findings over many cases rather than one for each.
+    /// Returns few findings over many cases rather than one for each.
     pub(super) detect: fn(&Run) -> Vec<Finding>,
 }
 
@@ -57,33 +57,32 @@ pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
     }
 }
 
-/// A piece of evidence.
 pub(super) fn evidence(what: impl Into<String>, value: Figure, unit: &str) -> Evidence {
     Evidence { what: what.into(), value, unit: unit.to_owned() }
 }
 
-/// A figure of a case as evidence, where there is one.
+/// A figure of a case as evidence, if present.
 pub(super) fn evidence_of(case: &CaseSummary, what: &str, value: Option<Figure>, unit: &str) -> Option<Evidence> {
     Some(evidence(format!("{what}, {}", case.label), value?, unit))
 }
 
-/// The p50 of an exchange of a case, where there is one.
+/// The p50 of an exchange of a case, if present.
 pub(super) fn p50_of_exchange(case: &CaseSummary) -> Option<Evidence> {
     evidence_of(case, "p50 of an exchange", case.flow().latency_ns.p50, "ns")
 }
 
-/// The acknowledgments by themselves of an exchange of a case, where they were counted.
+/// The pure ACKs per exchange of a case, if counted.
 pub(super) fn pure_acks(case: &CaseSummary) -> Option<Evidence> {
     let counted = case.flow().exchanges.as_ref()?.pure_acks_per_exchange;
     evidence_of(case, "pure ACKs per exchange, counted", counted, "count")
 }
 
-/// The measured rounds of a case that its figures are made of, in order of execution.
+/// The measured rounds that make up a case's figures, in order of execution.
 pub(super) fn rounds_of<'r>(run: &'r Run, id: &str) -> Vec<(&'r RoundRecord, &'r Measured)> {
     counted::timed(run.rounds.iter().filter(|round| round.case_id == id))
 }
 
-/// The median over these rounds of a case that have such a value.
+/// The median over the rounds of a case with such a value.
 pub(super) fn median_of(run: &Run, case: &CaseSummary, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
     let values = rounds_of(run, &case.id).into_iter().filter_map(|(_, measured)| of(measured));
     median_over(&values.collect::<Vec<_>>(), over_points(case, run.plan.alpha))
@@ -94,10 +93,9 @@ pub(super) fn p50(measured: &Measured) -> Option<f64> {
     Some(measured.flow().figures.latency_ns.p50)
 }
 
-/// Cases in which a detector found its cause, each with the share that it explains, the greatest first.
+/// Cases in which a detector found its cause, each with the share that it explains, the largest first.
 pub(super) struct Hits<'r, T>(pub(super) Vec<Hit<'r, T>>);
 
-/// One of them.
 pub(super) struct Hit<'r, T> {
     pub(super) case: &'r CaseSummary,
     pub(super) share: f64,
@@ -105,7 +103,7 @@ pub(super) struct Hit<'r, T> {
 }
 
 impl<'r, T> Hits<'r, T> {
-    /// Looks at every case of the run.
+    /// Checks every case of the run.
     pub(super) fn among(run: &'r Run, look: impl Fn(&'r CaseSummary) -> Option<(f64, T)>) -> Self {
         let hit = |case: &'r CaseSummary| look(case).map(|(share, with)| Hit { case, share, with });
         let mut hits: Vec<_> = run.cases.iter().filter_map(hit).collect();
@@ -113,28 +111,27 @@ impl<'r, T> Hits<'r, T> {
         Self(hits)
     }
 
-    /// The strongest.
+    /// The hit with the largest share.
     pub(super) fn first(&self) -> Option<&Hit<'r, T>> {
         self.0.first()
     }
 
-    /// A finding over all of them with the share of the strongest, to be filled in with `..`.
+    /// A finding on all hits with the share of the strongest, to be filled in with `..`.
     pub(super) fn finding(&self, card: &FindingCard, severity: Severity) -> Finding {
         let cases = self.0.iter().map(|hit| hit.case.id.clone()).collect();
         Finding { cases, share: self.first().map_or(0.0, |hit| hit.share), ..blank(card, severity) }
     }
 
-    /// All cases.
     pub(super) fn cases(&self) -> Vec<&'r Case> {
         self.0.iter().map(|hit| &hit.case.case).collect()
     }
 
-    /// ` Found in 3 cases.`, or nothing where there is no other.
+    /// ` Found in 3 cases.`, or empty if there is only one.
     pub(super) fn in_all(&self) -> String {
         if self.0.len() > 1 { format!(" Found in {} cases.", self.0.len()) } else { String::new() }
     }
 
-    /// ` Also 3 other cases: 61 % to 88 %.`, or nothing where there is no other.
+    /// ` Also 3 other cases: 61 % to 88 %.`, or empty if there is only one.
     pub(super) fn others(&self) -> String {
         match self.0.get(1..) {
             None | Some([]) => String::new(),
@@ -149,7 +146,7 @@ impl<'r, T> Hits<'r, T> {
     }
 }
 
-/// What changes from case `from` to case `to`, as the run's comparisons say, whichever of them is the baseline there.
+/// The change from case `from` to case `to` by the run's comparisons, whichever of the two is the baseline there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     /// to / from.
@@ -161,26 +158,26 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// The share of `from` that is gone in `to`.
+    /// The share of `from` that `to` saves.
     pub(super) fn saved_share(&self) -> Figure {
         self.ratio.falling(|ratio| 1.0 - ratio)
     }
 
-    /// What is gone, in ns.
+    /// The time saved, in ns.
     pub(super) fn saved_ns(&self) -> Figure {
         self.difference_ns.falling(|difference| -difference)
     }
 }
 
-/// Without an interval a difference is clear from this factor on, over so many blocks.
+/// Minimum factor of a clear difference without an interval, and minimum number of blocks for it.
 const CLEAR: f64 = 2.0;
 const MIN_BLOCKS: u64 = 3;
 
-/// The change from one case to another, where the run compares them: by an interval, or by a factor that needs none.
+/// The change from one case to another if the run compares them and the result is clear, by interval or by factor.
 pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
     run.comparisons.iter().find_map(|comparison| {
         let ratio = comparison.ratio;
-        // What is saved is told as a time.
+        // Savings are reported as a time.
         let difference_ns = comparison.difference_ns?;
         let verdict = verdict(comparison)?;
         if comparison.baseline == from.id && comparison.candidate == to.id {
@@ -200,15 +197,15 @@ pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<
     })
 }
 
-/// The time that 10^9 bytes take in a round of a load that goes one way as fast as it can, in ns; null of other loads. Its latency is
-/// that of the queue which it fills.
+/// The time per 10^9 bytes in a round of a one-way load at full rate, in ns; `None` for other loads. The latency of
+/// such a load is that of the queue that it fills.
 pub(super) fn ns_per_gb(case: &CaseSummary, point: &RoundPoint) -> Option<f64> {
     let load = &case.case.flow().load;
     let goodput = point.goodput_bytes_per_s.filter(|goodput| *goodput > 0.0)?;
     (load.is_one_way() && load.rate_per_s().is_none()).then(|| 1e18 / goodput)
 }
 
-/// What changes from one such case to another: in the time that 10^9 bytes take.
+/// The change from one such case to another, in the time per 10^9 bytes.
 pub(super) fn change_of_goodput(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
     let by_block = |case: &CaseSummary, of: fn(f64) -> f64| {
         by_block(case.round_points.iter().filter_map(|point| Some((point.block, of(ns_per_gb(case, point)?)))))
@@ -225,7 +222,7 @@ pub(super) fn change_of_goodput(run: &Run, from: &CaseSummary, to: &CaseSummary)
     Some(Change { ratio: as_ratio(logarithm), difference_ns, verdict })
 }
 
-/// Of a comparison with an interval its own; else by the factor, and null where that is not clear.
+/// The verdict of a comparison with an interval; else by the factor, and `None` if that is unclear.
 fn verdict(comparison: &Comparison) -> Option<Verdict> {
     let ratio = comparison.ratio;
     if ratio.low.is_some() || comparison.verdict != Verdict::CannotTell {
@@ -239,10 +236,10 @@ fn verdict(comparison: &Comparison) -> Option<Verdict> {
     }
 }
 
-/// A counter-experiment that saves less than this at best refutes the explanation.
+/// Minimum possible saving of a counter-experiment; a smaller one refutes the explanation.
 const REFUTED_BELOW: f64 = 0.1;
 
-/// What became of a counter-experiment that the cause predicts to be faster; `check` is what was done, for instance
+/// The verdict on a counter-experiment that should be faster if the cause is right; `check` names it, for instance
 /// `keep the CPUs awake`.
 pub(super) fn proved(check: &str, change: &Change) -> Proved {
     let small = change.saved_share().high.is_some_and(|most| most < REFUTED_BELOW);
@@ -260,7 +257,7 @@ pub(super) fn proved(check: &str, change: &Change) -> Proved {
     }
 }
 
-/// The check with the case on which it was made, where the finding's text is about another.
+/// The check, with the case on which it was made if the finding is about another.
 pub(super) fn checked_on(tried: &CaseSummary, first: &CaseSummary, proved: Proved) -> Proved {
     if tried.id == first.id {
         return proved;
@@ -268,7 +265,6 @@ pub(super) fn checked_on(tried: &CaseSummary, first: &CaseSummary, proved: Prove
     Proved { check: format!("{} ({})", proved.check, tried.label), ..proved }
 }
 
-/// The verdicts of a counter-experiment.
 pub(super) const CONFIRMED: &str = "confirmed";
 pub(super) const REFUTED: &str = "refuted";
 pub(super) const CANNOT_TELL: &str = "cannot-tell";

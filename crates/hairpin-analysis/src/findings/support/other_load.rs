@@ -1,4 +1,4 @@
-//! The same case with another load beside its probe.
+//! The same case with another load next to its probe.
 
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, EndSettings, Placement, WhichCpus};
@@ -12,8 +12,8 @@ use super::loads::FULL;
 use super::values::{NO_OPTIONS, set_in_words};
 use super::{counter_experiment, paired};
 
-/// The counter-experiment that runs the load on another CPU than the probe; `None` where it is on another already, and where a
-/// placement leaves no other.
+/// The counter-experiment that runs the load on another CPU than the probe; `None` if it already does, or if the
+/// placement has no other CPU.
 pub(in crate::findings) fn load_elsewhere(case: &Case, words: &str) -> Option<CounterExperiment> {
     let is_elsewhere = |flow: &Flow| case.ends_of(flow).cpus != case.ends.cpus;
     if case.ends.placement != Placement::SameCpu || case.loads().is_empty() || case.loads().iter().any(is_elsewhere) {
@@ -27,14 +27,14 @@ pub(in crate::findings) fn load_elsewhere(case: &Case, words: &str) -> Option<Co
     Some(paired(counter_experiment(words, &[case], "load-cpu", &values), [case.clone(), elsewhere]))
 }
 
-/// The counter-experiment that offers each load at this rate, in bits of messages a second; `None` where it is offered at one
-/// already.
+/// The counter-experiment that offers each load at this rate, in message bits per second; `None` if a load already has
+/// a rate.
 pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64, words: &str) -> Option<CounterExperiment> {
     if case.loads().is_empty() || case.loads().iter().any(|flow| flow.load.rate_per_s().is_some()) {
         return None;
     }
     let argument = bit_rate_argument(three_digits(bits_per_s));
-    // What is compared with it is the rate that the command line reads.
+    // The pair must have the rate that the command line parses.
     let bits_per_s = parse::bits_per_s(&argument).ok()?;
     let limited = with_loads(case, |flow| {
         let own_bytes = flow.load.size_bytes();
@@ -47,7 +47,7 @@ pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64, words: &str) ->
     Some(paired(experiment, [case.clone(), limited]))
 }
 
-/// The counter-experiment that sets an option on the connection of the load, which the probe may share.
+/// The counter-experiment that sets an option on the load's connection, which the probe may share.
 pub(in crate::findings) fn with_load_option(
     case: &Case,
     name: OptionName,
@@ -67,12 +67,12 @@ pub(in crate::findings) fn with_load_option(
     Some(paired(counter_experiment(words, &[case], "load-option", &values), [case.clone(), other]))
 }
 
-/// The options of the load as `--load-option` takes them: a congestion control has a knob of its own.
+/// The options of the load, for `--load-option`: a congestion control has its own knob.
 fn sets(case: &Case) -> Option<String> {
     set_in_words(&case.loads().first()?.options.clone().without(OptionName::Congestion))
 }
 
-/// The greatest number of three digits that is no greater.
+/// Rounds down to three digits.
 fn three_digits(number: f64) -> f64 {
     let digit = 10_f64.powf(number.max(1.0).log10().floor() - 2.0);
     (number / digit).floor() * digit

@@ -1,13 +1,13 @@
-//! The server of a run between two hosts in the command of a counter-experiment.
+//! The server of a run between two hosts, in the command of a counter-experiment.
 
 use hairpin_model::case::{Placement, WhichCpus};
 use hairpin_model::{path, shell};
 
-/// The flags that say which server a run has and where the end of the client runs.
+/// The flags for the server and for the client's end.
 const FLAGS: [&str; 4] = ["--to", "--bind", "--cpu", "--server-port"];
 
-/// ` --to @lab.ticket`: the flags of a run's own command line that say where its ends are, to be added to a command. Without `--to`
-/// the environment says it, and says it again.
+/// ` --to @lab.ticket`: the flags of the run's command line that place its ends, to be added to a command. Without
+/// `--to` the environment names the server, also for the new command.
 pub(in crate::findings) fn server_in_command(command_line: &[String]) -> String {
     let value_of = |flag: &str| {
         command_line.iter().enumerate().find_map(|(at, word)| match word.strip_prefix(flag)? {
@@ -22,7 +22,7 @@ pub(in crate::findings) fn server_in_command(command_line: &[String]) -> String 
     FLAGS.iter().filter_map(|flag| Some(told(flag, value_of(flag)?))).collect()
 }
 
-/// Whether a command has a flag, or a value of one, that there is only where both ends are on one host.
+/// Whether a command has a flag, or a flag value, that requires both ends on one host.
 pub(in crate::findings) fn needs_one_host(command: &str) -> bool {
     let words = shell::words(command);
     let has_one =

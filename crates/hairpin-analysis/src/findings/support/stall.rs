@@ -1,5 +1,5 @@
-//! Nagle's algorithm at one end that waits for the delayed acknowledgments of the other: what traces show of it, and
-//! the words for it.
+//! Nagle's algorithm at one end waiting for delayed acknowledgments of the other: evidence from traces, and its
+//! wording.
 
 use std::collections::BTreeSet;
 
@@ -16,30 +16,30 @@ use hairpin_model::trace::End;
 use super::{Often, Traced, held_ns};
 use crate::trace::switch;
 
-/// The acknowledgment came and the bytes left within so long of each other, in ns.
+/// Maximum time between the acknowledgment and the departure of the bytes, in ns.
 const TOGETHER_NS: u64 = 1_500_000;
 
-/// What the traces of a case say of it.
+/// The evidence from the traces of a case.
 pub(in crate::findings) struct Stall {
-    /// The ends at which bytes were held: one or both, the one that held them in more exchanges first.
+    /// The ends at which bytes were held: one or both, the one with more such exchanges first.
     pub(in crate::findings) ends: Vec<StallAt>,
     pub(in crate::findings) often: Often,
     pub(in crate::findings) writes: Figure,
     pub(in crate::findings) segments: Figure,
 }
 
-/// The same of one end.
+/// The evidence for one end.
 pub(in crate::findings) struct StallAt {
     pub(in crate::findings) end: End,
-    /// For how long bytes were held in an exchange.
+    /// How long bytes were held in an exchange.
     pub(in crate::findings) held_ns: Figure,
-    /// By how much the acknowledgment that released them was delayed.
+    /// The delay of the acknowledgment that released them.
     pub(in crate::findings) acknowledged_ns: Figure,
-    /// Traced exchanges in which it was so.
+    /// Number of traced exchanges with a stall.
     exchanges: usize,
-    /// Their places in a window of requests in flight, from 1.
+    /// Their positions in a window of requests in flight, from 1.
     places: BTreeSet<usize>,
-    /// What of the exchange's own bytes was held, over all exchanges.
+    /// The held part of the exchange's own bytes, over all exchanges.
     held: Held,
 }
 
@@ -49,12 +49,12 @@ enum Held {
     All,
     /// All but the first write, each time.
     AllButTheFirstWrite,
-    /// Now this and now that.
+    /// Varies.
     Some,
 }
 
-/// What Nagle's algorithm and delayed acknowledgments did to a case together; null where they did not. An end counts
-/// where `TCP_NODELAY` and `TCP_CORK` were off as granted to it in the timed rounds too.
+/// The combined effect of Nagle's algorithm and delayed acknowledgments on a case; `None` without one. An end counts
+/// only if `TCP_NODELAY` and `TCP_CORK` were granted as off in the timed rounds too.
 pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall> {
     if case.case.replicate != 0 {
         return None;
@@ -115,7 +115,7 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
     })
 }
 
-/// Whether the wait is one of Nagle's at that end that ended with a delayed acknowledgment of the other.
+/// Whether Nagle's algorithm at `end` caused the wait, and a delayed acknowledgment of the other end ended it.
 fn met(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
     wait.cause == WaitCause::Nagle
         && wait.end == end
@@ -125,12 +125,12 @@ fn met(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
             .any(|other| late(end, other) && other.over_ns().abs_diff(wait.until_ns) <= TOGETHER_NS)
 }
 
-/// Whether the wait is a late acknowledgment of what that end sent.
+/// Whether the wait is a late acknowledgment of data from `end`.
 fn late(end: End, wait: &Wait) -> bool {
     wait.cause == WaitCause::DelayedAck && wait.end != end
 }
 
-/// The longest delay of an acknowledgment that released something at that end; 0 without any.
+/// The longest delay of an acknowledgment that released data at `end`; 0 without any.
 fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
     let released = |ack: &&Wait| {
         let with = |wait: &Wait| met(end, exchange, wait) && wait.until_ns.abs_diff(ack.over_ns()) <= TOGETHER_NS;
@@ -141,7 +141,7 @@ fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
 }
 
 impl Stall {
-    /// What happened, in sentences of which the first follows a colon.
+    /// A description in sentences; the first follows a colon.
     pub(in crate::findings) fn told(&self, case: &Case) -> String {
         let of = |at: &StallAt| match case.flow().load.exchange() {
             Some(exchange) => at.told(exchange.pipeline, &self.writes, delayed_by(at.end, case)),
@@ -155,7 +155,7 @@ impl Stall {
     }
 }
 
-/// What is not known of a delay of the server's acknowledgments between two hosts, after a sentence; empty on one host.
+/// The unknown part of a delayed server acknowledgment between two hosts, after a sentence; empty on one host.
 pub(in crate::findings) fn cannot_tell_the_delay(case: &Case) -> &'static str {
     if case.path.across.is_none() {
         return "";
@@ -164,7 +164,7 @@ pub(in crate::findings) fn cannot_tell_the_delay(case: &Case) -> &'static str {
      bounds how far the clocks of the two hosts are apart."
 }
 
-/// What delays the acknowledgments of that end's bytes.
+/// What delays the acknowledgments of data from `end`.
 fn delayed_by(end: End, case: &Case) -> &'static str {
     match end {
         End::Client => late_for_the_client(case),
@@ -201,7 +201,7 @@ impl StallAt {
         )
     }
 
-    /// The same of an open loop.
+    /// The same for an open loop.
     fn told_of_messages(&self, other: &str) -> String {
         let held = quantities::duration_figure(self.held_ns);
         let delay = quantities::duration(self.acknowledged_ns.value);

@@ -1,4 +1,4 @@
-//! What the traced rounds of a case say, as far as it is true without the tracing.
+//! The traced rounds of a case, limited to what also holds without tracing.
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -13,22 +13,21 @@ use crate::counted;
 use crate::statistics::interval::{Over, median_over};
 use crate::statistics::location::median;
 
-/// A traced exchange that takes longer than untraced ones by more than this share of a wait has that wait from the
-/// tracing.
+/// Maximum excess of a traced exchange over untraced ones, as a share of a wait; beyond it tracing caused the wait.
 const MADE_BY_TRACING: f64 = 0.5;
 
-/// The traces of a case, one of each traced round.
+/// The traces of a case, one per traced round.
 pub(in crate::findings) struct Traced<'r> {
     pub(in crate::findings) rounds: Vec<&'r TraceFigures>,
-    /// The exchanges of each round with the waits that are evidence.
+    /// The exchanges of each round, with the waits that are evidence.
     exchanges: Vec<Vec<TracedExchange>>,
-    /// What an exchange of the timed rounds takes, which are past the start of their connections: the p50 and the mean.
+    /// The p50 and mean of an exchange in the timed rounds, which are past the start of their connections.
     timed_ns: [Option<f64>; 2],
 }
 
 impl<'r> Traced<'r> {
-    /// Null where no exchange was traced. The tracing takes time, which can make a wait that is not there without it. So
-    /// each exchange is held against one of the untraced rounds ([`controls`]), and without any it proves no wait.
+    /// `None` if no exchange was traced. Tracing takes time, which can cause a wait. Each exchange is therefore
+    /// compared with one of the untraced rounds ([`controls`]); without one it proves no wait.
     pub(in crate::findings) fn of(run: &'r Run, case: &'r CaseSummary) -> Option<Self> {
         let measured = |purpose: Purpose| -> Vec<&'r Measured> {
             let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
@@ -50,26 +49,25 @@ impl<'r> Traced<'r> {
         any.then_some(Self { rounds, exchanges, timed_ns })
     }
 
-    /// All exchanges of all rounds, each with its place in its connection, from 0.
+    /// All exchanges of all rounds, each with its position in its connection, from 0.
     pub(in crate::findings) fn exchanges(&self) -> impl Iterator<Item = (usize, &TracedExchange)> {
         self.exchanges.iter().flat_map(|round| round.iter().enumerate())
     }
 
-    /// The median over rounds, with its interval, of the median of what exchanges of a round say; null where none says
-    /// anything.
+    /// The median over rounds, with its interval, of the median over the exchanges of a round; `None` without values.
     pub(in crate::findings) fn figure(&self, of: impl Fn(&TracedExchange) -> Option<f64>) -> Option<Figure> {
         let each = |round: &Vec<TracedExchange>| median(&round.iter().filter_map(&of).collect::<Vec<_>>());
         let values: Vec<f64> = self.exchanges.iter().filter_map(each).collect();
         median_over(&values, Over::evidence(0.0))
     }
 
-    /// How often a wait of that kind was there, and how much of the time. By medians wherever more than half have it: a few
-    /// exchanges that the machine held up would else hide what most of them wait for.
+    /// How often a wait of that kind occurred, and its share of the time. Uses medians if more than half have it: a few
+    /// exchanges delayed by the machine would otherwise hide what most of them wait for.
     pub(in crate::findings) fn often(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> Often {
         let mut often = Often { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
-        // Of each exchange with it, what it takes without, and the part that it is.
+        // For each exchange with the wait: its time without it, and the wait's share.
         let (mut without_ns, mut parts) = (Vec::new(), Vec::new());
-        // Traced rounds begin with exchanges that the kernel acknowledges at once, timed ones do not.
+        // Traced rounds start with exchanges that the kernel acknowledges at once, timed ones do not.
         let (mut held_ns_past_start, mut ns_past_start, mut past_start) = (0.0, 0.0, 0);
         let has_it = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| of_kind(exchange, wait));
         let first_place = self.exchanges().filter(|(_, exchange)| has_it(exchange)).map(|(place, _)| place).min();
@@ -101,22 +99,21 @@ impl<'r> Traced<'r> {
     }
 }
 
-/// How often a wait was there in traced exchanges.
+/// The frequency of a wait in traced exchanges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::findings) struct Often {
-    /// Exchanges with it.
+    /// Exchanges with the wait.
     pub(in crate::findings) some: usize,
-    /// Exchanges traced.
     pub(in crate::findings) all: usize,
-    /// The part of the time of one with it in which it was under way: the median.
+    /// The median share of the wait in the time of an exchange with it.
     pub(in crate::findings) share_of_some: f64,
-    /// The part of a timed exchange that it is, by the p50 where more than half have it, else by the mean: the share of a
-    /// finding.
+    /// The share of a finding: of the time of a timed exchange, by the p50 if more than half have the wait, else by the
+    /// mean.
     pub(in crate::findings) share: f64,
 }
 
 impl Often {
-    /// The exchanges with it, as a share of all.
+    /// The exchanges with the wait, as a share of all.
     pub(in crate::findings) fn of_exchanges(&self) -> Figure {
         Figure::bare(self.some as f64 / self.all.max(1) as f64)
     }
@@ -133,7 +130,7 @@ impl Often {
     }
 }
 
-/// How many messages may be under way at once, so that chance decides which of them wait.
+/// Maximum number of messages in flight; with several, chance decides which of them wait.
 fn in_flight(case: &Case) -> u64 {
     match &case.flow().load {
         Load::Paced { .. } => u64::MAX,
@@ -142,9 +139,9 @@ fn in_flight(case: &Case) -> u64 {
     }
 }
 
-/// What each traced exchange takes without tracing, in ns: that of its place in a connection, the median over untraced
-/// rounds. With several requests in flight it is left to chance which of them stall; there it is that of its rank, the
-/// longest against the longest of all rounds.
+/// The time of each traced exchange without tracing, in ns: the median over untraced rounds at its position in a
+/// connection. With several requests in flight chance decides which of them stall; exchanges are then matched by rank,
+/// the longest with the longest of all rounds.
 fn controls(traced: &[&TraceFigures], untraced: &[&[f64]], in_flight: u64) -> Vec<Vec<Option<f64>>> {
     if in_flight <= 1 {
         let at =
@@ -166,14 +163,14 @@ fn controls(traced: &[&TraceFigures], untraced: &[&[f64]], in_flight: u64) -> Ve
     all
 }
 
-/// The exchange with those of its waits that are there without tracing too.
+/// The exchange with only those waits that also occur without tracing.
 fn evident(exchange: &TracedExchange, untraced_ns: Option<f64>) -> TracedExchange {
     let longer_ns = untraced_ns.map_or(f64::INFINITY, |untraced_ns| exchange.duration_ns as f64 - untraced_ns);
     let waits = exchange.waits.iter().filter(|wait| longer_ns <= MADE_BY_TRACING * span_ns(exchange, wait) as f64);
     TracedExchange { waits: waits.cloned().collect(), ..exchange.clone() }
 }
 
-/// The part of the wait that lies within the exchange, in ns.
+/// The part of the wait within the exchange, in ns.
 fn span_ns(exchange: &TracedExchange, wait: &Wait) -> i64 {
     let (from_ns, until_ns) = span(exchange, wait);
     (until_ns - from_ns).max(0)
@@ -184,7 +181,7 @@ fn span(exchange: &TracedExchange, wait: &Wait) -> (i64, i64) {
     (wait.from_ns.max(0), wait.until_ns.min(ended_ns))
 }
 
-/// For how long a wait of that kind was under way in the exchange, in ns: where two were at once, once.
+/// The time during which a wait of that kind was in progress in the exchange, in ns; overlaps count once.
 pub(in crate::findings) fn held_ns(
     exchange: &TracedExchange,
     of_kind: impl Fn(&TracedExchange, &Wait) -> bool,
@@ -229,7 +226,7 @@ mod tests {
         assert_eq!(left(Some(61_499.0)), 0);
         assert_eq!(left(Some(63_000.0)), 2, "the third is in the exchange for 1 us only");
         assert_eq!(left(Some(90_000.0)), 3, "shorter than untraced");
-        assert_eq!(left(None), 0, "nothing to hold it against");
+        assert_eq!(left(None), 0, "nothing to compare it with");
     }
 
     #[test]
@@ -275,7 +272,7 @@ mod tests {
         let stalled = exchange(100, &[(0, 80)]);
         let held_up = exchange(100_000, &[(0, 80)]);
         let most = [vec![stalled.clone(), stalled.clone(), held_up]];
-        assert_eq!(often(&most, [100.0, 40_000.0]).share, 0.8, "the one that the machine held up hides nothing");
+        assert_eq!(often(&most, [100.0, 40_000.0]).share, 0.8, "the one delayed by the machine hides nothing");
         let quick = exchange(20, &[]);
         let now_and_then = [vec![stalled, quick.clone(), quick.clone(), quick]];
         // 80 of the 160 that all four take, and of a mean of 40.

@@ -1,4 +1,4 @@
-//! Traces across a link of 2 ms each way: a packet has two times, and what is on its way does not wait.
+//! Traces over a link of 2 ms each way: a packet has two times, and travel time is not a wait.
 
 use super::*;
 use crate::statistics::location::median;
@@ -25,8 +25,8 @@ pub(super) fn call(kind: CallKind, at_ns: u64, bytes: Range<u64>) -> Call {
     Call { kind, began_ns: at_ns, ended_ns: at_ns + US, first_byte: bytes.start, end_byte: bytes.end }
 }
 
-/// One exchange of a write of 2 and a write of 198 bytes, the second held until the acknowledgment of the first comes,
-/// which leaves `held_ns` after the first arrived. With `lost` the first segment is sent again after so long.
+/// One exchange of a write of 2 and a write of 198 bytes, the second held until the acknowledgment of the first, which
+/// leaves `held_ns` after the first arrived. If the first segment is lost, it is sent again after `lost`.
 fn exchange(held_ns: u64, lost: Option<u64>) -> RoundTrace {
     let first_ns = lost.unwrap_or(0);
     let acked_ns = first_ns + WAY + held_ns;

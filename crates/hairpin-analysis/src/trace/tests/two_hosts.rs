@@ -1,12 +1,13 @@
-//! Traces of two hosts: what was captured at the client, and the server's calls by a clock that is off by any time.
+//! Traces of two hosts: packets captured at the client, and server calls timed by an unsynchronized clock.
 
 use hairpin_model::fact::Fact;
 
 use super::links::{call, ms};
 use super::*;
 
-/// Packets seen at the client's interface, on a path of `way_ns` each way: one exchange of a write of 2 and a write of 198 bytes,
-/// the second held until the acknowledgment of the first, which the server delays by `held_ns`. The server takes 300 us.
+/// Packets seen at the client's interface, on a path of `way_ns` each way: one exchange of a write of 2 and a write of
+/// 198 bytes, the second held until the acknowledgment of the first, which the server delays by `held_ns`. The server
+/// takes 300 us.
 fn exchange(way_ns: u64, held_ns: u64, clock_off_ns: u64) -> RoundTrace {
     let seen = |from: End, at_ns: u64, bytes: Range<u64>, ack_byte: u64| Packet {
         at_ns,

@@ -1,4 +1,5 @@
-//! The fuzz target `control_frames`: whatever a peer sends is read alike however it comes, and is sent as the same messages.
+//! The fuzz target `control_frames`: any stream from a peer is read alike in any pieces, and its messages are sent back
+//! alike.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
@@ -8,18 +9,18 @@ use crate::control::{Control, ControlError, MAX_ORDER_BYTES as MAX_BYTES, Messag
 
 /// Longer than any wait: a [`Scripted`] carrier is always ready.
 const WITHIN: Duration = Duration::from_secs(60);
-/// Bytes in the smallest piece.
+/// Size of the smallest pieces.
 const PIECE: usize = 32;
 
-// What the carrier does.
+// Faults of the carrier.
 const INTERRUPTED: u8 = 1;
 const WOULD_BLOCK: u8 = 2;
 const RESET: u8 = 4;
 const BREAKS: u8 = 8;
 const FAILS: u8 = 16;
 
-/// Reads a stream of frames, which follows two bytes: the size of the pieces in which it comes, and the faults of its
-/// carrier. True if it is whole messages.
+/// Reads a stream of frames after two bytes: the size of the pieces in which it arrives, and the faults of its carrier.
+/// Returns true if it consists of whole messages.
 pub fn control_frames(input: &[u8]) -> bool {
     let [size, faults, stream @ ..] = input else { return false };
     let (messages, is_whole, error) = received(Scripted::new(stream, stream.len() + 1, 0));
@@ -36,7 +37,7 @@ pub fn control_frames(input: &[u8]) -> bool {
     !messages.is_empty() && is_whole
 }
 
-/// All messages, whether the stream ends with the last, and why there are no more.
+/// All messages, whether the stream ends with the last one, and why there are no more.
 fn received(carrier: Scripted<'_>) -> (Vec<Message>, bool, ControlError) {
     let mut frames = Frames::over(carrier, MAX_BYTES);
     assert!(frames.is_ready());
@@ -76,7 +77,7 @@ impl<'a> Scripted<'a> {
         Self { stream, piece, faults, calls: 0, written: Vec::new() }
     }
 
-    /// What every call may answer.
+    /// The error that the current call returns, if any.
     fn fault(&mut self) -> io::Result<()> {
         self.calls += 1;
         match self.calls % 4 {

@@ -1,25 +1,25 @@
-//! Packets that were captured at both ends of a link: which of those that came in is which of those that went out.
+//! Matches the packets captured at both ends of a link.
 //!
-//! A link carries IP packets as they are, so one that came in has the bytes of one that went out. Only its Ethernet
-//! header is another. What a link damaged comes in as no packet that was sent.
+//! A link carries IP packets unchanged, so a received packet has the bytes of a sent one; only its Ethernet header
+//! differs. A packet that the link damaged matches none.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::headers::segment;
 use crate::system::packet_ring::Frame;
 
-/// Bytes that tell nothing: the Ethernet header.
+/// Size of the Ethernet header, which is ignored.
 const HEADER_BYTES: usize = 14;
 
-/// A packet that went out, and when it came in at the other end (CLOCK_REALTIME, in ns); null where it never did.
+/// A sent packet and its arrival at the other end (CLOCK_REALTIME, in ns); `None` if it did not arrive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossing<'f> {
     pub(super) frame: &'f Frame,
     pub(super) arrived_realtime_ns: Option<u64>,
 }
 
-/// All packets that went out between the two ports, at either end, in the order in which they did. Of a packet that came
-/// in several times the first counts; of several alike, that went out one after the other, the earlier came in earlier.
+/// All packets sent between the two ports by either end, in the order of sending. If a packet arrived several times,
+/// the first arrival counts; equal packets arrive in the order of sending.
 pub(super) fn crossings<'f>(
     client: &'f [Frame],
     server: &'f [Frame],
@@ -32,7 +32,7 @@ pub(super) fn crossings<'f>(
     all
 }
 
-/// Those from that port, by what was captured at the sender and at the receiver.
+/// The packets from that port, from the captures at the sender and at the receiver.
 fn one_way<'f>(sender: &'f [Frame], receiver: &'f [Frame], port: u16) -> Vec<Crossing<'f>> {
     let is_from =
         |frame: &&Frame| segment(&frame.bytes, frame.length_bytes).is_some_and(|segment| segment.source_port == port);

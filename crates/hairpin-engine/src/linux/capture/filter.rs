@@ -1,5 +1,5 @@
-//! Which packets are captured: a classic BPF program (Documentation/networking/filter.rst) that the kernel runs on
-//! every packet of the interface.
+//! The capture filter: a classic BPF program (Documentation/networking/filter.rst) that the kernel runs on every packet
+//! of the interface.
 
 use hairpin_transports::bpf::{jump, statement};
 use libc::sock_filter;
@@ -8,7 +8,7 @@ use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD, BPF
 use super::headers;
 use crate::system::packet_ring::SNAP_BYTES;
 
-/// Where things are in a frame: after 14 bytes of Ethernet header.
+/// Offsets in a frame with 14 bytes of Ethernet header.
 const ETHERTYPE: u32 = 12;
 const IPV4_HEADER: u32 = 14;
 const IPV4_FRAGMENT: u32 = 20;
@@ -24,7 +24,7 @@ const IS_FRAGMENT: u32 = 0x3fff;
 pub(super) fn tcp_port(port: u16) -> [sock_filter; 20] {
     let (port, tcp) = (u32::from(port), u32::from(headers::TCP));
     let (ipv4, ipv6) = (u32::from(headers::IPV4), u32::from(headers::IPV6));
-    // A jump says how many instructions it leaves out when it is true, and how many when it is not.
+    // The operands of a jump are the instructions to skip if true, and if false.
     [
         statement(BPF_LD | BPF_H | BPF_ABS, ETHERTYPE),
         jump(BPF_JEQ, ipv4, 0, 9),
@@ -58,8 +58,8 @@ mod tests {
     use crate::capture::tests::{frame_ipv4, frame_ipv6};
     use crate::system::packet_ring;
 
-    /// How many bytes of `frame` the kernel lets through: it runs the filter of any socket in the same way, and that
-    /// of a Unix socket needs no privilege.
+    /// The number of bytes of `frame` that the kernel lets through. It runs the filters of all sockets alike, and a
+    /// Unix socket needs no privilege.
     fn kept(frame: &[u8]) -> Option<usize> {
         let (from, to) = UnixDatagram::pair().unwrap();
         packet_ring::attach_filter(to.as_fd(), &tcp_port(4000)).unwrap();

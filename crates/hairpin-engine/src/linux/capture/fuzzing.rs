@@ -1,4 +1,4 @@
-//! The fuzz target `packets`: whatever frames were captured, packets are read from them, and a file is made of them.
+//! The fuzz target `packets`: packets are read from any captured frames, and a file is made of them.
 
 use super::crossing::crossings;
 use super::packets::{crossed, packets};
@@ -7,13 +7,12 @@ use crate::fuzzing::Input;
 use crate::realtime::{Bracket, RealtimeMap};
 use crate::system::packet_ring::Frame;
 
-/// The ports of the connection.
 const CLIENT: u16 = 5;
 const SERVER: u16 = 4000;
 
-/// Reads frames that were captured at the client or at the server: for each 1 byte for the end, 1 for the time since the
-/// one before, 2 for the bytes that were not kept, and the kept ones after their length. True if all of them are packets
-/// of the connection.
+/// Reads frames captured at the client or at the server: for each 1 byte for the end, 1 for the time since the previous
+/// one, 2 for the number of bytes not kept, and the kept bytes after their length. Returns true if all are packets of
+/// the connection.
 pub fn captured_frames(input: &[u8]) -> bool {
     let [client, server] = frames(Input(input));
     let map = map();
@@ -50,7 +49,7 @@ fn pcapng(frames: &[Frame]) -> Vec<u8> {
     file(&About { comment: "c", operating_system: "o", interface: "lo", received: 3, dropped: 1 }, frames)
 }
 
-/// The bytes of each packet of a pcapng file, whose blocks have their length at both ends.
+/// The bytes of each packet of a pcapng file. Blocks state their length at both ends.
 fn kept_of_file(file: &[u8]) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     let mut rest = Input(file);
@@ -75,7 +74,7 @@ mod tests {
     use super::super::tests::{ACK, FIN, HELLO, RST, SYN, frame_ipv6, sent};
     use super::*;
 
-    /// Frames as the input has them, the sides by turns where there are two.
+    /// Encodes frames as an input; with two sides they alternate.
     fn input(frames: &[Frame], sides: u8) -> Vec<u8> {
         let one = |(number, frame): (u8, &Frame)| {
             let kept = u32::try_from(frame.bytes.len()).unwrap();

@@ -1,5 +1,5 @@
-//! From the bytes of a frame to the facts of a TCP segment: Ethernet, IPv4 (RFC 791) or IPv6 (RFC 8200), TCP (RFC
-//! 9293). Sixty lines of our own, where a crate for all protocols would be ten thousand.
+//! Parses the TCP segment in a frame: Ethernet, IPv4 (RFC 791) or IPv6 (RFC 8200), TCP (RFC 9293). Sixty lines of our
+//! own, where a crate for all protocols would be ten thousand.
 
 /// Ethertype of IPv4.
 pub(super) const IPV4: u16 = 0x0800;
@@ -11,14 +11,14 @@ pub(super) const TCP: u8 = 6;
 const ETHERNET_BYTES: usize = 14;
 const IPV6_BYTES: usize = 40;
 
-/// What a captured frame says of its segment.
+/// The segment's fields in a captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
     /// The sequence number of its first byte, or of its SYN.
     pub(super) sequence: u32,
-    /// Without the ACK flag there is none.
+    /// `None` without the ACK flag.
     pub(super) acknowledged: Option<u32>,
     pub(super) syn: bool,
     pub(super) fin: bool,
@@ -27,12 +27,12 @@ pub(super) struct Segment {
     pub(super) payload_bytes: u64,
 }
 
-/// The segment in a frame of that length on the interface, of which `bytes` were kept; `None` where it holds none, or
-/// its headers contradict themselves.
+/// The segment in a frame of `length_bytes` on the interface, of which `bytes` were kept; `None` if it holds none, or
+/// its headers are inconsistent.
 pub(super) fn segment(bytes: &[u8], length_bytes: u32) -> Option<Segment> {
     let network = bytes.get(ETHERNET_BYTES..)?;
     let on_the_wire = usize::try_from(length_bytes).ok()?.checked_sub(ETHERNET_BYTES)?;
-    // A length of 0 stands for one that does not fit its 16 bits: the kernel's own packets of more than 64 KiB.
+    // A length of 0 means one that does not fit 16 bits: the kernel's own packets of more than 64 KiB.
     let stated_or = |stated: usize, all: usize| if stated == 0 { all } else { stated };
     let (header_bytes, packet_bytes, protocol) = match half(bytes, 12)? {
         IPV4 if network.first()? >> 4 == 4 => {

@@ -1,8 +1,7 @@
-//! The packets of one connection, captured by this very process, without a thread.
+//! Captures the packets of one connection in this process, without a thread.
 //!
-//! A packet socket ([`begin`]) has the kernel copy every packet of the port into a ring that it shares with us. The
-//! ring is read only afterwards ([`Live::finish`]), so the measured loop makes no call for it. It needs CAP_NET_RAW
-//! (capabilities(7)).
+//! A packet socket ([`begin`]) makes the kernel copy every packet of the port into a shared ring. The ring is read only
+//! afterwards ([`Live::finish`]), so the measured loop makes no call for it. It needs CAP_NET_RAW (capabilities(7)).
 
 mod crossing;
 mod filter;
@@ -21,7 +20,7 @@ use hairpin_model::trace::{Capture, Packet};
 use crate::realtime::RealtimeMap;
 use crate::system::packet_ring::{self, Frame, Interface, PacketRing, SNAP_BYTES};
 
-/// A capture that runs.
+/// A running capture.
 pub struct Live {
     interface: String,
     port: u16,
@@ -40,12 +39,12 @@ pub struct Captured {
     dropped: u64,
 }
 
-/// Begins to capture what TCP sends from and to `port` over `interface`, from the first packet after this call on. A
-/// packet on loopback, which goes out and comes in, is taken once. Of each packet the first 440 bytes are kept, of all
-/// packets the first 16 384; the others are counted.
+/// Begins to capture TCP from and to `port` on `interface`, starting with the first packet after this call. A packet on
+/// the loopback is captured once, although it leaves and arrives there. Keeps the first 440 bytes of each packet and
+/// the first 16 384 packets; the others are counted.
 ///
 /// # Errors
-/// What the kernel refuses, with its own words, and what would help.
+/// The refused operation, with the system's message and a hint.
 pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
     let failed = |operation: &'static str| move |error: io::Error| why_not(operation, interface, &error);
     let found = Interface::named(interface).map_err(failed("find the interface"))?;
@@ -57,7 +56,7 @@ pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
         });
     }
     let socket = packet_ring::socket().map_err(failed("open a packet socket"))?;
-    // The filter comes first: a bound socket without one would take foreign packets.
+    // The filter comes first: without one a bound socket would receive foreign packets.
     packet_ring::attach_filter(socket.as_fd(), &filter::tcp_port(port)).map_err(failed("set the packet filter"))?;
     if loopback {
         packet_ring::ignore_outgoing(socket.as_fd()).map_err(failed("leave out outgoing packets"))?;
@@ -69,14 +68,14 @@ pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
 }
 
 impl Live {
-    /// Ends the capture and takes its packets out of the ring.
+    /// Ends the capture and reads its packets from the ring.
     ///
     /// # Errors
-    /// The interface went down or vanished meanwhile: nobody knows what is missing.
+    /// The interface went down or vanished meanwhile, so the number of missing packets is unknown.
     pub fn finish(self) -> Result<Captured, WhyNot> {
         let Self { interface, port, socket, ring } = self;
         packet_ring::pending_error(socket.as_fd()).map_err(|error| ended_early(&interface, &error))?;
-        // Two CPUs may stamp in another order than that in which they took their places in the ring.
+        // Stamps of two CPUs may be in another order than their places in the ring.
         let mut frames = ring.frames();
         frames.sort_by_key(|frame| frame.realtime_ns);
         let (received, dropped) = packet_ring::statistics(socket.as_fd())
@@ -89,14 +88,14 @@ impl Live {
 
 impl Captured {
     /// The packets of the connection whose client has `client_port`, in the order in which they passed the interface,
-    /// at the times that `map` gives them. Packets of other connections to the same server port are left out.
+    /// with times by `map`. Omits other connections to the same server port.
     #[must_use]
     pub fn packets(&self, client_port: u16, map: &RealtimeMap) -> Vec<Packet> {
         packets::packets(&self.frames, client_port, self.port, map)
     }
 
-    /// The same across a link, when this was captured at the interface of its client and `server` at that of its server:
-    /// the packets in the order in which they were sent, each with the time at which it came in at the other end.
+    /// The same across a link, if this was captured at the client's interface and `server` at the server's: the packets
+    /// in the order of sending, each with its arrival at the other end.
     #[must_use]
     pub fn packets_across(&self, server: &Self, client_port: u16, map: &RealtimeMap) -> Vec<Packet> {
         let crossings = crossing::crossings(&self.frames, &server.frames, client_port, self.port);
@@ -120,8 +119,8 @@ impl Captured {
         pcapng::file(&about, &self.frames)
     }
 
-    /// What became of the capture, for the trace: of this one, and of that at the other end of a link. Its file has no
-    /// name before the run folder saves it.
+    /// The outcome of this capture and of the one at the other end of a link, for the trace. The file has no name until
+    /// the run folder saves it.
     #[must_use]
     pub fn outcome(&self, other: Option<&Self>) -> Capture {
         let packets = u64::try_from(self.frames.len()).expect("a ring is small");

@@ -1,4 +1,5 @@
-//! A pcapng file of one section and one interface (IETF draft-ietf-opsawg-pcapng), as Wireshark and tshark read it.
+//! Writes a pcapng file with one section and one interface (IETF draft-ietf-opsawg-pcapng), as Wireshark and tshark
+//! read it.
 
 use crate::system::packet_ring::{Frame, SNAP_BYTES};
 
@@ -7,7 +8,7 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Says in which order the bytes of the file's numbers stand.
+/// Identifies the byte order of the file's numbers.
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// "The length of the section is not given."
 const NO_LENGTH: u64 = u64::MAX;
@@ -25,12 +26,12 @@ const IF_TSRESOL: u16 = 9;
 const ISB_IFRECV: u16 = 4;
 const ISB_IFDROP: u16 = 5;
 
-/// What the file says beside its packets.
+/// The contents of the file besides its packets.
 pub(super) struct About<'a> {
     pub(super) comment: &'a str,
     pub(super) operating_system: &'a str,
     pub(super) interface: &'a str,
-    /// Packets that passed the filter, and those of them that are not in the file.
+    /// Packets that passed the filter, and those of them missing from the file.
     pub(super) received: u64,
     pub(super) dropped: u64,
 }
@@ -93,7 +94,6 @@ impl Block {
         block
     }
 
-    /// Adds bytes.
     fn put(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -102,7 +102,7 @@ impl Block {
         self.0.resize(self.0.len().next_multiple_of(4), 0);
     }
 
-    /// Adds an option; of a text that is too long for one, the beginning.
+    /// Adds an option, truncated to the maximum length.
     fn option(&mut self, code: u16, value: &[u8]) {
         let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
         self.put(&code.to_le_bytes());
@@ -111,7 +111,7 @@ impl Block {
         self.pad();
     }
 
-    /// Ends the options, then the block.
+    /// Ends the options and the block.
     fn end_with_options(mut self) -> Vec<u8> {
         self.option(0, &[]);
         self.end()

@@ -1,4 +1,4 @@
-//! Frames made by hand: what is read from them, how bytes are counted, and that nothing panics.
+//! Hand-made frames: parsing, byte counting, and that nothing panics.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use super::why_not;
 use crate::realtime::{Bracket, RealtimeMap};
 use crate::system::packet_ring::Frame;
 
-/// An Ethernet frame with an IPv4 header, ports, and nothing in the rest of a TCP header.
+/// An Ethernet frame with an IPv4 header, ports, and an otherwise empty TCP header.
 pub(crate) fn frame_ipv4(ports: (u16, u16), protocol: u8) -> Vec<u8> {
     let mut frame = vec![0; 54];
     frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
@@ -63,7 +63,7 @@ fn map() -> RealtimeMap {
 /// Bytes of a hello.
 pub(super) const HELLO: u16 = 40;
 
-/// Who sent it, which bytes, and up to where it acknowledges.
+/// The sender, the bytes, and the acknowledged byte of each packet.
 fn told(frames: &[Frame]) -> Vec<(End, u64, u64, Option<u64>)> {
     let one = |packet: &Packet| (packet.from, packet.first_byte, packet.end_byte, packet.ack_byte);
     packets(frames, 5, 4000, &map()).iter().map(one).collect()
@@ -86,11 +86,11 @@ fn a_segment_is_read_from_both_internet_protocols() {
         let mut bytes: Vec<u8> = frame((4000, 5), 6);
         bytes[length_at + 1] += 12 + 2;
         bytes[tcp + 4..tcp + 14].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 0x80, ACK | 0x08]);
-        // Ethernet fills up what is shorter than 60 bytes: the payload is what the headers say.
+        // Ethernet pads frames to 60 bytes: only the headers tell the length of the payload.
         bytes.extend([0; 30]);
         let length = u32::try_from(bytes.len()).unwrap();
         assert_eq!(segment(&bytes, length), Some(expected));
-        // The kernel's own packets of more than 64 KiB say 0.
+        // The kernel's own packets of more than 64 KiB state a length of 0.
         bytes[length_at..length_at + 2].fill(0);
         let all = segment(&bytes, 100_000).map(|segment| segment.payload_bytes);
         assert_eq!(all, Some(100_000 - u64::try_from(tcp).unwrap() - 32));
@@ -98,7 +98,7 @@ fn a_segment_is_read_from_both_internet_protocols() {
             let mut flawed_bytes: Vec<u8> = frame((4000, 5), 6);
             flawed_bytes[flawed.0] = flawed.1;
             let length = u32::try_from(flawed_bytes.len()).unwrap();
-            // A version 6 header knows no length of its own: 0x44 is a fault of the version there.
+            // An IPv6 header has a fixed length: there 0x44 is a wrong version.
             assert_eq!(segment(&flawed_bytes, length), None, "{flawed:?}");
         }
     }
@@ -140,8 +140,8 @@ fn bytes_count_from_the_syn_and_the_hello_in_each_direction() {
 }
 
 #[test]
-fn sequence_numbers_wrap_and_old_bytes_come_again() {
-    // The byte after the hello is at the last number.
+fn sequence_numbers_wrap_and_old_bytes_are_repeated() {
+    // The byte after the hello has the last sequence number.
     let start = u32::MAX - 1 - u32::from(HELLO);
     let frames = [
         sent(true, SYN, start, 0, 0),
@@ -159,7 +159,7 @@ fn sequence_numbers_wrap_and_old_bytes_come_again() {
         [(0, 1_000, Some(0)), (1_000, 2_000, Some(0)), (0, 1_000, Some(0)), (0, 0, Some(2_000))]
     );
     assert_eq!(client[7], (0, 5, Some(2_000)), "a reset's number moves nothing");
-    // Past 4 GiB, in the steps that a window allows.
+    // Past 4 GiB, in steps that a window allows.
     let mut frames = vec![sent(true, SYN, start, 0, 0)];
     let step = 65_000_u16;
     let steps = (1 << 33) / u64::from(step);
@@ -171,7 +171,7 @@ fn sequence_numbers_wrap_and_old_bytes_come_again() {
 }
 
 #[test]
-fn other_connections_and_directions_without_a_beginning_are_left_out() {
+fn other_connections_and_directions_without_a_beginning_are_omitted() {
     let mut stranger = sent(true, SYN, 1, 0, 0);
     stranger.bytes[34..36].copy_from_slice(&6_u16.to_be_bytes());
     let frames = [stranger, sent(false, ACK, 900, 101, 4), sent(true, SYN, 100, 0, 0), sent(true, ACK, 141, 901, 2)];
@@ -179,7 +179,7 @@ fn other_connections_and_directions_without_a_beginning_are_left_out() {
 }
 
 #[test]
-fn a_refusal_is_told_in_the_systems_words_with_a_hint() {
+fn a_refusal_has_the_systems_message_and_a_hint() {
     let told = |number| why_not("open a packet socket", "lo", &io::Error::from_raw_os_error(number)).to_string();
     let expected = "cannot open a packet socket for a capture on lo: Operation not permitted (os error 1) \
                     (hint: run as root, or allow this program once with `setcap cap_net_raw+ep PROGRAM`)";
@@ -188,7 +188,7 @@ fn a_refusal_is_told_in_the_systems_words_with_a_hint() {
     assert!(told(libc::ENETDOWN).contains("Network is down (os error 100) (hint: the interface is down"));
 }
 
-/// Frames that are nearly right, so that the parser gets past its first checks.
+/// Nearly valid frames, so that the parser gets past its first checks.
 fn nearly() -> impl Strategy<Value = Vec<u8>> {
     let right = prop_oneof![Just(frame_ipv4((5, 4000), 6)), Just(frame_ipv6((4000, 5), 6))];
     let flaws = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12);
@@ -238,7 +238,7 @@ fn at(realtime_ns: u64, frame: &Frame) -> Frame {
 fn a_packet_across_a_link_has_two_times_and_a_lost_one_has_one() {
     let [syn, answer] = [sent(true, SYN, 100, 0, 0), sent(false, SYN | ACK, 900, 101, 0)];
     let [lost, ack] = [sent(true, ACK, 101, 901, 5), sent(false, ACK, 901, 106, 0)];
-    // The second copy of the segment came in twice, and the server's acknowledgment is still on its way.
+    // The second copy of the segment arrived twice, and the server's acknowledgment is still in flight.
     let client = [at(10, &syn), at(40, &answer), at(50, &lost), at(90, &lost)];
     let server = [at(20, &syn), at(30, &answer), at(100, &lost), at(101, &lost), at(110, &ack)];
     let crossings = crossings(&client, &server, 5, 4000);
@@ -251,7 +251,7 @@ fn a_packet_across_a_link_has_two_times_and_a_lost_one_has_one() {
         (90, Some(101), End::Client),
         (110, None, End::Server),
     ];
-    assert_eq!(told, expected, "two alike cannot be told apart: the earlier is taken for the earlier");
+    assert_eq!(told, expected, "of two equal packets the earlier matches the earlier");
     let mut other = lost.clone();
     other.bytes[18] = 1;
     let client = [at(10, &syn), at(50, &lost), at(90, &other)];
@@ -260,5 +260,5 @@ fn a_packet_across_a_link_has_two_times_and_a_lost_one_has_one() {
         .iter()
         .map(|crossing| (crossing.frame.realtime_ns, crossing.arrived_realtime_ns))
         .collect();
-    assert_eq!(told, [(10, Some(20)), (50, None), (90, Some(100))], "the identification of IP tells them apart");
+    assert_eq!(told, [(10, Some(20)), (50, None), (90, Some(100))], "their IP identification differs");
 }

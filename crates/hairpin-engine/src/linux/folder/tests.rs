@@ -1,4 +1,4 @@
-//! Nothing outside the folder is opened, whatever is in it, and nothing in it is waited for.
+//! Nothing outside the folder is opened, regardless of its content, and nothing in it makes a call wait.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::*;
 
-/// A folder `run` beside a file `secret` and a folder `elsewhere`.
+/// A folder `run`; next to it a file `secret` and a folder `elsewhere`.
 fn place() -> (tempfile::TempDir, Folder) {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("secret"), "secret").unwrap();
@@ -51,7 +51,7 @@ fn no_name_and_no_link_leads_out_for_reading_or_writing() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_an_error_at_once() {
+fn other_kinds_of_files_are_an_error_at_once() {
     let (_place, folder) = place();
     let path = |name: &str| folder.path().join(name);
     assert!(Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
@@ -65,7 +65,7 @@ fn what_is_no_regular_file_is_an_error_at_once() {
 }
 
 #[test]
-fn a_file_over_its_limit_is_refused_by_its_size_and_cut_where_it_grows() {
+fn a_file_over_its_limit_is_refused_even_if_it_grows() {
     let (_place, folder) = place();
     folder.replace("file", &[7; 100]).unwrap();
     assert_eq!(folder.read("file", 100).unwrap().len(), 100);
@@ -73,13 +73,13 @@ fn a_file_over_its_limit_is_refused_by_its_size_and_cut_where_it_grows() {
     let sparse = File::create(folder.path().join("sparse")).unwrap();
     sparse.set_len(1 << 40).unwrap();
     assert_eq!(refusal(folder.read("sparse", 1 << 20)), Refusal::TooLarge(1 << 20));
-    // Files of /proc have the size 0 and content all the same: they have grown since they were looked at.
+    // Files in /proc have the size 0 and yet content, as if they had grown since the check.
     let proc = Folder::open(Path::new("/proc/self")).unwrap();
     assert_eq!(refusal(proc.read("status", 10)), Refusal::TooLarge(10));
 }
 
 #[test]
-fn what_is_made_is_the_users_alone_and_what_stands_in_the_way_is_left() {
+fn created_files_are_private_and_obstacles_are_left() {
     let (place, folder) = place();
     let mode = |name: &str| fs::symlink_metadata(place.path().join(name)).unwrap().permissions().mode() & 0o777;
     folder.replace("file", b"x").unwrap();
@@ -90,15 +90,15 @@ fn what_is_made_is_the_users_alone_and_what_stands_in_the_way_is_left() {
     let names = |path: &str| fs::read_dir(place.path().join(path)).unwrap().count();
     assert_eq!((names("run"), names("run/sort")), (2, 1), "nothing half written is left");
     folder.replace("sort", b"x").unwrap_err();
-    assert_eq!(names("run"), 2, "nor where the last step fails");
+    assert_eq!(names("run"), 2, "nor if the last step fails");
 }
 
 #[test]
-fn a_file_that_the_user_names_is_written_through_his_own_links_and_no_others() {
+fn a_named_file_is_written_through_the_users_links_and_no_others() {
     let (place, _folder) = place();
     let path = |name: &str| place.path().join(name);
     symlink("secret", path("link")).unwrap();
-    // Guessed names of what is written on the way.
+    // Guessed names of the temporary file.
     symlink("elsewhere/file", path(".page.partial")).unwrap();
     for next in 0..200 {
         symlink("elsewhere/file", path(&format!(".page.{}-{next}.partial", std::process::id()))).unwrap();

@@ -1,8 +1,8 @@
-//! The echo of a link's far end: whatever comes to port 7 goes back, over TCP and over UDP (RFC 862).
+//! The echo server at a link's far end: echoes all data on port 7, over TCP and UDP (RFC 862).
 //!
-//! It is for the programs that `hairpin link run` starts, and is not the measured server. One thread waits in
-//! poll(2). It holds at most `MAX_CONNECTIONS` connections and, of each, at most `BUFFER_BYTES` that have not gone
-//! back yet; what more there is waits in the kernel.
+//! It serves the programs that `hairpin link run` starts, and is not the measured server. One thread waits in poll(2).
+//! It holds at most `MAX_CONNECTIONS` connections and at most `BUFFER_BYTES` not yet echoed per connection; everything
+//! beyond that waits in the kernel.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -11,28 +11,28 @@ use std::os::fd::AsFd;
 use crate::system::guest::{Interest, wait_for};
 use crate::system::process;
 
-/// The hidden command that makes the program an echo server.
+/// The hidden command that runs the program as an echo server.
 pub const COMMAND: &str = "__echo-server";
 
 /// The port of the echo protocol (RFC 862).
 pub const PORT: u16 = 7;
 
-/// What it says on its standard output once it can be reached.
+/// Its output once it is reachable.
 pub const READY: &str = "ready\n";
 
-/// The most connections at a time; others wait until one closes.
+/// Maximum connections at a time; others wait until one closes.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The most bytes of a connection that have come and not gone back.
+/// Maximum bytes of a connection received and not yet echoed.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// How many datagrams go back before others get their turn.
+/// Maximum datagrams echoed before connections get their turn.
 const DATAGRAMS_AT_ONCE: usize = 64;
 
 /// Serves until standard input closes. `parent` is the id of the process that started it.
 ///
 /// # Errors
-/// The port cannot be listened on.
+/// It cannot listen on the port.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
     if !process::die_with_parent(parent) {
         return Err("the program that started this echo server is gone".to_owned());
@@ -56,18 +56,18 @@ struct Server {
     buffer: Vec<u8>,
 }
 
-/// One connection, and what has not gone back.
+/// A connection and its bytes not yet echoed.
 struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Where in the buffer the rest begins.
+    /// Start of the unsent rest in the buffer.
     sent: usize,
 }
 
 impl Server {
     /// Listens on that port of every address.
     fn listen(port: u16) -> io::Result<Self> {
-        // One socket takes both families (RFC 3493, section 3.7); the second is for kernels without IPv6.
+        // One socket serves both families (RFC 3493, section 3.7); the second address is for kernels without IPv6.
         let addresses: [SocketAddr; 2] =
             [IpAddr::from(Ipv6Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::UNSPECIFIED)].map(|ip| (ip, port).into());
         let listener = TcpListener::bind(&addresses[..])?;
@@ -77,7 +77,7 @@ impl Server {
         Ok(Self { listener, datagrams, connections: Vec::new(), buffer: vec![0; 1 << 16] })
     }
 
-    /// Waits until something comes, and sends it back. Says whether `end` can be read.
+    /// Waits for traffic and echoes it. Returns whether `end` is readable.
     fn turn(&mut self, end: impl AsFd) -> io::Result<bool> {
         let accepts = if self.connections.len() < MAX_CONNECTIONS { Interest::Read } else { Interest::Nothing };
         let mut files = vec![
@@ -90,7 +90,7 @@ impl Server {
         if ready[1] {
             self.answer_datagrams();
         }
-        // The connections that a turn accepts are looked at in the next.
+        // Connections accepted in this turn are handled in the next one.
         let mut of_connections = ready[3..].iter();
         self.connections.retain_mut(|one| match of_connections.next() {
             Some(true) => one.carry_on(),
@@ -105,7 +105,7 @@ impl Server {
     fn answer_datagrams(&mut self) {
         for _ in 0..DATAGRAMS_AT_ONCE {
             match self.datagrams.recv_from(&mut self.buffer) {
-                // A datagram that cannot go back is lost, as datagrams may be.
+                // A datagram that cannot be echoed is lost, as datagrams may be.
                 Ok((size, from)) => drop(self.datagrams.send_to(&self.buffer[..size], from)),
                 Err(_) => return,
             }
@@ -113,7 +113,7 @@ impl Server {
     }
 
     fn accept(&mut self) {
-        // One that has gone again meanwhile is none.
+        // Skip a connection that is already gone.
         if let Ok((stream, _)) = self.listener.accept()
             && stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok()
         {
@@ -127,7 +127,7 @@ impl Connection {
         if self.buffer.is_empty() { Interest::Read } else { Interest::Write }
     }
 
-    /// Takes what has come, or sends back what has not gone; says whether it is still open.
+    /// Reads new bytes or writes the rest. Returns whether the connection is still open.
     fn carry_on(&mut self) -> bool {
         match self.carry() {
             Ok(open) => open,
@@ -162,7 +162,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// A server on a free port, ended when `end` is dropped.
+    /// A server on a free port that ends when `end` is dropped.
     struct Running {
         tcp: SocketAddr,
         udp: SocketAddr,
@@ -190,7 +190,7 @@ mod tests {
             stream
         }
 
-        /// Ends it; how many connections it held.
+        /// Ends the server. Returns the number of its connections.
         fn end(mut self) -> usize {
             drop(self.end.take());
             self.server.take().unwrap().join().unwrap()
@@ -211,11 +211,11 @@ mod tests {
         stream.read_to_end(&mut back).unwrap();
         writer.join().unwrap();
         assert!(back == sent, "{} of {} bytes", back.len(), sent.len());
-        assert_eq!(server.end(), 0, "a connection that was closed is let go");
+        assert_eq!(server.end(), 0, "closed connections are dropped");
     }
 
     #[test]
-    fn datagrams_go_back_whole_and_one_by_one() {
+    fn datagrams_are_echoed_whole_and_one_by_one() {
         let server = Running::start();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -14,8 +14,8 @@ use super::namespace;
 use crate::system::guest::{self as system, Interest};
 use crate::system::namespace::Step;
 
-/// A program that runs at an end of a link: in its network namespace, and in namespaces of its own for mounts, host name
-/// and IPC, with a `/sys` that shows the link's devices. It is killed when this is dropped, when the thread that started it ends, and
+/// A program at an end of a link: in its network namespace, and in its own mount, host name and IPC namespaces, with a
+/// `/sys` that shows the link's devices. It is killed when this is dropped, when the thread that started it ends, and
 /// when that thread's process is killed.
 pub struct Guest {
     child: Child,
@@ -26,21 +26,20 @@ pub struct Guest {
     foreign_sys: Option<Failure>,
 }
 
-/// Which processes the terminal's keys and [`Guest::signal`] reach.
+/// The processes that the terminal's keys and [`Guest::signal`] reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// It stays in the group of the program that starts it, so that it can use the terminal. Signals go to it alone.
+    /// It stays in the group of its parent, so that it can use the terminal. Signals go only to it.
     Shared,
-    /// It leads one of its own: the terminal's keys do not reach it, and signals go to all of the group.
+    /// It leads its own group: the terminal's keys do not reach it, and signals go to the whole group.
     Own,
 }
 
-/// What ended the wait for a program.
+/// The reason for the end of a wait.
 #[derive(Debug)]
 pub enum Woken {
-    /// It has ended.
     Ended(ExitStatus),
-    /// It still runs; which of the other files can be read.
+    /// It still runs; for each other file, whether it is readable.
     Others(Vec<bool>),
 }
 
@@ -49,18 +48,18 @@ pub enum Woken {
 pub enum NotStarted {
     /// The program itself cannot be run.
     Program(io::Error),
-    /// It cannot be run there.
+    /// It cannot be run in the link.
     Link(Failure),
 }
 
-/// Whether the terminal's keys (Ctrl-C) reach this process, and so all of its group.
+/// Whether the terminal's keys (Ctrl-C) reach this process, and so its whole group.
 #[must_use]
 pub fn is_in_foreground() -> bool {
     system::is_in_foreground()
 }
 
 impl Guest {
-    /// Starts the command at the end of a link whose network namespace is that file.
+    /// Starts the command at the end of a link with that network namespace.
     ///
     /// # Errors
     /// See [`NotStarted`].
@@ -95,27 +94,26 @@ impl Guest {
         }
     }
 
-    /// Its process's number.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Why its `/sys` is the host's, where the kernel refused it another one.
+    /// Why it has the host's `/sys`, if the kernel refused another one.
     #[must_use]
     pub fn foreign_sys(&self) -> Option<&Failure> {
         self.foreign_sys.as_ref()
     }
 
-    /// Its standard input and output, where they are pipes.
+    /// Its standard input and output, if they are pipes.
     pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>) {
         (self.child.stdin.take(), self.child.stdout.take())
     }
 
-    /// Waits until it has ended, or one of `others` can be read, or `patience` is over, or a signal comes.
+    /// Waits until it ends, one of `others` is readable, `patience` is over, or a signal arrives.
     ///
     /// # Errors
-    /// The system's own.
+    /// System errors.
     pub fn wait(&mut self, others: &[BorrowedFd<'_>], patience: Option<Duration>) -> io::Result<Woken> {
         let files: Vec<_> = [self.ended.as_fd()].iter().chain(others).map(|file| (*file, Interest::Read)).collect();
         let mut ready = system::wait_for(&files, patience)?;
@@ -126,7 +124,7 @@ impl Guest {
         self.child.wait().map(Woken::Ended)
     }
 
-    /// Sends it a signal. One that has ended takes no notice.
+    /// Sends it a signal. Has no effect after its end.
     pub fn signal(&self, signal: i32) {
         if self.waited_for {
             return;
@@ -134,7 +132,7 @@ impl Guest {
         drop(system::signal(self.child.id(), self.leads_group, signal));
     }
 
-    /// Asks it to end (SIGTERM), and kills it, and all of a group of its own, when it has not within `patience`.
+    /// Asks it to end (SIGTERM). After `patience`, kills it, and its group if it leads one.
     pub fn end(self, patience: Duration) {
         self.signal(libc::SIGTERM);
         let deadline = Instant::now() + patience;
@@ -142,13 +140,13 @@ impl Guest {
         while !left().is_zero() && !self.has_ended(left()) {}
     }
 
-    /// Whether it has ended, or does within `patience`. Its number is not free for others yet.
+    /// Whether it ends within `patience`. Its id remains reserved.
     fn has_ended(&self, patience: Duration) -> bool {
         let files = [(self.ended.as_fd(), Interest::Read)];
         system::wait_for(&files, Some(patience)).is_ok_and(|ready| ready[0])
     }
 
-    /// Whether anything in its namespace waits for others: a TCP socket that listens, or a UDP socket with a port
+    /// Whether a program in its namespace accepts traffic: on a listening TCP socket, or a UDP socket with a port
     /// (`/proc/PID/net`; proc_pid_net(5)).
     #[must_use]
     pub fn listens(&self) -> bool {
@@ -166,7 +164,7 @@ impl Drop for Guest {
         if self.waited_for {
             return;
         }
-        // While nobody has waited for it, its number, and that of its group, belong to nobody else.
+        // Until it is waited for, its id and that of its group cannot be reused.
         if self.leads_group {
             self.signal(libc::SIGKILL);
         }

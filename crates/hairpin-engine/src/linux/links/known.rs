@@ -1,4 +1,4 @@
-//! The links that a plan can ask for, read from what a user writes.
+//! The links that a plan can ask for, parsed from the user's text.
 
 use std::sync::OnceLock;
 
@@ -11,23 +11,23 @@ use hairpin_model::card::{Receipt, WhyNot};
 
 use super::{namespace, traces};
 
-/// What the experiments may plan with.
+/// The link capabilities for planning experiments.
 #[must_use]
 pub fn capabilities() -> LinkCapabilities {
     LinkCapabilities { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay }
 }
 
-/// Whether the relay can run here, tried once.
+/// Whether the relay can run here; tried once.
 fn relay() -> Result<Receipt, WhyNot> {
     static TRIED: OnceLock<Result<Receipt, WhyNot>> = OnceLock::new();
     let here = || Receipt { detail: "network namespaces and packet sockets".to_owned() };
     TRIED.get_or_init(|| namespace::may_prepare().map(|()| here())).clone()
 }
 
-/// Reads a link as a user writes it.
+/// Parses the user's text of a link.
 ///
 /// # Errors
-/// The word that is wrong, and what would be right.
+/// The wrong word, with a hint.
 pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
     let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {
         let word = error.text.get(error.range.clone()).unwrap_or_default();
@@ -51,14 +51,14 @@ pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
     })
 }
 
-/// What a user calls it: as it was asked for, where that begins with the name of a built-in profile.
+/// The user's name for a link: the text as given, if it begins with the name of a built-in profile.
 fn name(text: &str) -> Option<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let first = words.first()?;
     builtin::ALL.iter().any(|one| one.name == *first).then(|| words.join(" "))
 }
 
-/// The rate of a direction, and of a trace its mean; null where nothing limits it.
+/// The rate of a direction, which for a trace is its mean; `None` if unlimited.
 fn bits_per_s(path: &PathProfile, traces: &[(String, String)]) -> Option<u64> {
     path.bottleneck.rate_bits_per_s.or_else(|| {
         let replayed = path.bottleneck.replay.as_ref()?;
@@ -67,7 +67,7 @@ fn bits_per_s(path: &PathProfile, traces: &[(String, String)]) -> Option<u64> {
     })
 }
 
-/// Whether packets of a legal size can be kept from their way.
+/// Whether packets of a legal size can be lost.
 fn may_lose(path: &PathProfile) -> bool {
     !path.outages.is_empty()
         || path.bottleneck.sends()
@@ -75,7 +75,7 @@ fn may_lose(path: &PathProfile) -> bool {
         || path.corrupt != PathProfile::default().corrupt
 }
 
-/// How long a full queue of packets of the MTU takes to empty, in ns.
+/// Time for a full queue of MTU-sized packets to empty, in ns.
 fn queue_ns(path: &PathProfile, rate_bits_per_s: Option<u64>, mtu_bytes: u32) -> u64 {
     let Some(bits_per_s) = rate_bits_per_s else { return 0 };
     let limit = path.bottleneck.limit;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_plans_are_scaled_by_is_read_from_the_figures() {
+    fn the_figures_that_scale_plans_are_computed() {
         let home = read("home-uplink").unwrap();
         assert_eq!((home.name.as_deref(), home.round_trip_ns), (Some("home-uplink"), 47_000_000));
         assert_eq!(home.bits_per_s, [Some(5_500_000), Some(87_160_000)]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_scaled_by_its_mean_and_one_that_cannot_be_read_is_no_link() {
+    fn a_trace_is_scaled_by_its_mean_and_an_unreadable_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace");
         let line = format!("up.replay={} down=6mbit queue=1MiB,10packets", path.display());
@@ -111,7 +111,7 @@ mod tests {
         assert!(refused.reason.contains("cannot read the trace `") && refused.hint.contains("current folder"));
         std::fs::write(&path, "1\n2ms\n").unwrap();
         assert!(read(&line).unwrap_err().reason.contains("line 2 of the trace `"));
-        // One opportunity of 1500 bytes a ms.
+        // One opportunity of 1500 bytes per ms.
         std::fs::write(&path, "1\n2\n").unwrap();
         let known = read(&line).unwrap();
         assert_eq!(known.bits_per_s, [Some(12_000_000), Some(6_000_000)]);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_profile_keeps_its_name_and_a_list_is_told_to_be_no_link() {
+    fn a_changed_profile_keeps_its_name_and_a_list_is_refused() {
         assert_eq!(read(" home-uplink   up.loss=3% ").unwrap().name.as_deref(), Some("home-uplink up.loss=3%"));
         assert_eq!(read("delay=2ms").unwrap().name, None);
         assert_eq!(read("lte,plc").unwrap_err().hint, "repeat --link for each of them");

@@ -1,8 +1,8 @@
 //! Emulated links on this machine: two network namespaces with kernel stacks, and a path between them.
 //!
-//! A [`RunningLink`] is a process of its own (this program, started again with a hidden command) that makes the
-//! namespaces, carries the packets and tells what became of them. It never outlives the process that started it, and
-//! with it go the namespaces and whatever still runs in them.
+//! A [`RunningLink`] is a process (this program, started with a hidden command) that creates the namespaces, carries
+//! the packets and reports their fates. It never outlives the process that started it; the namespaces and all processes
+//! in them end with it.
 
 pub mod addresses;
 pub mod echo_server;
@@ -34,7 +34,7 @@ pub use forward::fuzzing;
 pub use process::RunningLink;
 pub(crate) use wiring::END_INTERFACE;
 
-/// What the link's process is told.
+/// The order to the link's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinkOrder {
     /// The profile in one line.
@@ -45,27 +45,26 @@ pub struct LinkOrder {
     pub seed: u64,
     /// The congestion control of TCP at both ends.
     pub congestion_control: String,
-    /// The clock of the process that orders.
+    /// The clock of the ordering process.
     pub clock: RealClock,
-    /// The CPU to run on; `None` leaves it free.
+    /// The CPU to run on; `None` leaves it unpinned.
     pub cpu: Option<usize>,
     /// All CPUs that may be used.
     pub allowed_cpus: Vec<usize>,
-    /// How to know the messages of each flow of datagrams; of none where none are told apart.
+    /// How to recognise the messages of each datagram flow; empty if messages are not distinguished.
     pub messages: Vec<Numbered>,
-    /// Where a line about each packet goes; `None` keeps no log.
+    /// The destination of a log with a line per packet; `None` for no log.
     pub log: Option<LogTo>,
 }
 
-/// Where a log goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogTo {
-    /// A file, made anew.
+    /// A file, created or replaced.
     File(PathBuf),
-    /// What is open under that number in the process that orders: what others write there and the log follow each other.
+    /// A descriptor of the ordering process. The log is interleaved with other output to it.
     Stream(RawFd),
-    /// A file that is open under that number in the process that orders, and its name for users.
+    /// A file that is open under that descriptor in the ordering process, and its name for users.
     Opened(RawFd, String),
 }
 
@@ -75,78 +74,75 @@ impl LogTo {
         Self::Opened(file.as_raw_fd(), name)
     }
 
-    /// Whether a log may be written to what is open under that number.
+    /// Whether the file behind that descriptor is suitable for a log.
     ///
     /// # Errors
-    /// Nothing is.
+    /// It is not open.
     pub fn may_be_stream(number: RawFd) -> std::io::Result<bool> {
         stream::may_write(number)
     }
 }
 
-/// How many of the first bytes of a message, and of its answer, hold the message's number (little endian).
+/// Number of first bytes of a message, and of its answer, that hold the message's number (little endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbered {
     /// In a message, 1 to 8.
     pub message_bytes: usize,
     /// In an answer, 1 to 8.
     pub answer_bytes: usize,
-    /// There are no answers, and messages go this way; null where there are.
+    /// The direction of messages without answers; `None` if they have answers.
     pub one_way: Option<hairpin_link::Direction>,
-    /// What tells the flow from others; null where it is the only one.
+    /// What distinguishes the flow from others; `None` if it is the only one.
     pub told_by: Option<ToldBy>,
 }
 
-/// How a flow is told from others by its packets.
+/// How packets identify their flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToldBy {
     /// The UDP port of the far end.
     Udp(u16),
-    /// It is the only one of ICMP.
+    /// It is the only ICMP flow.
     Icmp,
 }
 
-/// The messages of a flow that the link kept from being answered or, of a one-way load, from arriving.
+/// The messages of a flow that the link kept from being answered or, for a one-way load, from arriving.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostMessages {
-    /// Each counted once, by cause (`link-loss`, `link-queue`, ..., `link-inside` for those that were still on their way at the
-    /// end).
+    /// Counts by cause (`link-loss`, `link-queue`, ..., `link-inside` for those still in flight at the end), each
+    /// message once.
     pub by_cause: BTreeMap<String, u64>,
-    /// Of a one-way load's warm-up, which are not among those.
+    /// Lost messages of a one-way load's warm-up, not included above.
     pub in_warm_up: u64,
-    /// The numbers of the first of them by cause, where they have answers.
+    /// The first message numbers by cause, for messages with answers.
     pub numbers: BTreeMap<String, Vec<u64>>,
 }
 
-/// What the link's process says, in this order: `Ready`, `Done`; or `Failed` at any time.
+/// The messages of the link's process, in this order: `Ready`, `Done`; or `Failed` at any time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkWord {
-    /// Packets are carried.
+    /// It carries packets.
     Ready(Namespaces, LinkEnds),
-    /// It has ended; nothing of it is left.
+    /// It ended and left nothing behind.
     Done(Box<LinkEnd>),
-    /// It could not go on.
     Failed(Failure),
 }
 
-/// The namespaces of the two ends, as files that can be entered for as long as the link lives.
+/// The namespaces of the two ends, as files that can be entered while the link lives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespaces {
-    /// Where the near end is.
     pub near: PathBuf,
-    /// Where the far end is.
     pub far: PathBuf,
 }
 
-/// What a link leaves behind.
+/// The results of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkEnd {
-    /// What the run keeps.
+    /// The record that the run keeps.
     pub record: LinkRecord,
     /// When it started: the record's time 0, on the clock of the order.
     pub started_ns: u64,
-    /// What was lost of each flow whose messages the order told apart, in its order.
+    /// The lost messages of each flow with distinguished messages, in the order's order.
     pub lost: Vec<LostMessages>,
 }

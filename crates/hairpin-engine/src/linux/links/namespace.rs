@@ -1,8 +1,7 @@
-//! Network namespaces: who may make them, and how a thread enters one and comes back.
+//! Network namespaces: the permission to create them, and how a thread enters one and returns.
 //!
-//! A network namespace belongs to a thread. One that came into being in this process's user namespace can be entered
-//! and left by it at will; the one in which an ordinary user's program starts belongs to the system's user namespace
-//! and cannot be entered again.
+//! A network namespace belongs to a thread. A process can enter and leave those created in its own user namespace; the
+//! one in which an ordinary user's program starts belongs to the system's user namespace and cannot be entered again.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
@@ -18,29 +17,28 @@ use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::sysctl;
 use crate::system::namespace::{self, Refusal, RootMap, Step};
 
-/// The namespace in which this process's loopback rounds run.
+/// The namespace of this process's loopback rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// The one that it was started in.
+    /// The one in which it was started.
     Original,
-    /// A fresh one with nothing but a loopback interface, because it could not come back to the original.
+    /// A fresh one with only a loopback interface, because it could not return to the original.
     Fresh,
 }
 
 impl Home {
-    /// Whether it is the one that the process was started in.
     #[must_use]
     pub fn is_original(self) -> bool {
         self == Self::Original
     }
 }
 
-/// Makes this process able to make, enter and leave network namespaces; once, before any of that. With the
-/// capabilities for it, it already is. Else it moves into a user namespace of its own, for good, in which it acts as
-/// root over what it makes there, and into a fresh network namespace; it must have one thread.
+/// Makes this process able to create, enter and leave network namespaces; call it once before any of that. With the
+/// capabilities for it, it already is. Otherwise it moves for good into its own user namespace, where it acts as root
+/// over what it creates there, and into a fresh network namespace; it must have one thread.
 ///
 /// # Errors
-/// Neither is allowed here, with the sysctl or permission that would help.
+/// Neither is allowed here; names the sysctl or permission that would help.
 pub fn prepare() -> Result<Home, WhyNot> {
     if is_capable() {
         return Ok(Home::Original);
@@ -55,7 +53,7 @@ pub fn prepare() -> Result<Home, WhyNot> {
     Ok(Home::Fresh)
 }
 
-/// Whether [`prepare`] would succeed and a network namespace can be made, tried in a process of its own.
+/// Whether [`prepare`] would succeed and a network namespace can be created, tried in a separate process.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -63,10 +61,10 @@ pub fn may_prepare() -> Result<(), WhyNot> {
     tried(None)?.map_err(|refusal| explained(&refusal))
 }
 
-/// Whether the kernel setting of that name can be changed in a new network namespace, tried in a process of its own.
+/// Whether the kernel setting of that name can be changed in a new network namespace, tried in a separate process.
 ///
 /// # Errors
-/// No namespace can be made, or the setting is not one of each namespace, or cannot be written there.
+/// No namespace can be created, or the setting is not per namespace, or cannot be written there.
 pub fn may_set(name: &str) -> Result<(), WhyNot> {
     let file = CString::new(sysctl::file_of(name)).map_err(|_| not_settable(name, "its name has a zero byte"))?;
     tried(Some(&file))?.map_err(|refusal| match refusal.step {
@@ -88,7 +86,7 @@ fn not_settable(name: &str, problem: &str) -> WhyNot {
     }
 }
 
-/// Tries to move into new namespaces in a process of its own, and to open that file there for writing.
+/// Tries to move into new namespaces in a separate process, and to open that file there for writing.
 fn tried(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
     let map = if is_capable() { None } else { Some(RootMap::of_this_process()) };
     if map.is_some() {
@@ -100,17 +98,17 @@ fn tried(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
     })
 }
 
-/// A new network namespace with nothing but a loopback interface. It ends when the file is closed and nothing is in it any
-/// more. The calling thread is where it was.
+/// A new network namespace with only a loopback interface. It ends when the file is closed and nothing uses it any
+/// more. The calling thread stays in its namespace.
 ///
 /// # Errors
-/// The kernel refuses to make it, or the way back.
+/// The kernel refuses to create it, or to return.
 pub(crate) fn fresh() -> Result<File, Failure> {
     let _visit = Visit { home: home()? };
     wiring::new_namespace()
 }
 
-/// Where other processes of this user can enter a namespace as long as it is held.
+/// The path by which other processes of this user can enter a namespace while it is held.
 pub(crate) fn path_of(namespace: &File) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd()))
 }
@@ -118,13 +116,13 @@ pub(crate) fn path_of(namespace: &File) -> PathBuf {
 /// Writes the kernel settings of the order's case in that namespace.
 ///
 /// # Errors
-/// It cannot be entered, or the kernel refuses a value and that is not allowed.
+/// It cannot be entered, or the kernel refuses a value and the order does not allow that.
 pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
     let _visit = visit(namespace)?;
     sysctl::set(order)
 }
 
-/// Moves the calling thread into the network namespace of that file (setns(2)), and leaves it there.
+/// Moves the calling thread into the network namespace of that file (setns(2)) for good.
 ///
 /// # Errors
 /// The file is gone, or the kernel refuses.
@@ -133,7 +131,7 @@ pub fn enter(namespace: &Path) -> Result<(), Failure> {
     namespace::enter_network(file.as_fd()).map_err(|error| not_entered(namespace, &error))
 }
 
-/// A stay of the calling thread in another network namespace. It ends where it began, when this value is dropped.
+/// A stay of the calling thread in another network namespace. Dropping it returns the thread.
 #[derive(Debug)]
 pub struct Visit {
     home: File,
@@ -142,15 +140,14 @@ pub struct Visit {
 /// Moves the calling thread into the network namespace of that file until the visit is dropped, on the same thread.
 ///
 /// # Errors
-/// The file is gone, or the kernel refuses the way there or the way back; the thread is then where it was.
+/// The file is gone, or the kernel refuses to enter or to return; the thread then stays in its namespace.
 pub fn visit(namespace: &Path) -> Result<Visit, Failure> {
     let home = home()?;
     enter(namespace)?;
     Ok(Visit { home })
 }
 
-/// The calling thread's network namespace. The way back is tried before the way there: a thread that cannot come back must
-/// not leave.
+/// The calling thread's network namespace. Tries the return before leaving: a thread that cannot return must not leave.
 fn home() -> Result<File, Failure> {
     let here = Path::new("/proc/thread-self/ns/net");
     let home = File::open(here).map_err(|error| not_entered(here, &error))?;
@@ -160,7 +157,7 @@ fn home() -> Result<File, Failure> {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        // It was possible when the visit began, and nothing that it depends on has changed.
+        // It was possible when the visit began, and nothing it depends on has changed.
         drop(namespace::enter_network(self.home.as_fd()));
     }
 }
@@ -176,7 +173,7 @@ fn not_entered(namespace: &Path, error: &io::Error) -> Failure {
     }
 }
 
-/// The effective capabilities that making namespaces, interfaces and packet sockets takes (`linux/capability.h`).
+/// The effective capabilities needed for namespaces, interfaces and packet sockets (`linux/capability.h`).
 const CAP_NET_ADMIN: u64 = 1 << 12;
 const CAP_NET_RAW: u64 = 1 << 13;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
@@ -205,7 +202,7 @@ fn refuse_threads() -> Result<(), WhyNot> {
     }
 }
 
-/// A refusal, with what would help here.
+/// The refusal with a hint for this system.
 fn explained(refusal: &Refusal) -> WhyNot {
     let setting = |name: &str| {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
@@ -214,13 +211,13 @@ fn explained(refusal: &Refusal) -> WhyNot {
     why_not(refusal, &setting, status("Seccomp").is_some_and(|mode| mode != "0"))
 }
 
-/// What was refused to a program in a link.
+/// A refusal to a program in a link, as a failure.
 pub(super) fn failure(refusal: &Refusal) -> Failure {
     let WhyNot { reason, hint } = explained(refusal);
     Failure { cause: reason, hint }
 }
 
-/// The reason and the hint, from the kernel's settings and whether a filter of system calls is in force.
+/// The reason and the hint, based on the kernel's settings and on whether a filter of system calls is active.
 fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered: bool) -> WhyNot {
     let Refusal { step, error } = refusal;
     let reason = match step {
@@ -314,12 +311,12 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_answers_as_the_thread_itself_would_be_answered_and_leaves_it_where_it_is() {
+    fn a_trial_gives_the_same_result_and_does_not_move_the_thread() {
         let here = || fs::read_link("/proc/thread-self/ns/net").unwrap();
         let before = here();
         let trial = may_prepare();
         assert_eq!(here(), before);
-        // The tests run in threads, so only who needs not move out can prepare here.
+        // Tests have several threads, so only a process that need not move can prepare here.
         assert_eq!(trial.is_ok(), is_capable(), "{trial:?}");
         if is_capable() {
             assert_eq!(prepare(), Ok(Home::Original));
@@ -328,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_namespace_is_not_entered() {
+    fn only_namespaces_are_entered() {
         let failure = enter(Path::new("/no/such/namespace")).unwrap_err();
         assert!(failure.cause.starts_with("cannot enter the network namespace /no/such/namespace: "), "{failure:?}");
         assert_eq!(failure.hint, "has the link ended?");

@@ -1,9 +1,9 @@
-//! The link's process, and the handle on it.
+//! The link's process and its handle.
 //!
-//! The process ends when its standard input closes, however the one that started it came to its end: then it still has
-//! to end what runs in its namespaces. So the kernel does not kill it then, but lets it go on where it was stopped. It
-//! has a session of its own, so that whoever kills a whole process group does not kill it too. If the link's process
-//! alone is killed, the handle ends what runs in its namespaces.
+//! The process ends when its standard input closes, however its parent ended, because it still has to end the processes
+//! in its namespaces. So the kernel does not kill it with its parent, but continues it if it is stopped. It has its own
+//! session, so that killing the parent's process group does not kill it. If only the link's process is killed, the
+//! handle ends the processes in its namespaces.
 
 use std::fs::File;
 use std::io;
@@ -23,28 +23,27 @@ use crate::child::{self, TalkingChild};
 use crate::system::{process, stream};
 use hairpin_loops::clock::Clock;
 
-/// The hidden command that makes the program a link.
+/// The hidden command that runs the program as a link.
 pub const COMMAND: &str = "__link";
 
-/// How long to wait for a word. Both take a small part of it; this only ends a hang.
+/// Time-out for a message. Normally a small part of it is enough; this only ends a hang.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A link that carries packets. Dropping it ends it, as [`RunningLink::finish`] does, with whatever still runs in its
-/// namespaces.
+/// A running link. Dropping it ends it, as [`RunningLink::finish`] does, along with all processes in its namespaces.
 pub struct RunningLink {
     child: Option<TalkingChild>,
     namespaces: Namespaces,
     ends_use: LinkEnds,
-    /// Held open, so that they are these and no others as long as something may have to be ended in them.
+    /// Held open, so that they keep their identities while processes in them may have to be ended.
     ends: Ends,
     is_swept: bool,
 }
 
 impl RunningLink {
-    /// Starts `program` as the link and waits until packets are carried.
+    /// Starts `program` as the link and waits until it carries packets.
     ///
     /// # Errors
-    /// The program cannot be started, or the link cannot be made.
+    /// The program cannot be started, or the link cannot be created.
     pub fn start(program: &Path, order: &LinkOrder) -> Result<Self, Failure> {
         let (order, passed_on) = with_stream(order)?;
         let mut child = TalkingChild::start("the link", program, COMMAND, &order, Duration::from_secs(2))?;
@@ -64,38 +63,37 @@ impl RunningLink {
         Ok(Self { child: Some(child), namespaces, ends_use, ends, is_swept: false })
     }
 
-    /// The namespaces of its two ends.
     #[must_use]
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
     }
 
-    /// What TCP at its two ends uses.
+    /// The TCP settings of its two ends.
     #[must_use]
     pub fn ends_use(&self) -> &LinkEnds {
         &self.ends_use
     }
 
-    /// The id of the link's process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.as_ref().map_or(0, TalkingChild::id)
     }
 
-    /// Can be read once the link has something to say, which before [`RunningLink::finish`] is that it failed or ended.
+    /// A descriptor that is readable once the link has a message, which before [`RunningLink::finish`] means that it
+    /// failed or ended.
     ///
     /// # Panics
-    /// Never: the link is there until it is finished or dropped.
+    /// Never: the process exists until the link is finished or dropped.
     #[must_use]
     pub fn words(&self) -> BorrowedFd<'_> {
         self.child.as_ref().expect("it is taken when finished or dropped").words()
     }
 
-    /// Ends the link with whatever still runs in its namespaces, and says what it leaves. Only this process may have
-    /// threads that stay there.
+    /// Ends the link with all processes in its namespaces, and returns its results. Only this process may have threads
+    /// that stay there.
     ///
     /// # Errors
-    /// It failed meanwhile, or is gone.
+    /// The link failed meanwhile, or is gone.
     pub fn finish(mut self) -> Result<LinkEnd, Failure> {
         let mut child = self.child.take().expect("it is taken here and when dropped");
         child.release();
@@ -114,13 +112,13 @@ impl Drop for RunningLink {
     fn drop(&mut self) {
         drop(self.child.take());
         if !self.is_swept {
-            // Nobody is left to hear of a process that cannot be ended.
+            // Errors cannot be reported any more.
             drop(sweep([&self.ends.near, &self.ends.far], &[]));
         }
     }
 }
 
-/// The order as the link's process is to hear it, and what must be open while that is started.
+/// The order for the link's process, and the descriptor that must be open while the process is started.
 fn with_stream(order: &LinkOrder) -> Result<(LinkOrder, Option<OwnedFd>), Failure> {
     let Some(LogTo::Stream(number) | LogTo::Opened(number, _)) = order.log else { return Ok((order.clone(), None)) };
     let passed_on = stream::to_pass_on(number).map_err(|error| Failure {
@@ -142,8 +140,8 @@ fn out_of_turn(word: &LinkWord) -> Failure {
     }
 }
 
-/// The program as a link: reads its order, carries packets until its standard input closes, says its words. `parent` is
-/// the id of the process that started it.
+/// Runs the program as a link: reads its order, carries packets until its standard input closes, sends its messages.
+/// `parent` is the id of the process that started it.
 ///
 /// # Errors
 /// There is no readable order.
@@ -157,7 +155,7 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the link, carries packets, and undoes it.
+/// Creates the link, carries packets, and removes it.
 fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     let began_ns = order.clock.now_ns();
     let profile: Profile = order.profile.parse().map_err(|error| Failure {
@@ -192,7 +190,7 @@ fn say_ready(ends: &Ends, ends_use: LinkEnds) {
     child::say(&LinkWord::Ready(Namespaces { near, far }, ends_use));
 }
 
-/// Ends what still runs at both ends. The process that started this one may itself be there: it is spared.
+/// Ends the remaining processes at both ends. Spares the process that started this one, which may be there too.
 fn undone(ends: &Ends, parent: u32) -> Result<(), Failure> {
     let spared: &[u32] = if process::is_parent(parent) { &[parent] } else { &[] };
     sweep([&ends.near, &ends.far], spared)

@@ -1,4 +1,4 @@
-//! Ends whatever still runs in network namespaces that are going away.
+//! Ends all processes in network namespaces that are to be removed.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,18 +8,18 @@ use hairpin_model::round::Failure;
 
 use crate::system::process::Process;
 
-/// How often what runs there is looked for: what was just killed may have started another meanwhile.
+/// Maximum searches for processes: a killed one may have started another.
 const PASSES: usize = 50;
 
-/// How long a killed process has for its end, in ms.
+/// Time for a killed process to end, in ms.
 const PATIENCE_MS: i32 = 100;
 
-/// Kills every process whose network namespace is one of these, but for those that are spared, until there is none.
+/// Kills every process in these network namespaces, except the spared ones, until none is left.
 ///
-/// The namespaces are held open by these files, so no other can be taken for one of them.
+/// These files hold the namespaces open, so their identities cannot be reused.
 ///
 /// # Errors
-/// Some are there still.
+/// Some processes are left.
 pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failure> {
     let failed = |cause: String| Failure {
         cause: format!("cannot end what runs in the link's namespaces: {cause}"),
@@ -37,7 +37,7 @@ pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failur
             return Ok(());
         }
         for id in found {
-            // Its id may have passed to another process since it was found: this one is looked at again.
+            // Its id may have passed to another process since the search, so check this one again.
             let process = Process::with_id(id).ok().filter(|_| is_there(id));
             if let Some(process) = process.filter(|process| process.kill().is_ok()) {
                 drop(process.ends_within(PATIENCE_MS));

@@ -1,17 +1,16 @@
-//! What TCP at both ends of a link uses. A new network namespace inherits the congestion control and the limits of
-//! buffers from the host (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), so a link that left them alone would be another one on
-//! another host.
+//! The TCP settings at both ends of a link. A new network namespace inherits the congestion control and the buffer
+//! limits from the host (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), so without this a link would differ between hosts.
 
 use hairpin_model::link_ends::LinkEnds;
 use hairpin_model::round::Failure;
 
 use crate::sysctl;
 
-/// What is used where nobody asks for another: the first that the kernel has. It always has the second.
+/// The default is the first that the kernel has. It always has the second.
 const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
 
-/// The minimum, the default and the maximum of buffers, in bytes: Linux's own but for the maximum, which holds the
-/// bandwidth-delay product of 500 Mbit/s over 250 ms twice, as `bbr` needs it to send.
+/// The minimum, default and maximum of buffers, in bytes: Linux's own except for the maximum, which holds twice the
+/// bandwidth-delay product of 500 Mbit/s and 250 ms, as `bbr` needs for sending.
 const RECEIVE_BYTES: [u64; 3] = [4096, 131_072, 32 << 20];
 const SEND_BYTES: [u64; 3] = [4096, 16_384, 32 << 20];
 
@@ -19,7 +18,7 @@ const CONGESTION: &str = "tcp_congestion_control";
 const RECEIVE: &str = "tcp_rmem";
 const SEND: &str = "tcp_wmem";
 
-/// The congestion control of a link's ends where none is asked for.
+/// The congestion control of a link's ends if none is requested.
 #[must_use]
 pub fn default_congestion_control() -> String {
     let available = sysctl::available_congestion_controls();
@@ -31,7 +30,7 @@ pub fn default_congestion_control() -> String {
 /// Refuses a congestion control that this kernel does not have.
 ///
 /// # Errors
-/// It has none of that name; the hint lists what it has.
+/// The kernel does not have it; the hint lists those that it has.
 pub fn may_use(congestion_control: &str) -> Result<(), Failure> {
     let available = sysctl::available_congestion_controls();
     if available.iter().any(|name| name == congestion_control) {
@@ -43,27 +42,27 @@ pub fn may_use(congestion_control: &str) -> Result<(), Failure> {
     })
 }
 
-/// How the congestion control of an end is to be set.
+/// How to set the congestion control of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// As the default of its namespace.
     Default,
-    /// By the routes over the link: the kernel lets no namespace but the host's have a restricted one as its default.
+    /// By the routes over the link: only the host's namespace may have a restricted one as its default.
     Route,
 }
 
-/// Sets what TCP uses in the calling thread's namespace, but for routes, and says how the congestion control is set.
-/// What the kernel refuses stays as it was, and is told by [`ends`].
+/// Applies the TCP settings in the calling thread's namespace, except for routes. Returns how to set the congestion
+/// control. Refused settings stay as they were; [`ends`] reports them.
 pub(super) fn set(congestion_control: &str) -> By {
     for (name, bytes) in [(RECEIVE, RECEIVE_BYTES), (SEND, SEND_BYTES)] {
-        // In a container /proc/sys may be for reading alone.
+        // In a container /proc/sys may be read-only.
         drop(sysctl::set_ipv4(name, &bytes.map(|bytes| bytes.to_string()).join(" ")));
     }
     drop(sysctl::set_ipv4(CONGESTION, congestion_control));
     if sysctl::ipv4(CONGESTION).trim() == congestion_control { By::Default } else { By::Route }
 }
 
-/// What TCP uses in the calling thread's namespace.
+/// The TCP settings in the calling thread's namespace.
 pub(super) fn ends(congestion_control: &str, by: By) -> LinkEnds {
     let bytes = |name: &str| {
         let text = sysctl::ipv4(name);

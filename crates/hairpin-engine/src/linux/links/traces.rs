@@ -13,10 +13,10 @@ use hairpin_model::round::Failure;
 
 use crate::system::stream;
 
-/// The longest trace that is read, in bytes: 10 Gbit/s for more than a minute.
+/// Maximum bytes of a trace: 10 Gbit/s for more than a minute.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The traces that the rounds of a run replay: each is read once, so that all rounds have the same.
+/// The traces that the rounds of a run replay. Each is read only once, so that all rounds have the same.
 #[derive(Clone, Debug, Default)]
 pub struct Traces(Arc<Mutex<BTreeMap<String, Named>>>);
 
@@ -24,13 +24,13 @@ pub struct Traces(Arc<Mutex<BTreeMap<String, Named>>>);
 pub type Named = Vec<(String, String)>;
 
 impl Traces {
-    /// Those of the profile with that line, read elsewhere.
+    /// The traces of the profile with that line, read elsewhere.
     #[must_use]
     pub fn with(line: String, named: Named) -> Self {
         Self(Arc::new(Mutex::new(BTreeMap::from([(line, named)]))))
     }
 
-    /// As [`read`], where that profile was not asked for before.
+    /// As [`read`], but reads each profile only once.
     ///
     /// # Errors
     /// As [`read`].
@@ -46,10 +46,10 @@ impl Traces {
     }
 }
 
-/// The text of each trace that the profile names, by name. They are files, relative to the current folder.
+/// The text of each trace that the profile names, by name. Names are file paths relative to the current folder.
 ///
 /// # Errors
-/// A file that cannot be read, or the first line that is wrong, with its number.
+/// A file cannot be read, or has a bad line, whose number is given.
 pub fn read(profile: &Profile) -> Result<Named, Failure> {
     profile.traces().into_iter().map(|name| Ok((name.to_owned(), text(name)?))).collect()
 }
@@ -67,7 +67,7 @@ fn text(name: &str) -> Result<String, Failure> {
         let cause = format!("the trace `{name}` is longer than {} MiB", MAX_BYTES >> 20);
         return Err(failed(cause, "use a part of it; the trace is repeated"));
     }
-    // What is not UTF-8 is no digit either, and is refused with its line.
+    // Invalid UTF-8 contains no digits, so it is refused with its line.
     let text = String::from_utf8_lossy(&bytes).into_owned();
     match Trace::parse(&text) {
         Ok(_) => Ok(text),
@@ -79,7 +79,7 @@ fn text(name: &str) -> Result<String, Failure> {
     }
 }
 
-/// Reads a file that the user named. A pipe without a writer is not waited for: it has nothing to read.
+/// Reads a file that the user named. A pipe without a writer reads as empty, without waiting.
 fn read_named(name: &str, bytes: &mut Vec<u8>) -> io::Result<usize> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(name)?;
     stream::wait_again(file.as_fd())?;
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_that_nobody_writes_to_is_not_waited_for() {
+    fn a_pipe_without_a_writer_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -99,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn all_rounds_of_a_run_replay_what_the_first_one_read() {
+    fn all_rounds_of_a_run_replay_the_same_trace() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace");
         let profile: Profile = format!("replay={}", path.display()).parse().unwrap();
         let traces = Traces::default();
-        assert!(traces.of(&profile).is_err(), "and a file that is not there yet is looked for again");
+        assert!(traces.of(&profile).is_err(), "a missing file is tried again");
         std::fs::write(&path, "1\n").unwrap();
         let first = traces.of(&profile).unwrap();
         std::fs::write(&path, "2\n").unwrap();

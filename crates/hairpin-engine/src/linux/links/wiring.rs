@@ -1,12 +1,12 @@
-//! The network namespaces of a link, and the interfaces that join them.
+//! The network namespaces of a link, and the interfaces that connect them.
 //!
-//! Packet number 0 of a link must be the experiment's own, so nothing here says anything by itself: no address is
-//! asked for or announced (`IFF_NOARP`), no IPv6 address comes of its own accord, none is looked for on other hosts
-//! before it is used, and no router is looked for, since nothing has a link-local address.
+//! Packet number 0 of a link must be the experiment's own, so nothing here sends packets by itself: no ARP
+//! (`IFF_NOARP`), no automatic IPv6 addresses, no duplicate address detection and, without link-local addresses, no
+//! router solicitation.
 //!
-//! Where an interface asks nobody, the kernel sends to the interface's own hardware address (`arp_constructor`,
-//! net/ipv4/arp.c; `ndisc_constructor`, net/ipv6/ndisc.c). So both ends have the same one, and no table of neighbours
-//! that a program could lose is needed.
+//! Without ARP the kernel sends to the interface's own hardware address (`arp_constructor`, net/ipv4/arp.c;
+//! `ndisc_constructor`, net/ipv6/ndisc.c). So both ends have the same one, and need no neighbour table that a program
+//! could flush.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ use crate::netlink::{LOOPBACK_INDEX, Mac, Netlink, VethEnd};
 use crate::netstat;
 use crate::system::{device, namespace};
 
-/// An interface: its name, its number in its namespace, its hardware address.
+/// An interface: its name, its index in its namespace, its hardware address.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     name: &'static str,
@@ -32,28 +32,28 @@ struct Interface {
 }
 
 impl Interface {
-    /// As one end of a pair, in that namespace, or in the calling thread's.
+    /// As one end of a pair, in that namespace or in the calling thread's.
     fn made_in(self, namespace: Option<&File>, mtu_bytes: u32) -> VethEnd<'_> {
         let Self { name, index, mac } = self;
         VethEnd { name, index, mac, mtu_bytes, namespace: namespace.map(AsFd::as_fd) }
     }
 }
 
-// No two ends of a pair have the same number: where they have, the kernel takes a second to tell the one that the other
-// is up (`linkwatch_urgent_event`, net/core/link_watch.c).
+// The two ends of a pair have different indices: with equal ones the kernel takes a second to report to one end that
+// the other is up (`linkwatch_urgent_event`, net/core/link_watch.c).
 const NEAR_END: Interface = Interface { name: "eth0", index: 10, mac: [2, 0, 0, 0, 0, 0x10] };
 const TO_NEAR: Interface = Interface { name: "near", index: 11, mac: [2, 0, 0, 0, 0, 0x11] };
 const TO_FAR: Interface = Interface { name: "far", index: 21, mac: [2, 0, 0, 0, 0, 0x21] };
 const FAR_END: Interface = Interface { name: "eth0", index: 20, mac: NEAR_END.mac };
 
-/// The MTU of the relay's own interfaces: whatever an end sends comes to the relay, which drops and counts what is larger
-/// than the link's.
+/// The MTU of the relay's own interfaces: packets of any size reach the relay, which drops and counts those larger than
+/// the link's MTU.
 const RELAY_MTU_BYTES: u32 = 65_535;
 
-/// The name of the interface of both ends.
+/// The name of the interface at both ends.
 pub(crate) const END_INTERFACE: &str = NEAR_END.name;
 
-/// The names of the relay's interfaces towards the near and the far end.
+/// The relay's interfaces towards the near and the far end.
 pub(super) const RELAY_INTERFACES: [&str; 2] = [TO_NEAR.name, TO_FAR.name];
 
 /// The namespaces of both ends.
@@ -73,11 +73,11 @@ struct Host {
 const NEAR_HOST: Host = Host { interface: NEAR_END, v4: NEAR_V4, v6: NEAR_V6 };
 const FAR_HOST: Host = Host { interface: FAR_END, v4: FAR.v4, v6: FAR.v6 };
 
-/// Makes both ends and a third namespace between them, with an interface towards each. It leaves the calling thread in
-/// that one, with all four interfaces up. It also says what TCP at the ends uses.
+/// Creates both ends and a third namespace between them, with an interface towards each. Leaves the calling thread in
+/// the third one, with all four interfaces up. Also returns the TCP settings of the ends.
 ///
 /// # Errors
-/// What the kernel refused, and what would help.
+/// The refused operation, with a hint.
 pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<(Ends, LinkEnds), Failure> {
     let ends = Ends { near: new_namespace()?, far: new_namespace()? };
     let middle = new_namespace()?;
@@ -93,7 +93,7 @@ pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<
     Ok((ends, ends_use))
 }
 
-/// What the kernels of both ends have dropped by now. It leaves the calling thread in the far end's namespace.
+/// Drops so far by the kernels of both ends. Leaves the calling thread in the far end's namespace.
 ///
 /// # Errors
 /// A namespace cannot be entered.
@@ -102,8 +102,6 @@ pub(super) fn dropped_after(ends: &Ends) -> Result<DroppedAfter, Failure> {
     Ok(DroppedAfter { near: dropped(&ends.near)?, far: dropped(&ends.far)? })
 }
 
-/// Moves the calling thread into that namespace.
-///
 /// # Errors
 /// The kernel refuses.
 fn enter(namespace: &File) -> Result<(), Failure> {
@@ -122,7 +120,7 @@ fn set_up_ends(ends: &Ends, mtu_bytes: u32, congestion_control: &str) -> Result<
     Ok(ends_use)
 }
 
-/// A new network namespace with its loopback interface up, in which the calling thread now is.
+/// A new network namespace with its loopback interface up. Leaves the calling thread in it.
 pub(super) fn new_namespace() -> Result<File, Failure> {
     namespace::new_network().map_err(|error| failed("make a network namespace", &error))?;
     let file = File::open("/proc/thread-self/ns/net").map_err(|error| failed("hold a network namespace", &error))?;
@@ -134,7 +132,7 @@ fn open() -> Result<Netlink, Failure> {
     Netlink::open().map_err(|error| failed("open a netlink socket", &error))
 }
 
-/// The interface of one end, up, with its addresses, and what TCP there uses.
+/// Sets up the interface of one end with its addresses. Returns the end's TCP settings.
 fn set_up_end(host: &Host, mtu_bytes: u32, congestion_control: &str) -> Result<LinkEnds, Failure> {
     let by = tcp::set(congestion_control);
     let mut netlink = open()?;
@@ -157,7 +155,7 @@ fn set_up_end(host: &Host, mtu_bytes: u32, congestion_control: &str) -> Result<L
     Ok(tcp::ends(congestion_control, by))
 }
 
-/// Sets an interface up that says nothing by itself and leaves nothing to hardware.
+/// Sets up an interface that sends nothing by itself and offloads nothing to hardware.
 fn silence(netlink: &mut Netlink, interface: Interface, mtu_bytes: u32) -> Result<(), Failure> {
     let Interface { name, index, .. } = interface;
     let failed = |operation: &str, error: io::Error| failed(&format!("{operation} interface {name}"), &error);
@@ -168,7 +166,7 @@ fn silence(netlink: &mut Netlink, interface: Interface, mtu_bytes: u32) -> Resul
     netlink.set_up_silent(index).map_err(|error| failed("set up", error))
 }
 
-/// Waits until an interface carries packets: the kernel tells its two ends of each other in the background.
+/// Waits until an interface carries packets: the kernel links its two ends in the background.
 fn wait_for(name: &str) -> Result<(), Failure> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -194,7 +192,7 @@ fn no_pair(error: &io::Error) -> Failure {
     }
 }
 
-/// What the kernel refused, and what would help.
+/// The refused operation, with a hint.
 pub(super) fn failed(operation: &str, error: &io::Error) -> Failure {
     let hint = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "it needs the capabilities SYS_ADMIN, NET_ADMIN and NET_RAW",

@@ -1,4 +1,4 @@
-//! CPUs: which are allowed, pinning, and what a thread has used.
+//! CPUs: the allowed ones, pinning, and a thread's usage.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ pub(crate) fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..size).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect())
 }
 
-/// A number that two CPUs share when they are threads of one core.
+/// A number that two CPUs share if they are threads of one core.
 pub(crate) fn core_of(cpu: usize) -> Option<u64> {
     let read = |name: &str| -> Option<u64> {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
@@ -27,7 +27,7 @@ pub(crate) fn core_of(cpu: usize) -> Option<u64> {
     Some((read("physical_package_id")? << 32) | read("core_id")?)
 }
 
-/// Lets the calling thread run on these CPUs only.
+/// Lets the calling thread run only on these CPUs.
 pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     // SAFETY: as in `allowed`.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
@@ -58,20 +58,20 @@ pub(crate) fn thread_switches() -> (u64, u64) {
     switches
 }
 
-/// Asks for timers of the calling thread to fire within 1 ns of their time instead of the default 50 us (prctl(2)).
+/// Requests timers of the calling thread to fire within 1 ns of their time instead of the default 50 us (prctl(2)).
 pub(crate) fn sharpen_timers() {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0, 0, 0) };
 }
 
-/// Asks for turns of the calling thread of 0.1 ms instead of some ms (sched_setattr(2), `sched_runtime`). Its share of
-/// the CPU stays what it is, but when it wakes it takes precedence over a thread with longer turns. Kernels before 6.12
-/// ignore it; a thread that is not scheduled in the ordinary way stays as it is.
+/// Requests time slices of the calling thread of 0.1 ms instead of some ms (sched_setattr(2), `sched_runtime`). Its
+/// share of the CPU does not change, but when it wakes it takes precedence over a thread with longer slices. Kernels
+/// before 6.12 ignore it; a thread with another scheduling policy is left unchanged.
 pub(crate) fn shorten_turns() {
     let size = u32::try_from(mem::size_of::<libc::sched_attr>()).expect("48 bytes");
     // SAFETY: plain numbers, for which all zeroes is a valid value.
     let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
-    // SAFETY: a live structure of the size that is told, which the kernel fills; 0 is the calling thread.
+    // SAFETY: a live structure of the given size, which the kernel fills; 0 is the calling thread.
     let known = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
     if known != 0 || attributes.sched_policy != libc::SCHED_OTHER.cast_unsigned() {
         return;

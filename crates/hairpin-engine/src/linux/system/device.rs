@@ -4,8 +4,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// `ethtool` commands of `linux/ethtool.h` that read one value, with the words users know them by, and the bits of it that say
-/// whether they are on.
+/// `ethtool` commands of `linux/ethtool.h` that read one value, with their common names, and the bits that mean "on".
 const QUERIES: &[(&str, u32, u32)] = &[
     ("rx_checksum", 0x14, u32::MAX),
     ("tx_checksum", 0x16, u32::MAX),
@@ -24,7 +23,7 @@ struct Value {
     data: u32,
 }
 
-/// The offloads of `device`, `on` or `off`; empty where the kernel does not tell.
+/// The offloads of `device`, `on` or `off`; empty if the kernel does not report them.
 pub(crate) fn offloads(device: &str) -> Vec<(String, String)> {
     let Some(socket) = socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return Vec::new() };
     QUERIES
@@ -51,7 +50,7 @@ pub(super) fn request_for(device: &str) -> libc::ifreq {
     request
 }
 
-/// Words of 32 features that there is room for; kernels have 2.
+/// Room for features, in words of 32; kernels have 2.
 const FEATURE_WORDS: usize = 8;
 
 /// `struct ethtool_gfeatures` of `linux/ethtool.h`.
@@ -70,12 +69,12 @@ struct Features {
 struct Changes {
     command: u32,
     words: u32,
-    /// To be changed, and to what.
+    /// The mask of features to change, and their new values.
     features: [[u32; 2]; FEATURE_WORDS],
 }
 
-/// Switches every feature of `device` off that can be: checksums left to hardware, segmentation of TCP, UDP, SCTP and
-/// tunnels, aggregation of what is received. What it then sends and receives are the packets of the wire, whole.
+/// Switches off every feature of `device` that can be: checksum offloads, segmentation of TCP, UDP, SCTP and tunnels,
+/// receive aggregation. It then sends and receives exactly the packets on the wire.
 pub(crate) fn switch_off_offloads(device: &str) -> io::Result<()> {
     const GET: u32 = 0x3a;
     const SET: u32 = 0x3b;
@@ -83,7 +82,7 @@ pub(crate) fn switch_off_offloads(device: &str) -> io::Result<()> {
     let mut request = request_for(device);
     let mut has = Features { command: GET, words: FEATURE_WORDS as u32, ..Features::default() };
     request.ifr_ifru.ifru_data = (&raw mut has).cast();
-    // SAFETY: the request names a device and points to features that outlive the call, with room for as many as told.
+    // SAFETY: the request names a device and points to features that outlive the call, with room for the stated number.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -92,7 +91,7 @@ pub(crate) fn switch_off_offloads(device: &str) -> io::Result<()> {
         *change = [available & !never_changed, 0];
     }
     request.ifr_ifru.ifru_data = (&raw mut off).cast();
-    // SAFETY: as above; the kernel refuses any number of words but its own, which is within the room.
+    // SAFETY: as above; the kernel refuses any other number of words than its own, for which there is room.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -101,7 +100,7 @@ pub(crate) fn switch_off_offloads(device: &str) -> io::Result<()> {
     on.map_or(Ok(()), |(name, _)| Err(io::Error::other(format!("{name} stays on"))))
 }
 
-/// Whether `device` is up and its other end too, so that it carries packets.
+/// Whether `device` and its other end are up, so that it carries packets.
 pub(crate) fn is_running(device: &str) -> io::Result<bool> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok_or_else(io::Error::last_os_error)?;
     let mut request = request_for(device);
@@ -117,6 +116,6 @@ pub(crate) fn is_running(device: &str) -> io::Result<bool> {
 pub(super) fn socket(family: i32, sort: i32, protocol: i32) -> Option<OwnedFd> {
     // SAFETY: takes three integers and returns a new descriptor or -1.
     let raw = unsafe { libc::socket(family, sort | libc::SOCK_CLOEXEC, protocol) };
-    // SAFETY: the descriptor was just made and nobody else owns it.
+    // SAFETY: a new descriptor without another owner.
     (raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) })
 }

@@ -1,4 +1,4 @@
-//! An end that the user asks for, and how long it may take.
+//! The time limit for an end that the user requests.
 
 use std::ffi::c_int;
 use std::io;
@@ -10,35 +10,35 @@ use signal_hook::low_level;
 
 use hairpin_loops::time::monotonic_ns;
 
-/// How long a round in flight has for an end in order, in s: the longest round trip of a built-in link is 0.6 s.
+/// Time for the current round to end in order, in s: the longest round trip of a built-in link is 0.6 s.
 const GRACE_S: u32 = 2;
 
-/// When nothing is waited for any longer, on CLOCK_MONOTONIC; [`NEVER`] until the user asks for the end.
+/// When to abandon all waits, on CLOCK_MONOTONIC; [`NEVER`] until the user requests the end.
 static DEADLINE_NS: AtomicU64 = AtomicU64::new(NEVER);
 
 const NEVER: u64 = u64::MAX;
 
-/// Has each of these signals start the time after which nothing is waited for any longer ([`give_up`]).
+/// Makes each of these signals start the time limit after which all waits are abandoned ([`give_up`]).
 pub(crate) fn bound(signals: &[c_int]) -> io::Result<()> {
-    // Anybody may send SIGALRM: the clock decides whether the time is over, and the signal has it looked at.
+    // Any process may send SIGALRM: the clock decides whether the time is over, and the signal only triggers the check.
     let look = || {
         if is_over(DEADLINE_NS.load(Ordering::Relaxed), monotonic_ns()) {
             give_up();
         }
     };
-    // SAFETY: the handler reads a clock, which a handler of signals may do (signal-safety(7)), and uses atomics. Calls
-    // that its coming does not interrupt are restarted; the alarm of a blocking wire, or the end of a wait's slice, has
-    // them look.
+    // SAFETY: the handler reads a clock, which signal handlers may do (signal-safety(7)), and uses atomics. Calls that
+    // it does not interrupt are restarted; the alarm of a blocking wire, or the end of a wait's slice, makes them
+    // check.
     unsafe { low_level::register(SIGALRM, look) }?;
     for signal in signals {
         let start = || {
             let deadline_ns = monotonic_ns().saturating_add(u64::from(GRACE_S) * 1_000_000_000);
-            // The alarm is set after the clock was read, so it comes after the deadline.
+            // The alarm is set after the clock was read, so it fires after the deadline.
             DEADLINE_NS.store(deadline_ns, Ordering::Relaxed);
-            // SAFETY: alarm(2) takes a number; a handler of signals may call it.
+            // SAFETY: alarm(2) takes a number; signal handlers may call it.
             unsafe { libc::alarm(GRACE_S) };
         };
-        // SAFETY: the handler reads a clock, stores to an atomic and makes one system call that a handler may make.
+        // SAFETY: the handler reads a clock, stores to an atomic and makes one async-signal-safe system call.
         unsafe { low_level::register(*signal, start) }?;
     }
     Ok(())

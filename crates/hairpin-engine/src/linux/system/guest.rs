@@ -1,4 +1,4 @@
-//! Programs that run in a link's namespaces: how they enter, are waited for and are told to end.
+//! Programs in a link's namespaces: entering, waiting and signals.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -11,8 +11,8 @@ use super::isolation;
 use super::namespace::Refusal;
 use super::process::{die_with_parent, readable};
 
-/// Has the program of `command` run in that network namespace, isolated from the host otherwise too, and has the kernel
-/// kill it when the thread that spawns it ends. What the kernel refuses is told to [`refusals`].
+/// Makes the program of `command` run in that network namespace, isolated from the host in other ways too, and makes
+/// the kernel kill it when the thread that spawns it ends. Refusals by the kernel are reported to [`refusals`].
 pub(crate) fn run_in(command: &mut Command, namespace: File, mut tell: PipeWriter) {
     let starter = std::process::id();
     let mut beneath_sys = isolation::mounts_beneath_sys();
@@ -22,7 +22,7 @@ pub(crate) fn run_in(command: &mut Command, namespace: File, mut tell: PipeWrite
             refusal.error
         };
         isolation::isolate(namespace.as_fd()).map_err(&mut told)?;
-        // Without a /sys of its own the program still has its network.
+        // Without its own /sys the program still has its network.
         drop(isolation::mount_sys(&mut beneath_sys).map_err(&mut told));
         if die_with_parent(starter) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
@@ -30,16 +30,15 @@ pub(crate) fn run_in(command: &mut Command, namespace: File, mut tell: PipeWrite
     unsafe { command.pre_exec(enter) };
 }
 
-/// What was refused to a program of [`run_in`], once it has been spawned or could not be.
+/// The refusals to a program of [`run_in`], after the attempt to spawn it.
 pub(crate) fn refusals(told: &mut PipeReader) -> io::Result<Vec<Refusal>> {
     let mut bytes = [0; 4 * Refusal::BYTES];
-    // The command has the other side open too, so that there is no end to read to.
+    // The command holds the write end open too, so there is no end of file.
     let count = if readable(told.as_fd(), 0)? { told.read(&mut bytes)? } else { 0 };
     Ok(bytes[..count].chunks(Refusal::BYTES).filter_map(Refusal::from_bytes).collect())
 }
 
-/// A descriptor of that process, readable once it has ended (pidfd_open(2)). It must be a child that nobody has waited
-/// for yet.
+/// A descriptor of that process, readable once it has ended (pidfd_open(2)). It must be a child not yet waited for.
 pub(crate) fn ended(child: u32) -> io::Result<OwnedFd> {
     // SAFETY: takes two integers and returns a new descriptor or -1.
     let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, child, 0) };
@@ -47,11 +46,11 @@ pub(crate) fn ended(child: u32) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     let raw = i32::try_from(raw).expect("a descriptor is a small number");
-    // SAFETY: the descriptor was just made and nobody else owns it; it is closed on exec by itself.
+    // SAFETY: a new descriptor without another owner; the kernel makes it close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Sends a signal to a child that nobody has waited for yet, or to the process group that it leads.
+/// Sends a signal to a child not yet waited for, or to the process group that it leads.
 pub(crate) fn signal(child: u32, whole_group: bool, signal: i32) -> io::Result<()> {
     let id = i32::try_from(child).expect("process numbers are small");
     // SAFETY: takes two integers.
@@ -59,19 +58,17 @@ pub(crate) fn signal(child: u32, whole_group: bool, signal: i32) -> io::Result<(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What is waited for on a descriptor; an error or a closed other side count too.
+/// The event to wait for on a descriptor; errors and a closed other end count too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
-    /// That it can be read.
     Read,
-    /// That it can be written.
     Write,
-    /// Nothing but errors.
+    /// Only errors.
     Nothing,
 }
 
-/// Waits until one of the files is as wanted, for at most `patience` (`None`: without end), and says which are. A signal
-/// ends the wait too.
+/// Waits until one of the files is ready, for at most `patience` (`None`: unlimited). Returns which are. A signal ends
+/// the wait too.
 pub(crate) fn wait_for(files: &[(BorrowedFd<'_>, Interest)], patience: Option<Duration>) -> io::Result<Vec<bool>> {
     let events = |interest| match interest {
         Interest::Read => libc::POLLIN,
@@ -84,7 +81,7 @@ pub(crate) fn wait_for(files: &[(BorrowedFd<'_>, Interest)], patience: Option<Du
         .collect();
     let milliseconds = |patience: Duration| i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
     let count = entries.len() as libc::nfds_t;
-    // SAFETY: as many valid entries are given as are said, and the descriptors are open while borrowed.
+    // SAFETY: the count is that of the valid entries, and the descriptors are open while borrowed.
     let result = unsafe { libc::poll(entries.as_mut_ptr(), count, patience.map_or(-1, milliseconds)) };
     if result < 0 {
         let error = io::Error::last_os_error();
@@ -93,7 +90,7 @@ pub(crate) fn wait_for(files: &[(BorrowedFd<'_>, Interest)], patience: Option<Du
     Ok(entries.iter().map(|entry| entry.revents != 0).collect())
 }
 
-/// Whether this process is in the foreground of a terminal, so that its keys (Ctrl-C) reach it, and all of its group.
+/// Whether this process is in the foreground of a terminal, so that its keys (Ctrl-C) reach it and its whole group.
 pub(crate) fn is_in_foreground() -> bool {
     let Ok(terminal) = File::open("/dev/tty") else { return false };
     // SAFETY: takes an open descriptor; getpgrp takes nothing.

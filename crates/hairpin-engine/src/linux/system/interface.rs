@@ -1,4 +1,4 @@
-//! Which network interface has an address (getifaddrs(3)), and what its driver says of it (`linux/ethtool.h`).
+//! The network interface with an address (getifaddrs(3)), and its driver's data (`linux/ethtool.h`).
 
 use std::ffi::{CStr, c_char};
 use std::io;
@@ -8,7 +8,6 @@ use std::os::fd::AsRawFd;
 
 use super::device::{request_for, socket};
 
-/// The name of the interface that has the address.
 pub(crate) fn name_of(address: IpAddr) -> Option<String> {
     let address = address.to_canonical();
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
@@ -18,9 +17,9 @@ pub(crate) fn name_of(address: IpAddr) -> Option<String> {
     }
     let mut found = None;
     let mut next = first;
-    // SAFETY: each entry of the list is valid until the list is freed, and names the one behind it or none.
+    // SAFETY: each entry of the list is valid until the list is freed, and points to the next one or is the last.
     while let Some(entry) = unsafe { next.as_ref() } {
-        // SAFETY: the address of an entry is none or a live one, of the family that it says.
+        // SAFETY: the address of an entry is null or a live one, of the family that it states.
         if unsafe { address_at(entry.ifa_addr) } == Some(address) {
             // SAFETY: an entry has a name that ends in NUL.
             found = unsafe { CStr::from_ptr(entry.ifa_name) }.to_str().ok().map(str::to_owned);
@@ -28,7 +27,7 @@ pub(crate) fn name_of(address: IpAddr) -> Option<String> {
         }
         next = entry.ifa_next;
     }
-    // SAFETY: the list came from getifaddrs, and nothing of it is used any more.
+    // SAFETY: the list came from getifaddrs and is not used any more.
     unsafe { libc::freeifaddrs(first) };
     found
 }
@@ -36,9 +35,9 @@ pub(crate) fn name_of(address: IpAddr) -> Option<String> {
 /// The address in a `sockaddr`.
 ///
 /// # Safety
-/// It is none, or points to an address of the family that it says.
+/// It is null, or points to an address of the family that it states.
 unsafe fn address_at(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: as the caller says; it need not be aligned for its family.
+    // SAFETY: as the caller guarantees; it need not be aligned for its family.
     unsafe {
         match i32::from(address.as_ref()?.sa_family) {
             libc::AF_INET => {
@@ -53,7 +52,7 @@ unsafe fn address_at(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// The largest packet that the interface sends, in bytes.
+/// Maximum packet size that the interface sends, in bytes.
 pub(crate) fn mtu_bytes(device: &str) -> Option<u64> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     let mut request = request_for(device);
@@ -74,7 +73,7 @@ struct DriverInfo {
     rest: [u8; 160],
 }
 
-/// The name of the driver; `None` where there is none, as of the loopback interface.
+/// The name of the driver; `None` if there is none, as for the loopback.
 pub(crate) fn driver(device: &str) -> Option<String> {
     const GET: u32 = 0x03;
     let mut info = DriverInfo { command: GET, driver: [0; 32], rest: [0; 160] };
@@ -83,7 +82,7 @@ pub(crate) fn driver(device: &str) -> Option<String> {
     Some(String::from_utf8_lossy(name).into_owned()).filter(|name| !name.is_empty())
 }
 
-/// Words of 32 link modes that there is room for, the most that the kernel can name: it has three masks of them.
+/// Room for link modes, in words of 32: the maximum that the kernel can report, in three masks.
 const MODE_WORDS: usize = 127;
 
 /// `struct ethtool_link_settings`.
@@ -100,13 +99,13 @@ struct LinkSettings {
     modes: [[u32; MODE_WORDS]; 3],
 }
 
-/// The speed of a link in Mbit/s and its duplex, `full` or `half`, as far as the driver tells them.
+/// The speed of a link in Mbit/s and its duplex, `full` or `half`, as far as the driver reports them.
 pub(crate) fn speed_and_duplex(device: &str) -> (Option<u64>, Option<&'static str>) {
     const GET: u32 = 0x4c;
-    // SAFETY: it consists of whole numbers, for which all zeroes are valid values.
+    // SAFETY: plain numbers, for which all zeroes are valid values.
     let mut settings: LinkSettings = unsafe { mem::zeroed() };
     settings.command = GET;
-    // The first answer says, as a negative number, how many words the kernel's masks have.
+    // The first answer is the size of the kernel's masks in words, as a negative number.
     if ethtool(device, &mut settings).is_err() {
         return (None, None);
     }
@@ -120,7 +119,7 @@ pub(crate) fn speed_and_duplex(device: &str) -> (Option<u64>, Option<&'static st
     }
 }
 
-/// `SPEED_UNKNOWN` has all bits set; a device whose cable is out may say 0.
+/// `SPEED_UNKNOWN` has all bits set; a device without a cable may report 0.
 fn speed(told: u32) -> Option<u64> {
     (told != u32::MAX && told != 0).then_some(told.into())
 }
@@ -138,8 +137,8 @@ fn ethtool<T>(device: &str, about: &mut T) -> io::Result<()> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok_or_else(io::Error::last_os_error)?;
     let mut request = request_for(device);
     request.ifr_ifru.ifru_data = std::ptr::from_mut(about).cast::<c_char>();
-    // SAFETY: the request names an interface and points to a structure that outlives the call and has room for the answer to
-    // the command that stands in it.
+    // SAFETY: the request names an interface and points to a structure that outlives the call and has room for the
+    // answer to its command.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structures_have_the_sizes_of_the_kernels() {
+    fn the_structures_have_the_kernels_sizes() {
         assert_eq!(mem::size_of::<DriverInfo>(), 196);
         assert_eq!(mem::offset_of!(LinkSettings, mode_words), 15);
         assert_eq!(mem::offset_of!(LinkSettings, modes), 48);
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_does_not_tell_is_absent() {
+    fn values_that_a_driver_does_not_report_are_absent() {
         assert!(mtu_bytes("lo").is_some_and(|bytes| bytes >= 1280));
         assert_eq!((driver("lo"), speed_and_duplex("lo")), (None, (None, None)));
         assert_eq!(

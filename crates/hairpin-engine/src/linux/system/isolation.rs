@@ -1,4 +1,4 @@
-//! What a program in a link has for itself besides its network: mounts, host name and IPC objects (mount_namespaces(7),
+//! The isolation of a program in a link besides its network: mounts, host name and IPC objects (mount_namespaces(7),
 //! uts_namespaces(7), ipc_namespaces(7)), and a `/sys` that shows its network namespace (sysfs(5)).
 //!
 //! [`isolate`] and [`mount_sys`] allocate nothing, so that they may run in a forked child.
@@ -15,28 +15,28 @@ use super::namespace::{self, Refusal, Step, done, unshare};
 
 const SYS: &CStr = c"/sys";
 
-/// Moves the calling process into that network namespace, and into new namespaces for mounts, host name and IPC, from
-/// which no mount reaches those that it leaves.
+/// Moves the calling process into that network namespace, and into new mount, host name and IPC namespaces whose mounts
+/// do not propagate to the old ones.
 pub(crate) fn isolate(network: BorrowedFd<'_>) -> Result<(), Refusal> {
     namespace::enter_network(network).map_err(Step::EnterNetwork.refused())?;
     unshare(libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC).map_err(Step::HostNamespaces.refused())?;
     mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE).map_err(Step::PrivateMounts.refused())
 }
 
-/// A mount beneath `/sys`, and its copy once that was made.
+/// A mount beneath `/sys`, and its copy once that exists.
 pub(crate) struct SysMount {
     point: CString,
     copy: Option<OwnedFd>,
 }
 
-/// What is mounted beneath `/sys`; mounts beneath one of these come with it.
+/// The mounts beneath `/sys`; each includes the mounts beneath it.
 pub(crate) fn mounts_beneath_sys() -> Vec<SysMount> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let point = |text: &str| CString::new(text).ok().map(|point| SysMount { point, copy: None });
     outermost_beneath_sys(&text).into_iter().filter_map(point).collect()
 }
 
-/// The mount points beneath `/sys` in a text of `/proc/self/mountinfo`, without those beneath another.
+/// The outermost mount points beneath `/sys` in a text of `/proc/self/mountinfo`.
 fn outermost_beneath_sys(mountinfo: &str) -> Vec<&str> {
     let points = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
     let mut beneath: Vec<&str> = points.filter(|point| point.starts_with("/sys/")).collect();
@@ -46,7 +46,7 @@ fn outermost_beneath_sys(mountinfo: &str) -> Vec<&str> {
 }
 
 /// Mounts a new sysfs at `/sys`, which shows the network namespace of the calling process, and the given mounts in it
-/// again. It is as writable as the one before.
+/// again. It is read-only if the previous one was.
 pub(crate) fn mount_sys(beneath: &mut [SysMount]) -> Result<(), Refusal> {
     for SysMount { point, copy } in &mut *beneath {
         *copy = copy_mount(point).ok();
@@ -55,7 +55,7 @@ pub(crate) fn mount_sys(beneath: &mut [SysMount]) -> Result<(), Refusal> {
         libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | if is_read_only(SYS) { libc::MS_RDONLY } else { 0 };
     mount(c"sysfs", SYS, Some(c"sysfs"), flags).map_err(Step::Sysfs.refused())?;
     for SysMount { point, copy } in beneath {
-        // One that cannot be there is missing, as it is where a kernel does not have it.
+        // If it cannot be mounted it is missing, as on kernels without it.
         drop(copy.take().map(|copy| attach_mount(&copy, point)));
     }
     Ok(())
@@ -63,7 +63,7 @@ pub(crate) fn mount_sys(beneath: &mut [SysMount]) -> Result<(), Refusal> {
 
 fn is_read_only(point: &CStr) -> bool {
     let mut found = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: a NUL-terminated path, and room for one statvfs, which is read only where the call has filled it.
+    // SAFETY: a NUL-terminated path, and room for one statvfs, which is read only if the call has filled it.
     unsafe {
         libc::statvfs(point.as_ptr(), found.as_mut_ptr()) == 0 && found.assume_init().f_flag & libc::ST_RDONLY != 0
     }
@@ -75,14 +75,14 @@ fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong
     done(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, null()) })
 }
 
-/// A copy of the mount at that point and of all beneath it, mounted nowhere yet (open_tree(2)).
+/// A copy of the mount at that point and of all beneath it, not yet mounted (open_tree(2)).
 fn copy_mount(point: &CStr) -> io::Result<OwnedFd> {
     const RECURSIVE: libc::c_uint = 0x8000;
     let flags = libc::OPEN_TREE_CLONE | RECURSIVE | libc::O_CLOEXEC as libc::c_uint;
     // SAFETY: takes a NUL-terminated path and flags, and returns a new descriptor or -1.
     let copy = unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, point.as_ptr(), flags) };
     match i32::try_from(copy) {
-        // SAFETY: the descriptor was just made and nobody else owns it.
+        // SAFETY: a new descriptor without another owner.
         Ok(copy) if copy >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(copy) }),
         _ => Err(io::Error::last_os_error()),
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mounted_beneath_sys_is_found_without_what_is_beneath_that() {
+    fn the_outermost_mounts_beneath_sys_are_found() {
         let line = |point: &str| format!("22 27 0:21 / {point} rw,relatime - proc proc rw\n");
         let points = ["/", "/sys", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup-2", "/sys/kernel/debug", "/sys/fs/cgroup"];
         let text: String = points.into_iter().chain(["/system", "/srv/sys/fs"]).map(line).collect();

@@ -1,4 +1,4 @@
-//! System calls behind safe functions; the only place of this crate with `unsafe`.
+//! Safe wrappers of system calls; the only place of this crate with `unsafe`.
 #![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
 pub(crate) mod cpu;

@@ -6,20 +6,19 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::process::die_with_parent;
 
-/// What moving into namespaces consists of: the first three into new ones, the others into those of a link.
+/// The steps of moving into namespaces: the first three into new ones, the others into those of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A user namespace.
     UserNamespace,
-    /// Acting as root in it.
+    /// Acting as root in the user namespace.
     ActAsRoot,
-    /// A network namespace.
+    /// A new network namespace.
     NetworkNamespace,
-    /// A network namespace that is there.
+    /// An existing network namespace.
     EnterNetwork,
-    /// Namespaces for mounts, host name and IPC.
+    /// Mount, host name and IPC namespaces.
     HostNamespaces,
-    /// Mounts that reach no other namespace.
+    /// Mounts that do not propagate to other namespaces.
     PrivateMounts,
     /// A `/sys` that shows the network namespace.
     Sysfs,
@@ -39,7 +38,7 @@ impl Step {
         Self::Setting,
     ];
 
-    /// That the kernel refused this step.
+    /// The refusal of this step.
     pub(super) fn refused(self) -> impl FnOnce(io::Error) -> Refusal {
         move |error| Refusal { step: self, error }
     }
@@ -53,16 +52,16 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// The bytes of [`Refusal::to_bytes`].
+    /// The length of [`Refusal::to_bytes`].
     pub(super) const BYTES: usize = 5;
 
-    /// As a forked child tells it; it allocates nothing.
+    /// Encodes it in a forked child; allocates nothing.
     pub(super) fn to_bytes(&self) -> [u8; Self::BYTES] {
         let [a, b, c, d] = self.error.raw_os_error().unwrap_or(0).to_ne_bytes();
         [self.step as u8, a, b, c, d]
     }
 
-    /// As it was told; none where these are no such bytes.
+    /// Decodes it; `None` if the bytes are invalid.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let [step, code @ ..] = <[u8; Self::BYTES]>::try_from(bytes).ok()?;
         let step = *Step::ALL.get(usize::from(step))?;
@@ -70,8 +69,8 @@ impl Refusal {
     }
 }
 
-/// What is written in a new user namespace, so that this process acts as root in it. It is mapped to root because a
-/// program that any other user starts loses its capabilities (capabilities(7)).
+/// The content of the map files that make this process root in a new user namespace. It is mapped to root because
+/// programs started by any other user lose their capabilities (capabilities(7)).
 #[derive(Debug)]
 pub(crate) struct RootMap {
     users: String,
@@ -79,7 +78,7 @@ pub(crate) struct RootMap {
 }
 
 impl RootMap {
-    /// For the user and the group of this process.
+    /// The map for the user and the group of this process.
     pub(crate) fn of_this_process() -> Self {
         // SAFETY: both take nothing and cannot fail.
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -87,8 +86,8 @@ impl RootMap {
     }
 }
 
-/// Moves the calling thread into a user namespace of its own where `map` is given, and into a new network namespace.
-/// It allocates nothing, so that it may run in a forked child.
+/// Moves the calling thread into its own user namespace if `map` is given, and into a new network namespace. Allocates
+/// nothing, so that it may run in a forked child.
 pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
     if let Some(map) = map {
         unshare(libc::CLONE_NEWUSER).map_err(Step::UserNamespace.refused())?;
@@ -104,15 +103,15 @@ pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
     new_network().map_err(Step::NetworkNamespace.refused())
 }
 
-/// Tries [`move_out`] in a process of its own, and to open the file of a kernel setting there for writing.
+/// Tries [`move_out`] in a separate process, and to open the file of a kernel setting there for writing.
 ///
 /// # Errors
-/// The process could not be made.
+/// The process could not be created.
 pub(crate) fn try_to_move_out(map: Option<&RootMap>, setting: Option<&CStr>) -> io::Result<Result<(), Refusal>> {
     let (mut result, tell) = io::pipe()?;
     let parent = std::process::id();
-    // SAFETY: the child makes system calls and allocates nothing, as after the fork of a process of several threads it
-    // must not, and it leaves by `_exit`, so that nothing of the parent runs in it.
+    // SAFETY: the child makes system calls and allocates nothing, which it must not after the fork of a process with
+    // several threads, and it ends with `_exit`, so that nothing of the parent runs in it.
     let child = unsafe { libc::fork() };
     if child < 0 {
         return Err(io::Error::last_os_error());
@@ -139,19 +138,17 @@ pub(crate) fn try_to_move_out(map: Option<&RootMap>, setting: Option<&CStr>) -> 
     Ok(Refusal::from_bytes(&word).map_or(Ok(()), Err))
 }
 
-/// Moves the calling thread into a new network namespace.
 pub(crate) fn new_network() -> io::Result<()> {
     unshare(libc::CLONE_NEWNET)
 }
 
-/// Moves the calling thread into the network namespace of that file.
 pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: takes an open descriptor and a flag.
     done(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })
 }
 
 pub(super) fn unshare(what: libc::c_int) -> io::Result<()> {
-    // SAFETY: takes flags only; namespaces are no memory.
+    // SAFETY: takes only flags; namespaces are not memory.
     done(unsafe { libc::unshare(what) })
 }
 
@@ -163,7 +160,7 @@ fn open_to_write(file: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: a NUL-terminated path.
     let file = unsafe { libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
     done(file)?;
-    // SAFETY: the descriptor was just made and nobody else owns it.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(file) })
 }
 
@@ -179,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_heard_as_it_was_told() {
+    fn a_refusal_is_decoded_as_encoded() {
         for (step, code) in Step::ALL.into_iter().zip([libc::EPERM, libc::ENOSPC, libc::EINVAL].into_iter().cycle()) {
             let told = step.refused()(io::Error::from_raw_os_error(code)).to_bytes();
             let heard = Refusal::from_bytes(&told).unwrap();

@@ -1,8 +1,8 @@
 //! Packet sockets with a receive ring (packet(7); Documentation/networking/packet_mmap.rst; net/packet/af_packet.c).
 //!
-//! The ring is TPACKET_V2: each packet is there for the reader as soon as the kernel has written it. TPACKET_V3 hands
-//! over whole blocks when a kernel timer closes them, so the timer would run in the measured loop, the last block
-//! would have to be waited for, and every close would use up a block of a ring that is read only at the end.
+//! The ring is TPACKET_V2: each packet is available as soon as the kernel has written it. TPACKET_V3 hands over whole
+//! blocks when a kernel timer closes them, so the timer would run in the measured loop, the last block would have to be
+//! awaited, and every close would use up a block of a ring that is read only at the end.
 
 use std::ffi::CString;
 use std::io;
@@ -11,18 +11,17 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of one place in the ring.
+/// Size of a slot in the ring.
 const FRAME_BYTES: usize = 512;
-/// Places in the ring: 8 MiB.
+/// Slots in the ring: 8 MiB.
 const FRAMES: usize = 16_384;
-/// Bytes that the kernel allocates in one piece.
+/// Size of the kernel's allocations.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// The most of a packet that is kept, link header included. The kernel puts the ring's header, the sender's link
+/// Maximum bytes kept of a packet, including the link header. The kernel puts the ring's header, the sender's link
 /// address and padding before it: 66 bytes.
 pub(crate) const SNAP_BYTES: u32 = 440;
 
-/// A network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interface {
     pub(crate) index: i32,
@@ -54,30 +53,30 @@ impl Interface {
         Ok(Self { index, hardware })
     }
 
-    /// Fails where there is no interface of its number in this network namespace.
+    /// Fails if there is no interface with its index in this network namespace.
     pub(crate) fn is_there(self) -> io::Result<()> {
         let index = u32::try_from(self.index).expect("it was positive");
         let mut name = [0; libc::IF_NAMESIZE];
-        // SAFETY: the name has as much room as the call may write.
+        // SAFETY: the buffer has as much room as the call may write.
         let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
         if found.is_null() { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 
-/// A packet socket that receives nothing yet: it does once it is bound.
+/// A packet socket that receives nothing until it is bound.
 pub(crate) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: takes three integers and returns a new descriptor or -1. Protocol 0 receives nothing.
     owned(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })
 }
 
-/// Lets through what the classic BPF program says, and as many bytes of it.
+/// Passes only packets that the classic BPF program accepts, truncated to the length it returns.
 pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
     let length = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Leaves out packets on their way out: on loopback the same packet comes in too.
+/// Ignores outgoing packets: on the loopback the same packet also comes in.
 pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)
 }
@@ -94,7 +93,7 @@ pub(crate) fn bind(socket: BorrowedFd<'_>, interface: Interface) -> io::Result<(
     done(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })
 }
 
-/// The error that came to the socket since it was last asked: `ENETDOWN` where the interface is down or went down.
+/// Reads and clears the socket's error: `ENETDOWN` if the interface is down or went down.
 pub(crate) fn pending_error(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: an integer.
     match unsafe { get::<i32>(socket, libc::SOL_SOCKET, libc::SO_ERROR)? } {
@@ -103,32 +102,32 @@ pub(crate) fn pending_error(socket: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// How many packets passed the filter, and how many of these found no room, since this was last asked.
+/// Packets that passed the filter, and those of them without room, since the last call.
 pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     // SAFETY: two integers.
     let statistics = unsafe { get::<libc::tpacket_stats>(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)? };
     Ok((u64::from(statistics.tp_packets), u64::from(statistics.tp_drops)))
 }
 
-/// One packet as the kernel put it into the ring.
+/// A packet in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// When it passed the interface: CLOCK_REALTIME, in ns.
     pub(crate) realtime_ns: u64,
     /// Its length on the interface.
     pub(crate) length_bytes: u32,
-    /// Its beginning, link header included.
+    /// Its beginning, including the link header.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The mapped ring of a packet socket. The kernel fills it from its start, and nothing is ever given back to it, so
-/// the first packets are kept when there are too many.
+/// The mapped ring of a packet socket. The kernel fills it from its start, and no slot is ever given back, so the first
+/// packets are kept if there are too many.
 pub(crate) struct PacketRing {
     start: NonNull<u8>,
 }
 
 impl PacketRing {
-    /// Gives the socket a ring and maps it.
+    /// Creates and maps a ring for the socket.
     pub(crate) fn new(socket: BorrowedFd<'_>) -> io::Result<Self> {
         const { assert!(BLOCK_BYTES.is_multiple_of(FRAME_BYTES) && (FRAMES * FRAME_BYTES).is_multiple_of(BLOCK_BYTES)) };
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
@@ -152,7 +151,7 @@ impl PacketRing {
         Ok(Self { start })
     }
 
-    /// The packets that are there, in the order in which they passed the interface.
+    /// The received packets, in the order in which they passed the interface.
     pub(crate) fn frames(&self) -> Vec<Frame> {
         (0..FRAMES).map_while(|place| self.frame(place)).collect()
     }
@@ -161,17 +160,17 @@ impl PacketRing {
         assert!(place < FRAMES, "the ring has no such place");
         // SAFETY: inside the mapping, whose blocks are whole frames.
         let start = unsafe { self.start.as_ptr().add(place * FRAME_BYTES) };
-        // SAFETY: the status is the frame's first word, aligned, and the kernel may write it: reached as an atomic.
+        // SAFETY: the status is the frame's first word, aligned, and the kernel may write it: accessed as an atomic.
         let status = unsafe { AtomicU32::from_ptr(start.cast()) }.load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the kernel has handed the frame over and never writes it again, because it is never given back;
-        // the header is plain numbers and begins the frame.
+        // SAFETY: the kernel has handed the frame over and never writes it again, because it is never given back; the
+        // header is plain numbers and begins the frame.
         let header: libc::tpacket2_hdr = unsafe { start.cast::<libc::tpacket2_hdr>().read() };
         let first = usize::from(header.tp_mac).min(FRAME_BYTES);
         let kept = usize::try_from(header.tp_snaplen).unwrap_or(usize::MAX).min(FRAME_BYTES - first);
-        // SAFETY: as for the header; the range is inside the frame, whatever the header says.
+        // SAFETY: as for the header; the range is inside the frame, whatever the header contains.
         let bytes = unsafe { std::slice::from_raw_parts(start.add(first), kept) }.to_vec();
         let realtime_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
         Some(Frame { realtime_ns, length_bytes: header.tp_len, bytes })
@@ -180,7 +179,7 @@ impl PacketRing {
 
 impl Drop for PacketRing {
     fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped; what was read was copied. It cannot fail for such a range.
+        // SAFETY: exactly the mapping of `new`; everything read was copied. It cannot fail for such a range.
         unsafe {
             libc::munmap(self.start.as_ptr().cast(), FRAMES * FRAME_BYTES);
         }
@@ -189,7 +188,7 @@ impl Drop for PacketRing {
 
 fn owned(raw: i32) -> io::Result<OwnedFd> {
     done(raw)?;
-    // SAFETY: the descriptor was just made and nobody else owns it.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
@@ -204,11 +203,11 @@ pub(super) fn set<T>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T) -
 }
 
 /// # Safety
-/// `T` is plain numbers, for which every pattern of bits is a valid value.
+/// `T` is plain numbers, for which every bit pattern is a valid value.
 unsafe fn get<T>(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<T> {
     let mut length = libc::socklen_t::try_from(size_of::<T>()).expect("options are small");
-    // SAFETY: all zeroes is valid, as the caller vouches; the pointer and the length are those of a live, exclusively
-    // borrowed value, and any part of it that the kernel writes leaves it valid.
+    // SAFETY: all zeroes is valid, as the caller guarantees; the pointer and the length are those of a live,
+    // exclusively borrowed value, and any part of it that the kernel writes leaves it valid.
     unsafe {
         let mut value: T = zeroed();
         done(libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length))?;

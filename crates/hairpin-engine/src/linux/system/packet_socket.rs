@@ -1,8 +1,8 @@
-//! A packet socket that carries whole packets both ways: a receive ring whose places are given back, and sends in
+//! A packet socket that carries whole packets both ways: a receive ring whose slots are given back, and sends in
 //! batches (packet(7); Documentation/networking/packet_mmap.rst; net/packet/af_packet.c).
 //!
-//! The ring's memory does not count against the socket's receive buffer, whose size an ordinary user may not raise,
-//! and taking a packet from it is no system call. It is TPACKET_V2: a packet is there as soon as it is written.
+//! The ring's memory does not count against the socket's receive buffer, whose size an ordinary user may not raise, and
+//! reading it takes no system call. It is TPACKET_V2: a packet is available as soon as it is written.
 
 use std::io;
 use std::mem::zeroed;
@@ -12,65 +12,63 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::packet_ring::{self, Interface, done, set};
 
-/// The most frames of one call of sendmmsg(2).
+/// Maximum frames per call of sendmmsg(2).
 pub(crate) const BATCH: usize = 64;
 
-/// Bytes of the ring: 4096 packets of 1500 bytes, which come in 20 ms where a relay is at its limit.
+/// Size of the ring: 4096 packets of 1500 bytes, which a relay at its limit receives in 20 ms.
 const RING_BYTES: usize = 8 * 1024 * 1024;
-/// Places that the ring has at least, however large a packet may be.
+/// Minimum slots in the ring, regardless of the packet size.
 const PLACES_MIN: usize = 128;
-/// What the kernel puts before a packet's link header: its own header, the link address and padding (66 bytes).
+/// Room for the kernel's data before a packet's link header: its own header, the link address and padding (66 bytes).
 const PLACE_HEADER_BYTES: usize = 128;
-/// Bytes that the kernel allocates in one piece, at least.
+/// Minimum size of the kernel's allocations.
 const BLOCK_BYTES: usize = 64 * 1024;
-/// What is asked for the send buffer: a batch of the largest packets.
+/// Requested send buffer: a batch of the largest packets.
 const SEND_BUFFER_BYTES: i32 = 8 * 1024 * 1024;
-/// How long a send waits for room before a packet counts as refused.
+/// Longest wait for room before a packet counts as refused.
 const ROOM_WAIT_NS: u64 = 1_000_000;
 
-/// A frame in the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received<'a> {
     /// When it passed the interface: CLOCK_REALTIME, in ns.
     pub(crate) realtime_ns: u64,
     /// Its length on the interface.
     pub(crate) length_bytes: usize,
-    /// The frame, link header included; its beginning where it was longer than asked for.
+    /// The frame including the link header, truncated to the length requested.
     pub(crate) bytes: &'a [u8],
-    /// Whether the kernel took a VLAN tag out of it.
+    /// Whether the kernel removed a VLAN tag from it.
     pub(crate) had_tag: bool,
 }
 
-/// A socket on one interface.
 pub(crate) struct PacketSocket {
     socket: OwnedFd,
     interface: Interface,
     ring: NonNull<u8>,
     place_bytes: usize,
     places: usize,
-    /// The place that the kernel fills next, or has filled.
+    /// The slot that the kernel fills next, or has filled.
     next: usize,
     batch: Box<Batch>,
 }
 
-// SAFETY: the ring is memory of the process, in which no thread has a part of its own, and only the owner reaches it.
-// The pointers of the batch are written before each call that reads them.
+// SAFETY: the ring is memory of the process, not of a thread, and only the owner accesses it. The pointers of the batch
+// are written before each call that reads them.
 unsafe impl Send for PacketSocket {}
 
-/// What sendmmsg(2) is told about a batch; made once, because it is some KiB.
+/// The arguments of sendmmsg(2); allocated once, because they take some KiB.
 struct Batch {
     pieces: [libc::iovec; BATCH],
     messages: [libc::mmsghdr; BATCH],
 }
 
 impl PacketSocket {
-    /// Opens a socket on the interface, for frames of up to `frame_bytes`. From here on nothing is missed.
+    /// Opens a socket on the interface, for frames of up to `frame_bytes`. From then on no packet is missed.
     pub(crate) fn open(interface: Interface, frame_bytes: usize) -> io::Result<Self> {
         let socket = packet_ring::socket()?;
         let of = socket.as_fd();
         packet_ring::ignore_outgoing(of)?;
         set(of, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        // Has packets stamped as they come to the interface and not as they come to the ring.
+        // Stamps packets on arrival at the interface instead of at the ring.
         set(of, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
         if set(of, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES).is_err() {
             set(of, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER_BYTES)?;
@@ -85,28 +83,28 @@ impl PacketSocket {
         Ok(socket)
     }
 
-    /// How many frames the ring holds.
+    /// Slots of the ring.
     pub(crate) fn places(&self) -> usize {
         self.places
     }
 
-    /// Hands over the oldest frame that has come, if any, and then gives its place back.
+    /// Passes the oldest received frame, if any, to `take` and then gives its slot back.
     pub(crate) fn receive<T>(&mut self, take: impl FnOnce(Received<'_>) -> T) -> Option<T> {
-        // SAFETY: `next` is a place of the ring, so this is inside the mapping, which lives as long as `self`.
+        // SAFETY: `next` is a slot of the ring, so this is inside the mapping, which lives as long as `self`.
         let start = unsafe { self.ring.as_ptr().add(self.next * self.place_bytes) };
-        // SAFETY: the status is the place's first word, aligned, and the kernel may write it: reached as an atomic.
+        // SAFETY: the status is the slot's first word, aligned, and the kernel may write it: accessed as an atomic.
         let status = unsafe { AtomicU32::from_ptr(start.cast()) };
         let flags = status.load(Ordering::Acquire);
         if flags & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the kernel has handed the place over and does not write it until it is given back below; the header
-        // is plain numbers and begins the place.
+        // SAFETY: the kernel has handed the slot over and does not write it until it is given back below; the header is
+        // plain numbers and begins the slot.
         let header: libc::tpacket2_hdr = unsafe { start.cast::<libc::tpacket2_hdr>().read() };
         let first = usize::from(header.tp_mac).min(self.place_bytes);
         let kept = usize::try_from(header.tp_snaplen).unwrap_or(usize::MAX).min(self.place_bytes - first);
-        // SAFETY: as for the header; the range is inside the place, whatever the header says, and the slice is gone
-        // before the place is given back.
+        // SAFETY: as for the header; the range is inside the slot, whatever the header contains, and the slice is gone
+        // before the slot is given back.
         let bytes = unsafe { std::slice::from_raw_parts(start.add(first), kept) };
         let taken = take(Received {
             realtime_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
@@ -119,7 +117,7 @@ impl PacketSocket {
         Some(taken)
     }
 
-    /// Sends frames, at most [`BATCH`] of them, and says how many the kernel took; it refused the one after these.
+    /// Sends frames, at most [`BATCH`]. Returns the number that the kernel accepted; it refused the next one.
     pub(crate) fn send(&mut self, frames: &[&[u8]]) -> usize {
         let frames = &frames[..frames.len().min(BATCH)];
         match self.send_now(frames) {
@@ -139,13 +137,14 @@ impl PacketSocket {
             message.msg_hdr.msg_iovlen = 1;
         }
         let (count, flags) = (u32::try_from(frames.len()).expect("a batch"), libc::MSG_DONTWAIT);
-        // SAFETY: as many messages as are told point each to one piece, which points to a live frame that the kernel
-        // only reads. No signal interrupts it half-way: it does not wait. The flags are unsigned with musl, signed with glibc.
+        // SAFETY: each of the `count` messages points to one piece, which points to a live frame that the kernel only
+        // reads. It does not wait, so no signal interrupts it half-way. The flags are unsigned with musl, signed with
+        // glibc.
         let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count, flags as _) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// How many packets found no room in the ring since this was last asked.
+    /// Packets without room in the ring since the last call.
     pub(crate) fn overrun(&self) -> io::Result<u64> {
         packet_ring::statistics(self.socket.as_fd()).map(|(_, lost)| lost)
     }
@@ -153,14 +152,14 @@ impl PacketSocket {
 
 impl Drop for PacketSocket {
     fn drop(&mut self) {
-        // SAFETY: exactly what `ring` mapped; no frame is borrowed. It cannot fail for such a range.
+        // SAFETY: exactly the mapping of `ring`; no frame is borrowed. It cannot fail for such a range.
         unsafe {
             libc::munmap(self.ring.as_ptr().cast(), self.places * self.place_bytes);
         }
     }
 }
 
-/// Gives the socket a ring and maps it.
+/// Creates and maps a ring for the socket.
 fn ring(socket: BorrowedFd<'_>, place_bytes: usize, places: usize) -> io::Result<NonNull<u8>> {
     let version = libc::tpacket_versions::TPACKET_V2 as i32;
     set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
@@ -182,8 +181,8 @@ fn ring(socket: BorrowedFd<'_>, place_bytes: usize, places: usize) -> io::Result
     NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
 }
 
-/// Waits until a frame has come to one of the sockets or `end` can be read or is closed, for at most `at_most_ns`
-/// (for ever without); says whether it was `end`.
+/// Waits until one of the sockets has a frame or `end` is readable or closed, for at most `at_most_ns` (`None`:
+/// unlimited). Returns whether it was `end`.
 pub(crate) fn wait(sockets: [&PacketSocket; 2], end: BorrowedFd<'_>, at_most_ns: Option<u64>) -> io::Result<bool> {
     let [near, far] = sockets.map(|socket| entry(socket.socket.as_fd(), libc::POLLIN));
     let mut entries = [entry(end, libc::POLLIN), near, far];
@@ -193,8 +192,8 @@ pub(crate) fn wait(sockets: [&PacketSocket; 2], end: BorrowedFd<'_>, at_most_ns:
     }
     for (entry, socket) in entries[1..].iter().zip(sockets) {
         if entry.revents & libc::POLLERR != 0 {
-            // Asking clears it. An interface that is down lets nothing go, and what is sent to it counts as refused: it
-            // may come up again, but not one that is gone.
+            // Reading the error clears it. An interface that is down sends nothing, and packets to it count as refused:
+            // it may come up again, unless it is gone.
             packet_ring::pending_error(socket.socket.as_fd()).or_else(|error| match error.raw_os_error() {
                 Some(libc::ENETDOWN) => socket.interface.is_there(),
                 _ => Err(error),

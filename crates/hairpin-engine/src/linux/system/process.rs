@@ -1,16 +1,16 @@
-//! Processes that this program starts again as: they must never outlive it, and what they leave is ended.
+//! Child processes of this program: they must never outlive it, and the processes they leave are ended.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Has the kernel kill this process when the thread that started it ends, and says whether that parent still lives.
+/// Makes the kernel kill this process when the thread that started it ends. Returns whether that parent still lives.
 pub(crate) fn die_with_parent(parent: u32) -> bool {
     signal_with_parent(libc::SIGKILL);
     is_parent(parent)
 }
 
-/// Has the kernel let this process go on, where it is stopped, when the thread that started it ends: it must live to see
-/// that and to end what it is responsible for.
+/// Makes the kernel continue this process if it is stopped when the thread that started it ends: it must notice that
+/// and end the processes it is responsible for.
 pub(crate) fn go_on_without_parent() {
     signal_with_parent(libc::SIGCONT);
 }
@@ -20,8 +20,8 @@ fn signal_with_parent(signal: libc::c_int) {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::c_long::from(signal), 0, 0, 0) };
 }
 
-/// Leaves Ctrl-C, a closed terminal and a request to end to the process that started this one, which ends in order;
-/// this one goes with it. Of SIGALRM, which means a look at the clock to that one, it takes no notice.
+/// Leaves Ctrl-C, a closed terminal and termination requests to the parent process, which ends in order together with
+/// this one. Also ignores SIGALRM, which makes the parent check its clock.
 pub(crate) fn ignore_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGALRM] {
         // SAFETY: SIG_IGN is a valid disposition for these signals.
@@ -29,7 +29,7 @@ pub(crate) fn ignore_interrupts() {
     }
 }
 
-/// Leaves Ctrl-C and a closed terminal to the process that started this one, which passes on what concerns this one.
+/// Leaves Ctrl-C and a closed terminal to the parent process, which forwards what this one needs.
 pub(crate) fn ignore_the_terminal() {
     for signal in [libc::SIGINT, libc::SIGHUP] {
         // SAFETY: SIG_IGN is a valid disposition for these signals.
@@ -37,19 +37,19 @@ pub(crate) fn ignore_the_terminal() {
     }
 }
 
-/// Puts this process into a session of its own (setsid(2)): a signal to the process group of the one that started it
-/// does not reach it. One that leads a group has been started alone, and stays where it is.
+/// Moves this process into its own session (setsid(2)), out of reach of signals to its parent's process group. A group
+/// leader was started separately and stays.
 pub(crate) fn leave_session() {
-    // SAFETY: takes nothing; its one error leaves all as it was.
+    // SAFETY: takes nothing; its one error changes nothing.
     unsafe { libc::setsid() };
 }
 
-/// Waits until `file` can be read, for at most `at_most_ms` or until a signal comes; says whether it can.
+/// Waits until `file` is readable, for at most `at_most_ms` or until a signal. Returns whether it is.
 pub(crate) fn readable(file: impl AsFd, at_most_ms: i32) -> io::Result<bool> {
     poll(file.as_fd(), libc::POLLIN, at_most_ms)
 }
 
-/// The same until it can be written to.
+/// The same for writing.
 pub(crate) fn writable(file: BorrowedFd<'_>, at_most_ms: i32) -> io::Result<bool> {
     poll(file, libc::POLLOUT, at_most_ms)
 }
@@ -65,13 +65,13 @@ fn poll(file: BorrowedFd<'_>, events: libc::c_short, at_most_ms: i32) -> io::Res
     if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) }
 }
 
-/// Whether the process that started this one is still that.
+/// Whether the process that started this one is still its parent.
 pub(crate) fn is_parent(id: u32) -> bool {
     // SAFETY: takes nothing and cannot fail.
     u32::try_from(unsafe { libc::getppid() }).is_ok_and(|parent| parent == id)
 }
 
-/// A process, whatever becomes of its id (pidfd_open(2)).
+/// A process, independent of the reuse of its id (pidfd_open(2)).
 #[derive(Debug)]
 pub(crate) struct Process(OwnedFd);
 
@@ -81,18 +81,17 @@ impl Process {
         // SAFETY: takes two integers and returns a new descriptor or -1.
         let file = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };
         match i32::try_from(file) {
-            // SAFETY: the descriptor was just made and nobody else owns it.
+            // SAFETY: a new descriptor without another owner.
             Ok(file) if file >= 0 => Ok(Self(unsafe { OwnedFd::from_raw_fd(file) })),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// Kills it.
     pub(crate) fn kill(&self) -> io::Result<()> {
         self.signal(libc::SIGKILL)
     }
 
-    /// Asks it to end (SIGTERM). One that has ended is asked for nothing.
+    /// Asks it to end (SIGTERM). No error if it has already ended.
     pub(crate) fn ask_to_end(&self) -> io::Result<()> {
         match self.signal(libc::SIGTERM) {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
@@ -107,13 +106,12 @@ impl Process {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Waits for its end, for at most so long; says whether it has come.
+    /// Waits up to `at_most_ms` for its end. Returns whether it has ended.
     pub(crate) fn ends_within(&self, at_most_ms: i32) -> io::Result<bool> {
         readable(self.0.as_fd(), at_most_ms)
     }
 }
 
-/// Whether this process acts as root.
 pub(crate) fn is_root() -> bool {
     // SAFETY: takes no argument and cannot fail.
     unsafe { libc::geteuid() == 0 }

@@ -1,4 +1,4 @@
-//! Open files that pass from one process to one that it starts.
+//! Open files that a process passes to its children.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,28 +6,28 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Whether that descriptor of this process is open and may be written to.
 pub(crate) fn may_write(number: RawFd) -> io::Result<bool> {
-    // SAFETY: F_GETFL takes no argument, and a number that is no descriptor is an error.
+    // SAFETY: F_GETFL takes no argument, and an invalid descriptor is an error.
     let flags = done(unsafe { libc::fcntl(number, libc::F_GETFL) })?;
     Ok(flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_PATH == 0)
 }
 
-/// Another descriptor of the same open file, which every process has that is started while it is open.
+/// Another descriptor of the same open file, inherited by every process that is started while it is open.
 pub(crate) fn to_pass_on(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: F_DUPFD takes the least number that is wanted; it makes a new descriptor or fails.
+    // SAFETY: F_DUPFD takes the minimum number for the new descriptor that it returns, or fails.
     let passed_on = done(unsafe { libc::fcntl(number, libc::F_DUPFD, 3) })?;
-    // SAFETY: the descriptor was just made and nobody else owns it.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(passed_on) })
 }
 
-/// Takes over a descriptor that this process was started with, and passes it on no further. To be called once for each.
+/// Takes over an inherited descriptor, and stops its inheritance by children. Call it once for each.
 pub(crate) fn taken_over(number: RawFd) -> io::Result<File> {
-    // SAFETY: F_SETFD takes one integer, and a number that is no descriptor is an error.
+    // SAFETY: F_SETFD takes one integer, and an invalid descriptor is an error.
     done(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: it is open, and was made by the process that started this one for nobody but the caller.
+    // SAFETY: it is open, and the parent process created it only for the caller.
     Ok(unsafe { File::from_raw_fd(number) })
 }
 
-/// From now on a read of it waits for bytes, and a write to it for room.
+/// Makes reads wait for bytes, and writes for room.
 pub(crate) fn wait_again(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: F_GETFL takes no argument, and the descriptor is open while borrowed.
     let flags = done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
@@ -35,7 +35,7 @@ pub(crate) fn wait_again(file: BorrowedFd<'_>) -> io::Result<()> {
     done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
 }
 
-/// Writes all of it, and waits for room also where others have made writes to this open file not wait.
+/// Writes all bytes. Waits for room even if another process has made this open file non-blocking.
 pub(crate) fn write_whole(file: &mut File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
@@ -44,7 +44,7 @@ pub(crate) fn write_whole(file: &mut File, mut bytes: &[u8]) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let mut entry = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-                // SAFETY: one valid pollfd is given, and the file is open. What came of it the next write tells.
+                // SAFETY: one valid pollfd is given, and the file is open. The next write reports errors.
                 unsafe { libc::poll(&raw mut entry, 1, -1) };
             }
             Err(error) => return Err(error),
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_passed_on_is_the_same_open_file() {
+    fn the_child_gets_the_same_open_file() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"before ").unwrap();
         let passed_on = to_pass_on(file.as_raw_fd()).unwrap();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_waits_for_room_where_others_have_made_writes_not_wait() {
+    fn a_write_to_a_non_blocking_file_waits_for_room() {
         let (mut read, write) = io::pipe().unwrap();
         // SAFETY: F_SETFL takes the flags, and the descriptor is open.
         done(unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) }).unwrap();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_open_or_only_to_be_read_is_told() {
+    fn closed_and_read_only_descriptors_are_reported() {
         let (file, to_read) = (tempfile::tempfile().unwrap(), File::open("/dev/null").unwrap());
         assert!(may_write(file.as_raw_fd()).unwrap());
         assert!(!may_write(to_read.as_raw_fd()).unwrap());

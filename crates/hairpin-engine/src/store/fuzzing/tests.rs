@@ -1,4 +1,4 @@
-//! The corpus of run folders: runs as they are written, of today and of an earlier format.
+//! The corpus of run folders: runs in the current format and in an earlier one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,13 +18,12 @@ use super::super::columns;
 use super::super::tests::fixtures::{record, run, samples, trace, traced};
 use super::*;
 
-/// A file of the input.
 fn file(name: usize, bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).unwrap();
     [&[u8::try_from(name).unwrap()][..], &length.to_le_bytes(), bytes].concat()
 }
 
-/// A folder as the input has it.
+/// Encodes a folder as an input.
 fn input(folder: &Path) -> Vec<u8> {
     let saved = |(number, name): (usize, &&str)| Some(file(number, &fs::read(folder.join(name)).ok()?));
     FILES.iter().enumerate().filter_map(saved).flatten().collect()
@@ -61,7 +60,7 @@ fn of_a_traced_round() -> Vec<u8> {
     input(folder.path())
 }
 
-/// A run that was killed while it wrote its second line, and one that was cut short, in the same way.
+/// A run that was killed, or truncated, within its second line.
 fn of_half_a_line(state: State) -> Vec<u8> {
     let (_place, folder) = begun(state);
     let samples = samples(false);
@@ -91,7 +90,7 @@ fn of_a_round_with_phases() -> Vec<u8> {
     input(folder.path())
 }
 
-/// A round whose columns and histograms are not packed, so that what a fuzzer changes is what is read.
+/// A round with uncompressed columns and histograms, so that a fuzzer's changes are read.
 fn of_a_round_unpacked() -> Vec<u8> {
     let (_place, folder) = begun(State::Complete);
     let samples = samples(true);
@@ -114,7 +113,7 @@ fn of_a_round_unpacked() -> Vec<u8> {
     input(folder.path()).into_iter().chain(unpacked).collect()
 }
 
-/// The first rounds of a run that the last program of format 1 saved, and one case of its summaries.
+/// The first rounds of a run that the last version with format 1 saved, and one case of its summaries.
 fn of_format_1() -> Vec<u8> {
     let saved = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../hairpin/tests/formats/1");
     let text = |name: &str| fs::read_to_string(saved.join(name)).unwrap();
@@ -144,7 +143,7 @@ fn the_corpus_of_run_folders_is_replayed() {
     assert!(!run_folders(place.path(), &of_half_a_line(State::Complete)), "rounds are missing");
 }
 
-/// The files of an input by their names.
+/// The files of an input by name.
 fn files(input: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let mut input = Input(input);
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! A run, its rounds and their samples; also for the tests from outside.
+//! A run, its rounds and their samples; also for the integration tests.
 
 use hairpin_loops::recorder::{Recorder, Stamps};
 use hairpin_model::case::Case;
@@ -44,7 +44,7 @@ pub(crate) fn record(number: u32, samples: &Samples) -> RoundRecord {
     RoundRecord { number, started_ns: 5, case_id: case.id(), order, outcome: Outcome::Measured(Box::new(measured)) }
 }
 
-/// One warm-up message, then four of which one is lost and one is beyond the capacity.
+/// One warm-up message, then four: one is lost and one is beyond the capacity.
 pub(crate) fn samples(open_loop: bool) -> Samples {
     let mut recorder = Recorder::new(4, 1, open_loop);
     let stamps = |sequence: u64, fate| Stamps {
@@ -63,7 +63,7 @@ pub(crate) fn samples(open_loop: bool) -> Samples {
     recorder.finish(0)
 }
 
-/// A record that was traced, with what its analysis said before it was saved.
+/// A traced record, with its figures from before it was saved.
 pub(crate) fn traced(number: u32, samples: &Samples) -> RoundRecord {
     let mut record = record(number, samples);
     let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
@@ -85,7 +85,7 @@ pub(crate) fn trace() -> RoundTrace {
     }
 }
 
-/// The file of the record's trace, and what its figures say of the capture.
+/// The file of the record's trace, and the outcome of the capture in its figures.
 pub(crate) fn told(record: &RoundRecord) -> (Option<&str>, &Capture) {
     let Outcome::Measured(measured) = &record.outcome else { panic!("it is measured") };
     (measured.trace_file.as_deref(), &measured.traced.as_ref().expect("it was traced").capture)

@@ -1,4 +1,4 @@
-//! The samples of all rounds merged into one file, and what is left where that fails.
+//! The samples of all rounds merged into one file, and the result if that fails.
 
 use hairpin_loops::recorder::{Recorder, Stamps};
 use hairpin_model::round::Measured;
@@ -6,7 +6,7 @@ use hairpin_model::samples::Fate;
 
 use super::*;
 
-/// A saved run of three rounds; in an open loop every other.
+/// A saved run of three rounds; every other one of an open loop.
 fn three_rounds() -> (tempfile::TempDir, RunFolder, Vec<RoundRecord>) {
     let place = tempfile::tempdir().unwrap();
     let store = RunFolder::create(&place.path().join("run")).unwrap();
@@ -49,7 +49,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 #[test]
 fn merged_samples_are_those_of_the_rounds() {
     let (_place, store, mut records) = three_rounds();
-    // A round that the user ended has samples too, and one that failed has none.
+    // An interrupted round has samples too; a failed one does not.
     measured(&mut records[1]).interrupted = true;
     let failure = hairpin_model::round::Failure { cause: "no".to_owned(), hint: String::new() };
     records.push(RoundRecord { number: 3, outcome: Outcome::Failed(failure), ..records[0].clone() });
@@ -71,7 +71,7 @@ fn merged_samples_are_those_of_the_rounds() {
 }
 
 #[test]
-fn where_the_records_cannot_name_the_merged_file_the_rounds_keep_theirs() {
+fn rounds_keep_their_files_if_the_records_cannot_name_the_merged_one() {
     let (_place, store, mut records) = three_rounds();
     let before = (records.clone(), rows_of(&store, &records));
     fs::remove_file(store.path().join("rounds.jsonl")).unwrap();
@@ -96,7 +96,7 @@ fn a_round_is_found_in_the_merged_file_by_its_number_alone() {
     let error = store.rows()(&records[0]).unwrap_err().to_string();
     assert!(error.contains("samples.parquet: Parquet error: the row count differs from rounds.jsonl"), "{error}");
 
-    // One row group that stands there twice.
+    // The same row group twice.
     let (_place, store, mut records) = three_rounds();
     measured(&mut records[1]).flow_mut().samples_file = Some("samples/round-000000.parquet".to_owned());
     store.merge_samples(&mut records).unwrap();

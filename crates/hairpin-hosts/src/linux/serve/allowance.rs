@@ -1,27 +1,27 @@
-//! What a ticket with a limit of its rate may still move: a token bucket for each direction.
+//! Remaining allowance of a ticket with a rate limit: a token bucket for each direction.
 //!
-//! It fills at the rate and holds what the rate gives in ten seconds, so that loads which send in bursts or at random times, and
-//! rounds that report at their end, are judged by their mean. What was moved beyond it is owed.
+//! A bucket fills at the rate and holds ten seconds' worth, so that loads with bursts or random gaps, and rounds that
+//! report only at their end, are judged by their mean. Bytes beyond it become a debt.
 
 use std::time::{Duration, Instant};
 
-/// It holds what the rate gives in so long.
+/// Capacity of a bucket: the rate times this.
 const HOLDS: Duration = Duration::from_secs(10);
 
 /// The buckets of a ticket.
 pub(super) struct Allowance {
-    /// Bytes that may still be moved up, towards the server, and down.
+    /// Bytes that may still be moved up (towards the server) and down.
     left: [f64; 2],
     at: Instant,
 }
 
 impl Allowance {
-    /// Full ones.
+    /// Full buckets.
     pub(super) fn full(bits_per_s: f64, now: Instant) -> Self {
         Self { left: [bits_per_s / 8.0 * HOLDS.as_secs_f64(); 2], at: now }
     }
 
-    /// Takes what was moved up and down, in bytes; false where it is more than the rate allows.
+    /// Takes the bytes moved up and down. Returns false if they exceed the rate.
     pub(super) fn take(&mut self, bits_per_s: f64, moved: [u64; 2], now: Instant) -> bool {
         let bytes_per_s = bits_per_s / 8.0;
         let gained = bytes_per_s * now.saturating_duration_since(self.at).as_secs_f64();
@@ -43,13 +43,13 @@ mod tests {
         let begin = Instant::now();
         let at = |ms| begin + Duration::from_millis(ms);
         let mut allowance = Allowance::full(RATE, begin);
-        assert!(allowance.take(RATE, [1000, 1000], begin), "what ten seconds give, in each direction");
+        assert!(allowance.take(RATE, [1000, 1000], begin), "ten seconds' worth in each direction");
         assert!(!allowance.take(RATE, [0, 1], begin));
         assert!(allowance.take(RATE, [100, 99], at(1000)));
         assert!(!allowance.take(RATE, [500, 0], at(2000)), "400 bytes are owed");
         assert!(!allowance.take(RATE, [0, 0], at(5000)));
         assert!(allowance.take(RATE, [0, 0], at(6000)));
-        assert!(allowance.take(RATE, [1000, 1000], at(9_000_000)), "it holds no more than ten seconds give");
+        assert!(allowance.take(RATE, [1000, 1000], at(9_000_000)), "it holds ten seconds' worth");
         assert!(!allowance.take(RATE, [1, 0], at(9_000_000)));
     }
 }

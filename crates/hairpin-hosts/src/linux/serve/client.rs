@@ -1,4 +1,4 @@
-//! A client that says who it is: whether it is known, and what it then gets.
+//! Authenticates clients and serves their requests.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -18,19 +18,19 @@ use crate::proof::{Role, is_proof, proof};
 use crate::protocol::{About, Answer, Ask, Base64, DatagramsSeen, Greeting, Purpose, Spoken, VERSION};
 use crate::tls::Tls;
 
-/// How long a session may be without a round.
+/// Longest time that a session may have no round.
 const MAX_IDLE: Duration = Duration::from_mins(10);
-/// How often it is asked whether it has been.
+/// Interval between idle checks.
 const IDLE_LOOK: Duration = Duration::from_secs(5);
-/// How long a client has to close a connection on which it was refused.
+/// Time for a refused client to close its connection.
 const CLOSING: Duration = Duration::from_secs(2);
-/// How long a session that is over waits for the end of its round.
+/// Time for the last round to end after its session.
 const ROUND_END: Duration = Duration::from_secs(10);
-/// Flows of a session that may be under way or wait at once.
+/// Maximum flows of a session that run or wait at the same time.
 const MAX_FLOWS: usize = 32;
-/// Clients that are told at once why they are refused.
+/// Maximum clients that are refused with a reason at the same time.
 const MAX_REFUSED: u32 = 64;
-/// Trials of datagrams that a session may make.
+/// Maximum datagram trials of a session.
 const MAX_TRIALS: usize = 8;
 
 pub(super) fn other_version(spoken: &Spoken) -> Refused {
@@ -44,7 +44,7 @@ pub(super) fn other_version(spoken: &Spoken) -> Refused {
 }
 
 impl Shared {
-    /// Answers a client that says who it is, and serves what it wants.
+    /// Authenticates a client and serves its request.
     pub(super) fn known(&self, mut frames: Frames<Tls>, greeting: &Greeting, from: SocketAddr) {
         let (ticket, proof) = match self.checked(&frames, greeting) {
             Ok(checked) => checked,
@@ -73,7 +73,7 @@ impl Shared {
                 let wait = Duration::from_nanos(ticket.limits.waits_ns());
                 let running = self.lease.begin(session, wait, || {
                     let most_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                    // Where it is gone, its round ends at once.
+                    // If the client is gone, its round ends at once.
                     drop(frames.send_any(&Answer::Waiting { most_ms }));
                 });
                 if running.is_first {
@@ -93,7 +93,7 @@ impl Shared {
         let Refused { what, hint } = refusal;
         let before = self.refusing.fetch_add(1, Ordering::Relaxed);
         if before >= MAX_REFUSED {
-            // It finds its connection closed: an answer would take a thread for a while.
+            // Closes without a reason: an answer would occupy a thread for a while.
             self.refusing.fetch_sub(1, Ordering::Relaxed);
             self.untold.fetch_add(1, Ordering::Relaxed);
             return;
@@ -104,7 +104,7 @@ impl Shared {
         self.refusing.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The ticket whose secret the client has, and the proof that this server has it too.
+    /// The ticket whose secret the client knows, and the proof that this server knows it too.
     fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(Taken, Base64), Refused> {
         let exporter = frames.carrier().exporter().map_err(|error| Refused::new(error.to_string(), ""))?;
         let ticket = (self.tickets)(&greeting.ticket)
@@ -120,7 +120,7 @@ impl Shared {
         Ok((ticket, proof))
     }
 
-    /// What a client is told of this host: its connection tells which interface is on the path.
+    /// Describes this host to a client, with the interface of its connection.
     fn about_for(&self, frames: &Frames<Tls>) -> About {
         let mut about = self.about.clone();
         let here = frames.carrier().socket().local_addr().ok();
@@ -128,7 +128,7 @@ impl Shared {
         about
     }
 
-    /// Holds a session until its client has closed it.
+    /// Holds a session until its client closes it or it is idle for too long.
     fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken) {
         let about = About {
             limits: ticket.limits,
@@ -139,14 +139,13 @@ impl Shared {
         };
         let mut trials = Vec::new();
         if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {
-            let is_idle = || {
-                self.sessions.idle(session).is_none_or(|idle| idle > MAX_IDLE) && self.lease.count(session) == 0
-            };
+            let is_idle =
+                || self.sessions.idle(session).is_none_or(|idle| idle > MAX_IDLE) && self.lease.count(session) == 0;
             while !is_idle() {
                 match frames.receive_any::<Ask>(IDLE_LOOK) {
                     Ok(ask) if self.answer(ask, &mut frames, &mut trials) => {}
                     Err(ControlError::TimedOut(_)) => {}
-                    // It has closed the session, or says what makes no sense.
+                    // The client has closed the session, or its request is invalid.
                     _ => break,
                 }
             }
@@ -160,7 +159,7 @@ impl Shared {
         }
     }
 
-    /// Answers what the client of a session asks; whether it could be told.
+    /// Answers a client's request. Returns false if the session must end.
     fn answer(&self, ask: Ask, frames: &mut Frames<Tls>, trials: &mut Vec<Cookie>) -> bool {
         let seen = match ask {
             Ask::TryDatagrams(_) if trials.len() >= MAX_TRIALS => return false,

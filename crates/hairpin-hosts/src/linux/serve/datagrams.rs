@@ -1,5 +1,5 @@
-//! Hellos of datagrams at the port of the server. No state is kept of an address that has not proved that it receives there: the
-//! nonce that it must send back is computed from the address itself.
+//! Datagram hellos at the server's port. No state is kept for an address before it has proved that it receives: the
+//! nonce that it must echo is computed from the address itself.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,33 +13,31 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::registry::{NotTaken, Registry};
 
-/// Datagrams that are taken at once, so that a flood leaves time for other work.
+/// Datagrams handled at once, so that a flood leaves time for other work.
 const AT_ONCE: usize = 64;
 
-/// More datagrams than come between two calls.
+/// More datagrams than arrive between two calls.
 const MAX_DISCARDED: usize = 10_000;
 
-/// What came at the port, by what became of it.
+/// Datagrams received at the port, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Flows that were taken.
+    /// Flows accepted.
     pub(super) taken: u64,
-    /// Hellos that were challenged.
+    /// Hellos challenged.
     pub(super) challenged: u64,
-    /// Valid hellos of flows that the round does not have.
+    /// Valid confirmations of flows that the round does not accept.
     pub(super) refused: u64,
-    /// Whatever else; it is not answered.
+    /// Anything else; not answered.
     pub(super) ignored: u64,
 }
 
-/// The sockets of datagrams of a server.
 pub(super) struct Datagrams {
-    /// Each with where it is bound. A server of all addresses has one for each that clients have reached it by, beside those of all:
-    /// from a socket of all addresses an answer would come from whichever address the way back begins at.
+    /// Sockets and their bound addresses. A server on all addresses has an additional one for each address that clients
+    /// have used: the wildcard socket would answer from whichever address routing picks.
     sockets: Vec<(SocketAddr, UdpSocket)>,
-    /// Of this process alone, so a nonce fits no other server.
+    /// Random in each process, so a nonce is valid at no other server.
     key: hmac::Key,
-    /// What came so far.
     pub(super) counts: Counts,
 }
 
@@ -47,7 +45,7 @@ impl Datagrams {
     /// Binds a socket to each address.
     ///
     /// # Errors
-    /// An address or a port is not to be had, or there are no random bytes.
+    /// An address or a port is unavailable, or there are no random bytes.
     pub(super) fn bind(addresses: &[SocketAddr]) -> io::Result<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| io::Error::other("the system gives no random bytes"))?;
@@ -59,19 +57,18 @@ impl Datagrams {
         Ok(Self { sockets: sockets.collect::<io::Result<_>>()?, key, counts: Counts::default() })
     }
 
-    /// The sockets.
     pub(super) fn sockets(&self) -> impl ExactSizeIterator<Item = &UdpSocket> {
         self.sockets.iter().map(|(_, socket)| socket)
     }
 
-    /// Answers what has come to those that are `ready`.
+    /// Answers the datagrams at the sockets that are `ready`.
     pub(super) fn serve(&mut self, ready: &[bool], registry: &Registry) {
         let mut datagram = [0; HELLO_BYTES + 1];
         for place in (0..ready.len()).filter(|place| ready[*place]) {
             for _ in 0..AT_ONCE {
                 match received::receive_from(&self.sockets[place].1, &mut datagram) {
                     Ok((bytes, from, header)) => self.hear(&datagram[..bytes], from, header, registry),
-                    // An error of an earlier answer that was sent to nobody.
+                    // ICMP error of an earlier answer that no socket received.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                     Err(_) => break,
                 }
@@ -79,7 +76,7 @@ impl Datagrams {
         }
     }
 
-    /// The socket bound there.
+    /// The socket bound to that address; opened if missing.
     fn at(&mut self, at: SocketAddr) -> io::Result<&UdpSocket> {
         let place = self.sockets.iter().position(|(own, _)| *own == at);
         let place = match place {
@@ -103,7 +100,7 @@ impl Datagrams {
                 };
                 self.counts.challenged += 1;
                 let challenge = challenge(&cookie, &self.nonce(&cookie, from));
-                // One that cannot be sent counts as lost: another hello follows.
+                // A challenge that cannot be sent counts as lost: another hello follows.
                 drop(self.at(own).and_then(|socket| socket.send_to(&challenge, from)));
             }
             Some(Said::Confirm(cookie, nonce)) if nonce == self.nonce(&cookie, from) => {
@@ -117,18 +114,18 @@ impl Datagrams {
         }
     }
 
-    /// What a client at that address must send back.
+    /// Nonce that a client at that address must echo.
     fn nonce(&self, cookie: &Cookie, from: SocketAddr) -> Nonce {
         let tag = hmac::sign(&self.key, &[from.to_string().as_bytes(), &cookie.0].concat());
         tag.as_ref()[..16].try_into().expect("HMAC-SHA256 has 32 bytes")
     }
 }
 
-/// A socket that receives there from that client alone, whatever else comes to the port.
+/// A socket at `own` that receives from that client only.
 fn connected(own: SocketAddr, from: SocketAddr) -> io::Result<Socket> {
     let socket = bound(own)?;
     socket.connect(&from.into())?;
-    // Between the two calls it took what anybody sent to the port. Its client says nothing before it is welcome.
+    // Before the connect it received from anyone. Its client sends nothing before the welcome.
     let mut thrown_away = [MaybeUninit::uninit(); 1];
     for _ in 0..MAX_DISCARDED {
         if socket.recv(&mut thrown_away).is_err() {
@@ -138,7 +135,7 @@ fn connected(own: SocketAddr, from: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A socket bound there, beside others of this user.
+/// A socket bound to that address, which it shares with others of this user.
 fn bound(at: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
     if at.is_ipv6() {
@@ -177,7 +174,7 @@ mod tests {
         client
     }
 
-    /// What the server sends next, once it has heard what came.
+    /// The server's next answer to the client.
     fn answer(server: &mut Datagrams, registry: &Registry, client: &UdpSocket) -> Option<Vec<u8>> {
         server.serve(&[true], registry);
         client.set_nonblocking(true).unwrap();
@@ -194,7 +191,7 @@ mod tests {
         assert_eq!(answer(&mut server, &registry, &client), None, "no round announced it");
         registry.expect(COOKIE, at(&server), near, 1);
         client.send(&confirm(&COOKIE, &[9; 16])).unwrap();
-        assert_eq!(answer(&mut server, &registry, &client), None, "a nonce that nobody sent");
+        assert_eq!(answer(&mut server, &registry, &client), None, "a nonce that was never sent");
         client.send(&hello_of(&COOKIE)).unwrap();
         let challenge = answer(&mut server, &registry, &client).expect("it is challenged");
         assert_eq!((challenge.len(), challenge[0]), (HELLO_BYTES, 5));

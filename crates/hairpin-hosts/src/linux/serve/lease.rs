@@ -1,7 +1,7 @@
-//! Who may measure now: rounds of two clients would disturb each other, so they take turns.
+//! Which client may measure now: rounds of two clients would disturb each other, so they take turns.
 //!
-//! The rounds of one session share the lease, as the flows of one round are several connections. A round that has waited as long
-//! as its ticket allows runs all the same; then it and what it runs beside are marked.
+//! The rounds of one session share the lease, because the flows of one round are several connections. A round that has
+//! waited as long as its ticket allows runs anyway; then it and the rounds that it overlaps are marked.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,24 +10,23 @@ use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct Inner {
-    /// The session that has the lease, and how many of its rounds are under way with it.
+    /// Session that holds the lease, and how many of its rounds in progress use it.
     holder: Option<(u64, u32)>,
-    /// Rounds that wait, by number and session, first come first.
+    /// Waiting rounds by number and session, in order of arrival.
     queue: VecDeque<(u64, u64)>,
     last_number: u64,
-    /// Every round under way: its session, and the mark that another client's ran beside it.
+    /// Every round in progress: its session, and the mark that it overlapped with another client's round.
     running: Vec<(u64, Arc<AtomicBool>)>,
 }
 
-/// The lease of a server.
 #[derive(Default)]
 pub(super) struct Lease(Mutex<Inner>, Condvar);
 
-/// A round under way. Dropping it ends it.
+/// A round in progress. Dropping it ends it.
 pub(super) struct Running<'l> {
     lease: &'l Lease,
     has_lease: bool,
-    /// Whether no other connection of its round was there before.
+    /// Whether it is the first connection of its round.
     pub(super) is_first: bool,
     overlapped: Arc<AtomicBool>,
 }
@@ -37,27 +36,27 @@ impl Lease {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no round of that session is under way, for at most so long.
+    /// Waits until no round of that session is in progress, at most `at_most`.
     pub(super) fn wait_until_over(&self, session: u64, at_most: Duration) {
         let is_under_way = |inner: &mut Inner| inner.running.iter().any(|(running, _)| *running == session);
         drop(self.1.wait_timeout_while(self.inner(), at_most, is_under_way));
     }
 
-    /// How many rounds of that session are under way or wait, each flow of one counted.
+    /// Number of flows of that session that are in progress or wait.
     pub(super) fn count(&self, session: u64) -> usize {
         let inner = self.inner();
         inner.running.iter().filter(|(running, _)| *running == session).count()
             + inner.queue.iter().filter(|(_, of)| *of == session).count()
     }
 
-    /// Begins a round of that session, after those of other sessions, for which it waits at most so long; `waits` is called where
-    /// it has to.
+    /// Begins a round of that session, after those of other sessions, for which it waits up to `at_most`; it then calls
+    /// `waits` first.
     pub(super) fn begin(&self, session: u64, at_most: Duration, waits: impl FnOnce()) -> Running<'_> {
         let deadline = Instant::now() + at_most;
         let mut inner = self.inner();
         inner.last_number += 1;
         let number = inner.last_number;
-        // The holder's further flows come before those that wait: they belong to its round.
+        // Further flows of the holder need not wait: they belong to its round.
         if inner.must_wait(session, number) {
             inner.queue.push_back((number, session));
             drop(inner);
@@ -95,7 +94,7 @@ impl Inner {
         self.holder.is_some_and(|(holder, _)| holder != session)
     }
 
-    /// Whether the round of that number and session waits for another session, which has the lease or came first.
+    /// Whether the round must wait for another session, which holds the lease or came first.
     fn must_wait(&self, session: u64, number: u64) -> bool {
         match self.holder {
             Some((holder, _)) => holder != session,
@@ -105,7 +104,7 @@ impl Inner {
 }
 
 impl Running<'_> {
-    /// Whether a round of another client was under way at any time since this one began.
+    /// Whether another client's round was in progress at any time during this one.
     pub(super) fn overlapped(&self) -> bool {
         self.overlapped.load(Ordering::Relaxed)
     }
@@ -180,7 +179,7 @@ mod tests {
             }
         };
         std::thread::scope(|scope| {
-            // Two flows of one round of session 2, and between them a round of session 3.
+            // Two flows of one round of session 2, with a round of session 3 between them.
             let one = scope.spawn(|| lease.begin(2, LONG, || ()));
             queued(1);
             let third = scope.spawn(|| lease.begin(3, LONG, || ()).overlapped());
@@ -196,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn who_has_to_wait_is_told() {
+    fn a_round_that_has_to_wait_is_notified() {
         let lease = Lease::default();
         let told = AtomicBool::new(false);
-        let first = lease.begin(1, LONG, || panic!("nobody is before it"));
+        let first = lease.begin(1, LONG, || panic!("no round is before it"));
         drop(lease.begin(2, Duration::ZERO, || told.store(true, Ordering::Relaxed)));
         assert!(told.load(Ordering::Relaxed));
         drop(first);

@@ -1,7 +1,7 @@
-//! `hairpin serve`: the server end for clients on other hosts, at one port of TCP and UDP.
+//! `hairpin serve`: the server for clients on other hosts, on one port of TCP and UDP.
 //!
-//! One thread accepts connections, hears who they are, and answers hellos of datagrams; it never waits for one of them. A client
-//! that is known gets a thread, and each of its rounds a process of its own, to which its flows of data are handed.
+//! One thread accepts connections, reads their first messages and answers datagram hellos; it waits for none of them. A
+//! known client gets a thread, and each of its rounds a process, which receives the sockets of its data flows.
 
 mod allowance;
 mod client;
@@ -42,36 +42,35 @@ use crate::identity::Identity;
 use crate::linux::wait::{Wants, wait_any};
 use crate::protocol::About;
 
-/// Connections that are accepted at once, so that a flood leaves time for other work.
+/// Connections accepted at once, so that a flood leaves time for other work.
 const AT_ONCE: usize = 64;
-/// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 4096;
-/// How long no connection is accepted where there are no descriptors for more.
+/// Pause before the next accept when there are no descriptors.
 const NO_ROOM: Duration = Duration::from_millis(20);
-/// How often it is told what strangers sent, where that is more than before.
+/// Interval between reports of strangers' counts, if they changed.
 const TOLD: Duration = Duration::from_mins(1);
-/// The longest that nothing is looked at: a signal may come just before the wait.
+/// Longest wait for input: a signal may arrive just before it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What a server has.
 pub struct Server {
-    /// One for each version of IP and protocol.
+    /// One for each IP version and protocol.
     listeners: Vec<TcpListener>,
     datagrams: Datagrams,
     strangers: Strangers,
     shared: Arc<Shared>,
     events: Receiver<Event>,
     woken: UnixStream,
-    /// What was told of strangers, and when.
+    /// Counts of strangers in the last report, and its time.
     told: Strange,
     told_at: Instant,
 }
 
 impl Server {
-    /// Binds the port; that of `::` is the port of all addresses of both versions of IP. `program` is started for each round, on `host`, of which clients are told what `about` says.
+    /// Binds the port; `::` binds all addresses of both IP versions. `program` is started for each round, on `host`;
+    /// `about` is what clients learn about the host.
     ///
     /// # Errors
-    /// The address or the port is not to be had, or the identity cannot be used.
+    /// The address or the port is unavailable, or the identity is invalid.
     pub fn bind(
         at: SocketAddr,
         identity: &Identity,
@@ -87,7 +86,7 @@ impl Server {
         let second = if at.ip() == Ipv6Addr::UNSPECIFIED { unless_missing(listener(over_ipv4))? } else { None };
         let addresses = if second.is_some() { &[at, over_ipv4][..] } else { &[at] };
         let mut listeners: Vec<TcpListener> = [Some(first), second].into_iter().flatten().collect();
-        // Without it what asks for Multipath TCP gets TCP, as from any server, and its record says so.
+        // Without it, clients that ask for Multipath TCP get TCP, as from any server, and their records say so.
         let over_ipv4 = listeners.iter().find(|one| one.local_addr().is_ok_and(|at| at.is_ipv4()));
         let multipath = over_ipv4.and_then(|tcp| multipath::beside(tcp, BACKLOG).ok());
         listeners.extend(multipath);
@@ -121,31 +120,30 @@ impl Server {
         })
     }
 
-    /// Where it is.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.shared.at
     }
 
-    /// Goes on with what an earlier start kept.
+    /// Restores the book of an earlier start.
     pub fn restore(&self, book: Book) {
         self.shared.sessions.restore(book);
     }
 
-    /// What is to be kept, where that has changed since the last time.
+    /// The book, if it changed since the last call.
     #[must_use]
     pub fn changed(&self) -> Option<Book> {
         self.shared.sessions.changed()
     }
 
-    /// Ends all sessions; answers how many began since the start, and what they moved.
+    /// Ends all sessions. Returns how many began since the start, and their bytes.
     #[must_use]
     pub fn end(&self, why: Ending) -> Event {
         let (sessions, bytes) = self.shared.sessions.end_all();
         Event::Stopped { why, sessions, bytes }
     }
 
-    /// What strangers sent so far, where that is more than was told before.
+    /// Counts of strangers so far, if they changed since the last report.
     pub fn strangers(&mut self) -> Option<Event> {
         self.told_at = Instant::now();
         let untold = self.shared.untold.load(Ordering::Relaxed);
@@ -154,10 +152,10 @@ impl Server {
         is_new.then_some(Event::Strangers(counts))
     }
 
-    /// Serves what comes, for about so long or until something happens; answers what did.
+    /// Serves for about `at_most` or until something happens. Returns the events.
     ///
     /// # Errors
-    /// The system does not let it wait or accept any more.
+    /// The system cannot wait or accept any more.
     pub fn serve(&mut self, at_most: Duration) -> io::Result<Vec<Event>> {
         let until = Instant::now() + at_most;
         loop {
@@ -172,7 +170,7 @@ impl Server {
         }
     }
 
-    /// Waits until something comes, and serves that.
+    /// Waits for input and serves it.
     fn look(&mut self, until: Instant) -> io::Result<()> {
         let now = Instant::now();
         let longest = until.saturating_duration_since(now).min(LOOK);
@@ -189,7 +187,7 @@ impl Server {
             self.heard(heard, from);
         }
         if *is_woken {
-            // What they say is in the channel.
+            // The events are in the channel.
             drop(self.woken.read(&mut [0; 64]));
         }
         for place in (0..accept.len()).filter(|place| accept[*place]) {
@@ -204,7 +202,7 @@ impl Server {
             match self.listeners[place].accept() {
                 Ok((socket, from)) => self.strangers.take_in(socket, from, Instant::now()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // It has gone again, or there is no room for it now.
+                // The connection was closed before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if has_no_descriptors(&error) => {
                     if !self.strangers.close_oldest() {
@@ -213,7 +211,7 @@ impl Server {
                     break;
                 }
                 Err(error) if is_of_this_server(&error) => return Err(error),
-                // That of a connection which is gone already, which accept(2) passes on; or there is no memory for it now.
+                // An error of a closed connection, which accept(2) passes on; or there is no memory now.
                 Err(_) => {
                     std::thread::sleep(NO_ROOM);
                     break;
@@ -233,7 +231,7 @@ impl Server {
             Heard::Control(frames, greeting) => {
                 let shared = Arc::clone(&self.shared);
                 let thread = std::thread::Builder::new().name("hairpin-client".to_owned());
-                // Without a thread the client finds its connection closed.
+                // Without a thread the connection is closed.
                 drop(thread.spawn(move || shared.known(*frames, &greeting, from)));
             }
             Heard::OtherVersion(frames, spoken) => {
@@ -245,7 +243,7 @@ impl Server {
     }
 }
 
-/// Whether accept(2) will fail again and again.
+/// Whether accept(2) will keep failing.
 fn is_of_this_server(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::OPNOTSUPP))
 }
@@ -254,29 +252,29 @@ fn has_no_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Allows this process as many descriptors as it needs at most, as far as it may; answers how many strangers may have one.
+/// Raises this process's limit of descriptors as far as needed and allowed. Returns the maximum of strangers.
 fn allow_descriptors() -> io::Result<usize> {
     let limits = getrlimit(Resource::Nofile);
     let wanted = 2 * strangers::MAX_STRANGERS as u64;
     let allowed = limits.maximum.map_or(wanted, |hard| hard.min(wanted)).max(limits.current.unwrap_or(wanted));
     setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), ..limits })?;
-    // The others are for clients that are known, and their rounds.
+    // The others are for known clients and their rounds.
     Ok(usize::try_from(allowed / 2).unwrap_or(strangers::MAX_STRANGERS).min(strangers::MAX_STRANGERS))
 }
 
-/// Listens there, over one version of IP only.
+/// Listens there, over one IP version only.
 fn listener(at: SocketAddr) -> io::Result<TcpListener> {
-    // Sockets that share the port would share it with another server of this user too: this one finds that there is one.
+    // Sockets with SO_REUSEPORT would share the port with another server of this user too; `alone` detects it.
     let alone = bound(at, false)?;
     let socket = bound(alone.local_addr()?.as_socket().unwrap_or(at), true)?;
     socket.listen(BACKLOG)?;
     let listener = socket.into();
-    // A kernel that keeps nothing costs the record facts, and nothing else.
+    // If the kernel keeps no headers, only some facts are missing from the record.
     drop(received::keep(&listener));
     Ok(listener)
 }
 
-/// A socket bound there, beside others or where nobody listens.
+/// A socket bound there, alone or sharing the port.
 fn bound(at: SocketAddr, shares: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
     if at.is_ipv6() {
@@ -289,7 +287,7 @@ fn bound(at: SocketAddr, shares: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// None on a host without that version of IP.
+/// `None` on a host without that IP version.
 fn unless_missing(listener: io::Result<TcpListener>) -> io::Result<Option<TcpListener>> {
     match listener {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::AFNOSUPPORT) => Ok(None),
@@ -320,7 +318,7 @@ mod tests {
     const PATIENT: Duration = Duration::from_secs(20);
     const SECRET: Secret = Secret([7; 16]);
 
-    /// What the server answers to a greeting, which is made from the proof of a client; and what happened there.
+    /// The server's answer to a greeting, which is built from the client's proof; and its events.
     fn answered(greeting: impl FnOnce(String) -> Value) -> (Value, Vec<Event>) {
         let identity = Identity::make().unwrap();
         let (clock, cpus) = (RealClock::calibrated(), Cpus::choose().unwrap());
@@ -365,7 +363,7 @@ mod tests {
 
     #[test]
     fn another_major_version_is_refused_and_both_are_named() {
-        // Whatever else a later version says.
+        // A later version may have any fields.
         let (answer, events) =
             answered(|_| json!({ "version": 2, "tool": "hairpin 9.9.9\u{1b}[31m", "new": [1, 2] }));
         let what = answer["refused"]["what"].as_str().unwrap();
@@ -391,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_secret_nothing_is_told() {
+    fn without_the_secret_nothing_is_revealed() {
         let (answer, _) = answered(|_| greeting(1, "AAAA".to_owned()));
         assert_eq!(answer["refused"]["what"], "the ticket is not known here, or was revoked");
     }

@@ -1,4 +1,4 @@
-//! The flows of data that a server expects, which rounds under way announced over control.
+//! The data flows that a server expects: rounds in progress announced them over control.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,63 +14,62 @@ use socket2::Socket;
 
 use crate::protocol::DatagramsSeen;
 
-/// Why a flow of data is not taken.
+/// Why a data flow is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotTaken {
-    /// No round under way announced its cookie.
+    /// No round in progress announced its cookie.
     Unknown,
-    /// The round has all its flows already, or its process takes nothing more.
+    /// The round has all its flows, or its process accepts no more.
     Refused,
 }
 
-/// What comes with a cookie: flows of a round, or datagrams with which a client tries whether they come through.
+/// What is expected with a cookie: flows of a round, or datagrams of a trial.
 struct Expected {
-    /// The address of this host that its client knows.
+    /// Address of this host that the client uses.
     at: SocketAddr,
-    /// Hellos of datagrams that have come, each of which was answered, and confirmations of a trial.
+    /// Datagram hellos received, each of which was answered, and confirmations of a trial.
     seen: DatagramsSeen,
-    /// None of a trial.
+    /// `None` for a trial.
     flows: Option<Flows>,
 }
 
-/// A round's flows.
 struct Flows {
-    /// Where its sockets are handed to.
+    /// Where its sockets are sent.
     to: UnixStream,
-    /// Flows still to come.
+    /// Flows still expected.
     left: u32,
-    /// Those of datagrams that have come.
+    /// Clients of its datagram flows so far.
     known: Vec<SocketAddr>,
 }
 
-/// What a server expects, shared by its threads.
+/// The flows that a server expects, shared by its threads.
 #[derive(Default)]
 pub(super) struct Registry(Mutex<HashMap<[u8; 16], Expected>>);
 
 impl Registry {
     fn inner(&self) -> MutexGuard<'_, HashMap<[u8; 16], Expected>> {
-        // What a thread that panicked left is whole: no step here panics half-way.
+        // The data are valid after a panic of a thread: no step here panics half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on flows with that cookie, which come to the address `at`, are handed to `to`, so many.
+    /// Hands the next `flows` flows with that cookie, which arrive at the address `at`, to `to`.
     pub(super) fn expect(&self, cookie: Cookie, at: SocketAddr, to: UnixStream, flows: u32) {
         let flows = Some(Flows { to, left: flows, known: Vec::new() });
         self.inner().insert(cookie.0, Expected { at, seen: DatagramsSeen::default(), flows });
     }
 
-    /// From now on a client may try datagrams with that cookie, which come to the address `at`.
+    /// Lets a client try datagrams with that cookie, which arrive at the address `at`.
     pub(super) fn begin_trial(&self, cookie: Cookie, at: SocketAddr) {
         self.inner().insert(cookie.0, Expected { at, seen: DatagramsSeen::default(), flows: None });
     }
 
-    /// The round or the trial of that cookie is over.
+    /// Ends the round or the trial of that cookie.
     pub(super) fn forget(&self, cookie: Cookie) {
         self.inner().remove(&cookie.0);
     }
 
-    /// Counts a hello of datagrams with that cookie; answers the address that it was sent to, where a round under way announced it
-    /// or a client tries datagrams with it.
+    /// Counts a datagram hello with that cookie. Returns its destination address, if a round in progress or a trial has
+    /// the cookie.
     pub(super) fn count_hello(&self, cookie: Cookie) -> Option<SocketAddr> {
         let mut inner = self.inner();
         let expected = inner.get_mut(&cookie.0)?;
@@ -78,7 +77,7 @@ impl Registry {
         Some(expected.at)
     }
 
-    /// What has come of datagrams with that cookie.
+    /// Datagrams received with that cookie.
     pub(super) fn seen(&self, cookie: Cookie) -> DatagramsSeen {
         self.inner().get(&cookie.0).map_or_else(DatagramsSeen::default, |expected| expected.seen)
     }
@@ -93,8 +92,8 @@ impl Registry {
         flows.ok_or(NotTaken::Unknown)?.hand(Sort::Accepted, socket)
     }
 
-    /// Hands over the socket that `connect` makes, at an address of this host, for a client of datagrams that has confirmed its
-    /// hello, in a packet with that header; whether it is new. One that was taken already said so twice.
+    /// Hands over the socket that `connect` opens for a datagram client that confirmed its hello, in a packet with that
+    /// header. Returns whether the flow is new: a repeated confirmation is not.
     ///
     /// # Errors
     /// See [`NotTaken`].
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_gets_as_many_flows_as_it_announced_and_one_that_says_hello_twice_is_one() {
+    fn a_round_gets_as_many_flows_as_it_announced_and_a_repeated_hello_adds_none() {
         let registry = Registry::default();
         let (near, _far) = UnixStream::pair().unwrap();
         let [one, other, third] = ["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3"].map(|text| text.parse().unwrap());

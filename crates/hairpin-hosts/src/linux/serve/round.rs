@@ -1,4 +1,4 @@
-//! A round of a client elsewhere: a process of its own serves it, and this thread carries what both tell each other.
+//! A round of a client on another host: a process serves it, and this thread forwards the messages between both.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hairpin_engine::child::leave;
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::frames::Frames;
-use hairpin_engine::control::{Control, ControlError, MAX_REPORT_BYTES, MAX_ORDER_BYTES, Message};
+use hairpin_engine::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, Message};
 use hairpin_engine::ends::start::{COMMAND, TICKET_VARIABLE};
 use hairpin_engine::ends::{EndOrder, Host};
 use hairpin_model::card::Protocol;
@@ -29,24 +29,24 @@ use crate::dial::printable;
 use crate::linux::wait::{Wants, wait_any};
 use crate::tls::Tls;
 
-/// How long one look lasts.
+/// Longest wait before the deadline is checked.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long the rest of a message may take whose beginning has come.
+/// Time-out for the rest of a message that has begun to arrive.
 const PART: Duration = Duration::from_secs(5);
-/// How long a client may take for its order.
+/// Time-out for a client's order.
 const ORDER: Duration = Duration::from_secs(30);
-/// The longest that a round may last, whatever its order says.
+/// Longest round, whatever its order says.
 const MAX_ROUND: Duration = Duration::from_hours(2);
-/// Beyond its own deadline a round has so long for its end.
+/// Time for a round to end after its own deadline.
 const ENDING: Duration = Duration::from_secs(90);
-/// Beyond the limit of its duration a round has so long to begin and to end.
+/// Time for a round to begin and end, beyond its limit of duration.
 const AROUND: Duration = Duration::from_secs(30);
-/// How long a client has to close its connection at the end.
+/// Time for a client to close its connection at the end.
 const CLOSING: Duration = Duration::from_secs(5);
-/// How long a process has for its end.
+/// Time for a process to exit.
 const LEAVE: Duration = Duration::from_millis(500);
 
-/// Serves one flow of a round, and returns when it is over, for whatever reason. What it was is told.
+/// Serves one flow of a round until it is over, for any reason, and reports it as an event.
 pub(super) fn serve(mut client: Frames<Tls>, shared: &Shared, session: u64, ticket: &Taken, running: Running<'_>) {
     client.take_up_to(MAX_ORDER_BYTES);
     let began = Instant::now();
@@ -76,7 +76,7 @@ pub(super) fn serve(mut client: Frames<Tls>, shared: &Shared, session: u64, tick
     let told = relay.failure.take();
     let failure = outcome.err();
     if let Some(failure) = &failure {
-        // A client that is gone hears nothing more.
+        // The client may be gone.
         drop(client.send(&Message::Failed(failure.clone())));
     }
     shared.tell(Event::Round {
@@ -87,7 +87,7 @@ pub(super) fn serve(mut client: Frames<Tls>, shared: &Shared, session: u64, tick
         failure: failure.map(|failure| failure.cause).or(told).map(|cause| printable(&cause)),
         overlapped: running.overlapped(),
     });
-    // The next round does not wait for this client to hang up.
+    // The next round need not wait until this client hangs up.
     drop(running);
     client.carrier_mut().close(CLOSING);
 }
@@ -96,9 +96,9 @@ pub(super) fn serve(mut client: Frames<Tls>, shared: &Shared, session: u64, tick
 struct Process {
     child: Child,
     channel: Channel,
-    /// A copy of the channel's descriptor, to watch.
+    /// A copy of the channel's descriptor, for poll(2).
     watched: OwnedFd,
-    /// Where its sockets are handed to.
+    /// Where its sockets are sent.
     sockets: UnixStream,
 }
 
@@ -128,7 +128,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Its channel is closed first: one that is not in a call ends by itself.
+        // Its channel is closed first: a process that is not in a call then exits by itself.
         drop(self.sockets.shutdown(std::net::Shutdown::Both));
         let _ = rustix::net::shutdown(&self.watched, rustix::net::Shutdown::Both);
         leave(&mut self.child, LEAVE);
@@ -141,28 +141,28 @@ struct Relay<'r> {
     session: u64,
     ticket: &'r Taken,
     running: &'r Running<'r>,
-    /// The port, at the address that the client knows.
+    /// The port, at the address that the client uses.
     at: SocketAddr,
-    /// Once it has come.
+    /// Set once it is received.
     order: Option<Box<EndOrder>>,
-    /// Its case in words.
+    /// Label of its case.
     case: String,
-    /// The transport of a flow of datagrams, until it is there.
+    /// Transport of a datagram flow that has not arrived yet.
     missing: Option<&'static str>,
-    /// What its load may send, counted for the session.
+    /// Rate that its load may send, counted for the session.
     bits_per_s: f64,
-    /// Payload that the flow has moved up and down, in bytes.
+    /// Payload moved up and down so far, in bytes.
     moved: [u64; 2],
-    /// The server's report has come: what follows is the end.
+    /// The server has reported; only the end follows.
     is_reported: bool,
-    /// Why the process of the round failed.
+    /// Why the round's process failed.
     failure: Option<String>,
     until: Instant,
     began: Instant,
 }
 
 impl Relay<'_> {
-    /// Carries messages until either end has closed.
+    /// Forwards messages until either end closes.
     fn run(&mut self, process: &mut Process) -> Result<(), Failure> {
         loop {
             let (from_client, from_process) = (self.client.is_ready(), process.channel.is_ready());
@@ -196,7 +196,7 @@ impl Relay<'_> {
         }
     }
 
-    /// What the client says next, to the process; false where it has closed.
+    /// Forwards the client's next message to the process. Returns false if the client has closed.
     fn forward(&mut self, process: &mut Process) -> Result<bool, Failure> {
         let mut message = match self.client.receive(PART) {
             Ok(message) => message,
@@ -212,13 +212,13 @@ impl Relay<'_> {
             self.take(order, process)?;
         }
         match process.channel.send(&message) {
-            // One that has ended has said why, or reported: that is still to be taken.
+            // A process that has ended has failed or reported; that message is still to be read.
             Ok(()) | Err(ControlError::Closed) => Ok(true),
             Err(error) => Err(error.failure("the server")),
         }
     }
 
-    /// Checks an order against the limits of the ticket, and expects its flows.
+    /// Checks an order against the ticket's limits, and expects its flows.
     fn take(&mut self, order: &EndOrder, process: &Process) -> Result<(), Failure> {
         self.case = order.round.case.label();
         if let Some(why) = never_served(&order.round.case) {
@@ -230,7 +230,7 @@ impl Relay<'_> {
         let limits = &self.ticket.limits;
         let allowed =
             limits.allow_round(&order.round, self.shared.sessions.used_bytes(&self.ticket.id)).and_then(|()| {
-                // What a closed loop sends is not known yet, and is counted while it runs: so long a round trip makes it nothing here.
+                // A closed loop's rate is counted later: the longest round-trip time makes it about zero here.
                 let bits_per_s = Limits::case_bits_per_s(&order.round.case, u64::MAX).unwrap_or(0.0);
                 let allow = |beside| limits.allow_case(&order.round.case, u64::MAX, beside);
                 self.shared.sessions.order(self.session, &self.ticket.id, bits_per_s, allow)?;
@@ -249,7 +249,7 @@ impl Relay<'_> {
         self.missing = card.filter(|card| card.protocol == Protocol::Udp).map(|card| card.name);
         self.shared.registry.expect(Cookie(order.cookie), self.at, sockets, flows);
         let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(ENDING).min(MAX_ROUND);
-        // What begins and ends a round is no part of its load.
+        // Set-up and teardown are not part of the load.
         let most = limits.duration_ns.map_or(MAX_ROUND, |most| Duration::from_nanos(most).saturating_add(AROUND));
         self.until = Instant::now() + lasts.min(most);
         self.began = Instant::now();
@@ -257,7 +257,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// What the process says next, to the client; false where it has closed.
+    /// Forwards the process's next message to the client. Returns false if the process has closed.
     fn back(&mut self, process: &mut Process) -> Result<bool, Failure> {
         let mut message = match process.channel.receive(PART) {
             Ok(message) => message,
@@ -269,7 +269,7 @@ impl Relay<'_> {
                 self.count([progress.bytes_received, progress.bytes_sent])?;
                 if self.order.as_ref().is_some_and(|order| order.round.case.flow().direction == Direction::RoundTrip)
                 {
-                    // Who waits for answers hears nothing else.
+                    // A client that waits for answers expects nothing else.
                     return Ok(true);
                 }
             }
@@ -285,7 +285,7 @@ impl Relay<'_> {
             Message::Report(report) => {
                 if let Some(order) = &self.order {
                     let moved = moved_by(report, &order.round.case);
-                    // Nothing that was measured is lost to a limit that it reached at the end.
+                    // A report that reaches a limit is still sent.
                     drop(self.count(moved));
                 }
                 self.is_reported = true;
@@ -298,7 +298,7 @@ impl Relay<'_> {
         self.client.send(&message).map(|()| true).map_err(|error| error.failure("the client"))
     }
 
-    /// Counts what the flow has moved up and down so far, against the limits of the ticket.
+    /// Counts the bytes that the flow has moved up and down so far against the ticket's limits.
     fn count(&mut self, so_far: [u64; 2]) -> Result<(), Failure> {
         let more = [0, 1].map(|way| so_far[way].saturating_sub(self.moved[way]));
         self.moved = [0, 1].map(|way| self.moved[way] + more[way]);
@@ -316,7 +316,7 @@ impl Relay<'_> {
         is_within
     }
 
-    /// Takes what was moved from what the rate allows.
+    /// Charges the moved bytes to the rate.
     fn look_at_the_rate(&self, moved: [u64; 2]) -> Result<(), Failure> {
         let limits = &self.ticket.limits;
         match limits.rate_bits_per_s {
@@ -329,7 +329,7 @@ impl Relay<'_> {
         }
     }
 
-    /// The round is over: nothing more is expected of it.
+    /// Ends the round: no more flows are expected.
     fn settle(&self) {
         if let Some(order) = &self.order {
             self.shared.registry.forget(Cookie(order.cookie));
@@ -339,12 +339,12 @@ impl Relay<'_> {
 
     fn wait(&self, process: &Process) {
         let both = [self.client.carrier().socket().as_fd(), process.watched.as_fd()];
-        // A wait that fails is one more look.
+        // If the wait fails, the loop looks again.
         drop(wait_any(both.into_iter().map(|file| (file, Wants::Input)), LOOK));
     }
 }
 
-/// A failure before all datagram flows were there, with what came of them, which the port's process alone has seen.
+/// Adds the count of hellos, which only the port's process sees, to a failure before all datagram flows arrived.
 fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u64) -> Failure {
     let cause = &failure.cause;
     let came = match hellos {
@@ -359,7 +359,7 @@ fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u6
     Failure { cause: format!("{cause}, {came}"), hint }
 }
 
-/// Why no client of this program orders such a case of a server on another host.
+/// Why a case is invalid for a server on another host; no client orders it.
 fn never_served(case: &Case) -> Option<&'static str> {
     if case.path.across.is_none() || case.is_emulated() {
         return Some("its path is not between two hosts");
@@ -374,7 +374,7 @@ fn limit_reached(limit: &str, by: &str, hint: &str) -> Failure {
     Failure { cause: format!("the server: limit {limit}: {by}"), hint: hint.to_owned() }
 }
 
-/// Payload up and down in bytes that the server's report tells of, the warm-up's too where it is counted.
+/// Payload moved up and down by the server's report, in bytes, including the warm-up if counted.
 fn moved_by(report: &EndReport, case: &Case) -> [u64; 2] {
     if let ([streamed], Some(flow)) = (report.streamed.as_slice(), case.flows.last()) {
         let size = flow.load.size_bytes();

@@ -1,4 +1,4 @@
-//! The runs that clients make here, and how much of its limits each ticket has used.
+//! Sessions of clients at this server, and each ticket's usage of its limits.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,65 +11,61 @@ use serde::{Deserialize, Serialize};
 use super::allowance::Allowance;
 use crate::dial::now_unix_s;
 
-/// Seconds of a day.
 const DAY_S: u64 = 24 * 3600;
-/// So many sessions that are over are listed.
+/// Maximum ended sessions to list.
 const LISTED: usize = 50;
 
-/// A run that a client makes here, as `hairpin serve --list` shows it.
+/// A client's run at this server, as `hairpin serve --list` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Its number.
     pub session: u64,
-    /// Where the client is.
     pub client: SocketAddr,
-    /// Its Hairpin.
+    /// Name and version of the client's Hairpin.
     pub tool: String,
-    /// The name of its ticket.
+    /// Public name of its ticket.
     pub ticket: String,
-    /// When it began, in seconds since 1970.
+    /// Start, in seconds since 1970.
     pub began_unix_s: u64,
-    /// When it ended; null where it is under way.
+    /// End, in seconds since 1970; null while in progress.
     pub ended_unix_s: Option<u64>,
-    /// Its rounds so far.
     pub rounds: u64,
-    /// Their payload in both directions, in bytes.
+    /// Payload of its rounds in both directions, in bytes.
     pub bytes: u64,
 }
 
-/// The bytes of a ticket on one day (UTC).
+/// Bytes that a ticket used on one day (UTC).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Used {
-    /// The day, counted from 1970-01-01.
+    /// Days since 1970-01-01.
     pub day: u64,
     /// Payload in both directions.
     pub bytes: u64,
 }
 
 impl Used {
-    /// What counts on that day. A clock that is set back over midnight does not begin the day anew; one that was wrong by more does.
+    /// The usage that counts on day `today`. A clock set back over midnight does not reset it; a larger error does.
     fn on(self, today: u64) -> Self {
         if self.day == today || self.day == today + 1 { self } else { Self { day: today, bytes: 0 } }
     }
 }
 
-/// What a server keeps of its sessions between its starts.
+/// Sessions and usage that a server keeps between its starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Book {
-    /// Those under way and the last ones that are over, by number.
+    /// Sessions in progress and the last ones that ended, by number.
     pub sessions: Vec<Session>,
-    /// The number of the first session of this start. One before it whose end is not known was cut short by the end of its server.
+    /// First session number of this start. An earlier session without an end was cut short by the end of its server.
     pub first: u64,
-    /// What each ticket has used, by its name.
+    /// Usage of each ticket, by its name.
     pub used: BTreeMap<String, Used>,
 }
 
 struct Open {
     session: Session,
-    /// When it began or had its last round.
+    /// Time of its begin or of its last round.
     last: Instant,
-    /// Bits a second that its flows under way may send by their orders.
+    /// Bits/s that its flows in progress may send by their orders.
     ordered_bits_per_s: f64,
 }
 
@@ -77,10 +73,10 @@ struct Open {
 struct Inner {
     open: BTreeMap<u64, Open>,
     book: Book,
-    /// Of tickets with a limit of their rate.
+    /// Of tickets with a rate limit.
     allowances: BTreeMap<String, Allowance>,
     last_number: u64,
-    /// Sessions that began since the start, and the payload of their rounds in bytes.
+    /// Sessions begun since the start, and the payload of their rounds in bytes.
     total: (u64, u64),
     is_changed: bool,
 }
@@ -89,22 +85,21 @@ struct Inner {
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<Inner>);
 
-/// A session that begins.
 pub(super) struct Begins<'b> {
     pub(super) ticket: &'b str,
     pub(super) client: SocketAddr,
     pub(super) tool: String,
-    /// Limit of sessions at once.
+    /// Maximum sessions of the ticket at the same time.
     pub(super) most: Option<u64>,
 }
 
 impl Sessions {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // What a thread that panicked left is whole: no step here panics half-way.
+        // The data are valid after a panic of a thread: no step here panics half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What an earlier start kept. Its sessions are over.
+    /// Restores the book of an earlier start. Its sessions are over.
     pub(super) fn restore(&self, book: Book) {
         let mut inner = self.inner();
         inner.last_number = book.sessions.iter().map(|session| session.session).max().unwrap_or(0);
@@ -112,7 +107,7 @@ impl Sessions {
         inner.is_changed = true;
     }
 
-    /// What is to be kept, where that has changed since the last time.
+    /// The book, if it changed since the last call.
     pub(super) fn changed(&self) -> Option<Book> {
         let mut inner = self.inner();
         if !std::mem::take(&mut inner.is_changed) {
@@ -129,10 +124,10 @@ impl Sessions {
         })
     }
 
-    /// A new session; its number.
+    /// Begins a session. Returns its number.
     ///
     /// # Errors
-    /// The ticket has as many as it may have at once.
+    /// The ticket has its maximum of sessions.
     pub(super) fn begin(&self, begins: Begins<'_>) -> Result<u64, Exceeded> {
         let mut inner = self.inner();
         let own = inner.open.values().filter(|open| open.session.ticket == begins.ticket).count() as u64;
@@ -165,7 +160,7 @@ impl Sessions {
         Ok(number)
     }
 
-    /// The session is over; what it was.
+    /// Ends the session. Returns its record.
     pub(super) fn end(&self, number: u64) -> Option<Session> {
         let mut inner = self.inner();
         let mut session = inner.open.remove(&number)?.session;
@@ -177,7 +172,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// All sessions are over; how many began since the start, and the payload of their rounds in bytes.
+    /// Ends all sessions. Returns how many began since the start, and the payload of their rounds in bytes.
     pub(super) fn end_all(&self) -> (u64, u64) {
         let numbers: Vec<u64> = self.inner().open.keys().copied().collect();
         for number in numbers {
@@ -186,7 +181,7 @@ impl Sessions {
         self.inner().total
     }
 
-    /// Whether there is such a session of that ticket. It is in use now.
+    /// Whether that ticket has such a session. If so, marks it as used now.
     pub(super) fn has(&self, number: u64, ticket: &str) -> bool {
         let mut inner = self.inner();
         let open = inner.open.get_mut(&number).filter(|open| open.session.ticket == ticket);
@@ -202,12 +197,11 @@ impl Sessions {
         }
     }
 
-    /// For how long the session has had no round; `None` where it is over.
+    /// Time since the session was last used; `None` if it is over.
     pub(super) fn idle(&self, number: u64) -> Option<Duration> {
         self.inner().open.get(&number).map(|open| open.last.elapsed())
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.inner().open.len()
     }
@@ -218,7 +212,7 @@ impl Sessions {
         inner.book.used.get(ticket).map_or(0, |used| used.on(today()).bytes)
     }
 
-    /// Counts bytes of a round of that session; how many its ticket has used today.
+    /// Counts bytes of a round of that session. Returns the bytes that its ticket has used today.
     pub(super) fn count_bytes(&self, number: u64, ticket: &str, bytes: u64) -> u64 {
         let mut inner = self.inner();
         if let Some(open) = inner.open.get_mut(&number) {
@@ -234,7 +228,7 @@ impl Sessions {
         used_bytes
     }
 
-    /// What was moved up and down in bytes by all flows of that ticket is within this rate, in bits a second.
+    /// Charges bytes moved up and down to the ticket. Returns whether its flows are within the rate, in bits/s.
     pub(super) fn is_within(&self, ticket: &str, bits_per_s: f64, moved: [u64; 2]) -> bool {
         let mut inner = self.inner();
         let now = Instant::now();
@@ -242,10 +236,10 @@ impl Sessions {
         allowance.take(bits_per_s, moved, now)
     }
 
-    /// Another flow of the session is checked against the rate of those under way with the same ticket, in bits a second.
+    /// Adds a flow of the session if `check` accepts the rate of the ticket's other flows in progress, in bits/s.
     ///
     /// # Errors
-    /// What `check` says, which is given that rate.
+    /// Those of `check`.
     pub(super) fn order(
         &self,
         number: u64,
@@ -256,14 +250,14 @@ impl Sessions {
         let mut inner = self.inner();
         let of_ticket = inner.open.values().filter(|open| open.session.ticket == ticket);
         check(of_ticket.map(|open| open.ordered_bits_per_s).sum())?;
-        // The round of a session that is over ends by itself.
+        // A round of an ended session ends by itself.
         if let Some(open) = inner.open.get_mut(&number) {
             open.ordered_bits_per_s += bits_per_s;
         }
         Ok(())
     }
 
-    /// A flow that was checked is over.
+    /// Removes a flow of a session.
     pub(super) fn over(&self, number: u64, bits_per_s: f64) {
         if let Some(open) = self.inner().open.get_mut(&number) {
             open.ordered_bits_per_s = (open.ordered_bits_per_s - bits_per_s).max(0.0);
@@ -307,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_is_counted_by_ticket_and_kept() {
+    fn usage_is_counted_by_ticket_and_kept() {
         let sessions = Sessions::default();
         let number = sessions.begin(begins("aa", None)).unwrap();
         assert_eq!(sessions.count_bytes(number, "aa", 1000), 1000);
@@ -372,9 +366,9 @@ mod tests {
         }
     }
 
-    /// A file may say anything.
+    /// Files are untrusted.
     #[test]
-    fn the_largest_number_of_a_session_is_no_end_of_the_server() {
+    fn the_largest_session_number_does_not_stop_the_server() {
         let sessions = Sessions::default();
         let last = Session { session: u64::MAX, ..session_of_old() };
         sessions.restore(Book { sessions: vec![last], ..Book::default() });
@@ -385,7 +379,7 @@ mod tests {
     fn all_flows_of_a_ticket_have_one_rate() {
         let sessions = Sessions::default();
         let second_of_rate = |ticket| sessions.is_within(ticket, 8000.0, [1000, 0]);
-        assert!((0..10).all(|_| second_of_rate("aa")), "what ten seconds give");
+        assert!((0..10).all(|_| second_of_rate("aa")), "ten seconds' worth");
         assert!(!second_of_rate("aa") && second_of_rate("bb"));
     }
 

@@ -1,4 +1,4 @@
-//! What the threads of a server share, and what they tell of it.
+//! State that the threads of a server share, and the events that they report.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -22,31 +22,29 @@ use crate::protocol::About;
 use crate::ticket::Secret;
 use crate::tls::Tls;
 
-/// A ticket that the server takes.
+/// A ticket that the server accepts.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// Its name.
+    /// Its public name.
     pub id: String,
-    /// Its secret.
     pub secret: Secret,
-    /// When it expires, in seconds since 1970.
+    /// Expiry, in seconds since 1970.
     pub expires_unix_s: u64,
-    /// What it allows.
     pub limits: Limits,
 }
 
-/// What strangers sent, by what became of it.
+/// Traffic of strangers, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Strange {
-    /// Connections that said something else than a client does, or left.
+    /// Connections that sent something other than a client does, or closed.
     pub connections_dropped: u64,
-    /// Connections that said nothing whole in time or too much, or were the oldest of too many.
+    /// Connections that completed no message in time, sent too much, or were the oldest of too many.
     pub connections_overdue: u64,
     /// Datagrams that were not answered.
     pub datagrams_ignored: u64,
     /// Flows with the cookie of a round that has all its flows.
     pub flows_refused: u64,
-    /// Clients that were refused without being told why: too many were at once.
+    /// Clients refused without a reason: too many at the same time.
     pub clients_untold: u64,
 }
 
@@ -66,7 +64,7 @@ impl Strange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// Ctrl-C, or another signal that asks it to.
+    /// Ctrl-C or another signal to terminate.
     Signal,
     /// Its time is over.
     Time,
@@ -76,102 +74,91 @@ pub enum Ending {
     Input,
 }
 
-/// What happens at a server.
+/// An event at a server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// A client has begun a run.
     Began {
-        /// The session.
         session: u64,
-        /// Where the client is.
         client: SocketAddr,
-        /// Its Hairpin.
+        /// Name and version of the client's Hairpin.
         tool: String,
-        /// The name of its ticket.
+        /// Public name of its ticket.
         ticket: String,
     },
     /// A flow of a round is over.
     Round {
-        /// The session.
         session: u64,
-        /// Its case in words.
+        /// Label of its case.
         case: String,
         /// Payload in both directions, in bytes.
         bytes: u64,
-        /// How long it took, in ns.
+        /// Duration, in ns.
         lasted_ns: u64,
-        /// Why it failed; null where it did not.
+        /// Why it failed; null if it did not.
         failure: Option<String>,
-        /// Whether a round of another client ran at the same time.
+        /// Whether another client's round ran at the same time.
         overlapped: bool,
     },
     /// A run is over.
     Ended {
-        /// The session.
         session: u64,
-        /// Its rounds.
         rounds: u64,
-        /// Their payload in both directions, in bytes.
+        /// Payload of its rounds in both directions, in bytes.
         bytes: u64,
     },
-    /// What came of those who did not say who they are, since the server started.
+    /// Counts of strangers since the server started.
     Strangers(Strange),
-    /// A client was refused.
     Refused {
-        /// Where it is.
         client: SocketAddr,
-        /// Why.
         why: String,
     },
-    /// The server ends.
     Stopped {
-        /// Why.
         why: Ending,
-        /// Sessions that began since it started: runs and checks.
+        /// Sessions since it started: runs and checks.
         sessions: u64,
         /// Their payload in both directions, in bytes.
         bytes: u64,
     },
 }
 
-/// Reads the ticket of that name, which a stranger has sent; none where it is not taken.
+/// Reads the ticket of that name, which a stranger sent; `None` if it is not accepted.
 pub type Tickets = Box<dyn Fn(&str) -> io::Result<Option<Taken>> + Send + Sync>;
 
-/// What its threads share.
 pub(super) struct Shared {
     pub(super) registry: Registry,
     pub(super) sessions: Sessions,
     pub(super) lease: Lease,
-    /// Those that are taken now: a ticket that was revoked is not among them.
+    /// Reads valid tickets; a revoked one is not among them.
     pub(super) tickets: Tickets,
     pub(super) host: Host,
     pub(super) about: About,
     pub(super) program: PathBuf,
     pub(super) at: SocketAddr,
     pub(super) events: Sender<Event>,
-    /// Clients that are being refused.
+    /// Number of clients being refused.
     pub(super) refusing: AtomicU32,
-    /// Those that were not told why, so far.
+    /// Number of clients refused without a reason.
     pub(super) untold: AtomicU64,
-    /// A byte in it ends the wait of the thread that serves.
+    /// A byte in it wakes the serving thread.
     pub(super) wake: UnixStream,
 }
 
 impl Shared {
-    /// Tells an event, and wakes who serves.
+    /// Reports an event and wakes the serving thread.
     pub(super) fn tell(&self, event: Event) {
-        // Without room for the byte there are others to wake it.
+        // If the byte does not fit, others will wake it.
         drop(self.events.send(event).map(|()| (&self.wake).write(&[0])));
     }
 
-    /// The address of this host that the client knows, where there are several.
+    /// Address of this host that the client uses, if it has several.
     pub(super) fn at_of(&self, frames: &Frames<Tls>) -> SocketAddr {
         frames.carrier().socket().local_addr().unwrap_or(self.at)
     }
 }
 
-/// What a client says of itself, for a log.
+/// Text from a client, shortened for a log.
 pub(super) fn short(text: &str) -> String {
     printable(text).chars().take(100).collect()
 }

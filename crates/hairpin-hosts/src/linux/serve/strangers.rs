@@ -1,5 +1,5 @@
-//! Connections at the port of the server whose client is not known yet: each has 5 s and 16 KiB, and of too many the oldest is
-//! closed. Nothing here waits, so none of them delays another.
+//! Connections to the server's port whose client is not known yet: each has 5 s and 16 KiB, and the oldest is closed if
+//! there are too many. Nothing here waits, so none of them delays another.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -17,77 +17,76 @@ use crate::linux::wait::Wants;
 use crate::protocol::{Greeting, MAX_STRANGER_BYTES, Spoken, VERSION};
 use crate::tls::{TOO_MUCH, Tls};
 
-/// How long a client has to become known.
+/// Time for a client to authenticate.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes that it may send until then.
+/// Maximum bytes that it may send until then.
 const MAX_BYTES: u64 = 16 << 10;
-/// So many are heard at once, where there are descriptors for them.
+/// Maximum connections at the same time, if there are enough descriptors.
 pub(super) const MAX_STRANGERS: usize = 2000;
-/// The first byte of a TLS record with a handshake (RFC 8446, section 5.1); hellos begin with others (RFC 9443).
+/// First byte of a TLS record with a handshake (RFC 8446, section 5.1); hellos begin with others (RFC 9443).
 const HANDSHAKE: u8 = 22;
-/// The first byte of a hello.
+/// First byte of a hello.
 const HELLO: u8 = 4;
-/// When a hello that has come in part is looked at again.
+/// Interval between looks at an incomplete hello.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A connection that has said what it is.
+/// A connection whose purpose is known.
 pub(super) enum Heard {
-    /// One of data, which begins with the hello of that cookie; none of it was read.
+    /// A data flow that begins with the hello of that cookie; nothing of it was read.
     Data(TcpStream, Cookie),
-    /// One of control, with the greeting of its client.
+    /// A control connection, with the greeting of its client.
     Control(Box<Frames<Tls>>, Box<Greeting>),
-    /// One of control whose client has another version.
+    /// A control connection whose client has another version.
     OtherVersion(Box<Frames<Tls>>, Spoken),
 }
 
 enum Stage {
     /// Nothing was read yet.
     New(TcpStream),
-    /// A part of a hello has come. It stays in the socket, which is therefore not watched but looked at again.
+    /// Part of a hello has arrived. It stays in the socket, which is therefore not polled but looked at again.
     Part(TcpStream),
-    /// It speaks TLS.
+    /// In its TLS handshake.
     Shaking(Tls),
-    /// It has to say who it is.
+    /// Its greeting is missing.
     Silent(Frames<Tls>),
 }
 
 struct Stranger {
-    /// None while it is looked at.
+    /// `None` while it is processed.
     stage: Option<Stage>,
     from: SocketAddr,
     until: Instant,
 }
 
-/// What became of strangers.
+/// Strangers by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// They said what they are.
+    /// Completed their hello or greeting.
     pub(super) heard: u64,
-    /// They said something else, or left.
+    /// Sent something else, or closed.
     pub(super) dropped: u64,
-    /// They said nothing whole in time, or too much.
+    /// Completed no message in time, or sent too much.
     pub(super) overdue: u64,
-    /// They had the cookie of a round that has all its flows.
+    /// Had the cookie of a round that has all its flows.
     pub(super) refused: u64,
 }
 
-/// All of them, the oldest first.
+/// All of them, oldest first.
 pub(super) struct Strangers {
     all: Vec<Stranger>,
     most: usize,
     config: Arc<ServerConfig>,
-    /// What became of them so far.
     pub(super) counts: Counts,
 }
 
 impl Strangers {
-    /// None yet, and so many at once.
+    /// None yet, and at most `most` at the same time.
     #[must_use]
     pub(super) fn new(config: Arc<ServerConfig>, most: usize) -> Self {
         Self { all: Vec::new(), most, config, counts: Counts::default() }
     }
 
-    /// Takes in a connection that was just accepted.
+    /// Adds a connection that was just accepted.
     pub(super) fn take_in(&mut self, socket: TcpStream, from: SocketAddr, now: Instant) {
         if socket.set_nonblocking(true).is_err() {
             self.counts.dropped += 1;
@@ -99,7 +98,7 @@ impl Strangers {
         self.all.push(Stranger { stage: Some(Stage::New(socket)), from, until: now + PATIENCE });
     }
 
-    /// Closes the oldest; whether there was one.
+    /// Closes the oldest. Returns whether there was one.
     pub(super) fn close_oldest(&mut self) -> bool {
         if self.all.is_empty() {
             return false;
@@ -109,7 +108,7 @@ impl Strangers {
         true
     }
 
-    /// What to watch, in the order of [`Strangers::hear`], and whether for input.
+    /// Sockets to poll, in the order of [`Strangers::hear`], and whether for input.
     pub(super) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Wants)> {
         self.all.iter().map(|stranger| match stranger.stage.as_ref().expect("it is not looked at now") {
             Stage::New(socket) => (socket.as_fd(), Wants::Input),
@@ -119,7 +118,7 @@ impl Strangers {
         })
     }
 
-    /// When to look at them next though nothing has come.
+    /// When to look at them next if nothing arrives.
     #[must_use]
     pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
         let has_part = self.all.iter().any(|stranger| matches!(stranger.stage, Some(Stage::Part(_))));
@@ -127,7 +126,7 @@ impl Strangers {
         if has_part { Some(now + LOOK) } else { overdue }
     }
 
-    /// Hears those that are `ready`, by their places, and closes those that are overdue; answers who said what it is.
+    /// Reads from those that are `ready`, by position, and closes overdue ones. Returns those that are now known.
     pub(super) fn hear(&mut self, ready: &[bool], now: Instant) -> Vec<(Heard, SocketAddr)> {
         let mut heard = Vec::new();
         let mut place = 0;
@@ -167,7 +166,7 @@ enum Step {
     TooMuch,
 }
 
-/// Goes on with what a connection says, as far as that has come.
+/// Processes what a connection has sent so far.
 fn step(stage: Stage, config: &Arc<ServerConfig>) -> Step {
     match stage {
         Stage::New(socket) | Stage::Part(socket) => begun(socket, config),
@@ -176,7 +175,7 @@ fn step(stage: Stage, config: &Arc<ServerConfig>) -> Step {
     }
 }
 
-/// Looks at the first bytes, and takes none of them.
+/// Looks at the first bytes without consuming them.
 fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Step {
     let mut start = [0; HELLO_BYTES];
     let bytes = match socket.peek(&mut start) {
@@ -241,14 +240,14 @@ mod tests {
 
     const PATIENT: Duration = Duration::from_secs(20);
 
-    /// A server's strangers, its certificate's fingerprint, and its port.
+    /// A server's strangers, its certificate's fingerprint, and its listener.
     fn server() -> (Strangers, [u8; 32], TcpListener) {
         let identity = Identity::make().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         (Strangers::new(identity.server_config().unwrap(), 10), identity.fingerprint(), listener)
     }
 
-    /// A connection that the server has taken in.
+    /// A connection that the server has added.
     fn connected(strangers: &mut Strangers, listener: &TcpListener) -> TcpStream {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, from) = listener.accept().unwrap();
@@ -256,7 +255,7 @@ mod tests {
         client
     }
 
-    /// Hears until every stranger has said what it is, or was closed, at most until `at`; who said what.
+    /// Hears strangers, at the time `at`, until none is left. Returns those whose purpose became known.
     fn heard_until(strangers: &mut Strangers, at: Instant) -> Vec<Heard> {
         let mut heard = Vec::new();
         let deadline = Instant::now() + PATIENT;
@@ -272,7 +271,7 @@ mod tests {
         Tls::over(socket, ClientConnection::new(config, identity::name()).unwrap()).unwrap()
     }
 
-    /// What becomes of a client that says `bytes` within TLS and then nothing more.
+    /// Result of a client that sends `bytes` within TLS and then closes.
     fn after_tls(bytes: &[u8]) -> (usize, Counts) {
         let (mut strangers, fingerprint, listener) = server();
         let client = connected(&mut strangers, &listener);
@@ -314,7 +313,7 @@ mod tests {
         slow[5].set_read_timeout(Some(PATIENT)).unwrap();
         let mut told = Vec::new();
         drop(slow[5].read_to_end(&mut told));
-        // Content type 21 is an alert (RFC 8446, section 5.1): that TLS is over.
+        // Content type 21 is an alert (RFC 8446, section 5.1): TLS has ended.
         assert!(told.is_empty() || told[0] == 21 && told.len() == 7, "{told:?}");
     }
 
@@ -343,7 +342,7 @@ mod tests {
             let mut client = connected(&mut strangers, &listener);
             client.write_all(&bytes).unwrap();
             drop(client);
-            // A part of a hello is waited for.
+            // The server waits for the rest of a hello.
             let is_part = bytes.first() == Some(&HELLO) && bytes.len() < HELLO_BYTES;
             let at = if is_part { Instant::now() + PATIENCE } else { Instant::now() };
             let heard = heard_until(&mut strangers, at);
@@ -354,7 +353,7 @@ mod tests {
     }
 
     proptest! {
-        // A handshake each.
+        // Each case has a TLS handshake.
         #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 8))]
         #[test]
         fn no_bytes_within_tls_panic_or_make_a_client(

@@ -1,4 +1,4 @@
-//! A program file that may be copied to another host: what it runs on, and what it is called there.
+//! A program file to copy to another host: which machines it runs on, and its name there.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use hairpin_model::round::Failure;
 use ring::digest::{Context, SHA256};
 
-/// How many bytes of the digest are in the name.
+/// Bytes of the digest in the name.
 const DIGEST_BYTES: usize = 8;
 /// The headers of a program file are within these first bytes.
 const HEADERS_BYTES: u64 = 64 << 10;
-/// What `uname -s` says where such a file runs.
+/// `uname -s` where such a file runs.
 const SYSTEM: &str = "Linux";
-/// `e_machine` (elf(5)), and what `uname -m` says of it.
+/// `e_machine` (elf(5)), and its names in `uname -m`.
 const MACHINES: &[(u16, &[&str])] = &[
     (3, &["i386", "i486", "i586", "i686"]),
     (40, &["armv6l", "armv7l", "armv8l"]),
@@ -23,7 +23,6 @@ const MACHINES: &[(u16, &[&str])] = &[
     (243, &["riscv64"]),
 ];
 
-/// A program file.
 #[derive(Clone, Debug)]
 pub struct Binary {
     path: PathBuf,
@@ -32,7 +31,7 @@ pub struct Binary {
     elf: Elf,
 }
 
-/// What the headers of a program file (elf(5)) say.
+/// Headers of a program file (elf(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Elf {
     machine: u16,
@@ -41,10 +40,10 @@ struct Elf {
 }
 
 impl Binary {
-    /// Reads what is needed of it.
+    /// Reads the headers, the size and the digest.
     ///
     /// # Errors
-    /// It cannot be read, is no program, or is linked dynamically: that would need the same libraries there.
+    /// It cannot be read, is not a program, or is dynamically linked: that would need the same libraries there.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let unread = |error: io::Error| Failure {
             cause: format!("cannot read the program {}: {error}", path.display()),
@@ -83,19 +82,18 @@ impl Binary {
         Ok(Self { path: path.to_owned(), bytes, digest: hexadecimal, elf })
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its size.
+    /// Size of the file.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The name of a copy: another version, or another build of it, has another.
+    /// Name of a copy, different for each version and build.
     #[must_use]
     pub fn name(&self) -> String {
         format!("hairpin-{}-{}", env!("CARGO_PKG_VERSION"), self.digest)
@@ -121,7 +119,7 @@ impl Binary {
 }
 
 impl Elf {
-    /// Nothing where it is no such file, or a header is not whole.
+    /// `None` if it is not an ELF file, or a header is incomplete.
     fn read(file: &[u8]) -> Option<Self> {
         /// A segment that names the dynamic loader.
         const PT_INTERP: u32 = 3;
@@ -138,7 +136,7 @@ impl Elf {
             if is_64_bit { (64, 32, 8, 54, 56) } else { (52, 28, 4, 42, 44) };
         let offset = |at, length| usize::try_from(number(at, length)?).ok();
         let (table, size, count) = (offset(table_at, table_length)?, offset(size_at, 2)?, offset(count_at, 2)?);
-        // The segments are told of behind the header.
+        // The program headers follow the file header.
         if file.len() < header || table < header {
             return None;
         }
@@ -156,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// A header, and segments of those kinds.
+    /// A file header, and segments of those types.
     fn elf(is_64_bit: bool, is_little: bool, machine: u16, kinds: &[u32]) -> Vec<u8> {
         let (header, segment) = if is_64_bit { (64, 56) } else { (52, 32) };
         let mut file = vec![0; header + segment * kinds.len()];
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_program_is_told_from_a_dynamic_one_in_each_form() {
+    fn static_and_dynamic_programs_are_distinguished_in_each_form() {
         for (is_64_bit, is_little) in [(true, true), (true, false), (false, true), (false, false)] {
             let read = |kinds: &[u32]| Elf::read(&elf(is_64_bit, is_little, 62, kinds));
             assert_eq!(read(&[1, 2]), Some(Elf { machine: 62, is_static: true }));
@@ -189,7 +187,7 @@ mod tests {
             assert_eq!(read(&[]), None, "no program");
         }
         assert_eq!(Elf::read(b"#!/bin/sh\n"), None);
-        // A table within the header would make a program of a file that ends there.
+        // A table within the file header would make a program of a file that ends there.
         let mut within = elf(false, true, 62, &[1, 3]);
         within[28] = 0;
         assert_eq!([46, 52, within.len()].map(|end| Elf::read(&within[..end])), [None; 3]);

@@ -1,4 +1,4 @@
-//! A program whose output is read within limits of size and time, and which is ended and reaped whatever happens.
+//! A child process whose output is read within limits of size and time; it is always ended and reaped.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -11,39 +11,39 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::linux::wait::{Wants, wait_any};
 
-/// No more is kept of either output.
+/// Maximum bytes to keep of each output.
 const MAX_BYTES: usize = 16 << 10;
-/// How often it is looked whether it has ended.
+/// Interval between checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long it has to end after SIGTERM.
+/// Time to end after SIGTERM.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// Why nobody waits for a program any longer.
+/// Why waiting for a program was given up.
 #[derive(Debug)]
 pub(super) enum GivenUp {
-    /// Its time is over.
+    /// It has timed out.
     TimedOut,
-    /// The user has ended this program.
+    /// The user interrupted Hairpin.
     Interrupted,
-    /// The system cannot wait for it.
+    /// Waiting failed.
     Io(io::Error),
 }
 
-/// A program that has been started. It is ended when this is dropped.
+/// A running program. Dropping this ends it.
 pub(super) struct Bounded {
     child: Child,
     stdout: Output<ChildStdout>,
     stderr: Output<ChildStderr>,
 }
 
-/// What a program has printed, and where more of it comes from until that is closed.
+/// Output of a program so far, and its source until that is closed.
 struct Output<F> {
     from: Option<F>,
     text: Vec<u8>,
 }
 
 impl Bounded {
-    /// Starts it, in a process group of its own: Ctrl-C at the terminal is for this program, which then ends it in order.
+    /// Starts it in its own process group: Ctrl-C at the terminal is for Hairpin, which then ends it in order.
     ///
     /// # Errors
     /// It cannot be started.
@@ -55,10 +55,10 @@ impl Bounded {
         Ok(Self { child, stdout, stderr })
     }
 
-    /// Reads its output until `found` finds something in what it has printed; none where it has ended before.
+    /// Reads its output until `found` returns something; `None` if the program ends before.
     ///
     /// # Errors
-    /// It does neither within that time, or `stop` is raised.
+    /// The time is over, or `stop` is set.
     pub(super) fn read<T>(
         &mut self,
         at_most: Duration,
@@ -67,7 +67,7 @@ impl Bounded {
     ) -> Result<Option<T>, GivenUp> {
         let deadline = Instant::now() + at_most;
         loop {
-            // What it printed before it ended is still to be read.
+            // Output from before its end is still to be read.
             let has_ended = self.child.try_wait().map_err(GivenUp::Io)?.is_some();
             let was_ready = self.take(if has_ended { Duration::ZERO } else { LOOK }).map_err(GivenUp::Io)?;
             if let Some(what) = found(&self.stdout()) {
@@ -85,26 +85,26 @@ impl Bounded {
         }
     }
 
-    /// What it has printed on standard output.
+    /// Its standard output so far.
     pub(super) fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.stdout.text).into_owned()
     }
 
-    /// What it has printed on standard error.
+    /// Its standard error so far.
     pub(super) fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.stderr.text).into_owned()
     }
 
-    /// Closes its input and gives it so long to end, then signals; answers how it ended.
+    /// Closes its input, waits up to `at_most` for its end, then sends signals. Returns its exit status.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// Waiting fails.
     pub(super) fn end(&mut self, at_most: Duration) -> io::Result<ExitStatus> {
         drop(self.child.stdin.take());
         if let Some(status) = self.ended_within(at_most)? {
             return Ok(status);
         }
-        // It fails where it has just ended.
+        // It fails if the program has just ended.
         kill_process(Pid::from_child(&self.child), Signal::TERM).ok();
         if let Some(status) = self.ended_within(ENDING)? {
             return Ok(status);
@@ -118,7 +118,7 @@ impl Bounded {
         loop {
             match self.child.try_wait()? {
                 None if Instant::now() < deadline => {
-                    // Where nobody reads, a program that says much would wait and not end.
+                    // If its output were not read, a program that prints much would block and not end.
                     self.take(LOOK / 5)?;
                 }
                 status => return Ok(status),
@@ -126,7 +126,7 @@ impl Bounded {
         }
     }
 
-    /// Takes what it has printed, as soon as there is something; whether there was.
+    /// Waits for output and reads it. Returns whether there was any.
     fn take(&mut self, at_most: Duration) -> io::Result<bool> {
         let files = [self.stdout.from.as_ref().map(AsFd::as_fd), self.stderr.from.as_ref().map(AsFd::as_fd)];
         let open = files.iter().flatten().map(|file| (*file, Wants::Input));
@@ -144,7 +144,7 @@ impl Bounded {
 
 impl Drop for Bounded {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // There is no caller to report an error to.
         drop(self.end(Duration::ZERO));
     }
 }

@@ -1,8 +1,8 @@
 //! A server that is started on another host over ssh, for one run.
 //!
-//! The system's own `ssh` client is used, so a user's keys, known hosts and configuration hold. It never asks: it must log in without
-//! a password, on a host whose key it knows. The server there ends with the run; with its standard input, which closes where the
-//! client or the connection dies; and at last when its ticket expires.
+//! The system's `ssh` client is used, with the user's keys, known hosts and configuration. It never prompts: it must
+//! log in without a password, on a host whose key it knows. The server ends with the run; when its standard input
+//! closes, because the client or the connection has died; and at the latest when its ticket expires.
 
 mod binary;
 mod child;
@@ -20,31 +20,31 @@ use self::child::{Bounded, GivenUp};
 use crate::ssh_host::SshHost;
 use crate::ticket::{Ticket, host_and_port};
 
-/// The program of ssh and its first options; `ssh` without it.
+/// The ssh program and its first options; default `ssh`.
 pub const VARIABLE: &str = "HAIRPIN_SSH";
-/// The port for data, unless the user chooses one.
+/// Port for data, unless the user chooses one.
 const PORT: u16 = 7420;
-/// How long ssh may take to say what it knows of a host.
+/// Time-out for ssh to report what it knows of a host.
 const KNOWING: Duration = Duration::from_secs(10);
-/// How long ssh may take to log in, and the server to begin.
+/// Time-out for ssh to log in and the server to start.
 const STARTING: Duration = Duration::from_secs(45);
-/// How long a copy may take.
+/// Time-out for a copy.
 const COPYING: Duration = Duration::from_mins(5);
-/// How long the server has to end by itself once its input is closed.
+/// Time for the server to end by itself after its input is closed.
 const ENDING: Duration = Duration::from_secs(5);
-/// When a server that nobody ended is over, as `--for` takes it.
+/// Longest life of the server, as an argument of `--for`.
 const MAX_LIFETIME: &str = "7d";
-/// What begins the line that says that the program is missing; the system's name follows.
+/// Prefix of the line that reports the missing program; the system's name follows.
 const MISSING: &str = "hairpin is missing on ";
-/// The exit code of ssh where it fails itself.
+/// Exit code of ssh for its own failures.
 const FAILED_ITSELF: i32 = 255;
-/// The exit code of `hairpin` for what cannot be had, such as a port.
+/// Exit code of `hairpin` for something unavailable, such as a port.
 const NOT_TO_BE_HAD: i32 = 2;
-/// No more lines of an error are shown.
+/// Maximum lines of an error to show.
 const MAX_LINES: usize = 6;
 
-/// Options of ssh that make it ask nothing and open nothing but this one session. The first of two equal options holds, so those in
-/// [`VARIABLE`] come before these.
+/// Options of ssh: no prompts, and nothing but this one session. The first of two equal options wins, so those in
+/// [`VARIABLE`] precede these.
 const OPTIONS: &[&str] = &[
     "-T",
     "-a",
@@ -62,46 +62,44 @@ const OPTIONS: &[&str] = &[
 /// Why no server was started.
 #[derive(Debug)]
 pub enum Unstarted {
-    /// There is no `hairpin` there; this is what `uname -sm` says.
+    /// There is no `hairpin` there; `uname -sm` printed this.
     Missing(String),
-    /// Something else.
     Failed(Failure),
-    /// The user ended this program meanwhile.
+    /// The user interrupted Hairpin.
     Interrupted,
 }
 
-/// Which program is to serve.
+/// Program that is to serve.
 #[derive(Clone, Copy, Debug)]
 pub enum Program<'b> {
-    /// The one that the shell there finds, or a copy of this one where there is one.
+    /// The one that the shell there finds, preferably a copy of this one.
     Any(Option<&'b Binary>),
     /// A copy of this one.
     Copy(&'b Binary),
 }
 
-/// How a host is reached.
+/// How to reach a host.
 pub struct Ssh<'s> {
     words: Vec<String>,
     to: SshHost,
     stop: &'s AtomicBool,
 }
 
-/// A server that was started. It ends when this is dropped.
+/// A running server. Dropping this ends it.
 pub struct Server {
-    /// What opens it.
     pub ticket: Ticket,
     child: Bounded,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nobody is left to be told; what outlives the connection is ended there.
+        // There is no caller to report an error to. What outlives the connection ends by itself.
         drop(self.child.end(ENDING));
     }
 }
 
 impl<'s> Ssh<'s> {
-    /// By the ssh that [`VARIABLE`] names, until `stop` is raised.
+    /// Uses the ssh that [`VARIABLE`] names, until `stop` is set.
     #[must_use]
     pub fn of_user(to: SshHost, stop: &'s AtomicBool) -> Self {
         let own = std::env::var(VARIABLE).unwrap_or_default();
@@ -112,10 +110,10 @@ impl<'s> Ssh<'s> {
         Self { words, to, stop }
     }
 
-    /// Starts a server whose data go to `port`; without one to 7420, or where that is not to be had, to any.
+    /// Starts a server with its data on `port`; by default on 7420, or on any port if that is unavailable.
     ///
     /// # Errors
-    /// The host is not reached, or no server starts there.
+    /// The host is not reached, or the server does not start.
     pub fn start(&self, program: Program, port: Option<u16>) -> Result<Server, Unstarted> {
         let host = self.host_name()?;
         let mut started = self.start_at(program, port.unwrap_or(PORT), &host)?;
@@ -125,11 +123,11 @@ impl<'s> Ssh<'s> {
         started.map_err(Unstarted::Failed)
     }
 
-    /// Starts a server at that port; a failure alone where that is not to be had.
+    /// Starts a server at that port. The inner error means that only the port is unavailable.
     fn start_at(&self, program: Program, port: u16, host: &str) -> Result<Result<Server, Failure>, Unstarted> {
         let mut child = self.run(&serving(program, port), Stdio::piped())?;
         let read = child.read(STARTING, self.stop, |text| {
-            // A shell's own configuration may print lines before it.
+            // The shell's configuration may print lines before it.
             let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
             whole.lines().find_map(|line| Ticket::parse(line.trim()).ok())
         });
@@ -167,7 +165,7 @@ impl<'s> Ssh<'s> {
         }
     }
 
-    /// The name or the address that ssh connects to, which need not be the one that the user types (`ssh -G`).
+    /// The name or address that ssh connects to (`ssh -G`), which may differ from what the user typed.
     fn host_name(&self) -> Result<String, Unstarted> {
         let mut child = self.spawn(&["-G"], None, Stdio::null())?;
         let read = child.read(KNOWING, self.stop, |_| None::<()>);
@@ -221,11 +219,11 @@ impl<'s> Ssh<'s> {
         Unstarted::Failed(Failure { cause: format!("cannot {operation} {}: {why}", self.to), hint })
     }
 
-    /// What it means that ssh itself failed.
+    /// Explains a failure of ssh itself.
     fn unreached(&self, child: &Bounded) -> Failure {
         let said = child.stderr();
         let typed = self.as_typed();
-        // It has one exit code for all, and its words are not translated.
+        // ssh has one exit code for all failures; its messages are not translated.
         let hint = if said.contains("Permission denied") {
             format!(
                 "ssh may not ask for a password here: give it a key or an agent with which `{typed}` asks nothing"
@@ -246,7 +244,7 @@ impl<'s> Ssh<'s> {
         }
     }
 
-    /// What a user would type to see whether ssh works.
+    /// What a user would type to test ssh.
     fn as_typed(&self) -> String {
         let port = self.to.port.map_or(String::new(), |port| format!("-p {port} "));
         let user = self.to.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
@@ -254,7 +252,7 @@ impl<'s> Ssh<'s> {
     }
 }
 
-/// The command line that serves. Any user's shell takes it: it is one word for `sh`, on one line, as csh(1) wants it.
+/// The command line that serves. It suits any login shell: one word for `sh`, on one line, as csh(1) needs it.
 fn serving(program: Program, port: u16) -> String {
     let (copy, finds_any) = match program {
         Program::Any(copy) => (copy, true),
@@ -264,7 +262,7 @@ fn serving(program: Program, port: u16) -> String {
         .map_or(String::new(), |copy| format!("{}; if [ -x \"$copy\" ]; then program=$copy; fi; ", copy_of(copy)));
     let any = "if [ -z \"$program\" ] && command -v hairpin >/dev/null; then program=hairpin; fi; ";
     let any = if finds_any { any } else { "" };
-    // The address that this client has reached, and no other, has the port open.
+    // Binds only the address that this client reached.
     let at = "set -- $SSH_CONNECTION; case \"$3\" in \"\") at=0.0.0.0;; *%*) at=\"[::]\";; *:*) at=\"[$3]\";; *) at=$3;; esac; ";
     format!(
         "exec sh -c '{at}program=; {copied}{any}if [ -z \"$program\" ]; then echo \"{MISSING}$(uname -sm)\"; exit 127; fi; \
@@ -272,7 +270,7 @@ fn serving(program: Program, port: u16) -> String {
     )
 }
 
-/// The command line that stores its input as the copy. A connection that breaks ends the input too, so the size is compared.
+/// The command line that stores its input as the copy. A broken connection ends the input too, so the size is compared.
 fn copying(binary: &Binary) -> String {
     format!(
         "exec sh -c '{}; new=\"$copy.$$\"; umask 077; mkdir -p \"${{copy%/*}}\" && cat >\"$new\" && \
@@ -287,7 +285,7 @@ fn copy_of(binary: &Binary) -> String {
     format!("copy=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/hairpin/{}\"", binary.name())
 }
 
-/// The last that it said on standard error, on one line.
+/// The last lines on standard error, joined.
 fn last_words(child: &Bounded) -> String {
     let said = child.stderr();
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -305,11 +303,11 @@ mod tests {
 
     use super::*;
 
-    /// A folder, and a static program in it.
+    /// A folder with a static program.
     fn with_binary() -> (tempfile::TempDir, Binary) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("static");
-        // The header of a program for x86-64 with one segment.
+        // Header of a program for x86-64 with one segment.
         let mut file = [0; 120];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
         for (at, byte) in [(18, 62), (32, 64), (54, 56), (56, 1), (64, 1)] {
@@ -320,7 +318,7 @@ mod tests {
         (folder, binary)
     }
 
-    /// What a shell prints that gets the command as sshd hands it over, and its exit code.
+    /// Runs the command in a shell as sshd does. Returns its output and exit code.
     fn shell(command: &str, home: &Path, connection: &str, input: &[u8]) -> (String, Option<i32>) {
         let path = format!("{}:/usr/bin:/bin", home.display());
         let mut shell = Command::new("/bin/sh");
@@ -329,7 +327,7 @@ mod tests {
             shell.env("SSH_CONNECTION", connection);
         }
         let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // A command that reads nothing has closed it.
+        // A command that reads nothing may have closed it.
         child.stdin.take().unwrap().write_all(input).ok();
         let output = child.wait_with_output().unwrap();
         (String::from_utf8(output.stdout).unwrap(), output.status.code())
@@ -357,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_used_before_another_program_and_alone_where_it_is_asked_for() {
+    fn a_copy_is_preferred_and_used_alone_if_asked_for() {
         let (folder, binary) = with_binary();
         let run = |program| shell(&serving(program, 1), folder.path(), "", b"");
         let (text, code) = run(Program::Any(None));

@@ -1,8 +1,8 @@
-//! CoDel, controlled delay (RFC 8289): the queue drops a packet as it leaves when packets have waited too long for too
-//! long, and then more and more often until they do not.
+//! CoDel, controlled delay (RFC 8289): when packets have waited too long for too long, the queue drops a packet as it
+//! leaves, and then more and more often until the wait is short again.
 //!
 //! The names are those of the RFC's pseudocode (section 5). Its control law, `t + interval / sqrt(count)`, is computed
-//! in whole ns, rounded down. The largest packet of the RFC is the link's MTU.
+//! in whole ns, rounded down. The RFC's largest packet is the link's MTU.
 
 use hairpin_model::refused::Refused;
 
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// The next packet to send; those that CoDel drops go to `out`.
+    /// Removes the next packet to send; those that CoDel drops go to `out`.
     pub(super) fn dequeue(&mut self, waiting: &mut Waiting, now_ns: u64, out: &mut Outbox) -> Option<InFlight> {
         let (mut packet, mut ok_to_drop) = self.take(waiting, now_ns);
         if self.dropping {
@@ -90,7 +90,7 @@ impl State {
         packet
     }
 
-    /// The first packet that waits, and whether it may be dropped: the RFC's `dodequeue`.
+    /// The first waiting packet, and whether it may be dropped: the RFC's `dodequeue`.
     fn take(&mut self, waiting: &mut Waiting, now_ns: u64) -> (Option<InFlight>, bool) {
         let Some((packet, came_ns)) = waiting.pop() else {
             self.first_above_time_ns = None;
@@ -125,13 +125,13 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A line that sends a packet of 1500 B every ms.
+    /// Sends a packet of 1500 B every ms.
     const LINE: &str = "rate=12mbit queue=100000packets";
 
-    /// The closed form for a queue that only grows. Packet k comes at k / 2 ms and would leave the queue at k ms, so it
-    /// has waited k / 2 ms. Packet 10 is the first that waited 5 ms; 100 ms later, at 110 ms, is the first drop. After
-    /// that the law says when: 100 ms / sqrt(count) after the time that it said before. Each drop happens at the next
-    /// time at which a packet leaves the queue, which is each whole ms.
+    /// The closed form for a queue that only grows. Packet k arrives at k / 2 ms and would leave the queue at k ms, so
+    /// it has waited k / 2 ms. Packet 10 is the first that waited 5 ms; the first drop is 100 ms later, at 110 ms. Each
+    /// later drop is due 100 ms / sqrt(count) after the due time before, and happens when the next packet leaves the
+    /// queue, at a whole ms.
     #[test]
     fn under_a_lasting_overload_packets_are_dropped_at_the_times_of_the_control_law() {
         let outcomes = fates(&format!("{LINE} codel=5ms/100ms"), &stream(4000, MS / 2));
@@ -140,7 +140,7 @@ mod tests {
         let mut expected_ns = vec![110 * MS];
         let mut law_ns: f64 = 110.0e6 + 100.0e6;
         for count in 2..=40_u32 {
-            // Some seconds, in ns.
+            // The cast is of some seconds in ns.
             expected_ns.push((law_ns / 1e6).ceil() as u64 * MS);
             law_ns += 100.0e6 / f64::from(count).sqrt();
         }
@@ -155,8 +155,8 @@ mod tests {
         assert_eq!(departures(&outcomes).len(), 99);
     }
 
-    /// At 12 kbit/s a packet takes 1 s. Each that leaves the queue has waited a second and more, always with one packet
-    /// of the MTU behind it, which the RFC lets wait.
+    /// At 12 kbit/s a packet takes 1 s. Each packet that leaves the queue has waited at least a second, but only one
+    /// packet of the MTU waits behind it, which the RFC allows.
     #[test]
     fn with_no_more_than_the_mtu_behind_it_a_packet_may_wait_as_long_as_it_likes() {
         let half_seconds = (0..40).map(|number| (number * 2 + 1) * 500 * MS);
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(departures(&outcomes).len(), 42);
     }
 
-    /// After the overload ends the queue drains, and what waited less than the target is not dropped.
+    /// After the overload the queue drains, and packets that waited less than the target are not dropped.
     #[test]
     fn a_queue_below_the_target_ends_the_dropping() {
         let gap_ns = 2 * MS / 3;
@@ -174,8 +174,8 @@ mod tests {
         assert!(least_wait_ns >= 5 * MS, "{least_wait_ns}");
     }
 
-    /// When it has to drop again soon after, it goes on nearly where it left: the first two drops of the second overload
-    /// are interval / sqrt(n - 1) apart, n being the drops of the first.
+    /// A second overload soon after resumes near the drop rate of the first: its first two drops are
+    /// interval / sqrt(n - 1) apart, n being the drops of the first.
     #[test]
     fn a_second_overload_soon_after_meets_the_rate_of_drops_of_the_first() {
         let second_ns = 4000 * MS;
@@ -187,7 +187,7 @@ mod tests {
         let [begins_ns, next_ns] = [dropped[first].1, dropped[first + 1].1];
         assert!(first > 100, "{first}");
         let gap_ns = 100e6 / f64::from(u32::try_from(first).unwrap() - 1).sqrt();
-        // Less than 100 ms.
+        // The cast is of less than 100 ms.
         let whole_ms = (gap_ns / 1e6).ceil() as u64;
         assert_eq!(next_ns, begins_ns + whole_ms * MS);
     }

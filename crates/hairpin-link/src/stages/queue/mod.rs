@@ -1,6 +1,6 @@
 //! The bottleneck: packets wait in a queue for a rate, or for the opportunities of a replayed trace.
 //!
-//! One packet is being sent and the others wait behind it. The limit holds for those that wait: one packet that comes
+//! One packet is being sent and the others wait behind it. The limit applies to those that wait: a packet that arrives
 //! and finds no room is dropped (tail drop, reason `full`). With `codel=` packets are also dropped as they leave the
 //! queue (reason `codel`, see [`codel`]). A packet leaves this stage when its last bit has been sent. Sizes are those
 //! of IP packets; no link header is added.
@@ -24,7 +24,7 @@ use crate::quantity::{bytes, rate_bits_per_s, shown_bytes, shown_rate, whole};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::{About, Word};
 
-/// Its entry in the list.
+/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "queue",
     models: "the bottleneck: a queue that waits for a rate or a replayed trace",
@@ -89,10 +89,10 @@ const CODEL: Word = Word {
 const A_RATE: About =
     About { needs: "a rate", example: "rate=10mbit", there: |path| path.bottleneck.sends(), clear: |_| () };
 
-/// How many packets may wait where the profile does not say: the default of netem, and of Linux Ethernet interfaces.
+/// Default queue limit in packets: that of netem, and of Linux Ethernet interfaces.
 pub const DEFAULT_PACKETS: u64 = 1000;
 
-/// The most packets that a profile may let wait.
+/// Maximum queue limit in packets.
 pub const MAX_PACKETS: u64 = 1_000_000;
 
 impl Limit {
@@ -180,11 +180,10 @@ fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
     Some(format!("{service}, {waits} may wait, {discipline}"))
 }
 
-/// The stage.
 struct Queue {
     limit: Limit,
     waiting: Waiting,
-    /// The packet that is being sent, and when it is through.
+    /// The packet being sent, and when its last bit is sent.
     sending: Option<(InFlight, u64)>,
     service: Box<dyn Service>,
     codel: Option<codel::State>,
@@ -264,7 +263,7 @@ mod tests {
     use crate::simulate::simulate;
 
     #[test]
-    fn of_a_burst_as_many_as_may_wait_are_kept_and_the_one_that_is_sent() {
+    fn a_burst_keeps_the_packet_being_sent_and_those_that_may_wait() {
         let outcomes = fates("rate=12mbit queue=3packets", &packets([(0, 1500); 10]));
         let kept: Vec<u64> = departures(&outcomes).iter().map(|(number, _)| *number).collect();
         assert_eq!(kept, [0, 1, 2, 3]);
@@ -286,9 +285,9 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_packets_were_in_it_is_told_and_the_line_without_it() {
+    fn the_record_has_the_time_inside_and_the_line_without_the_stage() {
         let mut link = link("up=12mbit up.queue=2packets delay=5ms");
-        // One is sent for 1 ms, the second and third wait for 1 and 2 ms more, and the fourth finds no room.
+        // The first is sent in 1 ms, the second and third wait 1 and 2 ms more, and the fourth finds no room.
         assert_eq!(simulate(&mut link, &packets([(0, 1500); 4])).len(), 4);
         let record = link.record(None);
         let stages: Vec<_> = record.up.stages.iter().map(|stage| (stage.stage.as_str(), stage)).collect();
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn its_depth_is_told_with_the_packet_that_is_being_sent() {
+    fn the_depth_includes_the_packet_being_sent() {
         let mut link = link("up=12mbit up.queue=64KiB");
         for arrival in packets([(0, 1500), (0, 500), (0, 500)]) {
             link.arrive(arrival.direction, arrival.packet, arrival.at_ns);
@@ -333,7 +332,7 @@ mod tests {
     }
 
     proptest! {
-        /// An independent account: packets that have not begun to be sent wait; a packet that finds no room is dropped.
+        /// An independent model: packets not yet being sent wait; a packet that finds no room is dropped.
         #[test]
         fn tail_drop_keeps_exactly_those_that_find_room(
             limit_packets in 1_usize..6,
@@ -342,7 +341,7 @@ mod tests {
         ) {
             let mut at_ns = 0;
             let arrivals: Vec<(u64, u32)> = arriving.iter().map(|(gap, size)| { at_ns += gap; (at_ns, *size) }).collect();
-            // At 8 Mbit/s a byte takes a whole microsecond.
+            // At 8 Mbit/s a byte takes exactly 1 us.
             let mut begins: VecDeque<(u64, u64)> = VecDeque::new();
             let mut free_ns = 0;
             let mut expected = Vec::new();

@@ -1,26 +1,24 @@
 //! Serialisation: a packet of S bytes takes 8 S / rate seconds to send.
 //!
-//! The end of each packet is exact to the fraction of a nanosecond while the line stays busy: what the division by the
-//! rate leaves over is carried to the next packet, so that after any number of packets the line has sent what the rate
-//! says, rounded down to whole ns once.
+//! The end of each packet is exact to a fraction of a nanosecond while the line stays busy: the remainder of the
+//! division by the rate is carried to the next packet, so any number of packets is rounded down to whole ns only once.
 
 use super::service::Service;
 
 /// Bits in a byte, times ns in a second.
 const BIT_NS: u64 = 8_000_000_000;
 
-/// A line with a rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     bits_per_s: u64,
-    /// When the last packet was through, rounded down.
+    /// End of the last packet, rounded down.
     through_ns: u64,
-    /// What was rounded off, in bits times 1e9 / rate: `remainder / bits_per_s` ns.
+    /// Rounded-off part of that end: `remainder / bits_per_s` ns.
     remainder: u64,
 }
 
 impl Rate {
-    /// A line that has been idle.
+    /// An idle line.
     #[must_use]
     pub(super) fn new(bits_per_s: u64) -> Self {
         Self { bits_per_s: bits_per_s.max(1), through_ns: 0, remainder: 0 }
@@ -66,8 +64,8 @@ mod tests {
     }
 
     proptest! {
-        /// The closed form, in exact fractions of a ns: the end of a packet is its own serialisation after the later of
-        /// its arrival and the end before.
+        /// The closed form, in exact fractions of a ns: a packet ends its own serialisation time after the later of its
+        /// arrival and the end before.
         #[test]
         fn every_packet_leaves_when_lindley_says(
             bits_per_s in 1_000_u64..2_000_000_000,
@@ -75,7 +73,7 @@ mod tests {
         ) {
             let mut at_ns = 0;
             let arrivals: Vec<(u64, u32)> = packets_in.iter().map(|(gap_ns, size)| { at_ns += gap_ns; (at_ns, *size) }).collect();
-            // Times in units of 1 / rate ns, so that they are whole.
+            // Times in units of 1 / rate ns are integers.
             let rate = u128::from(bits_per_s);
             let mut end = 0_u128;
             let expected: Vec<(u64, u64)> = (0..).zip(&arrivals).map(|(number, (at_ns, size))| {

@@ -1,28 +1,27 @@
-//! A [`Trace`] being replayed. A packet is through at the opportunity that carries its last byte. What an opportunity leaves over goes
-//! to the next packet if it waits already, and is lost otherwise.
+//! Replays a [`Trace`]. A packet leaves at the opportunity that carries its last byte. The rest of an opportunity goes
+//! to the next packet if it is already waiting, and is lost otherwise.
 //!
-//! An opportunity carries 1500 bytes of IP packets. mahimahi counts 1504, because its packets have four bytes of TUN
-//! header before them.
+//! An opportunity carries 1500 bytes of IP packets. mahimahi counts 1504, because its packets have a TUN header of four
+//! bytes.
 
 use super::service::Service;
 use crate::trace::{OPPORTUNITY_BYTES, Trace};
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// A trace being replayed.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     trace: Trace,
-    /// How often the trace has begun again.
+    /// Number of restarts of the trace.
     repeats: u64,
-    /// The opportunity in use.
+    /// Index of the current opportunity.
     at: usize,
-    /// What it can still carry.
+    /// Bytes that it can still carry.
     left_bytes: u32,
 }
 
 impl Replay {
-    /// A trace that begins at time 0.
+    /// Starts the trace at time 0.
     #[must_use]
     pub(super) fn new(trace: &Trace) -> Self {
         Self { trace: trace.clone(), repeats: 0, at: 0, left_bytes: OPPORTUNITY_BYTES }
@@ -43,7 +42,7 @@ impl Replay {
         }
     }
 
-    /// Goes to the first opportunity at `now_ns` or later.
+    /// Skips to the first opportunity at `now_ns` or later.
     fn skip_to(&mut self, now_ns: u64) {
         let now_ms = now_ns.div_ceil(NS_PER_MS);
         let period_ms = self.trace.period_ms();
@@ -95,7 +94,7 @@ mod tests {
     #[test]
     fn a_packet_leaves_at_the_opportunity_that_carries_its_last_byte() {
         const MS: u64 = 1_000_000;
-        // At 3 ms there are two opportunities; the trace begins again at 5 ms with one at 5 + 1.
+        // Two opportunities at 3 ms; the trace restarts at 5 ms, with one at 5 + 1.
         let trace = "1\n3\n3\n5\n";
         let arrivals = [(0, 1500), (0, 1000), (0, 1000), (0, 1000), (0, 1500), (0, 1500)];
         let expected = [(0, MS), (1, 3 * MS), (2, 3 * MS), (3, 3 * MS), (4, 5 * MS), (5, 6 * MS)];
@@ -103,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn what_an_opportunity_leaves_over_is_lost_when_nothing_waits() {
+    fn the_rest_of_an_opportunity_is_lost_when_nothing_waits() {
         assert_eq!(left("1\n2\n", &[(0, 100), (1_000_001, 100)]), [(0, 1_000_000), (1, 2_000_000)]);
     }
 
     proptest! {
-        /// As mahimahi does it: opportunity after opportunity, each carrying bytes of the packets that wait.
+        /// As in mahimahi: opportunity after opportunity, each carrying bytes of the waiting packets.
         #[test]
-        fn it_is_what_going_through_every_opportunity_gives(
+        fn equals_a_walk_through_every_opportunity(
             gaps_ms in prop::collection::vec(0_u64..4, 1..20),
             arriving in prop::collection::vec((0_u64..6_000_000, 1_u32..=1500), 1..30),
         ) {

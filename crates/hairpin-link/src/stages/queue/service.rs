@@ -1,9 +1,9 @@
-//! What the packets of a queue wait for.
+//! The line that a queue sends over.
 
-/// A line that packets leave over, one after the other.
+/// A line that sends packets one after the other.
 pub(super) trait Service: Send {
-    /// Begins to send a packet at `now_ns`, or as soon after as it can, and says when its last bit is through.
+    /// Starts to send a packet at `now_ns`, or as soon after as possible. Returns when its last bit is sent.
     ///
-    /// Calls come in order of time, and never before the packet of the last call was through.
+    /// Calls are in order of time, and never before the previous packet was sent.
     fn send(&mut self, size_bytes: u32, now_ns: u64) -> u64;
 }

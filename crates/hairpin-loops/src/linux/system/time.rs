@@ -5,7 +5,7 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// CLOCK_REALTIME in ns since 1970-01-01 UTC, by the vDSO: what the kernel stamps packets with.
+/// CLOCK_REALTIME in ns since 1970-01-01 UTC, by the vDSO: the clock of the kernel's packet stamps.
 pub fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
@@ -17,14 +17,14 @@ pub fn thread_cpu_ns() -> u64 {
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for one timespec, and these clocks exist on every Linux.
+    // SAFETY: `time` is a valid timespec, and these clocks exist on every Linux.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     #[expect(clippy::cast_sign_loss, reason = "none of these clocks is ever negative")]
     let ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
     ns
 }
 
-/// The time stamp counter, where the architecture has one that user space may read.
+/// The time stamp counter.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn ticks() -> u64 {
@@ -39,7 +39,7 @@ pub fn ticks() -> u64 {
     monotonic_ns()
 }
 
-/// What the kernel takes the time from: `tsc`, for instance.
+/// The kernel's clock source, for instance `tsc`.
 pub fn kernel_source() -> String {
     std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
         .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())

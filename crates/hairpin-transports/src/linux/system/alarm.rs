@@ -1,10 +1,10 @@
 //! A time-out for blocking system calls, without a thread and without a cost in the call.
 //!
-//! Pipes have no time-out of their own, and a socket's (`SO_RCVTIMEO`) costs a timer in every call that sleeps: 2 to
-//! 5 % of a round trip on one CPU. A watching thread would make the process one of several threads, in which every
-//! call on a descriptor counts references (`fdget`, fs/file.c): about as much. So a timer of the kernel
-//! (timer_create(2)) sends the calling thread a signal a few times per time-out. Its handler does nothing, but a call
-//! that sleeps then returns `EINTR`, and the wire looks whether its time is over.
+//! Pipes have no time-out of their own, and a socket's (`SO_RCVTIMEO`) costs a timer in every call that sleeps: 2 to 5
+//! % of a round trip on one CPU. A watchdog thread would make the process multi-threaded, and every call on a
+//! descriptor would then count references (`fdget`, fs/file.c): about the same cost. So a kernel timer
+//! (timer_create(2)) sends the calling thread a signal a few times per time-out. Its handler does nothing, but a
+//! sleeping call returns `EINTR`, and the wire checks whether its time is over.
 
 use std::io;
 use std::mem;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::process::thread_id;
 
-/// Interrupts the blocking calls of one thread from time to time, as long as it lives.
+/// Interrupts the blocking calls of one thread periodically until it is dropped.
 pub(crate) struct Alarm {
     timer: libc::timer_t,
     thread: i32,
@@ -25,7 +25,7 @@ pub(crate) struct Alarm {
 unsafe impl Send for Alarm {}
 
 impl Alarm {
-    /// An alarm for the calling thread, a few times in `timeout`.
+    /// Interrupts the calling thread a few times per `timeout`.
     pub(crate) fn start(timeout: Duration) -> io::Result<Self> {
         install_handler()?;
         let period = (timeout / 4).clamp(Duration::from_millis(1), Duration::from_millis(500));
@@ -33,13 +33,13 @@ impl Alarm {
         Ok(Self { timer: start_timer(thread, period)?, thread, period })
     }
 
-    /// Makes sure that it is the calling thread that is interrupted: a wire may have moved since the last call.
+    /// Makes the calling thread the interrupted one: a wire may have moved since the last call.
     #[inline]
     pub(crate) fn follow(&mut self) -> io::Result<()> {
         if self.thread == thread_id() { Ok(()) } else { self.move_here() }
     }
 
-    /// Interrupts at least so often from now on.
+    /// Reduces the period to at most `period`.
     #[inline]
     pub(crate) fn shorten(&mut self, period: Duration) -> io::Result<()> {
         if self.period <= period {
@@ -67,7 +67,7 @@ impl Drop for Alarm {
 }
 
 fn start_timer(thread: i32, period: Duration) -> io::Result<libc::timer_t> {
-    // SAFETY: an all-zero sigevent is valid; the call is given places that outlive it, and a timer that could not be set is
+    // SAFETY: an all-zero sigevent is valid; the pointers passed outlive the call, and a timer that could not be set is
     // deleted.
     unsafe {
         let mut event: libc::sigevent = mem::zeroed();
@@ -92,20 +92,20 @@ fn set_timer(timer: libc::timer_t, period: Duration) -> io::Result<()> {
     super::done(unsafe { libc::timer_settime(timer, 0, &raw const times, ptr::null_mut()) })
 }
 
-/// A real-time signal, because programs attach no meaning of their own to it; not the first few, which debuggers and
-/// language runtimes like.
+/// A real-time signal, because programs attach no meaning to it; not one of the first few, which debuggers and language
+/// runtimes use.
 fn signal_number() -> i32 {
     libc::SIGRTMIN() + 11
 }
 
 extern "C" fn do_nothing(_: i32) {}
 
-/// Installs the handler once, for the whole life of the process: without it the signal would end the process.
+/// Installs the handler once per process: without it the signal would end the process.
 fn install_handler() -> io::Result<()> {
     static INSTALLED: OnceLock<Option<i32>> = OnceLock::new();
     let failed = INSTALLED.get_or_init(|| {
         // SAFETY: an all-zero `sigaction` is valid (no flags, so no SA_RESTART; an empty mask), and the handler does
-        // nothing, so it is safe at any moment.
+        // nothing, so it is safe at any time.
         let answer = unsafe {
             let mut action: libc::sigaction = mem::zeroed();
             action.sa_sigaction = do_nothing as extern "C" fn(i32) as usize;
@@ -120,7 +120,7 @@ fn install_handler() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The interval that the kernel has, in ms.
+    /// The kernel's interval, in ms.
     fn interval_ms(alarm: &Alarm) -> i64 {
         // SAFETY: an all-zero `itimerspec` is valid; the timer and the place live during the call.
         let times = unsafe {
@@ -138,10 +138,10 @@ mod tests {
         alarm.shorten(Duration::from_millis(50)).unwrap();
         assert_eq!(interval_ms(&alarm), 50);
         alarm.shorten(Duration::from_secs(1)).unwrap();
-        assert_eq!(interval_ms(&alarm), 50, "it is shorter already");
+        assert_eq!(interval_ms(&alarm), 50, "already shorter");
         std::thread::scope(|scope| {
             scope.spawn(|| alarm.follow().unwrap());
         });
-        assert_eq!(interval_ms(&alarm), 50, "on another thread too");
+        assert_eq!(interval_ms(&alarm), 50, "also on another thread");
     }
 }

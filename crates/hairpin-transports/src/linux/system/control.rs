@@ -1,4 +1,4 @@
-//! Control data that comes with what is received (cmsg(3)).
+//! Control data of received messages (cmsg(3)).
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -9,8 +9,7 @@ use socket2::SockAddrStorage;
 
 use super::{counted, done};
 
-/// `recvmsg(2)`, with the control data that comes with it. Of a datagram also who sent it, where there is room for that: the address
-/// and its length.
+/// `recvmsg(2)` with its control data. `sender` receives the source address of a datagram and its length.
 #[inline]
 pub(super) fn receive_with(
     from: BorrowedFd<'_>,
@@ -20,8 +19,8 @@ pub(super) fn receive_with(
     mut sender: Option<&mut (SockAddrStorage, libc::socklen_t)>,
 ) -> io::Result<usize> {
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: an all-zero `msghdr` is valid; the part is a live, exclusively borrowed slice, and so is the room for
-    // control data and for an address, whose lengths the kernel keeps to and then says how much of them it filled.
+    // SAFETY: an all-zero `msghdr` is valid; the part is a live, exclusively borrowed slice, and so are the buffers for
+    // control data and the address. The kernel respects their lengths and reports how much it filled.
     unsafe {
         let mut message: libc::msghdr = zeroed();
         if let Some((storage, _)) = sender.as_deref_mut() {
@@ -46,17 +45,17 @@ pub(super) fn socket_option(of: BorrowedFd<'_>, level: i32, name: i32) -> io::Re
     let mut control = Control::default();
     let mut length = size_of::<[u64; CONTROL_WORDS]>() as libc::socklen_t;
     let room = control.room.as_mut_ptr().cast();
-    // SAFETY: the kernel writes at most `length` bytes, which is the length of the live room, and says how many it wrote.
+    // SAFETY: the kernel writes at most `length` bytes, the size of the live buffer, and reports how many it wrote.
     done(unsafe { libc::getsockopt(of.as_raw_fd(), level, name, room, &raw mut length) })?;
     control.filled = length as usize;
     Ok(control)
 }
 
-/// Three times of 16 bytes (`scm_timestamping`) and an extended error with an address of 28, with their headers of 16
-/// bytes each, are 140 bytes.
+/// Three times of 16 bytes (`scm_timestamping`) and an extended error with an address of 28 bytes, each with a header
+/// of 16 bytes, are 140 bytes.
 const CONTROL_WORDS: usize = 32;
 
-/// Control data as recvmsg(2) gives it, aligned for its headers.
+/// Control data from recvmsg(2), aligned for its headers.
 #[derive(Default)]
 pub(super) struct Control {
     room: [u64; CONTROL_WORDS],
@@ -64,11 +63,11 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// The control message of that level and kind.
+    /// The control message of this level and kind.
     pub(super) fn find<T: Plain>(&self, level: i32, kind: i32) -> Option<T> {
-        // SAFETY: the header describes `room`, which is aligned for `cmsghdr` and of which the kernel filled so much;
-        // the macros stay inside of it. What is read is plain numbers and lies inside its control message, which is
-        // checked; it need not be aligned.
+        // SAFETY: the header describes `room`, which is aligned for `cmsghdr` and filled by the kernel up to `filled`;
+        // the macros stay inside of it. The value read is plain numbers inside its control message, which is checked;
+        // it need not be aligned.
         unsafe {
             let mut message: libc::msghdr = zeroed();
             message.msg_control = self.room.as_ptr().cast_mut().cast();
@@ -86,7 +85,7 @@ impl Control {
     }
 }
 
-/// Numbers alone, so that any bytes are a value.
+/// A type of plain numbers, for which any bytes are a value.
 ///
 /// # Safety
 /// Every pattern of bits must be a valid value.

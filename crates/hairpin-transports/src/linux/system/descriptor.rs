@@ -1,4 +1,4 @@
-//! What every file descriptor can do: read, write, be waited for.
+//! Operations of every file descriptor: read, write, wait.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::{counted, done};
 
-/// `poll(2)` events for a descriptor that is to be read.
+/// `poll(2)` events for reading.
 pub(crate) const READABLE: i16 = libc::POLLIN;
-/// `poll(2)` events for a descriptor that is to be written.
+/// `poll(2)` events for writing.
 pub(crate) const WRITABLE: i16 = libc::POLLOUT;
 
-/// The event of a pending error, or of a time stamp in the error queue; it need not be asked for.
+/// A pending error, or a time stamp in the error queue; reported even if not requested.
 pub(crate) const ERROR: i16 = libc::POLLERR;
 
 /// `read(2)`.
@@ -31,29 +31,29 @@ pub(crate) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 /// `writev(2)`, of at most `UIO_MAXIOV` parts.
 #[inline]
 pub(crate) fn write_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-    // The kernel refuses what is too long for an `int`.
+    // The kernel refuses counts that do not fit an `int`.
     let count = i32::try_from(parts.len()).unwrap_or(i32::MAX);
     // SAFETY: an `IoSlice` has the layout of `iovec` by its documentation, and each is a live slice, which the kernel
     // only reads.
     counted(unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr().cast(), count) })
 }
 
-/// `sendfile(2)` of `bytes` bytes of a file from `from` on, whose own position stays as it is. It waits unless the descriptor
-/// has `O_NONBLOCK`: there is no flag for a single call.
+/// `sendfile(2)` of `bytes` bytes of a file from offset `from`, without moving the file's position. Blocks unless the
+/// descriptor has `O_NONBLOCK`: there is no flag for a single call.
 pub(crate) fn send_file(to: BorrowedFd<'_>, file: BorrowedFd<'_>, from: usize, bytes: usize) -> io::Result<usize> {
     let mut from = libc::off_t::try_from(from).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: two descriptors that live during the call, which writes the position after what it sent into `from`.
+    // SAFETY: both descriptors are live during the call, which writes the offset after the sent bytes into `from`.
     counted(unsafe { libc::sendfile(to.as_raw_fd(), file.as_raw_fd(), &raw mut from, bytes) })
 }
 
-/// Whether anything is there (also an error or a hang-up, which the next call on the descriptor will tell) before
-/// `at_most` has passed.
+/// Whether the descriptor is ready before `at_most` has passed, also by an error or a hang-up, which the next call on
+/// it reports.
 pub(crate) fn poll(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<bool> {
     poll_events(on, events, at_most).map(|events| events != 0)
 }
 
-/// `ppoll(2)` on one descriptor: the events that came before `at_most` has passed, 0 for none. `ppoll` because `poll`'s
-/// milliseconds are too coarse for an open loop.
+/// `ppoll(2)` on one descriptor: the events before `at_most` has passed, 0 for none. Not `poll`, whose milliseconds are
+/// too coarse for an open loop.
 pub(crate) fn poll_events(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<i16> {
     let mut polled = libc::pollfd { fd: on.as_raw_fd(), events, revents: 0 };
     let at_most = timespec(at_most);
@@ -62,17 +62,17 @@ pub(crate) fn poll_events(on: BorrowedFd<'_>, events: i16, at_most: Duration) ->
         .map(|_| polled.revents)
 }
 
-/// The same of several descriptors: of each whether anything is there.
+/// `ppoll(2)` on several descriptors: whether each is ready.
 pub(crate) fn poll_all(on: &[BorrowedFd<'_>], events: i16, at_most: Duration) -> io::Result<Vec<bool>> {
     let polled = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
     let mut polled: Vec<libc::pollfd> = on.iter().map(polled).collect();
     let (count, at_most) = (polled.len() as libc::nfds_t, timespec(at_most));
-    // SAFETY: so many `pollfd`s and one `timespec`, all alive during the call; no signal mask.
+    // SAFETY: `count` `pollfd`s and one `timespec`, all alive during the call; no signal mask.
     counted(unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const at_most, std::ptr::null()) } as isize)?;
     Ok(polled.iter().map(|polled| polled.revents != 0).collect())
 }
 
-/// A duration as the kernel takes it; what is too long for it becomes the longest that it takes.
+/// A duration for the kernel, limited to its maximum.
 pub(crate) fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -81,7 +81,7 @@ pub(crate) fn timespec(duration: Duration) -> libc::timespec {
     }
 }
 
-/// Switches `O_NONBLOCK` of the open file description.
+/// Sets or clears `O_NONBLOCK` of the open file description.
 pub(crate) fn set_nonblocking(on: BorrowedFd<'_>, nonblocking: bool) -> io::Result<()> {
     // SAFETY: F_GETFL and F_SETFL take and give plain integers.
     unsafe {
@@ -92,12 +92,12 @@ pub(crate) fn set_nonblocking(on: BorrowedFd<'_>, nonblocking: bool) -> io::Resu
     }
 }
 
-/// Takes ownership of a descriptor that a system call has just made.
+/// Takes ownership of a descriptor that a system call has just created.
 ///
 /// # Safety
-/// `raw` is -1 or a new descriptor that nobody else owns.
+/// `raw` is -1 or a new descriptor without another owner.
 pub(super) unsafe fn owned(raw: i32) -> io::Result<OwnedFd> {
     done(raw)?;
-    // SAFETY: the caller vouches that nobody else owns it, and it is not -1.
+    // SAFETY: the caller guarantees that it has no other owner, and it is not -1.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }

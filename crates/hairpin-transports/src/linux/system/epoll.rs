@@ -6,14 +6,14 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use super::descriptor::owned;
 use super::{counted, done};
 
-/// A set of descriptors, and room for the events of one wait.
+/// A set of descriptors, and a buffer for the events of one wait.
 pub(crate) struct Epoll {
     set: OwnedFd,
     events: Box<[libc::epoll_event]>,
 }
 
-/// What became of a descriptor: its token, and whether it can be read and written. An error or a hang-up is both, as the
-/// next call tells it.
+/// An event: the descriptor's token, and whether it is readable and writable. An error or a hang-up is both; the next
+/// call reports it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) token: u64,
@@ -22,31 +22,31 @@ pub(crate) struct Event {
 }
 
 impl Epoll {
-    /// An empty set with room for so many events.
+    /// An empty set with room for `most` events.
     pub(crate) fn new(most: usize) -> io::Result<Self> {
-        // SAFETY: the call takes a flag alone; the descriptor is new and owned from here on.
+        // SAFETY: the call only takes a flag; the descriptor is new and owned from here on.
         let set = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))? };
         Ok(Self { set, events: vec![libc::epoll_event { events: 0, u64: 0 }; most.max(1)].into() })
     }
 
-    /// Watches a descriptor.
+    /// Starts to watch a descriptor.
     pub(crate) fn add(&self, on: BorrowedFd<'_>, token: u64, read: bool, write: bool) -> io::Result<()> {
         let flags = if read { libc::EPOLLIN } else { 0 } | if write { libc::EPOLLOUT } else { 0 };
         let mut event = libc::epoll_event { events: flags.cast_unsigned(), u64: token };
         self.control(libc::EPOLL_CTL_ADD, on, &raw mut event)
     }
 
-    /// Watches it no longer.
+    /// Stops watching a descriptor.
     pub(crate) fn remove(&self, on: BorrowedFd<'_>) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, on, std::ptr::null_mut())
     }
 
     fn control(&self, operation: i32, on: BorrowedFd<'_>, event: *mut libc::epoll_event) -> io::Result<()> {
-        // SAFETY: the event is null, which removing takes, or lives in the caller during the call.
+        // SAFETY: the event is null, which EPOLL_CTL_DEL accepts, or lives in the caller during the call.
         done(unsafe { libc::epoll_ctl(self.set.as_raw_fd(), operation, on.as_raw_fd(), event) })
     }
 
-    /// Waits so many ms at most, 0 for not at all; the events.
+    /// Waits for events, `at_most_ms` ms; 0 does not wait.
     pub(crate) fn wait(&mut self, at_most_ms: i32) -> io::Result<impl Iterator<Item = Event>> {
         let most = i32::try_from(self.events.len()).unwrap_or(i32::MAX);
         // SAFETY: the kernel writes at most `most` events, for which there is room.

@@ -1,4 +1,4 @@
-//! Sleeping on a word of memory that two processes share (futex(2), without the PRIVATE flag).
+//! Sleeping on a word of memory shared by two processes (futex(2), without the PRIVATE flag).
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use super::descriptor::timespec;
 
-/// What ended a sleep.
+/// Why a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awake {
-    /// Somebody woke us, or the word had already changed: look again.
+    /// Woken, or the word had already changed: check it again.
     LookAgain,
-    /// A signal came: look again, and look whether the time is over.
+    /// A signal arrived: check the word again, and whether the time is over.
     Interrupted,
-    /// The time is over.
     TimedOut,
 }
 
-/// Sleeps while `word` is `expected`, `at_most` so long; `None` sets no timer, which a sleep pays for.
+/// Sleeps while `word` is `expected`, up to `at_most`; `None` sets no timer, which would cost time.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, at_most: Option<Duration>) -> io::Result<Awake> {
     let at_most = at_most.map(timespec);
     let at_most = at_most.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -38,7 +37,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, at_most: Option<Duration>) -
 
 /// Wakes one sleeper, if there is one.
 pub(crate) fn wake(word: &AtomicU32) {
-    // SAFETY: FUTEX_WAKE takes the address only as a name. It cannot fail for a mapped, aligned word.
+    // SAFETY: FUTEX_WAKE uses the address only as a key. It cannot fail for a mapped, aligned word.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1, 0_usize, 0_usize, 0);
     }

@@ -1,6 +1,6 @@
-//! Shared memory and its futex for the loom test: what `map` and `futex` offer, of loom's atomics.
+//! Models of `map` and `futex` with loom's atomics, for the loom test.
 
-/// In place of a mapping.
+/// Replaces the mapping.
 pub(crate) mod map {
     use std::collections::BTreeMap;
     use std::io;
@@ -14,21 +14,21 @@ pub(crate) mod map {
 
     use super::futex::Queue;
 
-    /// A handle on memory that has only the words and pieces it was made with.
+    /// A handle to memory that has only the words and pieces that it was created with.
     #[derive(Clone)]
     pub(crate) struct Map(Arc<Memory>);
 
     struct Memory {
         words: BTreeMap<usize, Word>,
         long_words: BTreeMap<usize, AtomicU64>,
-        /// What is copied in and out, by where it starts.
+        /// Copied bytes, by start offset.
         pieces: BTreeMap<usize, UnsafeCell<Vec<u8>>>,
     }
 
-    // SAFETY: loom runs its threads one at a time, and fails where accesses to a piece are not ordered.
+    // SAFETY: loom runs its threads one at a time, and fails if accesses to a piece are not ordered.
     unsafe impl Sync for Memory {}
 
-    /// A word of 32 bits that can be slept on.
+    /// A 32-bit word for futex waits.
     pub(crate) struct Word {
         value: AtomicU32,
         pub(super) queue: Queue,
@@ -66,18 +66,18 @@ pub(crate) mod map {
         }
 
         pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
-            // SAFETY: loom has checked that nothing else accesses the piece meanwhile.
+            // SAFETY: loom has checked that nothing else accesses the piece at the same time.
             self.0.pieces[&offset].with_mut(|piece| unsafe { (&mut *piece)[..bytes.len()].copy_from_slice(bytes) });
         }
 
         pub(crate) fn copy_out(&self, offset: usize, into: &mut [u8]) {
-            // SAFETY: loom has checked that nothing changes the piece meanwhile.
+            // SAFETY: loom has checked that nothing changes the piece at the same time.
             self.0.pieces[&offset].with(|piece| unsafe { into.copy_from_slice(&(&*piece)[..into.len()]) });
         }
     }
 }
 
-/// In place of the system call. It has no time-outs: a lost wake-up is a deadlock, which loom reports.
+/// Replaces the system call. There are no time-outs: a lost wake-up is a deadlock, which loom reports.
 pub(crate) mod futex {
     use std::io;
     use std::sync::Arc;
@@ -88,7 +88,7 @@ pub(crate) mod futex {
 
     use super::map::Word;
 
-    /// As in the system's `futex`.
+    /// Like the system's `futex`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Awake {
         LookAgain,
@@ -97,14 +97,14 @@ pub(crate) mod futex {
         TimedOut,
     }
 
-    /// Who sleeps on a word. Its lock makes comparing and going to sleep one step, as the kernel's does (futex(2)).
+    /// The sleepers on a word. The lock makes comparing and falling asleep atomic, as in the kernel (futex(2)).
     pub(super) type Queue = Mutex<Sleepers>;
 
     #[derive(Default)]
     pub(super) struct Sleepers {
         /// At most one end sleeps on a word.
         sleeper: Option<Arc<Notify>>,
-        /// Spurious wake-ups until now.
+        /// Spurious wake-ups so far.
         spurious: usize,
     }
 
@@ -121,7 +121,7 @@ pub(crate) mod futex {
             assert!(queue.sleeper.replace(Arc::clone(&woken)).is_none(), "two ends sleep on one word");
         }
         loop {
-            // Returns once without a notification, or not: loom explores both.
+            // May return once without a notification: loom explores both cases.
             woken.wait();
             let mut queue = word.queue.lock().unwrap();
             if queue.sleeper.is_none() {

@@ -1,30 +1,30 @@
-//! Memory that two processes share, behind bounds-checked access.
+//! Memory shared by two processes, with bounds-checked access.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
-// The loom test replaces the fence with the words.
+// The loom test replaces the fence along with the words.
 pub(crate) use std::sync::atomic::fence;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A shared mapping of a whole memory file.
 ///
-/// Its bytes may change at any time: the other process writes them. Words are therefore only reached as atomics, and
-/// bytes are only copied; who may copy when is agreed by the words.
+/// The other process may change the bytes at any time. Words are therefore only accessed as atomics, and bytes are only
+/// copied; the words determine who may copy when.
 pub(crate) struct Map {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: the mapping belongs to no thread; all access is by atomics or by copies that the ring's words order.
+// SAFETY: the mapping belongs to no thread; all access is by atomics or by copies that the rings' words order.
 unsafe impl Send for Map {}
 
 impl Map {
-    /// Maps `length` bytes of `file`, with every page present at once: a page fault in the first lap of a ring would
-    /// be measured as latency.
+    /// Maps `length` bytes of `file` with all pages present: a page fault in the first lap of a ring would be measured
+    /// as latency.
     pub(crate) fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-        // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing of ours.
+        // SAFETY: a new mapping at an address chosen by the kernel; it overlaps nothing of ours.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -37,7 +37,7 @@ impl Map {
     #[inline]
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         let start = self.checked(offset, 4, 4);
-        // SAFETY: inside the mapping, aligned (both checked), and reached only as an atomic.
+        // SAFETY: inside the mapping and aligned (both checked), and only accessed as an atomic.
         unsafe { AtomicU32::from_ptr(start.cast()) }
     }
 
@@ -69,18 +69,19 @@ impl Map {
     fn checked(&self, offset: usize, bytes: usize, align: usize) -> *mut u8 {
         assert!(offset.is_multiple_of(align), "the rings' layout keeps words aligned");
         assert!(bytes <= self.length && offset <= self.length - bytes, "the rings' layout keeps inside the mapping");
-        // SAFETY: inside the mapping, as just checked; the mapping starts at a page, so alignment is the offset's.
+        // SAFETY: inside the mapping, as just checked; the mapping starts at a page, so the alignment is that of the
+        // offset.
         unsafe { self.start.as_ptr().add(offset) }
     }
 }
 
-/// Copies; the smallest messages without a call to `memcpy`, which would cost more than the copy.
+/// Copies bytes; the smallest sizes without a call to `memcpy`, which would cost more than the copy.
 ///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`].
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's; both arms of constant length copy what the general one would.
+    // SAFETY: as the caller guarantees; the arms of constant length copy the same bytes as the general one.
     unsafe {
         match bytes {
             4 => std::ptr::copy_nonoverlapping(from, to, 4),
@@ -92,7 +93,8 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped; no reference into it outlives `self`. It cannot fail for such a range.
+        // SAFETY: exactly the range that `new` mapped; no reference into it outlives `self`. It cannot fail for such a
+        // range.
         unsafe {
             libc::munmap(self.start.as_ptr().cast(), self.length);
         }

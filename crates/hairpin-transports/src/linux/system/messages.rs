@@ -1,4 +1,4 @@
-//! Several messages in one system call: sendmmsg(2) and recvmmsg(2), and UDP datagrams that are one packet on their way
+//! Several messages in one system call: sendmmsg(2) and recvmmsg(2), and UDP datagrams that travel as one packet
 //! (udp(7), `UDP_SEGMENT` and `UDP_GRO`).
 
 use std::io;
@@ -8,26 +8,26 @@ use super::control::{Control, receive_with};
 use super::counted;
 use super::socket::send_flags;
 
-/// The most messages that one call takes: the kernel looks at no more (`UIO_MAXIOV`, linux/uio.h).
+/// Maximum messages per call: the kernel processes no more (`UIO_MAXIOV`, linux/uio.h).
 pub(crate) const MAX_MESSAGES: usize = libc::UIO_MAXIOV as usize;
 
-/// What the kernel is told of the messages of a call, kept from call to call: a call on the same memory as the one before
-/// writes nothing of it again.
+/// The kernel's descriptions of the messages of a call, kept between calls: a call on the same memory as the last one
+/// does not write them again.
 #[derive(Default)]
 pub(crate) struct Messages {
-    /// A header for each part, of which it names the address.
+    /// One header per part, with the address of the part.
     headers: Vec<libc::mmsghdr>,
     parts: Vec<libc::iovec>,
-    /// The memory that the parts name: its address and its length, and the size of a part.
+    /// The described memory: its address, its length, and the size of a part.
     described: (usize, usize, usize),
 }
 
-// SAFETY: the addresses are used only within a call that borrows what they name.
+// SAFETY: the addresses are only used within a call that borrows the memory.
 unsafe impl Send for Messages {}
 
 impl Messages {
-    /// `sendmmsg(2)` of messages of `size` bytes that stand one after another, of which the last may be shorter; how many
-    /// bytes were taken, all of them of whole messages.
+    /// `sendmmsg(2)` of contiguous messages of `size` bytes (the last may be shorter). Returns the number of bytes
+    /// taken, which are whole messages.
     pub(crate) fn send(
         &mut self,
         to: BorrowedFd<'_>,
@@ -36,7 +36,7 @@ impl Messages {
         may_block: bool,
     ) -> io::Result<usize> {
         let count = self.describe(messages.as_ptr().cast_mut(), messages.len(), size);
-        // SAFETY: `count` of the headers describe one part each, within the live slice `messages`, which the kernel only
+        // SAFETY: `count` headers describe one part each, within the live slice `messages`, which the kernel only
         // reads; there is no address and no control data. It writes the sent lengths into the headers.
         let sent = counted(unsafe {
             libc::sendmmsg(to.as_raw_fd(), self.headers.as_mut_ptr(), count, send_flags(may_block) as _)
@@ -44,9 +44,9 @@ impl Messages {
         Ok(sent.saturating_mul(size).min(messages.len()))
     }
 
-    /// `recvmmsg(2)` into slots of `size` bytes, one message each, of those that are there; how many came, see
-    /// [`Messages::length`]. With `may_block` it waits for the first (`MSG_WAITFORONE`). With `true_length` a length is that
-    /// of the whole datagram, which may be more than fitted.
+    /// `recvmmsg(2)` of the available messages into slots of `size` bytes, one each; for their lengths see
+    /// [`Messages::length`]. With `may_block` it waits for the first one (`MSG_WAITFORONE`). With `true_length` a
+    /// length is that of the whole datagram, even if it did not fit.
     pub(crate) fn receive(
         &mut self,
         from: BorrowedFd<'_>,
@@ -58,19 +58,19 @@ impl Messages {
         let count = self.describe(slots.as_mut_ptr(), slots.len(), size);
         let flags = if may_block { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT }
             | if true_length { libc::MSG_TRUNC } else { 0 };
-        // SAFETY: `count` of the headers describe one part each, within the live, exclusively borrowed slice `slots`, and
-        // no two overlap; there is no address, no control data and no time-out.
+        // SAFETY: `count` headers describe one part each, within the live, exclusively borrowed slice `slots`, and no
+        // two overlap; there is no address, no control data and no time-out.
         counted(unsafe {
             libc::recvmmsg(from.as_raw_fd(), self.headers.as_mut_ptr(), count, flags as _, std::ptr::null_mut())
         } as isize)
     }
 
-    /// The length of a message that the last call took.
+    /// Length of a message that the last call received.
     pub(crate) fn length(&self, place: usize) -> usize {
         self.headers[place].msg_len as usize
     }
 
-    /// Has the parts name memory, `size` bytes each; how many they are.
+    /// Makes the parts describe memory, `size` bytes each. Returns their number.
     fn describe(&mut self, start: *mut u8, bytes: usize, size: usize) -> u32 {
         let count = bytes.div_ceil(size.max(1)).min(MAX_MESSAGES);
         let memory = (start.addr(), bytes, size);
@@ -103,14 +103,14 @@ impl Messages {
     }
 }
 
-/// `sendmsg(2)` of datagrams of `size` bytes that stand one after another, of which the last may be shorter, as one packet that
-/// the kernel or the device cuts (`UDP_SEGMENT`); the number of bytes, which is that of all.
+/// `sendmsg(2)` of contiguous datagrams of `size` bytes (the last may be shorter) as one packet that the kernel or the
+/// device splits (`UDP_SEGMENT`). Returns the total number of bytes.
 pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_block: bool) -> io::Result<usize> {
-    // Aligned for its header, and more than `CMSG_SPACE(2)`.
+    // Aligned for its header, and larger than `CMSG_SPACE(2)`.
     let mut control = [0_u64; 4];
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // SAFETY: an all-zero `msghdr` is valid; the part is a live slice, which the kernel only reads; the control data has room
-    // for a header and two bytes, so the first header is there and its data within it.
+    // SAFETY: an all-zero `msghdr` is valid; the part is a live slice, which the kernel only reads; the control data
+    // has room for a header and two bytes, so the first header exists and its data is inside.
     counted(unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &raw mut part;
@@ -126,8 +126,8 @@ pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_bl
     })
 }
 
-/// `recvmsg(2)` of a datagram, or of several that the kernel has joined (`UDP_GRO`): how many bytes, and how long each of the
-/// datagrams is, of which the last may be shorter; at least 1.
+/// `recvmsg(2)` of one datagram, or of several that the kernel joined (`UDP_GRO`). Returns the number of bytes and the
+/// size of a datagram, at least 1; the last datagram may be shorter.
 pub(crate) fn receive_joined(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, usize)> {
     let mut control = Control::default();
     let bytes = receive_with(from, into, &mut control, if may_block { 0 } else { libc::MSG_DONTWAIT }, None)?;

@@ -26,13 +26,13 @@ pub(crate) use loom_model::{futex, map};
 
 use std::io;
 
-/// The system's answer: -1 is an error that `errno` names, anything else a count.
+/// The result of a system call: -1 is an error, described by `errno`; anything else a count.
 #[inline]
 fn counted(answer: isize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
-/// The system's answer where only success matters.
+/// The result of a system call that returns no value.
 #[inline]
 fn done(answer: i32) -> io::Result<()> {
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Pipes, named pipes and anonymous memory files: made here, opened from another process through `/proc/PID/fd/N`.
+//! Pipes, named pipes and anonymous memory files: created here, opened from another process through `/proc/PID/fd/N`.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -22,16 +22,16 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// How many bytes the pipe holds.
+/// Capacity of the pipe in bytes.
 pub(crate) fn capacity_bytes(of: &impl AsRawFd) -> io::Result<usize> {
     // SAFETY: F_GETPIPE_SZ takes no argument.
     counted(unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GETPIPE_SZ) } as isize)
 }
 
-/// The two ends of each of two new named pipes, whose names are gone again when this returns.
+/// Both ends of two new named pipes. Their names are already removed when this returns.
 ///
-/// A name in the file system would survive SIGKILL, so each name lives only for the three system calls that make, open
-/// and remove it, within which the end of the client does not kill this process; everything else, also in another
+/// A name in the file system would survive SIGKILL, so it exists only during the three system calls that create, open
+/// and remove it; the death of the client does not kill this process meanwhile. Everything else, even in another
 /// process, opens the descriptor through `/proc`, which needs no name.
 pub(crate) fn two_fifos() -> io::Result<[(OwnedFd, OwnedFd); 2]> {
     Ok([fifo()?, fifo()?])
@@ -41,13 +41,13 @@ pub(crate) fn two_fifos() -> io::Result<[(OwnedFd, OwnedFd); 2]> {
 fn fifo() -> io::Result<(OwnedFd, OwnedFd)> {
     let held = not_killed_within(nameless_fifo)?;
     let own = path_of(std::process::id(), held.as_raw_fd());
-    // Opened for both, the pipe has a reader and a writer already, so neither of these waits for the other.
+    // Opened for both, the pipe already has a reader and a writer, so neither of these waits for the other.
     let read_end = OpenOptions::new().read(true).open(&own)?;
     let write_end = OpenOptions::new().write(true).open(&own)?;
     Ok((read_end.into(), write_end.into()))
 }
 
-/// A new named pipe, open for both, whose name is gone.
+/// A new named pipe, open for both, whose name is removed.
 fn nameless_fifo() -> io::Result<File> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -56,7 +56,7 @@ fn nameless_fifo() -> io::Result<File> {
         let path = CString::new(name.as_os_str().as_bytes())?;
         // SAFETY: a NUL-terminated path.
         match done(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }) {
-            // Left by a process of the same number that was killed within these calls.
+            // Left by a process with the same pid that was killed between these calls.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             made => made?,
         }
@@ -66,7 +66,7 @@ fn nameless_fifo() -> io::Result<File> {
     }
 }
 
-/// What is asked of a descriptor of another process.
+/// Access to a descriptor of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// The read end of a pipe.
@@ -77,34 +77,34 @@ pub(crate) enum Access {
     Both,
 }
 
-/// Opens anew what descriptor `number` of process `pid` stands for; close-on-exec.
+/// Opens anew what descriptor `number` of process `pid` refers to; close-on-exec.
 ///
-/// The kernel allows it where it would allow to inspect the process (ptrace(2), `PTRACE_MODE_READ`): the same user.
+/// The kernel allows it if it would allow tracing the process (ptrace(2), `PTRACE_MODE_READ`): the same user.
 pub(crate) fn open_of_process(pid: u32, number: i32, access: Access) -> io::Result<OwnedFd> {
     let path = path_of(pid, number);
     let read = access != Access::Write;
     let write = access != Access::Read;
     let file = OpenOptions::new().read(read).write(write).custom_flags(libc::O_NONBLOCK).open(path)?;
     if access != Access::Both && !file.metadata()?.file_type().is_fifo() {
-        // The number may by now mean something else there.
+        // The number may refer to something else by now.
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the address does not name a pipe"));
     }
     super::descriptor::set_nonblocking(std::os::fd::AsFd::as_fd(&file), false)?;
     Ok(file.into())
 }
 
-/// Opens anew what a descriptor of this process stands for: as another process would.
+/// Opens anew what a descriptor of this process refers to, as another process would.
 pub(crate) fn open_own(descriptor: &impl AsRawFd, access: Access) -> io::Result<OwnedFd> {
     open_of_process(std::process::id(), descriptor.as_raw_fd(), access)
 }
 
-/// Where the kernel shows descriptor `number` of process `pid`.
+/// Path of descriptor `number` of process `pid` in `/proc`.
 pub(crate) fn path_of(pid: u32, number: i32) -> String {
     format!("/proc/{pid}/fd/{number}")
 }
 
-/// A new anonymous memory file of that length, all zeros, whose length can never change again: so no end can make
-/// the other fault (SIGBUS) by shortening it.
+/// A new anonymous memory file of that length, all zeros. Its length can never change again, so neither end can make
+/// the other fault (SIGBUS) by truncating it.
 pub(crate) fn memory_file(length: usize) -> io::Result<OwnedFd> {
     // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
     let file =
@@ -117,7 +117,7 @@ pub(crate) fn memory_file(length: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// A new anonymous memory file with that content, which can never change again.
+/// A new anonymous memory file with this content, which can never change again.
 pub(crate) fn memory_file_of(content: &[u8]) -> io::Result<OwnedFd> {
     // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
     let file =
@@ -132,7 +132,7 @@ pub(crate) fn memory_file_of(content: &[u8]) -> io::Result<OwnedFd> {
 
 const LENGTH_SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
-/// The length of a memory file that [`memory_file`] made.
+/// Length of a file from [`memory_file`].
 pub(crate) fn sealed_length(of: BorrowedFd<'_>) -> io::Result<usize> {
     // SAFETY: F_GET_SEALS takes no argument.
     let seals = unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GET_SEALS) };

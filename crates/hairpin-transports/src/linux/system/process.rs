@@ -1,4 +1,4 @@
-//! Whether a process is still there, and how this one ends with its parent.
+//! Whether a process is alive, how this one ends with its parent, and its limits.
 
 use std::cell::Cell;
 use std::io;
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use super::descriptor::{READABLE, owned, poll};
 
-/// A process that may die without a word (SIGKILL).
+/// A process that may be killed at any time (SIGKILL).
 pub(crate) struct Process {
     pid: i32,
-    /// A handle that a later process with the same number cannot be mistaken for (Linux 5.3).
+    /// A pidfd, which cannot refer to a later process with the same pid (Linux 5.3).
     handle: Option<OwnedFd>,
 }
 
 impl Process {
-    /// The process of that number; of none when the number cannot be one.
+    /// The process with that pid; `None` for an invalid pid.
     pub(crate) fn new(pid: u32) -> Option<Self> {
         let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0)?;
         // SAFETY: plain integers in, a new descriptor out.
@@ -26,12 +26,11 @@ impl Process {
         Some(Self { pid, handle })
     }
 
-    /// Whether it has ended.
     pub(crate) fn is_gone(&self) -> bool {
         match &self.handle {
             Some(handle) => poll(handle.as_fd(), READABLE, Duration::ZERO).unwrap_or(false),
             None => {
-                // SAFETY: signal 0 is never delivered; it only asks.
+                // SAFETY: signal 0 is never delivered; it only checks.
                 let answer = unsafe { libc::kill(self.pid, 0) };
                 answer == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
             }
@@ -39,8 +38,8 @@ impl Process {
     }
 }
 
-/// Does `work`, and only after it ends this process if its parent has died meanwhile: what `work` has to undo is undone,
-/// where the death of the parent would else kill this process (`PR_SET_PDEATHSIG`, prctl(2)) in the middle of it.
+/// Does `work`, and only then ends this process if its parent has died meanwhile. Otherwise the death of the parent
+/// would kill this process (`PR_SET_PDEATHSIG`, prctl(2)) before `work` has cleaned up.
 pub(crate) fn not_killed_within<T>(work: impl FnOnce() -> T) -> T {
     let mut signal = 0_i32;
     // SAFETY: PR_GET_PDEATHSIG writes one integer, for which there is room; PR_SET_PDEATHSIG takes one.
@@ -51,7 +50,7 @@ pub(crate) fn not_killed_within<T>(work: impl FnOnce() -> T) -> T {
     };
     let done = work();
     if signal != 0 {
-        // SAFETY: as above; raise takes a signal's number, and the kernel gave this one.
+        // SAFETY: as above; raise takes a signal number, which came from the kernel.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, signal);
             if libc::getppid() != parent {
@@ -62,7 +61,7 @@ pub(crate) fn not_killed_within<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// How many descriptors this process may have (`RLIMIT_NOFILE`).
+/// Limits of open descriptors of this process (`RLIMIT_NOFILE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) soft: u64,
@@ -88,7 +87,7 @@ thread_local! {
     static THREAD_ID: Cell<i32> = const { Cell::new(0) };
 }
 
-/// The kernel's number of this thread.
+/// The kernel's id of this thread.
 #[inline(always)]
 pub(crate) fn thread_id() -> i32 {
     match THREAD_ID.get() {
@@ -118,13 +117,13 @@ mod tests {
 
     #[test]
     fn the_parents_death_waits_for_the_work() {
-        // The sign belongs to the thread, so that of other tests is not touched.
+        // The signal belongs to the thread, so other tests are not affected.
         let of_a_thread = std::thread::spawn(|| {
             // SAFETY: PR_SET_PDEATHSIG takes one integer.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             (not_killed_within(death_signal), death_signal())
         });
         assert_eq!(of_a_thread.join().unwrap(), (0, libc::SIGKILL));
-        assert_eq!((not_killed_within(death_signal), death_signal()), (0, 0), "none was asked for");
+        assert_eq!((not_killed_within(death_signal), death_signal()), (0, 0), "no signal was set");
     }
 }

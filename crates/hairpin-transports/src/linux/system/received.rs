@@ -1,5 +1,5 @@
-//! What of a packet's IP header the kernel tells its receiver: of datagrams beside each (ip(7), ipv6(7)), of a TCP connection its
-//! SYN (tcp(7), `TCP_SAVE_SYN`), and over IPv6 the last packet that came.
+//! IP headers of received packets, as far as the kernel reports them: for each datagram (ip(7), ipv6(7)), for the SYN
+//! of a TCP connection (tcp(7), `TCP_SAVE_SYN`), and over IPv6 for the last packet received.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,48 +12,48 @@ use crate::wires::ip_header::IpHeader;
 
 const SAVE_SYN: Place = Place(libc::IPPROTO_TCP, libc::TCP_SAVE_SYN);
 const SAVED_SYN: Place = Place(libc::IPPROTO_TCP, libc::TCP_SAVED_SYN);
-/// An IPv6 socket may receive packets of IPv4 too.
+/// An IPv6 socket may receive IPv4 packets too.
 const TELLS: [Place; 4] = [
     Place(libc::IPPROTO_IP, libc::IP_RECVTTL),
     Place(libc::IPPROTO_IP, libc::IP_RECVTOS),
     Place(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
     Place(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
 ];
-/// Longer than any SYN with an IP header and few extensions: the headers of TCP and IPv4 have at most 60 bytes each.
+/// Longer than any SYN with an IP header and few extensions: TCP and IPv4 headers have at most 60 bytes each.
 const MAX_SYN_BYTES: usize = 256;
 
-/// From now on the connections that come to a listening socket keep their SYN, until it is read.
+/// Lets new connections of a listening socket keep their SYN until it is read.
 pub(crate) fn keep_syn(listener: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set(listener, SAVE_SYN, 1)
 }
 
-/// The header of an accepted connection's SYN, once; `None` where it was not kept.
+/// The header of an accepted connection's SYN, once; `None` if it was not kept.
 pub(crate) fn of_syn(accepted: BorrowedFd<'_>) -> Option<IpHeader> {
     let mut syn = [0; MAX_SYN_BYTES];
     let bytes = sockopt::get_bytes(accepted, SAVED_SYN, &mut syn).ok()?;
     IpHeader::of_packet(syn.get(..bytes)?)
 }
 
-/// Whether the socket tells the headers of what it receives. What it does not know of is left as it was.
+/// Sets whether the socket reports the headers of received packets. Unknown options are left unchanged.
 pub(crate) fn tell(on: BorrowedFd<'_>, tells: bool) {
     for place in TELLS {
         drop(sockopt::set(on, place, tells.into()));
     }
 }
 
-/// A datagram: how many bytes it has, who sent it, and its header where the socket tells it ([`tell`]). Never waits.
+/// Receives a datagram: its length, its sender, and its header if the socket reports it ([`tell`]). Never waits.
 pub(crate) fn receive_from(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, SockAddr, Option<IpHeader>)> {
     let mut control = Control::default();
     let mut sender = (SockAddrStorage::zeroed(), 0);
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     let bytes = receive_with(from, into, &mut control, flags, Some(&mut sender))?;
-    // SAFETY: the kernel has filled so much of it with an address of the socket's family.
+    // SAFETY: the kernel wrote an address of that length and of the socket's family.
     let sender = unsafe { SockAddr::new(sender.0, sender.1) };
     Ok((bytes, sender, header(&control)))
 }
 
-/// The header of the last packet of a TCP connection over IPv6 that tells it ([`tell`]); over IPv4 the kernel keeps none
-/// (`IPV6_2292PKTOPTIONS`, net/ipv6/ipv6_sockglue.c).
+/// The header of the last packet of a TCP connection over IPv6 that reports it ([`tell`]); the kernel keeps none over
+/// IPv4 (`IPV6_2292PKTOPTIONS`, net/ipv6/ipv6_sockglue.c).
 pub(crate) fn of_last_packet(of: BorrowedFd<'_>) -> Option<IpHeader> {
     header(&socket_option(of, libc::IPPROTO_IPV6, libc::IPV6_2292PKTOPTIONS).ok()?)
 }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_comes_with_its_header_where_the_socket_tells_it() {
+    fn a_datagram_has_its_header_if_the_socket_reports_it() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let server = UdpSocket::bind(address).unwrap();
             let client = marked(address, Type::DGRAM);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accepted_connection_tells_its_syn_once() {
+    fn the_syn_of_an_accepted_connection_is_read_once() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(address).unwrap();
             let accepted = |client: &Socket| {
@@ -127,7 +127,7 @@ mod tests {
                 listener.accept().unwrap().0
             };
             let one = marked(address, Type::STREAM);
-            assert_eq!(of_syn(accepted(&one).as_fd()), None, "nothing is kept yet");
+            assert_eq!(of_syn(accepted(&one).as_fd()), None, "not kept yet");
             keep_syn(listener.as_fd()).unwrap();
             let other = marked(address, Type::STREAM);
             let accepted = accepted(&other);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_over_ipv6_is_told_of_the_answer_to_its_syn() {
+    fn an_ipv6_client_gets_the_header_of_the_syn_ack() {
         let listener = TcpListener::bind("[::1]:0").unwrap();
         let client = Socket::new(Domain::IPV6, Type::STREAM, None).unwrap();
         tell(client.as_fd(), true);

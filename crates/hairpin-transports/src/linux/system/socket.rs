@@ -5,8 +5,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::counted;
 
-/// `recv(2)`. With `true_length` (`MSG_TRUNC`, for datagrams only) the answer is the datagram's whole length, which may
-/// be more than fitted.
+/// `recv(2)`. With `true_length` (`MSG_TRUNC`, for datagrams only) the result is the datagram's full length, even if it
+/// did not fit.
 #[inline]
 pub(crate) fn receive(
     from: BorrowedFd<'_>,
@@ -19,7 +19,7 @@ pub(crate) fn receive(
     counted(unsafe { libc::recv(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
 }
 
-/// The flags of everything that is sent: a peer that is gone is an error, never SIGPIPE.
+/// Flags of every send: a closed peer is an error, never SIGPIPE.
 #[inline]
 pub(super) fn send_flags(may_block: bool) -> i32 {
     libc::MSG_NOSIGNAL | if may_block { 0 } else { libc::MSG_DONTWAIT }
@@ -31,13 +31,13 @@ pub(crate) fn send(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Res
     send_with(to, bytes, send_flags(may_block))
 }
 
-/// `send(2)` with `MSG_MORE`: more will follow, so TCP may hold a partial segment back. Other sockets ignore it.
+/// `send(2)` with `MSG_MORE`: more follows, so TCP may hold back a partial segment. Other sockets ignore it.
 #[inline]
 pub(crate) fn send_more(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
     send_with(to, bytes, send_flags(may_block) | libc::MSG_MORE)
 }
 
-/// `send(2)` with `MSG_ZEROCOPY`: the kernel reads the bytes where they are, until its error queue says that it is done.
+/// `send(2)` with `MSG_ZEROCOPY`: the kernel reads the bytes in place until its error queue reports completion.
 #[inline]
 pub(crate) fn send_without_copy(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
     send_with(to, bytes, send_flags(may_block) | libc::MSG_ZEROCOPY)
@@ -49,7 +49,7 @@ fn send_with(to: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> io::Result<usize> 
     counted(unsafe { libc::send(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
-/// `recvmsg(2)` into two buffers, the first filled first: takes a header off a packet without a copy.
+/// `recvmsg(2)` into two buffers, filled in order: strips a header without a copy.
 #[inline]
 pub(crate) fn receive_parted(
     from: BorrowedFd<'_>,

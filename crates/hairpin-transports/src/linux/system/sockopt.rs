@@ -1,4 +1,4 @@
-//! Socket options as whole numbers and as texts, and the counters that sockets keep.
+//! Socket options as numbers and texts, and the counters of sockets.
 
 use std::io;
 use std::mem::{offset_of, size_of};
@@ -11,7 +11,7 @@ use hairpin_model::phases::SenderState;
 use super::done;
 use crate::wire::Segments;
 
-/// An option's place: its level and its number, as setsockopt(2) takes them.
+/// Level and number of an option, as in setsockopt(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(pub(crate) i32, pub(crate) i32);
 
@@ -29,31 +29,31 @@ pub(crate) const TRAFFIC_CLASS: Place = Place(libc::IPPROTO_IPV6, libc::IPV6_TCL
 pub(crate) const UDP_GRO: Place = Place(libc::SOL_UDP, libc::UDP_GRO);
 pub(crate) const ZEROCOPY: Place = Place(libc::SOL_SOCKET, libc::SO_ZEROCOPY);
 pub(crate) const MAX_PACING_RATE: Place = Place(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
-/// `ICMP_FILTER` of `linux/icmp.h`: a bit mask of the ICMP types that a raw socket does not want.
+/// `ICMP_FILTER` of `linux/icmp.h`: a bit mask of the ICMP types that a raw socket drops.
 pub(crate) const ICMP_FILTER: Place = Place(libc::SOL_RAW, 1);
 
-/// What the kernel knows of the path of a connected socket: no packet may be larger (ip(7), ipv6(7)).
+/// The kernel's MTU for the path of a connected socket (ip(7), ipv6(7)).
 pub(crate) const PATH_MTU: Place = Place(libc::IPPROTO_IP, libc::IP_MTU);
 pub(crate) const PATH_MTU_V6: Place = Place(libc::IPPROTO_IPV6, libc::IPV6_MTU);
 
-/// Sets an option that is an `int`.
+/// Sets an `int` option.
 pub(crate) fn set(on: BorrowedFd<'_>, place: Place, value: i32) -> io::Result<()> {
     set_bytes(on, place, &value.to_ne_bytes())
 }
 
-/// Reads an option that is an `int`.
+/// Reads an `int` option.
 pub(crate) fn get(on: BorrowedFd<'_>, place: Place) -> io::Result<i32> {
     let mut value = [0_u8; 4];
     get_bytes(on, place, &mut value)?;
     Ok(i32::from_ne_bytes(value))
 }
 
-/// Sets an option that has 64 bits.
+/// Sets a 64-bit option.
 pub(crate) fn set_long(on: BorrowedFd<'_>, place: Place, value: u64) -> io::Result<()> {
     set_bytes(on, place, &value.to_ne_bytes())
 }
 
-/// Reads an option that has 64 bits.
+/// Reads a 64-bit option.
 pub(crate) fn get_long(on: BorrowedFd<'_>, place: Place) -> io::Result<u64> {
     let mut value = [0_u8; 8];
     match get_bytes(on, place, &mut value)? {
@@ -62,12 +62,12 @@ pub(crate) fn get_long(on: BorrowedFd<'_>, place: Place) -> io::Result<u64> {
     }
 }
 
-/// Sets an option that is a text.
+/// Sets a text option.
 pub(crate) fn set_text(on: BorrowedFd<'_>, place: Place, value: &str) -> io::Result<()> {
     set_bytes(on, place, value.as_bytes())
 }
 
-/// Reads an option that is a text of at most 16 bytes, as congestion control's names are.
+/// Reads a text option of at most 16 bytes, such as the name of a congestion control.
 pub(crate) fn get_text(on: impl AsFd, place: Place) -> io::Result<String> {
     let mut value = [0_u8; 16];
     let length = get_bytes(on.as_fd(), place, &mut value)?;
@@ -82,23 +82,24 @@ fn set_bytes(on: BorrowedFd<'_>, Place(level, name): Place, value: &[u8]) -> io:
     done(unsafe { libc::setsockopt(on.as_raw_fd(), level, name, value.as_ptr().cast(), length) })
 }
 
-/// Lets a classic BPF program choose among the sockets that share the port (socket(7), `SO_ATTACH_REUSEPORT_CBPF`).
+/// Lets a classic BPF program choose among the sockets that share a port (socket(7), `SO_ATTACH_REUSEPORT_CBPF`).
 pub(crate) fn set_chooser(on: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     let (name, length) = (libc::SO_ATTACH_REUSEPORT_CBPF, size_of::<libc::sock_fprog>() as libc::socklen_t);
-    // SAFETY: the pointer is that of a live sock_fprog, whose pointer and length are those of a live slice; the kernel only reads.
+    // SAFETY: a pointer to a live sock_fprog, whose pointer and length are those of a live slice; the kernel only
+    // reads.
     done(unsafe { libc::setsockopt(on.as_raw_fd(), libc::SOL_SOCKET, name, (&raw const program).cast(), length) })
 }
 
 pub(super) fn get_bytes(on: BorrowedFd<'_>, Place(level, name): Place, into: &mut [u8]) -> io::Result<usize> {
     let mut length = into.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, which is the slice's length, and says how many it wrote.
+    // SAFETY: the kernel writes at most `length` bytes, the slice's length, and reports how many it wrote.
     done(unsafe { libc::getsockopt(on.as_raw_fd(), level, name, into.as_mut_ptr().cast(), &raw mut length) })?;
     Ok(length as usize)
 }
 
-/// Messages that the socket threw away because its receive buffer was full (`SK_MEMINFO_DROPS` of `SO_MEMINFO`,
+/// Messages that the socket dropped because its receive buffer was full (`SK_MEMINFO_DROPS` of `SO_MEMINFO`,
 /// linux/sock_diag.h).
 pub(crate) fn drops(of: BorrowedFd<'_>) -> io::Result<u32> {
     const FIRST: usize = libc::SK_MEMINFO_DROPS as usize * 4;
@@ -111,9 +112,9 @@ pub(crate) fn drops(of: BorrowedFd<'_>) -> io::Result<u32> {
         .ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Whether a Multipath TCP connection goes on as plain TCP, because an end or the path does not take part
+/// Whether a Multipath TCP connection fell back to plain TCP, because an end or the path does not support it
 /// (`MPTCP_INFO`, linux/mptcp.h: four bytes of counts, four of which two are limits, then the flags). The accepted end
-/// of such a connection is a TCP socket, which does not know the question.
+/// of such a connection is a TCP socket, which does not have the option.
 pub(crate) fn fell_back_to_tcp(of: BorrowedFd<'_>) -> bool {
     const SOL_MPTCP: i32 = 284;
     const MPTCP_INFO: i32 = 1;
@@ -130,7 +131,7 @@ macro_rules! tcp_info_field {
     };
 }
 
-/// A counter's name, and its first byte and its width in `struct tcp_info` (linux/tcp.h).
+/// Name of a counter, and its offset and width in `struct tcp_info` (linux/tcp.h).
 const TCP_INFO: &[(&str, usize, usize)] = &[
     tcp_info_field!(fact_names::RETRANSMITS, tcpi_total_retrans, u32),
     tcp_info_field!(fact_names::LOST, tcpi_lost, u32),
@@ -153,8 +154,8 @@ const TCP_INFO: &[(&str, usize, usize)] = &[
     tcp_info_field!(fact_names::ATO_US, tcpi_ato, u32),
 ];
 
-/// The counters of a TCP connection. An older kernel knows fewer; all bits set means that it has no figure yet (or,
-/// for the pacing rate, that there is no limit), and then there is no fact.
+/// The counters of a TCP connection. An older kernel has fewer. All bits set means no value yet (or, for the pacing
+/// rate, no limit) and gives no fact.
 pub(crate) fn tcp_info(of: BorrowedFd<'_>) -> Vec<Fact> {
     let mut info = RawTcpInfo::default();
     let Ok(known) = info.read(of) else { return Vec::new() };
@@ -168,19 +169,19 @@ pub(crate) fn tcp_info(of: BorrowedFd<'_>) -> Vec<Fact> {
         .collect()
 }
 
-/// What the ends of a TCP connection have agreed on (`tcpi_options`, linux/tcp.h).
+/// Options that both ends of a TCP connection agreed on (`tcpi_options`, linux/tcp.h).
 fn agreed(of: BorrowedFd<'_>) -> Option<u8> {
     let mut info = RawTcpInfo::default();
     info.read(of).ok()?.get(offset_of!(libc::tcp_info, tcpi_options)).copied()
 }
 
-/// Bytes of the TCP header of a segment without SACK (RFC 9293, section 3.1; RFC 7323, appendix A).
+/// TCP header size of a segment without SACK (RFC 9293, section 3.1; RFC 7323, appendix A).
 pub(crate) fn tcp_header_bytes(of: BorrowedFd<'_>) -> Option<u32> {
     const TIMESTAMPS: u8 = 1;
     Some(if agreed(of)? & TIMESTAMPS == 0 { 20 } else { 32 })
 }
 
-/// Whether the ends of a TCP connection use ECN.
+/// Whether a TCP connection uses ECN.
 pub(crate) fn ecn(of: BorrowedFd<'_>) -> Option<&'static str> {
     const NEGOTIATED: u8 = 8;
     const SEEN: u8 = 16;
@@ -192,7 +193,7 @@ pub(crate) fn ecn(of: BorrowedFd<'_>) -> Option<&'static str> {
     })
 }
 
-/// Segments with payload and without, both directions. The kernel's counters have 32 bits and wrap.
+/// Segments with and without payload, both directions. The kernel's counters have 32 bits and wrap.
 pub(crate) fn segments(of: BorrowedFd<'_>) -> Option<Segments> {
     let mut info = RawTcpInfo::default();
     let known = info.read(of).ok()?;
@@ -203,7 +204,7 @@ pub(crate) fn segments(of: BorrowedFd<'_>) -> Option<Segments> {
     Some(Segments { with_payload, bare: all.saturating_sub(with_payload) })
 }
 
-/// What the sender of a connection has in flight and in its buffer, and what it knows of the path.
+/// What a connection has in flight and in its send buffer, and what its sender knows of the path.
 pub(crate) fn sender_state(of: BorrowedFd<'_>) -> Option<SenderState> {
     let mut info = RawTcpInfo::default();
     let known = info.read(of).ok()?;
@@ -215,13 +216,13 @@ pub(crate) fn sender_state(of: BorrowedFd<'_>) -> Option<SenderState> {
         in_flight_bytes: field(offset_of!(libc::tcp_info, tcpi_unacked))? * mss_bytes,
         not_sent_bytes: field(offset_of!(libc::tcp_info, tcpi_notsent_bytes))?,
         round_trip_ns: field(offset_of!(libc::tcp_info, tcpi_rtt))? * 1000,
-        // All bits set: none was measured yet.
+        // All bits set: not measured yet.
         least_round_trip_ns: if least_us == u64::from(u32::MAX) { 0 } else { least_us * 1000 },
         delivered_bytes_per_s: number(known, offset_of!(libc::tcp_info, tcpi_delivery_rate), 8)?,
     })
 }
 
-/// `struct tcp_info` as bytes: an older kernel fills in fewer.
+/// `struct tcp_info` as bytes: an older kernel fills fewer.
 struct RawTcpInfo([u8; size_of::<libc::tcp_info>()]);
 
 impl Default for RawTcpInfo {
@@ -237,7 +238,7 @@ impl RawTcpInfo {
     }
 }
 
-/// The field at `first` that is `width` bytes wide, 4 or 8.
+/// The field at `first`, which is 4 or 8 bytes wide.
 fn number(known: &[u8], first: usize, width: usize) -> Option<u64> {
     let bytes = known.get(first..first + width)?;
     match width {

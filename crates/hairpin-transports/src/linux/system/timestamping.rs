@@ -1,5 +1,5 @@
-//! What a TCP socket's error queue tells: the kernel's time stamps (Documentation/networking/timestamping.rst) and which sends
-//! without a copy are complete.
+//! A TCP socket's error queue: the kernel's time stamps (Documentation/networking/timestamping.rst) and completions of
+//! zero-copy sends.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,8 +9,8 @@ use hairpin_model::trace::StampKind;
 use super::control::{Control, receive_with};
 use super::sockopt::{self, Place};
 
-/// Each segment when it is scheduled and handed to the driver, and what is received when it came; sent bytes are named
-/// by their number, and the bytes themselves are not given back.
+/// Stamps of each segment when it is scheduled and when it reaches the driver, and of received segments. Sent bytes are
+/// identified by number and not returned.
 const WANTED: u32 = libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
     | libc::SOF_TIMESTAMPING_RX_SOFTWARE
@@ -30,46 +30,44 @@ const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
 const STAMPS: Place = Place(libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
 
-/// Asks for stamps of everything from here on, and with `acknowledged` also of when segments are acknowledged; bytes
-/// count from 0 at the next that is written.
+/// Requests stamps from here on, with `acknowledged` also of when segments are acknowledged. Bytes count from 0 at the
+/// next one written.
 pub(crate) fn begin(on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
     let more = if acknowledged { libc::SOF_TIMESTAMPING_TX_ACK } else { 0 };
     sockopt::set(on, STAMPS, (WANTED | more).cast_signed())
 }
 
-/// Asks for no stamps any more.
+/// Requests no more stamps.
 pub(crate) fn end(on: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set(on, STAMPS, 0)
 }
 
-/// The stamp of a segment that was sent.
+/// The stamp of a sent segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// Of what.
     pub(crate) kind: StampKind,
     /// CLOCK_REALTIME.
     pub(crate) realtime_ns: u64,
-    /// The lower 32 bits of the number of the last byte that it covers.
+    /// The lower 32 bits of the number of the last byte covered.
     pub(crate) last_byte: u32,
 }
 
-/// What a socket's error queue tells.
+/// An entry of a socket's error queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// A stamp.
     Stamp(Sent),
-    /// So many sends with `MSG_ZEROCOPY` are complete (Documentation/networking/msg_zerocopy.rst): their memory is free.
+    /// Completion of `MSG_ZEROCOPY` sends (Documentation/networking/msg_zerocopy.rst): their memory is free.
     Completed {
-        /// How many, with numbers that follow each other.
+        /// Number of sends, with consecutive numbers.
         sends: u32,
         /// The kernel copied their bytes after all.
         copied: bool,
     },
-    /// Anything else: an error that the next call on the socket tells too.
+    /// Anything else: an error that the next call on the socket also returns.
     Other,
 }
 
-/// Takes the next news off the socket's error queue, by one system call; `None` when there is none.
+/// Takes the next entry of the socket's error queue with one system call; `None` if it is empty.
 pub(crate) fn next_news(of: BorrowedFd<'_>) -> io::Result<Option<News>> {
     loop {
         let mut control = Control::default();
@@ -86,7 +84,7 @@ fn news(control: &Control) -> Option<News> {
     let error = control.find(libc::SOL_IP, libc::IP_RECVERR);
     let error: libc::sock_extended_err = error.or_else(|| control.find(libc::SOL_IPV6, libc::IPV6_RECVERR))?;
     if error.ee_origin == SO_EE_ORIGIN_ZEROCOPY {
-        // The first and the last number, which begin again after 32 bits.
+        // The first and the last number, which wrap at 32 bits.
         let sends = error.ee_data.wrapping_sub(error.ee_info).wrapping_add(1);
         return Some(News::Completed { sends, copied: error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0 });
     }
@@ -102,7 +100,7 @@ fn news(control: &Control) -> Option<News> {
     Some(News::Stamp(Sent { kind, realtime_ns: software_ns(control)?, last_byte: error.ee_data }))
 }
 
-/// The software stamp, which is the first of three (`scm_timestamping`, linux/errqueue.h); zero where there is none.
+/// The software stamp, the first of three (`scm_timestamping`, linux/errqueue.h); zero if there is none.
 fn software_ns(control: &Control) -> Option<u64> {
     let [software, _, _]: [libc::timespec; 3] = control.find(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)?;
     let seconds = u64::try_from(software.tv_sec).ok().filter(|seconds| *seconds > 0)?;
@@ -110,7 +108,8 @@ fn software_ns(control: &Control) -> Option<u64> {
     Some(seconds * 1_000_000_000 + nanoseconds)
 }
 
-/// `recvmsg(2)`, and when the last segment of what it took came (CLOCK_REALTIME, in ns); 0 bytes are the stream's end.
+/// `recvmsg(2)`, and the arrival of the last segment of the bytes (CLOCK_REALTIME, in ns); 0 bytes are the stream's
+/// end.
 pub(crate) fn receive(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, Option<u64>)> {
     let mut control = Control::default();
     let flags = if may_block { 0 } else { libc::MSG_DONTWAIT };

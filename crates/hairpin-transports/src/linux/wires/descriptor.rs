@@ -1,4 +1,4 @@
-//! A wire over file descriptors: waiting by `block`, `poll` and `spin`, once for all of them.
+//! A wire over file descriptors: waiting by `block`, `poll` and `spin` for all of them.
 
 mod stream;
 
@@ -18,11 +18,11 @@ use crate::system::pipe::memory_file_of;
 use crate::wire::{Descriptors, KernelStamps, RawStamp, Repeated, Stream, Wire, WireError};
 use crate::wires::{Deadline, LOOK, slice};
 
-/// How often a spinning wire tries before it looks at the clock: tens of microseconds apart, and the 20 ns of a clock
-/// read are lost in them.
+/// Attempts of a spinning wire between two clock reads: tens of microseconds, against which the 20 ns of a clock read
+/// are negligible.
 const TRIES_PER_LOOK: u32 = 256;
 
-/// How long a call of a one-way load waits in the kernel at most before a signal interrupts it.
+/// Maximum time that a call of a one-way load blocks in the kernel before a signal interrupts it.
 const MAX_CALL: Duration = Duration::from_millis(50);
 
 /// A wire over one or two descriptors.
@@ -30,9 +30,9 @@ pub(crate) struct DescriptorWire<P> {
     port: P,
     waiting: Waiting,
     timeout: Duration,
-    /// Interrupts blocking calls, so that their time can be looked at; present where calls block.
+    /// Interrupts blocking calls, so that their time-out can be checked; present if calls block.
     alarm: Option<Alarm>,
-    /// The other end is gone: from now on nothing waits, and what is left is taken.
+    /// The other end is gone: nothing waits any more, and only the remaining data is received.
     gone: bool,
     /// See [`Wire::system_calls`].
     system_calls: u64,
@@ -46,7 +46,7 @@ impl<P: Port> DescriptorWire<P> {
         Ok(Self { port, waiting, timeout, alarm, gone: false, system_calls: 0, file: None })
     }
 
-    /// Before a call that may block.
+    /// Prepares for a call that may block.
     #[inline]
     fn set_alarm(&mut self, operation: &'static str) -> Result<(), WireError> {
         match &mut self.alarm {
@@ -62,10 +62,10 @@ impl<P: Port> DescriptorWire<P> {
         self.port.take(into, may_block)
     }
 
-    /// Takes what is there and never blocks, also where the descriptor does.
+    /// Takes what is there and never blocks, even if the descriptor does.
     #[inline]
     fn take_now(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
-        // Nobody else reads here, so what is there now is there for the read.
+        // There is no other reader, so data that is there now is there for the read.
         if !P::IS_SOCKET && self.waiting == Waiting::Block {
             self.system_calls += 1;
             if !poll(self.port.readable(), READABLE, Duration::ZERO)? {
@@ -84,7 +84,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Goes on after the first attempt.
+    /// Continues after the first attempt.
     #[inline(never)]
     fn receive_again(&mut self, mut miss: Miss, into: &mut [u8]) -> Result<usize, WireError> {
         let mut deadline = Deadline::new(self.timeout);
@@ -112,7 +112,8 @@ impl<P: Port> DescriptorWire<P> {
                 Err(Miss::Nothing | Miss::Again) => {}
                 Err(miss) => return self.lost(miss, into),
             }
-            // Readable, and then there was nothing (a datagram with a bad checksum, a signal): wait for the rest.
+            // Readable, but nothing to receive (a datagram with a bad checksum, a signal): wait for the rest of the
+            // time.
             if deadline.left().is_none() {
                 break;
             }
@@ -137,7 +138,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// After the news that the other end is gone: what it sent before, or the news.
+    /// Handles the end of the other end: returns what it sent before, or that it is closed.
     #[cold]
     fn lost(&mut self, miss: Miss, into: &mut [u8]) -> Result<usize, WireError> {
         match miss {
@@ -153,8 +154,8 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Takes what a gone end left behind. A socket may tell its error before its data, and tells it once; a few
-    /// tries are therefore enough to reach the data.
+    /// Takes what the other end left behind. A socket may return its error before its data, but only once, so a few
+    /// attempts reach the data.
     #[cold]
     fn drain(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         for _ in 0..8 {
@@ -168,7 +169,7 @@ impl<P: Port> DescriptorWire<P> {
         Err(WireError::Closed)
     }
 
-    /// What came of one attempt to send that does not wait.
+    /// The result of one attempt to send without waiting.
     #[inline(always)]
     fn sent_now(&mut self, answer: Result<usize, Miss>) -> Result<usize, WireError> {
         match answer {
@@ -180,7 +181,7 @@ impl<P: Port> DescriptorWire<P> {
     #[cold]
     fn unsent(&mut self, miss: Miss) -> Result<usize, WireError> {
         match miss {
-            // After a signal there is room as before: the next attempt finds it.
+            // After a signal there is room as before: the next attempt uses it.
             Miss::Nothing | Miss::Again => Ok(0),
             Miss::Gone | Miss::Ended => {
                 self.gone = true;
@@ -191,7 +192,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Takes one piece of a one-way load; `None` when there is nothing.
+    /// Takes one piece of a one-way load; `None` if there is none.
     #[inline(always)]
     fn take_piece(&mut self, into: &mut [u8], may_block: bool) -> Result<Option<usize>, WireError> {
         if self.gone {
@@ -210,7 +211,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Before a call of a one-way load that waits in the kernel: whether it does on this wire.
+    /// Prepares for a call of a one-way load that may wait in the kernel. Returns whether it does on this wire.
     #[inline(always)]
     fn may_wait(&mut self, operation: &'static str) -> Result<bool, WireError> {
         if self.waiting != Waiting::Block {
@@ -273,8 +274,8 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// `poll` until the deadline, again after a signal, and after a time stamp, which is nothing that was waited for. A
-    /// deadline whose clock has not started is one of the wire's whole time-out.
+    /// `poll` until the deadline, again after a signal or a time stamp, which is not what the caller waits for. A
+    /// deadline whose clock has not started lasts the wire's whole time-out.
     fn wait_for(&mut self, events: i16, deadline: &mut Deadline) -> Result<bool, WireError> {
         let mut left = deadline.running().unwrap_or(self.timeout);
         loop {
@@ -294,7 +295,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Takes the time stamps and completions that a poll has told; whether there were any.
+    /// Takes the time stamps and completions that a poll has reported. Returns whether there were any.
     #[cold]
     fn keep_stamps(&mut self) -> Result<bool, WireError> {
         match self.port.stamping() {
@@ -303,8 +304,8 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Takes the time stamps that a read would find in its room, see [`KernelStamps`]; where they may come with what is
-    /// to be read, once it has come.
+    /// Takes the time stamps that a read would find in the receive buffer, see [`KernelStamps`]. If they may arrive
+    /// with the data to be read, it first waits for that data.
     fn clear_the_way(&mut self) -> Result<(), WireError> {
         if self.port.stamping().is_some_and(|(stamping, _)| stamping.come_at_any_time()) {
             let counted = self.system_calls;
@@ -317,7 +318,7 @@ impl<P: Port> DescriptorWire<P> {
         self.keep_stamps().map(|_| ())
     }
 
-    /// Sends `total` bytes in as many attempts as it takes; `put` makes one and is told how many bytes have gone.
+    /// Sends `total` bytes in as many attempts as needed; `put` makes one, given the number of bytes already sent.
     #[inline(always)]
     fn send_by(
         &mut self,
@@ -335,7 +336,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Goes on after the first attempt.
+    /// Continues after the first attempt.
     #[inline(never)]
     fn send_rest(
         &mut self,
@@ -463,7 +464,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
             return Err(failed(io::ErrorKind::Unsupported.into()));
         }
         if self.waiting != Waiting::Block {
-            // All other calls say for themselves that they do not wait.
+            // All other calls request per call that they do not wait.
             set_nonblocking(self.port.writable(), true).map_err(failed)?;
         }
         self.file = Some((memory_file_of(content).map_err(failed)?, content.len()));

@@ -1,11 +1,12 @@
-//! The hello with which a connection or a datagram flow begins.
+//! The hello that opens a connection or a datagram flow.
 //!
-//! A server tells its client from anybody else by a cookie of 16 random bytes, which the order of the round brought it. So the
-//! client says it first. Over a stream it says so once. Over datagrams, whose sender's address may be forged, the server answers
-//! with a challenge, which only who receives at that address can confirm, and a welcome ends it (as QUIC validates an address,
-//! RFC 9000, section 8.1). A hello is as long as each answer to it, so that a server never sends more than it was sent.
+//! A server recognizes its client by a cookie of 16 random bytes, which came with the order of the round. So the client
+//! sends it first. Over a stream, once. Over datagrams, whose source address may be forged, the server answers with a
+//! challenge, which only the receiver at that address can confirm, and completes it with a welcome (like QUIC's address
+//! validation, RFC 9000, section 8.1). A hello is as long as each answer, so a server never sends more than it
+//! received.
 //!
-//! Its first byte lies between those of STUN and DTLS (RFC 7983, section 7), so that one port can serve other protocols too.
+//! The first byte is between those of STUN and DTLS (RFC 7983, section 7), so that one port can serve other protocols.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -22,50 +23,50 @@ use crate::wire::{Cookie, Setup, TransportError};
 use crate::wires::ip_header::IpHeader;
 use crate::wires::{Deadline, failed, left_to_accept, unreached};
 
-/// What a hello is, in its first byte.
+/// The kind of a hello, in its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The client: it knows the cookie.
+    /// From the client: it knows the cookie.
     Hello = 4,
-    /// The server of datagrams: prove that you receive at that address.
+    /// From a datagram server: prove that you receive at this address.
     Challenge = 5,
-    /// The client of datagrams: with the nonce of the challenge.
+    /// From a datagram client: the nonce of the challenge.
     Confirm = 6,
-    /// The server of datagrams: it is connected.
+    /// From a datagram server: connected.
     Welcome = 7,
 }
 
 /// The second byte.
 const VERSION: u8 = 1;
-/// The last bytes, by which a link knows a hello whose cookie it does not know.
+/// The last bytes, by which a link recognizes a hello without knowing its cookie.
 const MARK: [u8; 6] = *b"hrpn\xb5\x1e";
 /// The length of each hello: kind, version, cookie, nonce, mark.
 pub const HELLO_BYTES: usize = 40;
 
-/// What a client of datagrams must have received to confirm its hello.
+/// Sent in a challenge; a datagram client needs it to confirm its hello.
 pub type Nonce = [u8; 16];
 
-/// How long a client waits for an answer before it says the same again.
+/// Time that a client waits for an answer before it repeats its datagram.
 pub(crate) const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// Connections that have not said hello yet: of more the oldest is closed.
+/// Maximum connections that have not sent their hello yet; beyond it the oldest is closed.
 const MAX_PENDING: usize = 16;
 
-/// Whether a datagram is a hello of whatever kind and cookie, and so no message.
+/// Whether a datagram is a hello of any kind and cookie, and so not a message.
 #[must_use]
 pub fn is_hello(datagram: &[u8]) -> bool {
     datagram.len() == HELLO_BYTES && kind_of(datagram).is_some() && datagram.ends_with(&MARK)
 }
 
-/// What a client says to a server that serves many rounds at one port.
+/// A client's hello to a server that serves many rounds at one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It knows this cookie.
+    /// It has this cookie.
     Hello(Cookie),
-    /// The same, with the nonce of a challenge.
+    /// It has this cookie, and the nonce of a challenge.
     Confirm(Cookie, Nonce),
 }
 
-/// What a client says in these bytes, a datagram or the first of a stream; `None` where they are no hello of a client.
+/// Parses a client's hello from a datagram or the first bytes of a stream; `None` if it is not one.
 #[must_use]
 pub fn said(bytes: &[u8]) -> Option<Said> {
     if !is_hello(bytes) {
@@ -79,25 +80,25 @@ pub fn said(bytes: &[u8]) -> Option<Said> {
     }
 }
 
-/// The answer to a hello of datagrams, no longer than that: the client is to prove that it receives at its address.
+/// The answer to a datagram hello, no longer than that: the client must prove that it receives at its address.
 #[must_use]
 pub fn challenge(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     hello(Kind::Challenge, cookie, nonce)
 }
 
-/// What a client of datagrams says to that answer.
+/// A datagram client's answer to a challenge.
 #[must_use]
 pub fn confirm(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     hello(Kind::Confirm, cookie, nonce)
 }
 
-/// What a client of datagrams says first.
+/// The first datagram of a client.
 #[must_use]
 pub fn hello_of(cookie: &Cookie) -> [u8; HELLO_BYTES] {
     hello(Kind::Hello, cookie, &[0; 16])
 }
 
-/// The nonce, where a datagram is a challenge to the hello with that cookie.
+/// The nonce, if a datagram is a challenge to the hello with that cookie.
 #[must_use]
 pub fn challenged(datagram: &[u8], cookie: &Cookie) -> Option<Nonce> {
     read(datagram, cookie).and_then(|(kind, nonce)| (kind == Kind::Challenge).then_some(nonce))
@@ -122,17 +123,17 @@ fn hello(kind: Kind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     bytes
 }
 
-/// The kind and the nonce of a hello with that cookie; none of anything else.
+/// Kind and nonce of a hello with that cookie; `None` for anything else.
 fn read(bytes: &[u8], cookie: &Cookie) -> Option<(Kind, Nonce)> {
     let known = is_hello(bytes) && bytes[2..18] == cookie.0;
     known.then(|| Some((kind_of(bytes)?, bytes[18..34].try_into().ok()?))).flatten()
 }
 
-/// What a datagram of `bytes` bytes, of which `start` has the first ones, says after the flow has begun, where it is a hello that
-/// came again. A buffer for shorter messages holds its begin only.
+/// The kind of a repeated hello after the flow has begun; `None` for a message. The datagram has `bytes` bytes; a
+/// buffer for shorter messages only holds its beginning, `start`.
 #[inline(always)]
 pub(crate) fn again(start: &[u8], bytes: usize, cookie: &Cookie) -> Option<Kind> {
-    // Nearly every message has another length, which is all that it costs.
+    // Nearly every message has another length, so this comparison is the whole cost.
     if bytes == HELLO_BYTES { again_of_length(start, cookie) } else { None }
 }
 
@@ -143,32 +144,32 @@ fn again_of_length(start: &[u8], cookie: &Cookie) -> Option<Kind> {
     if cookie_fits && mark_fits { kind_of(start) } else { None }
 }
 
-/// Sends the welcome again: the one before it was lost.
+/// Repeats the welcome: the last one was lost.
 pub(crate) fn welcome_again(socket: BorrowedFd<'_>, cookie: &Cookie) {
     // If this one is lost too, another confirmation follows.
     drop(socket::send(socket, &hello(Kind::Welcome, cookie, &[0; 16]), false));
 }
 
-/// So often the welcome is said where it may be lost.
+/// Number of welcomes sent across a link, where they may be lost.
 const WELCOMES_ACROSS_A_LINK: u32 = 3;
 
-/// Says hello on a connected stream, or in one message where it keeps boundaries.
+/// Sends the hello on a connected stream, or in one message if there are boundaries.
 pub(crate) fn say_once(socket: &Socket, address: &str, cookie: &Cookie) -> Result<(), TransportError> {
     let sent = socket::send(socket.as_fd(), &hello(Kind::Hello, cookie, &[0; 16]), true);
     let whole = |sent| if sent == HELLO_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };
     sent.and_then(whole).map_err(|source| unreached("say hello to", address, source))
 }
 
-/// How the other end was met.
+/// How the other end connected.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Met {
-    /// Connections or datagrams without the hello that came before.
+    /// Connections or datagrams without the hello before it.
     pub(crate) ignored: u64,
-    /// Of a packet of the other end that opened the flow, where the kernel tells it.
+    /// Header of an opening packet of the other end, if the kernel reports it.
     pub(crate) header: Option<IpHeader>,
 }
 
-/// Says hello on a connected datagram socket, and what the answers ask for, until it is welcome.
+/// Sends the hello on a connected datagram socket, and answers challenges, until it is welcome.
 pub(crate) fn say(
     socket: &Socket,
     transport: &'static str,
@@ -210,8 +211,8 @@ pub(crate) fn say(
     Err(TransportError::Unwelcome { transport, address: address.to_owned(), sent, answers, after: timeout })
 }
 
-/// Hears hellos on a bound datagram socket until one is confirmed, and connects to whoever said it. `connected` is called before
-/// the other end is told.
+/// Receives hellos on a bound datagram socket until one is confirmed, and connects to its sender. `connected` is called
+/// before the other end is welcomed.
 pub(crate) fn hear(
     socket: &Socket,
     address: &str,
@@ -232,7 +233,7 @@ pub(crate) fn hear(
         let one = one_hello(socket, cookie).map_err(error("receive a hello at"))?;
         let Some(Datagram { from, header, said }) = one else { continue };
         match said {
-            // One that cannot be sent counts as lost: another hello follows.
+            // A challenge that cannot be sent counts as lost: another hello follows.
             Some((Kind::Hello, _)) => drop(socket.send_to(&hello(Kind::Challenge, cookie, &own), &from)),
             Some((Kind::Confirm, nonce)) if nonce == own => {
                 socket.connect(&from).map_err(error("connect back from"))?;
@@ -249,11 +250,11 @@ pub(crate) fn hear(
 
 /// Welcomes the client that a socket was just connected to.
 pub(crate) fn welcome(socket: &Socket, address: &str, setup: &Setup) -> Result<(), TransportError> {
-    // What others sent before the socket was connected is still in its queue.
+    // Datagrams of others from before the connect are still in the queue.
     let mut thrown_away = [0; 1];
     while socket::receive(socket.as_fd(), &mut thrown_away, false, false).is_ok() {}
     let welcome = hello(Kind::Welcome, &setup.cookie, &[0; 16]);
-    // A server that sends at once does not hear that a welcome was lost on its way.
+    // A server that sends at once would not notice that a welcome was lost.
     for _ in 0..if setup.server.is_some() { WELCOMES_ACROSS_A_LINK } else { 1 } {
         socket::send(socket.as_fd(), &welcome, false)
             .map_err(|source| unreached("answer a hello at", address, source))?;
@@ -261,15 +262,15 @@ pub(crate) fn welcome(socket: &Socket, address: &str, setup: &Setup) -> Result<(
     Ok(())
 }
 
-/// A datagram that came to a server.
+/// A datagram received by a server.
 struct Datagram {
     from: SockAddr,
     header: Option<IpHeader>,
-    /// What it says where it is a hello.
+    /// Kind and nonce if it is a hello.
     said: Option<(Kind, Nonce)>,
 }
 
-/// The next datagram; `None` when there was none after all, as where its checksum is wrong.
+/// The next datagram; `None` if there is none after all, for instance with a wrong checksum.
 fn one_hello(socket: &Socket, cookie: &Cookie) -> io::Result<Option<Datagram>> {
     let mut datagram = [0; HELLO_BYTES + 1];
     match received::receive_from(socket.as_fd(), &mut datagram) {
@@ -282,7 +283,7 @@ fn one_hello(socket: &Socket, cookie: &Cookie) -> io::Result<Option<Datagram>> {
     }
 }
 
-/// A connection whose hello has not come whole.
+/// A connection whose hello is not complete.
 struct Pending {
     socket: Socket,
     said: Vec<u8>,
@@ -294,16 +295,16 @@ impl Pending {
     }
 }
 
-/// Connections that have come to a server and are no clients yet.
+/// Connections to a server that have not sent their hello yet.
 #[derive(Default)]
 pub(crate) struct Unheard {
     pending: Vec<Pending>,
-    /// Those that said something else, or left.
+    /// Number of connections that sent something else, or closed.
     ignored: u64,
 }
 
 impl Unheard {
-    /// A connection that somebody else accepted.
+    /// A connection that was accepted elsewhere.
     pub(crate) fn of(socket: Socket) -> Self {
         Self { pending: vec![Pending::new(socket)], ignored: 0 }
     }
@@ -312,8 +313,8 @@ impl Unheard {
         self.pending.is_empty()
     }
 
-    /// Accepts on a listening socket, where there is one, until a connection says hello with the cookie; answers it, and how
-    /// many others came before it and did not. None of its bytes after the hello are taken.
+    /// Accepts on a listening socket, if there is one, until a connection sends the hello with the cookie. Returns it,
+    /// and the number of others that did not. Bytes after the hello are not taken.
     pub(crate) fn accept(
         &mut self,
         listener: Option<&Socket>,
@@ -350,9 +351,9 @@ impl Unheard {
         Err(TransportError::TimedOut { what: "connected", after: timeout })
     }
 
-    /// Hears what those that are ready say; the first whose hello is whole.
+    /// Reads from the connections that are ready. Returns the first with a complete hello.
     fn hear(&mut self, ready: &[bool], cookie: &Cookie) -> Option<Socket> {
-        // The last ones first, so that taking one out moves none that is still to be looked at.
+        // From the last to the first, so that removing one does not move those still to be checked.
         for place in (0..self.pending.len()).rev().filter(|place| ready[*place]) {
             match hear_part(&mut self.pending[place], cookie) {
                 Heard::Hello => return Some(self.pending.swap_remove(place).socket),
@@ -376,7 +377,7 @@ impl Unheard {
                 self.pending.push(Pending::new(socket));
                 Ok(())
             }
-            // It has gone again, or another descriptor of the same port took it.
+            // Closed again, or accepted through another descriptor of the same port.
             Err(gone) if matches!(gone.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => {
                 Ok(())
             }
@@ -387,9 +388,9 @@ impl Unheard {
 
 enum Heard {
     Hello,
-    /// More is to come.
+    /// The hello is not complete yet.
     Part,
-    /// Something else, or the end.
+    /// Other bytes, or the end.
     Stranger,
 }
 
@@ -432,7 +433,7 @@ mod tests {
             let bytes = hello(kind, &OWN, &[9; 16]);
             assert!((4..=15).contains(&bytes[0]) && is_hello(&bytes));
             assert_eq!(read(&bytes, &OWN), Some((kind, [9; 16])));
-            assert_eq!(read(&bytes, &Cookie([8; 16])), None, "another round's");
+            assert_eq!(read(&bytes, &Cookie([8; 16])), None, "of another round");
             for place in [0, 1, 39] {
                 let mut other = bytes;
                 other[place] ^= 0x40;
@@ -453,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_that_comes_again_is_known_by_as_much_as_fits_the_buffer() {
+    fn a_repeated_hello_is_recognized_in_a_short_buffer() {
         let bytes = hello(Kind::Confirm, &OWN, &[9; 16]);
         for room in [1, 2, 5, 20, 40] {
             assert_eq!(again(&bytes[..room], 40, &OWN), Some(Kind::Confirm), "{room}");
@@ -478,7 +479,7 @@ mod tests {
             }
             let start = &bytes[..room.min(bytes.len())];
             again(start, bytes.len(), &OWN);
-            prop_assert_eq!(challenged(&bytes, &OWN), None, "another round's");
+            prop_assert_eq!(challenged(&bytes, &OWN), None, "of another round");
             let written = said(&bytes).map(|said| match said {
                 Said::Hello(cookie) => hello(Kind::Hello, &cookie, &bytes[18..34].try_into().unwrap()),
                 Said::Confirm(cookie, nonce) => confirm(&cookie, &nonce),

@@ -1,4 +1,4 @@
-//! What several transports over descriptors share.
+//! Shared parts of transports over descriptors.
 
 pub(crate) mod descriptor;
 pub(crate) mod hello;

@@ -1,4 +1,4 @@
-//! UDP's segmentation offload: datagrams of one size that go through the kernel as one packet (udp(7)).
+//! UDP segmentation offload: datagrams of equal size that pass the kernel as one packet (udp(7)).
 
 use std::io;
 use std::ops::Range;
@@ -8,34 +8,33 @@ use crate::options::Family;
 use crate::system::messages::{receive_joined, send_segmented};
 use crate::system::socket;
 
-/// What one socket needs of it.
+/// Offload of one socket.
 pub(super) struct Offload {
-    /// The most datagrams of a packet, as far as it is known.
+    /// Maximum datagrams per packet, as far as known.
     most_datagrams: usize,
-    /// The most bytes of a packet.
+    /// Maximum bytes per packet.
     most_bytes: usize,
-    /// Room for a packet that is asked for one message at a time.
+    /// Buffer for a packet whose messages are requested one at a time.
     packet: Box<[u8]>,
-    /// What of it has not been asked for yet.
+    /// The part of it not requested yet.
     left: Range<usize>,
-    /// The size of its datagrams.
     size: usize,
 }
 
 /// `UDP_MAX_SEGMENTS` (linux/udp.h).
 const MAX_DATAGRAMS: usize = 128;
-/// The same before Linux 6.9.
+/// `UDP_MAX_SEGMENTS` before Linux 6.9.
 const MAX_DATAGRAMS_BEFORE_6_9: usize = 64;
 
 impl Offload {
     pub(super) fn new(family: Family) -> Self {
-        // A packet is at most 65535 bytes with its headers.
+        // A packet has at most 65535 bytes including headers.
         let most_bytes = if family == Family::V6 { 65_487 } else { 65_507 };
         let packet = vec![0; 64 * 1024].into();
         Self { most_datagrams: MAX_DATAGRAMS, most_bytes, packet, left: 0..0, size: 1 }
     }
 
-    /// Sends messages in as few calls as they fit; how many bytes were taken, and how many calls it took.
+    /// Sends messages in as few calls as possible. Returns the number of bytes taken and the number of calls.
     pub(super) fn send(
         &mut self,
         to: BorrowedFd<'_>,
@@ -69,14 +68,14 @@ impl Offload {
         (Ok(sent), calls)
     }
 
-    /// Receives one message and keeps the others that came with it; its length, which may be more than fits.
+    /// Receives one message and keeps the others of its packet. Returns its length, which may exceed the buffer.
     pub(super) fn receive(&mut self, from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<usize> {
         let (bytes, size) = receive_joined(from, &mut self.packet, may_block)?;
         (self.left, self.size) = (0..bytes, size);
         Ok(self.next(into).unwrap_or(0))
     }
 
-    /// The next message that was kept, as by [`Offload::receive`].
+    /// The next kept message, as in [`Offload::receive`].
     pub(super) fn next(&mut self, into: &mut [u8]) -> Option<usize> {
         if !self.has_kept() {
             return None;

@@ -1,12 +1,11 @@
-//! What is left of several parts when the kernel has taken some of their bytes.
+//! The rest of several parts after the kernel has taken some of their bytes.
 
 use std::io::IoSlice;
 
-/// How many parts one call takes (`UIO_MAXIOV`, linux/uio.h).
+/// Maximum parts per call (`UIO_MAXIOV`, linux/uio.h).
 pub(crate) const MAX_PARTS: usize = libc::UIO_MAXIOV as usize;
 
-/// The parts that are not yet sent whole, and how many bytes of the first of them are. Fewer bytes are sent than there
-/// are.
+/// The parts not completely sent, and how many bytes of the first of them are sent. `sent` is less than the total.
 pub(crate) fn rest_of<'p, 'b>(parts: &'p [IoSlice<'b>], sent: usize) -> (&'p [IoSlice<'b>], usize) {
     let mut before = 0;
     for (place, part) in parts.iter().enumerate() {
@@ -25,7 +24,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_rest_is_what_has_not_gone(
+        fn the_rest_is_the_unsent_bytes(
             sizes in proptest::collection::vec(0_usize..5, 0..20),
             last in 1_usize..5,
             gone: proptest::sample::Index,

@@ -1,7 +1,7 @@
-//! Wires over two one-way descriptors, used by `pipe` and `fifo`: they differ only in how the pipes are made.
+//! Wires over two one-way descriptors, for `pipe` and `fifo`, which differ only in how the pipes are created.
 //!
-//! Writing to a pipe that nobody reads any more raises SIGPIPE. Rust's runtime has that signal ignored in every
-//! program that it starts, and the write then answers `EPIPE`.
+//! Writing to a pipe without readers raises SIGPIPE. Rust's runtime ignores that signal in every program that it
+//! starts, and the write then returns `EPIPE`.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,27 +19,27 @@ use crate::wire::{Connection, Listener, Setup, TransportError};
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, bad_address, failed, left_to_accept, second_connection};
 
-/// What the client writes first, so that the server knows that its spare descriptors are no longer needed.
+/// The client's first byte, which tells the server that its spare descriptors are no longer needed.
 const HELLO: u8 = 0x68;
 
-/// The server, holding both ends of both pipes until the client has opened its own.
+/// The server, which holds both ends of both pipes until the client has opened its own.
 pub(crate) struct PipeListener {
     transport: &'static str,
     setup: Setup,
     address: String,
-    /// None once the client has come.
+    /// `None` once the client has connected.
     pipes: Option<Pipes>,
 }
 
 struct Pipes {
     from_client: OwnedFd,
     to_client: OwnedFd,
-    /// The client's descriptors, which it opens through `/proc`: its write end and its read end.
+    /// The client's write end and read end, which it opens through `/proc`.
     _spare: (OwnedFd, OwnedFd),
 }
 
 impl PipeListener {
-    /// The server over two new pipes, each a read end and a write end.
+    /// The server of two new pipes, each a read end and a write end.
     pub(crate) fn new(
         transport: &'static str,
         [to_server, to_client]: [(OwnedFd, OwnedFd); 2],
@@ -54,7 +54,7 @@ impl PipeListener {
 }
 
 impl Pipes {
-    /// Waits until the client has said hello.
+    /// Waits for the client's hello.
     fn hear(
         &self,
         setup: &Setup,
@@ -70,7 +70,7 @@ impl Pipes {
         Err(TransportError::TimedOut { what: "connected", after: setup.timeout })
     }
 
-    /// Whether the client has said hello within that time.
+    /// Whether the client's hello arrives within `at_most`.
     fn hello(&self, at_most: Duration) -> io::Result<bool> {
         match poll(self.from_client.as_fd(), READABLE, at_most) {
             Ok(true) => {
@@ -94,13 +94,13 @@ impl Listener for PipeListener {
         let Self { transport, setup, address, pipes } = self;
         let none_left = || second_connection(transport);
         pipes.as_ref().ok_or_else(none_left)?.hear(setup, address, is_abandoned)?;
-        // As long as a spare is open here, the end of the other process would not be seen: so they go now.
+        // With a spare open here, the end of the other process would go unnoticed: so they are closed now.
         let Pipes { from_client, to_client, .. } = pipes.take().ok_or_else(none_left)?;
         connection(transport, from_client, to_client, setup)
     }
 }
 
-/// The client, to an address that [`PipeListener`] gave.
+/// Connects the client to the address of a [`PipeListener`].
 pub(crate) fn connect(
     transport: &'static str,
     address: &str,
@@ -138,19 +138,19 @@ fn connection(
     Ok(OneWire::connection(transport, DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
 }
 
-/// A wire over a pipe for each direction.
+/// A wire over one pipe per direction.
 pub(crate) type PipeWire = DescriptorWire<PipePort>;
 
 pub(crate) struct PipePort {
     from: OwnedFd,
     to: OwnedFd,
-    /// Calls on the two block.
+    /// Whether calls on both block.
     blocks: bool,
-    /// The two opened again, for calls that must not block where those on the first do: a pipe has no flag for a single call.
+    /// The two opened again, for non-blocking calls when the first two block: a pipe has no flag for a single call.
     unblocked: (Option<OwnedFd>, Option<OwnedFd>),
 }
 
-/// The descriptor itself where calls on it do not block, else the same end opened again, when that is first needed.
+/// The descriptor itself if calls on it do not block, else the same end opened again on first use.
 fn unblocked<'p>(
     end: &'p OwnedFd,
     blocks: bool,
@@ -175,7 +175,7 @@ fn unblocked<'p>(
 impl Port for PipePort {
     const IS_SOCKET: bool = false;
 
-    // Part of the spinning loop: what it takes longer to come round is found later.
+    // Part of the spinning loop: its duration delays the next look.
     #[inline(always)]
     fn take(&mut self, into: &mut [u8], _may_block: bool) -> Result<usize, Miss> {
         let bytes = read(self.from.as_fd(), into)?;
@@ -190,7 +190,7 @@ impl Port for PipePort {
     fn put_now(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
         match unblocked(&self.to, self.blocks, &mut self.unblocked.1, Access::Write) {
             Ok(to) => Ok(write(to, bytes)?),
-            // A named pipe that nobody reads any more (fifo(7)).
+            // A named pipe without readers (fifo(7)).
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Err(Miss::Gone),
             Err(error) => Err(error.into()),
         }

@@ -34,9 +34,9 @@ fn connection(kind: &Kind, socket: Socket, setup: &Setup, met: Met) -> Result<Bo
     Ok(OneWire::connection(kind.transport, wire))
 }
 
-/// The server of connected sockets.
+/// The server of a connection-oriented socket.
 struct StreamListener {
-    /// None where it was given the one connection that it has.
+    /// `None` if it was handed its one connection.
     socket: Option<Socket>,
     address: String,
     unheard: Unheard,
@@ -50,20 +50,20 @@ const BACKLOG: i32 = 4096;
 /// Listens on a bound socket.
 pub(crate) fn listen(socket: Socket, kind: &Kind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
     let address = local_address(&socket);
-    // A socket that was handed over may listen already, with a backlog of its own.
+    // A socket that was handed over may already listen, with its own backlog.
     if !socket.is_listener().unwrap_or(false) {
-        // Others may come before the client does.
+        // Others may connect before the client.
         socket.listen(BACKLOG).map_err(|source| failed("listen on", &address, source, ""))?;
     }
     if kind.has_tcp_info() && setup.server.is_some() {
-        // Where the kernel keeps none the fact is absent.
+        // Without kernel support the fact is absent.
         drop(received::keep_syn(socket.as_fd()));
     }
     let unheard = Unheard::default();
     Ok(Box::new(StreamListener { socket: Some(socket), address, unheard, kind: *kind, setup: setup.clone() }))
 }
 
-/// Listens on a bound socket of another part of the program, or for the hello of a connection that it accepted.
+/// Listens on a bound socket from another part of the program, or for the hello of a connection accepted there.
 pub(crate) fn listen_on(handed: Handed, kind: &Kind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
     match handed {
         Handed::Bound(socket) => listen(kind.adopt(socket, setup)?, kind, setup),
@@ -95,7 +95,7 @@ impl Listener for StreamListener {
     }
 }
 
-/// Whether the socket is ready for that in time.
+/// Whether one of the events occurs in time.
 fn is_within(socket: &Socket, events: i16, timeout: Duration) -> std::io::Result<bool> {
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = deadline.left() {
@@ -122,7 +122,7 @@ pub(crate) fn connect(
     let tells = kind.family == Family::V6 && setup.server.is_some();
     received::tell(socket.as_fd(), tells);
     let connected = if kind.family == Family::Unix {
-        // A Unix socket connects at once or waits for room in the backlog as long as a send may.
+        // A Unix socket connects at once, or waits for room in the backlog up to the send time-out.
         socket.set_write_timeout(Some(timeout)).and_then(|()| socket.connect(to))
     } else {
         connect_within(&socket, to, timeout)
@@ -133,8 +133,8 @@ pub(crate) fn connect(
         }
         _ => unreached("connect to", address, source),
     })?;
-    // A port of the dynamic range that nobody listens on may be given to the connecting socket itself (RFC 9293, 3.5:
-    // simultaneous open), which then talks to itself.
+    // The kernel may give the connecting socket the very port that it connects to, if it is in the dynamic range and
+    // nothing listens there (RFC 9293, 3.5: simultaneous open); the socket would then talk to itself.
     let (own, peer) = (socket.local_addr(), socket.peer_addr());
     if kind.family != Family::Unix && matches!((own, peer), (Ok(own), Ok(peer)) if own == peer) {
         return Err(refused(address));
@@ -145,7 +145,7 @@ pub(crate) fn connect(
     connection(kind, socket, setup, Met { ignored: 0, header })
 }
 
-/// Connects within that time.
+/// Connects within `timeout`.
 fn connect_within(socket: &Socket, to: &SockAddr, timeout: Duration) -> std::io::Result<()> {
     socket.set_nonblocking(true)?;
     match socket.connect(to) {
@@ -164,25 +164,25 @@ fn refused(address: &str) -> TransportError {
     unreached("connect to", address, std::io::ErrorKind::ConnectionRefused.into())
 }
 
-/// The server of a datagram socket. It connects that socket to its client, so that it has one: a second socket at the same
-/// port would have to share it, and then whoever else may bind there would too.
+/// The server of a datagram socket. It connects its own socket to the client: a second socket at the same port would
+/// have to share the port, and then others could bind there too.
 struct DatagramListener {
-    /// None once it has all clients.
+    /// `None` once all clients have connected.
     socket: Option<Socket>,
     address: String,
-    /// Clients still to come.
+    /// Clients not connected yet.
     expected: u32,
     kind: Kind,
     setup: Setup,
 }
 
-/// The server over a bound socket.
+/// A server on a bound socket.
 pub(crate) fn listen_datagram(socket: Socket, kind: &Kind, setup: &Setup) -> Box<dyn Listener> {
     let address = local_address(&socket);
     Box::new(DatagramListener { socket: Some(socket), address, expected: 1, kind: *kind, setup: setup.clone() })
 }
 
-/// The server over a bound socket of another part of the program.
+/// A server on a bound socket from another part of the program.
 pub(crate) fn listen_datagram_on(
     handed: Handed,
     kind: &Kind,
@@ -198,7 +198,7 @@ pub(crate) fn listen_datagram_on(
     }
 }
 
-/// The server of the one client that another part of the program has heard.
+/// The server of the one client whose hello another part of the program has received.
 struct ConfirmedListener {
     socket: Option<Socket>,
     header: Option<IpHeader>,
@@ -225,7 +225,7 @@ impl Listener for DatagramListener {
     }
 
     fn expect(&mut self, clients: u32) {
-        // A Unix socket's address is its own.
+        // Every Unix socket has an address of its own.
         if self.kind.family != Family::Unix {
             self.expected = clients;
         }
@@ -242,7 +242,7 @@ impl Listener for DatagramListener {
         let met = match heard {
             Ok(met) => met,
             Err(error) => {
-                // Whoever came in vain leaves the listener as it was.
+                // After a failed attempt the listener is as before.
                 *slot = Some(socket);
                 return Err(error);
             }
@@ -253,8 +253,8 @@ impl Listener for DatagramListener {
     }
 }
 
-/// Another socket at the address of one that is connected: the kernel gives it what comes from others. Only sockets of one user
-/// share an address by `SO_REUSEPORT` (socket(7)).
+/// Another socket at the address of a connected one: the kernel gives it the datagrams of all other senders. Only
+/// sockets of the same user can share an address by `SO_REUSEPORT` (socket(7)).
 fn beside(connected: &Socket, kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
     let error = |source| failed("open", &format!("another {kind} socket"), source, "");
     let socket = kind.open(setup)?;
@@ -277,7 +277,7 @@ pub(crate) fn connect_datagram(
     connection(kind, socket, setup, met)
 }
 
-/// What [`hairpin_model::card::Receipt`] says of the loopback device.
+/// Detail of the loopback device for [`hairpin_model::card::Receipt`].
 pub(crate) fn loopback_detail(family: &str) -> String {
     match std::fs::read_to_string("/sys/class/net/lo/mtu") {
         Ok(mtu) => format!("{family} loopback, MTU {}", mtu.trim()),

@@ -1,4 +1,4 @@
-//! What a transport says about its sockets, and what every socket tells.
+//! A transport's kind of socket, and the facts of every socket.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +13,7 @@ use crate::system::sockopt;
 use crate::wire::{Setup, TransportError};
 use crate::wires::failed;
 
-/// What a transport says about its sockets.
+/// A transport's kind of socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) transport: &'static str,
@@ -24,7 +24,7 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Opens a socket and asks for its options, before anything is bound or connected.
+    /// Opens a socket and sets its options, before it is bound or connected.
     pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
         let socket = Socket::new(self.domain(), self.sort, self.protocol)
             .map_err(|source| failed("open", &format!("a {self} socket"), source, ""))?;
@@ -32,7 +32,7 @@ impl Kind {
         Ok(socket)
     }
 
-    /// Takes over a socket that another part of the program opened, and asks for its options.
+    /// Takes over a socket that another part of the program opened, and sets its options.
     pub(super) fn adopt(&self, socket: OwnedFd, setup: &Setup) -> Result<Socket, TransportError> {
         let socket = Socket::from(socket);
         let error = |source| failed("take over", &format!("a socket for {}", self.transport), source, "");
@@ -62,13 +62,12 @@ impl Kind {
         self.sort == Type::DGRAM
     }
 
-    /// Whether the kernel has `TCP_INFO` for it: TCP, and for Multipath TCP its first subflow.
+    /// Whether the kernel has `TCP_INFO` for it: TCP, and the first subflow of Multipath TCP.
     pub(super) fn has_tcp_info(&self) -> bool {
         self.sort == Type::STREAM && self.family != Family::Unix
     }
 
-    /// Whether its segments are stamped. The stamps of Multipath TCP's stay with the subflows, which no program
-    /// reaches.
+    /// Whether its segments are stamped. Stamps of Multipath TCP stay with the subflows, which programs cannot reach.
     pub(super) fn has_stamps(&self) -> bool {
         self.protocol == Some(Protocol::TCP)
     }
@@ -95,8 +94,8 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// `127.0.0.1:7`, `[::1]:7`, or `@name` for a name in Linux's abstract space, which no file stands for and which ends
-/// with the socket, however its process ends (unix(7)).
+/// `127.0.0.1:7`, `[::1]:7`, or `@name` for a name in Linux's abstract namespace, which has no file and ends with the
+/// socket, however its process ends (unix(7)).
 pub(crate) fn local_address(socket: &Socket) -> String {
     let Ok(address) = socket.local_addr() else { return "a socket".to_owned() };
     match (address.as_socket(), address.as_abstract_namespace()) {
@@ -106,7 +105,7 @@ pub(crate) fn local_address(socket: &Socket) -> String {
     }
 }
 
-/// The facts that every socket has.
+/// The facts of every socket.
 pub(crate) fn facts(socket: &Socket, family: Family, names: &[OptionName]) -> Vec<Fact> {
     let mut facts = options::effective(socket.as_fd(), family, names);
     facts.extend(sockopt::drops(socket.as_fd()).map(|drops| Fact::number(fact_names::SOCKET_DROPS, drops.into())));

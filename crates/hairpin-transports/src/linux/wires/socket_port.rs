@@ -1,4 +1,4 @@
-//! What one attempt on a connected socket is: to receive, to send, one message or several.
+//! Single attempts on a connected socket: to receive or to send one message or several.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -25,34 +25,34 @@ use crate::system::{socket, sockopt};
 use crate::wire::{Cookie, Segments, Setup};
 use crate::wires::ip_header::IpHeader;
 
-/// Sends without a copy between two looks at their completions, of which several in a row come as one.
+/// Zero-copy sends between two checks for completions, of which consecutive ones are merged.
 const SENDS_PER_LOOK: u32 = 32;
-/// How long a completion is waited for where the memory for more is used up.
+/// Maximum wait for a completion when the memory for more sends is used up.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
 /// A connected socket.
 pub(crate) struct SocketPort {
     socket: Socket,
     kind: Kind,
-    /// Set for datagrams: the other end may have said its part of the hello twice, and a message may overtake it.
+    /// Set for datagrams: the other end may have repeated its part of the hello, and a message may overtake it.
     hello: Option<Cookie>,
     met: Met,
-    /// The way may lose, repeat and reorder datagrams.
+    /// Datagrams may be lost, duplicated and reordered.
     crosses_link: bool,
-    /// Present where the kernel stamps segments. In a cell, because whoever reads the counters takes what has come for them.
+    /// Present if the kernel stamps segments. In a cell, because reading the counters takes completions.
     stamping: Option<RefCell<Stamping>>,
     /// Present with the option `gso`.
     offload: Option<Offload>,
-    /// Calls on the socket block; elsewhere they are told not to, one by one, but for those of a file.
+    /// Whether calls on the socket block by default; if not, all but those of a file get a flag.
     blocks: bool,
     more_calls: u64,
     sends_since_look: u32,
-    /// For what one call sends.
+    /// For the messages of one send.
     messages: Messages,
 }
 
 impl SocketPort {
-    /// A connected socket, whose peer was so met.
+    /// A connected socket, and how its peer connected.
     pub(super) fn new(socket: Socket, kind: Kind, setup: &Setup, met: Met) -> Self {
         let hello = kind.is_datagram().then_some(setup.cookie);
         let is_on = |name| setup.options.get(name) == Some("on");
@@ -72,7 +72,7 @@ impl SocketPort {
         }
     }
 
-    /// Whether the datagram of `bytes` was a hello that came again; a confirmation is then welcomed again.
+    /// Whether the datagram of `bytes` bytes is a repeated hello; a confirmation is welcomed again.
     #[inline(always)]
     fn is_hello(&self, start: &[u8], bytes: usize) -> bool {
         let Some(cookie) = &self.hello else { return false };
@@ -83,7 +83,7 @@ impl SocketPort {
         again.is_some()
     }
 
-    /// Everything that is there, in one call.
+    /// Takes everything that is there, in one call.
     fn take_many(&mut self, into: &mut Batch, may_block: bool) -> Result<Taken, Miss> {
         let socket = self.socket.as_fd();
         match self.offload {
@@ -102,8 +102,8 @@ impl SocketPort {
         }
     }
 
-    /// Sends of a socket that makes none of them a copy (`zerocopy`), and takes the completions where they are in the way: every
-    /// few sends, where there is no room, and where the memory for them is used up (`net.core.optmem_max`).
+    /// Zero-copy send (`zerocopy`). Takes completions every few sends, when there is no room, and when the memory for
+    /// them is used up (`net.core.optmem_max`).
     fn put_without_copy(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
         self.sends_since_look += 1;
         if self.sends_since_look == SENDS_PER_LOOK {
@@ -121,13 +121,13 @@ impl SocketPort {
                 Err(Miss::Nothing)
             }
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                // With nothing in flight no completion will make room.
+                // With nothing in flight, no completion will free memory.
                 if self.in_flight() == 0 {
                     return Err(error.into());
                 }
                 if may_block {
                     self.more_calls += 1;
-                    // An event of the error queue need not be asked for.
+                    // Events of the error queue need not be requested.
                     poll(self.socket.as_fd(), 0, MAX_WAIT)?;
                 }
                 self.take_completions()?;
@@ -137,11 +137,11 @@ impl SocketPort {
         }
     }
 
-    /// How many sends without a copy are complete, and how many of them the kernel copied after all.
+    /// Number of completed zero-copy sends, and how many of them the kernel copied after all.
     fn zero_copy_facts(&self) -> Vec<Fact> {
         let Some(mut stamping) = self.stamping.as_ref().map(RefCell::borrow_mut) else { return Vec::new() };
         if stamping.may_have_news() {
-            // What cannot be taken is missing in the figures.
+            // On an error the figures lack the rest.
             drop(stamping.keep(self.socket.as_fd()));
         }
         let facts = stamping.completions().map(|known| {
@@ -150,7 +150,7 @@ impl SocketPort {
         facts.into_iter().flatten().map(|(name, count)| Fact::number(name, count as f64)).collect()
     }
 
-    /// What is known of the path to another host.
+    /// Facts of the path to another host.
     fn path_facts(&self) -> Vec<Fact> {
         if !self.crosses_link {
             return Vec::new();
@@ -185,7 +185,7 @@ impl SocketPort {
     fn say_bye(&self) {
         let told = socket::send(self.socket.as_fd(), &[], false);
         if told.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
-            // The other end's queue is full: it is given a moment, and else finds out by its time-out.
+            // The other end's queue is full: wait a moment; otherwise it finds out by its time-out.
             let _ = poll(self.socket.as_fd(), WRITABLE, Duration::from_millis(100));
             let _ = socket::send(self.socket.as_fd(), &[], false);
         }
@@ -193,7 +193,7 @@ impl SocketPort {
 }
 
 impl Port for SocketPort {
-    // Part of the spinning loop: what it takes longer to come round is found later.
+    // Part of the spinning loop: its duration delays the next look.
     #[inline(always)]
     fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         let socket = self.socket.as_fd();
@@ -203,7 +203,7 @@ impl Port for SocketPort {
             _ => socket::receive(socket, into, may_block, self.kind.is_datagram())?,
         };
         if bytes == 0 {
-            // A stream's end, or a datagram's bye; messages are never empty.
+            // The end of a stream, or the empty datagram that says bye; messages are never empty.
             return Err(Miss::Ended);
         }
         let fitted = bytes.min(into.len());
@@ -232,7 +232,7 @@ impl Port for SocketPort {
             facts.extend(sockopt::tcp_info(self.socket.as_fd()));
             facts.extend(sockopt::ecn(self.socket.as_fd()).map(|ecn| Fact::word(fact_names::ECN, ecn)));
         }
-        // The headers of Multipath TCP have options of their own.
+        // Multipath TCP's headers have additional options.
         if self.kind.has_tcp_info() && !self.kind.is_mptcp() {
             let of_tcp = sockopt::tcp_header_bytes(self.socket.as_fd());
             // RFC 8200, section 3, and RFC 791, section 3.1, without options.
@@ -253,7 +253,7 @@ impl Port for SocketPort {
 
     fn farewell(&mut self) {
         if self.kind.is_datagram() {
-            // One may be lost on the way.
+            // One may be lost on the path.
             (0..if self.crosses_link { 3 } else { 1 }).for_each(|_| self.say_bye());
         }
     }
@@ -267,7 +267,7 @@ impl Port for SocketPort {
         if self.completions().is_some() {
             return Some(self.put_without_copy(messages, may_block));
         }
-        // Of one message the plain call is the faster one.
+        // For one message the plain call is faster.
         if self.is_stream() || messages.len() <= size {
             return None;
         }
@@ -282,7 +282,7 @@ impl Port for SocketPort {
 
     fn put_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
         let socket = self.socket.as_fd();
-        // Where the wire's own calls wait, the flag is there for this call alone: two calls to set it, and two to reset it.
+        // If the wire's calls block, the flag is set for this call alone: two calls to set it, and two to clear it.
         let unblocks = self.blocks && !may_block;
         if unblocks {
             self.more_calls += 4;
@@ -363,7 +363,7 @@ impl Port for SocketPort {
 }
 
 impl Drop for SocketPort {
-    /// Nothing tells a datagram's receiver that its sender has gone, so an empty datagram says bye.
+    /// A datagram receiver does not notice that its sender closed, so an empty datagram says bye.
     fn drop(&mut self) {
         if self.kind.is_datagram() {
             self.say_bye();

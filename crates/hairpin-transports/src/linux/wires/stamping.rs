@@ -1,5 +1,4 @@
-//! What the kernel tells of one TCP socket in its error queue, once it is asked for: time stamps, and which sends without a copy
-//! are complete.
+//! The error queue of one TCP socket, on request: time stamps and completions of zero-copy sends.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,30 +6,30 @@ use std::os::fd::BorrowedFd;
 use crate::system::timestamping::{self, News};
 use crate::wire::RawStamp;
 
-/// What has to be remembered between the calls.
+/// State between calls.
 #[derive(Debug, Default)]
 pub(crate) struct Stamping {
     begun: bool,
     /// Acknowledgments are stamped too.
     acknowledged: bool,
-    /// End of the bytes that the last stamp covered: the kernel gives the lower 32 bits of the next.
+    /// End of the bytes covered by the last stamp: the kernel reports only the lower 32 bits.
     end_byte: u64,
-    /// Taken because it was in the way, and not yet asked for.
+    /// Stamps taken to clear the queue, and not requested yet.
     kept: Vec<RawStamp>,
     received_ns: Option<u64>,
     completions: Option<Completions>,
-    /// System calls that looked into the error queue.
+    /// System calls that read the error queue.
     looks: u64,
 }
 
-/// What is known of sends with `MSG_ZEROCOPY`.
+/// Counts of `MSG_ZEROCOPY` sends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Completions {
-    /// Those that the kernel took bytes of.
+    /// Sends of which the kernel took bytes.
     pub(crate) begun: u64,
-    /// Those whose memory it needs no longer.
+    /// Sends whose memory it no longer needs.
     pub(crate) completed: u64,
-    /// Those of them that it copied after all.
+    /// Completed sends that it copied after all.
     pub(crate) copied: u64,
 }
 
@@ -42,17 +41,17 @@ impl Completions {
 }
 
 impl Stamping {
-    /// For a socket that sends without a copy where `zero_copy` says so.
+    /// `zero_copy`: whether the socket makes zero-copy sends.
     pub(crate) fn new(zero_copy: bool) -> Self {
         Self { completions: zero_copy.then(Completions::default), ..Self::default() }
     }
 
-    /// What is known of sends without a copy; `None` where the socket makes none.
+    /// Counts of zero-copy sends; `None` if the socket makes none.
     pub(crate) fn completions(&mut self) -> Option<&mut Completions> {
         self.completions.as_mut()
     }
 
-    /// System calls that looked into the error queue.
+    /// System calls that read the error queue.
     pub(crate) fn looks(&self) -> u64 {
         self.looks
     }
@@ -62,7 +61,7 @@ impl Stamping {
         self.begun || self.completions.is_some_and(|known| known.in_flight() > 0)
     }
 
-    /// Asks the kernel for stamps. It counts bytes from when it is first asked, so whatever was asked before is ended.
+    /// Requests stamps from the kernel. It counts bytes from the first request, so an earlier request is ended.
     pub(crate) fn begin(&mut self, on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
         timestamping::end(on)?;
         self.take(on, &mut Vec::new())?;
@@ -77,18 +76,18 @@ impl Stamping {
         self.begun
     }
 
-    /// Whether stamps may come at any time, with what the other end sends; else only when this end sends.
+    /// Whether stamps may arrive at any time, with what the other end sends; otherwise only when this end sends.
     pub(crate) fn come_at_any_time(&self) -> bool {
         self.acknowledged
     }
 
-    /// Adds the stamps that have come since the last time, in the order in which they came.
+    /// Appends the stamps since the last call, in order of arrival.
     pub(crate) fn take(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<()> {
         into.append(&mut self.kept);
         self.hear(of, into).map(|_| ())
     }
 
-    /// Keeps what has come for later, so that it is not in the way of the next call; whether there was anything.
+    /// Empties the queue before the next call, and keeps the stamps for later. Returns whether there was anything.
     pub(crate) fn keep(&mut self, of: BorrowedFd<'_>) -> io::Result<bool> {
         let mut kept = std::mem::take(&mut self.kept);
         let heard = self.hear(of, &mut kept);
@@ -96,7 +95,7 @@ impl Stamping {
         heard
     }
 
-    /// Empties the error queue; whether there was anything that was asked for.
+    /// Empties the error queue. Returns whether there was anything that was requested.
     fn hear(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<bool> {
         let mut has_come = false;
         loop {
@@ -120,7 +119,7 @@ impl Stamping {
         }
     }
 
-    /// Receives, and remembers when the last segment of it came.
+    /// Receives, and stores the arrival of the last segment.
     #[cold]
     pub(crate) fn receive(&mut self, from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<usize> {
         let (bytes, received_ns) = timestamping::receive(from, into, may_block)?;
@@ -128,16 +127,16 @@ impl Stamping {
         Ok(bytes)
     }
 
-    /// When the last segment of the last receive came.
+    /// Arrival of the last segment of the last receive.
     pub(crate) fn received_ns(&self) -> Option<u64> {
         self.received_ns
     }
 }
 
-/// The number nearest to `close_to` whose lower 32 bits are `low`: stamps come nearly in order, and much less than
-/// 2 GiB are in flight.
+/// The number nearest to `close_to` whose lower 32 bits are `low`: stamps arrive nearly in order, and much less than 2
+/// GiB is in flight.
 fn nearest(close_to: u64, low: u32) -> u64 {
-    // Only the lower bits are wanted.
+    // Only the lower bits are needed.
     let distance = low.wrapping_sub(close_to as u32).cast_signed();
     close_to.checked_add_signed(distance.into()).unwrap_or(low.into())
 }
@@ -148,10 +147,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn byte_numbers_go_on_where_the_kernels_32_bits_begin_again() {
+    fn byte_numbers_continue_when_32_bits_wrap() {
         assert_eq!(nearest(0, 2), 2);
         assert_eq!(nearest(0xffff_fffe, 4), 0x1_0000_0004);
-        assert_eq!(nearest(0x1_0000_0004, 0xffff_ffff), 0xffff_ffff, "an earlier one comes late");
+        assert_eq!(nearest(0x1_0000_0004, 0xffff_ffff), 0xffff_ffff, "an earlier one arrives late");
         assert_eq!(nearest(0, u32::MAX), 0xffff_ffff, "there is nothing before the first byte");
     }
 

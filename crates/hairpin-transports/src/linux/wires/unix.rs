@@ -1,5 +1,5 @@
-//! Unix domain sockets with names in Linux's abstract space: no file stands for them, and they end with their
-//! process however it ends (unix(7)).
+//! Unix domain sockets with names in Linux's abstract namespace: they have no file, and end with their process, however
+//! it ends (unix(7)).
 
 use hairpin_model::card::{Card, Receipt, WhyNot};
 use hairpin_model::options::OptionName;
@@ -10,19 +10,18 @@ use crate::options::Family;
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::{bad_address, check, failed, trial};
 
-/// `SO_RCVBUF` is granted and read back, but Unix sockets queue by the sender's buffer, and those for datagrams also by
+/// `SO_RCVBUF` can be set and read, but Unix sockets queue by the sender's buffer, datagrams also by
 /// net.unix.max_dgram_qlen (unix(7)).
 pub(crate) const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
 
-/// A message must fit in the send buffer less 32 bytes (net/unix/af_unix.c), which is 212 992 bytes unless somebody
-/// changed net.core.wmem_default: this leaves a margin.
+/// A message must fit the send buffer less 32 bytes (net/unix/af_unix.c), which is 212 992 bytes by default
+/// (net.core.wmem_default): this leaves a margin.
 pub(crate) const MAX_MESSAGE_BYTES: u64 = 192 * 1024;
 
-/// A transport over Unix domain sockets of one sort.
+/// A transport over one type of Unix domain socket.
 pub(crate) struct UnixSocket {
-    /// What it promises.
     pub(crate) card: Card,
-    /// The sort of socket: datagrams go without a connection of the kernel's.
+    /// Datagrams need no connection in the kernel.
     pub(crate) sort: Type,
 }
 
@@ -57,7 +56,7 @@ impl Transport for UnixSocket {
         check(&self.card, setup)?;
         let (kind, to) = (self.kind(), parse(address)?);
         if kind.is_datagram() {
-            // The client needs a name too, or nobody could answer it.
+            // The client needs a name too, to receive answers.
             connect_datagram(named(&kind, setup)?, &to, address, &kind, setup)
         } else {
             connect(&to, address, &kind, setup)
@@ -65,7 +64,7 @@ impl Transport for UnixSocket {
     }
 }
 
-/// A new socket with a name that the kernel chose ("autobind"), so that it cannot be in use.
+/// A new socket with a name that the kernel chose ("autobind"), so it cannot be in use.
 fn named(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
     let socket = kind.open(setup)?;
     SockAddr::unix("")
@@ -74,7 +73,7 @@ fn named(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
     Ok(socket)
 }
 
-/// The socket address in a text such as `@0002f`.
+/// Parses an address such as `@0002f`.
 fn parse(address: &str) -> Result<SockAddr, TransportError> {
     address
         .strip_prefix('@')

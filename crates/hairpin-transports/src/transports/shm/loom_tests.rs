@@ -1,20 +1,20 @@
-//! Two ends of shared memory, in the interleavings that loom finds and with the reorderings that the memory model permits:
+//! Two ends of shared memory in loom's interleavings, with the reorderings that the memory model permits:
 //!
 //!     RUSTFLAGS="--cfg loom" cargo test --release -p hairpin-transports --lib loom
 //!
-//! The rings, the waits and the wake-ups are the transport's own code; the memory and the futex are models
-//! (`system::loom_model`), and a sleep may end without a reason. Loom takes a `SeqCst` access for a weaker one, so that
-//! code orders by fences.
+//! The rings, waits and wake-ups are the transport's own code; the memory and the futex are models
+//! (`system::loom_model`), and a sleep may end spuriously. Loom treats a `SeqCst` access as a weaker one, so the code
+//! orders by fences.
 //!
 //! Each of these makes a test fail:
 //!
-//! - without one of the three fences (`wake`, `sleep`, `Ends::drop`), or with `AcqRel` in it: a deadlock;
-//! - without the second check before a sleep, for readiness or for the other end's close: a deadlock;
-//! - a word that is not reset before its sleeper is woken, or a sleeper that is not woken: a deadlock;
-//! - a wake-up that is taken for a message or for room: an overwritten message;
+//! - removing one of the three fences (`wake`, `sleep`, `Ends::drop`), or `AcqRel` in it: a deadlock;
+//! - removing the second check before a sleep, for readiness or for the other end's close: a deadlock;
+//! - not resetting a word before its sleeper is woken, or not waking the sleeper: a deadlock;
+//! - treating a wake-up as a message or as room: an overwritten message;
 //! - `Relaxed` for the `Acquire` or the `Release` of a slot's header or of the position: a data race on a message;
-//! - a restart that is forgotten, or that an answer to a part of the messages caused: the same;
-//! - `Relaxed` for those of `CLOSED`: a message is lost; of `HELLO`: the server wakes no client, a deadlock.
+//! - forgetting a restart, or restarting after an answer to only some of the messages: the same;
+//! - `Relaxed` for those of `CLOSED`: a lost message; of `HELLO`: the server wakes no client, a deadlock.
 
 use std::ops::{Deref, DerefMut};
 
@@ -23,7 +23,7 @@ use loom::thread;
 use super::*;
 use crate::wires::trial;
 
-/// Thread switches of an interleaving, beside those at a wait.
+/// Thread switches per interleaving, in addition to those at waits.
 const MAX_PREEMPTIONS: usize = 2;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -57,13 +57,13 @@ fn setup(waiting: Waiting) -> Setup {
     Setup { waiting, timeout: DAY, ..trial() }
 }
 
-/// A wire without the alarm of one that blocks: the model interrupts sleeps itself.
+/// A wire without the alarm of a blocking one: the model itself interrupts sleeps.
 fn wire_of(ends: Ends, waiting: Waiting) -> End {
     let rings = Rings::new(ends.layout, ends.own);
     End(Some(ShmWire { ends, rings, waiting, timeout: DAY, alarm: None, late_wakes: 0 }))
 }
 
-/// A wire that is not closed when the model has failed: loom's atomics can no longer be used then.
+/// A wire that is not closed after the model has failed: loom's atomics can then no longer be used.
 struct End(Option<ShmWire>);
 
 impl Deref for End {
@@ -88,7 +88,7 @@ impl Drop for End {
     }
 }
 
-/// The client's wire and the server's, connected.
+/// The connected wires of client and server.
 fn connected(slot_count: usize, waiting: Waiting) -> [End; 2] {
     let layout = layout_of(slot_count);
     let map = map_of(layout);
@@ -97,7 +97,7 @@ fn connected(slot_count: usize, waiting: Waiting) -> [End; 2] {
     ends.map(|ends| wire_of(ends, waiting))
 }
 
-/// Message `number`: no two have the same content or length.
+/// Message `number`: each differs in content and length.
 fn message(number: u8) -> Vec<u8> {
     vec![number; usize::from(number)]
 }
@@ -152,7 +152,7 @@ fn a_stream_between_ends_that_never_sleep_arrives_once_in_order_and_whole() {
     });
 }
 
-/// An answer to everything sends the client back to the first slot; then it sends as many messages as fit, and more.
+/// An answer to all messages sends the client back to the first slot; then it sends as many messages as fit, and more.
 #[test]
 fn messages_after_a_restart_arrive_once_in_order_and_whole() {
     answered(&[1], &[3, 4, 5, 6]);
@@ -164,7 +164,7 @@ fn messages_after_an_early_answer_arrive_once_in_order_and_whole() {
     answered(&[1, 3], &[4, 5, 6]);
 }
 
-/// Through three slots: the client sends `before`, receives the answer to the first of it, and sends `after`.
+/// With three slots: the client sends `before`, receives the answer to its first message, and sends `after`.
 fn answered(before: &'static [u8], after: &'static [u8]) {
     check_all(move || {
         let [mut client, mut server] = connected(3, Waiting::Block);
@@ -186,7 +186,7 @@ fn a_sender_that_sleeps_is_woken_when_the_receiver_closes() {
     check_all(|| {
         let [mut sender, receiver] = connected(2, Waiting::Block);
         let closing = thread::spawn(move || drop(receiver));
-        // The third finds the ring full, if it was not closed before.
+        // The third message finds the ring full, unless it was closed before.
         assert_closed((1..=3).try_for_each(|number| sender.send(&message(number))));
         closing.join().unwrap();
     });
@@ -211,7 +211,7 @@ fn what_was_sent_before_the_sender_closed_is_received() {
     });
 }
 
-/// The server sleeps until a client is there, and reads whether that one sleeps.
+/// The server sleeps until the client connects, and reads whether it sleeps.
 #[test]
 fn a_client_wakes_the_server_that_accepts_and_is_woken_by_its_message() {
     check_all(|| {
@@ -226,7 +226,7 @@ fn a_client_wakes_the_server_that_accepts_and_is_woken_by_its_message() {
         ends.meet();
         let mut wire = wire_of(ends, Waiting::Block);
         wire.send(&message(1)).unwrap();
-        // Closing would wake the client too, so it comes later.
+        // Closing would also wake the client, so it comes later.
         connecting.join().unwrap();
     });
 }

@@ -1,4 +1,4 @@
-//! What is told of a link before and after a program runs across it.
+//! Output about a link before and after a program runs across it.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -9,16 +9,16 @@ use hairpin_model::link_ends::{DropCounter, DroppedAfter, LinkEnds};
 use hairpin_model::quantities;
 use serde_json::Value;
 
-/// A link and its addresses, as the programs at both ends are told of them.
+/// A link and its addresses, as passed to the programs at both ends.
 pub(super) struct Addresses<'a> {
     /// The profile in one line.
     pub(super) link: &'a str,
-    /// Below an MTU of 1280 bytes there is IPv4 alone.
+    /// False for an MTU below 1280 bytes.
     pub(super) has_ipv6: bool,
 }
 
 impl Addresses<'_> {
-    /// Both ends by name, near and far.
+    /// Names and addresses of both ends, near and far.
     fn named(&self) -> Vec<(&'static str, String)> {
         let mut named = vec![("near", NEAR_V4.to_string()), ("far", FAR.v4.to_string())];
         if self.has_ipv6 {
@@ -27,7 +27,7 @@ impl Addresses<'_> {
         named
     }
 
-    /// Has the command find them in its environment, and none of a link around this one.
+    /// Sets the command's environment; removes variables of an outer link.
     pub(super) fn tell(&self, command: &mut Command) {
         command.env_remove("HAIRPIN_NEAR_IPV6").env_remove("HAIRPIN_FAR_IPV6");
         let variables =
@@ -40,7 +40,7 @@ impl Addresses<'_> {
         self.named().into_iter().map(|(name, address)| (name.to_owned(), Value::from(address))).collect()
     }
 
-    /// The lines before: the link, and both ends.
+    /// The lines before: the link and both ends.
     pub(super) fn before(&self, link: &str, ends: &LinkEnds, far: &str) -> String {
         let [near_v6, far_v6] =
             [NEAR_V6, FAR.v6].map(|v6| if self.has_ipv6 { format!("  {v6}") } else { String::new() });
@@ -48,8 +48,8 @@ impl Addresses<'_> {
     }
 }
 
-/// The lines after: what became of the packets, how late they were let go, how many frames were not carried, and what
-/// the ends dropped of what the link delivered.
+/// The lines after: packet counts, lateness of releases, frames not carried, and drops of delivered packets at the
+/// ends.
 pub(super) fn after(record: &LinkRecord) -> String {
     let mut text = format!("up    {}\ndown  {}", packets(&record.up), packets(&record.down));
     if let Some(LatenessNs { p50, p99, max }) = record.lateness_ns {
@@ -75,7 +75,7 @@ pub(super) fn after(record: &LinkRecord) -> String {
     text
 }
 
-/// Why what was timed across the link must not be trusted.
+/// Why times measured across the link must not be trusted.
 pub(super) fn warning(record: &LinkRecord) -> Option<String> {
     let why = record.why_invalid()?;
     let hint = if record.was_overfull() {
@@ -86,7 +86,7 @@ pub(super) fn warning(record: &LinkRecord) -> Option<String> {
     Some(format!("warning: link-late: {why}: do not trust times measured across this link (hint: {hint})"))
 }
 
-/// A direction's ledger in words; only what occurred.
+/// Packet counts of a direction in words, without zeros.
 fn packets(direction: &DirectionRecord) -> String {
     let counts = &direction.packets;
     let mut text = format!("packets in {}, out {}", quantities::count(counts.entered), quantities::count(counts.out));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_the_packets_is_told_by_stage_and_reason() {
+    fn packet_counts_are_shown_by_stage_and_reason() {
         let expected = "up    packets in 12 345, out 12 340, dropped 1 by queue (codel) and 2 by queue (full) and 1 by loss \
                         (random), still inside 1\n\
                         down  packets in 0, out 0\n\
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_that_was_late_or_had_no_room_is_warned_of() {
+    fn a_relay_that_was_late_or_had_no_room_causes_a_warning() {
         assert_eq!(warning(&record()), None);
         let late = LatenessNs { p50: 150_000, p99: 160_000, max: 170_000 };
         let warned = warning(&LinkRecord { lateness_ns: Some(late), ..record() }).unwrap();

@@ -1,4 +1,4 @@
-//! A profile as a user wrote it, and what every command tells of one.
+//! A link profile as the user wrote it, and its JSON.
 
 use hairpin_engine::links::traces;
 use hairpin_link::builtin::{self, Builtin};
@@ -8,12 +8,11 @@ use serde_json::{Value, json};
 
 use super::super::exit::Stopped;
 
-/// A profile as a user wrote it.
 pub(super) struct Asked {
-    /// The built-in one that it is, where nothing of it was changed.
+    /// The built-in profile, if unchanged.
     pub(super) builtin: Option<&'static Builtin>,
     pub(super) profile: Profile,
-    /// The text of each trace that it replays, by name.
+    /// Text of each trace that it replays, by name.
     pub(super) traces: Vec<(String, String)>,
 }
 
@@ -30,17 +29,17 @@ impl Asked {
     }
 }
 
-/// A text that quotes the user, without what would steer a terminal.
+/// Text that quotes the user, without control characters.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-/// The stages of a direction with their figures in words; none where the kernel's own path is taken.
+/// Stages of a direction with their figures in words; empty for the kernel's own path.
 pub(super) fn figures(profile: &Profile, direction: Direction) -> Vec<(&'static str, String)> {
     if profile.is_loopback() { Vec::new() } else { profile.figures(direction) }
 }
 
-/// A profile in JSON; what only built-in ones have is null for others.
+/// A profile in JSON; fields of built-in profiles only are null for others.
 pub(super) fn as_json(builtin: Option<&Builtin>, profile: &Profile) -> Value {
     let stages = |direction| {
         let figures = figures(profile, direction).into_iter();

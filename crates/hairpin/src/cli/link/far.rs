@@ -1,4 +1,4 @@
-//! What runs at the far end of a link while a program runs at the near end.
+//! The program at the far end of a link while another runs at the near end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -13,13 +13,13 @@ use super::account::Addresses;
 use crate::interrupt::Signals;
 use crate::linux::streams::to_standard_error;
 
-/// How long a command of the user's may take until something listens.
+/// Time for the user's command to listen.
 const UNTIL_IT_LISTENS: Duration = Duration::from_secs(2);
 
-/// How often that is looked at.
+/// Interval between checks of that.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long it may take to end when it is asked to.
+/// Time for it to end after a request.
 const TO_END: Duration = Duration::from_millis(500);
 
 /// The program at the far end.
@@ -27,23 +27,22 @@ pub(super) struct Far {
     guest: Guest,
     /// Closing it ends the echo.
     input: Option<ChildStdin>,
-    /// How a command of the user's ended by itself.
+    /// Exit status of the user's command, if it ended by itself.
     ended: Option<ExitStatus>,
 }
 
-/// How far a command of the user's came.
+/// State of the user's command after the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
-    /// It can be reached.
     Listens,
-    /// It has ended, and all is well.
+    /// It has ended successfully.
     Ended,
-    /// It has not listened in time.
+    /// It does not listen in time.
     Silent,
 }
 
 impl Far {
-    /// Starts Hairpin's echo and waits until it can be reached.
+    /// Starts Hairpin's echo and waits until it listens.
     pub(super) fn echo(program: &Path, namespace: &Path) -> Result<Self, Failure> {
         let mut command = Command::new(program);
         command.args([echo_server::COMMAND, &std::process::id().to_string()]);
@@ -51,7 +50,7 @@ impl Far {
         let mut guest = start(&mut command, namespace, "Hairpin's echo")?;
         let (input, output) = guest.pipes();
         let mut said = String::new();
-        // One that fails has said why on standard error, and closes its output.
+        // A failed echo prints its error and closes its output.
         let heard = output.map_or(Ok(0), |output| {
             BufReader::new(output.take(echo_server::READY.len() as u64 + 1)).read_line(&mut said)
         });
@@ -64,7 +63,7 @@ impl Far {
         Ok(Self { guest, input, ended: None })
     }
 
-    /// Starts a command by the shell, and waits until something listens.
+    /// Starts a command in a shell, and waits until it listens.
     pub(super) fn shell(
         text: &str,
         addresses: &Addresses<'_>,
@@ -81,7 +80,7 @@ impl Far {
         Ok((far, readiness))
     }
 
-    /// Waits until it listens; a signal of the user's ends the wait.
+    /// Waits until it listens; a signal ends the wait.
     fn readiness(&mut self, text: &str, signals: &Signals) -> Result<Readiness, Failure> {
         let deadline = Instant::now() + UNTIL_IT_LISTENS;
         while !self.guest.listens() {
@@ -108,12 +107,12 @@ impl Far {
         Ok(Readiness::Listens)
     }
 
-    /// Why `/sys` is the host's for what runs at an end, where it is.
+    /// Why `/sys` at an end is the host's, if it is.
     pub(super) fn foreign_sys(&self) -> Option<&Failure> {
         self.guest.foreign_sys()
     }
 
-    /// Asks it to end, and ends it when it does not. Says how it had ended before, if it had.
+    /// Asks it to end, then kills it. Returns the exit status if it had ended before.
     pub(super) fn end(mut self) -> Option<ExitStatus> {
         if self.ended.is_none()
             && let Ok(Woken::Ended(status)) = self.guest.wait(&[], Some(Duration::ZERO))

@@ -1,4 +1,4 @@
-//! `hairpin link list`: the built-in profiles, and whether packets can be carried here.
+//! `hairpin link list`: the built-in profiles, and whether links can run here.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use super::super::lines::Lines;
 use super::super::output;
 use super::asked::as_json;
 
-/// Lists them, as a table or as JSON.
+/// Lists the profiles, as a table or as JSON.
 pub(super) fn run(matches: &ArgMatches) -> Exit {
     let can_run = (known::capabilities().relay)();
     if matches.get_flag("json") {
@@ -35,7 +35,7 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
     Exit::Fine
 }
 
-/// Adds each profile to a list: its name, what it stands for, its figures.
+/// Adds each profile to a list: name, summary, figures.
 pub(in crate::cli) fn add(list: &mut Lines) {
     for profile in builtin::ALL {
         list.item(profile.name, profile.summary);
@@ -51,7 +51,7 @@ pub fn profiles() -> Vec<Value> {
     builtin::ALL.iter().map(|builtin| as_json(Some(builtin), &builtin.profile())).collect()
 }
 
-/// The profiles' part of docs/catalog.md.
+/// The links part of docs/catalog.md.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = String::from(

@@ -1,4 +1,4 @@
-//! `hairpin link`: the profiles that there are, what is in one, and any program across one.
+//! `hairpin link`: lists profiles, shows one, and runs any program across one.
 
 mod account;
 mod asked;
@@ -15,7 +15,7 @@ use super::exit::{Exit, Stopped};
 /// Lists, shows or runs.
 ///
 /// # Errors
-/// A profile that cannot be read; for `run` also a link that fails.
+/// A profile is invalid; for `run` also: the link fails.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     match matches.subcommand() {
         Some(("show", matches)) => show::run(matches),

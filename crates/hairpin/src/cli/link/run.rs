@@ -1,4 +1,4 @@
-//! `hairpin link run`: any program across a link, from its start to the last of what it leaves.
+//! `hairpin link run`: runs any program across a link, and cleans up.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -26,10 +26,9 @@ use super::far::{Far, Readiness};
 use crate::interrupt::Signals;
 use crate::linux::streams::{own_stream, signal_of, to_standard_error};
 
-/// How long the command may take to end when the link has failed.
+/// Time for the command to end after the link has failed.
 const TO_END: Duration = Duration::from_secs(1);
 
-/// What is wanted.
 struct Wish {
     link: Asked,
     line: String,
@@ -42,13 +41,12 @@ struct Wish {
     command: Vec<OsString>,
 }
 
-/// How it came out.
 enum Outcome {
     /// The command ended.
     Ended(ExitStatus),
     /// It could not be run.
     NotRun(io::Error),
-    /// A signal ended it before the command was started.
+    /// A signal arrived before the command was started.
     Interrupted(i32),
     /// The link failed while the command ran.
     LinkFailed,
@@ -57,7 +55,7 @@ enum Outcome {
 /// Runs the command across the link.
 ///
 /// # Errors
-/// Bad input, with nothing started; or the link failed, with everything undone.
+/// The input is invalid and nothing was started; or the link failed and everything was undone.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let wish = Wish::read(matches)?;
     namespace::prepare().map_err(|why_not| Stopped::link(&Failure { cause: why_not.reason, hint: why_not.hint }))?;
@@ -77,7 +75,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(exit)
 }
 
-/// Makes the link, runs the command, and undoes the link.
+/// Creates the link, runs the command, and removes the link.
 fn across(
     wish: &Wish,
     signals: &Signals,
@@ -97,7 +95,7 @@ fn across(
     };
     let link = RunningLink::start(&program, &order)?;
     let outcome = between(wish, &link, &program, signals);
-    // A failure of the link explains whatever else went wrong.
+    // A failure of the link explains any other failure.
     let end = link.finish()?;
     Ok((outcome?, end))
 }
@@ -122,7 +120,7 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
     }
     if !wish.quiet {
         output::note(&addresses.before(&wish.described(), link.ends_use(), &remark));
-        // The near end is refused what the far end was refused.
+        // The near end has the host's `/sys` for the same reason.
         if let Some(why) = far.foreign_sys() {
             output::note(&format!("note  /sys shows the devices of the host: {why}"));
         }
@@ -147,7 +145,7 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
     Ok(outcome)
 }
 
-/// Waits until the command ends, passes signals on to it, and ends it when the link fails.
+/// Waits until the command ends and forwards signals to it; ends it if the link fails.
 fn watched(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Outcome, Failure> {
     loop {
         let woken = guest.wait(&[link.words(), signals.file()], None).map_err(|error| Failure {
@@ -163,7 +161,7 @@ fn watched(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Ou
             Woken::Others(_) => {
                 let has_come_by_key = is_in_foreground();
                 for signal in signals.take() {
-                    // What a key sends has reached the command already; twice would mean more to some programs.
+                    // Signals of a key have already reached the command; some programs treat two differently.
                     if !(has_come_by_key && Signals::is_of_a_key(signal)) {
                         guest.signal(signal);
                     }
@@ -215,7 +213,7 @@ impl Wish {
         Addresses { link: &self.line, has_ipv6: addresses::have_ipv6(self.link.profile.mtu_bytes) }
     }
 
-    /// A word with one of our variables in it, which only a shell would fill in, where COMMAND is none.
+    /// A word with one of our variables, which only a shell would expand, if COMMAND is not a shell.
     fn left_to_a_shell(&self) -> Option<String> {
         let mut words = self.command.iter().map(|word| word.to_string_lossy());
         let has_shell = words.clone().any(|word| word.ends_with("sh"));
@@ -223,15 +221,15 @@ impl Wish {
         words.find(is_ours).filter(|_| !has_shell).map(Cow::into_owned)
     }
 
-    /// The link in words: all that it takes to have it again.
+    /// The link in words: all that is needed to repeat it.
     fn described(&self) -> String {
         let name = self.link.builtin.map(|builtin| format!("{}: ", builtin.name)).unwrap_or_default();
         format!("{name}{}\n      seed {}", self.line, self.seed)
     }
 }
 
-/// Where the log goes; refuses one that cannot be kept. The link makes a file, once there is something to write: one from
-/// before stays as it is until then.
+/// Where the log goes; refuses a file that cannot be written. The link creates it when there is something to write, so
+/// an existing file stays unchanged until then.
 fn may_log(path: &Path) -> Result<LogTo, Stopped> {
     let refused = |why: &dyn std::fmt::Display| {
         Stopped::usage(format!(
@@ -250,7 +248,7 @@ fn may_log(path: &Path) -> Result<LogTo, Stopped> {
         };
     }
     let may_write = match fs::metadata(path) {
-        // Opening a pipe would be heard at its other side.
+        // The reader of a pipe would notice that it is opened.
         Ok(found) if found.is_file() || found.is_dir() => OpenOptions::new().append(true).open(path).map(drop),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -262,7 +260,7 @@ fn may_log(path: &Path) -> Result<LogTo, Stopped> {
     may_write.map(|()| LogTo::File(path.to_owned())).map_err(|error| refused(&error))
 }
 
-/// Tells what became of the link, and warns of what makes it worthless.
+/// Prints the link's counts, and a warning if its times must not be trusted.
 fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
     let record = &end.record;
     if !wish.quiet {
@@ -294,18 +292,18 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
     }
 }
 
-/// The exit code that stands for how the command ended.
+/// Exit code for the command's end.
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.or_else(|| signal_of(status).map(signalled)).unwrap_or(u8::MAX)
 }
 
-/// The exit code that stands for the end by that signal, as the shell has it.
+/// Exit code for an end by that signal, as in a shell.
 fn signalled(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// The words and the code of env(1) for a program that cannot be run.
+/// Error and exit code of env(1) for a program that cannot be run.
 fn not_run(program: &OsString, error: &io::Error) -> Stopped {
     const NOT_FOUND: u8 = 127;
     const NOT_EXECUTABLE: u8 = 126;

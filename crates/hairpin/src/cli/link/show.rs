@@ -1,4 +1,4 @@
-//! `hairpin link show PROFILE`: what is in a profile.
+//! `hairpin link show PROFILE`: the content of a profile.
 
 use clap::ArgMatches;
 use hairpin_link::profile::Profile;
@@ -14,7 +14,7 @@ use super::asked::{Asked, as_json, figures};
 /// Shows a profile, as a table or as JSON.
 ///
 /// # Errors
-/// It cannot be read, or a trace of it cannot.
+/// The profile or one of its traces cannot be read.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let words: Vec<&str> = matches.get_many::<String>("PROFILE").unwrap_or_default().map(String::as_str).collect();
     let asked = Asked::read(&words.join(" "))?;
@@ -54,7 +54,7 @@ fn round_trip(profile: &Profile) -> String {
     format!("a round trip takes {}", quantities::round_duration(ns as f64))
 }
 
-/// What a trace gives, in words.
+/// Summary of a trace.
 fn trace(text: &str) -> String {
     match Trace::parse(text) {
         Ok(trace) => format!(

@@ -1,4 +1,4 @@
-//! The command line's words for links.
+//! Definition of the command line for links.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ const RUN: &str = "Both commands have in their environment HAIRPIN_NEAR and HAIR
      hairpin link run --link 'plc loss=1%' --far 'python3 -m http.server' \\\n    \
      -- sh -c 'curl http://$HAIRPIN_FAR:8000/'";
 
-/// The command, with its own commands.
+/// The command with its subcommands.
 #[must_use]
 pub fn command() -> Command {
     Command::new("link")

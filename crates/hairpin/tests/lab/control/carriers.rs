@@ -1,5 +1,5 @@
-//! Carriers of `Control`, and what may go wrong on them: between the two ends stands a relay that passes each frame on, late or
-//! spoilt. A carrier is a line in [`CARRIERS`].
+//! Carriers of `Control`, and their faults: a relay between the ends forwards each frame, late or spoilt. A carrier is
+//! a line in [`CARRIERS`].
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,22 +12,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hairpin_engine::control::channel::Channel;
-use hairpin_engine::control::{
-    Control, ControlError, MAX_REPORT_BYTES, MAX_ORDER_BYTES, Message, Progress, VERSION,
-};
+use hairpin_engine::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, Message, Progress, VERSION};
 
-/// How long an end that is made impatient waits for a message.
+/// Time-out of an end that is made impatient.
 pub(super) const IMPATIENT: Duration = Duration::from_millis(300);
-/// Longer than any end needs, and short enough to be a limit.
+/// Longer than any end needs, but still a limit.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 
-/// What carries control between the ends.
+/// A carrier of control between the ends.
 #[derive(Clone, Copy)]
 pub(super) struct Carrier {
     pub(super) name: &'static str,
-    /// Whether the server is a process of its own, started as the program starts it, and else a thread of this process.
+    /// Whether the server is a process, started as the program starts it; otherwise it is a thread of this process.
     pub(super) is_a_process: bool,
-    /// One end of it, and what is on its other side, each to read from and to write to.
+    /// One end and its peer, each as a reader and a writer.
     join: fn() -> [[OwnedFd; 2]; 2],
 }
 
@@ -50,7 +48,7 @@ fn pipes() -> [[OwnedFd; 2]; 2] {
 fn tcp() -> [[OwnedFd; 2]; 2] {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let one = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
-    let other = listener.accept().expect("it came").0;
+    let other = listener.accept().expect("it connects").0;
     [one, other].map(|end| [end.try_clone().expect("a copy").into(), end.into()])
 }
 
@@ -62,7 +60,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// As the other end calls it.
+    /// Its name in the other end's errors.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Client => "the client",
@@ -77,7 +75,7 @@ impl End {
         }
     }
 
-    /// The largest message that it takes.
+    /// Largest message that it accepts, in bytes.
     pub(super) fn most_bytes(self) -> usize {
         match self {
             Self::Client => MAX_REPORT_BYTES,
@@ -86,28 +84,28 @@ impl End {
     }
 }
 
-/// What goes wrong with a frame, and with all that follow it.
+/// Fault of a frame and of all that follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// So many of its bytes come, and never its last, then the channel is closed.
+    /// Only its first bytes arrive, this many, then the channel is closed.
     Cut(usize),
-    /// So many of its bytes come, and never its last, then nothing more.
+    /// Only its first bytes arrive, this many, then nothing more.
     Silent(usize),
-    /// It comes a byte at a time, none of them late, and is never whole in time.
+    /// It arrives byte by byte, none of them late, and is never complete in time.
     Slow,
-    /// Its length is right and its bytes are random.
+    /// Correct length, random bytes.
     Garbage(u64),
-    /// Random bytes, the length as well.
+    /// Random bytes, including the length.
     Noise(u64),
-    /// It says a length that is more than is accepted.
+    /// Its length exceeds the maximum.
     TooLarge,
-    /// It says a newer version.
+    /// It has a newer version.
     Newer,
-    /// In its place comes progress, and nothing else, for ever.
+    /// Progress messages arrive in its place, forever.
     OnlyProgress,
 }
 
-/// A frame, by who sends it and its name, and its fault.
+/// A frame, by its sender and name, and its fault.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spoilt {
     pub(super) by: End,
@@ -115,7 +113,7 @@ pub(super) struct Spoilt {
     pub(super) fault: Fault,
 }
 
-/// How the frames are passed on that are not spoilt.
+/// How the other frames are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     AtOnce,
@@ -123,11 +121,11 @@ pub(super) enum Pace {
     Late,
 }
 
-/// The relay between the ends: a thread each way, which answers all that its end said.
+/// The relay between the ends: a thread for each direction, which returns all messages of its end.
 pub(super) struct Relay([JoinHandle<Vec<Message>>; 2]);
 
 impl Relay {
-    /// Between what is on the other side of the client and of the server.
+    /// Connects the peers of the client and of the server.
     pub(super) fn start(client: [OwnedFd; 2], server: [OwnedFd; 2], pace: Pace, spoilt: Option<Spoilt>) -> Self {
         let [client_reads, client_writes] = client.map(File::from);
         let [server_reads, server_writes] = server.map(File::from);
@@ -139,7 +137,7 @@ impl Relay {
         Self([way(End::Client, client_reads, server_writes), way(End::Server, server_reads, client_writes)])
     }
 
-    /// What the client said and what the server said, once both are gone.
+    /// Messages of the client and of the server, once both have ended.
     pub(super) fn end(self) -> [Vec<Message>; 2] {
         self.0.map(|thread| thread.join().expect("the relay does not panic"))
     }
@@ -149,20 +147,20 @@ impl Relay {
     }
 }
 
-/// One way of the relay.
+/// One direction of the relay.
 struct Way {
     from: File,
-    /// None once it is closed.
+    /// `None` once it is closed.
     to: Option<File>,
     pace: Pace,
     spoilt: Option<Spoilt>,
 }
 
-/// What becomes of the frames that follow.
+/// Fate of the following frames.
 enum Then {
     Passed,
     Kept,
-    /// They are kept too, and the other end is told that there are no more.
+    /// They are dropped too, and the other end's channel is closed.
     Closed,
 }
 
@@ -205,7 +203,7 @@ impl Way {
         if written.is_ok() { Then::Passed } else { Then::Closed }
     }
 
-    /// Shuts a socket down, as the other way has a copy of it. A pipe refuses that, and closes when it is dropped.
+    /// Shuts a socket down, as the other direction has a copy of it. A pipe refuses that, and closes when dropped.
     fn close(&mut self) {
         if let Some(to) = self.to.take() {
             drop(UnixStream::from(OwnedFd::from(to)).shutdown(Shutdown::Write));
@@ -213,7 +211,7 @@ impl Way {
     }
 }
 
-/// Writes something else in the place of the frame.
+/// Writes something else in place of the frame.
 fn spoil(to: &mut File, frame: &[u8], Spoilt { by, fault, .. }: Spoilt) -> std::io::Result<()> {
     match fault {
         Fault::Slow => write_slowly(to, frame, IMPATIENT / 4),
@@ -252,14 +250,15 @@ fn read_frame(from: &mut File) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// A message as it is carried.
+/// A message with its length, as it is sent.
 pub(super) fn framed(message: &Message) -> Vec<u8> {
     let text = serde_json::to_vec(message).expect("a message has only string keys");
     let length = u32::try_from(text.len()).expect("short");
     [&length.to_le_bytes()[..], &text].concat()
 }
 
-/// Random bytes of that seed, by splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// Random bytes of a seed, by splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+/// 2014).
 fn random(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
@@ -272,18 +271,18 @@ fn random(seed: u64, bytes: usize) -> Vec<u8> {
     words.take(bytes).collect()
 }
 
-/// An end's side of a carrier, and what is on its other side.
+/// An end of a carrier, and its peer.
 pub(super) fn join(carrier: &Carrier) -> ([OwnedFd; 2], [OwnedFd; 2]) {
     let [own, other] = (carrier.join)();
     (own, other)
 }
 
-/// A carrier of control that is made for the tests: a channel over those descriptors that waits no longer for a message than it
-/// is told here, and that refuses a wait without a limit.
+/// A carrier of control for the tests: a channel over those descriptors with a limit on each wait for a message, which
+/// rejects a wait without a limit.
 pub(super) struct Limited {
     channel: Channel,
     longest: Duration,
-    /// Raised when the other end has told that the load is under way.
+    /// Set when the other end reports that the load is running.
     stop: Option<Arc<AtomicBool>>,
 }
 
@@ -293,7 +292,7 @@ impl Limited {
         Self { channel: Channel::new(reads, writes, end.most_bytes()), longest, stop: None }
     }
 
-    /// Raises `stop`, as the user does with Ctrl-C, when the load is under way.
+    /// Sets `stop`, as Ctrl-C does, when the load is running.
     pub(super) fn stopping(self, stop: Arc<AtomicBool>) -> Self {
         Self { stop: Some(stop), ..self }
     }

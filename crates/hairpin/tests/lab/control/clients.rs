@@ -1,5 +1,5 @@
-//! Clients that are none of ours: each does the steps of a script and then says nothing more, and leaves control open. The server
-//! must end by itself, and say why.
+//! Foreign clients: each follows a script, then falls silent and leaves control open. The server must end by itself,
+//! and say why.
 
 use hairpin_engine::control::{Control, Message, agree};
 use hairpin_engine::ends::{EndOrder, opening};
@@ -13,15 +13,15 @@ use super::carriers::{CARRIERS, Carrier, End, Limited};
 use super::{Server, ends, engine, order, thread_name};
 
 const COOKIE: [u8; 16] = [7; 16];
-/// Only a hang comes near it.
+/// Only a hang takes as long.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a client does.
+/// A step of a client.
 enum Step {
     Agrees,
-    /// It gives the order, and hears the address.
+    /// Sends the order, and receives the address.
     Orders,
-    /// It connects, and hears that the server is ready.
+    /// Connects, and receives that the server is ready.
     Connects,
     Says(Message),
 }
@@ -32,7 +32,7 @@ struct Script {
     cause: &'static str,
 }
 
-/// A round whose time-out and deadline pass soon.
+/// A round with a short time-out and deadline.
 fn short(direction: Direction, extent: Extent) -> RoundOrder {
     let short = RoundOrder { timeout_ns: 100_000_000, deadline_ns: 200_000_000, extent, ..order(direction) };
     RoundOrder { warm_up: Extent::Count(3), ..short }
@@ -63,7 +63,7 @@ fn scripts() -> Vec<Script> {
             vec![Agrees, Orders, Connects, Says(Message::Ready)],
             "the client: unexpected control message `ready`",
         ),
-        // It says nothing more on its wire either.
+        // It sends nothing more on its wire either.
         script(
             short(Direction::RoundTrip, Extent::Count(5)),
             vec![Agrees, Orders, Connects],
@@ -74,7 +74,7 @@ fn scripts() -> Vec<Script> {
             vec![Agrees, Orders, Connects, Says(Message::Measure)],
             "the client did not end the round before its deadline",
         ),
-        // It never says that its load begins.
+        // It never reports that its load begins.
         script(
             short(Direction::Up, Extent::Count(5)),
             vec![Agrees, Orders, Connects],
@@ -98,7 +98,7 @@ fn scripts() -> Vec<Script> {
     ]
 }
 
-/// Does the steps; answers the wire, which stays open, and the failure if the server tells one before they are done.
+/// Follows the script. Returns the wire, which stays open, and the server's failure if one arrives before the end.
 fn play(script: &Script, control: &mut Limited) -> (Option<Box<dyn Wire>>, Option<Message>) {
     let (mut wire, mut address) = (None, String::new());
     for step in &script.steps {
@@ -127,7 +127,7 @@ fn play(script: &Script, control: &mut Limited) -> (Option<Box<dyn Wire>>, Optio
     (wire, None)
 }
 
-/// What the server says last.
+/// The server's last message.
 fn last_word(script: &Script, control: &mut Limited) -> Message {
     let (_wire, early) = play(script, control);
     let mut word = early;
@@ -144,19 +144,19 @@ fn a_server_ends_by_itself_whatever_its_client_says_or_does_not_say() {
             let (mut server, mut control) = served(carrier);
             match last_word(&script, &mut control) {
                 Message::Failed(failure) => {
-                    // A busy machine may look at the client first, whose time-out is the same.
+                    // A busy machine may check the client first, whose time-out is the same.
                     let is_load = script.cause == "timed out: the load made no progress for 100 ms";
                     let cause = if is_load { failure.cause.replace("the client", "the load") } else { failure.cause };
                     assert_eq!(cause, script.cause, "{}", carrier.name);
                 }
                 other => panic!("{}: `{}`, not {}", carrier.name, other.name(), script.cause),
             }
-            assert!(ends(|| server.has_ended()), "{}: it goes on after: {}", carrier.name, script.cause);
+            assert!(ends(|| server.has_ended()), "{}: still running after: {}", carrier.name, script.cause);
         }
     }
 }
 
-/// A server, and the control that its client has of it.
+/// A server, and its client's control channel.
 fn served(carrier: &Carrier) -> (Server, Limited) {
     let (server, other) = Server::start(carrier, &engine(), &thread_name(), false);
     (server, Limited::new(other, End::Client, false))

@@ -1,7 +1,7 @@
-//! Whole rounds over every carrier of `Control`: late, spoilt, silent or hostile, both ends end and say why.
+//! Rounds over every carrier of `Control`: with late, spoilt, missing or hostile messages, both ends end and say why.
 //!
-//! Between the two ends stands a relay that spoils one frame. The end that was to receive it must name the cause, the other must
-//! end too, and no thread may stay. Nothing here waits for a time that an end does not itself set.
+//! A relay between the ends spoils one frame. Its reader must name the cause, the other end must end too, and no thread
+//! may stay. Each wait is one that an end sets.
 
 mod carriers;
 mod clients;
@@ -30,12 +30,12 @@ use carriers::{CARRIERS, Carrier, End, Fault, IMPATIENT, Limited, Pace, Relay, S
 
 /// Messages of a load.
 const COUNT: u64 = 5;
-/// Looks at an end that has not ended, 10 ms apart: only a hang comes near them.
+/// Maximum polls of an end, 10 ms apart: only a hang reaches them.
 const MAX_POLLS: u32 = 6000;
-/// Rounds that run beside each other: most of them wait.
+/// Rounds in parallel: most of them wait.
 const BESIDE: usize = 16;
 
-/// What a round does, and the messages of control that it cannot do without, each with who sends it.
+/// A kind of round, and the control messages that it needs, with their senders.
 struct Kind {
     name: &'static str,
     direction: Direction,
@@ -59,7 +59,7 @@ const KINDS: &[Kind] = &[
             (End::Server, "report"),
         ],
     },
-    // Where a message may have to wake another CPU, pings tell how long that takes.
+    // If a message may have to wake another CPU, pings measure how long that takes.
     Kind {
         name: "ping-pong on any CPU",
         direction: Direction::RoundTrip,
@@ -121,7 +121,7 @@ fn order(direction: Direction) -> RoundOrder {
     }
 }
 
-/// One for all rounds: it takes a while to calibrate its clock.
+/// One for all rounds: its clock takes a while to calibrate.
 fn engine() -> Engine {
     static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
         Engine::new(PathBuf::from(PROGRAM), Arc::new(AtomicBool::new(false))).expect("the CPUs are known")
@@ -136,7 +136,7 @@ enum Server {
 }
 
 impl Server {
-    /// Serves one round over that end of the carrier; answers what is on its other side.
+    /// Serves one round over that end of the carrier. Returns its peer.
     fn start(carrier: &Carrier, engine: &Engine, name: &str, is_impatient: bool) -> (Self, [OwnedFd; 2]) {
         let host = Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace: None, across: None };
         if carrier.is_a_process {
@@ -163,7 +163,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A thread that hangs fails the test, and ends with it.
+        // A hung thread fails the test, and ends with it.
         if let Self::Process(child) = self {
             drop(child.kill());
             drop(child.wait());
@@ -171,7 +171,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether something ends before a hang would be one.
+/// Whether something ends before it counts as hung.
 fn ends(mut has_ended: impl FnMut() -> bool) -> bool {
     (0..MAX_POLLS).any(|_| {
         let ended = has_ended();
@@ -182,18 +182,18 @@ fn ends(mut has_ended: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// What came of a round at both ends, and what each said.
+/// Results of a round at both ends, and their messages.
 struct Ended {
     client: Result<Measured, Failure>,
     server: Result<Box<EndReport>, Failure>,
     said: [Vec<Message>; 2],
 }
 
-/// The end that is made impatient, as it is to notice that nothing comes: the one that reads. A server in a process of its own has
-/// a minute, so there the client notices that it does not answer.
+/// The end that is made impatient, to notice a missing message: its reader. A server in a process has a minute, so
+/// there the client notices that it does not answer.
 fn noticing(carrier: &Carrier, Spoilt { by, message, fault }: Spoilt) -> Option<End> {
     match fault {
-        // What is missing is missed by the load itself.
+        // The load itself notices what is missing.
         Fault::Silent(0) if message == "sent" || message == "measuring" && by == End::Client => None,
         // The server has ended, which closes its channel.
         Fault::Silent(_) if message == "report" => None,
@@ -203,15 +203,15 @@ fn noticing(carrier: &Carrier, Spoilt { by, message, fault }: Spoilt) -> Option<
     }
 }
 
-/// The cause of a server that ended and whose last message is lost.
+/// Cause of a server that ended and whose last message was lost.
 const LOST: &str = "lost";
 
-/// Runs a round over that carrier, with a frame spoilt.
+/// Runs a round over that carrier, with one frame spoilt.
 fn round(carrier: &Carrier, kind: &Kind, pace: Pace, spoilt: Option<Spoilt>) -> Result<Ended, String> {
     round_of(carrier, kind.order(), pace, spoilt, None)
 }
 
-/// The same with another order, and the client's sign that the user ends the run.
+/// The same with another order, and the client's stop flag.
 fn round_of(
     carrier: &Carrier,
     order: RoundOrder,
@@ -256,7 +256,7 @@ fn round_of(
         server: match said[1].last() {
             Some(Message::Report(report)) => Ok(report.clone()),
             Some(Message::Failed(failure)) => Err(failure.clone()),
-            // Closed with a flood unread, TCP may discard what was said last.
+            // If it closes with unread data, TCP may discard its last message.
             _ if is_flooded => Err(Failure { cause: LOST.to_owned(), hint: LOST.to_owned() }),
             other => return Err(format!("the server does not say how it ended: {other:?}")),
         },
@@ -264,7 +264,7 @@ fn round_of(
     })
 }
 
-/// A name for the threads of a round. What these start has it too: a thread inherits the name of the one that starts it.
+/// A name for the threads of a round; the threads that they start inherit it.
 fn thread_name() -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     format!("control-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
@@ -277,7 +277,7 @@ fn has_thread(name: &str) -> bool {
 }
 
 #[test]
-fn a_round_is_whole_over_every_carrier_also_byte_by_byte_and_late() {
+fn a_round_completes_over_every_carrier_even_byte_by_byte_and_late() {
     for carrier in CARRIERS {
         for (kind, pace) in KINDS.iter().flat_map(|kind| [(kind, Pace::AtOnce), (kind, Pace::Late)]) {
             let what = format!("{} over {}, {pace:?}", kind.name, carrier.name);
@@ -300,7 +300,7 @@ fn a_round_is_whole_over_every_carrier_also_byte_by_byte_and_late() {
 }
 
 #[test]
-fn what_was_measured_until_ctrl_c_is_reported_over_every_carrier() {
+fn measurements_until_ctrl_c_are_reported_over_every_carrier() {
     for (carrier, kind) in CARRIERS.iter().flat_map(|carrier| KINDS.iter().map(move |kind| (carrier, kind))) {
         let endless = RoundOrder { extent: Extent::DurationNs(3_600_000_000_000), ..kind.order() };
         let stop = Some(Arc::new(AtomicBool::new(false)));
@@ -314,7 +314,7 @@ fn what_was_measured_until_ctrl_c_is_reported_over_every_carrier() {
     }
 }
 
-/// Programs that are started as the server and are none, and the cause of the round.
+/// Programs that are started as the server but are not one, and the round's cause.
 const NO_SERVERS: &[(&str, &str)] = &[
     ("exit 0", "the server ended early (exit status: 0)"),
     ("kill -9 $$", "the server ended early (signal: 9 (SIGKILL))"),
@@ -331,13 +331,13 @@ const NO_SERVERS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_program_that_is_no_server_is_found_out() {
+fn a_program_that_is_not_a_server_is_detected() {
     for (script, cause) in NO_SERVERS {
         let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
         let [written, program] = ["written", "server"].map(|name| folder.path().join(name));
         std::fs::write(&written, format!("#!/bin/sh\n{script}\n")).expect("the folder is new");
         std::fs::set_permissions(&written, Permissions::from_mode(0o700)).expect("it is ours");
-        // What this process has written may still be open in a child of another test, and such a file cannot be run.
+        // The written file may still be open in a child of another test, and cannot be run then.
         let copied = Command::new("cp").arg("--preserve=mode").args([&written, &program]).status();
         assert!(copied.expect("cp can be run").success());
         let engine = Engine { server_program: program, ..engine() };
@@ -349,7 +349,7 @@ fn a_program_that_is_no_server_is_found_out() {
     }
 }
 
-/// A round with a frame spoilt.
+/// A round with one frame spoilt.
 struct Row {
     carrier: &'static Carrier,
     kind: &'static Kind,
@@ -364,7 +364,7 @@ impl std::fmt::Display for Row {
 }
 
 impl Row {
-    /// Why the end fails that reads the frame; none where the frame tells it only that it is done, which its end tells too.
+    /// Why the frame's reader fails; `None` if the frame only says that its sender is done, as closing does too.
     fn cause(&self) -> Option<String> {
         let Spoilt { by, message, fault } = self.spoilt;
         let ends_the_load = matches!(message, "measure" | "measuring" | "sent" | "complete");
@@ -372,7 +372,7 @@ impl Row {
             message == "sent" || message == "measuring" && self.kind.direction != Direction::RoundTrip;
         let problem = match fault {
             Fault::Cut(_) if by == End::Client && ends_the_load => return None,
-            // Nothing is waited for but the load itself, which stands still.
+            // Only the load itself can notice it, as it makes no progress.
             Fault::Silent(0) | Fault::OnlyProgress if is_of_a_stream => {
                 return Some("timed out: the load made no progress for 500 ms".to_owned());
             }
@@ -406,13 +406,13 @@ impl Row {
         let (client, server) = (client.err(), server.err());
         let is = |told: &Option<Failure>, cause: &str| {
             let rest = told.as_ref().and_then(|told| told.cause.strip_prefix(cause));
-            // What cannot be read is told in the words of the library that reads it. A server that was given up may end meanwhile.
+            // Parse errors have the parser's words. A server that was given up may end meanwhile.
             let ended = "; the server: it closed the control channel";
             rest.is_some_and(|rest| rest.is_empty() || cause.ends_with(' ') || self.is_silent() && rest == ended)
         };
         let gone = "the client: it closed the control channel";
         let is_right = match (self.cause(), reader) {
-            // The server hears that the client is gone, in whatever it did.
+            // The server notices that the client is gone, whatever it is doing.
             (Some(cause), End::Client) => {
                 let wire = "server: wire 0: the other end closed the connection or has ended";
                 is(&client, &cause) && (server.is_none() || is(&server, gone) || is(&server, wire))
@@ -421,7 +421,7 @@ impl Row {
                 is(&client, "the server: no message for 300 ms") && (server.is_none() || is(&server, gone))
             }
             (Some(_), End::Server) if is(&server, LOST) => client.is_some(),
-            // The server tells the client, which may have seen its wire break before.
+            // The server reports to the client, which may have seen its wire break before.
             (Some(cause), End::Server) => {
                 let told = client.as_ref().zip(server.as_ref());
                 is(&server, &cause) && told.is_some_and(|(client, server)| client.cause.ends_with(&server.cause))
@@ -433,7 +433,7 @@ impl Row {
     }
 }
 
-/// The places at which a frame is cut: over TCP all in its first bytes, and some in the rest.
+/// Positions at which a frame is cut: over TCP all of its first bytes, and some of the rest.
 fn places(carrier: &Carrier, bytes: usize) -> impl Iterator<Item = usize> {
     let all = if carrier.name == "TCP" { 20 } else { 1 };
     (0..bytes)
@@ -444,15 +444,15 @@ fn faults(carrier: &Carrier, by: End, message: &str, bytes: usize) -> Vec<Fault>
     let mut faults: Vec<Fault> = places(carrier, bytes).map(Fault::Cut).collect();
     faults.extend([Fault::Silent(0), Fault::Silent(7), Fault::TooLarge]);
     faults.extend((1..=3).flat_map(|seed| [Fault::Garbage(seed), Fault::Noise(seed)]));
-    // A byte at a time is no fault to one that has a minute.
+    // Byte by byte is not a fault for an end that has a minute.
     faults.extend((!carrier.is_a_process || by == End::Server).then_some(Fault::Slow));
     faults.extend((message == "version").then_some(Fault::Newer));
-    // The server has a minute to hear that all has come: `receive_past` has a test of its own.
+    // The server has a minute to receive `complete`: `receive_past` has its own test.
     faults.extend((message != "complete").then_some(Fault::OnlyProgress));
     faults
 }
 
-/// Runs the rows beside each other; what is wrong with any.
+/// Runs the rows in parallel. Returns all failures.
 fn checked(rows: &[Row]) -> Vec<String> {
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -460,13 +460,13 @@ fn checked(rows: &[Row]) -> Vec<String> {
             scope.spawn(|| {
                 while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Err(why) = row.check() {
-                        wrong.lock().expect("nobody panics").push(format!("{row}: {why}"));
+                        wrong.lock().expect("no thread panics").push(format!("{row}: {why}"));
                     }
                 }
             });
         }
     });
-    wrong.into_inner().expect("nobody panics")
+    wrong.into_inner().expect("no thread panics")
 }
 
 #[test]
@@ -487,11 +487,11 @@ fn a_spoilt_frame_ends_both_ends_and_the_one_that_reads_it_says_why() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
 }
 
-/// Cut at whatever byte, a message is none, and nothing of it is taken.
+/// A message cut at any byte is rejected, and no part of it is used.
 #[test]
-fn a_message_that_is_cut_short_is_none_over_any_carrier() {
+fn a_truncated_message_is_rejected_over_every_carrier() {
     let wholes = KINDS.iter().map(|kind| round(&CARRIERS[0], kind, Pace::AtOnce, None).expect("it ends"));
-    // Each once: that of another load differs in its figures.
+    // Each once: in other loads they only differ in their figures.
     let said = wholes.flat_map(|whole| whole.said).flatten().map(|message| (message.name(), message));
     let frames: BTreeMap<&str, Vec<u8>> = said.map(|(name, message)| (name, framed(&message))).collect();
     assert!(frames.len() >= 9, "{:?}", frames.keys());

@@ -1,4 +1,4 @@
-//! What is done to a valid run folder.
+//! Mutations of a valid run folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::files;
 
-/// Numbers that follow from a seed (splitmix64).
+/// Random numbers from a seed (splitmix64).
 pub(super) struct Generator(pub(super) u64);
 
 impl Generator {
@@ -35,7 +35,7 @@ impl Generator {
         of[self.below(of.len())]
     }
 
-    /// A file of the run, by its name in it.
+    /// A file of the run, as a relative path.
     fn file(&mut self, run: &Path) -> String {
         let all = files(run);
         all[self.below(all.len())].clone()
@@ -44,7 +44,7 @@ impl Generator {
 
 pub(super) type Mutation = fn(&Path, &mut Generator);
 
-/// By the number of a folder, one after the other.
+/// Chosen in turn by the number of the folder.
 pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     ("a link in place of a file", |run, generator| {
         replace(run, generator, |path, generator| {
@@ -74,7 +74,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
             match generator.below(3) {
                 0 => fs::create_dir(path).unwrap(),
                 1 => drop(std::os::unix::net::UnixListener::bind(path)),
-                // Only root can make one; for others the file is missing.
+                // Only root can create one; for others the file is missing.
                 _ => drop(Command::new("mknod").arg(path).args(["c", "1", "5"]).stderr(Stdio::null()).status()),
             }
         })
@@ -345,16 +345,16 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     }),
 ];
 
-/// One of each kind of character that steers a terminal.
+/// One of each kind of character that controls a terminal.
 const STEERING: &str = "\u{1b}[2J\u{7}\r\n\t\u{7f}\u{9b}31m\u{85}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{0}";
 
-/// Removes one or two files and puts something else in their place.
-/// So many copies of a record, or as many as a file of 100 MB has room for.
+/// Limits the copies of a record to those that fit into a file of 100 MB.
 fn fitting(count: usize, record: &Value) -> usize {
     const MAX_BYTES: usize = 100_000_000;
     count.min(MAX_BYTES / record.to_string().len())
 }
 
+/// Removes one or two files and puts something else in their place.
 fn replace(run: &Path, generator: &mut Generator, make: fn(&Path, &mut Generator)) {
     for _ in 0..=generator.below(2) {
         let path = run.join(generator.file(run));
@@ -374,7 +374,7 @@ fn samples(run: &Path, generator: &mut Generator, change: fn(&mut Vec<u8>, &mut 
     }
 }
 
-/// Overwrites some bytes, often by what is a large number in the encodings of Parquet.
+/// Overwrites some bytes, often with a large number in the encodings of Parquet.
 fn garble(bytes: &mut [u8], from: usize, generator: &mut Generator) {
     let at = from + generator.below(bytes.len() - from);
     let pieces: [&[u8]; 6] =
@@ -384,7 +384,7 @@ fn garble(bytes: &mut [u8], from: usize, generator: &mut Generator) {
     }
 }
 
-/// Changes the bytes of each histogram, which stand in base64 at the end of a line.
+/// Changes the bytes of each histogram, which are in base64 at the end of a line.
 fn histogram(run: &Path, generator: &mut Generator, mut change: impl FnMut(&mut Vec<u8>, &mut Generator)) {
     let path = run.join("latency.hlog");
     let text = fs::read_to_string(&path).unwrap();
@@ -399,13 +399,13 @@ fn histogram(run: &Path, generator: &mut Generator, mut change: impl FnMut(&mut 
     fs::write(&path, changed.collect::<String>()).unwrap();
 }
 
-/// A packed histogram with the cookie and the length that belong before it, so that it is unpacked at all.
+/// A packed histogram with a valid cookie and length before it, so that it is unpacked at all.
 fn with_head(packed: &[u8]) -> Vec<u8> {
     let length = u32::try_from(packed.len()).unwrap();
     [&0x1c84_9314_u32.to_be_bytes(), &length.to_be_bytes(), packed].concat()
 }
 
-/// Changes one of the files of JSON as a text.
+/// Changes one of the JSON files as text.
 fn json_text(run: &Path, generator: &mut Generator, change: fn(&str, &mut Generator) -> String) {
     let all: Vec<String> = files(run).into_iter().filter(|name| name.contains(".json")).collect();
     let path = run.join(&all[generator.below(all.len())]);
@@ -416,7 +416,7 @@ fn json_text(run: &Path, generator: &mut Generator, change: fn(&str, &mut Genera
 /// Changes the values of `run.json`, of each round and of each trace.
 fn json(run: &Path, mut change: impl FnMut(&mut Value, &mut Generator), generator: &mut Generator) {
     for name in files(run).into_iter().filter(|name| name.contains(".json")) {
-        // Often only one of them is read at all where another cannot be.
+        // Often changes only one of them: after an unreadable file the others may not be read.
         if generator.below(3) == 0 {
             continue;
         }
@@ -436,7 +436,7 @@ fn each(value: &mut Value, change: &mut dyn FnMut(&mut Value)) {
     each_named(value, "", &mut |_, value| change(value));
 }
 
-/// Every value within, with the name of the field that it is in.
+/// Every value within, with the name of its field.
 fn each_named(value: &mut Value, name: &str, change: &mut dyn FnMut(&str, &mut Value)) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(|value| each_named(value, name, change)),
@@ -446,7 +446,7 @@ fn each_named(value: &mut Value, name: &str, change: &mut dyn FnMut(&str, &mut V
     change(name, value);
 }
 
-/// Changes each measured round, and its link where it has one.
+/// Changes each measured round, and its link if it has one.
 fn records(run: &Path, mut change: impl FnMut(&mut Value, Option<&mut Value>)) {
     let path = run.join("rounds.jsonl");
     let text = fs::read_to_string(&path).unwrap();
@@ -462,14 +462,14 @@ fn records(run: &Path, mut change: impl FnMut(&mut Value, Option<&mut Value>)) {
     fs::write(&path, changed.collect::<String>()).unwrap();
 }
 
-/// The head of the run as if it had been killed, so that every command computes it anew.
+/// The head of the run as if it had been killed, so that every command computes it again.
 fn running(run: &Path) -> String {
     let mut head: Value = serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
     head["state"] = "running".into();
     head.to_string()
 }
 
-/// A samples file of so many equal rows, which take no room.
+/// A samples file of `rows` equal rows, which take almost no space.
 fn rows_of_nothing(to: &Path, rows: usize) {
     let run = to.parent().unwrap();
     let line = fs::read_to_string(run.join("rounds.jsonl")).unwrap();

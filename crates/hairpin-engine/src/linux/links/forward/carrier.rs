@@ -1,5 +1,5 @@
-//! The loop: packets in, through the link, and out when they are due. It knows no socket: its tests give it fixture
-//! interfaces and a clock that stands still.
+//! The loop: packets enter, pass through the link, and leave when due. It does not know sockets: its tests use fixture
+//! interfaces and a manual clock.
 
 use std::collections::BTreeMap;
 
@@ -19,22 +19,21 @@ use super::messages::{self, Flows};
 use crate::links::LostMessages;
 use crate::system::packet_socket::BATCH;
 
-/// Both directions.
 const DIRECTIONS: [Direction; 2] = [Direction::Up, Direction::Down];
 
-/// Frames taken from one interface before what is due is let go.
+/// Frames taken from one interface before due packets are sent.
 const TAKEN: usize = 64;
 
-/// How often the end is looked for while there is no time to wait, in ns.
+/// Interval of the checks for the end while there is no time to wait, in ns.
 const LOOK_NS: u64 = 1_000_000;
 
-/// Outcomes for which there is room from the start.
+/// Outcomes for which memory is allocated in advance.
 const READY: usize = 1024;
 
-/// Why a packet that was due was not let go.
+/// Why a due packet was not sent.
 const REFUSED: &str = "refused";
 
-/// A link with the packets that are inside.
+/// A link with the packets inside.
 pub(super) struct Carrier {
     link: Link,
     pub(super) kept: KeptPackets,
@@ -43,19 +42,19 @@ pub(super) struct Carrier {
     lateness: Lateness,
     /// Packets so far, by direction.
     numbers: [u64; 2],
-    /// Packets and copies that were due and could not be let go, by direction.
+    /// Packets and copies that were due and could not be sent, by direction.
     refused: [u64; 2],
     /// Packets for which there was no memory.
     overrun: u64,
     /// Frames that are neither IP nor ARP, or have a VLAN tag.
     not_carried: u64,
-    /// What became of packets since the last look; empty between two passes.
+    /// Outcomes of the current pass; empty between passes.
     outcomes: Vec<Outcome>,
-    /// A frame that goes beside the link; empty between two frames.
+    /// A frame that bypasses the link; empty between frames.
     beside: Vec<u8>,
 }
 
-/// What is left of a carrier.
+/// The results of a carrier.
 pub(super) struct Carried {
     pub(super) record: LinkRecord,
     pub(super) lost: Vec<LostMessages>,
@@ -84,7 +83,7 @@ impl Carrier {
     /// Carries packets until the end.
     ///
     /// # Errors
-    /// The interfaces are of no more use.
+    /// The interfaces failed.
     pub(super) fn carry(&mut self, interfaces: &mut impl Interfaces) -> Result<(), Failure> {
         let (mut margins, mut looked_ns) = (Margins::new(), 0);
         loop {
@@ -107,17 +106,17 @@ impl Carrier {
                 margins.woke(ahead_ns, wait_ns, looked_ns.saturating_sub(now_ns));
             }
         }
-        // What came before the end is taken in, and not for ever what comes after.
+        // Take in packets that arrived before the end, but not endlessly later ones.
         let passes = interfaces.places().div_ceil(TAKEN);
         let _ = (0..passes).find(|_| !self.pass(interfaces));
         Ok(())
     }
 
-    /// Takes in what has come and lets go what is due; says whether there was anything.
+    /// Takes in arrived packets and sends due ones. Returns whether there were any.
     fn pass(&mut self, interfaces: &mut impl Interfaces) -> bool {
-        // What is there now is taken in before anything that is due by now leaves. Only a packet that was stamped before
-        // now and comes into the ring after can find that the link's time has passed its stamp. The link moves it to its
-        // own time, and by how much counts as lateness.
+        // Available packets are taken in before anything due by now leaves. So the link's time is past a packet's stamp
+        // only if the packet was stamped before now and entered the ring later. The link then moves its arrival to the
+        // link's time, and the difference counts as lateness.
         let mut until_ns = interfaces.now_ns();
         let mut came = false;
         for direction in DIRECTIONS {
@@ -176,7 +175,7 @@ impl Carrier {
         self.link.arrive(direction, packet, arrival.arrived_ns);
     }
 
-    /// Carries out what the link said of packets that can go together.
+    /// Carries out outcomes of packets that can leave together.
     fn carry_out(&mut self, interfaces: &mut impl Interfaces, outcomes: &[Outcome]) {
         let [first, ..] = outcomes else { return };
         let (direction, number) = (first.direction, first.number);
@@ -186,17 +185,17 @@ impl Carrier {
                 self.write(first, None);
                 return self.settle(first, Some(stage));
             }
-            // Of these only the log is told, at the end.
+            // These only go to the log, at the end.
             Fate::Inside { .. } => return,
         };
         let Some(bit) = corrupted_bit else { return self.let_go(interfaces, outcomes, None) };
-        // The packet's copy has the same bit flipped, and each is flipped for itself.
+        // The packet's copy has the same bit flipped, but each is flipped separately.
         let noticed = self.flip(direction, number, bit);
         self.let_go(interfaces, outcomes, noticed.then_some(messages::CORRUPT));
         self.flip(direction, number, bit);
     }
 
-    /// Flips a bit of a packet; says whether the receiver notices.
+    /// Flips a bit of a packet. Returns whether the receiver notices.
     fn flip(&mut self, direction: Direction, number: u64, bit: u32) -> bool {
         let Some(kept) = self.kept.get_mut(direction, number) else { return false };
         let noticed = frames::is_damage_noticed(kept.frame(), bit);
@@ -207,10 +206,10 @@ impl Carrier {
         noticed
     }
 
-    /// Lets packets go that leave in one direction; `lost` is what they are lost by all the same.
+    /// Sends packets that leave in one direction; `lost` is the cause if they are lost nevertheless.
     ///
-    /// The times between the beginning and the end of a call are shared out evenly, so the first packet counts as
-    /// released before the call: its lateness has no part of the call's own time.
+    /// The time between the beginning and the end of a call is divided evenly among its packets. So the first counts as
+    /// released before the call: its lateness excludes the call itself.
     fn let_go(&mut self, interfaces: &mut impl Interfaces, outcomes: &[Outcome], lost: Option<&'static str>) {
         let (mut rest, mut before_ns) = (outcomes, interfaces.now_ns());
         while let [first, ..] = rest {
@@ -223,7 +222,7 @@ impl Carrier {
             let after_ns = interfaces.now_ns();
             let (went, left) = rest.split_at(sent);
             for (turn, outcome) in (0..).zip(went) {
-                // The kernel lets one go after the other.
+                // The kernel sends one after the other.
                 let released_ns = before_ns + after_ns.saturating_sub(before_ns) * turn / sent.max(1) as u64;
                 self.lateness.record(released_ns.saturating_sub(outcome.fate.at_ns()) + self.moved_ns(outcome));
                 self.write(outcome, Some(released_ns));
@@ -240,13 +239,13 @@ impl Carrier {
         }
     }
 
-    /// By how much the link moved a packet's arrival: its time had passed the stamp.
+    /// How far the link moved a packet's arrival because its time was past the stamp.
     fn moved_ns(&self, outcome: &Outcome) -> u64 {
         let kept = self.kept.get(outcome.direction, outcome.number);
         kept.map_or(0, |kept| outcome.arrived_ns.saturating_sub(kept.stamped_ns))
     }
 
-    /// Writes a line about a packet that is still kept, with its own stamp.
+    /// Logs a packet that is still kept, with its own stamp.
     fn write(&mut self, outcome: &Outcome, released_ns: Option<u64>) {
         let line = self.line(outcome, released_ns);
         if let Some(log) = &mut self.log {
@@ -259,8 +258,7 @@ impl Carrier {
         LogLine { outcome: Outcome { arrived_ns, ..*outcome }, released_ns }
     }
 
-    /// Writes a line about each packet that is still inside, and all that is not written yet. Says why the log is not
-    /// whole, if it is not.
+    /// Logs each packet still inside and flushes. Returns why the log is incomplete, if it is.
     fn finish_log(&mut self) -> Option<String> {
         let log = self.log.take()?;
         let mut inside = Vec::new();
@@ -268,7 +266,7 @@ impl Carrier {
         log.finish(inside.iter().map(|outcome| self.line(outcome, None)))
     }
 
-    /// One of the outcomes of a packet's number has been: it arrived whole, or was lost by something.
+    /// Handles one outcome of a packet: it arrived whole, or was lost by `lost`.
     fn settle(&mut self, outcome: &Outcome, lost: Option<&'static str>) {
         let Some(kept) = self.kept.get_mut(outcome.direction, outcome.number) else { return };
         kept.outcomes += 1;
@@ -283,7 +281,7 @@ impl Carrier {
         self.kept.let_go(outcome.direction, outcome.number);
     }
 
-    /// What became of everything.
+    /// The results of all packets.
     pub(super) fn finish(mut self) -> Carried {
         let inside = self.kept.all().filter(|kept| !kept.arrived);
         inside.filter_map(|kept| kept.part).for_each(|part| self.messages.lost(part, messages::INSIDE));
@@ -300,7 +298,7 @@ impl Carrier {
     }
 }
 
-/// How many of the first outcomes are carried out together: packets that leave in one direction. A damaged packet goes
+/// Number of the first outcomes to carry out together: packets that leave in one direction. A damaged packet goes
 /// alone, and so does a drop.
 fn together(outcomes: &[Outcome]) -> usize {
     let goes_on = |outcome: &&Outcome| {
@@ -309,13 +307,13 @@ fn together(outcomes: &[Outcome]) -> usize {
     outcomes.iter().take(BATCH).take_while(goes_on).count().max(1)
 }
 
-/// Packets that had left the link, but were not let go.
+/// Moves packets that left the link but were not sent to the dropped ones.
 fn refuse(counts: &mut PacketCounts, refused: u64) {
     counts.out -= refused;
     *counts.dropped.entry(messages::RELEASE.to_owned()).or_default() += refused;
 }
 
-/// The relay itself as the last stage, where it could not let everything go.
+/// The relay itself as the last stage, if it could not send everything.
 fn release(out: u64, refused: u64) -> StageRecord {
     StageRecord {
         stage: messages::RELEASE.to_owned(),

@@ -1,14 +1,14 @@
-//! From the bytes of an Ethernet frame to what the link must know of its packet: IPv4 (RFC 791), IPv6 and its
-//! extension headers (RFC 8200), UDP (RFC 768), TCP (RFC 9293), ICMP echo (RFC 792, RFC 4443).
+//! Parses an Ethernet frame for the link: IPv4 (RFC 791), IPv6 and its extension headers (RFC 8200), UDP (RFC 768), TCP
+//! (RFC 9293), ICMP echo (RFC 792, RFC 4443).
 //!
-//! Whatever a program sends has an answer here. A packet whose headers contradict themselves or the frame is taken
-//! with the frame's own length. Only IP is carried by a link; ARP is let through beside it; all else is not carried.
+//! Any input is handled. A packet whose headers contradict each other or the frame counts with the frame's length. A
+//! link carries only IP; ARP bypasses it; everything else is not carried.
 
 use std::ops::Range;
 
 use hairpin_link::Direction;
 
-/// Bytes of the link header.
+/// Size of the link header.
 pub(super) const ETHERNET_BYTES: usize = 14;
 
 const IPV4: u16 = 0x0800;
@@ -26,49 +26,46 @@ const ICMP_V6: u8 = 58;
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const NO_NEXT: u8 = 59;
-/// Extension headers that say their own length in units of 8 bytes: hop-by-hop options, routing, destination options,
+/// Extension headers that state their length in units of 8 bytes: hop-by-hop options, routing, destination options,
 /// mobility, host identity, shim6.
 const EXTENSIONS: [u8; 6] = [0, 43, 60, 135, 139, 140];
-/// Header of UDP and of an ICMP echo.
+/// Size of the header of UDP and of an ICMP echo.
 const DATAGRAM_HEADER_BYTES: usize = 8;
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// An IP packet.
     Ip(IpPacket),
-    /// A question or an answer about who has an address.
+    /// An ARP request or reply.
     Arp,
-    /// Anything else, or no whole Ethernet header.
+    /// Anything else, or an incomplete Ethernet header.
     Other,
 }
 
-/// An IP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IpPacket {
-    /// Its bytes as it says itself; the frame's where that cannot be.
+    /// The size that it states; the frame's if that is impossible.
     pub(super) size_bytes: usize,
     /// Whether it carries transport payload.
     pub(super) carries_data: bool,
-    /// Which part of a larger packet it is, if it is one.
+    /// Set if it is a fragment of a larger packet.
     pub(super) fragment: Option<Fragment>,
-    /// Where in the frame the payload of its datagram is, if it holds (the beginning of) one that may be a message:
-    /// UDP, or an ICMP echo request on its way up, or a reply on its way down.
+    /// The position in the frame of the datagram's payload, if it is (the beginning of) a possible message: UDP, an
+    /// ICMP echo request on the way up, or a reply on the way down.
     pub(super) payload: Option<Range<usize>>,
-    /// Whether that datagram is of UDP.
+    /// Whether it is a UDP datagram.
     pub(super) is_udp: bool,
 }
 
-/// A part of a larger packet.
+/// A fragment of a larger packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fragment {
-    /// What all parts of it have in common.
+    /// The identification that all its fragments share.
     pub(super) identification: u32,
-    /// Whether this is the first part.
     pub(super) is_first: bool,
 }
 
-/// What a frame holds that has `length_bytes` on the interface and of which `bytes` were kept.
+/// The content of a frame of `length_bytes` on the interface, of which `bytes` were captured.
 pub(super) fn content(direction: Direction, bytes: &[u8], length_bytes: usize) -> Content {
     let Some(network) = bytes.get(ETHERNET_BYTES..) else { return Content::Other };
     let all_bytes = length_bytes.max(bytes.len()) - ETHERNET_BYTES;
@@ -109,7 +106,7 @@ fn ipv6(direction: Direction, network: &[u8], all_bytes: usize) -> IpPacket {
     }
     let packet = &network[..stated_bytes];
     let (mut at, mut protocol, mut fragment) = (IPV6_BYTES, *next, None);
-    // Each header is longer than none, so the chain ends where the packet does.
+    // Each header has a positive length, so the chain ends at the latest with the packet.
     while let Some((header_bytes, next)) = extension(packet, at, protocol) {
         if protocol == FRAGMENT {
             let (Some(offset), Some(identification)) = (half(packet, at + 2), word(packet, at + 4)) else { break };
@@ -123,7 +120,8 @@ fn ipv6(direction: Direction, network: &[u8], all_bytes: usize) -> IpPacket {
     transport(direction, network, protocol, at.min(stated_bytes)..stated_bytes, fragment)
 }
 
-/// The length of the extension header at `at`, and the number of what follows; null where it is none, or is cut off.
+/// The length of the extension header at `at`, and the number of the next header; `None` if there is none, or it is
+/// truncated.
 fn extension(packet: &[u8], at: usize, number: u8) -> Option<(usize, u8)> {
     let (next, length) = (*packet.get(at)?, usize::from(*packet.get(at + 1)?));
     let header_bytes = match number {
@@ -135,7 +133,7 @@ fn extension(packet: &[u8], at: usize, number: u8) -> Option<(usize, u8)> {
     (at + header_bytes <= packet.len()).then_some((header_bytes, next))
 }
 
-/// The packet, given where in it the transport's bytes are.
+/// The packet with the transport's bytes at `range`.
 fn transport(
     direction: Direction,
     network: &[u8],
@@ -172,13 +170,13 @@ fn transport(
     }
 }
 
-/// Whether the receiver's kernel drops the packet of this frame because of that flipped bit, counted from the first of
+/// Whether the receiver's kernel drops the packet of this frame because of that flipped bit, counted from the start of
 /// the IP packet.
 ///
 /// In IPv4 a checksum covers every bit. In IPv6 none covers the traffic class, the flow label and the hop limit, nor
-/// the reserved bits of a fragment header and the number in it of what follows, which only counts in the first.
-/// But parts with congestion marks (ECN) and parts without are never put together (RFC 3168, section 5.3;
-/// `ip_frag_ecn_table`, net/ipv4/ip_fragment.c).
+/// the reserved bits and the next-header field of a fragment header, which only counts in the first fragment. But
+/// fragments with and without congestion marks (ECN) are never reassembled (RFC 3168, section 5.3; `ip_frag_ecn_table`,
+/// net/ipv4/ip_fragment.c).
 pub(super) fn is_damage_noticed(frame: &[u8], bit: u32) -> bool {
     if half(frame, 12) != Some(IPV6) {
         return true;

@@ -1,4 +1,4 @@
-//! The fuzz target `link_frames`: whatever a program sends into a link, its packets are known and their losses are counted.
+//! The fuzz target `link_frames`: any frames that a program sends into a link are parsed, and their losses counted.
 
 use hairpin_link::{Direction, stages};
 
@@ -72,7 +72,7 @@ mod tests {
     const DOWN: u8 = 1;
     const LOST: u8 = 2;
 
-    /// Frames with what becomes of each, as the input has them.
+    /// Encodes frames with their fates as an input.
     fn input(numbered: [u8; 3], frames: &[(u8, Vec<u8>)]) -> Vec<u8> {
         let one = |(fate, bytes): &(u8, Vec<u8>)| {
             [&[*fate, 0, 0, 0, 0][..], &u32::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
@@ -80,7 +80,7 @@ mod tests {
         numbered.into_iter().chain(frames.iter().flat_map(one)).collect()
     }
 
-    /// A datagram of UDP between the same ports.
+    /// A UDP datagram between equal ports.
     fn to_port(payload: &[u8]) -> Vec<u8> {
         let ports = [PORT.to_be_bytes(), PORT.to_be_bytes()].concat();
         [&ports, &[0; 4][..], payload].concat()

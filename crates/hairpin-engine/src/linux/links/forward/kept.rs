@@ -1,7 +1,7 @@
-//! The bytes of the packets that are inside, and what is known of each.
+//! The bytes and the state of the packets inside.
 //!
-//! Memory is taken in pieces of a power of two, which are used again and never given back while they fit under one
-//! bound: a queue that stays full for a minute takes no more than at its first moment.
+//! Memory is allocated in pieces of a power of two. They are reused, and freed only to stay within one limit: a queue
+//! that stays full for a minute takes no more memory than at first.
 
 use std::collections::HashMap;
 
@@ -10,55 +10,52 @@ use hairpin_model::link::MAX_MEMORY_MIB;
 
 use super::messages::PartOfFlow;
 
-/// The most that packets inside may take: what a path of 2 Gbit/s holds in a second.
+/// Maximum memory of the packets inside: the content of a 2 Gbit/s path in a second.
 pub(super) const BOUND_BYTES: usize = MAX_MEMORY_MIB * 1024 * 1024;
 
-/// What a packet takes beside its bytes, here and in the link, at most.
+/// Maximum memory of a packet besides its bytes, here and in the link.
 const BESIDE_BYTES: usize = 256;
 
-/// The smallest piece is 2^6 bytes.
+/// The smallest piece has 2^6 bytes.
 const MIN_PIECE_BITS: u32 = 6;
-/// How many sizes of pieces there are: up to 2^17, in which the largest IP packet fits with its link header.
+/// Number of piece sizes: up to 2^17 bytes, which holds the largest IP packet with its link header.
 const SIZES: usize = 12;
 
-/// A packet inside.
 #[derive(Debug)]
 pub(super) struct Kept {
     piece: Box<[u8]>,
     length_bytes: usize,
-    /// Its stamp. The link may have moved it to a later arrival.
+    /// Its stamp. The link may have moved its arrival to a later time.
     pub(super) stamped_ns: u64,
-    /// Which part of a message it is, where messages are told apart.
+    /// The message that it belongs to, if messages are distinguished.
     pub(super) part: Option<PartOfFlow>,
-    /// How many of its outcomes have been.
+    /// Number of its outcomes so far.
     pub(super) outcomes: u8,
-    /// Whether it, or its copy, has arrived whole.
+    /// Whether it, or its copy, arrived whole.
     pub(super) arrived: bool,
 }
 
 impl Kept {
-    /// The frame.
     pub(super) fn frame(&self) -> &[u8] {
         &self.piece[..self.length_bytes]
     }
 
-    /// The frame, to be changed.
     pub(super) fn frame_mut(&mut self) -> &mut [u8] {
         &mut self.piece[..self.length_bytes]
     }
 }
 
-/// The packets that are inside, by direction and number.
+/// The packets inside, by direction and number.
 pub(super) struct KeptPackets {
     packets: [HashMap<u64, Kept>; 2],
     free: [Vec<Box<[u8]>>; SIZES],
     bound_bytes: usize,
-    /// What all pieces take, those that are free included.
+    /// Memory of all pieces, including free ones.
     taken_bytes: usize,
 }
 
 impl KeptPackets {
-    /// None yet, and `ready` free pieces for frames of `frame_bytes` each.
+    /// No packets, and `ready` free pieces for frames of `frame_bytes` each.
     pub(super) fn new(bound_bytes: usize, frame_bytes: usize, ready: usize) -> Self {
         let packets = [(); 2].map(|()| HashMap::with_capacity(ready));
         let mut kept = Self { packets, free: Default::default(), bound_bytes, taken_bytes: 0 };
@@ -67,7 +64,7 @@ impl KeptPackets {
         kept
     }
 
-    /// Keeps a packet; false where there is no room.
+    /// Keeps a packet. Returns false if there is no room.
     pub(super) fn keep(
         &mut self,
         direction: Direction,
@@ -83,42 +80,39 @@ impl KeptPackets {
         true
     }
 
-    /// A packet that is inside.
     pub(super) fn get(&self, direction: Direction, number: u64) -> Option<&Kept> {
         self.packets[direction as usize].get(&number)
     }
 
-    /// A packet that is inside, to be changed.
     pub(super) fn get_mut(&mut self, direction: Direction, number: u64) -> Option<&mut Kept> {
         self.packets[direction as usize].get_mut(&number)
     }
 
-    /// Lets go of a packet.
+    /// Releases a packet.
     pub(super) fn let_go(&mut self, direction: Direction, number: u64) {
         if let Some(kept) = self.packets[direction as usize].remove(&number) {
             self.give_back(kept.piece);
         }
     }
 
-    /// All that are inside.
     pub(super) fn all(&self) -> impl Iterator<Item = &Kept> {
         self.packets.iter().flat_map(HashMap::values)
     }
 
-    /// What all pieces take, those that nobody uses included.
+    /// Memory of all pieces, including free ones.
     #[cfg(test)]
     pub(super) fn taken_bytes(&self) -> usize {
         self.taken_bytes
     }
 
-    /// A piece of that size, used or new.
+    /// A piece of that size, reused or new.
     fn piece(&mut self, size: usize) -> Option<Box<[u8]>> {
         if let Some(piece) = self.free[size].pop() {
             return Some(piece);
         }
         let piece_bytes = 1 << (MIN_PIECE_BITS as usize + size);
         let taking = |taken_bytes: usize| taken_bytes + piece_bytes + BESIDE_BYTES;
-        // Pieces of other sizes that nobody uses make room.
+        // Free pieces of other sizes make room.
         while taking(self.taken_bytes) > self.bound_bytes {
             let piece = self.free.iter_mut().rev().find_map(Vec::pop)?;
             self.taken_bytes -= piece.len() + BESIDE_BYTES;
@@ -134,7 +128,7 @@ impl KeptPackets {
     }
 }
 
-/// Which size of piece holds so many bytes; null where none does.
+/// The piece size for this number of bytes; `None` if too large.
 fn size_of_piece(bytes: usize) -> Option<usize> {
     let exponent = bytes.checked_next_power_of_two()?.trailing_zeros().max(MIN_PIECE_BITS);
     usize::try_from(exponent - MIN_PIECE_BITS).ok().filter(|size| *size < SIZES)
@@ -145,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_used_again_and_the_bound_holds() {
+    fn pieces_are_used_again_and_the_limit_holds() {
         let one = 2048 + BESIDE_BYTES;
         let mut kept = KeptPackets::new(3 * one, 1514, 2);
         assert_eq!(kept.taken_bytes, 2 * one);

@@ -1,60 +1,59 @@
-//! How late the packets were let go, and how early to stop waiting so that they are not.
+//! The lateness of sent packets, and the margins for waking up early enough.
 
 use hairpin_model::link::LatenessNs;
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 
-/// Released minus due, of every packet.
+/// Release time minus due time of every packet.
 pub(super) struct Lateness(Histogram<u64>);
 
 impl Lateness {
-    /// Of none yet.
     pub(super) fn new() -> Self {
         Self(latency_histogram())
     }
 
-    /// A packet was let go so much later than it was due.
+    /// Records a packet that was sent this much later than due.
     pub(super) fn record(&mut self, late_ns: u64) {
         self.0.saturating_record(late_ns.clamp(1, MAX_LATENCY_NS));
     }
 
-    /// The figures; null where no packet was let go.
+    /// The figures; `None` if no packet was sent.
     pub(super) fn figures(&self) -> Option<LatenessNs> {
         let at = |quantile| self.0.value_at_quantile(quantile);
         (!self.0.is_empty()).then(|| LatenessNs { p50: at(0.5), p99: at(0.99), max: self.0.max() })
     }
 }
 
-/// A wait of at least this length lets the CPU fall into deeper sleep, from which it takes longer to wake.
+/// A wait of at least this length lets the CPU enter deeper sleep states, which take longer to leave.
 const LONG_NS: u64 = 5_000_000;
-/// One wake-up of twenty is later than the margin.
+/// One wake-up in twenty is later than the margin.
 const ON_TIME: u64 = 19;
-/// By how much a margin falls after a wake-up in time; after one too late it rises by [`ON_TIME`] times that.
+/// Decrease of a margin after a wake-up in time. After a late one it rises by [`ON_TIME`] times this.
 const STEP_NS: u64 = 1_000;
-/// The margins' bounds: below, nothing is gained; above, the spinning would cost too much CPU.
+/// Bounds of the margins: smaller ones gain nothing; with larger ones the spinning would use too much CPU.
 const MARGIN_NS: std::ops::RangeInclusive<u64> = 20_000..=300_000;
 
-/// How long before a packet is due the relay stops waiting and spins, after short waits and after long ones, learnt
-/// from how late it woke.
+/// Time before a packet is due at which the relay stops waiting and spins, after short waits and after long ones,
+/// adapted to how late it woke.
 pub(super) struct Margins {
     short_ns: u64,
     long_ns: u64,
 }
 
 impl Margins {
-    /// What was measured on one machine, to begin with.
+    /// Starting values, measured on one machine.
     pub(super) fn new() -> Self {
         Self { short_ns: 100_000, long_ns: 250_000 }
     }
 
-    /// How long to wait for something that is due in `ahead_ns`; 0 to spin.
+    /// How long to wait for an event due in `ahead_ns`; 0 to spin.
     pub(super) fn wait_ns(&self, ahead_ns: u64) -> u64 {
         let margin_ns = if ahead_ns < LONG_NS { self.short_ns } else { self.long_ns };
         ahead_ns.saturating_sub(margin_ns)
     }
 
-    /// Something was due in `ahead_ns`, and a wait of `asked_ns` took `took_ns`. Nothing is learnt where it was shorter,
-    /// because a packet came, or so much longer that no margin would have helped: then the CPU was another's.
+    /// Adapts the margin after a wait of `asked_ns` for an event due in `ahead_ns` that took `took_ns`. Ignores waits
+    /// that a packet ended early, and those so late that no margin would have helped, because the CPU was busy.
     pub(super) fn woke(&mut self, ahead_ns: u64, asked_ns: u64, took_ns: u64) {
         let over_ns = took_ns.checked_sub(asked_ns).filter(|over_ns| asked_ns > 0 && over_ns <= MARGIN_NS.end());
         let Some(over_ns) = over_ns else { return };
@@ -70,9 +69,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lateness_is_told_as_it_was() {
+    fn lateness_is_recorded() {
         let mut lateness = Lateness::new();
-        assert_eq!(lateness.figures(), None, "no packet was late, and none in time");
+        assert_eq!(lateness.figures(), None, "no packet was sent");
         (1..=100).for_each(|late_ns| lateness.record(late_ns));
         lateness.record(0);
         assert_eq!(lateness.figures(), Some(LatenessNs { p50: 50, p99: 99, max: 100 }));
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_margin_settles_where_one_wake_up_of_twenty_is_later() {
+    fn a_margin_settles_so_that_one_wake_up_in_twenty_is_later() {
         let mut margins = Margins::new();
         assert_eq!(margins.wait_ns(100_000), 0);
         assert_eq!(margins.wait_ns(101_000), 1_000);
@@ -93,7 +92,7 @@ mod tests {
         assert!((150_000..220_000).contains(&margins.short_ns), "{}", margins.short_ns);
         margins.woke(LONG_NS, 1_000, 999);
         margins.woke(LONG_NS, 0, 1_000_000);
-        assert_eq!(margins.long_ns, 250_000, "of long waits nothing was learnt");
+        assert_eq!(margins.long_ns, 250_000, "long waits changed nothing");
     }
 
     #[test]
@@ -101,8 +100,8 @@ mod tests {
         let mut margins = Margins::new();
         (0..1_000).for_each(|_| margins.woke(1_000_000, 900_000, 900_000));
         (0..1_000).for_each(|_| margins.woke(LONG_NS, 1, u64::MAX));
-        assert_eq!((margins.short_ns, margins.long_ns), (20_000, 250_000), "the CPU was another's");
+        assert_eq!((margins.short_ns, margins.long_ns), (20_000, 250_000), "the CPU was busy");
         (0..1_000).for_each(|_| margins.woke(LONG_NS, 1, 300_001));
-        assert_eq!((margins.short_ns, margins.long_ns), (20_000, 299_000), "it swings about the bound");
+        assert_eq!((margins.short_ns, margins.long_ns), (20_000, 299_000), "it oscillates at the bound");
     }
 }

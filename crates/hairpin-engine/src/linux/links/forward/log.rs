@@ -1,4 +1,4 @@
-//! The link's log: a line about each packet, written by a thread of its own so that no packet waits for a disk.
+//! The link's log: a line per packet, written by a separate thread so that no packet waits for a disk.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -15,40 +15,39 @@ use super::sockets::no_thread;
 use crate::links::LogTo;
 use crate::system::{cpu, stream};
 
-/// Lines that go to the thread together.
+/// Lines per batch for the thread.
 const TOGETHER: usize = 1024;
-/// Bytes that are written together, whole lines. As many come into a pipe in one piece (pipe(7)), so what others write
-/// there stands between two lines and never within one.
+/// Bytes per write, in whole lines. A pipe accepts this many atomically (pipe(7)), so the output of other writers
+/// appears between lines and never within one.
 const PIECE: usize = libc::PIPE_BUF;
-/// How many times as many may wait for the disk: half a second at the relay's limit.
+/// Maximum batches waiting for the disk: half a second at the relay's limit.
 const WAITING: usize = 256;
 
-/// The thread that writes.
 struct Writer {
     full: SyncSender<Vec<LogLine>>,
     thread: JoinHandle<std::io::Result<()>>,
 }
 
-/// The lines that are on their way to the file. When this is finished or dropped, they are in it.
+/// The lines not yet in the file. Finishing or dropping this writes them.
 pub(super) struct Log {
     lines: Vec<LogLine>,
     empty: Receiver<Vec<LogLine>>,
-    /// None once all is written.
+    /// `None` once everything is written.
     writer: Option<Writer>,
-    /// What it is to users.
+    /// Its name in error messages.
     name: String,
     missing: u64,
 }
 
 impl Log {
-    /// Opens what it goes to, and starts the thread, which runs on any of `cpus`.
+    /// Opens the destination and starts the thread, which runs on any of `cpus`.
     pub(super) fn new(to: &LogTo, cpus: &[usize]) -> Result<Self, Failure> {
         let (name, file) = open(to)?;
         let (full, written) = sync_channel(WAITING);
         let (used, empty) = sync_channel(WAITING);
         let cpus = cpus.to_vec();
         let writer = move || {
-            // The relay may be pinned, and has its CPU for itself. Where this is refused the log is only slower.
+            // The relay may be pinned, and needs its CPU. If this is refused the log is only slower.
             let _ = cpu::pin(&cpus);
             write(file, &written, &used)
         };
@@ -62,7 +61,6 @@ impl Log {
         })
     }
 
-    /// One more line.
     pub(super) fn add(&mut self, line: LogLine) {
         if self.lines.len() == TOGETHER {
             self.pass_on();
@@ -70,7 +68,7 @@ impl Log {
         self.lines.push(line);
     }
 
-    /// Gives the lines to the thread. Where too many wait for the disk, these are left out.
+    /// Passes the lines to the thread. If too many wait for the disk, drops these.
     fn pass_on(&mut self) {
         let Some(Writer { full, .. }) = &self.writer else { return };
         let next = match self.empty.try_recv() {
@@ -87,8 +85,8 @@ impl Log {
         }
     }
 
-    /// Adds the last lines, of which none is left out, and waits until all is written. Says why the file is not whole,
-    /// if it is not.
+    /// Adds the last lines, without dropping any, and waits until everything is written. Returns why the file is
+    /// incomplete, if it is.
     pub(super) fn finish(mut self, last: impl Iterator<Item = LogLine>) -> Option<String> {
         self.lines.extend(last);
         match (self.write_all(), self.missing) {
@@ -102,7 +100,7 @@ impl Log {
 
     fn write_all(&mut self) -> std::io::Result<()> {
         let Some(Writer { full, thread }) = self.writer.take() else { return Ok(()) };
-        // From here on nobody waits for the relay: the last lines may take their time.
+        // The relay is done, so the last lines may take their time.
         let last = std::mem::take(&mut self.lines);
         let _ = full.send(last);
         drop(full);
@@ -112,12 +110,12 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // A link that failed has its own cause to tell; what it logged until then is written all the same.
+        // A link that failed has its own cause to report, but its log is still written.
         let _ = self.write_all();
     }
 }
 
-/// The file, and what it is to users.
+/// The file, and its name in error messages.
 fn open(to: &LogTo) -> Result<(String, File), Failure> {
     let (name, file) = match to {
         LogTo::File(path) => (path.display().to_string(), made(path)),
@@ -137,8 +135,8 @@ fn open(to: &LogTo) -> Result<(String, File), Failure> {
     }
 }
 
-/// The file, emptied. A pipe without a reader is an error, rather than to be waited for while the link starts; but once
-/// it is open, writes wait for a slow one.
+/// The file, truncated. A pipe without a reader is an error, instead of blocking the start of the link; but once it is
+/// open, writes wait for a slow reader.
 fn made(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(path)?;
@@ -146,7 +144,7 @@ fn made(path: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Whether that is why it could not be opened (ENXIO, fifo(7)).
+/// Whether the error means a pipe without a reader (ENXIO, fifo(7)).
 fn is_unread_pipe(to: &LogTo, error: &std::io::Error) -> bool {
     let LogTo::File(path) = to else { return false };
     error.raw_os_error() == Some(libc::ENXIO) && path.metadata().is_ok_and(|found| found.file_type().is_fifo())
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_logged_is_written_when_the_link_fails() {
+    fn logged_lines_are_written_when_the_link_fails() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
@@ -228,7 +226,7 @@ mod tests {
         let path = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         let to = LogTo::File(path.clone());
-        let Err(failure) = Log::new(&to, &[]) else { panic!("nobody reads it") };
+        let Err(failure) = Log::new(&to, &[]) else { panic!("no process reads it") };
         let shown = path.display();
         assert_eq!(failure.cause, format!("cannot open the link's log {shown}: no process reads this pipe"));
         assert_eq!(failure.hint, format!("start its reader first, for instance `cat {shown} &`, or name a file"));
@@ -254,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_and_costs_nothing_else() {
+    fn a_full_disk_is_reported_and_has_no_other_effect() {
         let mut log = Log::new(&LogTo::File("/dev/full".into()), &[]).unwrap();
         (0..50_000).for_each(|number| log.add(line(number)));
         let problem = log.finish(std::iter::empty()).unwrap();

@@ -1,13 +1,13 @@
-//! Which messages of a round the link kept from being answered, and by what.
+//! Counts the messages of a round that the link kept from being answered, by cause.
 //!
-//! A message is a datagram that goes up, and its answer one that comes down; both begin with the message's number. It
-//! is lost on the link when one of its packets is lost on the way up, or when one of its answer's packets is on the way
-//! down. A packet is lost when neither it nor its copy arrives whole. Where the far end answers a message twice,
-//! because a copy reached it too, both answers must be lost.
+//! A message is a datagram in the up direction, and its answer one in the down direction; both begin with the message's
+//! number. The link lost a message if it lost one of its packets on the way up, or one of its answer's on the way down.
+//! A packet is lost if neither it nor its copy arrives whole. If the far end answers a message twice, because a copy
+//! arrived too, both answers must be lost.
 //!
-//! The messages of a one-way load have no answers: one is lost when one of its packets is. So nothing is remembered of them but
-//! those that came in parts and were lost, which count once. Their number has the phase of the load in its lowest bit, and several
-//! connections count for themselves.
+//! The messages of a one-way load have no answers: one is lost if one of its packets is. So only lost fragmented
+//! messages are remembered, in order to count them once. The lowest bit of their number is the phase of the load, and
+//! connections have separate numbers.
 
 use std::collections::HashSet;
 
@@ -17,38 +17,37 @@ use hairpin_transports::is_hello;
 use super::frames::{Fragment, IpPacket};
 use crate::links::{LostMessages, Numbered, ToldBy};
 
-/// A packet that the relay could not let go, or a copy of it.
+/// A packet, or a copy, that the relay could not send.
 pub(super) const RELEASE: &str = "release";
-/// A packet for which the relay had no room.
+/// A packet for which the relay had no memory.
 pub(super) const OVERRUN: &str = "overrun";
-/// A packet that was still on its way at the end.
+/// A packet still in flight at the end.
 pub(super) const INSIDE: &str = "inside";
-/// A packet that the receiver drops, because a bit of it was flipped: the name of the stage that did.
+/// A packet that the receiver drops because of a flipped bit: the name of the stage that flipped it.
 pub(super) const CORRUPT: &str = "corrupt";
 
-/// How many messages are followed: their states take 16 MiB, of which only what is used is ever touched. A fuzzer
-/// would clear them for each of its inputs.
+/// Maximum messages followed. Their states take 16 MiB, of which only used pages are touched. A fuzzer would clear them
+/// for each input.
 const FOLLOWED: usize = if cfg!(fuzzing) { 1 << 16 } else { 16 << 20 };
 
-/// How many packets that come in parts are remembered in each direction: parts of one follow each other.
+/// Fragmented packets remembered per direction. The fragments of a packet follow each other.
 const FRAGMENTED: usize = 64;
 
-/// So many lost messages are told by their numbers.
+/// Maximum lost messages reported by number.
 const MAX_REPORTED: usize = 20_000;
 
-/// The messages of every flow whose messages are told apart.
+/// The messages of every flow with distinguished messages.
 pub(super) struct Flows(Vec<Messages>);
 
-/// The place of a flow, and what a packet is a part of.
+/// The index of a flow, and the packet's part in it.
 pub(super) type PartOfFlow = (usize, Part);
 
 impl Flows {
-    /// None seen yet.
     pub(super) fn new(numbered: &[Numbered]) -> Self {
         Self(numbered.iter().map(|one| Messages::new(*one)).collect())
     }
 
-    /// As [`Messages::saw`], of the flow that the packet is of.
+    /// As [`Messages::saw`], for the flow that the packet belongs to.
     pub(super) fn saw(&mut self, direction: Direction, packet: &IpPacket, frame: &[u8]) -> Option<PartOfFlow> {
         let mut each = self.0.iter_mut().enumerate();
         each.find_map(|(place, messages)| Some((place, messages.saw(direction, packet, frame)?)))
@@ -59,22 +58,22 @@ impl Flows {
         self.0[place].lost(part, cause);
     }
 
-    /// As [`Messages::lost_by_cause`], of each flow.
+    /// As [`Messages::lost_by_cause`], for each flow.
     pub(super) fn lost_by_cause(&self) -> Vec<LostMessages> {
         self.0.iter().map(Messages::lost_by_cause).collect()
     }
 }
 
-/// What a packet is a part of.
+/// The message or answer that a packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Of a message with an answer, or of that.
+    /// A message with an answer, or its answer.
     Answered(usize, Of),
-    /// Of a message without one.
+    /// A message without an answer.
     OneWay {
-        /// Its number, the phase included.
+        /// Its number, including the phase.
         number: u64,
-        /// The ports of its connection, where it has further parts; they tell connections apart.
+        /// The ports of its connection, if it is fragmented; they identify the connection.
         of_several: Option<u32>,
     },
 }
@@ -87,29 +86,29 @@ pub(super) enum Of {
     SecondAnswer,
 }
 
-/// A state has the cause of the message's last loss (its place in the list, from 1) in these bits, and above them
-/// which of its answers have begun to come and which of them were lost.
+/// A state has the cause of the message's last loss (its position in the list, from 1) in these bits, and above them
+/// which of its answers have begun to arrive and which were lost.
 const CAUSE: u8 = 0x0f;
 const ANSWERS: [Of; 2] = [Of::Answer, Of::SecondAnswer];
 const BEGUN: [u8; 2] = [0x10, 0x20];
 const LOST: [u8; 2] = [0x40, 0x80];
 
-/// What is known of the messages of a round.
+/// The state of all messages of a round.
 pub(super) struct Messages {
     numbered: Numbered,
-    /// The highest number seen on its way up.
+    /// Highest number seen on the way up.
     newest: Option<u64>,
-    /// A byte for each message that has an answer.
+    /// One byte per message with an answer.
     states: Vec<u8>,
     causes: Vec<&'static str>,
     fragmented: [Fragmented; 2],
-    /// The messages of a one-way load.
+    /// The lost messages of a one-way load.
     one_way: LostMessages,
-    /// Those of them that were lost and came in parts, by their ports and numbers.
+    /// Lost fragmented messages of a one-way load, by ports and number.
     lost_in_parts: HashSet<(u32, u64)>,
 }
 
-/// The latest packets that came in parts, by what their parts have in common.
+/// The latest fragmented packets, by the identification of their fragments.
 struct Fragmented {
     latest: [Option<(u32, Part)>; FRAGMENTED],
     next: usize,
@@ -131,7 +130,6 @@ impl Fragmented {
 }
 
 impl Messages {
-    /// None seen yet.
     pub(super) fn new(numbered: Numbered) -> Self {
         let own = [RELEASE, OVERRUN, INSIDE];
         let causes: Vec<_> = stages::ALL.iter().map(|stage| stage.name).chain(own).collect();
@@ -149,7 +147,7 @@ impl Messages {
         }
     }
 
-    /// A packet has come: says what it is a part of, if it is part of a message or an answer.
+    /// Handles an arriving packet. Returns the message or answer that it belongs to, if any.
     pub(super) fn saw(&mut self, direction: Direction, packet: &IpPacket, frame: &[u8]) -> Option<Part> {
         let fragmented = &mut self.fragmented[direction as usize];
         if let Some(later) = packet.fragment.filter(|fragment| !fragment.is_first) {
@@ -182,8 +180,8 @@ impl Messages {
         Some(part)
     }
 
-    /// The part's packet is lost. A message that did not arrive whole has no answer, whatever comes back: damaged parts
-    /// may get past the checksum.
+    /// Counts a lost packet of the part. A message that did not arrive whole has no answer, even if one returns:
+    /// damaged fragments may get past the checksum.
     pub(super) fn lost(&mut self, part: Part, cause: &str) {
         let (message, of) = match part {
             Part::Answered(message, of) => (message, of),
@@ -203,7 +201,7 @@ impl Messages {
 
     fn lost_one_way(&mut self, number: u64, of_several: Option<u32>, cause: &str) {
         if let Some(ports) = of_several {
-            // Beyond what is followed each part counts, which shows as messages that are too many.
+            // Beyond that limit each fragment counts, which shows as too many messages.
             let is_new = self.lost_in_parts.len() >= FOLLOWED || self.lost_in_parts.insert((ports, number));
             if !is_new {
                 return;
@@ -218,7 +216,8 @@ impl Messages {
         }
     }
 
-    /// The messages that the link kept from being answered, by cause; those of a one-way load's warm-up are counted apart.
+    /// The messages that the link kept from being answered, by cause. Those of a one-way load's warm-up are counted
+    /// separately.
     pub(super) fn lost_by_cause(&self) -> LostMessages {
         if self.numbered.one_way.is_some() {
             let named = self.one_way.by_cause.iter().map(|(cause, count)| (format!("link-{cause}"), *count));
@@ -241,7 +240,7 @@ impl Messages {
         lost
     }
 
-    /// The number of a message on its way up: of all that are cut to those bytes, the one nearest to the newest.
+    /// The number of a message on the way up: of all that end in those bytes, the one nearest to the newest.
     fn message(&mut self, payload: &[u8]) -> Option<u64> {
         let (low, modulus) = number(payload, self.numbered.message_bytes)?;
         let number = match (self.newest, modulus) {
@@ -258,7 +257,7 @@ impl Messages {
         Some(number)
     }
 
-    /// The number of the message that an answer is for: the greatest that is not above the newest.
+    /// The number of the answered message: the highest that is not above the newest.
     fn answered(&self, payload: &[u8]) -> Option<u64> {
         let (low, modulus) = number(payload, self.numbered.answer_bytes)?;
         let newest = self.newest?;
@@ -284,7 +283,7 @@ impl Messages {
     }
 }
 
-/// The number in the first bytes, and how many numbers are told apart; all with eight.
+/// The number in the first bytes, and the number of distinct values; `None` for all with eight bytes.
 fn number(payload: &[u8], bytes: usize) -> Option<(u64, Option<u64>)> {
     let bytes = bytes.clamp(1, 8);
     let mut low = [0; 8];
@@ -292,7 +291,7 @@ fn number(payload: &[u8], bytes: usize) -> Option<(u64, Option<u64>)> {
     Some((u64::from_le_bytes(low), (bytes < 8).then(|| 1 << (8 * bytes))))
 }
 
-/// The port of the far end of a UDP datagram whose payload begins there.
+/// The far end's port of a UDP datagram whose payload begins there.
 fn far_port(direction: Direction, frame: &[u8], payload: usize) -> Option<u16> {
     let [source, destination] = ports(frame, payload).map(|both| [(both >> 16) as u16, both as u16])?;
     Some(if direction == Direction::Up { destination } else { source })

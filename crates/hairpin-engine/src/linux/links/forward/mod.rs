@@ -1,17 +1,17 @@
-//! The relay: packets from one interface to the other, through the link, each let go when it is due.
+//! The relay: forwards packets between two interfaces through the link and sends each when it is due.
 //!
-//! - [`carrier`] is the loop. It takes packets in, asks the link what becomes of them, and lets them go.
-//! - [`interfaces`] is what the loop sees of the machine.
-//! - [`frames`] reads what the link must know of a packet. Only IP goes through the link. ARP goes beside it at once,
-//!   so that the ends find each other whatever became of their neighbours' entries; nothing else is carried.
-//! - [`kept`] holds the bytes of packets that are inside, in a bounded memory. What finds no room counts as `overrun`.
-//! - [`lateness`] tells how late packets were let go, and learns how early to stop waiting so that they are not.
-//! - [`messages`] tells which messages of a round the link kept from being answered, and by what.
-//! - [`log`] writes a line about each packet. A log that cannot be written is told at the end, and costs nothing else.
+//! - [`carrier`] is the loop. It takes packets in, asks the link for their fates, and sends them.
+//! - [`interfaces`] is the loop's view of the machine.
+//! - [`frames`] parses packets for the link. Only IP goes through the link. ARP bypasses it at once, so that the ends
+//!   find each other even without neighbour entries; nothing else is carried.
+//! - [`kept`] holds the bytes of packets inside, in bounded memory. Packets without room count as `overrun`.
+//! - [`lateness`] measures how late packets were sent, and adapts the margins for waking up early enough.
+//! - [`messages`] counts the messages of a round that the link kept from being answered, by cause.
+//! - [`log`] writes a line per packet. A log that cannot be written is reported at the end, without other effects.
 //! - [`sockets`] and [`stamps`] are the real interfaces and the kernel's time stamps.
 //!
-//! A packet that is due but that the kernel refuses to take counts as dropped by the relay's own last stage,
-//! `release`. It is not tried again: its time has passed.
+//! If the kernel refuses a due packet, it counts as dropped by the relay's own last stage, `release`. It is not
+//! retried, because its time has passed.
 
 mod carrier;
 mod frames;
@@ -46,7 +46,7 @@ use log::Log;
 use messages::Flows;
 use sockets::Sockets;
 
-/// Packets for which memory is there from the start.
+/// Packets for which memory is allocated in advance.
 const READY: usize = 1024;
 
 /// Two packet sockets and the link between them.
@@ -57,10 +57,10 @@ pub(super) struct Relay {
 }
 
 /// Opens the packet sockets on the interfaces towards the near and the far end, both up, in this network namespace, and
-/// places the calling thread on its CPU. From here on nothing is missed.
+/// places the calling thread on its CPU. From then on no packet is missed.
 ///
 /// # Errors
-/// The order has no such link, its log cannot be made, its CPU cannot be had, or the sockets cannot be opened.
+/// The order has no such link, its log cannot be created, its CPU cannot be used, or the sockets cannot be opened.
 pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str) -> Result<Relay, Failure> {
     let profile: Profile = order.profile.parse().map_err(no_link(order))?;
     let trace = |(name, text): &(String, String)| Ok((name.clone(), Trace::parse(text).map_err(no_link(order))?));
@@ -70,7 +70,7 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
     cpu::sharpen_timers();
     cpu::shorten_turns();
     let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
-    // A log from before is lost only once nothing else can fail.
+    // Overwrite an earlier log only when nothing else can fail.
     let log = order.log.as_ref().map(|to| Log::new(to, &order.allowed_cpus)).transpose()?;
     let carrier =
         Carrier::new(link, KeptPackets::new(kept::BOUND_BYTES, frame_bytes, READY), Flows::new(&order.messages), log);
@@ -86,10 +86,10 @@ fn no_link<E: std::fmt::Display>(order: &LinkOrder) -> impl Fn(E) -> Failure {
 }
 
 impl Relay {
-    /// Carries packets until `end` can be read: it is a pipe whose other side closes. Says what became of them.
+    /// Carries packets until `end` is readable: a pipe whose other end closes. Returns the results.
     ///
     /// # Errors
-    /// The sockets are of no more use.
+    /// The sockets failed.
     pub(super) fn carry(mut self, end: BorrowedFd<'_>) -> Result<LinkEnd, Failure> {
         let before_ns = time::thread_cpu_ns();
         self.carrier.carry(&mut self.sockets.until(end))?;
@@ -104,7 +104,7 @@ impl Relay {
         Ok(LinkEnd { record, started_ns, lost })
     }
 
-    /// The CPU that this thread was to run on, if the kernel says that it runs on no other.
+    /// The ordered CPU, if the kernel confirms that this thread runs only there.
     fn pinned_cpu(&self) -> Option<usize> {
         let allowed = cpu::allowed().ok()?;
         self.ordered_cpu.filter(|cpu| allowed == [*cpu])

@@ -1,4 +1,4 @@
-//! The real interfaces: a packet socket on each, and the kernel's stamps mapped to the link's time.
+//! The real interfaces: a packet socket on each, with the kernel's stamps mapped to the link's time.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -17,22 +17,22 @@ use hairpin_loops::clock::RealClock;
 
 /// A packet socket towards each end.
 ///
-/// The kernel lets all its CPUs come to rest while it makes a ring and, twice, while it closes a socket
-/// (`synchronize_net`, net/packet/af_packet.c), some 9 ms each time. The two sockets wait for that side by side.
+/// When creating a ring and twice when closing a socket, the kernel waits for all its CPUs (`synchronize_net`,
+/// net/packet/af_packet.c), some 9 ms each time. So the two sockets are opened and closed in parallel.
 pub(super) struct Sockets {
     near: PacketSocket,
     far: PacketSocket,
     stamps: Stamps<RealClock>,
 }
 
-/// The sockets, and what tells the end.
+/// The sockets, and the descriptor that signals the end.
 pub(super) struct SocketsUntil<'a> {
     sockets: &'a mut Sockets,
     end: BorrowedFd<'a>,
 }
 
 impl Sockets {
-    /// Opens the near and the far one, for frames of up to `frame_bytes`. The link starts now.
+    /// Opens both sockets, for frames of up to `frame_bytes`. The link starts now.
     pub(super) fn open(interfaces: [&str; 2], frame_bytes: usize, clock: RealClock) -> Result<Self, Failure> {
         let socket = |name: &str| {
             let opened = Interface::named(name).and_then(|interface| PacketSocket::open(interface, frame_bytes));
@@ -43,10 +43,9 @@ impl Sockets {
         Ok(Self { near: near?, far: far?, stamps: Stamps::new(clock) })
     }
 
-    /// Closes both.
     pub(super) fn close(self) {
         let Self { near, far, .. } = self;
-        // Without a thread both are dropped all the same, one after the other.
+        // Without a thread both are still dropped, one after the other.
         drop(side_by_side(|| drop(near), || drop(far)));
     }
 
@@ -55,12 +54,12 @@ impl Sockets {
         self.stamps.started_ns()
     }
 
-    /// The sockets until `end` can be read.
+    /// The sockets until `end` is readable.
     pub(super) fn until<'a>(&'a mut self, end: BorrowedFd<'a>) -> SocketsUntil<'a> {
         SocketsUntil { sockets: self, end }
     }
 
-    /// How many packets found no room.
+    /// The number of packets without room.
     pub(super) fn overrun(&self) -> Result<u64, Failure> {
         let lost = |socket: &PacketSocket| {
             socket.overrun().map_err(|error| Failure {
@@ -72,7 +71,7 @@ impl Sockets {
     }
 }
 
-/// Does both at once, the second in a thread that is gone afterwards.
+/// Does both in parallel, the second in a temporary thread.
 fn side_by_side<T, U: Send>(here: impl FnOnce() -> T, there: impl FnOnce() -> U + Send) -> io::Result<(T, U)> {
     thread::scope(|scope| {
         let there = thread::Builder::new().spawn_scoped(scope, there)?;
@@ -81,7 +80,7 @@ fn side_by_side<T, U: Send>(here: impl FnOnce() -> T, there: impl FnOnce() -> U 
     })
 }
 
-/// The system refuses the link a thread.
+/// The failure to start a thread of the link.
 pub(super) fn no_thread(error: &io::Error) -> Failure {
     Failure { cause: format!("cannot start a thread of the link: {error}"), hint: child::limit(error).to_owned() }
 }

@@ -1,13 +1,13 @@
-//! When a packet came, on the link's own time, from the kernel's stamp.
+//! Arrival times of packets on the link's clock, from the kernel's stamps.
 
 use crate::realtime::{Bracket, RealtimeMap};
 use hairpin_loops::clock::Clock;
 
-/// How long one comparison of the clocks holds: they drift apart by a few microseconds in that time at most.
+/// How long a comparison of the clocks is valid: in that time they drift by at most a few microseconds.
 const COMPARED_FOR_NS: u64 = 100_000_000;
 
-/// Maps CLOCK_REALTIME to ns since the link started. It compares the clocks again and again, so that neither drift nor
-/// a step of CLOCK_REALTIME lasts.
+/// Maps CLOCK_REALTIME to ns since the link started. It compares the clocks regularly, to correct drift and steps of
+/// CLOCK_REALTIME.
 pub(super) struct Stamps<C> {
     clock: C,
     started_ns: u64,
@@ -28,12 +28,12 @@ impl<C: Clock> Stamps<C> {
         self.started_ns
     }
 
-    /// Now.
+    /// Time since the link started.
     pub(super) fn now_ns(&self) -> u64 {
         self.clock.now_ns().saturating_sub(self.started_ns)
     }
 
-    /// Compares the clocks anew, where it is time.
+    /// Compares the clocks again, if due.
     pub(super) fn refresh(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.compared_ns) >= COMPARED_FOR_NS {
             let bracket = Bracket::read(&self.clock);
@@ -42,7 +42,7 @@ impl<C: Clock> Stamps<C> {
         }
     }
 
-    /// When a packet came that is there at `now_ns`.
+    /// The arrival time of a packet that is available at `now_ns`.
     pub(super) fn arrived_ns(&self, realtime_ns: u64, now_ns: u64) -> u64 {
         self.map.engine_ns(realtime_ns).min(now_ns)
     }
@@ -55,7 +55,7 @@ mod tests {
     use hairpin_loops::time::realtime_ns;
 
     #[test]
-    fn a_packet_never_comes_before_the_link_started_nor_later_than_it_is_there() {
+    fn a_packet_arrives_after_the_link_started_and_not_in_the_future() {
         let clock = ManualClock::default();
         clock.advance(1_000);
         let mut stamps = Stamps::new(clock.clone());
@@ -63,7 +63,7 @@ mod tests {
         clock.advance(COMPARED_FOR_NS);
         assert_eq!(stamps.arrived_ns(0, 7), 0);
         assert_eq!(stamps.arrived_ns(u64::MAX, 7), 7);
-        // The manual clock went on and CLOCK_REALTIME did not: the next comparison sees it.
+        // The manual clock advanced and CLOCK_REALTIME did not: the next comparison corrects it.
         let now_ns = stamps.now_ns();
         stamps.refresh(now_ns);
         assert_eq!(stamps.arrived_ns(realtime_ns(), now_ns), now_ns);

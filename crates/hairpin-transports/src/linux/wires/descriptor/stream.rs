@@ -1,4 +1,4 @@
-//! What small writes need of a descriptor that carries a byte stream.
+//! Small writes to a descriptor that carries a byte stream.
 
 use std::cell::Cell;
 use std::io::IoSlice;
@@ -24,7 +24,7 @@ impl<P: Port> Stream for DescriptorWire<P> {
         if total == 0 {
             return Ok(());
         }
-        // The first part that is not yet sent whole, and the bytes before it: no call looks at the parts before again.
+        // The first part that is not completely sent, and the bytes before it: later calls skip the parts before.
         let reached = Cell::new((0, 0));
         self.send_by(total, |port, sent, may_block| {
             let (place, before) = reached.get();
@@ -32,7 +32,7 @@ impl<P: Port> Stream for DescriptorWire<P> {
             reached.set((parts.len() - rest.len(), sent - within));
             match within {
                 0 => port.put_vectored(&rest[..rest.len().min(MAX_PARTS)], may_block),
-                // The kernel took the beginning of a part: its rest goes alone, which needs no copy of the list.
+                // The kernel took the beginning of a part: its rest is sent alone, which needs no copy of the list.
                 _ => port.put(&rest[0][within..], may_block),
             }
         })

@@ -1,4 +1,4 @@
-//! The fuzz target `hellos`: whatever arrives, only a hello is taken for one.
+//! The fuzz target `hellos`: of any input, only a hello is accepted as one.
 
 use std::io::{ErrorKind, Read as _};
 use std::net::UdpSocket;
@@ -20,13 +20,13 @@ const COOKIE: Cookie = Cookie([7; 16]);
 const MAX_DATAGRAMS: usize = 16;
 const MAX_BYTES: usize = 1000;
 
-/// Reads the input as datagrams, each after 4 bytes with its length, and the same bytes as a stream. True if each datagram
-/// is a hello.
+/// Reads the input as datagrams, each after 4 bytes with its length, and the same bytes as a stream. True if every
+/// datagram is a hello.
 pub fn hellos(input: &[u8]) -> bool {
     let datagrams = datagrams(input);
     datagrams.iter().for_each(|datagram| alone(datagram));
     let all = datagrams.concat();
-    // Sockets take most of the time, and learn nothing from what is nowhere a hello.
+    // Sockets take most of the time, and find nothing in input without a hello.
     if all.get(..HELLO_BYTES).is_some_and(is_hello) || datagrams.iter().any(|datagram| is_hello(datagram)) {
         stream(&datagrams);
         stream_with_hello(&datagrams);
@@ -66,7 +66,7 @@ fn alone(datagram: &[u8]) {
     }
 }
 
-/// A connection on which the datagrams come one after the other, and which is then closed.
+/// A connection that receives the datagrams one after the other, and is then closed.
 fn stream(datagrams: &[&[u8]]) {
     let [ours, theirs] = streams();
     let mut unheard = Unheard::of(ours);
@@ -84,7 +84,7 @@ fn stream(datagrams: &[&[u8]]) {
     assert_eq!(heard.is_ok(), matches!(begins, Some((Kind::Hello, _))));
 }
 
-/// A connection on which a client sends a hello, then the datagrams, none of which may be accepted.
+/// A connection on which a client sends a hello, then the datagrams, which must not be consumed.
 fn stream_with_hello(datagrams: &[&[u8]]) {
     let [ours, theirs] = streams();
     say_once(&theirs, "fuzz", &COOKIE).expect("the server is there");
@@ -102,7 +102,7 @@ fn streams() -> [Socket; 2] {
     [one, other].map(|stream| Socket::from(OwnedFd::from(stream)))
 }
 
-/// A client that says hello receives the datagrams, then a welcome.
+/// A client that sent its hello receives the datagrams, then a welcome.
 fn client(datagrams: &[&[u8]]) {
     let (client, server) = pair();
     datagrams.iter().for_each(|datagram| drop(server.send(datagram)));
@@ -111,7 +111,7 @@ fn client(datagrams: &[&[u8]]) {
     assert!(met.is_ok(), "{met:?}");
 }
 
-/// A server that hears hellos receives the datagrams, then the hello of a client that confirms it.
+/// A server that waits for hellos receives the datagrams, then the hello of a client that confirms it.
 fn server(datagrams: &[&[u8]]) {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let client = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -142,7 +142,7 @@ fn setup() -> Setup {
     Setup { cookie: COOKIE, ..trial() }
 }
 
-/// Two sockets that are connected with each other.
+/// Two sockets connected to each other.
 fn pair() -> (UdpSocket, UdpSocket) {
     let [one, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
     one.connect(other.local_addr().expect("an address")).expect("it is there");

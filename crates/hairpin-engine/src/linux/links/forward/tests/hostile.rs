@@ -1,7 +1,7 @@
-//! Whatever a program in a namespace sends: nothing panics, every ledger closes, and the memory is given back.
+//! Any traffic of a program in a namespace: nothing panics, every ledger closes, and memory is released.
 //!
-//! A longer run is made by hand: `PROPTEST_CASES=20000 cargo test -p hairpin-engine --lib hostile`. Its 20 000 cases took
-//! 67 s on a virtual machine with 2 CPUs.
+//! For a longer run: `PROPTEST_CASES=20000 cargo test -p hairpin-engine --lib hostile`. Its 20 000 cases took 67 s on a
+//! virtual machine with 2 CPUs.
 
 use hairpin_link::Direction;
 use proptest::prelude::*;
@@ -19,8 +19,8 @@ const LINES: [&str; 4] = [
     "up.corrupt=100% down.duplicate=100% loss=20% delay=300us",
 ];
 
-/// A frame that is right, or random, or right but for some bytes, cut or longer, and of any length as the interface
-/// says.
+/// A valid frame, a random one, or a valid one with some bytes changed, truncated or extended, with any length as the
+/// interface reports it.
 fn frames() -> impl Strategy<Value = (Vec<u8>, usize)> {
     let payload = prop::collection::vec(any::<u8>(), 0..200);
     let right = (payload, any::<u8>(), any::<u8>()).prop_map(|(payload, kind, next)| match kind % 8 {

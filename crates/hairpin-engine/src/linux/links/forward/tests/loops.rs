@@ -1,4 +1,4 @@
-//! What the loop does with packets: times, batches, refusals, memory, the log.
+//! The loop's handling of packets: times, batches, refusals, memory, the log.
 
 use hairpin_link::Direction::{self, Down, Up};
 use hairpin_link::link::Link;
@@ -14,7 +14,7 @@ use crate::links::forward::log::Log;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 
-/// Packets of `bytes` as IP packets, one every `gap_ns`, each with its number in it.
+/// IP packets of `bytes`, one every `gap_ns`, each containing its number.
 fn stream(direction: Direction, count: u64, gap_ns: u64, bytes: usize) -> Vec<Coming> {
     let one = |number: u64| {
         let mut payload = vec![0; bytes - 28];
@@ -33,7 +33,7 @@ fn a_packet_leaves_at_the_other_side_exactly_when_it_is_due() {
     assert!(gone.iter().all(|gone| gone.at_ns % MS == 0));
     assert_eq!(gone[0].bytes, packets[0].bytes);
     let late = left.record.lateness_ns.unwrap();
-    assert_eq!((late.p50, late.p99, late.max), (1, 1, 1), "the histogram's least");
+    assert_eq!((late.p50, late.p99, late.max), (1, 1, 1), "the histogram's minimum");
     assert_eq!((left.record.packets.entered, left.record.packets.out), (5, 5));
     assert_eq!(left.record.packets.unexplained(), 0);
 }
@@ -44,8 +44,8 @@ fn the_wait_between_a_stamp_and_the_ring_is_lateness() {
         stamped_before_ns: there_ns - stamped_ns,
         ..coming(there_ns, Up, udp(&[1; 72]))
     };
-    // The first leaves at 5 ms. So for the link the second, stamped at 2 ms, comes then: 3 ms of its delay are the
-    // relay's. The third was brought late too, but nothing had happened since its stamp.
+    // The first leaves at 5 ms. So for the link the second, stamped at 2 ms, arrives then: 3 ms of its delay are due to
+    // the relay. The third was late too, but nothing had happened since its stamp.
     let packets = vec![stamped_at(0, 0), stamped_at(2 * MS, 6 * MS), stamped_at(11 * MS, 13 * MS)];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
@@ -99,7 +99,7 @@ fn the_log_is_that_of_the_simulation() {
     let mut expected: Vec<String> = simulate(&mut link, &arrivals).iter().map(ToString::to_string).collect();
     let text = std::fs::read_to_string(&path).unwrap();
     let mut written: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
-    // Drops are told when the loop next looks, so lines of one direction may come before those of the other.
+    // Drops are reported at the loop's next check, so lines of the two directions may be out of order.
     expected.sort();
     written.sort();
     assert_eq!(written, expected);
@@ -108,8 +108,8 @@ fn the_log_is_that_of_the_simulation() {
 }
 
 #[test]
-fn what_is_inside_at_the_end_has_a_line_too() {
-    // A packet is sent for 1 ms. At 2.5 ms the first and its copy are gone, the second and its copy are on their way,
+fn packets_inside_at_the_end_have_a_line_too() {
+    // Sending a packet takes 1 ms. At 2.5 ms the first and its copy have left, the second and its copy are in flight,
     // the third is being sent, three wait, and the others found no room.
     let packets = [stream(Up, 8, 0, 1_500), stream(Down, 2, 2_000_001, 100)].concat();
     let folder = tempfile::tempdir().unwrap();
@@ -136,7 +136,7 @@ fn what_is_inside_at_the_end_has_a_line_too() {
     assert_eq!((counts.entered, counts.duplicated, counts.inside), (10, 2, 6));
     assert_eq!(inside.len() + others.len(), 12, "{text}");
 
-    // Far more than may wait for the disk while the relay is at work.
+    // Far more than may wait for the disk while the relay is running.
     let count = 270_000;
     let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
     let mut relay = carrier("delay=1min", BOUND_BYTES, None, Some(log));
@@ -157,13 +157,13 @@ fn a_damaged_packet_and_its_copy_have_the_same_bit_flipped() {
     for (sent, gone) in packets.iter().zip(gone.chunks(2)) {
         let flipped: u32 = sent.bytes.iter().zip(&gone[0].bytes).map(|(sent, gone)| (sent ^ gone).count_ones()).sum();
         assert_eq!(flipped, 1);
-        assert_eq!(sent.bytes[..14], gone[0].bytes[..14], "the link header is no part of the packet");
+        assert_eq!(sent.bytes[..14], gone[0].bytes[..14], "the link header is not part of the packet");
         assert_eq!(gone[0], gone[1]);
     }
 }
 
 #[test]
-fn what_is_refused_is_dropped_by_the_relay_itself_and_the_ledger_closes() {
+fn refused_packets_are_dropped_by_the_relay_and_the_ledger_closes() {
     let packets = [stream(Up, 300, 10, 100), stream(Down, 5, MS, 100)].concat();
     let interfaces = Fixture::new(packets, SECOND).refusing(|send| send % 10 == 3);
     let (gone, left) = carried("up.duplicate=50% up.loss=10% delay=2ms", None, interfaces);
@@ -181,11 +181,11 @@ fn what_is_refused_is_dropped_by_the_relay_itself_and_the_ledger_closes() {
 
     let (gone, left) = carried("delay=2ms", None, Fixture::new(stream(Up, 200, 10, 100), SECOND).refusing(|_| true));
     assert_eq!((gone.len(), left.record.packets.out, left.record.packets.dropped["release"]), (0, 0, 200));
-    assert_eq!(left.record.lateness_ns, None, "what was not let go was neither late nor in time");
+    assert_eq!(left.record.lateness_ns, None, "unsent packets have no lateness");
 }
 
 #[test]
-fn a_queue_that_stays_full_for_a_minute_takes_no_more_memory_than_at_its_first_moment() {
+fn a_queue_that_stays_full_for_a_minute_takes_no_more_memory_than_at_first() {
     let taken_after = |seconds: u64| {
         let packets = stream(Up, seconds * 2_000, MS / 2, 1_500);
         let mut relay = carrier("rate=1mbit queue=64KiB delay=50ms", BOUND_BYTES, None, None);
@@ -213,7 +213,7 @@ fn beyond_the_bound_packets_do_not_enter_and_are_counted() {
 }
 
 #[test]
-fn what_is_no_ip_goes_beside_the_link_or_not_at_all() {
+fn other_frames_bypass_the_link_or_are_not_carried() {
     let with_type = |kind: u16| [vec![0; 12], kind.to_be_bytes().to_vec(), vec![1; 46]].concat();
     let mut tagged = coming(2 * MS, Up, udp(&[1; 10]));
     tagged.had_tag = true;
@@ -231,7 +231,7 @@ fn what_is_no_ip_goes_beside_the_link_or_not_at_all() {
 }
 
 #[test]
-fn what_came_before_the_end_is_in_the_ledger() {
+fn arrivals_before_the_end_are_in_the_ledger() {
     let packets = [
         stream(Up, 500, 0, 100),
         udp_in_parts(1, &[1; 3_000], 1_480).into_iter().map(|part| coming(0, Down, part)).collect(),
@@ -241,7 +241,7 @@ fn what_came_before_the_end_is_in_the_ledger() {
     assert_eq!((gone.len(), left.record.packets.entered, left.record.packets.inside), (0, 503, 503));
     assert_eq!(left.record.packets.unexplained(), 0);
 
-    // All places of a ring of the smallest frames, filled while the relay waited.
+    // A full ring of the smallest frames, filled while the relay waited.
     let packets = stream(Up, 32_768, 0, 60).into_iter().map(|one| Coming { at_ns: MS, ..one }).collect();
     let (_, left) = carried("delay=1s", None, Fixture::new(packets, MS));
     assert_eq!((left.record.packets.entered, left.record.packets.inside), (32_768, 32_768));

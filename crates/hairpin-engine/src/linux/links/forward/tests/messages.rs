@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000;
 const END: u64 = 10_000 * MS;
 const WIDE: Numbered = Numbered { message_bytes: 8, answer_bytes: 8, one_way: None, told_by: None };
 
-/// A message and, 100 ms later, its answer: both as one datagram of `bytes` of payload.
+/// A message and, 100 ms later, its answer, each one datagram with `bytes` of payload.
 fn exchange(number: u64, bytes: usize) -> [Coming; 2] {
     let mut payload = vec![7; bytes.max(8)];
     payload[..8].copy_from_slice(&number.to_le_bytes());
@@ -42,7 +42,6 @@ fn causes<const N: usize>(causes: [(&str, u64); N]) -> BTreeMap<String, u64> {
     causes.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect()
 }
 
-/// Without the answers to these messages.
 fn unanswered(mut packets: Vec<Coming>, numbers: &[u64]) -> Vec<Coming> {
     let answers: Vec<u64> = numbers.iter().map(|number| number * MS + 100 * MS).collect();
     packets.retain(|one| one.direction == Up || !answers.contains(&one.at_ns));
@@ -58,14 +57,14 @@ fn a_message_is_lost_on_its_way_up_or_its_answer_on_the_way_down() {
         lost("down.drop=0,19 down.outage=105ms-107ms", WIDE, exchanges(20)),
         causes([("link-loss", 2), ("link-outage", 2)])
     );
-    // What was not lost on the link, but is not answered, is another's loss.
+    // A message that the link did not lose but that was not answered is not the link's loss.
     assert_eq!(lost("up.drop=3", WIDE, unanswered(exchanges(20), &[3, 8, 9])), causes([("link-loss", 1)]));
     let too_large = vec![exchange(0, 1_480)[0].clone()];
     assert_eq!(lost("delay=1ms", WIDE, too_large), causes([("link-mtu", 1)]));
 }
 
 #[test]
-fn hellos_and_errors_are_no_messages() {
+fn hellos_and_errors_are_not_messages() {
     let [hello, welcome] = [4, 7].map(|kind| {
         let mut bytes = [1; HELLO_BYTES];
         bytes[0] = kind;
@@ -86,8 +85,8 @@ fn hellos_and_errors_are_no_messages() {
 }
 
 #[test]
-fn of_a_message_and_its_copy_both_must_be_lost() {
-    // Each of the four packets of an exchange is sent at once: message, copy, answer, copy of the answer.
+fn a_message_and_its_copy_must_both_be_lost() {
+    // The four packets of an exchange are each sent at once: message, copy, answer, copy of the answer.
     let line = "duplicate=100% delay=1ms";
     let one = || exchanges(1);
     assert_eq!(lost_refusing(line, WIDE, one(), |send| send == 0), causes([]));
@@ -99,7 +98,7 @@ fn of_a_message_and_its_copy_both_must_be_lost() {
 }
 
 #[test]
-fn of_two_answers_both_must_be_lost() {
+fn two_answers_must_both_be_lost() {
     let [message, answer] = exchange(0, 32);
     let both = vec![message, answer.clone(), Coming { at_ns: answer.at_ns + MS, ..answer }];
     assert_eq!(lost("down.drop=0", WIDE, both.clone()), causes([]));
@@ -110,7 +109,7 @@ fn of_two_answers_both_must_be_lost() {
 }
 
 #[test]
-fn a_damaged_packet_is_lost_where_a_checksum_covers_the_bit() {
+fn a_damaged_packet_is_lost_if_a_checksum_covers_the_bit() {
     let ipv4 = unanswered(exchanges(50), &(0..50).collect::<Vec<_>>());
     assert_eq!(lost("up.corrupt=100%", WIDE, ipv4), causes([("link-corrupt", 50)]));
     let count = 2_000_u64;
@@ -125,13 +124,13 @@ fn a_damaged_packet_is_lost_where_a_checksum_covers_the_bit() {
     let noticed = (0..).zip(&gone).filter(|one| is_noticed(*one)).count();
     assert!(noticed < 2_000);
     assert_eq!(left.lost[0].by_cause.clone(), causes([("link-corrupt", u64::try_from(noticed).unwrap())]));
-    // A copy is damaged as the packet is.
+    // A copy has the same damage as the packet.
     let copied = unanswered(exchanges(5), &(0..5).collect::<Vec<_>>());
     assert_eq!(lost("up.corrupt=100% up.duplicate=100%", WIDE, copied), causes([("link-corrupt", 5)]));
 }
 
 #[test]
-fn a_message_in_parts_is_lost_with_any_of_them() {
+fn a_fragmented_message_is_lost_with_any_fragment() {
     let parts = |at_ns: u64, direction: Direction, number: u64| {
         let mut payload = vec![3; 3_000];
         payload[..8].copy_from_slice(&number.to_le_bytes());
@@ -142,12 +141,12 @@ fn a_message_in_parts_is_lost_with_any_of_them() {
     let down = (0..10).flat_map(|number| parts(number * MS + 100 * MS, Down, number));
     let both: Vec<_> = up.iter().cloned().chain(down).collect();
     assert_eq!(lost("delay=1ms", WIDE, both.clone()), causes([]));
-    assert_eq!(lost("up.drop=1,2,9,15", WIDE, up), causes([("link-loss", 3)]), "two parts of one, and one of two");
+    assert_eq!(lost("up.drop=1,2,9,15", WIDE, up), causes([("link-loss", 3)]), "two of one, and one each of two");
     assert_eq!(lost("down.drop=0,13,14", WIDE, both.clone()), causes([("link-loss", 2)]));
-    // What comes back of a damaged message, past the checksum, is no answer.
+    // The return of a damaged message, past the checksum, is not an answer.
     assert_eq!(lost("up.corrupt=100%", WIDE, both.clone()), causes([("link-corrupt", 10)]));
     assert_eq!(lost("down.corrupt=100%", WIDE, both.clone()), causes([("link-corrupt", 10)]));
-    // Both answers to a message came in parts: one of each is lost.
+    // Both answers to a message were fragmented: one fragment of each is lost.
     let mut twice = both;
     twice.extend(parts(105 * MS, Down, 5).map(|part| Coming { at_ns: 200 * MS, ..part }));
     assert_eq!(lost("down.drop=16", WIDE, twice.clone()), causes([]));
@@ -155,7 +154,7 @@ fn a_message_in_parts_is_lost_with_any_of_them() {
 }
 
 #[test]
-fn numbers_that_are_cut_are_told_apart_by_the_newest() {
+fn truncated_numbers_are_resolved_by_the_newest() {
     for (bytes, count) in [(1, 1_000_u64), (2, 70_000)] {
         let numbered = Numbered { message_bytes: bytes, answer_bytes: bytes, one_way: None, told_by: None };
         let packets: Vec<_> = (0..count)
@@ -171,7 +170,7 @@ fn numbers_that_are_cut_are_told_apart_by_the_newest() {
         let answered = packets.into_iter().filter(|one| !gone(one)).collect();
         assert_eq!(lost(&line, numbered, answered), causes([("link-loss", 14)]), "{bytes}");
     }
-    // The relay missed so many that the next is nearer to an older number: it counts as a new one all the same.
+    // The relay missed so many that the next is nearer to an older number: it still counts as a new one.
     let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, told_by: None };
     let packets = vec![coming(0, Up, udp(&[3])), coming(1, Up, udp(&[200]))];
     assert_eq!(lost("up.drop=1", narrow, packets), causes([("link-loss", 1)]));
@@ -231,7 +230,7 @@ fn a_flow_loses_its_own_messages_only() {
 }
 
 #[test]
-fn what_is_inside_at_the_end_is_lost_inside() {
+fn messages_inside_at_the_end_are_lost_inside() {
     let packets = vec![exchange(0, 32)[0].clone(), exchange(1, 32)[0].clone(), exchange(0, 32)[1].clone()];
     let (gone, left) =
         carried("up.delay=90ms down.delay=1min up.drop=1", Some(WIDE), Fixture::new(packets.clone(), END));
@@ -241,7 +240,7 @@ fn what_is_inside_at_the_end_is_lost_inside() {
 }
 
 #[test]
-fn what_finds_no_memory_is_lost_by_the_relay() {
+fn messages_without_memory_are_lost_by_the_relay() {
     let mut relay = carrier("delay=1s", 4 * (256 + 128), Some(WIDE), None);
     let packets = unanswered(exchanges(10), &(0..10).collect::<Vec<_>>());
     relay.carry(&mut Fixture::new(packets, END)).unwrap();
@@ -250,13 +249,13 @@ fn what_finds_no_memory_is_lost_by_the_relay() {
 }
 
 #[test]
-fn numbers_beyond_what_is_followed_are_nobodys_message() {
+fn numbers_beyond_the_limit_are_ignored() {
     let frame = |number: u64| udp(&number.to_le_bytes());
     let packets = [u64::MAX, 1 << 24, (1 << 24) - 1, 5].map(|number| coming(0, Up, frame(number)));
     assert_eq!(lost("loss=100%", WIDE, packets.to_vec()), causes([("link-loss", 2)]));
 }
 
-/// A message of a one-way load on its way up: its number, the phase included.
+/// A message of a one-way load on the way up, with its number including the phase.
 fn one_way(at_ns: u64, number: u64) -> Coming {
     coming(at_ns, Up, udp(&number.to_le_bytes()))
 }
@@ -269,7 +268,7 @@ fn messages_without_answers_are_lost_by_phase_and_cause() {
     let packets: Vec<_> = (0..).zip(numbers).map(|(at, number)| one_way(at * MS, number)).collect();
     let left = carried("up.drop=1,6,7 up.duplicate=100%", Some(numbered), Fixture::new(packets.clone(), END)).1;
     assert_eq!((left.lost[0].by_cause.clone(), left.lost[0].in_warm_up), (causes([("link-loss", 2)]), 1));
-    // What goes the other way is none of the load.
+    // Packets in the other direction are not part of the load.
     let back: Vec<_> = packets.into_iter().map(|one| Coming { direction: Down, ..one }).collect();
     let left = carried("loss=100%", Some(numbered), Fixture::new(back, END)).1;
     assert_eq!((left.lost[0].by_cause.clone(), left.lost[0].in_warm_up), (causes([]), 0));
@@ -283,13 +282,13 @@ fn messages_without_answers_are_counted_however_high_their_number() {
 }
 
 #[test]
-fn a_message_without_an_answer_in_parts_is_lost_once_and_so_is_that_of_another_connection() {
+fn a_fragmented_message_without_an_answer_is_lost_once_per_connection() {
     let numbered = Numbered { one_way: Some(Up), ..WIDE };
     let parts = |identification: u16, port: u8| {
         let mut payload = vec![3; 3_000];
         payload[..8].copy_from_slice(&1_u64.to_le_bytes());
         udp_in_parts(identification, &payload, 1_480).into_iter().map(move |mut part| {
-            // The lower byte of the source port, which only the first part has.
+            // The lower byte of the source port, which only the first fragment has.
             if part[14 + 6] & 0x1f == 0 && part[14 + 7] == 0 {
                 part[14 + 20 + 1] = port;
             }

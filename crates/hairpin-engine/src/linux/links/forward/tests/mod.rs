@@ -1,4 +1,4 @@
-//! Tests of the loop on fixture interfaces and a clock that stands still.
+//! Tests of the loop on fixture interfaces and a manual clock.
 
 mod hostile;
 mod loops;
@@ -18,25 +18,25 @@ use super::log::Log;
 use super::messages::Flows;
 use crate::links::Numbered;
 
-/// A frame that comes to an interface at a time.
+/// A frame that arrives at an interface.
 #[derive(Clone, Debug)]
 pub(super) struct Coming {
     pub(super) at_ns: u64,
-    /// How long before that it was stamped.
+    /// How long before its arrival it was stamped.
     pub(super) stamped_before_ns: u64,
     pub(super) direction: Direction,
     pub(super) bytes: Vec<u8>,
-    /// What the interface says of its length.
+    /// The length that the interface reports.
     pub(super) length_bytes: usize,
     pub(super) had_tag: bool,
 }
 
-/// A whole frame.
+/// A complete frame.
 pub(super) fn coming(at_ns: u64, direction: Direction, bytes: Vec<u8>) -> Coming {
     Coming { at_ns, stamped_before_ns: 0, direction, length_bytes: bytes.len(), bytes, had_tag: false }
 }
 
-/// A frame that was let go.
+/// A frame that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gone {
     pub(super) at_ns: u64,
@@ -44,7 +44,7 @@ pub(super) struct Gone {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Interfaces that give what they were given, on a clock that moves only when nothing else is to be done.
+/// Interfaces that return prepared frames, on a clock that advances only when idle.
 pub(super) struct Fixture {
     now_ns: u64,
     ends_ns: u64,
@@ -53,7 +53,7 @@ pub(super) struct Fixture {
     /// The frames that were taken in.
     pub(super) came: Vec<Coming>,
     pub(super) gone: Vec<Gone>,
-    /// Which sends are refused, counted from 0.
+    /// Sends to refuse, counted from 0.
     refused: fn(usize) -> bool,
     sends: usize,
 }
@@ -72,7 +72,7 @@ impl Fixture {
         self
     }
 
-    /// Goes on to that time, or to the next frame if it is sooner.
+    /// Advances to that time, or to the next frame if that is earlier.
     fn go_on(&mut self, until_ns: u64) {
         let next = self.coming.iter().filter_map(|coming| coming.front()).map(|next| next.at_ns);
         let sooner_ns = next.chain([until_ns]).min().unwrap_or(until_ns);
@@ -124,13 +124,12 @@ impl Interfaces for Fixture {
     }
 }
 
-/// A carrier of that link.
 pub(super) fn carrier(line: &str, bound_bytes: usize, numbered: Option<Numbered>, log: Option<Log>) -> Carrier {
     let link = Link::new(&line.parse().unwrap(), 7, &[]).unwrap();
     Carrier::new(link, KeptPackets::new(bound_bytes, 1514, 4), Flows::new(numbered.as_slice()), log)
 }
 
-/// Carries all of it: what was let go, and what is left.
+/// Carries all frames. Returns the sent frames and the results.
 pub(super) fn carried(line: &str, numbered: Option<Numbered>, mut interfaces: Fixture) -> (Vec<Gone>, Carried) {
     let mut carrier = carrier(line, BOUND_BYTES, numbered, None);
     carrier.carry(&mut interfaces).unwrap();

@@ -1,4 +1,4 @@
-//! Frames for the tests, and what is read from them.
+//! Frames for the tests, and tests of their parser.
 
 use hairpin_link::Direction::{self, Down, Up};
 
@@ -7,7 +7,6 @@ use crate::links::forward::frames::{Content, Fragment, IpPacket, content, is_dam
 pub(super) const UDP: u8 = 17;
 pub(super) const TCP: u8 = 6;
 
-/// An IPv4 packet in its frame.
 pub(in super::super) fn ipv4(protocol: u8, transport: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 14 + 20];
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -18,7 +17,6 @@ pub(in super::super) fn ipv4(protocol: u8, transport: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// An IPv6 packet in its frame.
 pub(in super::super) fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 14 + 40];
     frame[12..14].copy_from_slice(&[0x86, 0xdd]);
@@ -34,12 +32,11 @@ pub(in super::super) fn datagram(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind, 0, 0, 0, 0, 0, 0, 0], payload].concat()
 }
 
-/// UDP over IPv4 with that payload.
 pub(in super::super) fn udp(payload: &[u8]) -> Vec<u8> {
     ipv4(UDP, &datagram(0, payload))
 }
 
-/// The payload as parts of `part_bytes` of one UDP datagram over IPv4.
+/// A UDP datagram over IPv4 with this payload, in fragments of `part_bytes`.
 pub(in super::super) fn udp_in_parts(identification: u16, payload: &[u8], part_bytes: usize) -> Vec<Vec<u8>> {
     let whole = datagram(0, payload);
     let parts = whole.chunks(part_bytes);
@@ -81,17 +78,17 @@ fn the_size_is_that_of_the_ip_packet_and_only_payload_is_data() {
     assert_eq!(size_and_data(&ipv6(TCP, &tcp(1))), (73, true));
     assert_eq!((size_and_data(&udp(&[])), size_and_data(&udp(&[1]))), ((28, false), (29, true)));
     assert_eq!(size_and_data(&ipv4(1, &datagram(8, &[1; 56]))), (84, true));
-    assert_eq!(size_and_data(&ipv4(132, &[1])), (21, true), "of another protocol every byte");
+    assert_eq!(size_and_data(&ipv4(132, &[1])), (21, true), "of other protocols every byte");
     assert_eq!((size_and_data(&ipv4(132, &[])), size_and_data(&ipv6(59, &[1]))), ((20, false), (41, false)));
     let padded = [ipv4(TCP, &tcp(0)), vec![0; 40]].concat();
-    assert_eq!(size_and_data(&padded), (52, false), "what pads a frame is no part of the packet");
+    assert_eq!(size_and_data(&padded), (52, false), "padding is not part of the packet");
     let mut options = ipv4(TCP, &[vec![1; 8], tcp(0)].concat());
     options[14] = 0x47;
     assert_eq!(size_and_data(&options), (60, false));
 }
 
 #[test]
-fn a_packet_that_contradicts_itself_has_the_length_of_its_frame() {
+fn an_inconsistent_packet_has_the_length_of_its_frame() {
     let plain = udp(&[1; 100]);
     let with = |changes: &[(usize, u8)]| {
         let mut frame = plain.clone();
@@ -116,7 +113,7 @@ fn a_packet_that_contradicts_itself_has_the_length_of_its_frame() {
         assert_eq!(packet(Up, &plain[..length]).size_bytes, length - 14, "{length}");
     }
     let Content::Ip(cut) = content(Up, &plain[..60], 9_000) else { panic!("it is IPv4") };
-    assert_eq!(cut.size_bytes, 8_986, "a frame that did not fit the ring is as long as it was");
+    assert_eq!(cut.size_bytes, 8_986, "a truncated frame keeps its length");
     assert!(!packet(Up, &ipv4(TCP, &[0xff; 19])).carries_data, "the TCP header is longer than the packet");
 }
 
@@ -133,7 +130,7 @@ fn only_ip_is_carried() {
 }
 
 #[test]
-fn extension_headers_are_passed_over_and_their_chain_ends() {
+fn extension_headers_are_skipped_and_their_chain_ends() {
     let options = |next: u8| [vec![next, 1], vec![0; 14]].concat();
     let message = datagram(0, &[9; 4]);
     let chain = [options(43), options(60), options(UDP), message.clone()].concat();
@@ -149,7 +146,7 @@ fn extension_headers_are_passed_over_and_their_chain_ends() {
 }
 
 #[test]
-fn parts_of_a_datagram_are_told_by_what_they_have_in_common() {
+fn fragments_of_a_datagram_share_its_identification() {
     let parts = udp_in_parts(0x1234, &[7; 50], 24);
     let read: Vec<_> = parts.iter().map(|part| packet(Up, part)).collect();
     let of = |is_first| Some(Fragment { identification: 0x1234, is_first });
@@ -179,7 +176,7 @@ fn messages_are_datagrams_and_echo_requests_up_and_replies_down() {
     {
         assert!(is_message(Up, &frame(request)) && is_message(Down, &frame(reply)));
         assert!(!is_message(Up, &frame(reply)) && !is_message(Down, &frame(request)));
-        assert!(!is_message(Down, &frame(3)) && !is_message(Down, &frame(1)), "errors are none");
+        assert!(!is_message(Down, &frame(3)) && !is_message(Down, &frame(1)), "errors are not");
     }
     assert!(!is_message(Up, &ipv4(TCP, &tcp(10))) && !is_message(Up, &udp(&[])));
 }
