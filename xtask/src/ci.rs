@@ -106,7 +106,7 @@ const STEPS: &[Step] = &[
 ];
 
 /// How a step ended, for the summary.
-struct Line {
+struct StepResult {
     name: &'static str,
     fault: bool,
     text: String,
@@ -133,7 +133,7 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
         small_writes: None,
     };
     let wanted = STEPS.iter().filter(|(name, _)| only.is_empty() || only.iter().any(|wanted| wanted == name));
-    let lines: Vec<Line> = wanted.map(|step| take(&mut state, step)).collect();
+    let lines: Vec<StepResult> = wanted.map(|step| take(&mut state, step)).collect();
     let passed = print_summary(&lines);
     if passed {
         process::remove(&state.scratch)?;
@@ -143,7 +143,7 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
     Ok(passed)
 }
 
-fn take(state: &mut State, (name, step): &Step) -> Line {
+fn take(state: &mut State, (name, step): &Step) -> StepResult {
     println!("== {name}");
     let started = Instant::now();
     let done = step(state);
@@ -152,7 +152,7 @@ fn take(state: &mut State, (name, step): &Step) -> Line {
     line
 }
 
-fn line_of(name: &'static str, done: Result<Done>, allowed: &AllowedSkips, took: Duration) -> Line {
+fn line_of(name: &'static str, done: Result<Done>, allowed: &AllowedSkips, took: Duration) -> StepResult {
     let (fault, text) = match done {
         Ok(Done::Passed(text)) => (false, text),
         Ok(Done::Skipped(skip)) => match allowed.not_listed(std::slice::from_ref(&skip)).pop() {
@@ -161,10 +161,10 @@ fn line_of(name: &'static str, done: Result<Done>, allowed: &AllowedSkips, took:
         },
         Err(why) => (true, format!("{why:#}")),
     };
-    Line { name, fault, text, took }
+    StepResult { name, fault, text, took }
 }
 
-fn print_summary(lines: &[Line]) -> bool {
+fn print_summary(lines: &[StepResult]) -> bool {
     println!("== summary");
     for line in lines {
         let outcome = if line.fault { "FAILED" } else { "ok" };
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn one_fault_fails_all_and_nothing_run_is_no_success() {
-        let line = |fault| Line { name: "step", fault, text: String::new(), took: Duration::ZERO };
+        let line = |fault| StepResult { name: "step", fault, text: String::new(), took: Duration::ZERO };
         assert!(print_summary(&[line(false), line(false)]));
         assert!(!print_summary(&[line(false), line(true)]));
         assert!(!print_summary(&[]));

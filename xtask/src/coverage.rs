@@ -40,7 +40,7 @@ const FOUND_TENTH: f64 = 39.0 / 40.0;
 /// The case in which delays are injected.
 const INJECTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "same-cpu"];
 
-pub(crate) struct Asked {
+pub(crate) struct Options {
     /// Repeats of the run.
     pub(crate) runs: usize,
     /// Runs with an injected delay, of each size.
@@ -59,7 +59,7 @@ pub(crate) struct Asked {
 ///
 /// # Errors
 /// The binary cannot be built or run.
-pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
+pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
     let scratch = match &asked.out {
         Some(out) => out.clone(),
@@ -457,7 +457,7 @@ impl std::fmt::Display for Found {
 
 /// Runs without a delay, each followed by one with a delay of each size. Sizes are from that run and the previous one
 /// without a delay.
-fn injected(hairpin: &Path, scratch: &Path, asked: &Asked) -> Result<[Found; 2]> {
+fn injected(hairpin: &Path, scratch: &Path, asked: &Options) -> Result<[Found; 2]> {
     let measure = |name: String, busy_ns: Option<f64>| -> Result<(PathBuf, Value)> {
         let out = scratch.join(name);
         let mut command = Command::new(hairpin);

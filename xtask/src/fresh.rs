@@ -17,7 +17,7 @@ const PROGRAMS: [&str; 4] = ["debootstrap", "unshare", "git", "ip"];
 
 /// What is run, and how.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Asked {
+pub(crate) struct Options {
     /// The commit
     #[arg(long, default_value = "HEAD")]
     commit: String,
@@ -48,7 +48,7 @@ pub(crate) struct Asked {
 ///
 /// # Errors
 /// A program is missing, or the root cannot be made.
-pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
+pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     for name in PROGRAMS {
         program(name).map_err(anyhow::Error::msg)?;
     }

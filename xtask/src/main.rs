@@ -62,7 +62,7 @@ enum Chore {
         only: Vec<String>,
     },
     /// README's two commands in a fresh Debian, as an ordinary user, with their times and the ignored tests
-    Fresh(fresh::Asked),
+    Fresh(fresh::Options),
     /// Habits that neither rustfmt nor clippy checks
     Tidy,
     /// How much code each crate has, without tests, comments and blank lines
@@ -229,7 +229,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         }
         Chore::Profiles { rounds } => profiles::run(root, rounds),
         Chore::Coverage { runs, injected, over, transports, out, record } => {
-            coverage::run(root, &coverage::Asked { runs, injected, over, transports, out, record })
+            coverage::run(root, &coverage::Options { runs, injected, over, transports, out, record })
         }
         Chore::Overhead => overhead::run(root),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),

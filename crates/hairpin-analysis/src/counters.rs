@@ -1,4 +1,4 @@
-//! Kernel counters of the rounds of a case, as one.
+//! Merges the kernel counters of a case's rounds.
 
 use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::fact_names;
@@ -6,14 +6,14 @@ use hairpin_model::names::grouped;
 
 use crate::statistics::location::median;
 
-/// Whether a fact of that name counts events (rounds add up) rather than states a quantity (the median counts).
+/// Whether a fact counts events (summed over rounds) or is a quantity (median over rounds).
 #[must_use]
 pub fn counts_events(name: &str) -> bool {
     fact_names::EVENTS.contains(&name)
 }
 
-/// The facts of all rounds as one list, in order of first appearance: counters summed, other numbers by their median
-/// over rounds, words as the last round had them.
+/// The facts of all rounds as one list, in order of first appearance: counters as sums, other numbers as medians over
+/// rounds, words from the last round.
 #[must_use]
 pub fn merged<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
     let by_name = grouped(rounds.flatten().map(|fact| (fact.name.as_str(), &fact.value)));

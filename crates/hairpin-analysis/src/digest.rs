@@ -1,4 +1,4 @@
-//! The accumulator of a run: rounds go in one by one, summaries come out at any time.
+//! The accumulator of a run: takes one round after the other, and gives summaries at any time.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,18 +11,18 @@ use hairpin_model::summary::CaseSummary;
 use hdrhistogram::Histogram;
 
 use crate::states::States;
-use crate::{counted, exchanges, summary};
+use crate::{exchanges, summary, valid_rounds};
 
-/// One histogram of latencies for each case: its memory grows with the number of cases (about 270 KB each, twice that
-/// where rounds are left out) and not with the number of rounds or messages.
+/// One histogram of latencies per case: its memory grows with the number of cases (about 270 KB each, twice that if
+/// rounds are omitted), not with the number of rounds or messages.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
     latencies: BTreeMap<String, Latencies>,
-    /// The same of the idle phases of cases under load.
+    /// The same for the idle phases of cases under load.
     idle: BTreeMap<String, Latencies>,
 }
 
-/// The latencies of a case's rounds: of those that count, and of those that are left out.
+/// The latencies of a case's rounds: of those that count, and of omitted ones.
 #[derive(Clone, Debug, Default)]
 struct Latencies {
     counted: Option<Histogram<u64>>,
@@ -34,14 +34,14 @@ impl Latencies {
         let of = if is_left_out { &mut self.left_out } else { &mut self.counted };
         let all = of.get_or_insert_with(latency_histogram);
         if all.add(latencies).is_err() {
-            // Of another shape than `latency_histogram` makes: what it holds is taken value by value.
+            // A histogram with another layout than that of `latency_histogram`: add value by value.
             for recorded in latencies.iter_recorded() {
                 all.saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
             }
         }
     }
 
-    /// Those that a summary is made of.
+    /// The latencies for a summary.
     fn shown(&self, all_shown: bool) -> Option<Cow<'_, Histogram<u64>>> {
         match (&self.counted, &self.left_out) {
             (counted, left_out) if !all_shown || left_out.is_none() => counted.as_ref().map(Cow::Borrowed),
@@ -56,27 +56,26 @@ impl Latencies {
 }
 
 impl Digest {
-    /// An empty one.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in a round. Failed and interrupted rounds count for nothing, and neither do their samples.
+    /// Adds a round. Failed and interrupted rounds and their samples do not count.
     pub fn add(&mut self, record: &RoundRecord, samples: Option<&Samples>) {
         let (Some(measured), Some(samples)) = (record.measured(), samples) else { return };
         let all = self.latencies.entry(record.case_id.clone()).or_default();
-        let is_left_out = counted::left_out(measured).is_some();
+        let is_left_out = valid_rounds::left_out(measured).is_some();
         all.add(is_left_out, &samples.latency);
         if let Some(idle) = samples.phases.as_ref().and_then(|phases| phases.others.idle.as_ref()) {
             self.idle.entry(record.case_id.clone()).or_default().add(is_left_out, &idle.latency);
         }
     }
 
-    /// A summary of each case: those of `plan_order` first (measured or not), then any other in order of appearance.
+    /// A summary of each case: those of `plan_order` first (measured or not), then others in order of appearance.
     ///
-    /// `cards` are those of the run, `rounds` all its rounds, `states` the machine's over them; intervals leave out `alpha`. Without samples of a case its curve and its
-    /// modes are empty.
+    /// `cards` and `rounds` are those of the run, `states` the machine's states over them; intervals have the
+    /// confidence 1 - `alpha`. A case without samples has an empty curve and no modes.
     #[must_use]
     pub fn summaries(
         &self,
@@ -98,7 +97,7 @@ impl Digest {
             .filter(|(id, _)| seen.insert(id.clone()))
             .map(|(id, case)| {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
-                let all_shown = counted::too_few(rounds.iter().copied());
+                let all_shown = valid_rounds::too_few(rounds.iter().copied());
                 let [latencies, idle] =
                     [&self.latencies, &self.idle].map(|of| of.get(&id).and_then(|of| of.shown(all_shown)));
                 let reliable = cards.reliable(&case.flow().transport);
@@ -120,7 +119,7 @@ mod tests {
     use crate::fixture::{Fixture, back_to_back};
 
     #[test]
-    fn summaries_stand_in_the_order_of_the_plan_and_strangers_after() {
+    fn summaries_follow_the_order_of_the_plan_and_other_cases_come_last() {
         let (tcp, udp, pipe) = (Case::ping_pong("tcp"), Case::ping_pong("udp"), Case::ping_pong("pipe"));
         let mut fixture = Fixture::new();
         fixture.rounds_of(&udp, &[10_000]);
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupted_and_failed_rounds_count_for_nothing() {
+    fn interrupted_and_failed_rounds_do_not_count() {
         let case = Case::ping_pong("tcp");
         let mut fixture = Fixture::new();
         fixture.round(&case, 0, &back_to_back(&[], &[1000; 50]));

@@ -1,4 +1,4 @@
-//! A link's drops laid over the messages of a round.
+//! Matches a link's drops to the messages of a round.
 
 use hairpin_model::link::{DirectionRecord, DroppedPacket, LinkRecord};
 use hairpin_model::samples::{Fate, Samples};
@@ -8,18 +8,18 @@ use crate::links::directions;
 use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
 
-/// The tail is the slowest of so many messages.
+/// The tail is the slowest 1 / `ONE_OF` of the messages.
 const ONE_OF: usize = 100;
 
-/// An answered message. Times are ns since the round began.
+/// An answered message. Times are in ns since the start of the round.
 struct Message {
     sent_ns: u64,
     received_ns: u64,
     latency_ns: f64,
 }
 
-/// What the link's drops of payload did to the messages whose raw samples were kept, as far as drops were listed; null
-/// where none of them was dropped meanwhile. `in_order`: no message is answered before one that was sent earlier.
+/// The effect of the link's payload drops on messages with raw samples, as far as drops were listed; `None` if there
+/// were no drops during these messages. `in_order`: no message is answered before an earlier one.
 pub(crate) fn figures(samples: &Samples, link: &LinkRecord, in_order: bool) -> Option<DropFigures> {
     let began_ns = link.samples_began_ns?;
     let messages = messages(samples, listed_until_ns(link, began_ns));
@@ -52,7 +52,7 @@ pub(crate) fn figures(samples: &Samples, link: &LinkRecord, in_order: bool) -> O
     })
 }
 
-/// The measured messages answered by `until_ns`, in the order in which they were sent.
+/// The measured messages answered by `until_ns`, in sending order.
 fn messages(samples: &Samples, until_ns: u64) -> Vec<Message> {
     let rows = (samples.warm_up..samples.kept()).filter(|row| samples.fate[*row] != Fate::Lost);
     let message = |row: usize| Message {
@@ -65,15 +65,15 @@ fn messages(samples: &Samples, until_ns: u64) -> Vec<Message> {
     messages
 }
 
-/// Until when all drops of both directions are listed one by one.
+/// The time until which all drops of both directions are listed individually.
 fn listed_until_ns(link: &LinkRecord, began_ns: u64) -> u64 {
     let last = |direction: &DirectionRecord| direction.drops.last().map_or(0, |drop: &DroppedPacket| drop.dropped_ns);
     let cut_short = directions(link).into_iter().filter(|direction| direction.drops_unlisted > 0);
     cut_short.map(|direction| last(direction).saturating_sub(began_ns)).min().unwrap_or(u64::MAX)
 }
 
-/// Which messages a drop may have delayed: those on their way at its time; and where messages arrive in order those behind
-/// them, which were sent before the answers of these.
+/// The messages that a drop may have delayed: those in transit at its time; and if messages arrive in order, also those
+/// behind them, sent before the answers of those.
 fn hits(messages: &[Message], drops_ns: &[u64], in_order: bool) -> Vec<bool> {
     let mut held_until_ns = 0;
     let hit = |message: &Message| {
@@ -109,7 +109,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// 200 messages of 20 ms, but for those that take longer; drops at these times.
+    /// 200 messages of 20 ms, except the `slow` ones; drops at these times.
     fn of(slow: &[(usize, u64)], drops_ns: &[u64]) -> Option<DropFigures> {
         let mut latencies = vec![20 * MS; 200];
         slow.iter().for_each(|(place, latency)| latencies[*place] = *latency);
@@ -117,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_hits_the_message_that_was_on_its_way() {
-        // Five messages of warm-up come first, and message 10 is sent at 300 ms.
+    fn a_drop_hits_the_message_in_transit() {
+        // After five warm-up messages, message 10 is sent at 300 ms.
         let figures = of(&[(10, 260 * MS), (100, 250 * MS)], &[301 * MS]).unwrap();
         let expected = DropFigures {
             packets_dropped: 1,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_is_told_of_from_as_many_messages_as_a_p99_on() {
+    fn a_tail_needs_as_many_messages_as_a_p99() {
         let tail = |messages: usize| {
             let mut latencies = vec![20 * MS; messages];
             (latencies[10], latencies[100]) = (260 * MS, 250 * MS);
@@ -143,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn drops_in_the_warm_up_of_no_payload_and_after_the_end_hit_nothing() {
+    fn drops_in_the_warm_up_without_payload_or_after_the_end_hit_no_message() {
         assert_eq!(of(&[], &[50 * MS]), None, "in the warm-up");
-        assert_eq!(of(&[], &[9_000 * MS]), None, "the last answer is there after 4.1 s");
+        assert_eq!(of(&[], &[9_000 * MS]), None, "the last answer arrived after 4.1 s");
         assert_eq!(of(&[], &[]), None);
         let mut link = dropping("loss", &[301 * MS]);
         link.up.drops[0].carries_data = false;
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_links_clock_is_laid_over_that_of_the_samples() {
+    fn the_links_clock_is_aligned_with_that_of_the_samples() {
         let samples = back_to_back(&[], &[20 * MS; 200]);
         let mut link = dropping("loss", &[]);
         link.samples_began_ns = Some(500 * MS);
@@ -167,36 +167,37 @@ mod tests {
     }
 
     #[test]
-    fn drops_that_are_not_listed_end_what_is_told() {
+    fn unlisted_drops_limit_the_figures() {
         let mut link = dropping("loss", &[30 * MS, 1_001 * MS]);
         link.up.drops_unlisted = 7;
         let figures = figures(&back_to_back(&[], &[20 * MS; 200]), &link, true).unwrap();
-        // Fifty messages were answered by then: too few for a tail, and the drop at the end is beyond their last answer.
+        // Fifty messages were answered by then: too few for a tail, and the last drop is after their last answer.
         assert_eq!((figures.packets_dropped, figures.messages_hit, figures.share_of_tail_hit), (1, 1, None));
     }
 
     #[test]
-    fn where_messages_arrive_in_order_those_behind_are_hit_too() {
-        // One a ms, each answered after 3 ms; the one of 100 ms is lost, and it and those behind it come at 120 ms.
+    fn in_order_delivery_also_delays_messages_behind() {
+        // One message per ms, answered after 3 ms; the one of 100 ms is lost, and it and those behind it arrive at 120
+        // ms.
         let service = |k: u64| if (100..117).contains(&k) { (120 - k) * MS } else { 3 * MS };
         let messages: Vec<(u64, u64)> = (0..1000).map(|k| (0, service(k))).collect();
         let link = dropping("loss", &[100 * MS + 1]);
         let hit = |in_order| figures(&paced(MS, &messages), &link, in_order).unwrap();
-        // Those of 98, 99 and 100 ms are on their way; then those until 119 ms are behind.
+        // Those of 98, 99 and 100 ms are in transit; those until 119 ms are behind them.
         assert_eq!((hit(false).messages_hit, hit(true).messages_hit), (3, 22));
         assert_eq!(hit(true).share_of_tail_hit, Some(1.0));
         assert_eq!(hit(true).added_ns, (0..17).map(|k| (17 - k) as f64 * 1e6).sum::<f64>());
     }
 
     #[test]
-    fn where_every_message_was_hit_nothing_is_known_of_the_others() {
+    fn if_every_message_was_hit_there_are_no_others() {
         let figures = figures(&back_to_back(&[], &[20 * MS; 2]), &dropping("loss", &[MS, 21 * MS]), true).unwrap();
         assert_eq!((figures.messages_hit, figures.other_p50_ns, figures.added_ns), (2, None, 0.0));
     }
 
     proptest! {
         #[test]
-        fn never_more_messages_are_hit_than_there_are(latencies in proptest::collection::vec(1_u64..1000, 1..300),
+        fn no_more_messages_are_hit_than_exist(latencies in proptest::collection::vec(1_u64..1000, 1..300),
                                                       drops in proptest::collection::vec(0_u64..100_000, 0..40),
                                                       in_order: bool) {
             let samples = back_to_back(&[], &latencies);

@@ -1,5 +1,5 @@
-//! What only cases of exchanges have: their first exchanges, their rate in bytes, what each took, and how much faster
-//! than with default options.
+//! Figures of exchanges only: the first exchanges, throughput, counts per exchange, and the speed-up over default
+//! options.
 
 use hairpin_model::case::Case;
 use hairpin_model::exchange::Remedy;
@@ -11,8 +11,8 @@ use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, Late
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points};
 use crate::over_rounds::OverRounds;
 
-/// The figures of exchanges over the measured rounds of a flow; null where its load has none. The speed-up needs the
-/// other cases: [`fill_speed_ups`].
+/// The figures of exchanges over the measured rounds of a flow; `None` for other loads. The speed-up needs the other
+/// cases: [`fill_speed_ups`].
 pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>, latency_ns: LatencyFigures) -> Option<ExchangeFigures> {
     flow.load.exchange()?;
     let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
@@ -37,8 +37,8 @@ pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>, latency_ns: LatencyF
     })
 }
 
-/// Fills in how many times the bytes/ms of its sibling with remedy `default` each case has, paired by block as comparisons
-/// are. A case and its sibling write requests of one size, so that the ratio is that of their exchanges a second.
+/// Fills in the ratio of each case's bytes/ms to that of its sibling with remedy `default`, paired by block like
+/// comparisons. Both write requests of the same size, so it is the ratio of their exchanges per second.
 pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
     let speed_ups: Vec<Option<Figure>> = cases.iter().map(|case| speed_up(case, cases, alpha)).collect();
     for (case, speed_up) in cases.iter_mut().zip(speed_ups) {
@@ -51,7 +51,7 @@ pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
 fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Figure> {
     let own = case.case.flow().load.exchange().filter(|exchange| exchange.remedy != Remedy::Default)?;
     let sibling = with_remedy(&case.case.without_replicate(), Remedy::Default);
-    // A remedy that merges writes leaves out pauses of `gap`, and its rate against `default` would be that of the pauses.
+    // A remedy that merges writes skips pauses of `gap`, so its speed-up would be that of the pauses.
     if own.pauses_left().is_some() {
         return None;
     }
@@ -64,7 +64,6 @@ fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Fig
     Some(as_ratio(ratio.figure(alpha)))
 }
 
-/// The same case with another remedy.
 pub(crate) fn with_remedy(case: &Case, remedy: Remedy) -> Case {
     case.clone().with(|changed| {
         if let Some(exchange) = changed.flow_mut().load.exchange_mut() {
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_exchange_took_is_counted_and_the_speed_up_is_of_bytes() {
+    fn counts_per_exchange_and_the_speed_up_in_bytes() {
         let mut fixture = Fixture::new();
         let slow: Vec<u64> = [2, 5, 0, 3, 1, 4].map(|k| 44_000_000 + k * 10_000).to_vec();
         let fast: Vec<u64> = slow.iter().map(|latency| latency / 100).collect();
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remedy_that_leaves_out_pauses_has_no_speed_up() {
+    fn a_remedy_that_skips_pauses_has_no_speed_up() {
         let gap = |remedy: &str, gap_ns| {
             let case = small_writes(remedy);
             case.with(|case| case.flow_mut().load.exchange_mut().unwrap().gap_ns = gap_ns)
@@ -155,7 +154,7 @@ mod tests {
         let run = fixture.run();
         let speed_up = |place: usize| run.cases[place].flow().exchanges.as_ref().unwrap().speed_up_against_default;
         assert!((speed_up(3).unwrap().value - 2.5).abs() < 0.001, "{:?}", speed_up(3));
-        assert_eq!(speed_up(4), None, "nothing was measured with remedy none over that link");
+        assert_eq!(speed_up(4), None, "no case with default options over that link");
     }
 
     #[test]

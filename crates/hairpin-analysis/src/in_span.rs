@@ -1,4 +1,4 @@
-//! What a round under load tells of a span of its time: latency, the load, and the queue of the link.
+//! Values of a round under load within a time span: latency, load, and the link's queue.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::link::{DirectionRecord, LinkTimeline};
@@ -16,7 +16,7 @@ pub(crate) fn lasts_ns(span: Span) -> f64 {
     span.until_ns.saturating_sub(span.from_ns) as f64
 }
 
-/// The intervals of that width, the first of which begins at `begin_ns`, that begin within the span.
+/// The intervals of `width_ns`, the first starting at `begin_ns`, that start within the span.
 pub(crate) fn within(begin_ns: u64, width_ns: u64, span: Span) -> std::ops::Range<usize> {
     let place =
         |ns: u64| usize::try_from(ns.saturating_sub(begin_ns).div_ceil(width_ns.max(1))).unwrap_or(usize::MAX);
@@ -28,7 +28,7 @@ pub(crate) fn part<T>(values: &[T], range: std::ops::Range<usize>) -> &[T] {
     &values[range.start.min(until)..until]
 }
 
-/// The mean latency of a probe's messages in a span, in ns; `None` without an answer.
+/// The mean latency of a probe's messages in a span, in ns; `None` without answers.
 pub(crate) fn mean_latency(line: &ProbeTimeLine, begin_ns: u64, span: Span) -> Option<f64> {
     let range = within(begin_ns, line.interval_ns, span);
     let (answered, means) = (part(&line.answered, range.clone()), part(&line.mean_ns, range));
@@ -37,7 +37,7 @@ pub(crate) fn mean_latency(line: &ProbeTimeLine, begin_ns: u64, span: Span) -> O
     (count > 0.0).then(|| sum / count)
 }
 
-/// The states of a load's sender in the loaded phase; `None` where it tells of none.
+/// The states of a load's sender in the loaded phase; `None` if it recorded none.
 pub(crate) fn loaded_states(measured: &Measured, place: usize) -> Option<impl Iterator<Item = &SenderState>> {
     let spans = measured.phases.as_ref()?;
     let load = measured.flows.get(place)?;
@@ -47,19 +47,20 @@ pub(crate) fn loaded_states(measured: &Measured, place: usize) -> Option<impl It
     Some(states.filter(move |state| loaded.contains(&began_ns.saturating_add(state.at_ns))))
 }
 
-/// The bytes in a queue over a span: the median of the means of the link's intervals. `None` without a link, and of runs of versions
-/// that recorded no means.
+/// The bytes in a queue over a span: the median of the means of the link's intervals. `None` without a link, and for
+/// runs of versions that recorded no means.
 pub(crate) fn queue_bytes(measured: &Measured, direction: Direction, span: Span) -> Option<f64> {
     let means = along(measured, direction, span, |line| &line.queue_bytes_mean);
     median(&means.iter().map(|bytes| *bytes as f64).collect::<Vec<_>>())
 }
 
-/// The most bytes in it.
+/// The maximum bytes in the queue.
 pub(crate) fn most_queue_bytes(measured: &Measured, direction: Direction, span: Span) -> Option<u64> {
     along(measured, direction, span, |line| &line.queue_bytes_max).iter().max().copied()
 }
 
-/// Bytes that the link let go in a direction a second; `None` where none did, and where it is not recorded.
+/// The rate at which the link released bytes in a direction, per second; `None` if there were none or they were not
+/// recorded.
 pub(crate) fn drained_bytes_per_s(measured: &Measured, direction: Direction, span: Span) -> Option<f64> {
     let bytes = along(measured, direction, span, |line| &line.out_bytes);
     let over_ns = bytes.len() as f64 * timeline(measured, direction)?.interval_ns as f64;
@@ -67,7 +68,7 @@ pub(crate) fn drained_bytes_per_s(measured: &Measured, direction: Direction, spa
     (sum > 0).then(|| sum as f64 * 1e9 / over_ns)
 }
 
-/// The intervals of a time line that are in the span or hold a part of it.
+/// The intervals of a time line that overlap the span.
 fn along(measured: &Measured, direction: Direction, span: Span, of: fn(&LinkTimeline) -> &Vec<u64>) -> &[u64] {
     let line = measured.link.as_ref().zip(timeline(measured, direction));
     let Some((Some(began_ns), line)) = line.map(|(link, line)| (link.samples_began_ns, line)) else { return &[] };
@@ -76,14 +77,13 @@ fn along(measured: &Measured, direction: Direction, span: Span, of: fn(&LinkTime
     part(of(line), within(0, line.interval_ns, Span { from_ns, until_ns }))
 }
 
-/// The time line of the direction of a load.
 fn timeline(measured: &Measured, direction: Direction) -> Option<&LinkTimeline> {
     let link = measured.link.as_ref()?;
     let of: &DirectionRecord = if direction == Direction::Down { &link.down } else { &link.up };
     of.timeline.as_ref()
 }
 
-/// Bytes of all loads that were received a second in a span. An interval is shared out evenly.
+/// The bytes per second received from all loads in a span. Intervals count in proportion to their overlap.
 pub(crate) fn goodput(measured: &Measured, span: Span) -> Option<f64> {
     let of_load = |load: &FlowRecord| {
         let received = load.received.as_ref()?;

@@ -8,7 +8,7 @@ use hairpin_model::one_way::WHOLE;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-/// The knees of the sweeps of a run: cases that differ in the offered rate alone, at two rates or more.
+/// The knees of a run's sweeps: cases that differ in the offered rate alone, with at least two rates.
 #[must_use]
 pub(crate) fn knees(run: &Run) -> Vec<Knee> {
     let cases = run.cases.iter().filter_map(|row| Some((sweep(&row.case)?, row)));
@@ -16,13 +16,13 @@ pub(crate) fn knees(run: &Run) -> Vec<Knee> {
     sweeps.into_iter().filter_map(|(_, rows)| knee(rows)).collect()
 }
 
-/// The case without its rate; null of one that is in no sweep.
+/// The case without its rate; `None` if it is part of no sweep.
 fn sweep(case: &Case) -> Option<Case> {
     let is_plain = case.replicate == 0 && case.injected_fault.is_none();
     (is_plain && matches!(case.flow().load, Load::Offered { .. })).then(|| case.without_rate())
 }
 
-/// Whether the case says something of its rate: its figures may be used, or its sender did not reach it.
+/// Whether the case counts for its rate: its figures are valid, or its sender did not reach the rate.
 fn counts(row: &CaseSummary) -> bool {
     let delivered = row.one_way().and_then(|one_way| one_way.arrived_whole());
     match delivered {
@@ -54,7 +54,7 @@ fn knee(mut rows: Vec<&CaseSummary>) -> Option<Knee> {
     })
 }
 
-/// Why what was offered of a case was not delivered.
+/// Why the offered load of a case was not delivered.
 fn why_not(row: &CaseSummary) -> NotDelivered {
     let ledger = &row.flow().ledger;
     let sent_per_s = row.one_way().and_then(|one_way| one_way.sent_per_s);
@@ -67,8 +67,8 @@ fn why_not(row: &CaseSummary) -> NotDelivered {
     }
 }
 
-/// The offered rate at which most is delivered for the mean time that it takes (L. Kleinrock, Power and deterministic rules of thumb
-/// for probabilistic problems in computer communications, ICC 1979).
+/// The offered rate with the highest ratio of delivered rate to mean latency (L. Kleinrock, Power and deterministic
+/// rules of thumb for probabilistic problems in computer communications, ICC 1979).
 fn highest_power(rows: &[&CaseSummary]) -> Option<f64> {
     let power = |row: &&CaseSummary| {
         let delivered = row.one_way()?.delivered_per_s?;

@@ -2,18 +2,18 @@
 //!
 //! No clock, file, socket or thread: the same rounds and the same seed give the same numbers. The steps, in order:
 //!
-//! 1. [`round_figures()`]: the samples of one round to its figures, between rounds; [`traced()`]: the same of its trace;
-//! 2. [`Digest`]: rounds to a [`hairpin_model::summary::CaseSummary`] of each case;
-//! 3. [`comparisons`]: which cases differ, with intervals; [`compare_runs`] does so for two runs;
-//! 4. [`findings()`]: what explains the figures;
-//! 5. [`answer()`]: the headline, which case is faster than which, and the best remedy.
+//! 1. [`round_figures()`]: the samples of one round to its figures, between rounds; [`traced()`]: the same for its
+//!    trace;
+//! 2. [`Digest`]: rounds to a [`hairpin_model::summary::CaseSummary`] for each case;
+//! 3. [`comparisons`]: differences between cases, with intervals; [`compare_runs`] does so for two runs;
+//! 4. [`findings()`]: the causes of the figures;
+//! 5. [`answer()`]: the headline, the faster case of each pair, and the best remedy.
 
 #![forbid(unsafe_code)]
 
 pub mod answer;
 pub mod claims;
 pub mod compare;
-mod counted;
 pub mod counters;
 pub mod digest;
 mod drops;
@@ -35,6 +35,7 @@ mod summary;
 pub mod trace;
 mod two_hosts;
 pub mod under_load;
+mod valid_rounds;
 
 pub use answer::answer;
 pub use compare::budget::Budget;
@@ -50,7 +51,7 @@ pub use states::States;
 pub use trace::{trace_figures, traced};
 pub use under_load::phase_figures;
 
-// The fixture runs of tests/ serve the unit tests too; they speak of this crate by its name.
+// The fixture runs of tests/ are shared with the unit tests; they refer to this crate by name.
 #[cfg(test)]
 extern crate self as hairpin_analysis;
 #[cfg(test)]

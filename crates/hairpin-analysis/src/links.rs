@@ -1,4 +1,4 @@
-//! What a link did to a case over its rounds.
+//! A case's link over its rounds.
 
 use hairpin_model::case::Case;
 use hairpin_model::link::{
@@ -8,7 +8,7 @@ use hairpin_model::round::{Measured, Outcome, Purpose, RoundRecord};
 
 use crate::statistics::location::median;
 
-/// The link of `case` over the rounds that its figures are made of, of all its rounds; null on the loopback, and where no
+/// The link of `case` over the rounds of its figures, `counted`, and over all its rounds; `None` on loopback and if no
 /// round was measured.
 pub(crate) fn summary(
     case: &Case,
@@ -38,7 +38,7 @@ pub(crate) fn summary(
 
 fn lateness<'r>(records: impl Iterator<Item = &'r LinkRecord>) -> Option<LatenessNs> {
     let all: Vec<LatenessNs> = records.filter_map(|link| link.lateness_ns).collect();
-    // A median of whole ns is not negative.
+    // A median of whole, non-negative ns.
     let median_of = |of: fn(&LatenessNs) -> u64| {
         median(&all.iter().map(|late| of(late) as f64).collect::<Vec<_>>()).map(|ns| ns.round() as u64)
     };
@@ -60,25 +60,25 @@ fn why_left_out(round: &RoundRecord) -> Option<String> {
     Some(format!("round {}{purpose}: {why}", round.number))
 }
 
-/// The round with the most drops, else the first.
+/// The round with the most drops, or else the first.
 fn shown(links: &[(&RoundRecord, &LinkRecord)]) -> Option<Box<ShownLink>> {
     let dropped = |link: &LinkRecord| link.packets.dropped.values().sum::<u64>();
-    // Of equals `max_by_key` takes the last.
+    // Of equal values `max_by_key` returns the last.
     let (round, link) = links.iter().rev().max_by_key(|(_, link)| dropped(link))?;
     Some(Box::new(ShownLink { round: round.number, up: link.up.clone(), down: link.down.clone() }))
 }
 
-/// The line of the link without that stage in either direction; null where it has none that can be left out.
+/// The line of the link without that stage in either direction; `None` if it has no such removable stage.
 pub(crate) fn line_without<'l>(link: &'l LinkSummary, stage: &str) -> Option<&'l str> {
     stages(link).filter(|one| one.stage == stage).find_map(|one| one.line_without.as_deref())
 }
 
-/// The line of the link with CoDel in its queues; null where each has it already.
+/// The line of the link with CoDel in its queues; `None` if every queue has CoDel.
 pub(crate) fn line_with_codel(link: &LinkSummary) -> Option<&str> {
     stages(link).find_map(|one| one.line_with_codel.as_deref())
 }
 
-/// Whether that is the line of the link without one of its stages.
+/// Whether `line` is the line of the link without one of its stages.
 pub(crate) fn is_without_a_stage(link: &LinkSummary, line: &str) -> bool {
     stages(link).any(|one| one.line_without.as_deref() == Some(line))
 }
@@ -87,7 +87,6 @@ fn stages(link: &LinkSummary) -> impl Iterator<Item = &StageRecord> {
     link.shown.iter().flat_map(|shown| shown.up.stages.iter().chain(&shown.down.stages))
 }
 
-/// Both directions of a link.
 pub(crate) fn directions(link: &LinkRecord) -> [&DirectionRecord; 2] {
     [&link.up, &link.down]
 }
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_round_is_shown_where_none_dropped_more() {
+    fn the_first_round_is_shown_if_none_dropped_more() {
         assert_eq!(summary_of(&[(1_000, 3), (1_000, 3), (1_000, 0)]).shown.unwrap().round, 0);
         assert_eq!(summary_of(&[(1_000, 0), (1_000, 0)]).shown.unwrap().round, 0);
     }

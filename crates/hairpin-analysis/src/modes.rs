@@ -1,30 +1,30 @@
-//! The modes of a latency distribution: does it have one peak or several?
+//! The modes of a latency distribution: one peak or several?
 //!
-//! The histogram is counted again in bins that are each 3 % wider than the one before, and smoothed over five of
-//! them. A peak is a mode of its own where all of this holds; else it belongs to its neighbour:
+//! The histogram is converted to bins that grow by 3 %, smoothed over five of them. A peak is a separate mode if all of
+//! this holds; else it belongs to its neighbour:
 //!
-//! - at least 1 % of the messages and at least 5 of them lie around it (up to the valleys beside it);
-//! - the valley to the next greater peak is below half of it, and by more than chance: the smoothed counts of peak
-//!   and valley differ by three standard deviations, as Poisson counts have them;
-//! - it is at least 20 % away from the next mode, and at least three of the clock's steps (the smallest gap between
-//!   two latencies seen), or a coarse clock would make peaks.
+//! - at least 1 % of the messages and at least 5 of them lie around it (up to the valleys next to it);
+//! - the valley to the neighbouring larger peak is below half of it, and by more than chance: the smoothed counts of
+//!   peak and valley differ by three standard deviations of Poisson counts;
+//! - it is at least 20 % away from the next mode, and at least three steps of the clock (the smallest gap between two
+//!   observed latencies), as a coarse clock creates peaks.
 
 use hairpin_model::summary::Mode;
 use hdrhistogram::Histogram;
 
-/// Each bin's upper edge over its lower one.
+/// Ratio of a bin's upper edge to its lower one.
 const BIN_RATIO: f64 = 1.03;
-/// Bins to either side that the smoothing reaches.
+/// Bins on either side used for smoothing.
 const REACH: usize = 2;
 const SMOOTHING: [f64; 2 * REACH + 1] = [1.0, 2.0, 3.0, 2.0, 1.0];
-/// Variance of a smoothed Poisson count over its mean: the squared weights over the weights.
+/// Ratio of the variance of a smoothed Poisson count to its mean: the squared weights over the weights.
 const SPREAD: f64 = 19.0 / 9.0;
 const MIN_SHARE: f64 = 0.01;
 const MIN_MESSAGES: f64 = 5.0;
 const NEAREST_RATIO: f64 = 1.2;
 const NEAREST_STEPS: f64 = 3.0;
 
-/// The modes of `latency`, the greatest share first; their shares add up to 1. None of an empty histogram.
+/// The modes of `latency`, the largest share first; their shares add up to 1. Empty for an empty histogram.
 #[must_use]
 pub fn modes(latency: &Histogram<u64>) -> Vec<Mode> {
     let bins = Bins::count(latency);
@@ -48,14 +48,14 @@ pub fn modes(latency: &Histogram<u64>) -> Vec<Mode> {
 
 /// Messages by bin, with `REACH` empty bins at either end.
 struct Bins {
-    /// The messages' latencies added up, by bin.
+    /// The sum of the messages' latencies, by bin.
     sums: Vec<f64>,
     counts: Vec<f64>,
     smooth: Vec<f64>,
     step_ns: f64,
 }
 
-/// A peak and the bins up to the valleys beside it, `start..end`.
+/// A peak and the bins up to the valleys next to it, `start..end`.
 struct Segment {
     start: usize,
     end: usize,
@@ -91,7 +91,7 @@ impl Bins {
         Self { sums, counts, smooth, step_ns: if step_ns.is_finite() { step_ns } else { 1.0 } }
     }
 
-    /// One segment for each local maximum of the smoothed counts, cut at the lowest bins between them.
+    /// One segment per local maximum of the smoothed counts, cut at the lowest bins between them.
     fn segments(&self) -> Vec<Segment> {
         let mut segments: Vec<Segment> = Vec::new();
         let (mut rising, mut lowest) = (true, 0);
@@ -114,14 +114,14 @@ impl Bins {
         segments
     }
 
-    /// The boundary (between segments `k` and `k + 1`) that least deserves to be one, if any does not.
+    /// The least justified boundary (between segments `k` and `k + 1`), if any is not justified.
     fn weakest_boundary(&self, segments: &[Segment]) -> Option<usize> {
         (0..segments.len().saturating_sub(1))
             .filter(|k| !self.apart(&segments[*k], &segments[*k + 1]))
             .max_by(|a, b| self.filled(segments, *a).total_cmp(&self.filled(segments, *b)))
     }
 
-    /// How far the valley after segment `k` is filled, against the smaller peak beside it.
+    /// The height of the valley after segment `k`, relative to the smaller peak next to it.
     fn filled(&self, segments: &[Segment], k: usize) -> f64 {
         let smaller = self.smooth[segments[k].peak].min(self.smooth[segments[k + 1].peak]);
         self.smooth[segments[k].end] / smaller
@@ -201,11 +201,11 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_of_too_few_or_too_near_is_none() {
+    fn a_peak_with_too_few_messages_or_too_near_is_no_mode() {
         let few = cloud(10_000.0, 0.05, 2000, 1).into_iter().chain(cloud(50_000.0, 0.05, 15, 2));
         assert_eq!(modes(&histogram(few)).len(), 1, "0.75 % of the messages");
         for first in (10_000..20_000).step_by(100) {
-            // Three values, as of two alone the gap between them would be the clock's step.
+            // Three values: with two alone, the gap between them would be the clock's step.
             let values = |second: u64| [[first; 250], [first + 32; 250], [second; 250], [second; 250]].concat();
             let pair = |second: u64| modes(&histogram(values(second))).len();
             assert_eq!((pair(first * 118 / 100), pair(first * 130 / 100)), (1, 2), "18 % and 30 % above {first} ns");

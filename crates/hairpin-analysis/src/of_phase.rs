@@ -1,4 +1,5 @@
-//! A run under load as the run of one of its phases, so that a phase can be compared with any other run of the same round trips.
+//! Converts a run under load to a run of one of its phases, to compare a phase with any other run of the same round
+//! trips.
 
 use hairpin_model::case::Case;
 use hairpin_model::flow::MAIN;
@@ -12,8 +13,9 @@ use crate::digest::Digest;
 use crate::states::States;
 use crate::under_load::why_left_out;
 
-/// The run with each of its cases under load measured in that phase. In the idle phase it is the plain case of its probe, so cases
-/// that differ in their load only are one; after that the load is a part of the case. Other cases stay as they are.
+/// The run with its cases under load reduced to that phase. In the idle phase they become the plain case of their
+/// probe, so cases that differ only in their load are merged; in later phases the load remains part of the case. Other
+/// cases stay unchanged.
 #[must_use]
 pub fn of_phase(run: &Run, phase: Phase) -> Run {
     if !run.cases.iter().any(|row| row.case.is_under_load()) {
@@ -28,7 +30,7 @@ pub fn of_phase(run: &Run, phase: Phase) -> Run {
     Run { cases, rounds, machine: states.machine.clone(), ..run.clone() }
 }
 
-/// All rounds but those of cases under load that do not count: the reason is in the phases, which are gone from here on.
+/// All rounds except invalid ones under load: the reason is in the phases, which the result does not have.
 fn counted_rounds(run: &Run) -> impl Iterator<Item = &RoundRecord> {
     run.rounds.iter().filter(|round| match &round.outcome {
         Outcome::Measured(measured) => why_left_out(measured).is_none(),
@@ -88,7 +90,7 @@ mod tests {
     use crate::fixture::under_load::{Beside, probed_over_link};
 
     #[test]
-    fn idle_phases_are_one_case_whatever_the_load_and_later_ones_are_one_a_load() {
+    fn idle_phases_are_one_case_for_all_loads_and_later_ones_one_per_load() {
         let down = probed_over_link().with(|case| case.flows[1].direction = Direction::Down);
         let mut fixture = Fixture::new();
         fixture.all_beside(&probed_over_link(), Beside::latencies(10_000_000, 30_000_000));

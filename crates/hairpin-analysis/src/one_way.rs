@@ -1,4 +1,4 @@
-//! Figures of loads without answers, made of what both ends counted.
+//! Figures of loads without answers, from the counts of both ends.
 
 use hairpin_model::fact;
 use hairpin_model::fact_names;
@@ -12,23 +12,23 @@ use hairpin_model::trace::End;
 use crate::over_rounds::OverRounds;
 use crate::statistics::location::median;
 
-/// The most moments of a case: a picture has no room for more.
+/// Maximum number of points in a picture of a case over time.
 const MAX_POINTS: usize = 100;
 
-/// Fills in the figures of a round's one-way load from what its ends counted; other flows stay as they are. The messages whose
-/// latency is known are those of its histogram.
+/// Fills in the figures of a round's one-way load from the counts of its ends; other flows stay unchanged. The messages
+/// with a known latency are those of the histogram.
 pub fn one_way_figures(flow: &mut FlowRecord, load: &Load) {
     let Some(received) = &flow.received else { return };
-    // Figures that were saved say it already.
+    // Saved figures already have it.
     flow.figures.stamped.get_or_insert(flow.figures.samples);
     flow.figures.samples = flow.ledger.received;
     flow.figures.rate_per_s = received.goodput_bytes_per_s().unwrap_or(0.0) / load.size_bytes().max(1) as f64;
-    // What the first messages meet is the queue that they fill.
+    // The first messages only meet the queue that they fill.
     flow.figures.cold_start = None;
     flow.figures.course_ns = Vec::new();
 }
 
-/// The figures over the rounds of the flow at that place of its case; `None` of one with answers.
+/// The figures over the rounds of the flow at that place of its case; `None` if the flow has answers.
 pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Option<OneWayFigures> {
     if !flow.load.is_one_way() {
         return None;
@@ -71,22 +71,20 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
     })
 }
 
-/// The end in that role of the flow at that place.
 fn end(measured: &Measured, place: usize, role: End) -> Option<&EndReport> {
     measured.ends.iter().find(|end| end.flow == place && end.role == role)
 }
 
-/// Bytes received a second of all flows of a round together; `None` where one received nothing that can be timed.
+/// Bytes per second received by all flows of a round together; `None` if a flow received nothing that can be timed.
 pub(crate) fn goodput(measured: &Measured) -> Option<f64> {
     measured.flows.iter().map(|flow| flow.received.as_ref()?.goodput_bytes_per_s()).sum()
 }
 
-/// A figure of each end.
 pub(crate) fn by_end(figure: impl Fn(End) -> Option<Figure>) -> BothEnds {
     BothEnds { client: figure(End::Client), server: figure(End::Server) }
 }
 
-/// CPU time of an end of all flows of a round for 10⁹ bytes that were received of them, in seconds.
+/// CPU time of an end, in seconds per 10⁹ bytes received, over all flows of a round.
 pub(crate) fn cpu_seconds_per_gb(measured: &Measured, role: End) -> Option<f64> {
     let received: Option<u64> = measured.flows.iter().map(|flow| Some(flow.received.as_ref()?.bytes)).sum();
     let cpu_ns: u64 = measured.ends.iter().filter(|end| end.role == role).map(|end| end.cpu_ns).sum();
@@ -103,13 +101,13 @@ fn messages(record: &FlowRecord, flow: &Flow, role: End) -> u64 {
     }
 }
 
-/// Messages sent a second, from the first send to the last.
+/// Messages sent per second, from the first send to the last.
 pub(crate) fn sent_per_s(flow: &FlowRecord) -> Option<f64> {
     let sent = flow.sent.as_ref().filter(|sent| sent.over_ns > 0)?;
     Some(sent.messages as f64 * 1e9 / sent.over_ns as f64)
 }
 
-/// An end and the messages that it sent or received after the warm-up; `None` where there were none.
+/// An end and the messages that it sent or received after the warm-up; `None` without messages.
 fn end_and_messages<'m>(
     place: usize,
     flow: &Flow,
@@ -120,31 +118,31 @@ fn end_and_messages<'m>(
     Some((end(measured, place, role)?, messages as f64)).filter(|_| messages > 0)
 }
 
-/// CPU time of an end for each message, in ns.
+/// CPU time of an end per message, in ns.
 pub(crate) fn cpu_ns_per_message(place: usize, flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
     let (end, messages) = end_and_messages(place, flow, measured, role)?;
     Some(end.cpu_ns as f64 / messages)
 }
 
-/// System calls of an end for each message: the calls are those of the whole load, and so are the messages.
+/// System calls of an end per message, both including the warm-up.
 pub(crate) fn system_calls_per_message(place: usize, flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
     let calls = end(measured, place, role)?.system_calls?;
     let messages = messages_of_load(place, flow, measured, role)?;
     (messages > 0).then_some(calls as f64 / messages as f64)
 }
 
-/// Messages that an end sent or received, those of the warm-up among them.
+/// Messages that an end sent or received, including the warm-up.
 fn messages_of_load(place: usize, flow: &Flow, measured: &Measured, role: End) -> Option<u64> {
     let warm_up = end(measured, place, role)?.warm_up_messages?;
     Some(messages(measured.flows.get(place)?, flow, role).saturating_add(warm_up))
 }
 
-/// Bytes that travelled against the direction of the case's flow, for each byte of messages that its receiver got. Both are those
-/// of the whole load, the warm-up and the opening of the connection among them.
+/// Bytes against the direction of the case's flow per byte of messages received. Both include the warm-up; the former
+/// also the opening of the connection.
 ///
-/// An emulated link counts the bytes. Elsewhere they are those of the segments without payload that the receiver of a TCP load sent
-/// (`tcpi_segs_out` without `tcpi_data_segs_out`, linux/tcp.h), each as long as its headers: too few where segments carry SACK,
-/// which does not count. `None` without either.
+/// An emulated link counts the bytes. Otherwise they are the segments without payload from the receiver of a TCP load
+/// (`tcpi_segs_out` minus `tcpi_data_segs_out`, linux/tcp.h) times their header size: too low with SACK, which does not
+/// count. `None` without either.
 pub(crate) fn reverse_share(flow: &Flow, measured: &Measured) -> Option<f64> {
     let receiver = match flow.direction {
         Direction::Up => End::Server,
@@ -187,8 +185,8 @@ fn pacing(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Option<PacingFi
     })
 }
 
-/// Jain's fairness index: the square of the sum over n times the sum of the squares (Jain, Chiu and Hawe, DEC-TR-301, 1984).
-/// `None` of fewer than two, and where nothing came.
+/// Jain's fairness index: the square of the sum over n times the sum of the squares (Jain, Chiu and Hawe, DEC-TR-301,
+/// 1984). `None` below two values, and if all are 0.
 #[must_use]
 pub fn fairness(bytes: &[u64]) -> Option<f64> {
     let sum: f64 = bytes.iter().map(|bytes| *bytes as f64).sum();
@@ -196,16 +194,17 @@ pub fn fairness(bytes: &[u64]) -> Option<f64> {
     (bytes.len() > 1 && squares > 0.0).then(|| sum * sum / (bytes.len() as f64 * squares))
 }
 
-/// A round over time, over all rounds: goodput by its receiver's time line, CPU time by the ends' own. `None` where a round is
-/// too short for two moments.
+/// A round over time, over all rounds: goodput by the receiver's time line, CPU time by the ends' own. `None` if rounds
+/// are too short for two points.
 pub(crate) fn over_time(place: usize, flow: &Flow, measured: &[&Measured]) -> Option<OverTime> {
     if !flow.load.is_one_way() {
         return None;
     }
-    let lines: Vec<Line> = measured.iter().filter_map(|measured| Line::of(measured, place)).collect();
+    let lines: Vec<RoundTimeline> =
+        measured.iter().filter_map(|measured| RoundTimeline::of(measured, place)).collect();
     let lasts_ns = median(&lines.iter().map(|line| line.lasts_ns as f64).collect::<Vec<_>>())?;
     let finest_ns = lines.iter().map(|line| line.interval_ns).max()?;
-    // A time, which is positive.
+    // A positive time.
     let width_ns = ((lasts_ns / MAX_POINTS as f64).ceil() as u64).next_multiple_of(finest_ns).max(finest_ns);
     let count = (lasts_ns as u64 / width_ns) as usize;
     if count < 2 {
@@ -216,13 +215,13 @@ pub(crate) fn over_time(place: usize, flow: &Flow, measured: &[&Measured]) -> Op
     Some(OverTime { measured_from_ns: from as u64, moments: moments.collect() })
 }
 
-/// Their sum, which what a file says may make larger than a u64 holds.
+/// The sum; values from a file can overflow a u64.
 fn sum(bytes: &[u64]) -> f64 {
     bytes.iter().map(|bytes| *bytes as f64).sum()
 }
 
 /// A round over time, from its first arrival on.
-struct Line<'m> {
+struct RoundTimeline<'m> {
     interval_ns: u64,
     bytes: &'m [u64],
     lasts_ns: u64,
@@ -230,10 +229,10 @@ struct Line<'m> {
     ends: [Option<&'m EndReport>; 2],
 }
 
-impl<'m> Line<'m> {
+impl<'m> RoundTimeline<'m> {
     fn of(measured: &'m Measured, place: usize) -> Option<Self> {
         let received = measured.flows.get(place)?.received.as_ref()?;
-        // The last interval is not over. A damaged file may say that they have no width.
+        // The last interval is incomplete. A damaged file can have intervals without width.
         let whole = received.interval_bytes.len().checked_sub(1).filter(|_| received.interval_ns > 0)?;
         let end = |role| end(measured, place, role);
         Some(Self {
@@ -251,21 +250,21 @@ impl<'m> Line<'m> {
         Some(sum(within) * 1e9 / width_ns as f64)
     }
 
-    /// The share of the time in which an end used its CPU, by the interval of its own time line that this moment is in.
+    /// The CPU use of an end as a share, in the interval of its own time line at `at_ns`.
     fn cpu(&self, end: usize, at_ns: u64) -> Option<f64> {
         let line = self.ends[end]?.cpu_time_line.as_ref()?;
         let at_ns = at_ns.checked_sub(self.measured_from_ns)?;
         let place = line.at_ns.partition_point(|end_ns| *end_ns <= at_ns);
         let (until_ns, cpu_ns) = (*line.at_ns.get(place)?, *line.cpu_ns.get(place)?);
         let from_ns = place.checked_sub(1).and_then(|before| line.at_ns.get(before)).copied().unwrap_or(0);
-        // After the last arrival an end waits for the other, which is no part of the load.
+        // After the last arrival an end waits for the other, which is not part of the load.
         let lasts_ns = self.lasts_ns.saturating_add(self.interval_ns);
         let until_ns = until_ns.min(lasts_ns.saturating_sub(self.measured_from_ns));
         (until_ns > from_ns).then(|| (cpu_ns as f64 / (until_ns - from_ns) as f64).min(1.0))
     }
 }
 
-fn moment(lines: &[Line<'_>], from_ns: u64, width_ns: u64) -> Option<Moment> {
+fn moment(lines: &[RoundTimeline<'_>], from_ns: u64, width_ns: u64) -> Option<Moment> {
     let goodput: Vec<f64> = lines.iter().filter_map(|line| line.bytes_per_s(from_ns, width_ns)).collect();
     let middle = median(&goodput)?;
     let least = goodput.iter().copied().fold(middle, f64::min);
@@ -289,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fairness_is_one_of_equal_shares_and_one_by_n_where_one_has_all() {
+    fn fairness_is_one_for_equal_shares_and_one_by_n_if_one_has_all() {
         assert_eq!(fairness(&[5, 5, 5, 5]), Some(1.0));
         assert_eq!(fairness(&[9, 0, 0]), Some(1.0 / 3.0));
         assert_eq!((fairness(&[9]), fairness(&[0, 0]), fairness(&[])), (None, None, None));
@@ -308,7 +307,7 @@ mod tests {
             let mut measured = Measured::default();
             measured.flows[0].received = Some(received);
             measured.ends[0].cpu_time_line = Some(line);
-            // It waits for the other after the last arrival.
+            // It waits for the other end after the last arrival.
             let waiting = CpuTimeLine { at_ns: vec![2_000_000, 9_000_000], cpu_ns: vec![1_000_000, 1_000_000] };
             measured.ends.retain(|end| end.role != End::Server);
             let server = EndReport { role: End::Server, cpu_time_line: Some(waiting), ..EndReport::default() };

@@ -1,4 +1,4 @@
-//! How much of the rate asked for an open loop reached.
+//! The share of its requested rate that an open loop reached.
 
 use hairpin_model::case::Case;
 use hairpin_model::fact;
@@ -9,16 +9,16 @@ use hairpin_model::summary::CaseSummary;
 
 use crate::statistics::location::median;
 
-/// Below this share of the rate asked for, the generator was saturated and the round says nothing of that rate.
+/// Minimum share of the requested rate; below it the generator was saturated and the round does not measure that rate.
 pub const SATURATED_BELOW: f64 = 0.99;
 
-/// A case whose generator's median lateness is a greater share of its median latency ranks no transport: that much of the
-/// figure is the generator's.
+/// Maximum median lateness of a generator, as a share of the median latency, for ranking; beyond it the figure is too
+/// much the generator's.
 pub const RANKED_UP_TO: f64 = 0.2;
 
-/// Whether the generator's median lateness is more than [`RANKED_UP_TO`] of the median latency. False in a closed loop, where
-/// lateness is that of a connection, and of a probe under load: what the load adds is a difference within each round, and to send
-/// late is part of it.
+/// Whether the generator's median lateness exceeds [`RANKED_UP_TO`] of the median latency. False in a closed loop,
+/// where lateness is that of a connection, and for a probe under load: the load's effect is a difference within each
+/// round, and sending late is part of it.
 #[must_use]
 pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
     if case.case.flow().connection_use != ConnectionUse::Own || case.case.is_under_load() {
@@ -29,17 +29,16 @@ pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
     medians.is_some_and(|(lateness, latency)| lateness.value > RANKED_UP_TO * latency.value)
 }
 
-/// Why a generator had to wait, and what helps.
+/// Why a generator had to wait, and the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldUp {
-    /// A sentence without its end.
+    /// A sentence without the full stop.
     pub cause: &'static str,
-    /// What to do.
     pub remedy: &'static str,
 }
 
-/// Whether answers that did not come kept the generator from sending: as many messages were unanswered as their numbers
-/// tell apart. Null where that held up fewer messages than the rate may be short of.
+/// Whether missing answers blocked the generator: the number of unanswered messages reached the range of their sequence
+/// numbers. `None` if this blocked fewer messages than the rate may lack.
 #[must_use]
 pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
     let waited = |measured: &&Measured| fact::number(&measured.client().facts, fact_names::WAITED_FOR_ANSWERS);
@@ -64,19 +63,19 @@ pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
     })
 }
 
-/// The rate asked for, in messages a second; null in a closed loop.
+/// The requested rate, in messages per second; `None` in a closed loop.
 #[must_use]
 pub fn asked_per_s(case: &Case) -> Option<f64> {
     case.flow().load.rate_per_s()
 }
 
-/// The rate at which the generator sent in one round, in messages a second.
+/// The rate at which the generator sent in one round, in messages per second.
 ///
-/// Messages sent over the time for which they were due plus the generator's lag at the end. A saturated generator
-/// lags more and more, so that the lag at its end is about twice its median and never above its greatest lateness:
-/// the smaller of the two is taken, and one stall that was caught up with counts for nothing. Where the round was
-/// shorter than that (as it is counted to the last answer), the round's own length counts. Of a load without answers the sender
-/// says how many it sent after the warm-up and for how long; that is shorter by one distance between messages.
+/// Messages sent over the scheduled time plus the generator's lag at the end. The lag of a saturated generator keeps
+/// growing, so its final value is about twice its median and never above its maximum lateness: the smaller of the two
+/// is used, so a single stall that was made up for does not count. If the round was shorter than that (it lasts until
+/// the last answer), its own length is used. For a load without answers the sender reports the messages sent after the
+/// warm-up and their duration, which is one interval between messages too short.
 #[must_use]
 pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
     let flow = measured.flow();
@@ -92,7 +91,7 @@ pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
     by_length.max(by_lag).min(asked_per_s)
 }
 
-/// The share of the rate asked for that was sent, median over `rounds`; null in a closed loop or without rounds.
+/// The share of the requested rate that was sent, median over `rounds`; `None` in a closed loop or without rounds.
 #[must_use]
 pub fn share_reached(case: &Case, rounds: &[&Measured]) -> Option<f64> {
     let asked = asked_per_s(case)?;

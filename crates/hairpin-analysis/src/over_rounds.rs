@@ -7,26 +7,25 @@ use hairpin_model::summary::{LatencyFigures, Percentiles, RoundFigures};
 use crate::states::States;
 use crate::statistics::interval::{Over, median_over, span_s};
 
-/// A p99 needs this many samples of the case: ten beyond it.
+/// Minimum samples of a case for a p99: ten beyond it.
 pub(crate) const SAMPLES_FOR_P99: u64 = 1_000;
-/// A p99.9 needs this many.
+/// Minimum samples of a case for a p99.9.
 pub(crate) const SAMPLES_FOR_P999: u64 = 10_000;
 
-/// The measured rounds of a case in one state of the machine, in time order, on the way to figures over them.
+/// The measured rounds of a case in one machine state, in time order.
 pub(crate) struct OverRounds<'r> {
-    /// The state: its place in `Machine::states`.
+    /// The index of the state in `Machine::states`.
     pub(crate) state: usize,
     /// Their share of the rounds of the case.
     pub(crate) share: f64,
-    /// The rounds.
     pub(crate) measured: Vec<&'r Measured>,
     over: Over,
 }
 
-/// Fewer rounds of the faster state than this do not speak for the case, where another has more.
+/// Minimum rounds in a faster state to report it, if another state has more.
 const MIN_ROUNDS_IN_STATE: usize = 8;
 
-/// The place of the state that the case's figures stand for: the fastest with enough rounds, else that with the most.
+/// The index of the reported state: the fastest with enough rounds, or else the one with the most.
 pub(crate) fn reported(by_state: &[OverRounds<'_>]) -> usize {
     let rounds = |place: usize| by_state[place].measured.len();
     let enough = (0..by_state.len()).find(|place| rounds(*place) >= MIN_ROUNDS_IN_STATE);
@@ -34,12 +33,12 @@ pub(crate) fn reported(by_state: &[OverRounds<'_>]) -> usize {
 }
 
 impl<'r> OverRounds<'r> {
-    /// Of a case that was never measured.
+    /// For a case that was never measured.
     pub(crate) fn none() -> Self {
         Self { state: 0, share: 0.0, measured: Vec::new(), over: Over::seconds(0.0) }
     }
 
-    /// The rounds of each state that the case has rounds of, the fastest state first.
+    /// The rounds by state, without empty states, the fastest first.
     pub(crate) fn by_state(kept: &[(&'r RoundRecord, &'r Measured)], states: &States, alpha: f64) -> Vec<Self> {
         let span_s = span_s(kept.iter().map(|(round, _)| round.started_ns));
         let of_state = |state: usize| {
@@ -56,7 +55,7 @@ impl<'r> OverRounds<'r> {
         (0..states.count().max(1)).filter_map(of_state).collect()
     }
 
-    /// The median over the rounds that have such a value.
+    /// The median over the rounds with such a value.
     pub(crate) fn median(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
         let values: Vec<f64> = self.measured.iter().filter_map(|measured| of(measured)).collect();
         let figure = median_over(&values, self.over)?;
@@ -67,7 +66,7 @@ impl<'r> OverRounds<'r> {
         Some(Figure { why, ..figure })
     }
 
-    /// Of the flow at that place of the case; `None` where no round has those percentiles.
+    /// Percentiles of the flow at that place of the case; `None` if no round has them.
     pub(crate) fn latencies(
         &self,
         place: usize,
@@ -79,12 +78,12 @@ impl<'r> OverRounds<'r> {
         })
     }
 
-    /// Of what each round has percentiles of, and from how many samples; `None` where no round has any.
+    /// Figures from each round's percentiles and number of samples; `None` if no round has any.
     pub(crate) fn distribution(
         &self,
         of: impl Fn(&Measured) -> Option<(u64, Percentiles)>,
     ) -> Option<LatencyFigures> {
-        // A round without an answer has percentiles of nothing.
+        // The percentiles of a round without answers are meaningless.
         let of = |measured: &Measured| of(measured).filter(|(samples, _)| *samples > 0);
         let median = |part: fn(Percentiles) -> f64| self.median(|measured| of(measured).map(|(_, all)| part(all)));
         let rounds: Vec<(u64, Percentiles)> = self.measured.iter().filter_map(|measured| of(measured)).collect();

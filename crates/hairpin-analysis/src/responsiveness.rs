@@ -1,14 +1,14 @@
-//! Responsiveness: round trips a minute under working conditions, as draft-ietf-ippm-responsiveness-09 defines it for TCP without
-//! TLS ("For the TCP-Only Case"):
+//! Responsiveness: round trips per minute under working conditions, as defined by draft-ietf-ippm-responsiveness-09 for
+//! TCP without TLS ("For the TCP-Only Case"):
 //!
-//! - foreign: `60000 / ((TM(tcp_f) + TM(http_f)) / 2)`, of new connections: the time to connect, and that from the request to
-//!   its answer;
-//! - loaded: `60000 / TM(http_l)`, of requests on a connection of the load; where none are multiplexed there the round-trip time
-//!   that TCP itself estimates takes its place, as the draft allows;
+//! - foreign: `60000 / ((TM(tcp_f) + TM(http_f)) / 2)`, of new connections: the time to connect, and the time from
+//!   request to answer;
+//! - loaded: `60000 / TM(http_l)`, of requests on a connection of the load; without such requests the RTT estimated by
+//!   TCP is used instead, as the draft allows;
 //! - responsiveness: the mean of both. `TM` is the mean of the smallest 95 %, times are in ms.
 //!
-//! What differs from the draft: the probe's request and answer are bytes and not HTTP; the load has as many connections as it was
-//! given, and counts as steady after the ramp, where the draft adds connections until goodput is stable.
+//! Differences from the draft: the probe's request and answer are bytes, not HTTP; the load has a given number of
+//! connections, and counts as steady after the ramp, while the draft adds connections until goodput is stable.
 
 use hairpin_model::case::Case;
 use hairpin_model::flow::ConnectionUse;
@@ -20,11 +20,11 @@ use hdrhistogram::Histogram;
 use crate::in_span::loaded_states;
 use crate::over_rounds::OverRounds;
 
-/// The share of the values that a trimmed mean is of.
+/// The share of values in a trimmed mean.
 const KEPT: f64 = 0.95;
 const NS_PER_MINUTE: f64 = 60e9;
 
-/// What one phase of a round has for it.
+/// The trimmed means of one phase of a round.
 pub(crate) fn trimmed(samples: &Samples, phases: &PhaseSamples, phase: Phase) -> Trimmed {
     let other = phases.others.get(phase).as_ref();
     let latency = other.map_or(&samples.latency, |other| &other.latency);
@@ -39,7 +39,7 @@ pub(crate) fn trimmed(samples: &Samples, phases: &PhaseSamples, phase: Phase) ->
 
 /// The mean of the smallest 95 % of the values.
 fn trimmed_mean(values: &Histogram<u64>) -> f64 {
-    // A count, which is not negative.
+    // A non-negative count.
     let kept = ((values.len() as f64 * KEPT).ceil() as u64).max(1);
     let (mut left, mut sum) = (kept, 0.0);
     for value in values.iter_recorded() {
@@ -53,7 +53,7 @@ fn trimmed_mean(values: &Histogram<u64>) -> f64 {
     sum / (kept - left).max(1) as f64
 }
 
-/// Of a case over its rounds; `None` where nothing opens new connections beside the load.
+/// The responsiveness of a case over its rounds; `None` if no flow opens new connections under load.
 pub(crate) fn figure(case: &Case, over_rounds: &OverRounds<'_>) -> Option<Responsiveness> {
     let foreign = case.flows.iter().position(|flow| flow.connection_use == ConnectionUse::PerMessage)?;
     let figure = over_rounds.median(|measured| of_round(case, foreign, measured))?;
@@ -73,7 +73,7 @@ fn per_minute(round_trip_ns: f64) -> f64 {
     NS_PER_MINUTE / round_trip_ns.max(1.0)
 }
 
-/// The trimmed mean of the load's smoothed round-trip times in the loaded phase, in ns; of several loads the longest.
+/// The trimmed mean of the load's smoothed RTTs in the loaded phase, in ns; the longest of several loads.
 fn estimated_by_tcp(measured: &Measured) -> Option<f64> {
     let of_load = |place: usize| {
         let states = loaded_states(measured, place)?.filter(|state| state.round_trip_ns > 0);
@@ -93,14 +93,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trimmed_mean_leaves_the_largest_twentieth_out() {
+    fn a_trimmed_mean_omits_the_largest_twentieth() {
         let mut values = latency_histogram();
         (1..=95).for_each(|_| values.record(1_000).unwrap());
         (1..=5).for_each(|_| values.record(1_000_000).unwrap());
         assert_eq!(trimmed_mean(&values), 1_000.0);
         let mut few = latency_histogram();
         [100, 200].into_iter().for_each(|value| few.record(value).unwrap());
-        assert_eq!(trimmed_mean(&few), 150.0, "nothing of two can be left out");
+        assert_eq!(trimmed_mean(&few), 150.0, "neither of two values can be omitted");
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
         measured.flows.resize_with(3, Default::default);
         measured.flows[1].started_ns = Some(10);
         measured.flows[1].sent = Some(hairpin_model::one_way::Sent {
-            // The first was read in the ramp.
+            // The first was read during the ramp.
             states: vec![state(0, 1), state(12, 100_000_000), state(15, 100_000_000)],
             ..Default::default()
         });

@@ -1,4 +1,4 @@
-//! From the samples of one round to its figures. Runs between rounds, so it is quick: one pass over the histogram
+//! From the samples of one round to its figures. Runs between rounds, so it must be quick: one pass over the histogram
 //! for each percentile, one partial sort over the raw columns.
 
 use hairpin_model::case::Case;
@@ -11,16 +11,16 @@ use hdrhistogram::Histogram;
 use crate::drops;
 use crate::modes::modes;
 
-/// Parts of equal length that the course of a round is told in.
+/// The number of equal parts in the course of a round.
 pub const PARTS: usize = 10;
-/// Messages 2 to 11 are the early ones; the steady state is the last half of the measured ones, and may not be them.
+/// The early messages, 2 to 11; the steady state is the last half of the measured messages and must not overlap them.
 const EARLY: std::ops::Range<usize> = 1..11;
 
 /// The figures of one round of `case`: percentiles from its histogram (nearest rank), the rest from the raw columns.
 ///
-/// Of an evidence round every exchange is kept, of a timed one the first. `duration_ns` is from the first measured message
-/// to the end of the last; at 0 the rate is 0. `link` is the record of the link between the ends, if there was one;
-/// `reliable` says whether the transport promises every message.
+/// For an evidence round every exchange is kept, for a timed one the first few. `duration_ns` is from the first
+/// measured message to the end of the last; if it is 0, the rate is 0. `link` is the record of the link between the
+/// ends, if any; `reliable` says whether the transport is reliable.
 #[must_use]
 pub fn round_figures(
     case: &Case,
@@ -31,7 +31,7 @@ pub fn round_figures(
     reliable: bool,
 ) -> RoundFigures {
     let answered = samples.latency.len();
-    // Of a round of millions of samples a list that grows would take twice the room.
+    // With millions of samples a growing list would need twice the memory.
     let mut measured = Vec::with_capacity(samples.kept());
     measured.extend(samples.latencies_ns());
     let mut early: Vec<u64> =
@@ -45,7 +45,7 @@ pub fn round_figures(
     let early_exchanges_ns = all.take(exchanges).map(|latency| latency as f64).collect();
     RoundFigures {
         stamped: None,
-        // Of several flows the link's log does not tell whose packets it dropped.
+        // With several flows the link's log does not show whose packets it dropped.
         drops: link.filter(|_| case.flows.len() == 1).and_then(|link| drops::figures(samples, link, reliable)),
         samples: answered,
         latency_ns: percentiles(&samples.latency),
@@ -59,8 +59,8 @@ pub fn round_figures(
     }
 }
 
-/// Percentiles by nearest rank, as HdrHistogram's `value_at_quantile` gives them: the greatest value that its bucket
-/// can hold, at most 0.1 % above the true one. All 0 of an empty histogram.
+/// Percentiles by nearest rank, as in HdrHistogram's `value_at_quantile`: the largest value in the bucket, at most 0.1
+/// % above the true value. All 0 for an empty histogram.
 #[must_use]
 pub fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
     let at = |quantile| histogram.value_at_quantile(quantile) as f64;
@@ -99,7 +99,7 @@ fn course(measured: &mut [u64]) -> Vec<f64> {
         .collect()
 }
 
-/// The median, reordering the values; `None` of nothing.
+/// The median, reordering the values; `None` if there are none.
 fn median_of(values: &mut [u64]) -> Option<f64> {
     let (upper, even) = (values.len() / 2, values.len().is_multiple_of(2));
     if values.is_empty() {
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_is_no_panic_and_no_rate() {
+    fn an_empty_round_has_no_rate_and_does_not_panic() {
         let figures = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[]), 0, None, true);
         assert_eq!(figures, RoundFigures::default());
     }
 
     #[test]
-    fn the_first_exchanges_are_told_apart_warm_up_included() {
+    fn the_first_exchanges_are_kept_including_the_warm_up() {
         let samples = back_to_back(&[600, 44_000], &[44_001, 44_002, 44_003, 44_004, 44_005, 44_006, 44_007]);
         let figures = round_figures(&small_writes("default"), Purpose::Timed, &samples, 1, None, true);
         let early = [600.0, 44_000.0, 44_001.0, 44_002.0, 44_003.0, 44_004.0, 44_005.0, 44_006.0];
@@ -188,8 +188,8 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_longer_than_an_hour_is_an_hour() {
-        // It lies beyond an hour by less than the width of a bucket.
+    fn latencies_beyond_an_hour_are_an_hour() {
+        // Beyond an hour by less than the width of a bucket.
         let figures =
             round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[3_603_477_561_344]), 1, None, true);
         let hour = MAX_LATENCY_NS as f64;

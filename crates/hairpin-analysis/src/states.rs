@@ -1,10 +1,10 @@
 //! The states of the machine over a run, from the probe before and after each round.
 //!
-//! The probe does the same work whatever is measured. On each CPU its readings are taken relative to their lower quartile;
-//! a round's slowdown is that of its slower end, the geometric mean of before and after. The rounds are cut into two where
-//! that explains most of the variance (Otsu, "A threshold selection method from gray-level histograms", IEEE Transactions
-//! on Systems, Man, and Cybernetics 9, 1979). The cut counts as two states only where they differ by [`APART`], each has a
-//! share of a tenth at least, and little variance is left within them; else the machine had one.
+//! The probe always does the same work. Its readings on each CPU are divided by their lower quartile; a round's
+//! slowdown is that of its slower end, the geometric mean of before and after. The rounds are split in two so as to
+//! explain the most variance (Otsu, "A threshold selection method from gray-level histograms", IEEE Transactions on
+//! Systems, Man, and Cybernetics 9, 1979). The split counts as two states only if they differ by [`APART`], each has at
+//! least a tenth of the rounds, and little variance remains within them; else the machine had one state.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use hairpin_model::round::{EndReport, Measured, Probe, RoundRecord};
 
 use crate::statistics::location::{mean, median, median_of_sorted};
 
-/// The slower state's probe takes at least so many times the faster one's.
+/// Minimum ratio of the slower state's probe time to the faster one's.
 pub const APART: f64 = 1.06;
-/// Each state has at least this share of the rounds.
+/// Minimum share of rounds in each state.
 const MIN_SHARE: f64 = 0.1;
-/// The share of the variance that two states explain: of one normal distribution a cut explains 0.64, of a uniform one
-/// 0.75.
+/// Minimum share of the variance that two states must explain: a split of a normal distribution explains 0.64, of a
+/// uniform one 0.75.
 const EXPLAINED: f64 = 0.8;
-/// Fewer rounds than this do not tell states apart.
+/// Minimum number of rounds to distinguish states.
 const MIN_ROUNDS: usize = 16;
 
-/// Which state each round was in.
+/// The state of each round.
 #[derive(Clone, Debug, Default)]
 pub struct States {
     /// The states, for the saved run.
@@ -62,23 +62,22 @@ impl States {
         Self { machine: Machine { states, switches, waking_ns: median(&waking) }, of_round }
     }
 
-    /// The state of the round of that number; the first where the probe does not tell.
+    /// The state of a round by number; the first state if it was not probed.
     #[must_use]
     pub fn of_round(&self, number: u32) -> usize {
         self.of_round.get(&number).copied().unwrap_or(0)
     }
 
-    /// How many states there are.
     #[must_use]
     pub fn count(&self) -> usize {
         self.machine.states.len()
     }
 }
 
-/// How slow the machine was in a round.
+/// The slowdown of the machine in a round.
 #[derive(Clone, Copy, Debug)]
 struct Slowness {
-    /// The logarithm of the probe by its usual reading on that CPU.
+    /// The logarithm of the probe's time over its usual time on that CPU.
     logarithm: f64,
     /// The probe at the slower end.
     probe_ns: f64,
@@ -111,14 +110,14 @@ fn slowness(measured: &Measured, bases: &BTreeMap<Option<usize>, f64>) -> Option
     ends(measured).filter_map(of_end).max_by(|one, other| one.logarithm.total_cmp(&other.logarithm))
 }
 
-/// The logarithm above which a round is in the slower of two states; `None` where there is one state.
+/// The logarithm above which a round is in the slower of two states; `None` if there is only one state.
 fn threshold(logarithms: &[f64]) -> Option<f64> {
     if logarithms.len() < MIN_ROUNDS {
         return None;
     }
     let mut sorted = logarithms.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    // A few readings far off are no state, but would take all of the variance.
+    // A few outliers are no state, but would dominate the variance.
     let (low, high) = (at_share(&sorted, 0.02), at_share(&sorted, 0.98));
     sorted.iter_mut().for_each(|value| *value = value.clamp(low, high));
     let centre = mean(&sorted)?;
@@ -144,7 +143,6 @@ fn threshold(logarithms: &[f64]) -> Option<f64> {
     are_two.then(|| f64::midpoint(sorted[below - 1], sorted[below]))
 }
 
-// A place in the list.
 fn at_share(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share).round() as usize]
 }
@@ -156,7 +154,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, back_to_back};
 
-    /// Rounds whose probe took so many ns at both ends.
+    /// Rounds with these probe times in ns at both ends.
     fn probed(probes: &[u64]) -> Fixture {
         let mut fixture = Fixture::new();
         for (block, probe) in (0..).zip(probes) {
@@ -170,7 +168,7 @@ mod tests {
         fixture
     }
 
-    /// About `base` ns, two percent up and down.
+    /// About `base` ns, plus and minus two percent.
     fn about(base: u64, count: u64) -> impl Iterator<Item = u64> {
         (0..count).map(move |k| base - base / 50 + k * 7 % 5 * base / 100)
     }
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn one_level_is_one_state_and_a_few_spikes_are_none() {
+    fn one_level_is_one_state_and_a_few_spikes_are_no_state() {
         let one = |probes: Vec<u64>| States::of(&probed(&probes).rounds).machine.clone();
         let steady = one(about(85_000, 40).collect());
         assert_eq!((steady.states.len(), steady.switches, steady.states[0].rounds), (1, 0, 40));
@@ -202,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn the_slower_end_tells_and_each_cpu_has_its_own_base() {
+    fn the_slower_end_decides_and_each_cpu_has_its_own_base() {
         let mut fixture = probed(&[85_000; 24]);
         for (place, round) in fixture.rounds.iter_mut().enumerate() {
             let hairpin_model::round::Outcome::Measured(measured) = &mut round.outcome else { panic!("measured") };
             measured.ends[0].pinned_cpu = Some(0);
             let server = &mut measured.ends[1];
             server.pinned_cpu = Some(1);
-            // The second CPU is always slower, and in the last third another tenant makes it slower still.
+            // The second CPU is always slower, and another tenant slows it further in the last third.
             let probe = if place >= 16 { 130_000 } else { 100_000 };
             server.probe_ns = Some(Probe { before: probe, after: probe });
         }

@@ -1,4 +1,4 @@
-//! A case over its rounds.
+//! The summary of a case over its rounds.
 
 use hairpin_model::case::Case;
 use hairpin_model::flow::{Direction, Flow};
@@ -17,10 +17,10 @@ use hdrhistogram::Histogram;
 use crate::open_loop::HeldUp;
 use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
-use crate::{counted, counters, exchanges, links, modes, one_way, open_loop, trace, under_load};
+use crate::{counters, exchanges, links, modes, one_way, open_loop, trace, under_load, valid_rounds};
 
-/// The summary of `case` from its rounds and from the histograms of all their latencies, and of those of the idle phase, where
-/// there are such; `reliable` says whether its transport promises every message.
+/// The summary of `case` from its rounds, the histogram of all their latencies, and that of the idle phase, if any;
+/// `reliable` says whether its transport is reliable.
 pub(crate) fn summary(
     (case, reliable): (&Case, bool),
     id: String,
@@ -29,7 +29,7 @@ pub(crate) fn summary(
     states: &States,
     alpha: f64,
 ) -> CaseSummary {
-    let mut kept = counted::timed(rounds.iter().copied());
+    let mut kept = valid_rounds::timed(rounds.iter().copied());
     kept.sort_by_key(|(round, _)| round.number);
     let measured: Vec<&Measured> = kept.iter().map(|(_, measured)| *measured).collect();
     let by_state = OverRounds::by_state(&kept, states, alpha);
@@ -45,7 +45,7 @@ pub(crate) fn summary(
     let failed: Vec<(u64, String)> =
         rounds.iter().filter_map(|round| Some((round.started_ns, failure(round)?))).collect();
     let flows = case.flows.iter().enumerate().map(|(place, flow)| {
-        // The histogram is that of the flow that the case is judged by.
+        // The histogram belongs to the flow by which the case is judged.
         flow_summary(place, flow, over_rounds, &measured, latencies.filter(|_| place == 0))
     });
     CaseSummary {
@@ -77,7 +77,7 @@ pub(crate) fn summary(
     }
 }
 
-/// The flow at that place of its case over its rounds, and the histogram of all its latencies, where there is one.
+/// The flow at that place of its case over its rounds, with the histogram of all its latencies, if any.
 fn flow_summary(
     place: usize,
     flow: &Flow,
@@ -145,7 +145,7 @@ fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> Rou
     }
 }
 
-/// The ends over the rounds; the client alone where nothing was measured.
+/// The ends over the rounds; the client alone if nothing was measured.
 fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
     let of = |place: usize| measured.iter().filter_map(move |measured| measured.ends.get(place));
     let count = measured.iter().map(|measured| measured.ends.len()).max().unwrap_or(1);
@@ -232,12 +232,12 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
     reasons
 }
 
-/// Why a case whose links were not what their profile says has too few rounds.
+/// Why too few rounds of a case are valid.
 fn links_not_as_told(rounds: &[&RoundRecord], measured: &[&Measured]) -> Option<String> {
-    if !counted::too_few(rounds.iter().copied()) {
+    if !valid_rounds::too_few(rounds.iter().copied()) {
         return None;
     }
-    let reasons: Vec<String> = measured.iter().filter_map(|measured| counted::left_out(measured)).collect();
+    let reasons: Vec<String> = measured.iter().filter_map(|measured| valid_rounds::left_out(measured)).collect();
     let first = reasons.first()?;
     Some(format!("{} of {} rounds are invalid, the first because {first}", reasons.len(), measured.len()))
 }
@@ -255,10 +255,10 @@ fn unmet_options(measured: &[&Measured]) -> Vec<String> {
     distinct(measured.iter().flat_map(|measured| of(measured)))
 }
 
-/// The percentile curve: six quantiles for each power of ten that remains above them (0, 0.25, 0.5, 0.65, 0.75, 0.85,
-/// then 0.9, 0.925, ... 0.985, then 0.99, ...), as far as 1 / (1 - quantile) samples were taken, and the greatest.
+/// The percentile curve: six quantiles for each power of ten of the remainder (0, 0.25, 0.5, 0.65, 0.75, 0.85, then
+/// 0.9, 0.925, ... 0.985, then 0.99, ...), as long as there are 1 / (1 - quantile) samples, and the maximum.
 fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
-    /// Of every power of ten that remains above the quantile, these shares of it.
+    /// Remaining shares, relative to each power of ten.
     const REMAINING: &[f64] = &[1.0, 0.75, 0.5, 0.35, 0.25, 0.15];
     if latencies.is_empty() {
         return Vec::new();
@@ -274,7 +274,7 @@ fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
     quantiles.push(1.0);
     quantiles
         .into_iter()
-        // 0.999 and not 0.9990000000000001.
+        // 0.999 instead of 0.9990000000000001.
         .map(|quantile| (quantile * 1e12).round() / 1e12)
         .map(|quantile| CurvePoint { quantile, latency_ns: latencies.value_at_quantile(quantile) as f64 })
         .collect()

@@ -1,4 +1,4 @@
-//! What only a server on another host knows of a round.
+//! Reasons to omit a round that exist between two hosts only.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use hairpin_model::round::Measured;
 /// Why a round between two hosts does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeftOut {
-    /// The server marked it.
+    /// The server ran another client's round at the same time.
     Overlapped,
-    /// A sender of datagrams stopped.
+    /// A datagram sender stopped.
     NoFeedback {
-        /// It had heard nothing for so long.
+        /// Time since the last feedback from the receiver.
         silent_ns: u64,
     },
 }
@@ -31,7 +31,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Why a round is left out for what only two hosts have; null where it counts.
+/// Why a round between two hosts is omitted; `None` if it counts.
 pub(crate) fn left_out(measured: &Measured) -> Option<LeftOut> {
     let silent_ns = measured.flows.iter().filter_map(|flow| flow.sent.as_ref()?.no_feedback_ns).max();
     let overlapped = || measured.ends.iter().any(|end| fact::number(&end.facts, fact_names::OVERLAPPED).is_some());

@@ -1,4 +1,4 @@
-//! Figures of a probe before, beside and after a load: from a round's samples by phase to a case over its rounds.
+//! Figures of a probe before, during and after a load: from a round's samples by phase to a case over its rounds.
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -18,21 +18,21 @@ use crate::responsiveness;
 use crate::round_figures::percentiles;
 use crate::statistics::location::median;
 
-/// Moments of a case over time.
+/// Number of points of a case over time.
 const MOMENTS: u64 = 150;
-/// A latency that is so many times that of before, and so much longer, in ns, is still rising.
+/// Minimum rise of a latency that is still rising: as a ratio, and in ns; both must be exceeded.
 const STILL_RISING: (f64, f64) = (1.15, 5e6);
-/// A load that began or ended this share of the loaded phase away from when it was to is not the one that was asked for.
+/// Maximum deviation of a load's start and duration, as a share of the loaded phase.
 const OUT_OF_TIME: f64 = 0.1;
-/// A path that is idle has half of its messages back within this many times the least latency, and this long, in ns.
+/// Maximum median latency of an idle path: this multiple of the minimum latency, plus this time in ns.
 const IDLE_WITHIN: (f64, f64) = (3.0, 1e6);
-/// The median of the bytes in a link's queue in the idle phase is at most this: two packets of Ethernet.
+/// Maximum median of the bytes in the link's queue in the idle phase: two Ethernet packets.
 const IDLE_QUEUE_BYTES: f64 = 3028.0;
-/// Recovered is a latency of at most so many times the median of the idle phase.
+/// Maximum ratio of a recovered latency to the idle median.
 const RECOVERED_WITHIN: f64 = 2.0;
 
-/// Fills in what a probe measured by phase from its samples; other rounds stay as they are. Figures that were saved stay: their
-/// counts are in no file.
+/// Fills in the probe's figures by phase from its samples; other rounds stay unchanged. Saved figures are kept: their
+/// counts are not saved.
 pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, samples: Option<&Samples>) {
     let Some((samples, phases)) = samples.and_then(|samples| Some((samples, samples.phases.as_ref()?))) else {
         return;
@@ -41,7 +41,7 @@ pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, sampl
     if loaded_ns > 0.0 {
         flow.figures.rate_per_s = samples.latency.len() as f64 * 1e9 / loaded_ns;
     }
-    // What changes from phase to phase is no course of a round.
+    // Changes between phases are not the course of a round.
     flow.figures.cold_start = None;
     flow.figures.course_ns = Vec::new();
     if flow.phases.is_some() {
@@ -62,8 +62,8 @@ pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, sampl
     flow.phases = Some(ProbePhases { by_phase: ByPhase::of(of), over_time: phases.over_time.clone() });
 }
 
-/// The one cause that all losses have which no path told by their messages; `None` where there are several, or none, where some of
-/// the losses have no cause, and where more are left than have that one.
+/// The only cause of losses that is not counted per message and phase; `None` if there are several such causes or none,
+/// if some losses have no cause, or if more losses remain than this cause has.
 fn cause_left(of_flow: &Ledger, counts: &ByPhase<PhaseCounts>) -> Option<String> {
     let told: Vec<&String> = counts.each().flat_map(|(_, counts)| counts.lost.keys()).collect();
     let mut left = of_flow.lost.iter().filter(|(cause, _)| !told.contains(cause));
@@ -84,7 +84,7 @@ fn ledger(counts: &PhaseCounts, cause_left: Option<&str>) -> Ledger {
     ledger.closed()
 }
 
-/// Why a round's phases are not what they say; null where they are, and of rounds without phases.
+/// Why a round's phases are invalid; `None` if they are valid, and for rounds without phases.
 pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
     let spans = measured.phases.as_ref()?;
     let phases = measured.flow().phases.as_ref()?;
@@ -125,14 +125,14 @@ pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
     None
 }
 
-/// The median of the bytes in the fuller queue of the link in the idle phase; `None` where no link tells.
+/// The median of the bytes in the fuller queue of the link in the idle phase; `None` without a link's log.
 fn idle_queue_bytes(measured: &Measured, idle: Span) -> Option<f64> {
     let of = |direction: Direction| queue_bytes(measured, direction, idle);
     [Direction::Up, Direction::Down].into_iter().filter_map(of).reduce(f64::max)
 }
 
-/// Where the latency still rises in the loaded phase the ramp was too short: its second half is slower, and reaches what no time
-/// before it did. A load whose latency goes up and down, as CUBIC's does, has been at its highest before.
+/// The reason if the latency still rises in the loaded phase, as the ramp was too short: its second half is slower, and
+/// reaches a new maximum. An oscillating load, like CUBIC's, has reached its maximum before.
 fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<String> {
     let loaded = spans.loaded;
     let middle_ns = loaded.from_ns.midpoint(loaded.until_ns);
@@ -152,7 +152,7 @@ fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<String> {
     })
 }
 
-/// The direction whose queue is the deepest in the loaded phase, of those that the loads go.
+/// Of the loads' directions, the one with the deepest queue in the loaded phase.
 fn queue_direction(case: &Case, measured: &Measured) -> Option<Direction> {
     let spans = measured.phases.as_ref()?;
     let ways = case.loads().iter().map(|flow| flow.direction);
@@ -160,7 +160,7 @@ fn queue_direction(case: &Case, measured: &Measured) -> Option<Direction> {
     deepest.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(way, _)| way)
 }
 
-/// The case over its rounds; `None` of one without a probe. `idle` is the percentile curve of the idle phase.
+/// The case over its rounds; `None` without a probe. `idle` is the percentile curve of the idle phase.
 pub(crate) fn summary(
     case: &Case,
     over_rounds: &OverRounds<'_>,
@@ -197,7 +197,7 @@ pub(crate) fn summary(
     })
 }
 
-/// What the load adds to a figure of the probe's latency in a round, in ns.
+/// The increase of a figure of the probe's latency under load in a round, in ns.
 pub(crate) fn added_ns(measured: &Measured, of: fn(&Percentiles) -> f64) -> Option<f64> {
     let [idle, loaded] = [Phase::Idle, Phase::Loaded].map(|phase| {
         probe_phase(measured, phase).filter(|phase| phase.samples > 0).map(|phase| of(&phase.latency_ns))
@@ -248,7 +248,7 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
     }
 }
 
-/// How long the ends of the probe waited for a CPU for each message, in ns.
+/// How long the ends of the probe waited for a CPU per message, in ns.
 pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
     let ends = measured.ends.iter().filter(|end| end.flow == 0);
     let waited: Option<u64> = ends.map(|end| Some(end.phase_usage.as_ref()?.get(phase).waited_for_cpu_ns)).sum();
@@ -256,14 +256,14 @@ pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option
     (sent > 0).then_some(waited? as f64 / sent as f64)
 }
 
-/// How much longer than without the load they waited for each message beside it, in ns.
+/// The increase of this wait under load, in ns.
 pub(crate) fn added_wait_ns(measured: &Measured) -> Option<f64> {
     Some(waited_ns_per_message(measured, Phase::Loaded)? - waited_ns_per_message(measured, Phase::Idle)?)
 }
 
-/// From the load's end to the end of the last interval that it still slows, in ns: one whose mean latency, and that of the one
-/// before, is more than [`RECOVERED_WITHIN`] times the idle median. `None` where that is the last of all, and where the median
-/// beside the load is no more than that.
+/// Time from the load's end to the end of the last interval that it still slows, in ns. In such an interval and the one
+/// before it the mean latency exceeds [`RECOVERED_WITHIN`] times the idle median. `None` if that is the last interval,
+/// or if the median under load does not exceed this limit.
 fn recovered_after_ns(measured: &Measured) -> Option<f64> {
     let spans = measured.phases.as_ref()?;
     let phases = measured.flow().phases.as_ref()?;

@@ -1,4 +1,4 @@
-//! From samples to findings on a fixture run whose every latency is given, so that every figure is known.
+//! From samples to findings on a fixture run in which every latency, and so every figure, is known.
 
 use crate::support::{Fixture, apart, at_rate, back_to_back, paced};
 use hairpin_analysis::{Budget, compare_runs, findings, unlike};
@@ -13,8 +13,8 @@ use hairpin_model::summary::{Role, Verdict};
 
 const BLOCKS: u32 = 10;
 
-/// Ten blocks of TCP apart (blocking, twice; spinning; with CPUs kept awake), a pipe, and UDP at a rate.
-/// In block `b` everything takes `b` thousandths longer: all drift alike, by less than a step that matters.
+/// Ten blocks of TCP on two CPUs (blocking, twice; spinning; with CPUs kept awake), a pipe, and UDP at a rate. In block
+/// `b` all latencies are `b` thousandths longer: all cases drift alike, by a negligible amount.
 fn survey(scale: u64) -> Run {
     let tcp = apart(Case::ping_pong("tcp"));
     let again = tcp.clone().with(|changed| changed.replicate = 1);
@@ -55,7 +55,7 @@ fn ramp(base: u64) -> Vec<u64> {
     (0..1000).map(|k| base * of(k)).collect()
 }
 
-/// Within a histogram's step (1/1024) of what was expected.
+/// Within a histogram's step (1/1024) of the expected values.
 fn client(figure: Figure, expected: [f64; 3]) -> bool {
     let all = [Some(figure.value), figure.low, figure.high];
     all.iter().zip(expected).all(|(got, expected)| got.is_some_and(|got| (got / expected - 1.0).abs() < 0.001))
@@ -95,7 +95,7 @@ fn summaries_have_the_figures_of_their_samples() {
     let quantiles: Vec<f64> = tcp.flow().curve.iter().map(|point| point.quantile).collect();
     assert!(
         quantiles.is_sorted() && quantiles.ends_with(&[0.9999, 1.0]) && quantiles.contains(&0.999),
-        "as far as 10 000 samples go, and the greatest: {quantiles:?}"
+        "as far as 10 000 samples go, and the maximum: {quantiles:?}"
     );
     let greatest = tcp.flow().curve.last().map(|point| point.latency_ns);
     assert!(greatest.is_some_and(|ns| (ns / (8.0 * 64_576.0) - 1.0).abs() < 0.001), "{greatest:?}");
@@ -119,7 +119,7 @@ fn an_open_loop_has_its_service_time_and_too_few_samples_for_a_p999() {
 }
 
 #[test]
-fn comparisons_say_what_differs_and_what_cannot_be_told() {
+fn comparisons_report_differences_and_undecided_pairs() {
     let run = survey(100);
     let found = |role: Role, baseline: usize, candidate: usize| {
         let (baseline, candidate) = (&run.cases[baseline].id, &run.cases[candidate].id);
@@ -145,7 +145,7 @@ fn findings_name_the_waking_and_prove_it() {
     let codes: Vec<(&str, Severity)> =
         run.findings.iter().map(|finding| (finding.code.as_str(), finding.severity)).collect();
     let both = [("wake-up-dominated", Severity::Warning), ("retransmission", Severity::Note)];
-    assert_eq!(codes, both, "twenty segments were sent again, and nothing tells what that cost");
+    assert_eq!(codes, both, "twenty segments were sent again, at an unknown cost");
     let finding = &run.findings[0];
     assert!((finding.share - 53.0 / 64.0).abs() < 0.002, "{}", finding.share);
     assert_eq!(finding.proved.as_ref().map(|proved| proved.verdict.as_str()), Some("confirmed"));
@@ -153,7 +153,7 @@ fn findings_name_the_waking_and_prove_it() {
 }
 
 #[test]
-fn the_same_run_twice_is_alike_and_one_fifth_slower_breaks_its_budget() {
+fn identical_runs_show_no_difference_and_one_fifth_slower_breaks_the_budget() {
     let (one, slower) = (survey(100), survey(120));
     assert_eq!(unlike(&one, &slower), []);
     let budgets: Vec<Budget> = ["p50=+5%", "p99=+5%", "rate=5%"].iter().map(|text| text.parse().unwrap()).collect();
@@ -171,7 +171,7 @@ fn the_same_run_twice_is_alike_and_one_fifth_slower_breaks_its_budget() {
 }
 
 #[test]
-fn a_run_of_huge_and_equal_latencies_panics_nowhere() {
+fn a_run_of_huge_and_equal_latencies_does_not_panic() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("tcp"), &[u64::MAX / 4096; 7]);
     fixture.rounds_of(&Case::ping_pong("tcp").with(|changed| changed.replicate = 1), &[0; 7]);
@@ -179,5 +179,5 @@ fn a_run_of_huge_and_equal_latencies_panics_nowhere() {
     let run = fixture.run();
     assert!(!findings(&run).is_empty(), "the pair differs");
     let json = serde_json::to_string(&run).expect("every figure is a number");
-    assert!(hairpin_model::upgrade::load(&json).is_ok(), "and is read back");
+    assert!(hairpin_model::upgrade::load(&json).is_ok(), "it can be read back");
 }

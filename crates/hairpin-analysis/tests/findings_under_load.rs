@@ -1,4 +1,4 @@
-//! What findings that know no load say of a probe beside one: what is true of the probe, or nothing.
+//! Findings without knowledge of loads, on a probe under load: either true of the probe or absent.
 
 use hairpin_analysis::{findings, phase_figures};
 use hairpin_model::case::{Case, CpuIdle, EndSettings, Placement};
@@ -32,8 +32,8 @@ fn codes(found: &[Finding]) -> Vec<&str> {
 }
 
 #[test]
-fn the_cpu_time_of_the_load_is_no_other_program_s() {
-    // Both ends of the load use half of a CPU for a second.
+fn cpu_time_of_the_load_is_not_noise() {
+    // Both ends of the load use half a CPU for one second.
     let noise = |busy_ns: u64| {
         let found = found(&beside_load(), Beside::latencies(50 * US, 50 * US), |measured| {
             measured.noise = Noise { busy_ns, wall_ns: 1_600 * MS, runnable_before: 1, ..Noise::default() };
@@ -55,7 +55,7 @@ fn a_probe_that_waits_for_a_cpu_is_no_late_generator() {
 }
 
 #[test]
-fn answers_that_wait_behind_a_load_are_no_rate_that_was_not_reached() {
+fn answers_queued_behind_a_load_do_not_mean_a_missed_rate() {
     let behind = |case: &Case| {
         codes(&found(case, Beside::latencies(10 * MS, 184 * MS), |measured| {
             measured.flow_mut().figures.rate_per_s = 80.0
@@ -67,7 +67,7 @@ fn answers_that_wait_behind_a_load_are_no_rate_that_was_not_reached() {
 }
 
 #[test]
-fn segments_that_the_load_sent_again_are_not_the_probe_s() {
+fn retransmissions_of_the_load_are_not_the_probes() {
     let tcp = over("rate=10mbit queue=256KiB delay=5ms", beside_load())
         .with(|case| case.flow_mut().transport = "tcp".to_owned());
     let again = |place: usize| {
@@ -84,7 +84,7 @@ fn segments_that_the_load_sent_again_are_not_the_probe_s() {
 }
 
 #[test]
-fn drops_of_several_flows_are_laid_over_no_message() {
+fn drops_with_several_flows_are_not_matched_to_messages() {
     let drops = |case: &Case| {
         let mut fixture = Fixture::new();
         let samples = paced(10 * MS, &[(0, 9 * MS); MESSAGES as usize]);
@@ -114,13 +114,13 @@ fn stalls_of_the_server_are_a_part_of_the_round_trips_of_all_phases() {
             .collect();
         measured.ends[1].turnaround = Some(turnaround);
     });
-    // 10 of 3 ms, of 300 messages of 1 ms and 100 of 7 ms.
+    // 10 stalls of 3 ms, of 300 messages of 1 ms and 100 of 7 ms.
     let stalled = found.iter().find(|finding| finding.code == "echo-stalled").unwrap();
     assert!((stalled.share - 30.0 / 1000.0).abs() < 0.001, "{}", stalled.share);
 }
 
 #[test]
-fn beside_a_load_no_cpu_waits_to_be_woken() {
+fn under_a_load_waking_is_not_blamed() {
     let verdict = |case: &Case| {
         let mut fixture = Fixture::new();
         let awake = case.clone().with(|case| case.ends.cpu_idle = CpuIdle::Shallow);

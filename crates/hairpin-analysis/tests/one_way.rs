@@ -1,4 +1,4 @@
-//! One-way loads compared, ranked and answered: messages received, goodput, and offered loads by what arrived of them.
+//! One-way loads compared, ranked and answered: message rates, goodput, and offered loads by the share that arrived.
 
 use hairpin_analysis::{Budget, answer, compare_runs};
 use hairpin_model::case::{Case, Waiting};
@@ -25,7 +25,7 @@ fn run_of(cases: &[(Case, Counted)]) -> Run {
     run
 }
 
-/// The comparisons in words: why, by what, the labels of both, the verdict.
+/// The comparisons in words: role, figure, the labels of both cases, verdict.
 fn told(run: &Run) -> Vec<(Role, ComparedBy, String, String, Verdict)> {
     let label = |id: &str| run.case(id).unwrap().label.replace(" block same-cpu up", "");
     let pairs = run.comparisons.iter();
@@ -35,7 +35,7 @@ fn told(run: &Run) -> Vec<(Role, ComparedBy, String, String, Verdict)> {
 #[test]
 fn messages_are_ranked_and_compared_by_those_received() {
     let again = messages("tcp", 1).with(|case| case.replicate = 1);
-    // Of UDP more is sent, less received.
+    // UDP sends more and delivers less.
     let udp = Counted { arrived: 0.5, ..at(1.5e6) };
     let run = run_of(&[
         (messages("tcp", 1), at(1e6)),
@@ -102,18 +102,18 @@ fn offered_loads_are_compared_at_one_rate_and_by_latency_only_where_both_arrived
     let figures = |udp: Counted| {
         let spin = offered("udp", 1e4).with(|case| case.ends.waiting = Waiting::Spin);
         let run = run_of(&[(offered("udp", 1e4), udp), (spin, whole(6_000)), (offered("udp", 2e4), at(2e4))]);
-        assert_eq!(run.comparisons.len(), 1, "none between loads");
+        assert_eq!(run.comparisons.len(), 1, "no comparison between loads");
         let one = &run.comparisons[0];
         (one.figure, one.verdict, one.tails.len())
     };
     assert_eq!(figures(whole(10_000)), (ComparedBy::P50, Verdict::Faster, 2));
     let hardly = Counted { arrived: 0.995, ..whole(10_000) };
     assert_eq!(figures(hardly), (ComparedBy::P50, Verdict::Faster, 0), "a lost message would be in the tail");
-    assert_eq!(figures(lossy), (ComparedBy::Rate, Verdict::Faster, 0), "it lost what would have waited");
+    assert_eq!(figures(lossy), (ComparedBy::Rate, Verdict::Faster, 0), "the lost messages would have waited");
 }
 
 #[test]
-fn no_ranking_holds_loads_that_were_not_delivered() {
+fn undelivered_loads_are_not_ranked() {
     let run = run_of(&[
         (offered("udp", 1e5), Counted { arrived: 0.5, ..at(1e5) }),
         (offered("tcp", 1e5), at(1e5)),
@@ -184,7 +184,7 @@ fn message_rate_is_answered_with_the_rate_the_gain_the_latency_and_the_loss() {
 }
 
 #[test]
-fn where_no_difference_was_found_between_rates_no_winner_is_named() {
+fn without_a_difference_between_rates_no_winner_is_named() {
     let run = run_of(&[(messages("tcp", 1), at(1e6)), (messages("unix-stream", 1), at(1e6))]);
     assert!(run.answer.headline.starts_with("Highest message rate, no difference found: "), "{:?}", run.answer);
 }
@@ -247,7 +247,7 @@ fn a_sweep_without_a_knee_says_so_and_a_sender_that_fell_behind_is_named() {
 }
 
 #[test]
-fn uneven_sends_are_told_where_they_were_to_be_even() {
+fn uneven_sends_are_reported_if_they_should_be_even() {
     let with_gaps = |ratio: f64, below_half: f64| {
         let mut run = run_of(&[(offered("udp", 1e4), at(1e4))]);
         let pacing = run.cases[0].flow_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();

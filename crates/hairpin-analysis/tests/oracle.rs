@@ -1,5 +1,5 @@
-//! The statistics against SciPy and against exact enumeration: `oracle.json` has values and what those say of them, and
-//! `oracle.py` makes it.
+//! The statistics against SciPy and exact enumeration: `oracle.json` has values and the expected results; `oracle.py`
+//! creates it.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use hairpin_analysis::statistics::location::median;
 use hairpin_analysis::statistics::trend::trend;
 use serde_json::Value;
 
-/// The cases of that name; there are some.
+/// The cases of that name; fails if there are none.
 fn cases(name: &str) -> Vec<Value> {
     let mut oracle: Value = serde_json::from_str(include_str!("oracle.json")).unwrap();
     let Value::Array(cases) = oracle[name].take() else { panic!("no list {name}") };
@@ -66,7 +66,7 @@ fn intervals_over_rounds_are_those_of_another_implementation() {
         }
         reasons.insert(case["why"].as_str().map(str::to_owned));
     }
-    assert_eq!(reasons.len(), 3, "some have an interval, and both reasons are there: {reasons:?}");
+    assert_eq!(reasons.len(), 3, "some have an interval, and both reasons occur: {reasons:?}");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn runs_are_compared_as_by_welch() {
 }
 
 #[test]
-fn several_hypotheses_stand_as_by_holm() {
+fn several_hypotheses_are_tested_by_holm() {
     for case in cases("holm") {
         let expected: Vec<bool> =
             case["stands"].as_array().unwrap().iter().map(|one| one.as_bool().unwrap()).collect();

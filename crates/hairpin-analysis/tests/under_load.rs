@@ -1,4 +1,4 @@
-//! A case under load over its rounds: what counts, what is left out, and its figures.
+//! A case under load over its rounds: valid and omitted rounds, and figures.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::phases::{ByPhase, PhaseLengths, ProbeTimeLine, Span};
@@ -13,14 +13,14 @@ fn spans() -> ByPhase<Span> {
     PhaseLengths::usual(true).spans(0)
 }
 
-/// A time line of 100 ms an interval, whose mean latency at a time in ms is this, in ms.
+/// A time line with intervals of 100 ms; `latency_ms` gives the mean latency at a time in ms.
 fn over_time(latency_ms: impl Fn(u64) -> u64) -> ProbeTimeLine {
     let intervals = spans().recovering.until_ns / (100 * MS);
     let mean_ns: Vec<f64> = (0..intervals).map(|number| (latency_ms(number * 100) * MS) as f64).collect();
     ProbeTimeLine { interval_ns: 100 * MS, answered: vec![10; mean_ns.len()], mean_ns }
 }
 
-/// Five rounds as they should be, and one with a change: why that one is left out.
+/// Five valid rounds and one with a change: the reason why it is omitted.
 fn left_out(change: impl Fn(&mut Measured)) -> Vec<String> {
     let mut fixture = Fixture::new();
     let case = probed_over_link();
@@ -40,7 +40,7 @@ fn left_out(change: impl Fn(&mut Measured)) -> Vec<String> {
 }
 
 #[test]
-fn a_round_whose_phases_are_not_what_they_say_is_left_out_with_the_reason() {
+fn a_round_with_invalid_phases_is_omitted_with_the_reason() {
     assert_eq!(left_out(|_| {}), [] as [&str; 0]);
     let phases = |measured: &mut Measured, change: &dyn Fn(&mut hairpin_model::phases::ProbePhases)| {
         change(measured.flow_mut().phases.as_mut().unwrap());
@@ -88,7 +88,7 @@ fn a_round_whose_phases_are_not_what_they_say_is_left_out_with_the_reason() {
             });
         });
     });
-    assert_eq!(up_and_down, [] as [&str; 0], "it has been as high before");
+    assert_eq!(up_and_down, [] as [&str; 0], "the latency was as high before");
     assert_eq!(
         rising,
         [
@@ -98,7 +98,7 @@ fn a_round_whose_phases_are_not_what_they_say_is_left_out_with_the_reason() {
 }
 
 #[test]
-fn what_the_load_adds_is_the_difference_of_each_round_and_recovery_ends_with_the_last_slow_interval() {
+fn added_latency_is_per_round_and_recovery_ends_with_the_last_slow_interval() {
     let mut fixture = Fixture::new();
     let case = probed_over_link();
     let ends_ms = spans().recovering.from_ns / MS;
@@ -127,7 +127,7 @@ fn what_the_load_adds_is_the_difference_of_each_round_and_recovery_ends_with_the
 }
 
 #[test]
-fn a_probe_that_loses_everything_beside_the_load_has_no_latency_there_and_nothing_is_added() {
+fn a_probe_without_answers_under_load_has_no_latency_there() {
     let mut fixture = Fixture::new();
     let case = probed(&[Direction::Up]);
     for block in 0..6 {
@@ -147,9 +147,9 @@ fn a_probe_that_loses_everything_beside_the_load_has_no_latency_there_and_nothin
     assert!(under_load.phases.idle.probe.latency_ns.p50.is_some());
 }
 
-/// Whatever a damaged file says.
+/// Values from a damaged file.
 #[test]
-fn no_times_of_a_file_overflow() {
+fn times_from_a_file_do_not_overflow() {
     let mut fixture = Fixture::new();
     let case = probed_over_link();
     let beside = Beside::latencies(10 * MS, 180 * MS).queued(1);

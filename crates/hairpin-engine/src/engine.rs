@@ -24,11 +24,11 @@ use hairpin_model::trace::{End, RoundTrace};
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
 
+use crate::barrier::Barrier;
 use crate::control::Control;
 use crate::ends::client::{Client, ClientEnd, OneWayEnd, SharedLoad};
 use crate::ends::start::Server;
 use crate::ends::{Host, opening};
-use crate::joins::Joins;
 use crate::keep_awake;
 use crate::links::LinkEnd;
 use crate::links::namespace;
@@ -38,7 +38,7 @@ use crate::placement::{Cpus, place};
 use crate::store::Folder;
 use crate::sysctl;
 use crate::system::{cpu, ending};
-use crate::tracing::round::About;
+use crate::tracing::round::TraceInput;
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::tally::{self, LinkLosses};
 
@@ -58,7 +58,7 @@ pub struct Engine {
     /// The run folder, if rounds over a link keep the link's log there.
     pub link_logs: Option<Folder>,
     /// Set if each round here carries one flow of several.
-    pub joins: Option<Joins>,
+    pub barrier: Option<Barrier>,
     /// The server of every round, if it is on another host.
     pub far: Option<Far>,
 }
@@ -100,7 +100,7 @@ impl Engine {
             stop,
             traces: Traces::default(),
             link_logs: None,
-            joins: None,
+            barrier: None,
             far: None,
         })
     }
@@ -173,8 +173,8 @@ impl Engine {
         let attempt = attempt.map_err(|failure| if has_given_up() { given_up() } else { failure });
         let (outcome, samples, other_samples, trace) = match attempt {
             Ok(Done { mut measured, samples, other_samples, trace }) => {
-                // One flow of several reports it to the process that joins them.
-                if self.joins.is_none() {
+                // One flow of several reports it to the process that barrier them.
+                if self.barrier.is_none() {
                     measured.ends.iter_mut().for_each(|end| end.used_in_all = None);
                 }
                 (Outcome::Measured(Box::new(measured)), samples, other_samples, trace)
@@ -233,8 +233,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
             hint: "run it apart".to_owned(),
         });
     }
-    if let Some(joins) = &engine.joins {
-        let namespaces = [joins.client.clone(), joins.server.clone()];
+    if let Some(barrier) = &engine.barrier {
+        let namespaces = [barrier.client.clone(), barrier.server.clone()];
         return one_flow(engine, order, (transport, &card), &mut None, namespaces, serve);
     }
     let mut path = Prepared::open(engine, number, order)?;
@@ -299,7 +299,7 @@ fn one_flow(
         card,
         server: server.as_mut(),
         link,
-        joins: engine.joins.as_ref(),
+        barrier: engine.barrier.as_ref(),
         stop: &engine.stop,
     };
     let done = match order.case.flow().direction {
@@ -420,22 +420,26 @@ fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
 
 /// The record of a round that ran.
 fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
-    let ClientEnd { journey, setup_ns, mut report, noise, mut server, watched, link, load } = ended;
-    let waited = Some(journey.tally.waited_for_answers).filter(|waited| *waited > 0);
+    let ClientEnd { client_result, setup_ns, mut report, noise, mut server, watched, link, load } = ended;
+    let waited = Some(client_result.tally.waited_for_answers).filter(|waited| *waited > 0);
     report.facts.extend(waited.map(|waited| Fact::number(fact_names::WAITED_FOR_ANSWERS, waited as f64)));
     let server_facts = server.as_ref().map_or(&[][..], |report| &report.facts);
     let link_lost = link.as_ref().and_then(|link| link.lost.first()).map(|lost| &lost.by_cause);
-    let ledger = journey.tally.ledger(card.reliable, &report.facts, server_facts, link_lost);
+    let ledger = client_result.tally.ledger(card.reliable, &report.facts, server_facts, link_lost);
     let link = link.map(|LinkEnd { record, started_ns, .. }| LinkRecord {
-        samples_began_ns: Some(journey.origin_ns.saturating_sub(started_ns)),
+        samples_began_ns: Some(client_result.origin_ns.saturating_sub(started_ns)),
         ..record
     });
-    let first_message_ns = journey.recorder.first_message_ns();
-    let samples = journey.recorder.finish(journey.origin_ns);
+    let first_message_ns = client_result.recorder.first_message_ns();
+    let samples = client_result.recorder.finish(client_result.origin_ns);
     let server_trace = server.as_mut().and_then(|report| report.trace.take()).unwrap_or_default();
     let trace = watched.map(|(watch, client_trace)| {
-        let about =
-            About { case: &order.case, samples: &samples, began_ns: journey.origin_ns, client_facts: &report.facts };
+        let about = TraceInput {
+            case: &order.case,
+            samples: &samples,
+            began_ns: client_result.origin_ns,
+            client_facts: &report.facts,
+        };
         watch.trace(client_trace, *server_trace, &about)
     });
     let flow = FlowRecord {
@@ -443,13 +447,13 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         setup_ns,
         first_message_ns,
         samples_kept: samples.kept() as u64,
-        exchange_counts: journey.exchange_counts,
+        exchange_counts: client_result.exchange_counts,
         ..FlowRecord::default()
     };
     let shared = load.map(|load| shared_flow(order, card, setup_ns, &load));
     let measured = Measured {
         flows: std::iter::once(flow).chain(shared).collect(),
-        duration_ns: journey.duration_ns,
+        duration_ns: client_result.duration_ns,
         ends: [Some(report), server.map(|server| EndReport { role: End::Server, ..server })]
             .into_iter()
             .flatten()
@@ -459,7 +463,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         phases: None,
         traced: None,
         trace_file: None,
-        interrupted: journey.interrupted,
+        interrupted: client_result.interrupted,
     };
     Done { measured, samples: Some(samples), other_samples: Vec::new(), trace }
 }

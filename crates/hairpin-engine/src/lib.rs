@@ -3,12 +3,12 @@
 //! A round is [`engine::Engine::run`]: fresh ends ([`ends`]), a fresh connection, warm-up, then samples. The
 //! per-message loops of the two ends are in the crate `hairpin-loops`.
 
+mod barrier;
 pub mod control;
 pub mod ends;
 pub mod engine;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
-mod joins;
 #[cfg(target_os = "linux")]
 mod linux;
 mod path;
@@ -25,7 +25,7 @@ mod waking;
 pub use engine::Engine;
 pub use hairpin_loops::{clock, recorder};
 #[cfg(target_os = "linux")]
-pub use linux::{capture, child, environment, handing, keep_awake, links, noise, usage};
+pub use linux::{capture, child, environment, keep_awake, links, noise, socket_passing, usage};
 #[cfg(target_os = "linux")]
 use linux::{drops, netlink, netstat, sysctl, system};
 pub use store::RunFolder;

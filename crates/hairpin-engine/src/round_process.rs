@@ -25,10 +25,10 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
+use crate::barrier::{Barrier, CONNECTED, GO};
 use crate::child::{leave, limit};
 use crate::ends::start::TICKET_VARIABLE;
 use crate::engine::Engine;
-use crate::joins::{CONNECTED, GO, Joins};
 use crate::links::traces::Named;
 use crate::placement::Cpus;
 use crate::system::process::{self, Process};
@@ -67,7 +67,7 @@ pub(crate) struct Job {
     /// The profile's line and the texts of the traces that it replays.
     pub(crate) traces: Option<(String, Named)>,
     /// Set if the round carries one of several flows.
-    pub(crate) joins: Option<Joins>,
+    pub(crate) barrier: Option<Barrier>,
     /// The address of a server on another host, the credentials for its control channel, and the binding of the flows'
     /// sockets.
     pub(crate) far: Option<(SocketAddr, String, Binding)>,
@@ -106,7 +106,7 @@ impl Engine {
             started_ns: self.started_ns,
             link_logs: None,
             traces: None,
-            joins: None,
+            barrier: None,
             far: self.far.as_ref().map(|far| (far.at, far.credentials.clone(), far.binding)),
         }
     }
@@ -119,9 +119,9 @@ impl Engine {
         &self,
         number: u32,
         order: &RoundOrder,
-        joins: Joins,
+        barrier: Barrier,
     ) -> Result<RoundProcess<'_>, Failure> {
-        RoundProcess::start(self, &Job { joins: Some(joins), ..self.job(number, order) })
+        RoundProcess::start(self, &Job { barrier: Some(barrier), ..self.job(number, order) })
     }
 
     /// The traces that the link of the order replays.

@@ -33,7 +33,7 @@ pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     let stop = Arc::new(AtomicBool::new(false));
     let prepared = signal_hook::flag::register(SIGTERM, Arc::clone(&stop)).and_then(|_| ending::bound(&[SIGTERM]));
     prepared.map_err(|error| format!("cannot prepare for signals: {error}"))?;
-    let Job { number, order, clock, cpus, started_ns, link_logs, traces, joins, far } = child::hear_order()?;
+    let Job { number, order, clock, cpus, started_ns, link_logs, traces, barrier, far } = child::hear_order()?;
     let mut output = BufWriter::new(io::stdout().lock());
     let unread = |error: io::Error| format!("cannot say what came of the round: {error}");
     output.write_all(&[READY]).and_then(|()| output.flush()).map_err(unread)?;
@@ -42,8 +42,8 @@ pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     let link_logs = link_logs.map_err(|error| format!("cannot open the run folder: {error}"))?;
     let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
     let far = far.map(|(at, credentials, binding)| Far { at, credentials, dial, binding });
-    let engine = Engine { far, clock, cpus, server_program: program, started_ns, stop, traces, link_logs, joins };
-    let finished = if joins_flows(&order) && engine.joins.is_none() {
+    let engine = Engine { far, clock, cpus, server_program: program, started_ns, stop, traces, link_logs, barrier };
+    let finished = if joins_flows(&order) && engine.barrier.is_none() {
         several_flows::run(&engine, number, &order)
     } else {
         engine.run(number, &order)

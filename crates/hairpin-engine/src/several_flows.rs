@@ -13,9 +13,9 @@ use hairpin_model::phases::{ByPhase, Phase, PhaseLengths, PhaseUsage, Span};
 use hairpin_model::round::{EndReport, Extent, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder};
 use hairpin_model::samples::PhaseSamples;
 
+use crate::barrier::Barrier;
 use crate::ends::client::warm_up_ns;
 use crate::engine::{Done, Engine, Prepared};
-use crate::joins::Joins;
 use crate::links::{LinkEnd, LostMessages};
 use crate::noise::Reading;
 use crate::path::{Link, port_of, told_apart};
@@ -39,8 +39,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let groups = groups(&order.case);
     let flows = groups.iter().map(|places| {
         let (alone, starts_after_ns) = of_group(order, places);
-        let joins = Joins { client: client.clone(), server: server.clone(), starts_after_ns };
-        engine.start_flow(number, &alone, joins)
+        let barrier = Barrier { client: client.clone(), server: server.clone(), starts_after_ns };
+        engine.start_flow(number, &alone, barrier)
     });
     let mut flows = flows.collect::<Result<Vec<RoundProcess<'_>>, Failure>>()?;
     // If another flow failed, the processes of those dropped here find their input closed.

@@ -97,9 +97,9 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
             stop: &stop,
         };
         let client = allocations_of(|| {
-            let journey = run_client(&client, &mut *wire, &mut Alone).expect("it is answered");
-            assert_eq!(journey.tally.received, count);
-            journey
+            let client_result = run_client(&client, &mut *wire, &mut Alone).expect("it is answered");
+            assert_eq!(client_result.tally.received, count);
+            client_result
         });
         drop(wire);
         [client, echo.join().expect("it does not panic")]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hairpin_engine::ends::opening;
 use hairpin_loops::clock::RealClock;
 use hairpin_loops::marks::Alone;
-use hairpin_loops::{Client, Journey, run_client};
+use hairpin_loops::{Client, ClientResult, run_client};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::flow::Load;
 use hairpin_model::round::{Failure, RoundOrder};
@@ -61,7 +61,7 @@ impl Answer {
 }
 
 /// A round over `transport` to `address`, bounded in time.
-fn travel(transport: &'static str, address: &str, load: &Load) -> Result<Journey, Failure> {
+fn travel(transport: &'static str, address: &str, load: &Load) -> Result<ClientResult, Failure> {
     let (tell, end) = channel();
     let (address, load) = (address.to_owned(), load.clone());
     std::thread::spawn(move || {
@@ -85,12 +85,12 @@ fn travel(transport: &'static str, address: &str, load: &Load) -> Result<Journey
             stop: &stop,
         };
         let connected = transport.connect(&address, &opening::setup(&order, End::Client, Cookie([7; 16]), None));
-        let journey = match connected.and_then(|mut connection| connection.open()) {
+        let client_result = match connected.and_then(|mut connection| connection.open()) {
             Ok(mut wire) => run_client(&client, &mut *wire, &mut Alone),
             Err(error) => Err(opening::unopened(End::Client, &error)),
         };
         // The test may have given up.
-        drop(tell.send(journey));
+        drop(tell.send(client_result));
     });
     end.recv_timeout(LIMIT).expect("a round ends, whatever the server does")
 }
@@ -243,11 +243,11 @@ fn a_udp_peer_that_answers_wrongly_is_detected() {
 #[test]
 fn a_udp_peer_that_answers_nothing_is_loss() {
     for load in &loads() {
-        let journey = travel("udp", &answering_udp_peer(Answer::Nothing), load).expect("datagrams may be lost");
-        let tally = &journey.tally;
+        let client_result = travel("udp", &answering_udp_peer(Answer::Nothing), load).expect("datagrams may be lost");
+        let tally = &client_result.tally;
         assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (COUNT, 0, 0, 0), "{load:?}");
         assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 3, "no counter has a cause for it");
-        assert_eq!(journey.recorder.measured(), COUNT, "each is on record as lost");
+        assert_eq!(client_result.recorder.measured(), COUNT, "each is on record as lost");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Two hosts: how client and server find and authenticate each other.
 #![forbid(unsafe_code)]
 
+pub mod datagram_check;
 pub mod dial;
 pub mod identity;
 #[cfg(target_os = "linux")]
@@ -10,7 +11,6 @@ pub mod protocol;
 pub mod ssh_host;
 pub mod ticket;
 pub mod tls;
-pub mod trial;
 
 #[cfg(target_os = "linux")]
-pub use linux::{books, serve, ssh, state};
+pub use linux::{accounts, serve, ssh, state};

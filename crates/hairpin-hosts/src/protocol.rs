@@ -75,7 +75,7 @@ pub enum Purpose {
 /// What the server reports about its host and the ticket when a session begins.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct About {
+pub struct ServerInfo {
     /// Environment of its host, as a run records it.
     pub environment: Environment,
     /// Names of the transports that can run there.
@@ -164,7 +164,7 @@ mod tests {
             let round = RoundOrder::of(Case::of(flow), 5);
             json!(Message::Order(Box::new(EndOrder { round, cookie: [3; 16], tells_moved: true })))
         };
-        let about = About { limits: Limits::parse("rate=1mbit,duration=1s").unwrap(), ..About::default() };
+        let about = ServerInfo { limits: Limits::parse("rate=1mbit,duration=1s").unwrap(), ..ServerInfo::default() };
         let exchange = Exchange { writes: "5x2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy: Remedy::Default };
         let offered = Load::Offered {
             offered_per_s: 1000.0,
@@ -234,7 +234,7 @@ mod tests {
         drop((serde_json::from_slice::<Spoken>(text), serde_json::from_slice::<Greeting>(text)));
         drop((serde_json::from_slice::<Answer>(text), serde_json::from_slice::<Ask>(text)));
         drop(serde_json::from_slice::<DatagramsSeen>(text));
-        let about = serde_json::from_slice::<About>(text).unwrap_or_default();
+        let about = serde_json::from_slice::<ServerInfo>(text).unwrap_or_default();
         drop((about.limits.words(), about.limits.waits_ns(), quantities::utc(about.expires_unix_s)));
         drop(quantities::bytes(about.used_bytes as f64));
         let limits = Limits::parse("rate=100mbit,duration=60s,daily-bytes=10GiB").unwrap();

@@ -16,12 +16,12 @@ pub struct Word {
     /// The value as a profile shows it; `None` if the figures are as if the word were absent.
     pub shown: fn(&PathProfile) -> Option<String>,
     /// What it needs to have an effect, if anything.
-    pub about: Option<About>,
+    pub about: Option<Requirement>,
 }
 
 /// What a word needs to have an effect, as a queue needs a rate.
 #[derive(Clone, Copy, Debug)]
-pub struct About {
+pub struct Requirement {
     /// What is needed, for the hint: `a rate`.
     pub needs: &'static str,
     /// Example of a word that provides it.

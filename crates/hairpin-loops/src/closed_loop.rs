@@ -10,8 +10,8 @@ use hairpin_model::samples::Fate;
 use hairpin_transports::{Segments, Wire, WireError};
 
 use super::client::{Client, MAX_TIME_OUTS, is_done, recorder};
+use super::client_result::ClientResult;
 use super::failures::{broken, garbage, overdue, unanswered};
-use super::journey::Journey;
 use super::late_replies::{LateReplies, Unanswered};
 use super::marks::ClientMarks;
 use super::message::{Message, patterned};
@@ -73,7 +73,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         wire: &mut W,
         marks: &mut dyn ClientMarks,
         mut turn: T,
-    ) -> Result<Journey, Failure>
+    ) -> Result<ClientResult, Failure>
     where
         T: FnMut(&mut Self, &mut W, u64) -> Result<u64, Failure>,
     {
@@ -116,7 +116,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         let Self { recorder, tally, message, reply, unanswered, sequence, in_time_ns, .. } = self;
         let duration_ns = now_ns - begin_ns;
         let late_replies = LateReplies::new(message, reply, unanswered, sequence, in_time_ns, client.is_undamaged());
-        Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, late_replies })
+        Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, late_replies })
     }
 
     /// The number of the message to send now; it is written into the message.

@@ -11,8 +11,8 @@ use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 
 use super::client::{Client, MAX_TIME_OUTS, is_done, recorder};
+use super::client_result::ClientResult;
 use super::failures::{broken, garbage, overdue, unanswered};
-use super::journey::Journey;
 use super::late_replies::LateReplies;
 use super::marks::{ClientMarks, ServerMarks, Told};
 use super::message::{Message, patterned};
@@ -36,7 +36,7 @@ pub fn run<C: Clock>(
     mut connect: impl Connect,
     marks: &mut dyn ClientMarks,
     rate_per_s: f64,
-) -> Result<Journey, Failure> {
+) -> Result<ClientResult, Failure> {
     let (clock, order) = (client.clock, client.order);
     let load = &order.case.flow().load;
     let bytes = |size: u64| usize::try_from(size).expect("sizes are at most 1 GiB");
@@ -103,7 +103,7 @@ pub fn run<C: Clock>(
     marks.end();
     let duration_ns = clock.now_ns() - begin_ns;
     let late_replies = LateReplies::new(message, reply, [], sequence, order.timeout_ns, true);
-    Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
+    Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
 }
 
 /// Sends the message and receives its answer; false on a time-out.
@@ -181,7 +181,7 @@ mod tests {
     const RATE_PER_S: f64 = 1000.0;
 
     /// The samples of three messages. Each connection takes that many ns, and opens or times out.
-    fn samples(connects: &[(u64, bool)]) -> (Journey, hairpin_model::samples::Samples) {
+    fn samples(connects: &[(u64, bool)]) -> (ClientResult, hairpin_model::samples::Samples) {
         let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
         let order = order(Load::PLAIN.paced(RATE_PER_S), 3, 0);
         let client =
@@ -193,15 +193,15 @@ mod tests {
             let wire = ScriptedWire::new(&clock, &[Act::After(12_000)], TIMEOUT_NS);
             Ok(opens.then(|| Box::new(wire) as Box<dyn Wire>))
         };
-        let mut journey = run(&client, connect, &mut Alone, RATE_PER_S).unwrap();
-        let recorder = std::mem::replace(&mut journey.recorder, crate::recorder::Recorder::new(0, 0, true));
-        (journey, recorder.finish(0))
+        let mut client_result = run(&client, connect, &mut Alone, RATE_PER_S).unwrap();
+        let recorder = std::mem::replace(&mut client_result.recorder, crate::recorder::Recorder::new(0, 0, true));
+        (client_result, recorder.finish(0))
     }
 
     #[test]
     fn connect_time_is_lateness_and_answer_time_is_service_time() {
-        let (journey, samples) = samples(&[(30_000, true)]);
-        assert_eq!((journey.tally.sent, journey.tally.received), (3, 3));
+        let (client_result, samples) = samples(&[(30_000, true)]);
+        assert_eq!((client_result.tally.sent, client_result.tally.received), (3, 3));
         assert_eq!(samples.due_ns, [0, 1_000_000, 2_000_000]);
         assert_eq!(samples.sent_ns, [30_000, 1_030_000, 2_030_000]);
         assert_eq!(samples.received_ns, [42_000, 1_042_000, 2_042_000]);
@@ -210,8 +210,8 @@ mod tests {
 
     #[test]
     fn a_connection_that_times_out_is_a_lost_message_and_one_that_takes_long_delays_the_next() {
-        let (journey, samples) = samples(&[(2_500_000, false), (10_000, true), (10_000, true)]);
-        assert_eq!((journey.tally.sent, journey.tally.received), (3, 2));
+        let (client_result, samples) = samples(&[(2_500_000, false), (10_000, true), (10_000, true)]);
+        assert_eq!((client_result.tally.sent, client_result.tally.received), (3, 2));
         assert_eq!(samples.fate, [Fate::Lost, Fate::Received, Fate::Received]);
         assert_eq!(samples.sent_ns[0], 2_500_000, "the minimum time that it took");
         assert_eq!(

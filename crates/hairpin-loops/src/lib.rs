@@ -7,13 +7,13 @@
 
 pub mod arrival_order;
 mod client;
+mod client_result;
 pub mod clock;
 mod closed_loop;
 pub mod connecting;
 pub mod driver;
 pub mod echo;
 mod failures;
-mod journey;
 pub mod late_replies;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -40,7 +40,7 @@ use hairpin_transports::Wire;
 
 use crate::clock::Clock;
 pub use client::Client;
-pub use journey::Journey;
+pub use client_result::ClientResult;
 #[cfg(target_os = "linux")]
 pub use linux::system::time;
 use marks::ClientMarks;
@@ -53,7 +53,7 @@ pub fn run_client<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
-) -> Result<Journey, Failure> {
+) -> Result<ClientResult, Failure> {
     match &client.order.case.flow().load {
         Load::PingPong { .. } => ping_pong::run(client, wire, marks),
         Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, *rate_per_s),

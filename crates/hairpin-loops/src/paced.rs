@@ -12,8 +12,8 @@ use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 
 use super::client::{Client, is_done, recorder};
+use super::client_result::ClientResult;
 use super::failures::{broken, garbage, overdue};
-use super::journey::Journey;
 use super::late_replies::{LateReplies, Unanswered};
 use super::marks::ClientMarks;
 use super::message::{Message, patterned};
@@ -66,7 +66,7 @@ pub fn run<C: Clock>(
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
     rate_per_s: f64,
-) -> Result<Journey, Failure> {
+) -> Result<ClientResult, Failure> {
     let origin_ns = client.clock.now_ns();
     let mut this = Paced::new(client, Timetable::new(origin_ns, rate_per_s), origin_ns);
     let (mut measuring, mut begin_ns, mut first) = (false, origin_ns, 0);
@@ -118,7 +118,7 @@ pub fn run<C: Clock>(
     let Paced { recorder, tally, message, reply, next, .. } = this;
     let late_replies =
         LateReplies::new(message, reply, unanswered, next, client.order.timeout_ns, client.is_undamaged());
-    Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
+    Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
 }
 
 /// A generator that cannot keep up ends a round of a given duration one time-out after it: messages still due are not

@@ -6,9 +6,9 @@ use hairpin_model::round::Failure;
 use hairpin_transports::{OverWire, Wire, over_own_type};
 
 use super::client::Client;
+use super::client_result::ClientResult;
 use super::closed_loop::ClosedLoop;
 use super::failures::broken;
-use super::journey::Journey;
 use super::marks::ClientMarks;
 use crate::clock::Clock;
 
@@ -20,7 +20,7 @@ pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
-) -> Result<Journey, Failure> {
+) -> Result<ClientResult, Failure> {
     over_own_type(wire, PingPong { client, marks })
 }
 
@@ -30,7 +30,7 @@ struct PingPong<'a, C> {
 }
 
 impl<C: Clock> OverWire for PingPong<'_, C> {
-    type Answer = Result<Journey, Failure>;
+    type Answer = Result<ClientResult, Failure>;
 
     fn run<W: Wire + ?Sized>(self, wire: &mut W) -> Self::Answer {
         ClosedLoop::new(self.client, 0).run(wire, self.marks, |closed_loop, wire, _| turn(closed_loop, wire))

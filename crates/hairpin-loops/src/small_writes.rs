@@ -12,9 +12,9 @@ use hairpin_model::round::Failure;
 use hairpin_transports::{Stream, Wire, WireError};
 
 use super::client::Client;
+use super::client_result::ClientResult;
 use super::closed_loop::ClosedLoop;
 use super::failures::broken;
-use super::journey::Journey;
 use super::marks::ClientMarks;
 use crate::clock::Clock;
 
@@ -27,7 +27,7 @@ pub fn run<C: Clock>(
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
     exchange: &Exchange,
-) -> Result<Journey, Failure> {
+) -> Result<ClientResult, Failure> {
     if wire.stream().is_none() {
         return Err(Failure {
             cause: format!(

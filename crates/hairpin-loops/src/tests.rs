@@ -14,7 +14,7 @@ use hairpin_model::samples::Fate;
 
 use super::marks::Alone;
 use super::scripted::{Act, ScriptedWire};
-use super::{Client, Journey, run_client};
+use super::{Client, ClientResult, run_client};
 use crate::clock::ManualClock;
 
 pub(crate) const TIMEOUT_NS: u64 = 1_000_000;
@@ -27,7 +27,7 @@ pub(crate) fn order(load: Load, count: u64, warm_up: u64) -> RoundOrder {
     RoundOrder { warm_up: Extent::Count(warm_up), timeout_ns: TIMEOUT_NS, ..RoundOrder::of(case, count) }
 }
 
-fn travel(order: &RoundOrder, acts: &[Act], lossy: bool) -> Result<Journey, Failure> {
+fn travel(order: &RoundOrder, acts: &[Act], lossy: bool) -> Result<ClientResult, Failure> {
     let clock = ManualClock::default();
     let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
     let stop = AtomicBool::new(false);
@@ -41,12 +41,12 @@ fn travel(order: &RoundOrder, acts: &[Act], lossy: bool) -> Result<Journey, Fail
 #[test]
 fn a_closed_loop_measures_exactly_what_the_wire_took() {
     let order = order(Load::PLAIN, 4, 2);
-    let journey =
+    let client_result =
         travel(&order, &[Act::After(9000), Act::After(500), Act::After(100), Act::After(300)], false).unwrap();
-    assert_eq!(journey.recorder.first_message_ns(), 9000);
-    assert_eq!(journey.duration_ns, 100 + 300 + 9000 + 500);
-    assert_eq!((journey.tally.sent, journey.tally.received, journey.tally.warm_up_sent), (4, 4, 2));
-    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!(client_result.recorder.first_message_ns(), 9000);
+    assert_eq!(client_result.duration_ns, 100 + 300 + 9000 + 500);
+    assert_eq!((client_result.tally.sent, client_result.tally.received, client_result.tally.warm_up_sent), (4, 4, 2));
+    let samples = client_result.recorder.finish(client_result.origin_ns);
     assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [100, 300, 9000, 500]);
     assert_eq!(samples.warm_up_latencies_ns().collect::<Vec<_>>(), [9000, 500]);
 }
@@ -57,10 +57,10 @@ fn a_round_whose_messages_are_all_lost_ends_and_one_whose_answers_are_late_does_
     let failure = travel(&order, &[Act::Never], true).unwrap_err();
     assert_eq!(failure.cause, "no answer to 10 messages in a row, each waited for 1 ms, the last of them message 9");
     let one_in_ten: Vec<Act> = std::iter::repeat_n(Act::Never, 9).chain([Act::After(300)]).collect();
-    let journey = travel(&order, &one_in_ten, true).unwrap();
-    assert_eq!((journey.tally.sent, journey.tally.received), (30, 3));
-    let journey = travel(&order, &[Act::After(TIMEOUT_NS * 3 / 2)], true).unwrap();
-    assert_eq!((journey.tally.sent, journey.tally.received, journey.tally.late), (30, 0, 30));
+    let client_result = travel(&order, &one_in_ten, true).unwrap();
+    assert_eq!((client_result.tally.sent, client_result.tally.received), (30, 3));
+    let client_result = travel(&order, &[Act::After(TIMEOUT_NS * 3 / 2)], true).unwrap();
+    assert_eq!((client_result.tally.sent, client_result.tally.received, client_result.tally.late), (30, 0, 30));
 }
 
 #[test]
@@ -78,19 +78,19 @@ fn a_round_ends_at_its_deadline() {
 #[test]
 fn a_duration_ends_with_the_first_message_past_it() {
     let order = RoundOrder { extent: Extent::DurationNs(1000), ..order(Load::PLAIN, 0, 0) };
-    let journey = travel(&order, &[Act::After(300)], false).unwrap();
-    assert_eq!((journey.tally.sent, journey.duration_ns), (4, 1200));
+    let client_result = travel(&order, &[Act::After(300)], false).unwrap();
+    assert_eq!((client_result.tally.sent, client_result.duration_ns), (4, 1200));
 }
 
 #[test]
 fn loss_is_counted_and_the_loop_goes_on() {
     let order = order(Load::PLAIN, 4, 0);
     let acts = [Act::After(100), Act::Never, Act::Twice(200), Act::After(300)];
-    let journey = travel(&order, &acts, true).unwrap();
-    let tally = &journey.tally;
+    let client_result = travel(&order, &acts, true).unwrap();
+    let tally = &client_result.tally;
     assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (4, 3, 0, 1));
     assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 1, "no kernel counter says where it was lost");
-    let samples = journey.recorder.finish(0);
+    let samples = client_result.recorder.finish(0);
     assert_eq!(samples.fate, [Fate::Received, Fate::Lost, Fate::Received, Fate::Received]);
 }
 
@@ -98,10 +98,10 @@ fn loss_is_counted_and_the_loop_goes_on() {
 fn an_answer_after_the_time_out_is_late_and_not_lost() {
     let order = order(Load::PLAIN, 3, 0);
     let acts = [Act::After(TIMEOUT_NS + 50), Act::After(100), Act::After(100)];
-    let journey = travel(&order, &acts, true).unwrap();
-    assert_eq!((journey.tally.sent, journey.tally.received, journey.tally.late), (3, 2, 1));
-    assert_eq!(journey.tally.ledger(false, &[], &[], None).unexplained, 0);
-    let samples = journey.recorder.finish(0);
+    let client_result = travel(&order, &acts, true).unwrap();
+    assert_eq!((client_result.tally.sent, client_result.tally.received, client_result.tally.late), (3, 2, 1));
+    assert_eq!(client_result.tally.ledger(false, &[], &[], None).unexplained, 0);
+    let samples = client_result.recorder.finish(0);
     assert_eq!(samples.fate, [Fate::Late, Fate::Received, Fate::Received]);
     assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [TIMEOUT_NS + 50, 100, 100]);
 }
@@ -125,11 +125,11 @@ fn silence_and_garbage_fail_a_lossless_round() {
 fn an_open_loop_sends_on_time_whatever_has_come_back() {
     // One message every 1000 ns; the second takes 3500 ns, the others 100.
     let order = order(Load::PLAIN.paced(1e6), 5, 0);
-    let journey =
+    let client_result =
         travel(&order, &[Act::After(100), Act::After(3500), Act::After(100), Act::After(100), Act::After(100)], true)
             .unwrap();
-    assert_eq!((journey.tally.sent, journey.tally.received), (5, 5));
-    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!((client_result.tally.sent, client_result.tally.received), (5, 5));
+    let samples = client_result.recorder.finish(client_result.origin_ns);
     assert_eq!(samples.due_ns, [0, 2000, 3000, 4000, 1000], "rows are in order of arrival");
     assert_eq!(samples.sent_ns, samples.due_ns, "the generator was never late");
     assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [100, 100, 100, 100, 3500]);
@@ -142,10 +142,10 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
         case: (order(Load::PLAIN.paced(1e9), 1, 0).case).with(|changed| changed.flow_mut().load.set_sizes(1, 1)),
         ..order(Load::PLAIN.paced(1e9), 130, 0)
     };
-    let journey = travel(&order, &[Act::After(500)], true).unwrap();
-    assert_eq!((journey.tally.sent, journey.tally.received), (130, 130));
-    assert_eq!(journey.tally.waited_for_answers, 2);
-    let samples = journey.recorder.finish(journey.origin_ns);
+    let client_result = travel(&order, &[Act::After(500)], true).unwrap();
+    assert_eq!((client_result.tally.sent, client_result.tally.received), (130, 130));
+    assert_eq!(client_result.tally.waited_for_answers, 2);
+    let samples = client_result.recorder.finish(client_result.origin_ns);
     // One byte distinguishes 256 numbers, so 128 may be in flight: message 128, due at 128 ns, waits for the first
     // answer at 500 ns and gets its own at 1000 ns.
     let row = samples.sequence.iter().position(|sequence| *sequence == 128).unwrap();
@@ -154,9 +154,9 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
     assert_eq!(samples.latency.max(), 872);
 }
 
-/// A journey over a wire on which each send takes one and a half times the gap between messages, so that the generator
+/// A client_result over a wire on which each send takes one and a half times the gap between messages, so that the generator
 /// never catches up.
-fn travel_behind_time(order: &RoundOrder) -> Journey {
+fn travel_behind_time(order: &RoundOrder) -> ClientResult {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
     run_client(
@@ -169,8 +169,8 @@ fn travel_behind_time(order: &RoundOrder) -> Journey {
 
 #[test]
 fn an_open_loop_counts_from_when_a_message_was_due() {
-    let journey = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
-    let samples = journey.recorder.finish(journey.origin_ns);
+    let client_result = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
+    let samples = client_result.recorder.finish(client_result.origin_ns);
     assert_eq!(samples.due_ns, [0, 1000, 2000, 3000]);
     assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500], "all but the first are late");
     assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000]);
@@ -186,8 +186,8 @@ fn an_open_loop_counts_from_when_a_message_was_due() {
 
 #[test]
 fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
-    let journey = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
-    let samples = journey.recorder.finish(journey.origin_ns);
+    let client_result = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
+    let samples = client_result.recorder.finish(client_result.origin_ns);
     assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500]);
     assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "each after its send, not after the last one");
 }
@@ -196,29 +196,29 @@ fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
 fn a_generator_that_cannot_keep_up_ends_one_time_out_after_its_round() {
     let order = order(Load::PLAIN.paced(1e6), 0, 0);
     let order = RoundOrder { extent: Extent::DurationNs(4 * TIMEOUT_NS), ..order };
-    let journey = travel_behind_time(&order);
+    let client_result = travel_behind_time(&order);
     // 4 000 messages are due in 4 ms; a send takes 1.5 us, so after 5 ms it has sent 3 334 and gives up.
-    assert_eq!((journey.tally.sent, journey.tally.received), (3334, 3334));
+    assert_eq!((client_result.tally.sent, client_result.tally.received), (3334, 3334));
 }
 
 #[test]
 fn the_warm_up_of_a_generator_behind_its_time_is_no_longer_than_any_other() {
     let order = order(Load::PLAIN.paced(1e6), 4, 0);
     let order = RoundOrder { warm_up: Extent::DurationNs(6000), ..order };
-    let journey = travel_behind_time(&order);
+    let client_result = travel_behind_time(&order);
     // Within 6000 ns six messages are due, and four are sent.
-    assert_eq!((journey.tally.warm_up_sent, journey.tally.sent), (4, 4));
-    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!((client_result.tally.warm_up_sent, client_result.tally.sent), (4, 4));
+    let samples = client_result.recorder.finish(client_result.origin_ns);
     assert_eq!((samples.warm_up, samples.due_ns[4], samples.sent_ns[4]), (4, 4000, 6000));
 }
 
 #[test]
 fn an_open_loop_counts_unanswered_messages_as_lost() {
     let order = order(Load::PLAIN.paced(1e6), 4, 1);
-    let journey = travel(&order, &[Act::After(10), Act::After(10), Act::Never], true).unwrap();
-    let tally = &journey.tally;
+    let client_result = travel(&order, &[Act::After(10), Act::After(10), Act::Never], true).unwrap();
+    let tally = &client_result.tally;
     assert_eq!((tally.warm_up_sent, tally.warm_up_received, tally.sent, tally.received), (1, 1, 4, 3));
-    let samples = journey.recorder.finish(0);
+    let samples = client_result.recorder.finish(0);
     assert_eq!(samples.fate.iter().filter(|fate| **fate == Fate::Lost).count(), 1);
     assert_eq!(samples.warm_up, 1);
 }

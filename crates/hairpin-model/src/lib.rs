@@ -26,7 +26,6 @@ pub mod figure;
 mod figure_name;
 pub mod finding;
 pub mod flow;
-pub mod head;
 pub mod hint;
 pub mod judged_claim;
 pub mod knee;
@@ -47,6 +46,7 @@ pub mod quantities;
 pub mod refused;
 pub mod round;
 pub mod run;
+pub mod run_header;
 pub mod samples;
 #[cfg(feature = "schema")]
 pub mod schema;

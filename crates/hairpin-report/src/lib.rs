@@ -13,7 +13,6 @@ pub mod terminal;
 pub mod charts;
 pub mod time_sequence;
 
-mod chains;
 mod claim_wording;
 mod columns;
 mod exchanges;
@@ -21,6 +20,7 @@ mod findings;
 mod hosts;
 mod links;
 mod one_way;
+mod orders;
 mod page_text;
 mod trust;
 mod wording;

@@ -51,7 +51,7 @@ pub trait Watch {
     fn left_out(&mut self) {}
 }
 
-/// Carries out the task. `run` has only its head filled; the result is complete or interrupted.
+/// Carries out the task. `run` has only its run_header filled; the result is complete or interrupted.
 ///
 /// # Errors
 /// The experiment rejects its knobs. Every other failure is part of the run.

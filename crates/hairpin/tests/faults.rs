@@ -111,7 +111,7 @@ fn a_full_disk_loses_no_measured_data() {
 
 fn a_full_disk(ends: &str) -> Result<(), String> {
     let place = Place::new();
-    // About 100 kB per round: the disk fills up halfway.
+    // ServerInfo 100 kB per round: the disk fills up halfway.
     let plan = format!(
         "round-trip --placement same-cpu --ends {ends} --transport pipe,unix-stream --rounds 10 --count 4000 --json --out disk/run"
     );

@@ -181,7 +181,7 @@ mod tests {
     use crate::fixture::links::{between_hosts, over};
 
     #[test]
-    fn where_messages_waited_is_told_as_far_as_it_is_known() {
+    fn the_place_of_waiting_messages_is_named_if_known() {
         let told = |case: Case| {
             let mut fixture = Fixture::new();
             fixture.rounds_of(&case, &[10_000; 6]);

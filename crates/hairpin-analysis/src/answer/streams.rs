@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_cpu_is_the_limit_unless_it_is_busy_by_looking() {
+    fn a_busy_cpu_is_the_limit_unless_it_busy_polls() {
         let limit = |placement, waiting, cpu| busy(&row(placement, waiting, cpu));
         let says = |whose: &str| Some(format!("{whose} was busy throughout: it limits the goodput."));
         let (apart, block) = (Placement::CrossCpu, Waiting::Block);

@@ -32,7 +32,7 @@ fn plain(transport: &str, latency: u64) -> (Case, u64) {
 }
 
 #[test]
-fn the_fastest_is_named_with_tcp_beside_it() {
+fn the_fastest_is_named_and_compared_with_tcp() {
     let found = answer_of(&[plain("tcp", 13_000), plain("pipe", 5_000), plain("udp", 10_000)]);
     let headline = "Fastest round trip between two processes here: pipe (blocking, same CPU) at p50 5.01 us (95 % \
                     interval 5.0";
@@ -43,7 +43,7 @@ fn the_fastest_is_named_with_tcp_beside_it() {
 }
 
 #[test]
-fn between_two_hosts_the_headline_names_the_server_and_marks_what_took_the_place_of_another_transport() {
+fn between_two_hosts_the_headline_names_the_server_and_marks_fallbacks() {
     let elsewhere = |transport: &str, latency| (between_hosts(Case::ping_pong(transport)), latency);
     let found = answer_of(&[elsewhere("tcp", 13_000), elsewhere("udp", 10_000)]);
     assert!(
@@ -62,7 +62,7 @@ fn between_two_hosts_the_headline_names_the_server_and_marks_what_took_the_place
 }
 
 #[test]
-fn where_no_difference_was_found_no_winner_is_named() {
+fn without_a_difference_no_winner_is_named() {
     let found = answer_of(&[plain("pipe", 5_000), plain("fifo", 5_000), plain("tcp", 13_000)]);
     let none = "Fastest round trips between two processes here, no difference found: pipe (blocking, same CPU) at";
     assert!(found.headline.starts_with(none), "{found:?}");
@@ -137,7 +137,7 @@ fn neighbours_are_ranked_by_every_figure_that_both_have() {
 }
 
 #[test]
-fn a_saved_run_that_ranks_in_a_circle_is_answered_all_the_same() {
+fn a_saved_run_with_a_cyclic_ranking_is_answered() {
     let mut run = run_of(&[plain("pipe", 5_000), plain("tcp", 13_000)]);
     let back = run.comparisons.iter().find(|pair| pair.role == Role::Neighbours).unwrap().clone();
     let (baseline, candidate) = (back.candidate.clone(), back.baseline.clone());
@@ -146,7 +146,7 @@ fn a_saved_run_that_ranks_in_a_circle_is_answered_all_the_same() {
 }
 
 #[test]
-fn one_case_is_told_by_its_figures_and_no_case_by_its_lack() {
+fn one_case_is_reported_by_its_figures_and_no_case_says_so() {
     let found = answer_of(&[plain("tcp", 13_000)]);
     assert!(found.headline.starts_with("tcp block same-cpu: p50 13.0 us (95 % interval 13.0"), "{found:?}");
     assert!(found.headline.ends_with(", p99 13.0 us, 1 200 round trips over 12 rounds."), "{found:?}");
@@ -157,7 +157,7 @@ fn one_case_is_told_by_its_figures_and_no_case_by_its_lack() {
 }
 
 #[test]
-fn an_open_loop_and_an_injected_fault_do_not_speak_for_the_machine() {
+fn an_open_loop_and_an_injected_fault_are_not_ranked() {
     let mut fixture = Fixture::new();
     for (block, transport) in [(0, "tcp"), (0, "udp"), (1, "tcp"), (1, "udp")] {
         fixture.round(&at_rate(Case::ping_pong(transport), 1000.0), block, &paced(1_000_000, &[(0, 10_000); 100]));
@@ -193,7 +193,7 @@ const REMEDIES: &[(&str, u64)] =
     &[("default", 44_000_000), ("nodelay", 550_000), ("one-write", 24_000), ("cork-forgotten", 208_000_000)];
 
 #[test]
-fn the_remedy_that_moves_most_is_named_and_what_is_slower_than_none() {
+fn the_best_remedy_and_those_slower_than_default_are_named() {
     let run = run_of(&exchanges(REMEDIES));
     let found = answer(&run);
     let headline = "An exchange of 100x2 B over tcp takes 44.1 ms at p50 with default options, and 24.1 us with one-write: \
@@ -206,7 +206,7 @@ fn the_remedy_that_moves_most_is_named_and_what_is_slower_than_none() {
 }
 
 #[test]
-fn remedies_that_move_alike_are_no_winners() {
+fn remedies_with_equal_throughput_are_no_winners() {
     let found = answer_of(&exchanges(&[("default", 44_000_000), ("writev", 24_000), ("one-write", 24_000)]));
     assert!(!found.headline.contains("most"), "{found:?}");
     assert_eq!(found.sentences, ["No difference found between writev and one-write."]);
@@ -214,14 +214,14 @@ fn remedies_that_move_alike_are_no_winners() {
 }
 
 #[test]
-fn no_remedy_is_called_faster_unless_that_is_proved() {
+fn no_remedy_is_called_faster_without_proof() {
     let found = answer_of(&exchanges(&[("default", 44_000_000), ("nodelay", 44_000_000)]));
     assert!(found.headline.ends_with("with default options; no remedy was found to be faster."), "{found:?}");
     assert_eq!((found.sentences, found.best_remedy), (Vec::new(), None));
 }
 
 #[test]
-fn a_remedy_without_an_interval_is_faster_where_its_comparison_says_so() {
+fn a_remedy_without_an_interval_is_faster_if_its_comparison_says_so() {
     let found = |verdict: Verdict| {
         let mut run = run_of(&exchanges(&[("default", 44_000_000), ("nodelay", 500_000)]));
         for row in &mut run.cases {
@@ -239,7 +239,7 @@ fn a_remedy_without_an_interval_is_faster_where_its_comparison_says_so() {
 }
 
 #[test]
-fn stalls_in_fewer_than_half_of_the_exchanges_count_though_the_p50_does_not_show_them() {
+fn stalls_in_few_exchanges_count_even_if_the_p50_hides_them() {
     let mut fixture = Fixture::new();
     for (block, latency) in (0..).zip(steady(100_000)) {
         let some_stall = [[latency / 4; 60].as_slice(), &[40_000_000; 40]].concat();
@@ -252,7 +252,7 @@ fn stalls_in_fewer_than_half_of_the_exchanges_count_though_the_p50_does_not_show
 }
 
 #[test]
-fn without_none_remedies_are_compared_with_each_other() {
+fn without_default_remedies_are_compared_with_each_other() {
     let found = answer_of(&exchanges(&[("nodelay", 550_000), ("one-write", 24_000)]));
     let fastest = "Fastest remedy for an exchange of 100x2 B over tcp: one-write, 8";
     assert!(found.headline.starts_with(fastest), "{found:?}");
@@ -266,7 +266,7 @@ fn with_gap(remedy: &str) -> Case {
 }
 
 #[test]
-fn a_remedy_without_the_pauses_is_not_held_against_those_that_pause() {
+fn a_remedy_without_pauses_is_not_compared_with_those_that_pause() {
     let paused = [("default", 143_000_000), ("nodelay", 99_600_000), ("one-write", 24_000)];
     let cases: Vec<(Case, u64)> = paused.iter().map(|(remedy, latency)| (with_gap(remedy), *latency)).collect();
     let found = answer_of(&cases);
@@ -278,7 +278,7 @@ fn a_remedy_without_the_pauses_is_not_held_against_those_that_pause() {
 }
 
 #[test]
-fn a_injected_fault_is_said_first_unless_other_cases_speak() {
+fn an_injected_fault_is_stated_first_unless_other_cases_are_usable() {
     let injected = |remedy: &str| {
         small_writes(remedy).with(|changed| {
             changed.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true })
@@ -294,7 +294,7 @@ fn a_injected_fault_is_said_first_unless_other_cases_speak() {
 }
 
 #[test]
-fn other_transports_and_paths_stand_beside_the_first() {
+fn other_transports_and_paths_follow_the_first() {
     let elsewhere = small_writes("default").with(|changed| changed.flow_mut().transport = "unix-stream".to_owned());
     let cases = [exchanges(&REMEDIES[..3]), vec![(elsewhere, 102_000)]].concat();
     assert_eq!(answer_of(&cases).sentences, ["The same writes take 102 us over unix-stream."]);

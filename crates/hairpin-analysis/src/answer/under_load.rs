@@ -149,8 +149,8 @@ impl Set<'_> {
         }
     }
 
-    /// `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms, and the queue
-    /// holds 213 KiB.`
+    /// `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms, and
+    /// the queue holds 213 KiB.`
     fn of_one(&self, row: &CaseSummary) -> String {
         let queue = queue(row).map(|queue| format!(", and the queue holds {queue}")).unwrap_or_default();
         let said = effect(row, &self.names.name(row), &self.place);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_loads_the_least_and_the_most_are_named_where_a_difference_was_found() {
+    fn the_loads_that_add_least_and_most_are_named_if_a_difference_was_found() {
         let cubic = || (linked("congestion=cubic"), 183.3, Some((171.0, 176.0)));
         let bbr = || (linked("congestion=bbr"), 20.3, Some((9.0, 11.0)));
         let two = answer_of(&[cubic(), bbr()]);
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn where_an_interval_is_missing_no_load_is_named_the_least() {
+    fn without_an_interval_no_load_is_named_the_best() {
         let unsure = answer_of(&[(linked("congestion=cubic"), 183.3, None), (linked("congestion=bbr"), 20.3, None)]);
         let headline = "Median round trip over delay=5ms: 10.3 ms idle, 20.4 ms beside tcp up congestion=bbr and 184 ms \
                         beside tcp up congestion=cubic. What each adds has no interval yet, so they are not ordered.";
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_load_the_phases_differ_by_what_was_found() {
+    fn without_a_load_the_difference_of_the_phases_is_reported() {
         let said = |bounds| answer_of(&[(over("delay=5ms", probed(None)), 10.4, bounds)]).headline;
         assert_eq!(
             said(Some((-0.1, 0.3))),
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_the_probe_are_told_by_phase_with_their_causes_and_responsiveness_with_its_draft() {
+    fn losses_of_the_probe_have_phases_and_causes_and_responsiveness_its_draft() {
         let mut run = run_of(&[(linked("congestion=cubic"), 183.3, Some((171.0, 176.0)))]);
         let figures = run.cases[0].under_load.as_mut().unwrap();
         let lost = BTreeMap::from([("link-queue".to_owned(), 3)]);
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn each_path_has_its_own_loads_and_what_is_invalid_says_so() {
+    fn each_path_has_its_own_loads_and_invalid_figures_say_so() {
         let codel = over("delay=5ms codel=5ms/100ms", probed(Some("congestion=cubic")));
         let cases = [(linked("congestion=cubic"), 183.3, Some((171.0, 176.0))), (codel, 20.3, Some((9.0, 11.0)))];
         let both = answer_of(&cases);

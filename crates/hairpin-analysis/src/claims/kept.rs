@@ -10,7 +10,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::place::without;
 use super::selection::select;
-use crate::counted;
+use crate::valid_rounds;
 
 pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgement, Judgement> {
     let case = select(run, case)?;
@@ -70,7 +70,7 @@ fn holds(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
         Kept::Options => !asked_and_granted(case).is_empty(),
         Kept::Samples => {
             let of_case = run.rounds.iter().filter(|round| round.case_id == case.id);
-            let counted = counted::timed(of_case);
+            let counted = valid_rounds::timed(of_case);
             !counted.is_empty()
                 && counted.iter().all(|(_, round)| {
                     round.flow().samples_file.is_some() && round.flow().samples_kept >= round.flow().figures.samples

@@ -8,12 +8,12 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::End;
 
 use crate::open_loop::{asked_per_s, sent_per_s};
-use crate::{counted, one_way};
+use crate::{one_way, valid_rounds};
 
 /// The figure of every measured round that has it, in its base unit, with the block of the round.
 pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
     let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
-    let counted = counted::timed(rounds).into_iter();
+    let counted = valid_rounds::timed(rounds).into_iter();
     counted.filter_map(|(round, measured)| Some((round.order.block, of_round(name, case, measured)?))).collect()
 }
 

@@ -15,14 +15,14 @@ pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published,
     let Value::Order(names) = &published.value else {
         return without(Verdict::CannotRun, "the published value is not an order");
     };
-    let steps: Vec<Step<'_>> = cases
+    let steps: Vec<Pair<'_>> = cases
         .windows(2)
         .zip(names.windows(2))
-        .map(|(cases, names)| Step { names: [&names[0], &names[1]], ratio: step(name, [&cases[0], &cases[1]], run) })
+        .map(|(cases, names)| Pair { names: [&names[0], &names[1]], ratio: step(name, [&cases[0], &cases[1]], run) })
         .collect();
-    let verdicts: Vec<Verdict> = steps.iter().map(Step::verdict).collect();
+    let verdicts: Vec<Verdict> = steps.iter().map(Pair::verdict).collect();
     let verdict = overall(&verdicts);
-    let steps_told = steps.iter().map(Step::sentence).collect::<Vec<_>>().join(" ");
+    let steps_told = steps.iter().map(Pair::sentence).collect::<Vec<_>>().join(" ");
     let why = format!("By {}: {steps_told}", in_words(name));
     let least_clear =
         steps.iter().filter_map(|step| step.ratio.as_ref().ok()).min_by(|a, b| a.value.total_cmp(&b.value));
@@ -36,7 +36,7 @@ pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published,
 }
 
 /// Two neighbouring cases, and the ratio of the second's figure to the first's.
-struct Step<'n> {
+struct Pair<'n> {
     names: [&'n str; 2],
     ratio: Result<Figure, Judgement>,
 }
@@ -45,7 +45,7 @@ fn step(name: FigureName, [first, second]: [&Selector; 2], run: &Run) -> Result<
     ratio(name, (select(run, first)?, run), (select(run, second)?, run))
 }
 
-impl Step<'_> {
+impl Pair<'_> {
     fn verdict(&self) -> Verdict {
         match &self.ratio {
             Ok(ratio) if ratio.excludes(1.0) => Place::of(ratio, 1.0, f64::INFINITY).verdict(),

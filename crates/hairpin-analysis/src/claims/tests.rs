@@ -318,7 +318,7 @@ fn a_pattern_is_its_writes_and_then_the_answer() {
 }
 
 #[test]
-fn what_a_run_keeps_is_said_in_plain_words() {
+fn the_kept_data_of_a_run_is_described() {
     let mut run = run();
     let published = json!({"value": ["minimum", "maximum"], "unit": "outputs"});
     let rule = |kept: &[&str]| json!({"kind": "kept", "case": case("tcp"), "kept": kept});
@@ -346,7 +346,7 @@ fn what_a_run_keeps_is_said_in_plain_words() {
 }
 
 #[test]
-fn that_the_greatest_was_beyond_a_bound_is_a_fact_of_one_round() {
+fn a_maximum_beyond_a_bound_needs_no_interval() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("tcp"), &[50 * US, 50 * US, 50 * US, 2 * MS, 50 * US, 50 * US]);
     let run = fixture.run();
@@ -376,7 +376,7 @@ fn requests_in_flight_follow_from_rate_and_latency() {
 }
 
 #[test]
-fn what_is_lost_and_what_arrives_are_of_the_ledger_and_over_the_time_for_which_it_was_due() {
+fn losses_and_rates_are_from_the_ledger_over_the_scheduled_time() {
     let mut fixture = Fixture::new();
     let case = at_rate(Case::ping_pong("udp").with(|changed| changed.flow_mut().load.set_sizes(1400, 4)), 1000.0);
     for block in 0..8 {
@@ -451,7 +451,7 @@ fn a_run_that_could_not_be_made_says_why() {
 }
 
 #[test]
-fn a_selection_of_two_cases_is_none() {
+fn a_selection_of_two_cases_is_an_error() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("tcp"), &[US; 8]);
     fixture.rounds_of(&Case::ping_pong("tcp").with(|changed| changed.ends.waiting = Waiting::Spin), &[US; 8]);
@@ -462,7 +462,7 @@ fn a_selection_of_two_cases_is_none() {
 }
 
 #[test]
-fn a_stand_in_is_told_and_may_leave_a_claim_undecided() {
+fn a_substitute_is_reported_and_may_leave_a_claim_undecided() {
     let run = run();
     let runs = BTreeMap::from([("r".to_owned(), Ok(&run))]);
     let mut claim =
@@ -518,7 +518,7 @@ fn a_published_figure_never_becomes_a_measured_one() {
 }
 
 #[test]
-fn a_figure_is_told_in_units_that_fit_it() {
+fn a_figure_has_units_that_fit() {
     let of = |json: Json| serde_json::from_value(json).unwrap();
     assert!(fits_unit(&of(p50("tcp")), "ms") && !fits_unit(&of(p50("tcp")), "bytes/ms"));
     let ratio = json!({"figure": "p50", "case": case("tcp"), "against": case("udp")});

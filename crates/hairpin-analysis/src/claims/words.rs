@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_told_in_the_unit_of_the_text() {
+    fn figures_are_printed_in_the_unit_of_the_text() {
         assert_eq!(figure(&Figure::new(4.5, 4.4, 4.61), "bytes/ms"), "4.50 bytes/ms (4.40 to 4.61)");
         assert_eq!(figure(&Figure::bare(4.5), "x"), "4.50 x");
         assert_eq!(exactly(410_403.72, "ms"), "410403.72 ms");

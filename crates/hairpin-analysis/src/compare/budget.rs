@@ -110,7 +110,7 @@ mod tests {
     use crate::statistics::interval::{Estimate, Over};
 
     #[test]
-    fn each_side_that_may_not_be_used_is_known() {
+    fn each_invalid_side_is_marked() {
         let run = |valid: bool, measured: bool| {
             let mut fixture = Fixture::new();
             fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_difference_over_all_rows_breaks_no_budget() {
+    fn a_difference_removed_by_the_correction_breaks_no_budget() {
         let run = |latencies: &[u64]| {
             let mut fixture = Fixture::new();
             fixture.rounds_of(&Case::ping_pong("tcp"), latencies);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ladder_has_neighbours_from_fast_to_slow_and_invalid_cases_stand_on_none() {
+    fn a_ladder_is_ordered_from_fast_to_slow_and_has_no_invalid_cases() {
         let mut fixture = Fixture::new();
         fixture.rounds_of(&Case::ping_pong("tcp"), &[13_000; 6]);
         fixture.rounds_of(&Case::ping_pong("pipe"), &[5_000; 6]);

@@ -11,7 +11,7 @@ use hairpin_model::quantities::{duration_argument, exact_bytes};
 
 /// The subject of a choice: one field of a case, or one set of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum About {
+pub(super) enum Subject {
     Transport,
     Options,
     Load,
@@ -39,7 +39,7 @@ pub(super) enum About {
     Sysctls,
 }
 
-impl About {
+impl Subject {
     fn word(self) -> &'static str {
         match self {
             Self::Transport => "transport",
@@ -73,16 +73,16 @@ impl About {
 
 /// Every choice of a case by subject; choices of several flows are joined. Excludes parts of the experiment that are
 /// not the user's choice (an injected fault, the place in an A/A pair).
-pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
+pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
     let Case { flows, ends, path, sysctls, injected_fault: _, replicate: _ } = case;
     let EndSettings { kind, waiting, placement, cpus, cpu_idle } = ends;
     let mut choices = BTreeMap::from([
-        (About::Ends, kind.to_string()),
-        (About::Waiting, waiting.to_string()),
-        (About::Placement, placement.to_string()),
-        (About::CpuIdle, cpu_idle.to_string()),
-        (About::Link, path.link.clone()),
-        (About::Sysctls, sysctls.to_string()),
+        (Subject::Ends, kind.to_string()),
+        (Subject::Waiting, waiting.to_string()),
+        (Subject::Placement, placement.to_string()),
+        (Subject::CpuIdle, cpu_idle.to_string()),
+        (Subject::Link, path.link.clone()),
+        (Subject::Sysctls, sysctls.to_string()),
     ]);
     for flow in flows {
         let Flow {
@@ -98,14 +98,14 @@ pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
             ends: own,
         } = flow;
         let of_flow = [
-            (About::Transport, transport.clone()),
-            (About::Options, written(options)),
-            (About::Direction, direction.to_string()),
-            (About::Streams, streams.to_string()),
-            (About::Connections, connections.to_string()),
-            (About::Receivers, receivers.to_string()),
-            (About::ConnectionUse, connection_use.to_string()),
-            (About::Cpus, own.map_or(*cpus, |own| own.cpus).to_string()),
+            (Subject::Transport, transport.clone()),
+            (Subject::Options, written(options)),
+            (Subject::Direction, direction.to_string()),
+            (Subject::Streams, streams.to_string()),
+            (Subject::Connections, connections.to_string()),
+            (Subject::Receivers, receivers.to_string()),
+            (Subject::ConnectionUse, connection_use.to_string()),
+            (Subject::Cpus, own.map_or(*cpus, |own| own.cpus).to_string()),
         ];
         for (about, value) in of_flow.into_iter().chain(of_load(load)) {
             let before = choices.entry(about).or_default();
@@ -116,7 +116,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<About, String> {
 }
 
 /// Closed loop and open loop are the same load at different rates.
-fn of_load(load: &Load) -> Vec<(About, String)> {
+fn of_load(load: &Load) -> Vec<(Subject, String)> {
     let (kind, rate) = match load {
         Load::PingPong { .. } => ("round trip", "closed loop".to_owned()),
         Load::Paced { rate_per_s, .. } => ("round trip", format!("{rate_per_s}/s")),
@@ -125,34 +125,34 @@ fn of_load(load: &Load) -> Vec<(About, String)> {
         Load::Stream { .. } => ("stream", "as fast as possible".to_owned()),
         Load::Offered { offered_per_s, .. } => ("messages", format!("{offered_per_s}/s")),
     };
-    let mut choices = vec![(About::Load, kind.to_owned()), (About::Rate, rate)];
+    let mut choices = vec![(Subject::Load, kind.to_owned()), (Subject::Rate, rate)];
     match load {
         Load::PingPong { size_bytes, reply_size_bytes } | Load::Paced { size_bytes, reply_size_bytes, .. } => {
             let reply =
                 (size_bytes != reply_size_bytes).then(|| format!(", answer {}", exact_bytes(*reply_size_bytes)));
-            choices.push((About::Size, format!("{}{}", exact_bytes(*size_bytes), reply.unwrap_or_default())));
+            choices.push((Subject::Size, format!("{}{}", exact_bytes(*size_bytes), reply.unwrap_or_default())));
         }
         Load::Exchange { exchange: Exchange { writes, gap_ns, pipeline, remedy }, reply_size_bytes } => {
             choices.extend([
-                (About::Writes, writes.to_string()),
-                (About::Gap, duration_argument(*gap_ns)),
-                (About::Pipeline, pipeline.to_string()),
-                (About::Remedy, remedy.to_string()),
-                (About::Size, format!("answer {}", exact_bytes(*reply_size_bytes))),
+                (Subject::Writes, writes.to_string()),
+                (Subject::Gap, duration_argument(*gap_ns)),
+                (Subject::Pipeline, pipeline.to_string()),
+                (Subject::Remedy, remedy.to_string()),
+                (Subject::Size, format!("answer {}", exact_bytes(*reply_size_bytes))),
             ]);
         }
         Load::Messages { size_bytes, batch } => {
-            choices.extend([(About::Size, exact_bytes(*size_bytes)), (About::Batch, batch.to_string())]);
+            choices.extend([(Subject::Size, exact_bytes(*size_bytes)), (Subject::Batch, batch.to_string())]);
         }
         Load::Stream { write_size_bytes, source } => {
-            choices.extend([(About::Size, exact_bytes(*write_size_bytes)), (About::Source, source.to_string())]);
+            choices.extend([(Subject::Size, exact_bytes(*write_size_bytes)), (Subject::Source, source.to_string())]);
         }
         Load::Offered { offered_per_s: _, size_bytes, arrivals, pacing } => {
             choices.extend([
-                (About::Size, exact_bytes(*size_bytes)),
-                (About::Batch, "1".to_owned()),
-                (About::Arrivals, arrivals.to_string()),
-                (About::Pacing, pacing.to_string()),
+                (Subject::Size, exact_bytes(*size_bytes)),
+                (Subject::Batch, "1".to_owned()),
+                (Subject::Arrivals, arrivals.to_string()),
+                (Subject::Pacing, pacing.to_string()),
             ]);
         }
     }
@@ -164,12 +164,12 @@ fn written(options: &Options) -> String {
 }
 
 /// The difference between two cases in that choice: `option nodelay`, `on`, `off`.
-pub(super) fn difference(about: About, baseline: &Case, candidate: &Case) -> Unlike {
+pub(super) fn difference(about: Subject, baseline: &Case, candidate: &Case) -> Unlike {
     let both = [baseline, candidate];
     let [one, other] = match about {
-        About::Options => return of_options(both),
-        About::Sysctls => return of_sets("sysctl", both.map(|case| pairs(case.sysctls.iter()))),
-        About::Link => link_names(both),
+        Subject::Options => return of_options(both),
+        Subject::Sysctls => return of_sets("sysctl", both.map(|case| pairs(case.sysctls.iter()))),
+        Subject::Link => link_names(both),
         _ => both.map(|case| choices(case).remove(&about).unwrap_or_default()),
     };
     Unlike { what: about.word().to_owned(), baseline: one, candidate: other }
@@ -219,7 +219,7 @@ fn link_names(both: [&Case; 2]) -> [String; 2] {
 /// All choices in which the cases of the two sides differ, with the values of each side.
 pub(super) fn differences(sides: [&[&Case]; 2]) -> Vec<Unlike> {
     let values = sides.map(|cases| {
-        let mut values: BTreeMap<About, Vec<String>> = BTreeMap::new();
+        let mut values: BTreeMap<Subject, Vec<String>> = BTreeMap::new();
         for (about, value) in cases.iter().flat_map(|case| choices(case)) {
             let all = values.entry(about).or_default();
             if !all.contains(&value) {
@@ -233,16 +233,16 @@ pub(super) fn differences(sides: [&[&Case]; 2]) -> Vec<Unlike> {
         values.sort_unstable();
         values
     };
-    let mut abouts: Vec<About> = values.iter().flat_map(|side| side.keys().copied()).collect();
+    let mut abouts: Vec<Subject> = values.iter().flat_map(|side| side.keys().copied()).collect();
     abouts.sort_unstable();
     abouts.dedup();
     let differing = abouts.into_iter().filter(|about| sorted(values[0].get(about)) != sorted(values[1].get(about)));
-    let all = |about: About, side: &BTreeMap<About, Vec<String>>| {
+    let all = |about: Subject, side: &BTreeMap<Subject, Vec<String>>| {
         let shown = |value: &String| if value.is_empty() { "default".to_owned() } else { value.clone() };
         let values = side.get(&about).map(|values| values.iter().map(shown).collect::<Vec<_>>());
         values.map_or_else(|| "none".to_owned(), |values| values.join(" and "))
     };
-    let told = |about: About| match sides {
+    let told = |about: Subject| match sides {
         // One value on each side allows a shorter form.
         [[one, ..], [other, ..]] if values.iter().all(|side| side.get(&about).is_some_and(|all| all.len() == 1)) => {
             difference(about, one, other)

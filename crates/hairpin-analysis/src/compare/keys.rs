@@ -8,17 +8,17 @@ use hairpin_model::flow::Load;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::choices::{About, choices, difference, differences};
+use super::choices::{Subject, choices, difference, differences};
 
 /// How cases of two sides are matched: by all their choices, or if that matches none, by all but the one choice in
 /// which every case of one side differs from every case of the other.
 pub(super) struct Keys {
-    changed: Option<(About, Unlike)>,
+    changed: Option<(Subject, Unlike)>,
 }
 
 /// All choices of a case, and its place in an A/A pair. Excludes injected faults: comparing runs should show their
 /// effect.
-pub(super) type Key = (BTreeMap<About, String>, u8);
+pub(super) type Key = (BTreeMap<Subject, String>, u8);
 
 impl Keys {
     /// The keys under which every run of each side has the same choice.
@@ -28,17 +28,17 @@ impl Keys {
             return exact;
         }
         let sides = [baselines, candidates].map(cases);
-        let abouts: BTreeSet<About> = sides.iter().flatten().flat_map(|case| choices(case).into_keys()).collect();
+        let abouts: BTreeSet<Subject> = sides.iter().flatten().flat_map(|case| choices(case).into_keys()).collect();
         // Latencies at different offered loads are not values of the same figure.
         let is_offered = |case: &&Case| matches!(case.flow().load, Load::Offered { .. });
         let offered = sides.iter().flatten().any(is_offered);
-        let mut ignorable = abouts.into_iter().filter(|about| !(offered && *about == About::Rate));
+        let mut ignorable = abouts.into_iter().filter(|about| !(offered && *about == Subject::Rate));
         let changed = ignorable.find_map(|about| Self::ignoring(about, &sides));
         changed.filter(|keys| keys.pair_some([baselines, candidates])).unwrap_or(exact)
     }
 
     /// The keys without that choice, if each side has a single value of it and they differ.
-    fn ignoring(about: About, sides: &[Vec<&Case>; 2]) -> Option<Self> {
+    fn ignoring(about: Subject, sides: &[Vec<&Case>; 2]) -> Option<Self> {
         let [one, other] = sides.each_ref().map(|cases| {
             let value = |case: &Case| choices(case).remove(&about);
             let first = cases.first().copied()?;
@@ -63,7 +63,7 @@ impl Keys {
     }
 
     /// Whether matching ignored that choice.
-    pub(super) fn ignore(&self, about: About) -> bool {
+    pub(super) fn ignore(&self, about: Subject) -> bool {
         self.changed.as_ref().is_some_and(|(changed, _)| *changed == about)
     }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_told_so_that_they_differ() {
+    fn links_are_described_so_that_they_differ() {
         let vm = named("bridged-vm", "delay=2ms", "tcp");
         let words = |one: &str, other: &str| Some((one.to_owned(), other.to_owned()));
         assert_eq!(links(&Case::ping_pong("tcp"), &vm), words("loopback", "bridged-vm"));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_of_both_is_preferred_to_pairs_that_differ() {
+    fn a_case_of_both_sides_is_preferred_to_pairs_that_differ() {
         let nodelay = |value: &str| with_options(Case::ping_pong("tcp"), &format!("nodelay={value}"));
         let (on, off, plain) = (nodelay("on"), nodelay("off"), Case::ping_pong("tcp"));
         let (labels, differs) = compared(&[plain.clone(), on], &[off, plain]);

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn remedies_are_compared_with_none_and_where_a_finding_asks_for_it() {
+    fn remedies_are_compared_with_default_and_for_findings() {
         let first = Some(Baseline::First);
         let all = [
             ("default", "nodelay", first),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn no_change_or_two_or_another_transport_is_none() {
+    fn no_change_two_changes_and_another_transport_are_no_pair() {
         let case = Case::ping_pong("tcp");
         let others = [
             case.clone(),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn of_links_only_one_with_and_without_a_stage_are_compared() {
+    fn links_are_compared_only_with_and_without_a_stage() {
         let tcp = || Case::ping_pong("tcp");
         let lossy = over("loss=1% delay=10ms", tcp());
         let reliable = over("delay=10ms", tcp());

@@ -13,10 +13,10 @@ use hairpin_model::summary::{CaseSummary, RoundPoint, Verdict};
 
 use super::keys::{Key, Keys};
 use super::{as_ratio, resolution_share, verdict, widened};
-use crate::counted;
 use crate::states::APART;
 use crate::statistics::interval::{ALPHA, Estimate, MIN_ROUNDS, Over, holm, span_s};
 use crate::statistics::location::mean;
+use crate::valid_rounds;
 
 /// Minimum runs per side for the runs themselves to be the sample.
 const RUNS_FOR_WELCH: usize = 3;
@@ -68,7 +68,7 @@ pub struct FigureComparison {
     pub has_verdict: bool,
     /// For one run the median over its rounds, for several the geometric mean of these; `None` with too few samples.
     pub baseline: Option<Figure>,
-    /// As [`Self::baseline`].
+    /// The same for the candidate.
     pub candidate: Option<Figure>,
     /// The logarithm of candidate / baseline; `None` if either is missing.
     pub change: Option<Change>,
@@ -186,8 +186,9 @@ impl<'r> ByCase<'r> {
         }
         let side = |summary: &'r CaseSummary| {
             let rounds = rounds.get(summary.id.as_str()).map_or(&[][..], Vec::as_slice);
-            let measured =
-                counted::timed(rounds.iter().copied()).into_iter().map(|(round, measured)| (round.number, measured));
+            let measured = valid_rounds::timed(rounds.iter().copied())
+                .into_iter()
+                .map(|(round, measured)| (round.number, measured));
             Side { run, summary, measured: measured.collect() }
         };
         Self { cases: run.cases.iter().map(|summary| (keys.key(summary), side(summary))).collect() }
@@ -417,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_may_have_changed_is_no_difference() {
+    fn a_change_of_the_machine_is_no_difference() {
         let latencies: Vec<u64> = (0..10).map(|k| 10_000 + 10 * (k * 7 % 10)).collect();
         let slower: Vec<u64> = latencies.iter().map(|latency| latency * 104 / 100).collect();
         let at_level = |latencies: &[u64], probe_ns: f64| {
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn without_rounds_the_points_of_the_summaries_serve() {
+    fn without_rounds_the_points_of_the_summaries_are_used() {
         let mut one = run(&[10_000, 10_100, 10_200, 10_300, 10_400, 10_500], &["tcp"]);
         one.rounds.clear();
         let compared = compare_runs(&[&one], &[&one.clone()]);

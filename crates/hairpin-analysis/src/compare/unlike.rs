@@ -13,7 +13,7 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::words;
 use serde::Serialize;
 
-use super::choices::About;
+use super::choices::Subject;
 use super::keys::{Key, Keys, why_none_in_common};
 
 words! {
@@ -78,12 +78,12 @@ pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     let described = what.into_iter().filter_map(|key| {
         let [baseline, candidate] =
             [0, 1].map(|side: usize| sides[side].get(key).cloned().unwrap_or_else(|| "-".to_owned()));
-        let follows = key.1 == CPUS_USED && keys.ignore(About::Placement) || key.0 == Kind::Plan && extents_follow;
+        let follows = key.1 == CPUS_USED && keys.ignore(Subject::Placement) || key.0 == Kind::Plan && extents_follow;
         let differ = baseline != candidate && !follows;
         differ.then(|| Difference { kind: key.0, what: key.1.clone(), baseline, candidate })
     });
     // A choice ignored in matching is reported separately.
-    let links = (!keys.ignore(About::Link)).then(|| unlike_links(baseline, candidate)).flatten();
+    let links = (!keys.ignore(Subject::Link)).then(|| unlike_links(baseline, candidate)).flatten();
     let mut differences: Vec<Difference> = described.chain(links).collect();
     differences.sort_by(|one, other| (one.kind, &one.what).cmp(&(other.kind, &other.what)));
     differences
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_like_itself_whatever_the_load() {
+    fn a_run_has_no_differences_from_itself_whatever_the_load() {
         let mut later = run("tcp");
         later.hosts[0].environment.load = vec![9.0];
         assert_eq!(unlike(&run("tcp"), &later), []);
     }
 
     #[test]
-    fn a_side_that_alone_asked_for_kernel_settings_ran_in_a_namespace_of_its_own() {
+    fn the_only_side_with_kernel_settings_ran_in_its_own_namespace() {
         let plain = run("tcp");
         let mut with = plain.clone();
         with.cases[0].case.sysctls = "net.ipv4.tcp_sack=0".parse().unwrap();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_named_with_both_values() {
+    fn differences_are_named_with_both_values() {
         let mut other = run("udp");
         other.hosts[0].environment.settings.insert("net.ipv4.tcp_congestion_control".to_owned(), "cubic".to_owned());
         other.hosts[0].environment.mitigations.insert("retbleed".to_owned(), "IBRS".to_owned());
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_of_one_run_only_make_no_plan_unlike() {
+    fn cases_of_one_run_only_do_not_make_the_plans_differ() {
         let both = |warm_ups: &[(&str, u64)]| {
             let mut fixture = Fixture::new();
             for (transport, _) in warm_ups {

@@ -1,4 +1,4 @@
-//! `aa-differs`: two measurements of the same case were called different.
+//! `aa-differs`: two measurements of a case were called different.
 //!
 //! Why: an instrument that finds a case different from itself cannot distinguish cases. Each survey measures one case
 //! twice and always prints the verdict on that pair; this finding reports a wrong verdict. Evidence: the pair's ratio
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_cannot_be_told_apart_is_none() {
+    fn a_pair_without_a_difference_is_no_finding() {
         let mut fixture = Fixture::new();
         pair(
             &mut fixture,
@@ -112,7 +112,7 @@ mod tests {
 
     /// Cases that differ in any other field are not a pair, whatever their difference.
     #[test]
-    fn cases_that_differ_in_anything_else_are_none() {
+    fn cases_that_differ_in_anything_else_are_no_pair() {
         let mut fixture = Fixture::new();
         for (transport, latency) in [("tcp", 10_000), ("udp", 30_000)] {
             fixture.rounds_of(&Case::ping_pong(transport), &[latency; 6]);

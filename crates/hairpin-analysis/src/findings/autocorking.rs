@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_link_and_beside_other_settings_the_check_asks_for_both_values() {
+    fn over_a_link_and_with_other_settings_the_check_has_both_values() {
         let mut fixture = Fixture::new();
         let asked = "net.ipv4.tcp_sack=0".parse::<Sysctls>().unwrap().with(AUTOCORKING, "1").unwrap();
         let case = over("delay=2ms", small_writes("nodelay")).with(|changed| changed.sysctls = asked);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_counter_no_packing_and_nagle_are_none() {
+    fn no_counter_no_merging_and_nagle_are_no_finding() {
         assert_eq!(found(&traces::more(0), ("on", "off")), []);
         assert_eq!(found(&counted(traces::more(0), 0.0), ("on", "off")), []);
         assert_eq!(found(&counted(traces::nodelay(), 12.0), ("on", "off")), []);

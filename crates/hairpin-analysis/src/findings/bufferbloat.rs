@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_makes_the_latency_is_told_with_its_bytes_and_its_rate() {
+    fn a_queue_that_causes_the_latency_is_reported_with_bytes_and_rate() {
         // 212 500 B at 1.25 MB/s take 170 ms, of 174 ms that the load adds.
         let found = found(Beside::latencies(10 * MS, 184 * MS).queued(212_500));
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_that_a_short_queue_makes_and_one_that_hardly_shows_are_none() {
+    fn a_small_rise_of_latency_is_no_bufferbloat() {
         // The added latency must exceed 10 ms, however long the path is.
         for (idle, loaded, count) in
             [(MS, 10 * MS, 0), (MS, 12 * MS, 1), (100 * MS, 109 * MS, 0), (100 * MS, 195 * MS, 1)]
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_codel_keeps_is_short_until_it_is_far_above_what_codel_aims_at() {
+    fn a_queue_with_codel_is_short_until_far_above_its_target() {
         let found = |loaded_ns: u64| {
             let mut fixture = Fixture::new();
             let added = Beside::latencies(10 * MS, loaded_ns).queued((loaded_ns / MS - 10) * 1250);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_cases_one_that_was_checked_is_told() {
+    fn of_several_cases_a_checked_one_is_reported() {
         let mut fixture = Fixture::new();
         let codel = over("rate=10mbit queue=256KiB codel=5ms/100ms delay=5ms", probed(&[Direction::Up]));
         let worse = probed_over_link().with(|case| case.flow_mut().load.set_sizes(100, 100));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn more_in_the_queue_than_is_added_explains_no_more_than_that() {
+    fn a_queue_explains_at_most_the_added_latency() {
         let found = found(Beside::latencies(10 * MS, 110 * MS).queued(1_250_000));
         assert!((found[0].share - 100.0 / 110.0).abs() < 1e-9, "{}", found[0].share);
         assert!(found[0].summary.contains("a delay of 1.00 s, 100 % of what the load adds"), "{}", found[0].summary);
@@ -407,7 +407,7 @@ mod tests {
     };
 
     #[test]
-    fn where_no_link_tells_the_load_s_own_tcp_does_and_the_check_holds_the_load_back() {
+    fn without_a_link_the_loads_tcp_is_used_and_the_check_limits_the_load() {
         let beside = Beside { state: Some(STATE), ..Beside::latencies(10 * MS, 210 * MS) };
         let found = found_in(&probed(&[Direction::Up]), beside);
         assert!((found[0].share - 190.0 / 210.0).abs() < 1e-9, "{}", found[0].share);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_without_a_queue_and_a_path_without_a_load_are_none() {
+    fn tcp_without_a_queue_and_a_path_without_a_load_are_no_finding() {
         let beside = |in_flight_bytes| Beside {
             state: Some(SenderState { in_flight_bytes, ..STATE }),
             ..Beside::latencies(10 * MS, 210 * MS)
@@ -460,7 +460,7 @@ mod tests {
 
     /// `link-saturated` would report the same queue again, by packets of the load.
     #[test]
-    fn the_saturated_link_is_told_once() {
+    fn the_saturated_link_is_reported_once() {
         let mut fixture = Fixture::new();
         fixture.all_beside(&probed_over_link(), Beside::latencies(10 * MS, 184 * MS).queued(212_500));
         for record in &mut fixture.rounds {

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_that_was_too_short_is_found_with_what_it_adds() {
+    fn a_short_warm_up_is_found_with_its_excess() {
         let found = found(&[16_000; 20], 15_000);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         // 5 us in one of ten tenths, of 105 us.
@@ -149,7 +149,7 @@ mod tests {
 
     /// The first tenth is slow in most rounds, but another one is slower: the path or the machine varies.
     #[test]
-    fn tenths_that_vary_are_none() {
+    fn varying_tenths_are_no_cold_start() {
         let mut fixture = Fixture::new();
         let measured = [[15_000; 10].as_slice(), &[10_000; 20], &[16_000; 10], &[10_000; 60]].concat();
         (0..6).for_each(|block| fixture.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &measured)));
@@ -162,12 +162,12 @@ mod tests {
 
     /// Messages of the warm-up are not in the figures and explain none of them.
     #[test]
-    fn a_slow_first_message_before_the_measured_part_is_none() {
+    fn a_slow_first_message_in_the_warm_up_is_no_cold_start() {
         assert_eq!(found(&[[900_000; 1].as_slice(), &[50_000; 19]].concat(), 10_000), []);
     }
 
     #[test]
-    fn a_steady_connection_and_one_that_begins_quickly_are_none() {
+    fn a_steady_connection_and_one_that_starts_quickly_are_no_cold_start() {
         assert_eq!(found(&[10_000; 20], 10_000), []);
         assert_eq!(found(&[5_000; 20], 5_000), []);
     }

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paced_bulk_case_that_nobody_tried_otherwise_is_a_note_with_the_command() {
+    fn a_paced_bulk_case_without_an_alternative_is_a_note_with_the_command() {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &case(65_536, "nodelay=on"), "bbr", 100_000);
         let found = fixture.findings("congestion-control");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_link_only_a_measured_difference_is_told() {
+    fn over_a_link_only_a_measured_difference_is_reported() {
         let over_link = |options| over("rate=10mbit delay=10ms", case(65_536, options));
         let mut fixture = Fixture::new();
         measure(&mut fixture, &over_link(""), "bbr", 100_000_000);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn small_messages_cubic_and_other_transports_are_none() {
+    fn small_messages_cubic_and_other_transports_are_no_finding() {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &case(16_383, ""), "bbr", 10_000);
         measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 40_000);

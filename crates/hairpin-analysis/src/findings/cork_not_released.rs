@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_cork_other_waits_and_latency_alone_are_none() {
+    fn a_released_cork_other_waits_and_latency_alone_are_no_finding() {
         let (off, corked) = (switches("off", "off"), switches("off", "on"));
         let mut fixture = Fixture::new();
         traced_rounds(&mut fixture, &small_writes("cork"), 180 * US, &traces::cork(), &off);

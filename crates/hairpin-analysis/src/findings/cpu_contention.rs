@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_add_nothing_and_a_load_that_adds_without_waits_are_none() {
+    fn waits_without_latency_and_latency_without_waits_are_no_finding() {
         assert_eq!(found(beside([300, 300], [10, 190])), []);
         assert_eq!(found(beside([50, 300], [190, 190])), []);
         assert_eq!(found(beside([10_000, 184_000], [20, 220])), [], "a queue");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_are_longer_in_some_rounds_only_are_those_for_other_programs() {
+    fn longer_waits_in_some_rounds_only_are_from_other_programs() {
         let found = |shorter: usize| {
             let mut fixture = Fixture::new();
             for block in 0..8 {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_in_the_idle_phases_of_some_rounds_hide_nothing() {
+    fn other_programs_in_some_idle_phases_do_not_hide_the_waits() {
         let mut fixture = Fixture::new();
         for (block, idle) in (0..).zip([10, 400, 10, 10, 400, 10, 10, 400]) {
             fixture.beside(&case(), block, beside([50, 300], [idle, 190]));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_other_cpu_for_a_load_that_has_it_or_ends_on_two() {
+    fn a_load_on_another_cpu_and_ends_on_two_leave_no_other_cpu() {
         let experiment = |case: &Case| {
             let mut fixture = Fixture::new();
             fixture.all_beside(case, beside([50, 300], [10, 190]));

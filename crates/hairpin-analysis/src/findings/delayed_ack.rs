@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_told_twice_and_quick_ones_are_none() {
+    fn it_is_not_reported_twice_and_quick_acks_are_no_finding() {
         let off = switches("off", "off");
         let mut fixture = Fixture::new();
         traced_rounds(&mut fixture, &small_writes("default"), 44 * MS, &traces::none(), &off);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_ends_with_one_is_told_where_nagle_cannot_be_blamed() {
+    fn a_wait_for_a_late_ack_is_reported_if_nagle_is_unproven() {
         let mut fixture = Fixture::new();
         traced_rounds(&mut fixture, &small_writes("default"), 44 * MS, &traces::none(), &[]);
         let found = fixture.findings(CODE);

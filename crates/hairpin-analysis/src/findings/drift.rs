@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_as_fast_as_it_goes_drifts_by_its_goodput_and_not_by_its_queue() {
+    fn a_load_at_full_rate_drifts_by_its_goodput_and_not_by_its_queue() {
         let found = |goodput: fn(u64) -> u64, p50_ns: fn(u64) -> u64| {
             let case = messages("tcp");
             let mut fixture = Fixture::new();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_link_its_queue_may_be_what_moved() {
+    fn over_a_link_its_queue_may_have_drifted() {
         let mut fixture = Fixture::new();
         let filling: Vec<u64> = (0..100).map(|k| 20_000_000 + 500_000 * k).collect();
         for block in 0..6 {
@@ -196,7 +196,7 @@ mod tests {
 
     /// A slow first tenth is a warm-up that was too short; one slow round in the middle is no trend.
     #[test]
-    fn a_cold_start_and_a_single_slow_round_are_none() {
+    fn a_cold_start_and_a_single_slow_round_are_no_drift() {
         let mut fixture = Fixture::new();
         let cold = [[30_000; 10].as_slice(), &[10_000; 90]].concat();
         for block in 0..6 {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn scatter_a_small_trend_and_few_rounds_are_none() {
+    fn scatter_a_small_trend_and_few_rounds_are_no_drift() {
         let mut fixture = Fixture::new();
         let transports = ["tcp", "udp", "pipe"];
         // A slope of 11 % over the run, and a p-value of 0.28.

@@ -2,9 +2,9 @@
 //!
 //! Why: the figures then show what delayed the server (preemption, paging, waiting) and not the transport. Evidence:
 //! the turnarounds that the server stamped, never the client's latencies alone: several beyond both 200 us and twenty
-//! times the median bucket, or beyond 1 ms even if half of all are, as a server has no work that takes so long.
-//! Turnarounds are counted by powers of two, so one counts only if its whole bucket is beyond the limit. The effect is
-//! their total time as a share of all round-trip time. Advice: check what the server does, and its CPU.
+//! times the median bucket, or beyond 1 ms even if half of all are, as no server work takes that long. Turnarounds are
+//! counted by powers of two, so one counts only if its whole bucket is beyond the limit. The effect is their total time
+//! as a share of all round-trip time. Advice: check what the server does, and its CPU.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_that_is_advised_is_one_of_the_servers_own_host() {
+    fn the_advised_cpu_is_on_the_servers_host() {
         let found = |case: &Case| {
             let mut fixture = Fixture::new();
             (0..3).for_each(|block| round_of(case, &mut fixture, block, 2, 2_000_000));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_server_that_always_stalls_has_no_quick_half_to_be_held_against() {
+    fn a_server_that_always_stalls_needs_no_quick_half() {
         let mut fixture = Fixture::new();
         round(&mut fixture, 0, 100, 40_000_000);
         let found = fixture.findings("echo-stalled");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn few_stalls_short_ones_and_slow_clients_are_none() {
+    fn few_stalls_short_ones_and_slow_clients_are_no_finding() {
         let mut few = Fixture::new();
         round(&mut few, 0, 4, 2_000_000);
         assert_eq!(few.findings("echo-stalled"), []);

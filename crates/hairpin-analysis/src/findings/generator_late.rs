@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn between_two_hosts_nothing_is_advised_that_only_one_has() {
+    fn between_two_hosts_no_advice_needs_one_host() {
         let blocking = between_hosts(Case::ping_pong("udp"));
         let spinning = blocking.clone().with(|changed| changed.ends.waiting = Waiting::Spin);
         let one_way = between_hosts(crate::fixture::one_way_losses::offered(
@@ -260,7 +260,7 @@ mod tests {
 
     /// The latency of a message in the receiver's queue does not describe its sender.
     #[test]
-    fn of_a_load_without_answers_the_lateness_says_whether_it_has_time() {
+    fn without_answers_the_lateness_shows_whether_the_generator_has_time() {
         let found = |pacing, lateness_ns: u64| {
             let case = crate::fixture::one_way_losses::offered(hairpin_model::arrivals::Arrivals::Fixed, pacing);
             let mut fixture = Fixture::new();
@@ -283,12 +283,12 @@ mod tests {
 
     /// The same latency as with 10 us of lateness, but from slow answers.
     #[test]
-    fn slow_answers_to_punctual_messages_are_none() {
+    fn slow_answers_to_punctual_messages_are_no_lateness() {
         assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 0, 40_000), []);
     }
 
     #[test]
-    fn a_punctual_generator_and_a_closed_loop_are_none() {
+    fn a_punctual_generator_and_a_closed_loop_are_not_late() {
         assert_eq!(found(200), []);
         let mut closed = Fixture::new();
         closed.rounds_of(&Case::ping_pong("udp"), &[30_000; 3]);

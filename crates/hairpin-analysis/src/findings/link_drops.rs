@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stage_that_dropped_most_is_named_and_left_out_in_the_check() {
+    fn the_stage_that_dropped_most_is_named_and_removed_in_the_check() {
         let found = found(&[("queue", 30, 0), ("loss", 170, 0)], &[(LINK, 200)]);
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Warning, 0.2));
         let summary = &found[0].summary;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_is_checked_by_a_lower_rate_and_told_once() {
+    fn a_full_queue_is_checked_by_a_lower_rate_and_reported_once() {
         let of = |code| found_among(code, &[("queue", 400, 0), ("loss", 9, 0)], &[(LINK, 409)]);
         let found = of(CARD.code);
         assert!(found[0].summary.contains("in its stage queue"), "{}", found[0].summary);
@@ -209,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_damaged_counts_for_the_stage_that_did() {
+    fn damaged_packets_count_for_the_stage_that_damaged_them() {
         let found = found(&[("loss", 20, 0), ("corrupt", 0, 80)], &[(LINK, 100)]);
         assert!(found[0].summary.contains("in its stage corrupt (640 of 8 000 packets)"), "{}", found[0].summary);
     }
 
     #[test]
-    fn a_link_that_lost_no_message_is_none() {
+    fn a_link_without_loss_is_no_finding() {
         assert_eq!(found(&[("loss", 2, 0)], &[]), [], "two hellos");
         assert_eq!(found(&[("loss", 2, 0)], &[("receive_buffer", 400)]), []);
     }

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_below_the_bound_is_told_where_it_is_a_part_of_the_round_trip() {
+    fn lateness_below_the_bound_is_reported_if_visible_in_the_round_trip() {
         let found = found(&[30_000; 6]);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.06).abs() < 0.001, "{}", found[0].share);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_it_spoils_is_a_problem() {
+    fn a_case_invalidated_by_lateness_is_a_problem() {
         let found = found(&[140_000, 150_000, 160_000, 2_000]);
         assert_eq!(found[0].severity, Severity::Problem);
         assert!(found[0].summary.contains("3 of 4 rounds"), "{}", found[0].summary);
@@ -315,7 +315,7 @@ mod tests {
 
     /// Slow links for other reasons, and an emulator that released no packet.
     #[test]
-    fn a_punctual_relay_a_slow_link_and_one_without_packets_are_none() {
+    fn a_punctual_emulator_a_slow_link_and_one_without_packets_are_not_late() {
         assert_eq!(found(&[2_000; 6]), []);
         let mut fixture = Fixture::new();
         fixture.rounds_with(&case(), &[9_000_000; 6], |measured| {

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_makes_the_latency_is_found_without_a_drop() {
+    fn a_queue_that_causes_the_latency_is_found_without_a_drop() {
         let found = found(79 * MS, 0);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.79).abs() < 0.001, "{}", found[0].share);
@@ -231,7 +231,7 @@ mod tests {
 
     /// Pooled over all packets the queue would take 14 % of the mean latency.
     #[test]
-    fn a_single_round_with_a_long_queue_is_none() {
+    fn a_single_round_with_a_long_queue_is_no_finding() {
         let mut fixture = Fixture::new();
         let rounds = std::cell::Cell::new(0);
         fixture.rounds_with(&case(), &[100 * MS; 6], |measured| {
@@ -270,7 +270,7 @@ mod tests {
 
     /// The same latency from a long path, and drops outside the queue.
     #[test]
-    fn a_long_way_and_a_medium_that_loses_are_none() {
+    fn a_long_path_and_a_lossy_medium_are_not_saturated() {
         assert_eq!(found(MS, 0), []);
         let mut fixture = Fixture::new();
         let lossy = over("loss=10% delay=50ms", Case::ping_pong("tcp"));

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn two_states_are_told_with_levels_share_and_changes() {
+    fn two_states_are_reported_with_levels_share_and_changes() {
         let found = found(|k| (10..20).contains(&k), 117_000, 13_000);
         assert_eq!(found.len(), 1);
         let expected = "The machine was 1.30 times slower during 25 % of the rounds (a shared core?), with 2 changes. The \
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn at_six_per_cent_it_begins() {
+    fn states_differ_from_six_percent_on() {
         assert_eq!(found(|k| k % 8 < 3, 94_000, 10_000), []);
         assert_eq!(found(|k| k % 8 < 3, 96_000, 10_000).len(), 1);
     }
 
     /// Two latency levels and one probe level: a transport with two modes, not a state of the machine.
     #[test]
-    fn two_levels_of_latency_alone_are_none() {
+    fn two_levels_of_latency_alone_are_no_states() {
         assert_eq!(found(|k| k % 8 < 3, 90_000, 20_000), []);
     }
 }

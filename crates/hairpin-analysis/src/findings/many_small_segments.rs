@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_write_saves_is_its_share() {
+    fn its_share_is_the_saving_of_one_write() {
         let (nodelay, one_write) = (small_writes("nodelay"), small_writes("one-write"));
         let mut fixture = Fixture::new();
         measure(&mut fixture, &nodelay, 500 * US, 101, "on");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn untried_it_is_a_note_and_refuted_too() {
+    fn without_a_check_or_refuted_it_is_a_note() {
         let mut untried = Fixture::new();
         measure(&mut untried, &small_writes("nodelay"), 500 * US, 101, "on");
         let found = untried.findings(CODE);
@@ -175,7 +175,7 @@ mod tests {
 
     /// A hundred writes of 400 B: one segment on loopback, 28 on Ethernet.
     #[test]
-    fn what_a_segment_holds_is_what_the_connection_says() {
+    fn the_segment_size_is_that_of_the_connection() {
         let found = |most_bytes: f64| {
             let case = of_writes("nodelay", "100x400");
             let mut fixture = Fixture::new();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn few_segments_nagle_and_bytes_that_need_many_are_none() {
+    fn few_segments_nagle_and_large_requests_are_no_finding() {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &small_writes("nodelay"), 100 * US, 19, "on");
         measure(&mut fixture, &small_writes("default"), 44 * MS, 101, "off");

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_between_two_hosts_names_the_server_and_what_one_host_has_is_no_check() {
+    fn a_command_between_two_hosts_names_the_server_and_avoids_options_of_one_host() {
         let of = |case: &Case| {
             let mut fixture = Fixture::new();
             (0..3).for_each(|block| fixture.round(case, block, &cold()));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_a_case_with_phases_repeats_lengths_that_are_not_usual() {
+    fn a_command_of_a_case_with_phases_repeats_non_default_lengths() {
         let of = |case: &Case, ramp_ns: u64| {
             let mut fixture = Fixture::new();
             fixture.all_beside(case, Beside::latencies(10_000_000, 184_000_000).queued(212_500));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_come_first_and_what_concerns_the_run_last() {
+    fn causes_come_first_and_findings_on_the_run_last() {
         let mut fixture = Fixture::new();
         fixture.round_with(&Case::ping_pong("udp"), 0, &back_to_back(&[], &[1000; 100]), |measured| {
             measured.flow_mut().ledger.sent = 107;
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_ordered_by_what_they_explain_and_the_others_by_how_grave_they_are() {
+    fn causes_are_ordered_by_share_and_others_by_severity() {
         let mut fixture = Fixture::new();
         fixture.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
         let run = fixture.run();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_explains_less_than_a_hundredth_is_a_note_and_a_fault_of_the_run_stays_grave() {
+    fn a_cause_below_one_percent_is_a_note_and_a_fault_of_the_run_stays_severe() {
         let run = Fixture::new().run();
         let severity = |about, share| {
             let card = FindingCard { about, ..ALL[0].card };
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_own_check_refuted_is_told_as_that_and_explains_nothing() {
+    fn a_refuted_cause_is_reported_as_refuted_and_explains_nothing() {
         let mut fixture = Fixture::new();
         fixture.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
         let run = fixture.run();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_shares_the_first_case_of_the_plan_comes_first() {
+    fn equal_shares_are_ordered_by_the_plan() {
         let mut fixture = Fixture::new();
         for remedy in ["default", "cork"] {
             fixture.round(&small_writes(remedy), 0, &back_to_back(&[], &[1000; 20]));

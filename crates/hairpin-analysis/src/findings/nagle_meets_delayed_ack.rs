@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn between_two_hosts_it_says_what_cannot_be_told_of_the_delay() {
+    fn between_two_hosts_the_unknown_part_of_the_delay_is_stated() {
         let case = none().with(|case| {
             case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
         });
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_window_it_is_not_said_that_each_request_loses_all_but_its_first_write() {
+    fn a_window_of_requests_is_not_reported_per_write() {
         let mut fixture = Fixture::new();
         traced_rounds(&mut fixture, &in_flight(4, "default"), 44 * MS, &traces::none(), &switches("off", "off"));
         let summary = &fixture.findings(CODE)[0].summary;
@@ -295,7 +295,7 @@ mod tests {
 
     /// By chance only some traced exchanges of a round stall, but nearly all timed ones.
     #[test]
-    fn what_nodelay_takes_away_is_the_share_where_few_traced_messages_stalled() {
+    fn the_share_is_the_nodelay_saving_if_few_traced_messages_stalled() {
         let case = at_rate(Case::ping_pong("tcp"), 2000.0);
         let trace = traces::messages(500 * US, false);
         let quick: Vec<u64> = (0..12).map(|place| if place < 2 { 500 * US } else { 20 * US }).collect();
@@ -332,7 +332,7 @@ mod tests {
 
     /// The same 40 ms with Nagle's algorithm on, but from another cause.
     #[test]
-    fn an_server_that_sleeps_40_ms_is_not_called_nagle() {
+    fn a_server_that_sleeps_40_ms_is_not_called_nagle() {
         let sleeping = [
             traces::one_write(40 * MS),
             traces::one_write(44 * MS),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_trace_or_without_the_options_nothing_is_said() {
+    fn without_a_trace_or_the_options_there_is_no_finding() {
         let mut untraced = Fixture::new();
         untraced.rounds_with(&none(), &[44 * MS; 6], |measured| measured.ends[0].options = switches("off", "off"));
         assert_eq!(untraced.findings(CODE), []);

@@ -92,7 +92,7 @@ fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
         return None;
     }
     let traced = Traced::of(run, case)?;
-    // Nothing is in flight between two exchanges; the answers of an open loop follow one another.
+    // No data is in flight between two exchanges; the answers of an open loop follow one another.
     let both_ends = case.case.flow().load.exchange().is_none();
     let by_nagle =
         |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Client);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_link_an_acknowledgment_at_once_is_waited_for_too() {
+    fn over_a_link_even_an_immediate_acknowledgment_is_waited_for() {
         let found = found(0, ("off", "off"), |_| {});
         assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["nagle-waits"]);
         assert_eq!(found[0].severity, Severity::Warning);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delayed_acknowledgment_across_a_link_is_still_seen_as_one() {
+    fn a_delayed_acknowledgment_over_a_link_is_still_recognized() {
         let found = found(40 * MS, ("off", "off"), |_| {});
         assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["nagle-meets-delayed-ack"]);
         assert!(found[0].summary.contains("the server delays that ACK by 40.0 ms"), "{}", found[0].summary);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn without_nagles_algorithm_and_on_a_loopback_there_is_none() {
+    fn without_nagles_algorithm_and_on_loopback_there_is_no_finding() {
         assert_eq!(found(0, ("on", "off"), |_| {}), []);
         let mut fixture = Fixture::new();
         let trace = traces::acknowledged_in_time();

@@ -6,7 +6,7 @@
 //! preempted on a CPU of their own (from one message in 1 000 on; not counted if both ends share a CPU, as they preempt
 //! each other, nor if a link's emulator may share one). CPU time of a link's emulator is not noise. Load averages are
 //! shown but not used: they cover the last minute. The effect compares the p50 of such rounds, relative to the median
-//! of their case, with that of quiet rounds. Nothing is trimmed: such rounds are in the figures.
+//! of their case, with that of quiet rounds. The figures include such rounds.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
@@ -252,12 +252,12 @@ mod tests {
 
     /// Rounds that are slow for another reason are not noisy.
     #[test]
-    fn slow_rounds_without_a_sign_are_none() {
+    fn slow_rounds_without_a_sign_are_no_noise() {
         assert_eq!(run(|_| {}, &[2, 5, 7]), []);
     }
 
     #[test]
-    fn quiet_rounds_and_ends_that_push_each_other_off_are_none() {
+    fn quiet_rounds_and_ends_that_preempt_each_other_are_no_noise() {
         assert_eq!(run(|_| {}, &[1, 2, 3]), []);
         assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 9, &[1, 2, 3]), []);
         let mut together = Fixture::new();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_round_was_quiet_no_effect_is_claimed() {
+    fn without_quiet_rounds_no_effect_is_claimed() {
         let found = run(|measured| measured.noise.runnable_before = 9, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert!(found[0].summary.contains("Their effect on the figures is unknown"), "{}", found[0].summary);
         assert_eq!(found[0].share, 0.0);

@@ -5,8 +5,8 @@
 //! any byte reaches the path. No queue on the path is at fault, and CoDel does not help. Evidence: the unsent bytes of
 //! the load's socket (`tcpi_notsent_bytes` of tcp_info, read every 20 ms), divided by the rate at which the load is
 //! received; compared with the median latency that the load adds. The counter-experiment is the option `notsent-lowat`
-//! (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the rest itself; if it is already set, nothing is
-//! reported. Advice: that option, and deciding what to send next only when the socket is writable.
+//! (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the rest itself; if it is set, there is no finding.
+//! Advice: that option, and deciding what to send next only when the socket is writable.
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -170,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn where_the_program_bounds_its_socket_already_there_is_nothing_to_say() {
+    fn a_program_that_limits_its_socket_is_no_finding() {
         assert!(found(&[(bounded_over_link(), beside(120_000_000, 60_000))]).is_none());
     }
 
     #[test]
-    fn it_is_checked_by_the_case_with_less_unsent_and_nothing_is_said_where_little_is() {
+    fn it_is_checked_by_the_case_with_less_unsent_data() {
         let both =
             [(shared_over_link(), beside(610_000_000, 600_000)), (bounded_over_link(), beside(120_000_000, 12_000))];
         let proved = found(&both).unwrap().proved.expect("the other case is in the run");

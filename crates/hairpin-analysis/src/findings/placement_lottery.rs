@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_a_cpu_on_another_host_is_not_compared() {
+    fn a_cpu_number_of_another_host_is_not_compared() {
         let rounds = [(10_000, [0, 0]), (58_000, [1, 1])].repeat(2);
         let case = between_hosts(Case::ping_pong("udp")).with(|case| case.ends.placement = Placement::Unpinned);
         assert_eq!(found_of(&case, &rounds), []);
@@ -186,12 +186,12 @@ mod tests {
 
     /// Two modes at one placement have another cause.
     #[test]
-    fn rounds_that_differ_at_one_place_are_none() {
+    fn rounds_that_differ_at_one_placement_are_no_finding() {
         assert_eq!(found(Placement::Unpinned, &[(10_000, [0, 0]), (58_000, [0, 0])].repeat(4)), []);
     }
 
     #[test]
-    fn one_place_a_single_round_elsewhere_and_pinned_ends_are_none() {
+    fn one_placement_a_single_other_round_and_pinned_ends_are_no_finding() {
         let single = [(10_000, [0, 0]), (58_000, [1, 1]), (10_000, [0, 0])];
         assert_eq!(found(Placement::Unpinned, &single), []);
         assert_eq!(found(Placement::Unpinned, &[(10_000, [0, 0]), (11_000, [0, 0])]), []);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_waits_for_answers_is_told_from_a_saturated_one() {
+    fn a_generator_that_waits_for_answers_differs_from_a_saturated_one() {
         let found = |waited: f64| {
             let case =
                 at_rate(Case::ping_pong("udp"), 10_000.0).with(|changed| changed.flow_mut().load.set_sizes(1, 1));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_beside_a_probe_that_sends_less_than_requested_is_told_as_a_note() {
+    fn a_load_under_its_requested_rate_is_a_note() {
         let case = probed_over_link().with(|case| {
             case.flows[1].load = Load::Offered {
                 offered_per_s: 1_000.0,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_without_answers_arrive_behind_and_nobody_answers() {
+    fn messages_without_answers_can_arrive_behind() {
         let found = |case: &Case| {
             // The receiver's queue is 25 messages long at the median.
             let mut fixture = Fixture::new();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_advised_that_the_case_has() {
+    fn advice_omits_options_that_the_case_has() {
         let advised = |pacing: Pacing, placement: Placement| {
             remedy(&one_way_losses::offered(Arrivals::Fixed, pacing).with(|case| case.ends.placement = placement))
         };
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reached_rate_is_none_even_where_the_last_answer_is_slow() {
+    fn a_reached_rate_is_no_finding_even_if_the_last_answer_is_slow() {
         let (valid, found) = found(0, |k| if k == 999 { 40_000_000 } else { 20_000 });
         assert!(valid);
         assert_eq!(found, []);

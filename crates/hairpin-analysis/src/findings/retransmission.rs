@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_of_time_outs_is_told_with_what_it_costs() {
+    fn a_tail_of_time_outs_is_reported_with_its_cost() {
         let found = lossy(240 * MS, [0.0, 1.0, 2.0, 0.0]).findings(CODE);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         // 2 x 220 ms more, of 198 x 20 ms and 2 x 240 ms.
@@ -357,7 +357,7 @@ mod tests {
 
     /// Five messages that take 30 ms more are less than 1 % of the time, and half of the tail of a thousand.
     #[test]
-    fn the_tail_alone_is_a_warning_only_where_there_are_messages_enough_for_one() {
+    fn the_tail_alone_is_a_warning_only_with_enough_messages() {
         let found =
             |messages| lossy_of(messages, &[10, 20, 30, 40, 50], 50 * MS, [5.0, 0.0, 0.0, 0.0]).findings(CODE);
         let (told, untold) = (found(1000), found(999));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_retransmits_are_told_apart() {
+    fn fast_retransmits_are_counted_separately() {
         let found = lossy(41 * MS, [2.0, 0.0, 0.0, 0.0]).findings(CODE);
         assert!(found[0].summary.contains("12 by fast retransmit, 0 at a"), "{}", found[0].summary);
         assert!(found[0].summary.contains("had a median of 41.0 ms"), "{}", found[0].summary);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_link_the_counters_of_the_socket_are_all_there_is() {
+    fn without_a_link_only_the_counters_of_the_socket_are_used() {
         let retransmits = |count: f64| {
             let mut fixture = Fixture::new();
             fixture.rounds_with(&Case::ping_pong("tcp"), &[10_000; 6], |measured: &mut Measured| {
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_link_did_not_drop_is_not_blamed_on_it() {
+    fn the_link_is_not_blamed_for_other_losses() {
         let mut fixture = Fixture::new();
         fixture.rounds_with(&case(), &[20 * MS; 6], |measured| {
             measured.link = Some(link());
@@ -437,7 +437,7 @@ mod tests {
 
     /// A tail from another cause, losses of an unreliable transport, and too few segments to report.
     #[test]
-    fn a_slow_message_lost_datagrams_and_two_segments_are_none() {
+    fn a_slow_message_lost_datagrams_and_two_segments_are_no_finding() {
         let mut fixture = Fixture::new();
         let mut latencies = [20 * MS; 200];
         latencies[10] = 240 * MS;

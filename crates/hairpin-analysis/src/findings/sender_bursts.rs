@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_that_were_requested_are_checked_by_even_distances() {
+    fn requested_bursts_are_checked_by_even_intervals() {
         let burst = offered(Arrivals::Burst(50), Pacing::SleepSpin);
         let even = offered(Arrivals::Fixed, Pacing::SleepSpin);
         let verdict = |lost: u64| {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_of_the_sender_are_told_by_the_distances_and_checked_by_spinning() {
+    fn bursts_of_the_sender_show_in_its_intervals_and_are_checked_by_spinning() {
         let case = offered(Arrivals::Fixed, Pacing::SleepSpin);
         let lost = &[(RECEIVE_BUFFER, 100), ("link", 7)];
         let together = found(&case, lost, 0.3);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_even_sender_one_that_loses_nothing_and_a_loss_on_the_way_are_none() {
+    fn an_even_sender_no_loss_and_a_loss_on_the_path_are_no_finding() {
         let case = offered(Arrivals::Fixed, Pacing::SleepSpin);
         assert_eq!(found(&case, &[(RECEIVE_BUFFER, 400)], 0.09), []);
         assert_eq!(found(&case, &[], 0.5), []);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_it_rests_on_what_waits_before_a_message() {
+    fn without_a_sibling_it_rests_on_the_unsent_data() {
         let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
         assert!(finding.summary.contains("500 ms before they are sent"), "{}", finding.summary);
         assert!(finding.share < 0.01, "it only waits in the socket, see own-send-queue: {}", finding.share);
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_in_a_socket_that_the_program_bounds_already_is_its_own() {
+    fn waits_in_a_limited_socket_count_for_this_finding() {
         let finding = found(&[(bounded_over_link(), beside(110_000_000, 60_000))]).expect("60 kB are unsent");
         assert!((finding.share - 50.0 / 110.0).abs() < 0.01, "{}", finding.share);
     }
 
     #[test]
-    fn beside_a_connection_of_its_own_it_is_the_difference_and_that_proves_it() {
+    fn with_its_own_connection_measured_the_difference_proves_it() {
         let own = with_own(&shared_over_link());
         let both = [(shared_over_link(), beside(610_000_000, 0)), (own.clone(), beside(180_000_000, 0))];
         let finding = found(&both).expect("it takes 430 ms longer");

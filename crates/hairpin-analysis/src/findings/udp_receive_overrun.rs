@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_larger_buffer_loses_as_much_the_receiver_is_too_slow_and_the_loss_stays() {
+    fn a_receiver_that_loses_as_much_with_a_larger_buffer_is_too_slow() {
         let (own, large) = (messages("udp"), with("rcvbuf=4194304"));
         let counted = |lost: u64| move |measured: &mut _| counts(&[(RECEIVE_BUFFER, lost)], 0.0)(measured);
         let found = interleaved(&[(&own, &counted(400)), (&large, &counted(390))]).findings(CARD.code);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lost_other_causes_and_round_trips_are_none() {
+    fn no_loss_other_causes_and_round_trips_are_no_finding() {
         assert_eq!(found(&messages("udp"), &[]), []);
         assert_eq!(found(&messages("udp"), &[("link", 400), ("qdisc", 9)]), []);
         assert_eq!(found(&Case::ping_pong("udp"), &[("receive-buffer-overflow-server", 400)]), []);

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_senders_kernel_dropped_or_refused_is_told_apart() {
+    fn drops_and_refusals_of_the_senders_kernel_are_separate() {
         let found = found(&messages("udp"), &[(QDISC, 300), (SEND_BUFFER, 100)]);
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Warning, 0.4));
         let summary = &found[0].summary;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_namespace_of_its_own_no_other_program_has_a_part() {
+    fn in_its_own_namespace_no_other_program_is_counted() {
         let case = over("delay=1ms", messages("udp"));
         let counted = |measured: &mut _| counts(&[(QDISC, 300)], 0.0)(measured);
         let found = interleaved(&[(&case, &|measured| {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lost_and_other_causes_are_none() {
+    fn no_loss_and_other_causes_are_no_finding() {
         assert_eq!(found(&messages("udp"), &[]), []);
         assert_eq!(found(&messages("udp"), &[("receive_buffer", 400), ("link", 9)]), []);
     }

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_counter_explains_is_a_problem() {
+    fn unexplained_messages_are_a_problem() {
         let (valid, found) = found("udp", 105, &[("receive-buffer-overflow", 3)]);
         assert!(valid, "the latencies of received messages are valid");
         assert_eq!((found.len(), found[0].severity), (1, Severity::Problem));
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_where_none_is_promised_is_a_problem_and_makes_the_case_invalid() {
+    fn a_loss_on_a_reliable_transport_is_a_problem_and_makes_the_case_invalid() {
         let (valid, found) = found("tcp", 103, &[("receive-buffer-overflow", 3)]);
         assert!(!valid);
         assert!(found[0].summary.contains("6 were lost, though tcp is reliable"), "{}", found[0].summary);
     }
 
     #[test]
-    fn segments_of_dropped_packets_are_a_note_where_gso_is_on_and_a_problem_where_it_is_off() {
+    fn segments_of_dropped_packets_are_a_note_with_gso_and_a_problem_without() {
         let found = |gso: &str, received: u64| {
             let case = messages("udp");
             let change = |measured: &mut Measured| {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_lost_is_explained_but_tcp_must_bring_it_all_the_same() {
+    fn link_losses_are_explained_but_tcp_must_deliver_anyway() {
         let lost = [("link-loss", 3), ("link-queue", 20), ("link-inside", 1)];
         let over_link = |transport| over("rate=1mbit loss=1%", Case::ping_pong(transport));
         assert_eq!(found_in(&over_link("udp"), 124, &lost), (true, vec![]));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_that_closes_is_none() {
+    fn a_closed_ledger_is_no_finding() {
         assert_eq!(found("udp", 103, &[("receive-buffer-overflow", 3)]).1, []);
         assert_eq!(found("tcp", 100, &[]), (true, vec![]));
     }

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_spinning_helps_it_is_the_waking_and_not_deep_idle() {
+    fn if_only_spinning_helps_the_cause_is_waking_and_not_deep_idle() {
         let found = found(65_500, Some(8_000));
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!((proved.check.as_str(), proved.verdict.as_str()), ("busy-poll at both ends", "confirmed"));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn where_neither_helps_it_is_not_the_waking() {
+    fn if_neither_helps_waking_is_not_the_cause() {
         let found = found(65_500, Some(64_900));
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "refuted");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_deep_idle_was_checked_spinning_is_the_next_check() {
+    fn if_only_deep_idle_was_checked_spinning_is_the_next_check() {
         let found = found(65_500, None);
         assert_eq!((found[0].severity, found[0].share, found[0].proved.as_ref()), (Severity::Note, 0.0, None));
         let first = found[0].summary.split(". ").next().unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_way_is_not_called_waking() {
+    fn a_long_path_is_not_called_waking() {
         let mut fixture = Fixture::new();
         let tcp = over("delay=23.5ms", apart(Case::ping_pong("tcp")));
         fixture.rounds_of(&tcp, &around(47_100_000));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_saving_and_a_case_without_siblings_are_none() {
+    fn a_small_saving_and_a_case_without_siblings_are_no_finding() {
         let mut fixture = Fixture::new();
         let tcp = apart(Case::ping_pong("tcp"));
         fixture.rounds_of(&tcp, &around(10_000));

@@ -346,7 +346,7 @@ mod tests {
     const TEN: Over = Over { span_s: 10.0, alpha: ALPHA, fewest: MIN_ROUNDS };
 
     #[test]
-    fn nothing_has_no_figure_and_few_rounds_no_interval() {
+    fn without_rounds_there_is_no_figure_and_few_have_no_interval() {
         assert_eq!(median_over(&[], TEN), None);
         assert_eq!(median_over(&[7.0, 9.0, 8.0, 7.0], TEN), Some(Figure::without(7.5, NoInterval::TooFewRounds)));
         let evidence = median_over(&[7.0, 9.0, 8.0], Over::evidence(10.0)).unwrap();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rises_or_wanders_has_no_interval_but_a_reason() {
+    fn rising_or_wandering_values_have_a_reason_instead_of_an_interval() {
         let rising: Vec<f64> = (0..32).map(|k| 100.0 + f64::from(k)).collect();
         assert_eq!(median_over(&rising, TEN).unwrap().why, Some(NoInterval::Trend));
         let wandering: Vec<f64> = (0..32).map(|k| if k < 12 { 120.0 } else { 100.0 + f64::from(k % 3) }).collect();
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_are_as_unsure_as_both_and_several_are_surer() {
+    fn a_difference_adds_errors_and_a_mean_reduces_them() {
         let values: Vec<f64> = (0..40).map(|k| f64::from(k * 7 % 11)).collect();
         let one = Estimate::of(&values, TEN).unwrap();
         let difference = one.less(&one);

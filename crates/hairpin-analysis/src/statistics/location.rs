@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locations_of_nothing_are_none() {
+    fn locations_of_empty_slices_are_none() {
         assert_eq!((median(&[]), mean(&[]), standard_deviation(&[1.0])), (None, None, None));
         assert_eq!(
             (median(&[3.0, 1.0]), mean(&[3.0, 2.0]), standard_deviation(&[1.0, 1.0])),

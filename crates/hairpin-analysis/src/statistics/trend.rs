@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_trend_does_not() {
+    fn constant_or_short_series_have_no_trend() {
         assert_eq!(trend(&[(0.0, 1.0), (1.0, 2.0)]), None, "two points");
         assert_eq!(trend(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None, "one moment");
         let flat = trend(&[(0.0, 1.0), (1.0, 1.0), (2.0, 1.0), (3.0, 1.0)]).unwrap();

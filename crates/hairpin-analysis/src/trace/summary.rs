@@ -6,8 +6,8 @@ use hairpin_model::time_sequence::{TraceFigures, TraceSummary};
 use hairpin_model::trace::Capture;
 
 use crate::compare::{as_ratio, by_block, difference_by_block, logarithms_by_block};
-use crate::counted;
 use crate::statistics::interval::{Over, span_s};
+use crate::valid_rounds;
 
 /// The summary of a case's traced rounds; `None` if no round was traced.
 pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
@@ -26,7 +26,7 @@ pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
 }
 
 fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
-    counted::evidence(round, purpose).filter(|measured| measured.flow().figures.samples > 0)
+    valid_rounds::evidence(round, purpose).filter(|measured| measured.flow().figures.samples > 0)
 }
 
 /// The cost of tracing per exchange, in ns and as a ratio: the mean of a traced round against that of the untraced
@@ -55,7 +55,7 @@ mod tests {
     use crate::fixture::{Fixture, back_to_back, small_writes};
 
     #[test]
-    fn tracing_costs_what_traced_rounds_take_longer_than_untraced_ones() {
+    fn the_cost_of_tracing_is_traced_minus_untraced_rounds() {
         let case = small_writes("nodelay");
         let mut fixture = Fixture::new();
         fixture.rounds_of(&case, &[500_000; 3]);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn that_two_of_four_exchanges_take_twice_as_long_is_seen() {
+    fn two_slow_exchanges_of_four_are_seen() {
         let case = small_writes("default");
         let mut fixture = Fixture::new();
         fixture.rounds_of(&case, &[40_000_000; 3]);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capture_told_of_is_the_last_that_was_saved() {
+    fn the_last_saved_capture_is_reported() {
         let saved = |file: &str| Capture::Saved { file: file.to_owned(), packets: 9, dropped: 0 };
         let skipped = || Capture::Skipped { reason: "no space left".to_owned() };
         let of = |captures: &[Capture]| {

@@ -35,7 +35,7 @@ fn steady(figures: &TraceFigures) -> &TracedExchange {
 }
 
 #[test]
-fn the_held_writes_are_nagles_and_the_late_acknowledgment_is_seen() {
+fn held_writes_are_blamed_on_nagle_and_the_late_acknowledgment_is_seen() {
     for trace in both(traces::none()) {
         let figures = figures(&trace, "default", &switches("off", "off"));
         let last = steady(&figures);
@@ -54,7 +54,7 @@ fn the_held_writes_are_nagles_and_the_late_acknowledgment_is_seen() {
 }
 
 #[test]
-fn remedies_leave_no_wait_of_nagles() {
+fn remedies_avoid_nagle_waits() {
     let off = || switches("off", "off");
     let nodelay = || switches("on", "off");
     let all = [
@@ -91,7 +91,7 @@ fn a_sleeping_server_is_the_server_program_and_its_late_acknowledgment_holds_not
 }
 
 #[test]
-fn a_cork_explains_what_left_at_its_release_or_at_its_ceiling() {
+fn a_cork_explains_bytes_that_left_at_its_release_or_time_out() {
     for trace in both(traces::cork_forgotten()) {
         let figures = figures(&trace, "cork-forgotten", &switches("off", "on"));
         let [wait] = &steady(&figures).waits[..] else { panic!("one wait: {:?}", steady(&figures).waits) };
@@ -126,7 +126,7 @@ fn held_without_a_reason() -> Wiretap {
 }
 
 #[test]
-fn bytes_that_waited_for_no_acknowledgment_are_not_nagles() {
+fn bytes_that_waited_for_no_acknowledgment_are_not_blamed_on_nagle() {
     for trace in both(held_without_a_reason().trace) {
         let figures = figures(&trace, "default", &switches("off", "off"));
         assert_eq!(causes(steady(&figures)), [WaitCause::Unexplained]);
@@ -188,7 +188,7 @@ fn a_segment_of_several_exchanges_counts_in_each_with_their_own_bytes() {
 
 /// Two requests in flight, each written under a cork that is released: Nagle's algorithm holds the second.
 #[test]
-fn what_stays_after_the_release_of_a_cork_may_be_nagles() {
+fn bytes_held_after_the_release_of_a_cork_may_wait_for_nagle() {
     let mut tap = Wiretap::new();
     for number in 0..2 {
         tap.begins();
@@ -231,7 +231,7 @@ fn packets_with_gaps_give_way_to_the_stamps() {
 }
 
 #[test]
-fn packets_alone_tell_it_too() {
+fn packets_alone_show_it_too() {
     let mut trace = traces::none();
     trace.client.stamps.clear();
     trace.server.stamps.clear();
@@ -284,7 +284,7 @@ fn a_cork_belongs_to_the_writes_after_it() {
 }
 
 #[test]
-fn an_unusual_last_exchange_is_not_the_one_that_is_drawn() {
+fn an_unusual_last_exchange_is_not_drawn() {
     let mut trace = traces::none();
     *trace.exchange_ended_ns.last_mut().unwrap() += 400 * MS;
     let figures = figures(&trace, "default", &switches("off", "off"));
@@ -292,7 +292,7 @@ fn an_unusual_last_exchange_is_not_the_one_that_is_drawn() {
 }
 
 #[test]
-fn an_empty_or_broken_trace_says_nothing() {
+fn an_empty_or_broken_trace_has_no_figures() {
     let nothing = trace_figures(&RoundTrace::default(), None, &[], &[]);
     assert_eq!(nothing, TraceFigures::default());
     let mut broken = traces::none();

@@ -1,5 +1,5 @@
-//! How often intervals hold the truth and verdicts are wrong, by simulation: seeded, so these rates are the same on every
-//! machine. The series are those of 100 rounds over 10 s; `HAIRPIN_SERIES` is how many of each are drawn.
+//! Simulates how often intervals contain the true value and verdicts are wrong: seeded, so these rates are the same on
+//! every machine. Each series has 100 rounds over 10 s; `HAIRPIN_SERIES` is the number of series of each kind.
 
 mod recorded;
 #[path = "../support/mod.rs"]
@@ -19,10 +19,10 @@ use crate::support::{Fixture, back_to_back};
 /// Rounds of a run of 10 s, 100 ms apart.
 const ROUNDS: usize = 100;
 const SPAN_S: f64 = 10.0;
-/// What the rounds are about: their long-run median, in ns.
+/// The true long-run median of the rounds, in ns.
 const TRUTH_NS: f64 = 10_000.0;
 
-#[expect(clippy::disallowed_methods, reason = "whoever runs the test chooses its size")]
+#[expect(clippy::disallowed_methods, reason = "the environment sets the size of the test")]
 fn series() -> u64 {
     std::env::var("HAIRPIN_SERIES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
 }
@@ -45,8 +45,8 @@ impl Simulation {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Logarithms of rounds about 0, with a standard deviation of 5 %, of which a share follows an AR(1) process with this
-    /// correlation from one round to the next.
+    /// Logarithms of rounds around 0, with a standard deviation of 5 %; an AR(1) process with this correlation from one
+    /// round to the next.
     fn correlated(&mut self, correlation: f64) -> Vec<f64> {
         let mut slow = self.normal();
         (0..ROUNDS)
@@ -57,8 +57,8 @@ impl Simulation {
             .collect()
     }
 
-    /// Rounds of a machine that is 1.4 times slower in a state of its own, with exponential times in each; and whether each
-    /// was in it.
+    /// Rounds of a machine that is 1.4 times slower in its slow state, with exponential times in each state; and
+    /// whether each round was slow.
     fn in_states(&mut self, dwell_s: f64) -> Vec<(f64, bool)> {
         let mut is_slow = self.uniform() < 0.4;
         let mut left_s = -dwell_s * self.uniform().ln();
@@ -77,7 +77,7 @@ impl Simulation {
     }
 }
 
-/// What became of the intervals of many series.
+/// The results for the intervals of many series.
 #[derive(Default)]
 struct Coverage {
     held: u64,
@@ -141,7 +141,7 @@ fn skewed_rounds_and_outliers_are_covered() {
 
 #[test]
 fn a_drift_is_covered_or_has_no_interval() {
-    // 5 % over the run; the truth is what the machine is at in its middle.
+    // 5 % over the run; the true value is that in the middle of the run.
     let coverage = Coverage::of(&mut Simulation::new(9), |one| {
         let rounds: Vec<f64> =
             (0..ROUNDS).map(|k| 0.03 * one.normal() + 0.05 * (k as f64 / ROUNDS as f64 - 0.5)).collect();
@@ -150,8 +150,8 @@ fn a_drift_is_covered_or_has_no_interval() {
     assert!(coverage.share() >= 0.93 || coverage.share_without() >= 0.8, "{:.3}", coverage.share());
 }
 
-/// The interval of the run's figure for its faster state, where the probe tells the states; `None` where the figure stands
-/// for another state or has no interval.
+/// The interval of the run's figure for its faster state, if the probe distinguishes the states; `None` if the figure
+/// is for another state or has no interval.
 fn of_the_fast_state(rounds: &[(f64, bool)], simulation: &mut Simulation) -> Option<(f64, f64)> {
     let case = Case::ping_pong("tcp");
     let mut fixture = Fixture::new();
@@ -166,7 +166,7 @@ fn of_the_fast_state(rounds: &[(f64, bool)], simulation: &mut Simulation) -> Opt
     }
     let states = States::of(&fixture.rounds);
     let run = fixture.run();
-    // Where one state fills the run its level tells: a slow run is compared with slow ones.
+    // If one state fills the run, its level decides: a slow run is compared with slow ones.
     let is_fast = states.machine.states.first().is_some_and(|state| state.probe_ns < 99_000.0);
     let p50 = run.cases[0]
         .flow()
@@ -184,7 +184,7 @@ fn states_that_the_probe_sees_are_covered() {
         for _ in 0..(series() / 10).max(50) {
             let rounds = simulation.in_states(dwell_s);
             match of_the_fast_state(&rounds, &mut simulation) {
-                // The histogram's step is a part in a thousand.
+                // The histogram's step is 1/1024.
                 Some((low, high)) if low * 0.999 <= TRUTH_NS && TRUTH_NS <= high * 1.001 => covered.held += 1,
                 Some(_) => covered.missed += 1,
                 None => covered.none += 1,
@@ -195,7 +195,8 @@ fn states_that_the_probe_sees_are_covered() {
     }
 }
 
-/// The verdict on a case against itself, the second time slower by `scale`, over rounds that share a slow variation.
+/// The verdict on a case against itself, the second measurement slower by `scale`, over rounds with a common slow
+/// variation.
 fn verdict(simulation: &mut Simulation, scale: f64) -> Verdict {
     let shared = simulation.correlated(0.9);
     let case = Case::ping_pong("tcp");
@@ -224,7 +225,7 @@ fn verdict(simulation: &mut Simulation, scale: f64) -> Verdict {
 }
 
 #[test]
-fn a_case_is_seldom_called_different_from_itself_and_a_small_effect_is_found() {
+fn identical_cases_are_rarely_called_different_and_a_small_effect_is_found() {
     let pairs = (series() / 5).max(50);
     let share = |seed: u64, scale: f64, wanted: fn(Verdict) -> bool| {
         let mut simulation = Simulation::new(seed);

@@ -1,8 +1,9 @@
-//! How often intervals of recorded runs hold the figures of all of them.
+//! How often intervals of recorded runs contain the figures of all of them.
 //!
-//! `recording.txt` has the rounds of runs that `cargo xtask coverage` made one after the other for 20 minutes, as its first lines
-//! say. Each run is summarised anew here. The truth of a run is the median of its case over the other runs in its state, at
-//! least five: those whose probe, and for cases on two CPUs whose time of waking, is within 2 % of its own.
+//! `recording.txt` has the rounds of runs that `cargo xtask coverage` made one after the other for 20 minutes, as its
+//! first lines say. Each run is summarised again here. The true value of a run is the median of its case over the other
+//! runs in its state, at least five: those whose probe, and for cases on two CPUs also the wake-up time, is within 2 %
+//! of its own.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +14,12 @@ use hairpin_model::round::Probe;
 use crate::support::{Fixture, back_to_back};
 
 const RECORDING: &str = include_str!("recording.txt");
-/// Runs whose probes differ by less were made in one state of the machine.
+/// Maximum ratio of the probes of runs in one machine state.
 const ONE_STATE: f64 = 1.02;
-/// Fewer other runs in a state do not tell what its median is.
+/// Minimum number of other runs in a state to know its median.
 const MIN_RUNS_IN_STATE: usize = 5;
-/// The cases of the recording.
 const CASES: usize = 4;
 
-/// A recorded round.
 #[derive(Clone, Copy)]
 struct Round {
     case: usize,
@@ -31,7 +30,6 @@ struct Round {
     p99_ns: u64,
 }
 
-/// The rounds of each run.
 fn runs() -> BTreeMap<u64, Vec<Round>> {
     let mut runs: BTreeMap<u64, Vec<Round>> = BTreeMap::new();
     for line in RECORDING.lines().filter(|line| !line.starts_with('#')) {
@@ -51,7 +49,7 @@ fn case(number: usize) -> Case {
     Case::ping_pong(["tcp", "pipe"][number / 2]).with(|changed| changed.ends.placement = placement)
 }
 
-/// What a run says of a case.
+/// The results of a run for a case.
 #[derive(Clone, Copy)]
 struct Told {
     probe_ns: f64,
@@ -59,13 +57,13 @@ struct Told {
     figures: [Option<Figure>; 2],
 }
 
-/// What a run says of each case.
+/// The results of a run for each case.
 fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
     let mut fixture = Fixture::new();
     let mut blocks = [0_u32; CASES];
     for round in rounds {
         let block = &mut blocks[round.case];
-        // Of 99 messages the last is the p99, and of eleven rounds there are enough for one.
+        // The last of 99 messages is the p99, and eleven rounds have enough samples for one.
         let latencies: Vec<u64> = [vec![round.p50_ns; 98], vec![round.p99_ns.max(round.p50_ns)]].concat();
         fixture.round_with(&case(round.case), *block, &back_to_back(&[], &latencies), |measured| {
             let probe = |ns: u64| Some(Probe { before: ns, after: ns });
@@ -101,7 +99,7 @@ fn is_near(one: f64, other: f64) -> bool {
     (one / other).ln().abs() < ONE_STATE.ln()
 }
 
-/// Runs with an interval and a truth, those of them that cover it, and all runs.
+/// Runs with an interval and a true value, those of them that cover it, and all runs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     runs: usize,
@@ -126,7 +124,7 @@ fn count(of_runs: &[Told], figure: usize) -> Counts {
         if alike.len() >= MIN_RUNS_IN_STATE {
             let truth = median(alike);
             counts.told += 1;
-            // A histogram bucket is a part in a thousand wide.
+            // A histogram bucket is 1/1024 wide.
             counts.covered += usize::from(low * 0.999 <= truth && truth <= high * 1.001);
         }
     }

@@ -1,4 +1,4 @@
-//! Made-up links: what a relay says of a round.
+//! Made-up links: the emulator's record of a round.
 
 use hairpin_model::case::{Across, Case, PathKind, Placement};
 use hairpin_model::link::{
@@ -36,7 +36,7 @@ pub fn link() -> LinkRecord {
     }
 }
 
-/// Puts that link under a round, its relay late by so much at the median.
+/// Adds a link with this median lateness to a round.
 pub fn late_by(p50: u64) -> impl Fn(&mut Measured) {
     move |measured| {
         let late = LatenessNs { p50, p99: p50.max(60_000), max: p50.max(90_000) };
@@ -57,7 +57,7 @@ pub fn dropped(number: u64, at_ns: u64, stage: &str) -> DroppedPacket {
     }
 }
 
-/// The link with these drops on its way up, all of one stage.
+/// The link with these drops upwards, all in one stage.
 pub fn dropping(stage: &str, times_ns: &[u64]) -> LinkRecord {
     let mut link = link();
     let count = times_ns.len() as u64;

@@ -1,4 +1,4 @@
-//! Made-up samples and runs, for the tests of this crate: every latency in them is given, so every figure is known.
+//! Made-up samples and runs for the tests of this crate: every latency, and so every figure, is known.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this")]
 
 pub mod links;
@@ -56,7 +56,7 @@ pub fn paced(interval_ns: u64, messages: &[(u64, u64)]) -> Samples {
     samples
 }
 
-/// What the recorder puts into a histogram for that time.
+/// The value that the recorder puts into a histogram for that time.
 fn as_recorded(ns: u64) -> u64 {
     ns.clamp(1, MAX_LATENCY_NS)
 }
@@ -85,10 +85,9 @@ fn push(samples: &mut Samples, due: u64, sent: u64, received: u64) {
     samples.fate.push(Fate::Received);
 }
 
-/// The seed of every fixture run.
 const SEED: u64 = 7;
 
-/// A run in the making; rounds have the purpose that is set when they are made.
+/// A run under construction; rounds get the purpose that is set when they are made.
 pub struct Fixture {
     pub plan: Vec<Case>,
     pub rounds: Vec<RoundRecord>,
@@ -108,11 +107,11 @@ impl Fixture {
         self.round_with(case, block, samples, |_| {});
     }
 
-    /// One measured round that `change` may alter before it counts.
+    /// One measured round, modified by `change`.
     pub fn round_with(&mut self, case: &Case, block: u32, samples: &Samples, change: impl FnOnce(&mut Measured)) {
         let mut measured = measured(case, self.purpose, samples);
         change(&mut measured);
-        // The drops of a link that was put under it.
+        // The drops of a link that `change` added.
         if measured.link.is_some() && measured.flow().figures.drops.is_none() {
             let duration_ns = measured.duration_ns;
             let figures = round_figures(
@@ -128,18 +127,17 @@ impl Fixture {
         self.push(case, block, Outcome::Measured(Box::new(measured)), Some(samples));
     }
 
-    /// One failed round.
     pub fn failed(&mut self, case: &Case, block: u32, cause: &str) {
         let failure = Failure { cause: cause.to_owned(), hint: "none".to_owned() };
         self.push(case, block, Outcome::Failed(failure), None);
     }
 
-    /// Rounds of `case` with 100 messages each, all of a round with the latency given for it.
+    /// Rounds of `case` with 100 messages each, all with the latency given for the round.
     pub fn rounds_of(&mut self, case: &Case, latencies: &[u64]) {
         self.rounds_with(case, latencies, |_| {});
     }
 
-    /// The same, each altered by `change`.
+    /// The same, each modified by `change`.
     pub fn rounds_with(&mut self, case: &Case, latencies: &[u64], change: impl Fn(&mut Measured)) {
         for (block, latency) in latencies.iter().enumerate() {
             self.round_with(case, block as u32, &back_to_back(&[*latency; 20], &[*latency; 100]), &change);
@@ -188,7 +186,6 @@ impl Fixture {
         }
     }
 
-    /// The findings of that code.
     pub fn findings(self, code: &str) -> Vec<Finding> {
         findings(&self.run()).into_iter().filter(|finding| finding.code == code).collect()
     }
@@ -223,7 +220,6 @@ fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
     Measured { flows: vec![flow], ends, duration_ns, noise, ..Measured::default() }
 }
 
-/// An option as granted.
 pub fn granted(name: OptionName, value: &str) -> Effective {
     Effective { name, asked: None, before: value.to_owned(), after: value.to_owned(), met: true }
 }
@@ -234,22 +230,21 @@ pub fn small_writes(remedy: &str) -> Case {
     Case::small_writes("tcp", Exchange { writes, gap_ns: 0, pipeline: 1, remedy })
 }
 
-/// The same with so many requests in flight.
+/// The same with `pipeline` requests in flight.
 pub fn in_flight(pipeline: u64, remedy: &str) -> Case {
     let case = small_writes(remedy);
     case.with(|case| case.flow_mut().load.exchange_mut().unwrap().pipeline = pipeline)
 }
 
-/// Six timed rounds of `case` with that latency, and three blocks of evidence: a round with that trace, and one untraced
-/// whose exchanges take as long. The client was granted `options` in all of them, and so was the server.
+/// Six timed rounds of `case` with that latency, and three blocks of evidence: a round with that trace, and an untraced
+/// one whose exchanges take as long. `options` were granted to both ends in all of them.
 pub fn traced_rounds(fixture: &mut Fixture, case: &Case, latency: u64, trace: &RoundTrace, options: &[Effective]) {
     let times = trace.exchange_began_ns.iter().zip(&trace.exchange_ended_ns);
     let untraced: Vec<u64> = times.map(|(began_ns, ended_ns)| ended_ns - began_ns).collect();
     evidence_rounds(fixture, case, latency, (trace, &untraced), [options, options]);
 }
 
-/// The same with exchanges of the untraced rounds that take as long as given, and with options of the client and of the
-/// server.
+/// The same with given durations of the untraced exchanges, and separate options of client and server.
 pub fn evidence_rounds(
     fixture: &mut Fixture,
     case: &Case,
@@ -278,12 +273,12 @@ pub fn at_rate(case: Case, rate_per_s: f64) -> Case {
     case.with(|changed| changed.flow_mut().load = changed.flow().load.paced(rate_per_s))
 }
 
-/// `case` with both ends pinned apart.
+/// `case` with its ends pinned to two CPUs.
 pub fn apart(case: Case) -> Case {
     case.with(|changed| changed.ends.placement = Placement::CrossCpu)
 }
 
-/// `case` with threads for ends.
+/// `case` with threads as ends.
 pub fn threads(case: Case) -> Case {
     case.with(|changed| changed.ends.kind = EndKind::Threads)
 }

@@ -1,4 +1,4 @@
-//! Rounds of loads without answers, whose counts are given.
+//! Rounds of loads without answers, with given counts.
 
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, Placement};
@@ -9,7 +9,7 @@ use hairpin_model::round::Measured;
 
 use super::{Fixture, back_to_back};
 
-/// Messages of 64 B in such batches.
+/// Messages of 64 B in batches.
 pub fn messages(transport: &str, batch: u64) -> Case {
     Case::of(Flow::one_way(transport, Load::Messages { size_bytes: 64, batch }, Direction::Up))
 }
@@ -26,18 +26,18 @@ pub fn offered(transport: &str, offered_per_s: f64) -> Case {
     Case::of(Flow::one_way(transport, load, Direction::Up)).with(|case| case.ends.placement = Placement::CrossCpu)
 }
 
-/// What a round counted.
+/// The counts of a round.
 #[derive(Clone, Copy)]
 pub struct Counted {
-    /// Messages sent a second; each round sends for a second.
+    /// Messages sent per second; each round sends for one second.
     pub sent_per_s: f64,
-    /// The share of them that arrived; the others met a full receive buffer.
+    /// The share that arrived; the others met a full receive buffer.
     pub arrived: f64,
-    /// One-way latency of those.
+    /// One-way latency of the messages that arrived.
     pub latency_ns: u64,
 }
 
-/// Rounds that scatter by half a percent.
+/// Rounds that vary by half a percent.
 const SCATTER: [f64; 12] = [2.0, 5.0, 0.0, 3.0, 1.0, 4.0, 2.0, 5.0, 0.0, 3.0, 1.0, 4.0];
 
 impl Fixture {
@@ -54,7 +54,7 @@ impl Fixture {
     }
 }
 
-/// Puts these counts into a round that lasted a second.
+/// Puts these counts into a round of one second.
 fn count(measured: &mut Measured, case: &Case, counted: Counted) {
     const SECOND_NS: u64 = 1_000_000_000;
     let sent = counted.sent_per_s.round() as u64;

@@ -1,4 +1,4 @@
-//! Made-up rounds of loads without answers: what both ends counted is given.
+//! Made-up rounds of loads without answers, with given counts of both ends.
 
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::Case;
@@ -9,19 +9,19 @@ use hairpin_model::round::Measured;
 
 use super::{Fixture, back_to_back};
 
-/// Messages of 100 B upwards as fast as they go.
+/// Messages of 100 B upwards at full rate.
 pub fn messages(transport: &str) -> Case {
     Case::of(Flow::one_way(transport, Load::Messages { size_bytes: 100, batch: 1 }, Direction::Up))
 }
 
-/// 1 000 messages of 100 B a second upwards.
+/// 1 000 messages of 100 B per second upwards.
 pub fn offered(arrivals: Arrivals, pacing: Pacing) -> Case {
     let load = Load::Offered { offered_per_s: 1000.0, size_bytes: 100, arrivals, pacing };
     Case::of(Flow::one_way("udp", load, Direction::Up))
 }
 
-/// What both ends counted of a second in which a thousand messages were sent: so many lost by cause, the rest received, and of
-/// the distances between messages that share below half.
+/// Counts of both ends over one second with 1000 messages sent: these losses by cause, the rest received, and the share
+/// of intervals between messages below half.
 pub fn counts(lost: &[(&str, u64)], below_half: f64) -> impl Fn(&mut Measured) {
     let lost: Vec<(String, u64)> = lost.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect();
     move |measured| {
@@ -38,10 +38,10 @@ pub fn counts(lost: &[(&str, u64)], below_half: f64) -> impl Fn(&mut Measured) {
     }
 }
 
-/// A case, and what its rounds count.
+/// A case and the counts of its rounds.
 type Counted<'a> = (&'a Case, &'a dyn Fn(&mut Measured));
 
-/// Eight blocks of rounds of each case, interleaved, as `counts` says of each and `change` of all.
+/// Eight blocks of rounds of each case, interleaved, with its counts.
 pub fn interleaved(cases: &[Counted<'_>]) -> Fixture {
     let mut fixture = Fixture::new();
     for block in 0..8 {

@@ -1,5 +1,4 @@
-//! Made-up traces over a loopback of one machine: what a kernel would stamp and a capture would see, with every time
-//! given.
+//! Made-up traces over the loopback of one machine, with given times: kernel timestamps and captured packets.
 
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
@@ -13,17 +12,17 @@ pub const MS: u64 = 1_000_000;
 /// Bytes of a fixture request and its answer.
 pub const REQUEST: u64 = 200;
 pub const REPLY: u64 = 4;
-/// From leaving one end to arriving at the other.
+/// Travel time from one end to the other.
 pub const TRAVEL: u64 = 2 * US;
 
-/// A trace in the making.
+/// A trace under construction.
 pub struct Wiretap {
     pub trace: RoundTrace,
     pub now: u64,
-    /// Bytes written, sent and arrived of each direction, by who sends them.
+    /// Bytes written, sent and arrived in each direction, by sender.
     written: [u64; 2],
     sent: [u64; 2],
-    /// Bytes that arrived, and when the last of them did.
+    /// Bytes that arrived, and the arrival time of the last one.
     arrived: [(u64, u64); 2],
     acknowledged: [u64; 2],
     read: [u64; 2],
@@ -38,7 +37,7 @@ fn other(end: End) -> End {
 }
 
 impl Wiretap {
-    /// A connection with its handshake.
+    /// A connection after its handshake.
     pub fn new() -> Self {
         let trace = RoundTrace {
             request_bytes: REQUEST,
@@ -87,22 +86,20 @@ impl Wiretap {
         self.end(end).stamps.push(Stamp { kind, at_ns, end_byte });
     }
 
-    /// So much time passes.
+    /// Advances the time.
     pub fn wait(&mut self, ns: u64) {
         self.now += ns;
     }
 
-    /// An exchange begins.
     pub fn begins(&mut self) {
         self.trace.exchange_began_ns.push(self.now);
     }
 
-    /// It ends.
     pub fn ends(&mut self) {
         self.trace.exchange_ended_ns.push(self.now);
     }
 
-    /// A call without bytes, of 1 us.
+    /// A call without bytes, taking 1 us.
     pub fn call(&mut self, end: End, kind: CallKind) {
         let call = Call { kind, began_ns: self.now, ended_ns: self.now + US, first_byte: 0, end_byte: 0 };
         self.end(end).calls.push(call);
@@ -119,7 +116,7 @@ impl Wiretap {
         self.now += US;
     }
 
-    /// All that was written and not sent leaves in one segment, and carries an acknowledgment of what has arrived.
+    /// Sends all unsent bytes in one segment, with an acknowledgment of what has arrived.
     pub fn leaves(&mut self, from: End) {
         let (first, end) = (self.sent[place(from)], self.written[place(from)]);
         self.sent[place(from)] = end;
@@ -131,7 +128,7 @@ impl Wiretap {
         self.arrived[place(from)] = (end, self.now + TRAVEL);
     }
 
-    /// An acknowledgment without payload.
+    /// A pure ACK.
     pub fn acks(&mut self, from: End) {
         let acked = self.arrived[place(other(from))].0;
         let sent = self.sent[place(from)];
@@ -169,21 +166,21 @@ impl Wiretap {
         self.ends();
     }
 
-    /// The counter of autocorking, before and after.
+    /// The autocorking counter, before and after.
     pub fn autocorked(&mut self, times: u64) {
         let fact = |value: u64| vec![Fact::number(fact_names::AUTOCORKING, value as f64)];
         (self.trace.client.before, self.trace.client.after) = (fact(1_000), fact(1_000 + times));
     }
 }
 
-/// The trace without its packets: what is seen without the privilege to capture.
+/// The trace without its packets, as seen without the privilege to capture.
 pub fn uncaptured(mut trace: RoundTrace) -> RoundTrace {
     trace.packets.clear();
     trace.capture = Capture::Skipped { reason: "no permission".to_owned() };
     trace
 }
 
-/// The switches of a socket as granted.
+/// The granted switches of a socket.
 pub fn switches(nodelay: &str, cork: &str) -> Vec<Effective> {
     vec![granted(OptionName::Nodelay, nodelay), granted(OptionName::Cork, cork)]
 }
@@ -198,8 +195,8 @@ fn exchanges(count: u64, mut one: impl FnMut(&mut Wiretap, u64)) -> RoundTrace {
     tap.trace
 }
 
-/// Windows of four requests in flight, each in one write: the server answers the first, and its other answers stay
-/// until the client's acknowledgment comes after 40 ms.
+/// Windows of four requests in flight, each in one write: the server answers the first, and its other answers are held
+/// until the client's acknowledgment after 40 ms.
 pub fn answers_held() -> RoundTrace {
     windows(|tap| {
         for _ in 0..4 {
@@ -212,8 +209,8 @@ pub fn answers_held() -> RoundTrace {
     })
 }
 
-/// The same in a hundred writes: only the first of a window leaves at once, and the others stay until the server's
-/// acknowledgment comes after 40 ms. Then the answers stall as well.
+/// The same in a hundred writes: only the first write of a window leaves at once, the others are held until the
+/// server's acknowledgment after 40 ms. Then the answers stall as well.
 pub fn requests_and_answers_held() -> RoundTrace {
     windows(|tap| {
         for request in 0..4 {
@@ -254,8 +251,8 @@ fn four_answers(tap: &mut Wiretap) {
     (1..4).for_each(|_| tap.ends());
 }
 
-/// 100 writes of 2 bytes with nothing done: from the second exchange on the first write leaves, and the others stay
-/// until the server's acknowledgment comes after 40 ms.
+/// 100 writes of 2 bytes with default options: from the second exchange on the first write leaves, and the others are
+/// held until the server's acknowledgment after 40 ms.
 pub fn none() -> RoundTrace {
     exchanges(6, |tap, number| {
         tap.write(End::Client, 2);
@@ -284,7 +281,7 @@ pub fn nodelay() -> RoundTrace {
     })
 }
 
-/// The same under a cork that is released after the last write.
+/// The same with a cork that is released after the last write.
 pub fn cork() -> RoundTrace {
     exchanges(6, |tap, _| {
         tap.call(End::Client, CallKind::Cork);
@@ -296,7 +293,7 @@ pub fn cork() -> RoundTrace {
     })
 }
 
-/// The same under a cork that is never released.
+/// The same with a cork that is never released.
 pub fn cork_forgotten() -> RoundTrace {
     exchanges(6, |tap, _| {
         (0..100).for_each(|_| tap.write(End::Client, 2));
@@ -320,7 +317,7 @@ pub fn more(gap: u64) -> RoundTrace {
     })
 }
 
-/// All in one write; the server answers `after`, and its kernel acknowledges after 40 ms if that comes first.
+/// All in one write; the server answers `after`, and its kernel acknowledges after 40 ms if that is earlier.
 pub fn one_write(after: u64) -> RoundTrace {
     exchanges(6, |tap, _| {
         tap.write(End::Client, REQUEST);
@@ -336,7 +333,7 @@ pub fn one_write(after: u64) -> RoundTrace {
     })
 }
 
-/// Two writes under Nagle's algorithm: the first is acknowledged at once, then the second leaves at once; the server
+/// Two writes under Nagle's algorithm: the first is acknowledged at once, so the second leaves at once; the server
 /// answers after 40 ms.
 pub fn acknowledged_in_time() -> RoundTrace {
     exchanges(6, |tap, _| {
@@ -352,8 +349,8 @@ pub fn acknowledged_in_time() -> RoundTrace {
     })
 }
 
-/// Twelve messages of an open loop, one each `interval`: from the second on each answer stays at the server until the next
-/// message brings the acknowledgment of the answer before it. With `quick` ones nothing stays.
+/// Twelve messages of an open loop, one per `interval`: from the second on the server holds each answer until the next
+/// message acknowledges the previous answer. No `quick` answer is held.
 pub fn messages(interval: u64, quick: bool) -> RoundTrace {
     const MESSAGES: u64 = 12;
     let mut tap = Wiretap::new();
@@ -381,8 +378,8 @@ pub fn messages(interval: u64, quick: bool) -> RoundTrace {
     tap.trace
 }
 
-/// Six exchanges across a link that takes `way_ns` each way, seen at both of its ends: a write of 2 bytes leaves at once,
-/// and one of 198 when the acknowledgment comes, which left `held_ns` after the first arrived.
+/// Six exchanges over a link of `way_ns` each way, seen at both of its ends: a write of 2 bytes leaves at once, one of
+/// 198 when the acknowledgment arrives, which left `held_ns` after the arrival of the first.
 pub fn two_writes_across(way_ns: u64, held_ns: u64) -> RoundTrace {
     let mut trace = RoundTrace {
         request_bytes: REQUEST,

@@ -1,4 +1,4 @@
-//! Rounds of a probe beside a load, whose latencies, waits and queues are given.
+//! Rounds of a probe next to a load, with given latencies, waits and queues.
 
 use hairpin_model::case::Case;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow, PROBE, WRITE_BYTES};
@@ -21,7 +21,7 @@ pub const MESSAGES: u64 = 100;
 /// The intervals of the link's time line, in ns.
 const INTERVAL_NS: u64 = 100_000_000;
 
-/// A probe of 64 B over UDP, 100 a second, beside a stream over TCP in each of these directions.
+/// A probe of 64 B over UDP, 100 per second, next to a stream over TCP in each of these directions.
 pub fn probed(ways: &[Direction]) -> Case {
     let mut case = Case::ping_pong("udp");
     case.flow_mut().name = PROBE.to_owned();
@@ -33,7 +33,7 @@ pub fn probed(ways: &[Direction]) -> Case {
     case
 }
 
-/// The same, the load going up, over a link of 10 Mbit/s.
+/// The same with the load going up, over a link of 10 Mbit/s.
 pub fn probed_over_link() -> Case {
     over("rate=10mbit queue=256KiB delay=5ms", probed(&[Direction::Up]))
 }
@@ -46,7 +46,7 @@ pub fn shared_over_link() -> Case {
     case
 }
 
-/// The same, where the sender bounds what its socket holds unsent.
+/// The same with a limit on the unsent data in the sender's socket.
 pub fn bounded_over_link() -> Case {
     let mut case = shared_over_link();
     for flow in &mut case.flows[..2] {
@@ -55,43 +55,42 @@ pub fn bounded_over_link() -> Case {
     case
 }
 
-/// What happened in a round.
+/// The values of a round.
 #[derive(Clone, Copy)]
 pub struct Beside {
-    /// Latency of each message without the load and beside it, in ns.
+    /// Latency of each message without load and under load, in ns.
     pub latency_ns: [u64; 2],
-    /// The part of it beside the load that the message was sent late, in ns.
+    /// The lateness of the message within its latency under load, in ns.
     pub late_ns: u64,
-    /// How long both ends together waited for a CPU for each message, in ns.
+    /// Wait of both ends together for a CPU per message, in ns.
     pub waited_ns: [u64; 2],
-    /// Bytes in the queue of each direction beside the load, and those that left it a second; `None` without a link.
+    /// Bytes in the queue of each direction under load, and the bytes per second that left it; `None` without a link.
     pub queues: Option<[(u64, u64); 2]>,
     /// The state of the load's TCP while the load is steady.
     pub state: Option<SenderState>,
 }
 
 impl Beside {
-    /// Nothing waits anywhere.
+    /// Without waits.
     pub fn latencies(idle_ns: u64, loaded_ns: u64) -> Self {
         Self { latency_ns: [idle_ns, loaded_ns], late_ns: 0, waited_ns: [0, 0], queues: None, state: None }
     }
 
-    /// With so many bytes in the queue up, of a link that drains 1.25 MB a second.
+    /// With `bytes` in the queue upwards, on a link that drains 1.25 MB/s.
     pub fn queued(self, bytes: u64) -> Self {
         Self { queues: Some([(bytes, 1_250_000), (0, 1_250_000)]), ..self }
     }
 }
 
 impl Fixture {
-    /// A round of that block.
     pub fn beside(&mut self, case: &Case, block: u32, beside: Beside) {
         self.beside_with(case, block, beside, |_| {});
     }
 
-    /// The same, altered by `change`.
+    /// The same, modified by `change`.
     pub fn beside_with(&mut self, case: &Case, block: u32, beside: Beside, change: impl Fn(&mut Measured)) {
         let message = (beside.late_ns, beside.latency_ns[1] - beside.late_ns);
-        // The first shows how short the path is.
+        // The first message shows the latency of the empty path.
         let mut messages = vec![message; MESSAGES as usize];
         messages[0] = (0, beside.latency_ns[0]);
         let samples = paced(10_000_000, &messages);
@@ -103,7 +102,7 @@ impl Fixture {
         order.phases = Some(PhaseLengths::usual(case.is_emulated()));
     }
 
-    /// Six rounds, all alike.
+    /// Six identical rounds.
     pub fn all_beside(&mut self, case: &Case, beside: Beside) {
         (0..6).for_each(|block| self.beside(case, block, beside));
     }
@@ -113,7 +112,7 @@ fn fill(measured: &mut Measured, case: &Case, beside: Beside) {
     let spans = PhaseLengths::usual(case.is_emulated()).spans(0);
     let of = |phase: Phase, [idle, loaded]: [u64; 2]| if phase == Phase::Loaded { loaded } else { idle };
     let by_phase = ByPhase::of(|phase| probe_phase(of(phase, beside.latency_ns)));
-    // The histogram of the samples is a little coarser.
+    // The histogram of the samples is slightly coarser.
     measured.flow_mut().figures.latency_ns = by_phase.loaded.latency_ns;
     let over_time = ProbeTimeLine { interval_ns: INTERVAL_NS, ..ProbeTimeLine::default() };
     measured.flow_mut().phases = Some(ProbePhases { by_phase, over_time });
@@ -156,7 +155,7 @@ fn probe_phase(latency_ns: u64) -> ProbePhase {
     }
 }
 
-/// Twenty states before the load is steady, which count for nothing, and ten after.
+/// Twenty states before the load is steady, which must not count, and ten after.
 fn states(spans: &ByPhase<Span>, steady: Option<SenderState>) -> Vec<SenderState> {
     let Some(steady) = steady else { return Vec::new() };
     let ramp_ns = spans.loaded.from_ns - spans.ramp.from_ns;
@@ -165,7 +164,7 @@ fn states(spans: &ByPhase<Span>, steady: Option<SenderState>) -> Vec<SenderState
     (0..20).map(early).chain((0..10).map(at)).collect()
 }
 
-/// Both ends of a flow; those of the probe share the waits, and those of a load use half of a CPU each.
+/// Both ends of a flow; those of the probe share the waits, those of a load use half a CPU each.
 fn ends(spans: &ByPhase<Span>, flow: usize, waited_ns: impl Fn(Phase) -> u64) -> [EndReport; 2] {
     let usage = ByPhase::of(|phase| {
         let lasts_ns = spans.get(phase).until_ns - spans.get(phase).from_ns;
@@ -179,7 +178,7 @@ fn ends(spans: &ByPhase<Span>, flow: usize, waited_ns: impl Fn(Phase) -> u64) ->
     [end(End::Client), end(End::Server)]
 }
 
-/// A link whose queues are empty but beside the steady load.
+/// A link with empty queues except under steady load.
 fn linked(spans: &ByPhase<Span>, queues: [(u64, u64); 2]) -> LinkRecord {
     let mut linked = link();
     for (way, (bytes, drained_per_s)) in [&mut linked.up, &mut linked.down].into_iter().zip(queues) {

@@ -23,9 +23,9 @@ use super::one_way::{self, OneWay, Peer, Ran};
 use super::opening::{self, allow_descriptors, check_options, counters, effective, facts, setup, unopened};
 use super::start::Server;
 use super::{Host, is_woken};
+use crate::barrier::Barrier;
 use crate::control::{Message, Progress};
 use crate::drops::Drops;
-use crate::joins::Joins;
 use crate::links::LinkEnd;
 use crate::links::addresses::FAR;
 use crate::noise::Reading;
@@ -37,7 +37,7 @@ use crate::usage::Usage;
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::marks::ClientMarks;
 use hairpin_loops::shared::{BulkEnd, BulkOrder};
-use hairpin_loops::{self, Journey, run_client};
+use hairpin_loops::{self, ClientResult, run_client};
 
 /// Interval of the keep-alives before a load begins, in ns.
 const STILL_THERE_NS: u64 = 1_000_000_000;
@@ -61,14 +61,14 @@ pub(crate) struct Client<'a> {
     /// The binding of its sockets.
     pub(crate) binding: Binding,
     /// Set if the round carries one of several flows.
-    pub(crate) joins: Option<&'a Joins>,
+    pub(crate) barrier: Option<&'a Barrier>,
     /// Set when the user ends the run.
     pub(crate) stop: &'a AtomicBool,
 }
 
 /// The client's results.
 pub(crate) struct ClientEnd {
-    pub(crate) journey: Journey,
+    pub(crate) client_result: ClientResult,
     pub(crate) setup_ns: u64,
     pub(crate) report: EndReport,
     /// The machine during the round.
@@ -100,13 +100,13 @@ impl Client<'_> {
         let mut wire = wires.remove(0);
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
         let all_connected_ns = started.all_connected_ns;
-        let (journey, usage, bulk) = self.load(observed.wire(), pinned, &started)?;
+        let (client_result, usage, bulk) = self.load(observed.wire(), pinned, &started)?;
         // The server waits for the wire to close, so this CPU is the probe's own.
         let usage = EndReport { probe_ns: probing.end(clock), waking_ns, ..usage };
         let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
         let trace = observed.finish()?;
         let (order, card) = (self.order, self.card);
-        let Ended { journey, facts, mut server, watched, link } = self.end(wire, journey, watch)?;
+        let Ended { client_result, facts, mut server, watched, link } = self.end(wire, client_result, watch)?;
         let of_both = |(bulk, server): (BulkEnd, &mut EndReport)| -> Result<SharedLoad, Failure> {
             let of_server = one_way::of_server(server, &order.case.loads()[0])?;
             let streamed = [bulk.streamed, of_server].map(|one| one.since(all_connected_ns));
@@ -115,7 +115,7 @@ impl Client<'_> {
         let load = bulk.zip(server.as_mut()).map(of_both).transpose()?;
         let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
         let report = EndReport { options, facts: counters(facts), ..usage };
-        Ok(ClientEnd { journey, setup_ns, report, noise, server, watched: watched.zip(trace), link, load })
+        Ok(ClientEnd { client_result, setup_ns, report, noise, server, watched: watched.zip(trace), link, load })
     }
 
     /// Runs a one-way round.
@@ -194,7 +194,7 @@ impl Client<'_> {
             waking_ns = is_woken(&order.case).then(|| server.waking_ns(clock)).transpose()?;
         }
         let server = self.server.as_ref().and_then(|server| server.id());
-        let all_connected_ns = self.joins.map(|joins| joins.wait_for_all(server)).transpose()?;
+        let all_connected_ns = self.barrier.map(|barrier| barrier.wait_for_all(server)).transpose()?;
         let all_connected_ns = all_connected_ns.unwrap_or_else(|| clock.now_ns());
         let started = Started { all_connected_ns, address, setup };
         Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns, started })
@@ -206,7 +206,7 @@ impl Client<'_> {
         wire: &mut dyn Wire,
         pinned: Option<usize>,
         started: &Started,
-    ) -> Result<(Journey, EndReport, Option<BulkEnd>), Failure> {
+    ) -> Result<(ClientResult, EndReport, Option<BulkEnd>), Failure> {
         let begin_ns = started.all_connected_ns.saturating_add(warm_up_ns(self.order));
         let client = hairpin_loops::Client {
             clock: &self.host.clock,
@@ -220,29 +220,35 @@ impl Client<'_> {
         let mut marks =
             Marks { server: self.server.as_deref_mut(), has_asked: false, usage: Usage::now(), used: None, pinned };
         let flow = self.order.case.flow();
-        let (journey, bulk) = match (flow.connection_use, flow.load.rate_per_s()) {
+        let (client_result, bulk) = match (flow.connection_use, flow.load.rate_per_s()) {
             (ConnectionUse::PerMessage, Some(rate_per_s)) => {
                 let connect = || connected(self.transport, &started.address, &started.setup);
                 (hairpin_loops::connecting::run(&client, connect, &mut marks, rate_per_s)?, None)
             }
             (ConnectionUse::Shared, rate_per_s) => {
                 let bulk = BulkOrder::of(self.order).zip(rate_per_s).ok_or_else(|| no_shared_load(self.card))?;
-                let (journey, end) = hairpin_loops::shared::client::run(&client, wire, &mut marks, bulk, load_at_ns)?;
-                (journey, Some(end))
+                let (client_result, end) =
+                    hairpin_loops::shared::client::run(&client, wire, &mut marks, bulk, load_at_ns)?;
+                (client_result, Some(end))
             }
             _ => (run_client(&client, wire, &mut marks)?, None),
         };
         let Marks { usage, used, .. } = marks;
-        Ok((journey, used.unwrap_or_else(|| usage.since(pinned)), bulk))
+        Ok((client_result, used.unwrap_or_else(|| usage.since(pinned)), bulk))
     }
 
     /// The start of the load in ns of the clock. Other flows of the round may start earlier.
     fn load_at_ns(&self, started: &Started) -> u64 {
-        started.all_connected_ns.saturating_add(self.joins.map_or(0, |joins| joins.starts_after_ns))
+        started.all_connected_ns.saturating_add(self.barrier.map_or(0, |barrier| barrier.starts_after_ns))
     }
 
     /// Ends the round in the order described at the head of this file.
-    fn end(self, wire: Box<dyn Wire>, mut journey: Journey, watch: Option<Watch>) -> Result<Ended, Failure> {
+    fn end(
+        self,
+        wire: Box<dyn Wire>,
+        mut client_result: ClientResult,
+        watch: Option<Watch>,
+    ) -> Result<Ended, Failure> {
         let Self { host, order, card, mut server, link, .. } = self;
         let facts_of = |wire: &dyn Wire| facts(&order.case, card, wire);
         let link = link.take();
@@ -250,8 +256,12 @@ impl Client<'_> {
         let mut open = None;
         let mut facts = Vec::new();
         if let Some(link) = link.as_ref().filter(|_| !card.reliable) {
-            let mut leaving =
-                Leaving { clock: &host.clock, wire, journey: &mut journey, server: server.as_deref_mut() };
+            let mut leaving = Leaving {
+                clock: &host.clock,
+                wire,
+                client_result: &mut client_result,
+                server: server.as_deref_mut(),
+            };
             leaving.leave(link)?;
             open = Some(leaving.wire);
         } else {
@@ -267,10 +277,10 @@ impl Client<'_> {
         let watched = watch.map(Watch::end);
         let link = link.map(Link::finish).transpose()?;
         if let Some(mut wire) = open {
-            journey.take_late_replies(&host.clock, &mut *wire)?;
+            client_result.take_late_replies(&host.clock, &mut *wire)?;
             facts = facts_of(&*wire);
         }
-        Ok(Ended { journey, facts, server: report, watched, link })
+        Ok(Ended { client_result, facts, server: report, watched, link })
     }
 }
 
@@ -376,7 +386,7 @@ impl Peer for ServerOfRound<'_> {
 
 /// The client's results of an ended round.
 struct Ended {
-    journey: Journey,
+    client_result: ClientResult,
     facts: Vec<Fact>,
     server: Option<EndReport>,
     watched: Option<Watched>,
@@ -387,7 +397,7 @@ struct Ended {
 struct Leaving<'a> {
     clock: &'a RealClock,
     wire: Box<dyn Wire>,
-    journey: &'a mut Journey,
+    client_result: &'a mut ClientResult,
     server: Option<&'a mut Server>,
 }
 
@@ -395,9 +405,9 @@ impl Leaving<'_> {
     fn leave(&mut self, link: &Link) -> Result<(), Failure> {
         let began_ns = self.clock.now_ns();
         if self.server.is_none() {
-            let until_ns = self.journey.late_replies.last_sent_ns().unwrap_or(began_ns);
+            let until_ns = self.client_result.late_replies.last_sent_ns().unwrap_or(began_ns);
             let until_ns = until_ns.saturating_add(link.round_trip_ns()).saturating_add(MARGIN_NS);
-            if self.journey.late_replies.is_empty() {
+            if self.client_result.late_replies.is_empty() {
                 return Ok(());
             }
             return self.listen(|_, now_ns| now_ns >= until_ns);
@@ -422,7 +432,7 @@ impl Leaving<'_> {
     /// Takes late answers until `is_over` returns true.
     fn listen(&mut self, mut is_over: impl FnMut(&mut Self, u64) -> bool) -> Result<(), Failure> {
         loop {
-            let is_open = self.journey.take_late_replies(self.clock, &mut *self.wire)?;
+            let is_open = self.client_result.take_late_replies(self.clock, &mut *self.wire)?;
             let now_ns = self.clock.now_ns();
             if is_over(self, now_ns) || has_given_up() {
                 return Ok(());

@@ -18,8 +18,8 @@ use super::opening::{self, allow_descriptors, check_options, counters, effective
 use super::{EndOrder, Host, PINGS, is_woken};
 use crate::control::{Control, ControlError, Message, Progress, agree, receive_past};
 use crate::drops::Drops;
-use crate::handing::{HandedListener, Sockets};
 use crate::probe::Probing;
+use crate::socket_passing::{PassedListener, Sockets};
 use crate::tracing::Observed;
 use crate::tracing::round::OwnClock;
 use crate::usage::Usage;
@@ -81,7 +81,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     let probing = Probing::begin(&host.clock);
     let mut listener = match sockets {
         None => transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?,
-        Some(sockets) => Box::new(HandedListener::new(transport, setup, sockets)),
+        Some(sockets) => Box::new(PassedListener::new(transport, setup, sockets)),
     };
     tell(control, &Message::Listening(listener.address()))?;
     let wires = accept(&mut *listener, control, flow)?;

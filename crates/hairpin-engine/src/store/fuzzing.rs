@@ -7,9 +7,9 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hairpin_model::head::Head;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::{FORMAT, Run, State};
+use hairpin_model::run_header::RunHeader;
 use hairpin_model::samples::Samples;
 use hairpin_model::trace::RoundTrace;
 use hairpin_model::upgrade;
@@ -73,7 +73,7 @@ pub fn run_texts(input: &[u8]) -> bool {
 }
 
 fn is_run(text: &[u8]) -> bool {
-    let head = limits::values(text).and_then(|()| Head::read(text));
+    let head = limits::values(text).and_then(|()| RunHeader::read(text));
     let Some((run, _)) = str::from_utf8(text).ok().and_then(|text| upgrade::load(text).ok()) else { return false };
     let again = serde_json::to_string(&run).expect("a run has only string keys");
     assert!(upgrade::load(&again).is_ok_and(|(again, format)| again == run && format == run.format));

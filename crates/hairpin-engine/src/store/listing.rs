@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use hairpin_model::head::Head;
 use hairpin_model::printable;
+use hairpin_model::run_header::RunHeader;
 
 use super::error::StoreError;
 use super::folder::{Entry, Folder};
@@ -20,7 +20,7 @@ pub struct SavedRun {
     /// The name of its folder.
     pub name: String,
     /// The head of its `run.json`.
-    pub head: Head,
+    pub head: RunHeader,
     /// Total size of its files.
     pub bytes: u64,
     pub is_being_written: bool,
@@ -80,12 +80,12 @@ fn saved_run(parent: &Folder, entry: &Entry) -> Result<SavedRun, String> {
 }
 
 /// The head of the run in that folder, or why it cannot be read.
-pub(super) fn head(folder: &Folder) -> Result<Head, String> {
+pub(super) fn head(folder: &Folder) -> Result<RunHeader, String> {
     let json = folder.read(RUN, limits::RUN_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => format!("it holds no {RUN}"),
         _ => format!("cannot read its {RUN}: {error}"),
     })?;
-    let head = limits::values(&json).and_then(|()| Head::read(&json));
+    let head = limits::values(&json).and_then(|()| RunHeader::read(&json));
     head.map_err(|cause| format!("cannot read its {RUN}: {}", printable::line(&cause)))
 }
 

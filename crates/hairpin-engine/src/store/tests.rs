@@ -299,7 +299,7 @@ fn rounds_that_would_fill_the_memory_are_refused_while_they_are_read() {
 
 /// The head of a run that `hairpin` wrote.
 fn run_of_this_tool(state: State) -> Run {
-    Run { tool: Tool { name: hairpin_model::head::TOOL.to_owned(), ..Tool::default() }, ..run(state) }
+    Run { tool: Tool { name: hairpin_model::run_header::TOOL.to_owned(), ..Tool::default() }, ..run(state) }
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Watched {
     /// Assembles the trace; `client` and `server` are the results of [`super::wire::TracingWire::finish`]. Returns the
     /// trace, and the packets as a pcapng file if they were captured.
     #[must_use]
-    pub fn trace(self, client: EndTrace, server: EndTrace, about: &About<'_>) -> (RoundTrace, Option<Vec<u8>>) {
+    pub fn trace(self, client: EndTrace, server: EndTrace, about: &TraceInput<'_>) -> (RoundTrace, Option<Vec<u8>>) {
         let Self { origin_ns, captured, map } = self;
         let (capture, packets, file) = match (captured, about.client_port()) {
             (Ok((client, server)), Some(port)) => {
@@ -135,7 +135,7 @@ fn skipped(reason: String) -> (Capture, Vec<Packet>, Option<Vec<u8>>) {
 }
 
 /// Inputs of a trace from elsewhere.
-pub struct About<'a> {
+pub struct TraceInput<'a> {
     pub case: &'a Case,
     /// The samples: the beginning and end of each exchange.
     pub samples: &'a Samples,
@@ -145,7 +145,7 @@ pub struct About<'a> {
     pub client_facts: &'a [Fact],
 }
 
-impl About<'_> {
+impl TraceInput<'_> {
     /// The rows of the answered exchanges.
     fn answered(&self) -> impl Iterator<Item = usize> {
         (0..self.samples.kept()).filter(|row| self.samples.fate[*row] != Fate::Lost)

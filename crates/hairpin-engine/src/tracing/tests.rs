@@ -17,7 +17,7 @@ use super::wire::TracingWire;
 use hairpin_loops::clock::{Clock, ManualClock};
 use hairpin_loops::marks::Alone;
 use hairpin_loops::scripted::{Act, Made, ScriptedWire};
-use hairpin_loops::{Client, Journey, run_client};
+use hairpin_loops::{Client, ClientResult, run_client};
 
 const TIMEOUT_NS: u64 = 1_000_000;
 
@@ -33,16 +33,16 @@ fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
 }
 
 /// A round over a scripted wire whose calls take 10 ns.
-fn travel(order: &RoundOrder) -> (Journey, Option<EndTrace>, Vec<Made>) {
+fn travel(order: &RoundOrder) -> (ClientResult, Option<EndTrace>, Vec<Made>) {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let request = usize::try_from(order.case.flow().load.size_bytes()).unwrap();
     let scripted = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(10);
     let mut scripted = scripted.in_pieces(request, 4);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, phases: None, stop: &stop };
     let mut observed = Observed::begin(order, End::Client, &mut scripted, &clock);
-    let journey = run_client(&client, observed.wire(), &mut Alone).unwrap();
+    let client_result = run_client(&client, observed.wire(), &mut Alone).unwrap();
     let trace = observed.finish().unwrap();
-    (journey, trace, scripted.made().iter().map(|(_, made)| made.clone()).collect())
+    (client_result, trace, scripted.made().iter().map(|(_, made)| made.clone()).collect())
 }
 
 fn call(kind: CallKind, times_ns: [u64; 2], bytes: [u64; 2]) -> Call {
@@ -51,7 +51,7 @@ fn call(kind: CallKind, times_ns: [u64; 2], bytes: [u64; 2]) -> Call {
 
 #[test]
 fn every_call_is_noted_with_its_times_and_its_bytes() {
-    let (journey, trace, _) = travel(&order("2,3", Remedy::Cork, Purpose::Traced));
+    let (client_result, trace, _) = travel(&order("2,3", Remedy::Cork, Purpose::Traced));
     let calls = trace.unwrap().calls;
     let first = [
         call(CallKind::Cork, [0, 10], [0, 0]),
@@ -63,7 +63,7 @@ fn every_call_is_noted_with_its_times_and_its_bytes() {
     assert_eq!(calls[..5], first);
     assert_eq!(calls.len(), 15, "the warm-up and two exchanges");
     assert_eq!(calls[14], call(CallKind::Read, [280, 360], [8, 12]));
-    let samples = journey.recorder.finish(0);
+    let samples = client_result.recorder.finish(0);
     assert_eq!((samples.sent_ns, samples.warm_up), (vec![0, 120, 240], 1), "all of the warm-up is kept");
 }
 

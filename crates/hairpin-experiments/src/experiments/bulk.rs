@@ -78,7 +78,7 @@ const KNOBS: &[Knob] = &[
 const MAX_BYTES: u64 = 1 << 50;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Asked::read(knobs, capabilities)?;
+    let asked = Params::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
     let own = [
         candidates.len(),
@@ -95,7 +95,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
 }
 
 /// Parsed knobs.
-struct Asked {
+struct Params {
     circumstances: Circumstances,
     ways: Vec<Ways>,
     write_sizes: Vec<u64>,
@@ -105,7 +105,7 @@ struct Asked {
     bytes: Option<u64>,
 }
 
-impl Asked {
+impl Params {
     fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
         let (lengths, bytes) = (Lengths::read(knobs, "omit")?, knobs.value("bytes"));
         if bytes.is_some() && lengths.extent.is_some() {

@@ -68,7 +68,7 @@ const KNOBS: &[Knob] = &[
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Asked::read(knobs, capabilities)?;
+    let asked = Params::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
     let own =
         [candidates.len(), asked.directions.len(), asked.sizes.len(), asked.batches.len(), asked.connections.len()];
@@ -80,7 +80,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
 }
 
 /// Parsed knobs.
-struct Asked {
+struct Params {
     circumstances: Circumstances,
     directions: Vec<Direction>,
     sizes: Vec<u64>,
@@ -89,7 +89,7 @@ struct Asked {
     lengths: Lengths,
 }
 
-impl Asked {
+impl Params {
     fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
         Ok(Self {
             circumstances: Circumstances::read(knobs, capabilities, |_| true)?,

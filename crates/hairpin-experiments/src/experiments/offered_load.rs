@@ -88,7 +88,7 @@ const KNOBS: &[Knob] = &[
 const MAX_PER_S: f64 = 1e8;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Asked::read(knobs, capabilities)?;
+    let asked = Params::read(knobs, capabilities)?;
     let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
         candidates.retain(|candidate| is_measured_by_default(&candidate.card));
@@ -118,7 +118,7 @@ fn is_measured_by_default(card: &Card) -> bool {
 }
 
 /// Parsed knobs.
-struct Asked {
+struct Params {
     circumstances: Circumstances,
     directions: Vec<Direction>,
     sizes: Vec<u64>,
@@ -131,7 +131,7 @@ struct Asked {
     lengths: Lengths,
 }
 
-impl Asked {
+impl Params {
     fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
         Ok(Self {
             circumstances: Circumstances::read(knobs, capabilities, |_| true)?,

@@ -83,7 +83,7 @@ const KNOBS: &[Knob] = &[
 const DEFAULT_COUNT: u64 = 1250;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Asked::read(knobs, capabilities)?;
+    let asked = Params::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
     let (replies, rates) = (asked.reply_sizes.len().max(1), asked.rates_per_s.len().max(1));
     asked.circumstances.refuse_too_many(&[candidates.len(), asked.sizes.len(), replies, rates])?;
@@ -93,7 +93,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
 }
 
 /// Parsed knobs.
-struct Asked {
+struct Params {
     circumstances: Circumstances,
     sizes: Vec<u64>,
     reply_sizes: Vec<u64>,
@@ -102,7 +102,7 @@ struct Asked {
     warm_up: Option<Extent>,
 }
 
-impl Asked {
+impl Params {
     fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
         let circumstances = Circumstances::read(knobs, capabilities, |_| true)?;
         let rates: Vec<f64> = knobs.values("rate");

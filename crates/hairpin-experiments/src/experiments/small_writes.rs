@@ -98,7 +98,7 @@ const KNOBS: &[Knob] = &[
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Asked::read(knobs, capabilities)?;
+    let asked = Params::read(knobs, capabilities)?;
     let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
         candidates = selection::reaching(candidates, capabilities);
@@ -113,7 +113,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
 }
 
 /// Parsed knobs.
-struct Asked {
+struct Params {
     circumstances: Circumstances,
     writes: Vec<Writes>,
     gap_ns: u64,
@@ -124,7 +124,7 @@ struct Asked {
     warm_up: Option<Extent>,
 }
 
-impl Asked {
+impl Params {
     fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
         let circumstances = Circumstances::read(knobs, capabilities, |name| !OF_REMEDIES.contains(&name))?;
         refuse_options_of_remedies(&circumstances)?;

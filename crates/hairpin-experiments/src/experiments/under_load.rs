@@ -128,7 +128,7 @@ const FOREIGN_PER_S: f64 = 10.0;
 const RATES_PER_S: [f64; 2] = [1_000.0, 100.0];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
-    let asked = Asked::read(knobs, capabilities)?;
+    let asked = Params::read(knobs, capabilities)?;
     let mut probes = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
         probes.retain(|candidate| asked.connections.iter().any(|use_of| is_default_probe(&candidate.card, *use_of)));
@@ -154,7 +154,7 @@ fn is_default_probe(card: &Card, connection_use: ConnectionUse) -> bool {
 }
 
 /// Parsed knobs.
-struct Asked {
+struct Params {
     circumstances: Circumstances,
     sizes: Vec<u64>,
     /// In messages/s; empty for a closed loop; 0 means the default of the path.
@@ -169,7 +169,7 @@ struct Asked {
     warm_up_ns: Option<u64>,
 }
 
-impl Asked {
+impl Params {
     fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
         let closed_loop = knobs.is_on("closed-loop");
         if closed_loop && knobs.is_given("rate") {

@@ -17,7 +17,7 @@ use crate::profile::{PathProfile, Profile};
 use crate::quantity::{bytes, whole};
 use crate::stages;
 use crate::stages::queue::{DEFAULT_PACKETS, Limit};
-use crate::word::{About, Word};
+use crate::word::{Requirement, Word};
 
 /// Maximum length of a line in bytes.
 const MAX_LINE: usize = 100_000;
@@ -42,7 +42,7 @@ impl FromStr for Profile {
     type Err = ProfileError;
 
     fn from_str(text: &str) -> Result<Self, ProfileError> {
-        let line = Line(text);
+        let line = ProfileLine(text);
         if text.len() > MAX_LINE {
             return Err(line.fault(0..0, "the line is too long", format!("at most {MAX_LINE} bytes")));
         }
@@ -98,9 +98,9 @@ fn language() -> impl Iterator<Item = &'static Word> {
     stages::ALL.iter().flat_map(|stage| stage.words)
 }
 
-struct Line<'a>(&'a str);
+struct ProfileLine<'a>(&'a str);
 
-impl Line<'_> {
+impl ProfileLine<'_> {
     fn fault(&self, range: Range<usize>, problem: impl Into<String>, hint: impl Into<String>) -> ProfileError {
         ProfileError { text: self.0.to_owned(), range, problem: problem.into(), hint: hint.into() }
     }
@@ -244,7 +244,7 @@ impl Line<'_> {
     fn settle(&self, settings: &[Setting], profile: &mut Profile) -> Result<(), ProfileError> {
         for setting in settings {
             let What::Word(word) = &setting.what else { continue };
-            let Some(About { needs, example, there, .. }) = &word.about else { continue };
+            let Some(Requirement { needs, example, there, .. }) = &word.about else { continue };
             if !setting.directions().any(|direction| there(profile.path(direction))) {
                 let problem = format!("`{}` has no effect without {needs}", word.name);
                 return Err(self.fault(setting.range.clone(), problem, format!("add it, for instance {example}")));

@@ -21,7 +21,7 @@ use crate::held::HeldPackets;
 use crate::packet::InFlight;
 use crate::quantity::{shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
-use crate::word::{About, Word};
+use crate::word::{Requirement, Word};
 
 /// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
@@ -53,7 +53,7 @@ const JITTER: Word = Word {
     says: "how the delay varies: uniform (up to that much), normal or pareto (with that standard deviation)",
     read: |path, value| Ok(value.parse().map(|shape| path.delay.shape = shape)?),
     shown: |path| (path.delay.shape != Shape::Uniform).then(|| path.delay.shape.to_string()),
-    about: Some(About { clear: |path| path.delay.shape = Shape::Uniform, ..VARIES }),
+    about: Some(Requirement { clear: |path| path.delay.shape = Shape::Uniform, ..VARIES }),
 };
 
 const ORDER: Word = Word {
@@ -62,10 +62,10 @@ const ORDER: Word = Word {
     says: "kept: no packet overtakes another, however the delay varies; free: each has its own delay",
     read: |path, value| Ok(value.parse().map(|order| path.delay.order = order)?),
     shown: |path| (path.delay.order != Order::Kept).then(|| path.delay.order.to_string()),
-    about: Some(About { clear: |path| path.delay.order = Order::Kept, ..VARIES }),
+    about: Some(Requirement { clear: |path| path.delay.order = Order::Kept, ..VARIES }),
 };
 
-const VARIES: About = About {
+const VARIES: Requirement = Requirement {
     needs: "a delay that varies",
     example: "delay=20ms±2ms",
     there: |path| path.delay.spread_ns > 0,

@@ -63,7 +63,7 @@ struct Pending {
 }
 
 /// The parameters of an end.
-pub(super) struct About<'a, C> {
+pub(super) struct EndParams<'a, C> {
     pub(super) clock: &'a C,
     pub(super) stop: &'a AtomicBool,
     /// Its deadline from its creation.
@@ -79,8 +79,8 @@ pub(super) struct About<'a, C> {
 
 impl<'a, C: Clock> End<'a, C> {
     /// An end of all the wires.
-    pub(super) fn new(about: About<'a, C>, wires: &[Box<dyn Wire>]) -> Result<Self, DriverError> {
-        let About { clock, stop, within_ns, waiting, interest, keep_times, keep_states, nonce } = about;
+    pub(super) fn new(about: EndParams<'a, C>, wires: &[Box<dyn Wire>]) -> Result<Self, DriverError> {
+        let EndParams { clock, stop, within_ns, waiting, interest, keep_times, keep_states, nonce } = about;
         let blocks = waiting == Waiting::Block;
         if blocks && wires.len() != 1 {
             return Err(DriverError::Blocks { wires: wires.len() });

@@ -10,7 +10,7 @@ use hairpin_model::case::Waiting;
 use hairpin_model::flow::Pacing;
 use hairpin_transports::{Interest, Ready, Wire, WireError};
 
-use super::end::{About, End, room_for};
+use super::end::{End, EndParams, room_for};
 use super::gaps::Gaps;
 use super::messages::{Messages, Offer};
 use super::phase::Phase;
@@ -69,7 +69,7 @@ impl<C: Clock> Offering<'_, C> {
     /// An error that prevents beginning or waiting; [`Outcome::ended`] reports a wire that fails.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.size_bytes, 1, self.boundaries)?.all_stamped();
-        let about = About {
+        let about = EndParams {
             clock: self.clock,
             stop: self.stop,
             within_ns: self.within_ns,

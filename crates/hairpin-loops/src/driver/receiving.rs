@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use hairpin_model::case::Waiting;
 use hairpin_transports::{Batch, Interest, Wire, WireError};
 
-use super::end::{About, End, room_for};
+use super::end::{End, EndParams, room_for};
 use super::gaps::Gaps;
 use super::messages::{NEVER, nonce_of, stamp_every};
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, read, read_stamp, warm_up_bytes};
@@ -82,7 +82,7 @@ impl<C: Clock> Receiving<'_, C> {
         if self.write_size_bytes < least {
             return Err(DriverError::TooShort { bytes: self.write_size_bytes, least });
         }
-        let about = About {
+        let about = EndParams {
             clock: self.clock,
             stop: self.stop,
             within_ns: self.within_ns,

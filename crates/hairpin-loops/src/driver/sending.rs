@@ -7,7 +7,7 @@ use hairpin_model::case::Waiting;
 use hairpin_model::flow::Source;
 use hairpin_transports::{Interest, Repeated, Wire, WireError};
 
-use super::end::{About, End, room_for};
+use super::end::{End, EndParams, room_for};
 use super::messages::{Messages, Offer};
 use super::phase::Phase;
 use super::{Amount, Counts, DriverError, Ended, Marks, Outcome};
@@ -81,7 +81,7 @@ impl<C: Clock> Sending<'_, C> {
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries)?;
         let messages = if self.unchanging { messages.unchanging() } else { messages };
-        let about = About {
+        let about = EndParams {
             clock: self.clock,
             stop: self.stop,
             within_ns: self.within_ns,

@@ -11,9 +11,9 @@ use super::bulk::Bulk;
 use super::frames::{Came, Incoming, Kind, Outgoing, ReadError};
 use super::{BulkEnd, BulkOrder, LOOK_NS, Waits, broken};
 use crate::client::{Client, is_done, recorder};
+use crate::client_result::ClientResult;
 use crate::clock::Clock;
 use crate::failures::{garbage, overdue};
-use crate::journey::Journey;
 use crate::late_replies::LateReplies;
 use crate::marks::ClientMarks;
 use crate::message::Message;
@@ -54,7 +54,7 @@ pub fn run<C: Clock>(
     marks: &mut dyn ClientMarks,
     (load, rate_per_s): (BulkOrder, f64),
     load_at_ns: u64,
-) -> Result<(Journey, BulkEnd), Failure> {
+) -> Result<(ClientResult, BulkEnd), Failure> {
     let (clock, order) = (client.clock, client.order);
     let origin_ns = clock.now_ns();
     let timetable = Timetable::new(origin_ns, rate_per_s);
@@ -107,10 +107,10 @@ pub fn run<C: Clock>(
     this.give_up();
     let Shared { recorder, tally, message, bulk, .. } = this;
     let late_replies = LateReplies::new(message, Vec::new(), [], next, order.timeout_ns, true);
-    let journey =
-        Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies };
+    let client_result =
+        ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies };
     let began_ns = bulk.began_ns;
-    Ok((journey, BulkEnd { streamed: bulk.ended(), began_ns }))
+    Ok((client_result, BulkEnd { streamed: bulk.ended(), began_ns }))
 }
 
 impl<'a, C: Clock> Shared<'a, C> {

@@ -30,8 +30,8 @@ fn an_open_loop_counts_answers_that_came_after_a_later_one() {
     let acts: Vec<Act> =
         (0..10).map(|number| Act::After(if [1, 6].contains(&number) { held(number) } else { 100 })).collect();
     let load = Load::PLAIN.paced(1e6);
-    let journey = travel(&between_hosts(load.clone(), 8, 2), &acts, true).unwrap();
-    assert_eq!(journey.tally.order.map(|order| (order.reordered, order.duplicated)), Some((2, 0)));
+    let client_result = travel(&between_hosts(load.clone(), 8, 2), &acts, true).unwrap();
+    assert_eq!(client_result.tally.order.map(|order| (order.reordered, order.duplicated)), Some((2, 0)));
     assert_eq!(travel(&order(load.clone(), 8, 2), &acts, true).unwrap().tally.order, None, "not on one host");
     let in_order = [Act::After(100)];
     assert_eq!(travel(&between_hosts(load, 8, 2), &in_order, false).unwrap().tally.order, None, "not on a stream");
@@ -40,8 +40,8 @@ fn an_open_loop_counts_answers_that_came_after_a_later_one() {
 #[test]
 fn a_closed_loop_counts_copies_apart_from_the_order() {
     let acts = [Act::Twice(100), Act::After(TIMEOUT_NS + 50), Act::After(100), Act::Never, Act::After(100)];
-    let journey = travel(&between_hosts(Load::PLAIN, 5, 0), &acts, true).unwrap();
-    let tally = &journey.tally;
+    let client_result = travel(&between_hosts(Load::PLAIN, 5, 0), &acts, true).unwrap();
+    let tally = &client_result.tally;
     assert_eq!((tally.received, tally.late, tally.duplicated), (3, 1, 1));
     let order = tally.order.as_ref().expect("it is between two hosts");
     assert_eq!((order.reordered, order.duplicated), (0, 0), "a late message is not reordered, nor is a lost one");

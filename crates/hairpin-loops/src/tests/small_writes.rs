@@ -15,7 +15,7 @@ use hairpin_transports::{Segments, Stream, Wire, WireError};
 use super::super::echo::Echo;
 use super::super::marks::Alone;
 use super::super::scripted::{Act, Made, ScriptedWire};
-use super::super::{Client, Journey, run_client};
+use super::super::{Client, ClientResult, run_client};
 use super::TIMEOUT_NS;
 use crate::clock::{Clock, ManualClock};
 
@@ -39,18 +39,18 @@ fn wire(order: &RoundOrder, clock: &ManualClock, acts: &[Act]) -> ScriptedWire {
     wire.in_pieces(size(order.case.flow().load.size_bytes()), size(order.case.flow().load.reply_size_bytes()))
 }
 
-/// The journey, and the calls with their start times.
-fn travel(order: &RoundOrder, acts: &[Act]) -> (Result<Journey, Failure>, Vec<(u64, Made)>) {
+/// The client_result, and the calls with their start times.
+fn travel(order: &RoundOrder, acts: &[Act]) -> (Result<ClientResult, Failure>, Vec<(u64, Made)>) {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = wire(order, &clock, acts);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, phases: None, stop: &stop };
-    let journey = run_client(&client, &mut wire, &mut Alone);
-    (journey, wire.made().to_vec())
+    let client_result = run_client(&client, &mut wire, &mut Alone);
+    (client_result, wire.made().to_vec())
 }
 
 fn calls(exchange: Exchange) -> Vec<Made> {
-    let (journey, made) = travel(&order(exchange, 1, 0), &[Act::After(100)]);
-    assert_eq!(journey.unwrap().tally.received, 1);
+    let (client_result, made) = travel(&order(exchange, 1, 0), &[Act::After(100)]);
+    assert_eq!(client_result.unwrap().tally.received, 1);
     made.into_iter().map(|(_, made)| made).collect()
 }
 
@@ -92,11 +92,11 @@ fn copied_writes_have_the_sizes_of_the_model() {
 fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
     let order = order(exchange("3x2", Remedy::Default), 3, 1);
     // Two writes of 10 ns come before the last one, and the answer's time counts from the begin of that one.
-    let (journey, _) = travel(&order, &[Act::After(1000), Act::After(100), Act::After(300), Act::After(700)]);
-    let journey = journey.unwrap();
-    assert_eq!(journey.recorder.first_message_ns(), 1020);
-    assert_eq!(journey.duration_ns, 120 + 320 + 720);
-    let samples = journey.recorder.finish(journey.origin_ns);
+    let (client_result, _) = travel(&order, &[Act::After(1000), Act::After(100), Act::After(300), Act::After(700)]);
+    let client_result = client_result.unwrap();
+    assert_eq!(client_result.recorder.first_message_ns(), 1020);
+    assert_eq!(client_result.duration_ns, 120 + 320 + 720);
+    let samples = client_result.recorder.finish(client_result.origin_ns);
     assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [120, 320, 720]);
     assert_eq!(samples.sent_ns, [0, 1020, 1140, 1460]);
     assert_eq!(samples.due_ns, samples.sent_ns);
@@ -105,8 +105,8 @@ fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
 
 #[test]
 fn corking_is_part_of_what_is_timed() {
-    let (journey, made) = travel(&order(exchange("2x2", Remedy::Cork), 1, 0), &[Act::After(100)]);
-    let samples = journey.unwrap().recorder.finish(0);
+    let (client_result, made) = travel(&order(exchange("2x2", Remedy::Cork), 1, 0), &[Act::After(100)]);
+    let samples = client_result.unwrap().recorder.finish(0);
     // The cork is set at 0 and the last write begins at 20; its answer arrives at 120.
     assert_eq!((samples.sent_ns[0], samples.received_ns[0]), (0, 120));
     assert_eq!(made.iter().map(|(at_ns, _)| *at_ns).collect::<Vec<_>>(), [0, 10, 20, 30, 40]);
@@ -116,8 +116,8 @@ fn corking_is_part_of_what_is_timed() {
 fn the_gap_is_from_the_end_of_a_write_to_the_begin_of_the_next() {
     let begun = |remedy| {
         let exchange = Exchange { gap_ns: 1000, ..exchange("4x2", remedy) };
-        let (journey, made) = travel(&order(exchange, 1, 0), &[Act::After(100)]);
-        journey.unwrap();
+        let (client_result, made) = travel(&order(exchange, 1, 0), &[Act::After(100)]);
+        client_result.unwrap();
         made.into_iter().map(|(at_ns, _)| at_ns).collect::<Vec<_>>()
     };
     // The last number of each is the begin of the wait for the answer: right after the last write.
@@ -133,8 +133,8 @@ fn the_gap_is_from_the_end_of_a_write_to_the_begin_of_the_next() {
 fn gaps_are_no_lateness_of_the_answer() {
     let exchange = Exchange { gap_ns: TIMEOUT_NS, ..exchange("4x2", Remedy::Default) };
     let fate = |answer_ns| {
-        let (journey, _) = travel(&order(exchange.clone(), 1, 0), &[Act::After(answer_ns)]);
-        journey.unwrap().recorder.finish(0).fate[0]
+        let (client_result, _) = travel(&order(exchange.clone(), 1, 0), &[Act::After(answer_ns)]);
+        client_result.unwrap().recorder.finish(0).fate[0]
     };
     assert_eq!(fate(TIMEOUT_NS - 3 * CALL_NS), Fate::Received);
     assert_eq!(fate(TIMEOUT_NS), Fate::Late);
@@ -144,13 +144,13 @@ fn gaps_are_no_lateness_of_the_answer() {
 fn requests_in_flight_are_all_written_before_an_answer_is_read() {
     use Made::{Receive, Send};
     let exchange = Exchange { pipeline: 3, ..exchange("2x2", Remedy::Default) };
-    let (journey, made) = travel(&order(exchange, 4, 2), &[Act::After(100)]);
-    let journey = journey.unwrap();
+    let (client_result, made) = travel(&order(exchange, 4, 2), &[Act::After(100)]);
+    let client_result = client_result.unwrap();
     let made: Vec<Made> = made.into_iter().map(|(_, made)| made).collect();
     let window = |requests: usize| [vec![Send(2); 2 * requests], vec![Receive(4); requests]].concat();
     // A window is never longer than the rest of its phase.
     assert_eq!(made, [window(2), window(3), window(1)].concat());
-    let samples = journey.recorder.finish(0);
+    let samples = client_result.recorder.finish(0);
     assert_eq!(samples.sequence, [0, 1, 2, 3, 4, 5]);
     // The warm-up's window ends at 130; each exchange counts from its own first write, 20 ns after the previous one.
     assert_eq!(samples.sent_ns[2..5], [130, 150, 170]);
@@ -161,16 +161,16 @@ fn requests_in_flight_are_all_written_before_an_answer_is_read() {
 fn a_round_of_a_given_length_ends_with_the_first_window_past_it() {
     let exchange = Exchange { pipeline: 2, ..exchange("4", Remedy::Default) };
     let order = RoundOrder { extent: Extent::DurationNs(200), ..order(exchange, 0, 0) };
-    let (journey, _) = travel(&order, &[Act::After(90)]);
-    let journey = journey.unwrap();
-    assert_eq!((journey.tally.sent, journey.tally.received, journey.duration_ns), (4, 4, 200));
+    let (client_result, _) = travel(&order, &[Act::After(90)]);
+    let client_result = client_result.unwrap();
+    assert_eq!((client_result.tally.sent, client_result.tally.received, client_result.duration_ns), (4, 4, 200));
 }
 
 #[test]
 fn the_warm_up_is_not_in_the_counts() {
-    let (journey, _) = travel(&order(exchange("5x2", Remedy::Default), 3, 7), &[Act::After(100)]);
+    let (client_result, _) = travel(&order(exchange("5x2", Remedy::Default), 3, 7), &[Act::After(100)]);
     let counts = ExchangeCounts { exchanges: 3, segments: Some(15), pure_acks: Some(3), system_calls: 18 };
-    assert_eq!(journey.unwrap().exchange_counts, Some(counts));
+    assert_eq!(client_result.unwrap().exchange_counts, Some(counts));
 }
 
 #[test]
@@ -219,12 +219,12 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
     let mut wire = wire(&order, &manual, &[Act::After(100)]);
     let clock = UntilStopped(manual, &stop, 4000);
     let client = Client { clock: &clock, order: &order, lossy: false, boundaries: false, phases: None, stop: &stop };
-    let journey = run_client(&client, &mut wire, &mut Alone).unwrap();
-    assert!(journey.interrupted);
+    let client_result = run_client(&client, &mut wire, &mut Alone).unwrap();
+    assert!(client_result.interrupted);
     // Requests take 1020 ns; the fourth gap, in the second window, ends after 4000 ns.
-    assert_eq!((journey.tally.sent, journey.tally.received), (3, 3));
-    assert_eq!(journey.tally.ledger(true, &[], &[], None).unexplained, 0);
-    assert_eq!(journey.exchange_counts.map(|counts| counts.exchanges), Some(3));
+    assert_eq!((client_result.tally.sent, client_result.tally.received), (3, 3));
+    assert_eq!(client_result.tally.ledger(true, &[], &[], None).unexplained, 0);
+    assert_eq!(client_result.exchange_counts.map(|counts| counts.exchanges), Some(3));
 }
 
 /// A server's wire: its request arrives in two pieces, twice, and then the client closes.

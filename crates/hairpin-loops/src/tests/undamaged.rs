@@ -26,14 +26,14 @@ fn a_damaged_answer_is_none_and_the_links_record_has_its_loss() {
         for link in ["delay=1ms corrupt=8%", "up.corrupt=1%", "down.corrupt=1%"] {
             let order = order_over(link, load, 4);
             let acts = [Act::After(100), Act::Garbled(5), Act::Twice(200), Act::After(300)];
-            let journey = travel(&order, &acts, true).unwrap();
-            let tally = &journey.tally;
+            let client_result = travel(&order, &acts, true).unwrap();
+            let tally = &client_result.tally;
             let counts = (tally.sent, tally.received, tally.late, tally.duplicated);
             assert_eq!(counts, (4, 3, 0, 1), "{link}, {load:?}");
             let lost = BTreeMap::from([("link-corrupt".to_owned(), 1)]);
             let ledger = tally.ledger(false, &[], &[], Some(&lost));
             assert_eq!((ledger.unexplained, ledger.lost), (0, lost));
-            let samples = journey.recorder.finish(journey.origin_ns);
+            let samples = client_result.recorder.finish(client_result.origin_ns);
             let lost: Vec<_> =
                 samples.sequence.iter().zip(&samples.fate).filter(|(_, fate)| **fate == Fate::Lost).collect();
             assert_eq!(lost, [(&1, &Fate::Lost)], "{link}, {load:?}");
@@ -49,13 +49,13 @@ fn a_damaged_answer_after_the_loop_is_ignored() {
         let mut wire = ScriptedWire::new(&clock, &[Act::After(5), Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
         let client =
             Client { clock: &clock, order: &order, lossy: true, boundaries: true, phases: None, stop: &stop };
-        let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
+        let mut client_result = run_client(&client, &mut wire, &mut Alone).unwrap();
         clock.advance(9 * TIMEOUT_NS);
-        assert!(journey.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");
+        assert!(client_result.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");
         assert!(!wire.wait(Duration::from_secs(1)).unwrap(), "it was received");
-        let tally = &journey.tally;
+        let tally = &client_result.tally;
         assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (2, 1, 0, 0), "{load:?}");
-        assert!(!journey.late_replies.is_empty(), "its message has no answer");
+        assert!(!client_result.late_replies.is_empty(), "its message has no answer");
     }
 }
 

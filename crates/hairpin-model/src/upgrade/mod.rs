@@ -35,7 +35,7 @@ pub enum LoadError {
 }
 
 /// One step: lifts each kind of text of a run from format `n` to `n + 1`; `n` is its index in the list plus one.
-struct Step {
+struct Upgrade {
     /// `run.json`.
     run: fn(&mut Value),
     /// A line of `rounds.jsonl`.
@@ -43,10 +43,14 @@ struct Step {
 }
 
 /// The steps, oldest first. A new format adds one line here and a saved run to `tests/formats/`.
-const STEPS: &[Step] = &[Step { run: from_1::run, round: from_1::round }];
+const STEPS: &[Upgrade] = &[Upgrade { run: from_1::run, round: from_1::round }];
 
 /// Parses a text of that format; `lift` selects the part of each step.
-fn lifted<T: DeserializeOwned>(text: &[u8], format: u32, lift: fn(&Step) -> fn(&mut Value)) -> serde_json::Result<T> {
+fn lifted<T: DeserializeOwned>(
+    text: &[u8],
+    format: u32,
+    lift: fn(&Upgrade) -> fn(&mut Value),
+) -> serde_json::Result<T> {
     if format == FORMAT {
         // Without the tree of values, which takes several times the memory.
         return serde_json::from_slice(text);
@@ -90,11 +94,11 @@ pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
 
 fn format_of(text: &str) -> Result<u32, LoadError> {
     #[derive(Deserialize)]
-    struct Head {
+    struct RunHeader {
         format: u32,
     }
     serde_json::from_str::<IgnoredAny>(text)?;
-    let head: Option<Head> = serde_json::from_str(text).ok();
+    let head: Option<RunHeader> = serde_json::from_str(text).ok();
     head.map(|head| head.format).filter(|format| *format > 0).ok_or(LoadError::NoFormat)
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
         let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
         lines(row, &name(row), looks, *shown)
     });
-    let lines: Vec<Line<'_>> = lines.collect();
+    let lines: Vec<Curve<'_>> = lines.collect();
     let axis = Axis::log(lines.iter().flat_map(|line| points(line.points).map(|point| point.latency_ns)))?;
     let nines = Nines::of(lines.iter().map(|line| line.samples).max()?);
     let title = escape(&format!("Percentile curves, {}: latency by percentile, both axes logarithmic", group.name));
@@ -67,7 +67,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
     Some(html)
 }
 
-struct Line<'r> {
+struct Curve<'r> {
     name: String,
     /// The phase of a case under load, after a comma.
     phase: &'static str,
@@ -78,9 +78,9 @@ struct Line<'r> {
 }
 
 /// The curve of a case; under load also that of its idle phase.
-fn lines<'r>(row: &'r CaseSummary, name: &str, looks: Looks, shown: bool) -> Vec<Line<'r>> {
+fn lines<'r>(row: &'r CaseSummary, name: &str, looks: Looks, shown: bool) -> Vec<Curve<'r>> {
     let flow = row.flow();
-    let line = |phase, points, samples, looks| Line { name: name.to_owned(), phase, points, samples, looks, shown };
+    let line = |phase, points, samples, looks| Curve { name: name.to_owned(), phase, points, samples, looks, shown };
     let Some(under_load) = &row.under_load else { return vec![line("", &flow.curve, flow.samples, looks)] };
     let idle = &under_load.phases.idle.probe;
     let all = [
@@ -135,7 +135,7 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
     lines + &nines.ticks().into_iter().enumerate().map(upward).collect::<String>()
 }
 
-impl Line<'_> {
+impl Curve<'_> {
     /// The class of a hidden curve.
     fn gone(&self) -> &'static str {
         if self.shown { "" } else { " gone" }

@@ -34,9 +34,9 @@ pub(crate) fn chart(stand: &Stand<'_>, looks: &BTreeMap<String, Looks>) -> Optio
     let (.., longest) = all.iter().max_by_key(|(.., over_time)| over_time.until_ns)?;
     let lines = all.iter().filter_map(|(name, looks, over_time)| {
         let span = Span::until(over_time.moments[0].at_ns, longest.until_ns)?;
-        Some(Line { name: name.clone(), classes: looks.classes(), colour: looks.colour, span, over_time })
+        Some(Curve { name: name.clone(), classes: looks.classes(), colour: looks.colour, span, over_time })
     });
-    let lines: Vec<Line<'_>> = lines.collect();
+    let lines: Vec<Curve<'_>> = lines.collect();
     let charts = Charts { lines: &lines, longest, of: &stand.title };
     let drawn: String = [charts.latency(), charts.goodput(), charts.queue()].into_iter().flatten().collect();
     let rows = stand.series.iter().flat_map(|series| series.rows.iter().map(move |row| (series, row)));
@@ -59,7 +59,7 @@ pub(crate) fn key() -> String {
 }
 
 /// A case over time, and its looks.
-struct Line<'r> {
+struct Curve<'r> {
     name: String,
     classes: String,
     colour: usize,
@@ -67,7 +67,7 @@ struct Line<'r> {
     over_time: &'r LoadedOverTime,
 }
 
-impl Line<'_> {
+impl Curve<'_> {
     fn values(&self, of: impl Fn(&LoadedMoment) -> Option<f64>) -> Vec<Option<f64>> {
         self.over_time.moments.iter().map(|moment| of(moment).filter(|value| value.is_finite())).collect()
     }
@@ -75,7 +75,7 @@ impl Line<'_> {
 
 /// Shared by the charts.
 struct Charts<'c> {
-    lines: &'c [Line<'c>],
+    lines: &'c [Curve<'c>],
     /// The time line that ends last.
     longest: &'c LoadedOverTime,
     /// The subject, for screen readers.

@@ -24,11 +24,11 @@ use hairpin_model::phases::RESPONSIVENESS_DRAFT;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 
-use crate::chains::{self, chains};
 use crate::charts::quantity::Quantity;
 use crate::charts::series::Looks;
 use crate::charts::{percentiles, ranking, rounds, series, svg};
 use crate::one_way::Shared;
+use crate::orders::{self, orders};
 use crate::page_text::{tied, words};
 use crate::{exchanges, findings, hosts, trust, wording};
 use template::{SCRIPT, STYLE, rendered};
@@ -99,8 +99,8 @@ fn view(run: &Run) -> Value {
         curves,
         no_curve => tied(&wording::no_curve(run)),
         courses,
-        chains_heading => chains::heading(&chains(run)),
-        chains => chains(run).iter().map(chain).collect::<Value>(),
+        chains_heading => orders::heading(&orders(run)),
+        chains => orders(run).iter().map(chain).collect::<Value>(),
         findings => run.findings.iter().map(|finding| card(run, finding)).collect::<Value>(),
         tables => Serde(table::of(&groups, &shared)),
         gap_note => exchanges::gap_note(&groups.iter().collect::<Vec<_>>()).map(|note| tied(&note)),
@@ -210,7 +210,7 @@ fn subtitle(run: &Run) -> Vec<String> {
     parts
 }
 
-fn chain(chain: &crate::chains::Chain<'_>) -> Value {
+fn chain(chain: &crate::orders::Order<'_>) -> Value {
     let steps: Value =
         chain.places().iter().map(|place| (place.mark.clone(), place.meaning, place.names.join(", "))).collect();
     context! { group => chain.title(), steps, note => chain.beyond_p50() }

@@ -8,7 +8,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
-use super::{Look, answer, below_the_table, beside, fallbacks};
+use super::{Look, answer, below_the_table, fallbacks, first_table};
 use crate::{exchanges, findings, links, trust, wording};
 
 /// Maximum lines of one kind; further ones are counted.
@@ -23,7 +23,7 @@ pub fn render_brief(run: &Run, look: &Look) -> String {
         page.item("! ", BAD, &failure);
         return page.finish();
     }
-    beside::tables(&mut page, run);
+    first_table::tables(&mut page, run);
     one_way::tables(&mut page, run, Extent::Brief);
     page.gap();
     fallbacks(&mut page, run);
@@ -37,7 +37,7 @@ pub fn render_brief(run: &Run, look: &Look) -> String {
 pub fn render_more(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
-    beside::tables(&mut page, run);
+    first_table::tables(&mut page, run);
     one_way::tables(&mut page, run, Extent::More);
     below_the_table(&mut page, run);
     page.finish()

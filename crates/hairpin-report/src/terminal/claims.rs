@@ -124,7 +124,7 @@ const PUBLISHED: usize = 16;
 const NAME: [usize; 2] = [14, 40];
 
 /// A line of the table. The name of a row is below its claim's, in several lines if necessary.
-struct Line {
+struct TableLine {
     style: Style,
     name: String,
     is_row: bool,
@@ -140,7 +140,7 @@ fn table(page: &mut Page, claims: &[&JudgedClaim], notes: &Notes) {
         cells.into_iter().zip(COLUMNS).filter(|(_, (_, from))| width >= *from).map(|(cell, _)| cell).collect()
     };
     let titles = fitting(std::array::from_fn(|column| COLUMNS[column].0.to_owned()));
-    let lines: Vec<Line> = claims.iter().flat_map(|claim| lines(claim, notes, &fitting)).collect();
+    let lines: Vec<TableLine> = claims.iter().flat_map(|claim| lines(claim, notes, &fitting)).collect();
     let widest = |column: usize| {
         let cells = lines.iter().map(|line| &line.cells).chain([&titles]);
         cells.map(|cells| cells[column].chars().count()).max().unwrap_or(0)
@@ -156,16 +156,20 @@ fn table(page: &mut Page, claims: &[&JudgedClaim], notes: &Notes) {
 }
 
 /// The claim in one line, or a line for its verdict and one for each tested row.
-fn lines(claim: &JudgedClaim, notes: &Notes, fitting: &impl Fn([String; COLUMNS.len()]) -> Vec<String>) -> Vec<Line> {
+fn lines(
+    claim: &JudgedClaim,
+    notes: &Notes,
+    fitting: &impl Fn([String; COLUMNS.len()]) -> Vec<String>,
+) -> Vec<TableLine> {
     let style_of_claim = style(claim.judgement.verdict);
     if let [row] = claim.rows.as_slice() {
         let name = notes.marked(&claim.id, row);
-        return vec![Line { style: style_of_claim, name, is_row: false, cells: fitting(cells(row)) }];
+        return vec![TableLine { style: style_of_claim, name, is_row: false, cells: fitting(cells(row)) }];
     }
     let mut overall: [String; COLUMNS.len()] = Default::default();
     overall[COLUMNS.len() - 1] = claim_wording::verdict(claim.judgement.verdict).to_owned();
-    let overall = Line { style: style_of_claim, name: claim.id.clone(), is_row: false, cells: fitting(overall) };
-    let of_row = |row: &JudgedRow| Line {
+    let overall = TableLine { style: style_of_claim, name: claim.id.clone(), is_row: false, cells: fitting(overall) };
+    let of_row = |row: &JudgedRow| TableLine {
         style: style(row.judgement.verdict),
         name: notes.marked(&row.name, row),
         is_row: true,

@@ -3,10 +3,10 @@
 //! Lines are never wider than [`Look::width`], except for longer single words (a path in a cause, say). Text from the
 //! run is shown without control characters, so that a name cannot control the terminal.
 
-mod beside;
 mod brief;
 mod changes;
 mod claims;
+mod first_table;
 mod look;
 mod one_way;
 mod page;
@@ -21,7 +21,7 @@ use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
-use crate::chains::{self, chains};
+use crate::orders::{self, orders};
 use crate::{exchanges, findings, hosts, links, trust, wording};
 use hairpin_model::comparison::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
@@ -186,15 +186,15 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
 const LABEL: usize = 2;
 
 fn neighbours(page: &mut Page, run: &Run) {
-    let chains = chains(run);
-    if chains.is_empty() {
+    let rankings = orders(run);
+    if rankings.is_empty() {
         return;
     }
-    page.heading(chains::heading(&chains), chains::legend(&chains));
-    let titles: Vec<String> = chains.iter().map(chains::Chain::title).collect();
+    page.heading(orders::heading(&rankings), orders::legend(&rankings));
+    let titles: Vec<String> = rankings.iter().map(orders::Order::title).collect();
     let widest = titles.iter().map(|title| title.chars().count()).max().unwrap_or(0);
     let beside = LABEL * (widest + 2) <= page.look.width;
-    for (chain, title) in chains.iter().zip(&titles) {
+    for (chain, title) in rankings.iter().zip(&titles) {
         let label = if beside { format!("{title:<widest$}  ") } else { "  ".to_owned() };
         if !beside {
             page.paragraph(0, LEAD, title);

@@ -124,7 +124,7 @@ impl Ends {
         Self { map, layout, own, peer: None, peer_blocks: false }
     }
 
-    /// Joins as the client, unless another client was first.
+    /// Barrier as the client, unless another client was first.
     fn join(map: Map, layout: Layout, setup: &Setup) -> Option<Self> {
         map.word(Layout::HELLO).compare_exchange(NOBODY, COMING, Relaxed, Relaxed).ok()?;
         let mut ends = Self::new(map, layout, CLIENT, setup);

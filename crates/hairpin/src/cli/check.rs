@@ -1,8 +1,8 @@
 //! `hairpin check`: what a ticket allows, and whether TCP and UDP reach its server.
 
 use clap::ArgMatches;
+use hairpin_hosts::datagram_check::DatagramCheck;
 use hairpin_hosts::dial::NotKnown;
-use hairpin_hosts::trial::Trial;
 use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::quantities;
 use hairpin_report::terminal::{Look, render_item};
@@ -15,7 +15,7 @@ use crate::interrupt;
 
 struct Checked {
     session: Session,
-    trial: Trial,
+    trial: DatagramCheck,
     /// Transports of this program that cannot be measured there, and why.
     not_there: Vec<(&'static str, String)>,
 }
@@ -51,7 +51,7 @@ fn check(matches: &ArgMatches) -> Result<Checked, Stopped> {
         )
     })?;
     session.refuse_used_up()?;
-    let trial = session.try_datagrams()?;
+    let trial = session.check_datagrams()?;
     let not_there = not_there(&session);
     Ok(Checked { session, trial, not_there })
 }

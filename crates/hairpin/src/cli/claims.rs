@@ -17,7 +17,7 @@ use hairpin_model::shell;
 use hairpin_report::{html, json, terminal};
 
 use super::exit::{Exit, Stopped};
-use super::measure::{Asked, Bench, drawn_seed, folder, measured, now_unix_s, save, shown};
+use super::measure::{Bench, Request, drawn_seed, folder, measured, now_unix_s, save, shown};
 use super::report::PAGE;
 use super::{command, output, two_hosts};
 use crate::claims::{Chosen, TESTED, between_hosts, choose};
@@ -178,7 +178,7 @@ fn one_run(
         return Err("its command names no experiment".to_owned());
     };
     let mut run = || -> Result<(RunFolder, Run), Stopped> {
-        let asked = Asked::read(experiment, matches)?;
+        let asked = Request::read(experiment, matches)?;
         asked.check(bench)?;
         let engine = bench.engine()?;
         let folder = RunFolder::create(&parent.join(&told.name)).map_err(Stopped::usage)?;

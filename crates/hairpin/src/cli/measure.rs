@@ -42,7 +42,7 @@ pub(super) const NO_SAMPLES: &str = "no-samples";
 /// # Errors
 /// The knobs are invalid, or a run folder cannot be created: nothing was measured.
 pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
-    let asked = Asked::read(name, matches)?;
+    let asked = Request::read(name, matches)?;
     let mut bench = Bench::prepare(matches)?;
     let cases = asked.check(&mut bench)?;
     if let Some(which) = matches.get_one::<String>("ladder") {
@@ -75,14 +75,14 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
 }
 
 /// An experiment and its knobs.
-pub(super) struct Asked {
+pub(super) struct Request {
     experiment: &'static Experiment,
     knobs: Knobs,
     seed: u64,
     prove: bool,
 }
 
-impl Asked {
+impl Request {
     /// Reads the flags of the experiment of that name.
     pub(super) fn read(name: &str, matches: &ArgMatches) -> Result<Self, Stopped> {
         let experiment = experiments::find(name).map_err(Stopped::usage)?;
@@ -202,14 +202,14 @@ impl Bench {
 
 /// Carries out the experiment, with each round saved in the folder; prints only the progress.
 pub(super) fn measured(
-    asked: &Asked,
+    asked: &Request,
     bench: &Bench,
     engine: &Engine,
     folder: &RunFolder,
     command_line: Vec<String>,
     quiet: bool,
 ) -> Result<Run, Stopped> {
-    let Asked { experiment, knobs, seed, prove } = asked;
+    let Request { experiment, knobs, seed, prove } = asked;
     let environment = Environment {
         network_namespace: bench.namespace,
         root: bench.by_root,

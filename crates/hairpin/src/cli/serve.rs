@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use clap::ArgMatches;
 use hairpin_engine::Engine;
 use hairpin_engine::ends::Host;
-use hairpin_hosts::books::{Books, OwnBook};
+use hairpin_hosts::accounts::{Accounts, OwnAccount};
 use hairpin_hosts::identity::Identity;
-use hairpin_hosts::protocol::About;
+use hairpin_hosts::protocol::ServerInfo;
 use hairpin_hosts::serve::{Ending, Event, Server, Strange, Taken};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::{Ticket, host_and_port};
@@ -45,7 +45,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     if matches.get_flag("list") {
         return serve_list::run(&state, is_json).map_err(|error| cannot("read the tickets and sessions", &error));
     }
-    let asked = Asked::read(matches)?;
+    let asked = ServeOptions::read(matches)?;
     check_advertised(&asked)?;
     let stop = interrupt::raised_by_user().map_err(|error| cannot("prepare for signals", &error))?;
     let program = std::env::current_exe().map_err(|error| cannot("tell this program's own file", &error))?;
@@ -82,11 +82,11 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 }
 
 /// The book of this server, which it continues; `None` for one run, whose ticket ends with it.
-fn book(state: &State, server: &Server, asked: &Asked) -> Result<Option<OwnBook>, Stopped> {
+fn book(state: &State, server: &Server, asked: &ServeOptions) -> Result<Option<OwnAccount>, Stopped> {
     if asked.once {
         return Ok(None);
     }
-    let opened = Books::of(state).and_then(|books| books.open(server.address()));
+    let opened = Accounts::of(state).and_then(|books| books.open(server.address()));
     match opened.and_then(|book| Ok((book.read()?, book))) {
         Ok((kept, book)) => {
             server.restore(kept);
@@ -112,8 +112,8 @@ struct Signs {
 
 fn serve(
     mut server: Server,
-    book: Option<&OwnBook>,
-    asked: &Asked,
+    book: Option<&OwnAccount>,
+    asked: &ServeOptions,
     is_json: bool,
     signs: &Signs,
 ) -> Result<Exit, Stopped> {
@@ -146,7 +146,7 @@ fn serve(
 }
 
 /// Saves the book if it changed.
-fn keep(server: &Server, book: Option<&OwnBook>) {
+fn keep(server: &Server, book: Option<&OwnAccount>) {
     if let Some((changed, book)) = server.changed().zip(book)
         && let Err(error) = book.keep(&changed)
     {
@@ -156,7 +156,7 @@ fn keep(server: &Server, book: Option<&OwnBook>) {
 }
 
 /// Prints the ticket and the server's address.
-fn tell(asked: &Asked, server: &Server, identity: &Identity, taken: Taken, is_json: bool) {
+fn tell(asked: &ServeOptions, server: &Server, identity: &Identity, taken: Taken, is_json: bool) {
     let (host, port) = asked.advertised(server.address());
     let ticket = Ticket {
         host,
@@ -190,19 +190,19 @@ fn tell(asked: &Asked, server: &Server, identity: &Identity, taken: Taken, is_js
 }
 
 /// Describes this host to clients.
-fn about(engine: &Engine) -> Result<About, Stopped> {
+fn about(engine: &Engine) -> Result<ServerInfo, Stopped> {
     let capabilities =
         hairpin_engine::engine::capabilities().map_err(|error| cannot("see what can run here", &error))?;
     let runs = capabilities.candidates.iter().filter(|candidate| candidate.can_run.is_ok());
-    Ok(About {
+    Ok(ServerInfo {
         environment: hairpin_engine::environment::read(engine),
         transports: runs.map(|candidate| candidate.card.name.to_owned()).collect(),
         congestion_controls: capabilities.congestion_controls.clone(),
-        ..About::default()
+        ..ServerInfo::default()
     })
 }
 
-fn log(event: &Event, asked: &Asked, is_json: bool) {
+fn log(event: &Event, asked: &ServeOptions, is_json: bool) {
     if is_json {
         output::text(&format!("{}\n", json!(event)));
     } else {
@@ -304,7 +304,7 @@ fn cannot_listen(at: SocketAddr, error: &std::io::Error) -> Stopped {
     Stopped::usage(format!("cannot listen on {at} (TCP and UDP): {error} (hint: {hint})"))
 }
 
-struct Asked {
+struct ServeOptions {
     bind: SocketAddr,
     advertise: Option<(String, Option<u16>)>,
     lasts: Option<Duration>,
@@ -315,7 +315,7 @@ struct Asked {
     quiet: bool,
 }
 
-impl Asked {
+impl ServeOptions {
     fn read(matches: &ArgMatches) -> Result<Self, Stopped> {
         let text = |name| matches.get_one::<String>(name).map(String::as_str);
         let refused = |flag: &'static str| move |error: Refused| Stopped::usage(error.while_reading(flag));
@@ -375,7 +375,7 @@ fn of_a_device(text: &str, port: u16) -> Option<SocketAddr> {
 }
 
 /// Refuses an address that needs a device name, which only the client knows.
-fn check_advertised(asked: &Asked) -> Result<(), Stopped> {
+fn check_advertised(asked: &ServeOptions) -> Result<(), Stopped> {
     match asked.bind.ip() {
         IpAddr::V6(own) if own.is_unicast_link_local() && asked.advertise.is_none() => {
             let own = format!("--advertise {own}%DEVICE, with the name of the client's own device towards this host");

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use hairpin_hosts::books::{Books, Listed};
+use hairpin_hosts::accounts::{Accounts, Listed};
 use hairpin_hosts::serve::{Session, Taken};
 use hairpin_hosts::state::State;
 use hairpin_model::quantities;
@@ -19,7 +19,7 @@ use super::output;
 /// The folder of tickets and sessions cannot be read.
 pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
     let tickets = state.tickets()?;
-    let mut servers = Books::of(state)?.listed()?;
+    let mut servers = Accounts::of(state)?.listed()?;
     // A server that ended without a session is not listed.
     servers.retain(|server| server.is_running || !server.book.sessions.is_empty());
     let text = if is_json {
@@ -124,7 +124,7 @@ fn minute(unix_s: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_hosts::serve::{Book, Used};
+    use hairpin_hosts::serve::{Account, Used};
     use hairpin_hosts::ticket::Secret;
     use hairpin_model::limits::Limits;
 
@@ -158,11 +158,11 @@ mod tests {
         let one = Listed {
             address: "[::]:7420".parse().unwrap(),
             is_running: true,
-            book: Book { sessions, first: 9, used },
+            book: Account { sessions, first: 9, used },
         };
-        let book = Book { sessions: vec![session(1, "192.0.2.1:40000", None)], ..Book::default() };
+        let book = Account { sessions: vec![session(1, "192.0.2.1:40000", None)], ..Account::default() };
         let other = Listed { address: "127.0.0.1:7421".parse().unwrap(), is_running: false, book };
-        let idle = Listed { book: Book::default(), ..one.clone() };
+        let idle = Listed { book: Account::default(), ..one.clone() };
         let text = as_text(&[ticket], &[one, other, idle], Look { width: 80, colour: false });
         assert_eq!(
             text,

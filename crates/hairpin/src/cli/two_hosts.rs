@@ -10,12 +10,12 @@ use hairpin_engine::control::{Control, ControlError};
 use hairpin_engine::ends::start::TICKET_VARIABLE;
 use hairpin_engine::engine::Far;
 use hairpin_engine::environment::interface_index;
+use hairpin_hosts::datagram_check::{DatagramCheck, check_datagrams};
 use hairpin_hosts::dial::{Known, NotKnown, dial as dial_ticket};
-use hairpin_hosts::protocol::{About, Purpose};
+use hairpin_hosts::protocol::{Purpose, ServerInfo};
 use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ssh_host::SshHost;
 use hairpin_hosts::ticket::Ticket;
-use hairpin_hosts::trial::{Trial, try_datagrams};
 use hairpin_model::binding::Binding;
 use hairpin_model::capabilities::FarHost;
 use hairpin_model::environment::{Environment, Interface};
@@ -37,7 +37,7 @@ pub(super) struct Session {
     ticket: Ticket,
     known: Known,
     /// The server's description of its host and of the ticket.
-    pub(super) about: About,
+    pub(super) about: ServerInfo,
     /// The transport that replaces those over datagrams, and why.
     fallback: Option<(String, String)>,
     /// Local address and ports.
@@ -126,7 +126,7 @@ impl Session {
         if !is_reliable {
             return Err(Stopped::usage(format!("--fallback: {to} is over datagrams itself (hint: use tcp)")));
         }
-        let trial = try_datagrams(&mut self.known, self.binding).map_err(|error| Stopped::failed(&error))?;
+        let trial = check_datagrams(&mut self.known, self.binding).map_err(|error| Stopped::failed(&error))?;
         if !trial.is_through() {
             output::warning(&format!("{}; what was asked for over datagrams goes over {to}", trial.evidence()));
             self.fallback = Some((to.to_owned(), trial.evidence()));
@@ -138,8 +138,8 @@ impl Session {
     ///
     /// # Errors
     /// The server does not answer.
-    pub(super) fn try_datagrams(&mut self) -> Result<Trial, Stopped> {
-        try_datagrams(&mut self.known, self.binding).map_err(|error| Stopped::failed(&error))
+    pub(super) fn check_datagrams(&mut self) -> Result<DatagramCheck, Stopped> {
+        check_datagrams(&mut self.known, self.binding).map_err(|error| Stopped::failed(&error))
     }
 
     /// Version of the server's Hairpin, and the round-trip time.
@@ -163,7 +163,7 @@ impl Session {
     /// # Errors
     /// The daily limit of bytes is reached.
     pub(super) fn refuse_used_up(&self) -> Result<(), Stopped> {
-        let About { limits, used_bytes, .. } = &self.about;
+        let ServerInfo { limits, used_bytes, .. } = &self.about;
         match limits.daily_bytes.filter(|most| used_bytes >= most) {
             Some(_) => Err(Stopped::not_known(NotKnown::Refused(Refused::new(
                 format!(

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use hairpin_hosts::dial::dial;
-use hairpin_hosts::protocol::{About, Purpose};
+use hairpin_hosts::protocol::{Purpose, ServerInfo};
 use hairpin_hosts::ticket::Ticket;
 use hairpin_model::binding::Binding;
 
@@ -41,7 +41,7 @@ impl Server {
 
     fn session(&self) {
         let mut known = dial(&self.ticket, Purpose::Session, Binding::default()).expect("the server welcomes it");
-        let about: About = known.frames.receive_any(PATIENCE).expect("the server says what it is");
+        let about: ServerInfo = known.frames.receive_any(PATIENCE).expect("the server says what it is");
         assert!(!about.transports.is_empty());
     }
 

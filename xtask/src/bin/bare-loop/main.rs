@@ -8,15 +8,15 @@
 #![expect(clippy::inline_always, reason = "the loop must hold no call but the system's")]
 #![expect(clippy::cast_precision_loss, reason = "nanoseconds and counts are far below 2^53")]
 
-mod asked;
 mod clock;
 mod extras;
+mod options;
 mod pair;
 mod wires;
 
 use std::process::ExitCode;
 
-use asked::Asked;
+use options::Options;
 use wires::End;
 
 fn main() -> ExitCode {
@@ -25,8 +25,8 @@ fn main() -> ExitCode {
         println!("{}", clock_costs());
         return ExitCode::SUCCESS;
     }
-    let outcome = Asked::parse(&arguments)
-        .map_err(|why| format!("{why}\n{}", asked::USAGE))
+    let outcome = Options::parse(&arguments)
+        .map_err(|why| format!("{why}\n{}", options::USAGE))
         .and_then(|asked| measure(&asked).map_err(|why| format!("cannot measure {}: {why}", asked.transport)));
     match outcome {
         Ok(json) => {
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure(asked: &Asked) -> std::io::Result<String> {
+fn measure(asked: &Options) -> std::io::Result<String> {
     let ticks = match asked.transport.as_str() {
         "shm" => {
             let (client, echo) = wires::shared_lines(asked.spin)?;
@@ -59,7 +59,7 @@ fn measure(asked: &Asked) -> std::io::Result<String> {
 }
 
 /// Round-trip times in ticks, in order.
-fn in_pair(asked: &Asked, client: impl End + 'static, echo: impl End + 'static) -> std::io::Result<Vec<u64>> {
+fn in_pair(asked: &Options, client: impl End + 'static, echo: impl End + 'static) -> std::io::Result<Vec<u64>> {
     if asked.extras.dynamic {
         let [client, echo]: [Box<dyn End>; 2] = std::hint::black_box([Box::new(client), Box::new(echo)]);
         return pair::round_trips(asked, client, echo);

@@ -2,15 +2,15 @@
 
 use std::io::{self, Error};
 
-use crate::asked::Asked;
 use crate::extras::Carried;
+use crate::options::Options;
 use crate::wires::End;
 
 /// Longer than any measurement; both processes have ended by then, whatever goes wrong.
 const MAX_S: u32 = 120;
 
 /// Forks the echo, runs the client, ends the echo. Returns round-trip times in ticks, in order.
-pub(crate) fn round_trips(asked: &Asked, mut client: impl End, echo: impl End) -> io::Result<Vec<u64>> {
+pub(crate) fn round_trips(asked: &Options, mut client: impl End, echo: impl End) -> io::Result<Vec<u64>> {
     // SAFETY: this process has one thread, so the child may call anything.
     let child = unsafe { libc::fork() };
     match child {
@@ -30,7 +30,7 @@ pub(crate) fn round_trips(asked: &Asked, mut client: impl End, echo: impl End) -
 }
 
 /// The reference loop: stamp, send, receive, stamp, store.
-fn measure(asked: &Asked, client: &mut impl End) -> io::Result<Vec<u64>> {
+fn measure(asked: &Options, client: &mut impl End) -> io::Result<Vec<u64>> {
     // Touched beforehand (ones, since the kernel allocates zeroes lazily), to have no page fault in the loop.
     let mut sent = vec![1_u64; asked.count];
     let mut received = vec![1_u64; asked.count];
@@ -58,7 +58,7 @@ fn exchange(client: &mut impl End, message: u32) -> u32 {
     message.wrapping_add(1)
 }
 
-fn echo_for_ever(asked: &Asked, mut echo: impl End) -> ! {
+fn echo_for_ever(asked: &Options, mut echo: impl End) -> ! {
     // SAFETY: plain integers. The echo ends with the client in any case.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

@@ -75,7 +75,7 @@ impl End for Pipe {
 
 /// A cache line in shared memory with one writer: a sequence number and the message.
 #[repr(C, align(64))]
-pub(crate) struct Line {
+pub(crate) struct CacheLine {
     sequence: AtomicU32,
     message: AtomicU32,
     /// The reader sleeps, or is about to, and must be woken. Waking it always would be one call more than Hairpin makes
@@ -85,8 +85,8 @@ pub(crate) struct Line {
 
 /// An end with two such lines: it writes one and watches the other.
 pub(crate) struct SharedLines {
-    mine: &'static Line,
-    theirs: &'static Line,
+    mine: &'static CacheLine,
+    theirs: &'static CacheLine,
     sent: u32,
     taken: u32,
     spin: bool,
@@ -213,8 +213,8 @@ pub(crate) fn shared_lines(spin: bool) -> io::Result<(SharedLines, SharedLines)>
         return Err(Error::last_os_error());
     }
     // Unused lines between them: the prefetcher fetches lines in pairs.
-    // SAFETY: the page is zeroed (a valid Line), aligned, larger than 4 lines, and never unmapped.
-    let (there, back) = unsafe { (&*page.cast::<Line>(), &*page.cast::<Line>().add(4)) };
+    // SAFETY: the page is zeroed (a valid CacheLine), aligned, larger than 4 lines, and never unmapped.
+    let (there, back) = unsafe { (&*page.cast::<CacheLine>(), &*page.cast::<CacheLine>().add(4)) };
     let end = |mine, theirs| SharedLines { mine, theirs, sent: 0, taken: 0, spin };
     Ok((end(there, back), end(back, there)))
 }

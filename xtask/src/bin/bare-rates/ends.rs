@@ -5,10 +5,10 @@ use std::ptr::null_mut;
 
 use libc::{c_int, c_void};
 
-use crate::asked::Asked;
+use crate::options::Options;
 
 /// Descriptors of sender and receiver, with the requested options.
-pub(crate) fn open(asked: &Asked) -> io::Result<(c_int, c_int)> {
+pub(crate) fn open(asked: &Options) -> io::Result<(c_int, c_int)> {
     match asked.transport.as_str() {
         "tcp" => tcp(asked),
         "udp" => udp(asked),
@@ -17,7 +17,7 @@ pub(crate) fn open(asked: &Asked) -> io::Result<(c_int, c_int)> {
     }
 }
 
-fn tcp(asked: &Asked) -> io::Result<(c_int, c_int)> {
+fn tcp(asked: &Options) -> io::Result<(c_int, c_int)> {
     let (listener, address) = bound(libc::SOCK_STREAM)?;
     // SAFETY: plain integers.
     let sender = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) })?;
@@ -39,7 +39,7 @@ fn tcp(asked: &Asked) -> io::Result<(c_int, c_int)> {
     Ok((sender, receiver))
 }
 
-fn udp(asked: &Asked) -> io::Result<(c_int, c_int)> {
+fn udp(asked: &Options) -> io::Result<(c_int, c_int)> {
     let (sender, sender_address) = bound(libc::SOCK_DGRAM)?;
     let (receiver, receiver_address) = bound(libc::SOCK_DGRAM)?;
     connect(sender, &receiver_address)?;

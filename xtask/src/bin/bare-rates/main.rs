@@ -8,21 +8,21 @@
 #![expect(clippy::inline_always, reason = "the loop must hold no call but the system's")]
 #![expect(clippy::cast_precision_loss, reason = "nanoseconds and counts are far below 2^53")]
 
-mod asked;
 mod carry;
 mod ends;
+mod options;
 mod pair;
 
 use std::process::ExitCode;
 
-use asked::Asked;
 use carry::{Call, Many, Read, Receive, ReceiveWithControl, Send, Write};
+use options::Options;
 use pair::Count;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = Asked::parse(&arguments)
-        .map_err(|why| format!("{why}\n{}", asked::USAGE))
+    let outcome = Options::parse(&arguments)
+        .map_err(|why| format!("{why}\n{}", options::USAGE))
         .and_then(|asked| measure(&asked).map_err(|why| format!("cannot measure {}: {why}", asked.transport)));
     match outcome {
         Ok(json) => {
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 /// Opens both ends and runs them with the calls of the case.
-fn measure(asked: &Asked) -> std::io::Result<String> {
+fn measure(asked: &Options) -> std::io::Result<String> {
     let (sender, receiver) = ends::open(asked)?;
     let run = Run { asked, sender, receiver };
     match asked.transport.as_str() {
@@ -50,7 +50,7 @@ fn measure(asked: &Asked) -> std::io::Result<String> {
 }
 
 struct Run<'a> {
-    asked: &'a Asked,
+    asked: &'a Options,
     sender: i32,
     receiver: i32,
 }

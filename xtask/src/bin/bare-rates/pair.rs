@@ -8,8 +8,8 @@ use std::io::{self, Error, ErrorKind};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::asked::Asked;
 use crate::carry::Call;
+use crate::options::Options;
 
 /// Counts of one end between two moments of its own clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,11 +35,11 @@ const GRACE_S: u64 = 10;
 
 /// The sender writes the first line, the receiver the second.
 #[repr(C, align(64))]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
 struct Shared {
-    phase: Line<AtomicU32>,
-    received: Line<Received>,
+    phase: CacheLine<AtomicU32>,
+    received: CacheLine<Received>,
 }
 
 struct Received {
@@ -55,7 +55,7 @@ struct Received {
 /// Forks the receiver, runs the sender, waits for the receiver; returns the counts of both. `close_sender` and
 /// `close_receiver` close the end that a process does not use, so that each notices when the other is gone.
 pub(crate) fn run(
-    asked: &Asked,
+    asked: &Options,
     (mut sender, close_sender): (impl Call, impl FnOnce()),
     (mut receiver, close_receiver): (impl Call, impl FnOnce()),
 ) -> io::Result<(Count, Count)> {
@@ -93,7 +93,7 @@ pub(crate) fn run(
 
 /// Sends until the receiver has seen the end; counts what was sent between the end of the warm-up and the end of the
 /// time.
-fn send(asked: &Asked, sender: &mut impl Call, shared: &Shared) -> io::Result<Count> {
+fn send(asked: &Options, sender: &mut impl Call, shared: &Shared) -> io::Result<Count> {
     let (mut count, mut started_ns) = (Count::default(), now_ns());
     let received = &shared.received.0;
     let (mut counts, mut measured) = (false, None);
@@ -184,7 +184,7 @@ fn shared() -> io::Result<&'static Shared> {
 }
 
 /// Ends this process if it takes too long.
-fn limit(asked: &Asked) {
+fn limit(asked: &Options) {
     let seconds = (asked.warmup_ms + asked.duration_ms).div_ceil(1000) + GRACE_S;
     // SAFETY: plain integers; the default action of SIGALRM ends the process. SIGPIPE is an error of `write` instead.
     unsafe {

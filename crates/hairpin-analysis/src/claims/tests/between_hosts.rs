@@ -24,7 +24,7 @@ fn run_of(case: &Case) -> Run {
 }
 
 #[test]
-fn a_fallback_is_told_with_its_evidence_and_without_one_nothing_is_decided() {
+fn a_fallback_is_reported_with_its_evidence_and_without_one_the_claim_is_undecided() {
     let published = json!({"value": ["UDP", "TCP"], "unit": "order of trying"});
     let rule = json!({"kind": "fallback", "case": {}, "from": "udp", "to": "tcp"});
     let of = |case: &Case| judged(&run_of(case), &published, &rule).judgement;
@@ -54,7 +54,7 @@ fn one_way_latency_between_two_hosts_is_not_called_too_few_samples() {
 }
 
 #[test]
-fn skipped_rows_are_no_part_of_the_verdict_and_a_claim_of_them_alone_is_skipped() {
+fn skipped_rows_do_not_count_and_a_claim_of_skipped_rows_is_skipped() {
     let number = json!({"value": 0.1, "unit": "ms"});
     let row = |name: &str, about: &str, factor: f64| {
         let rule = json!({"kind": "within", "factor": factor, "of": p50("tcp")});

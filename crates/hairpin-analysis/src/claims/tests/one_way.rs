@@ -87,7 +87,7 @@ fn figures_of_a_one_way_load_are_those_of_the_end_that_counted() {
 }
 
 #[test]
-fn the_reverse_direction_is_what_the_link_carried_against_the_load_for_each_byte_that_came() {
+fn the_reverse_share_is_bytes_against_the_load_per_byte_received() {
     let mut fixture = Fixture::new();
     let down = messages_up("udp").with(|changed| changed.flow_mut().direction = Direction::Down);
     for (case, up_bytes, down_bytes) in [(messages_up("udp6"), 1_100_000, 20_000), (down, 40_000, 2_200_000)] {
@@ -128,7 +128,7 @@ fn without_a_link_the_reverse_direction_is_the_segments_without_payload_of_the_r
 }
 
 #[test]
-fn the_case_that_a_figure_is_divided_by_may_be_of_another_run() {
+fn the_case_of_the_denominator_may_be_of_another_run() {
     let run_of = |latency: u64, failed: bool| {
         let mut fixture = Fixture::new();
         // Drift over the blocks of one run must not affect the other run.
@@ -153,7 +153,7 @@ fn the_case_that_a_figure_is_divided_by_may_be_of_another_run() {
 }
 
 #[test]
-fn a_gap_widens_where_the_ratio_at_full_load_is_greater_by_its_whole_interval() {
+fn a_gap_widens_if_the_whole_interval_at_full_load_is_larger() {
     let run_of = |tcp: u64| {
         let mut fixture = Fixture::new();
         for (transport, latency) in [("udp", 100 * US), ("tcp", tcp)] {

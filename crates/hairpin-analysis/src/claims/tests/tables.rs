@@ -38,7 +38,7 @@ fn a_table_is_judged_by_its_rows() {
 }
 
 #[test]
-fn the_figure_of_a_table_is_that_of_the_row_about_the_claims_own_value() {
+fn the_figure_of_a_table_is_that_of_its_headline_row() {
     let run = run();
     let row = |name: &str, rule: Json| json!({"name": name, "test": {"run": "r", "rule_because": "b", "rule": rule}});
     let mut ratio = row(
@@ -58,7 +58,7 @@ fn the_figure_of_a_table_is_that_of_the_row_about_the_claims_own_value() {
 }
 
 #[test]
-fn a_row_about_another_setting_stands_beside_the_claim() {
+fn a_row_about_another_setting_is_not_part_of_the_verdict() {
     let run = run();
     let runs = BTreeMap::from([("r".to_owned(), Ok(&run))]);
     let of = |beside: bool| {

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_says_what_sets_the_cases_apart_and_the_one_change() {
+    fn a_command_has_the_differences_of_the_cases_and_the_one_change() {
         let tcp = Case::ping_pong("tcp")
             .with(|changed| changed.flow_mut().options = Options::parse("nodelay=on,sndbuf=4096").unwrap());
         let udp = Case::ping_pong("udp").with(|changed| {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_injected_fault_is_injected_again() {
+    fn an_injected_fault_is_injected_again() {
         let injected_fault = Some(InjectedFault { stall_ns: 40_000_000, every: 1, sleeps: true });
         let injected = Case::ping_pong("tcp").with(|changed| changed.injected_fault = injected_fault);
         assert_eq!(

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_under_load_is_repeated_by_under_load_and_says_what_is_not_usual() {
+    fn a_case_under_load_is_repeated_by_under_load_with_non_default_options() {
         let probe = "hairpin under-load --transport udp --waiting block --placement same-cpu --rate 100";
         let up = || probed(&[Direction::Up]);
         assert_eq!(told(&[&up()]), format!("{probe} --load-transport tcp --load-cpu same --rounds 5"));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_at_a_rate_and_one_of_other_writes_are_told() {
+    fn a_load_rate_and_a_write_size_are_in_the_command() {
         let offered = probed(&[Direction::Up]).with(|case| {
             case.flows[1].load = Load::Offered {
                 offered_per_s: 5e6 / 8.0 / 1400.0,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_elsewhere_is_told_over_a_link_and_both_places_on_the_loopback() {
+    fn the_load_cpu_is_in_the_command_if_not_default() {
         let elsewhere = |case: &Case| {
             let ends = EndSettings { cpus: WhichCpus::Other, ..case.ends };
             case.clone().with(|case| case.flows[1].ends = Some(ends))
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_measures_responsiveness_is_told_where_it_is_not_usual() {
+    fn responsiveness_is_in_the_command_if_not_default() {
         let foreign = |mut case: Case| {
             case.flows.push(Flow { name: hairpin_model::flow::FOREIGN.to_owned(), ..Flow::ping_pong("tcp") });
             case

@@ -2,7 +2,6 @@
 
 mod alternative;
 mod command;
-mod gone;
 mod loads;
 mod loss;
 mod other_load;
@@ -10,6 +9,7 @@ mod server;
 mod stall;
 mod traced;
 mod values;
+mod without_cause;
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
@@ -21,7 +21,7 @@ use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint, Verdict};
 
 pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without_nagle, without_stage};
 pub(super) use self::command::{counter_experiment, for_longer, link_word, options, paired, sysctls};
-pub(super) use self::gone::{change_of, gone, gone_by_block};
+pub(super) use self::without_cause::{change_of, gone, gone_by_block};
 
 pub(super) use self::loss::{Lost, lost_to, slower};
 pub(super) use self::other_load::{load_at, load_elsewhere, with_load_option};
@@ -29,8 +29,8 @@ pub(super) use self::server::{needs_one_host, server_in_command};
 pub(super) use self::stall::{Stall, cannot_tell_the_delay, late_for_the_client, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::compare::{as_ratio, by_block, difference_by_block, over_points};
-use crate::counted;
 use crate::statistics::interval::median_over;
+use crate::valid_rounds;
 
 /// Detects one cause in a run.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ pub(super) fn pure_acks(case: &CaseSummary) -> Option<Evidence> {
 
 /// The measured rounds that make up a case's figures, in order of execution.
 pub(super) fn rounds_of<'r>(run: &'r Run, id: &str) -> Vec<(&'r RoundRecord, &'r Measured)> {
-    counted::timed(run.rounds.iter().filter(|round| round.case_id == id))
+    valid_rounds::timed(run.rounds.iter().filter(|round| round.case_id == id))
 }
 
 /// The median over the rounds of a case with such a value.

@@ -91,7 +91,7 @@ mod tests {
     use crate::fixture::under_load::probed;
 
     #[test]
-    fn a_rate_of_three_digits_is_no_greater_and_is_that_of_the_command() {
+    fn a_rate_is_rounded_down_to_three_digits_as_in_the_command() {
         for (asked, argument) in [(9_127_345.0, "9.12mbit"), (23_456_789_000.0, "23.4gbit"), (999.9e3, "999kbit")] {
             let experiment = load_at(&probed(&[Direction::Up]), asked, "").unwrap();
             assert!(experiment.command.contains(&format!(" --load-rate full,{argument} ")), "{}", experiment.command);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn every_load_is_changed_and_what_else_runs_beside_the_probe_stays() {
+    fn every_load_is_changed_and_other_flows_stay() {
         let mut case = probed(&[Direction::Up, Direction::Down]);
         case.flows[2].load.set_sizes(4096, 0);
         case.flows.push(Flow::ping_pong("tcp"));

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_names_the_server_as_the_run_did_and_has_no_ticket() {
+    fn a_command_names_the_server_like_the_run_and_hides_the_ticket() {
         assert_eq!(told("hairpin bulk --to @lab.ticket --rounds 2"), " --to @lab.ticket");
         assert_eq!(told("hairpin bulk '--to=@my lab' --cpu 3"), " --to '@my lab' --cpu 3");
         assert_eq!(
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_host_has_is_known() {
+    fn options_of_one_host_are_known() {
         for of_one in [
             "--cpu-idle deep,shallow",
             "--placement same-cpu,cross-cpu,unpinned",

@@ -9,9 +9,9 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TraceFigures, TracedExchange, Wait};
 
-use crate::counted;
 use crate::statistics::interval::{Over, median_over};
 use crate::statistics::location::median;
+use crate::valid_rounds;
 
 /// Maximum excess of a traced exchange over untraced ones, as a share of a wait; beyond it tracing caused the wait.
 const MADE_BY_TRACING: f64 = 0.5;
@@ -31,7 +31,7 @@ impl<'r> Traced<'r> {
     pub(in crate::findings) fn of(run: &'r Run, case: &'r CaseSummary) -> Option<Self> {
         let measured = |purpose: Purpose| -> Vec<&'r Measured> {
             let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
-            rounds.filter_map(|round| counted::evidence(round, purpose)).collect()
+            rounds.filter_map(|round| valid_rounds::evidence(round, purpose)).collect()
         };
         let untraced: Vec<&[f64]> = measured(Purpose::Untraced)
             .into_iter()
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_stands_unless_the_exchange_is_longer_by_more_than_half_of_it() {
+    fn a_wait_is_valid_unless_the_exchange_is_longer_by_more_than_half_of_it() {
         let traced = exchange(83_000, &[(0, 43_000), (43_000, 83_000), (-90_000, 1_000)]);
         let left = |untraced_ns| evident(&traced, untraced_ns).waits.len();
         assert_eq!(left(Some(40_000.0)), 0, "43 us longer");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_is_held_against_its_place_or_with_several_in_flight_against_its_rank() {
+    fn an_exchange_is_compared_by_place_or_with_several_in_flight_by_rank() {
         let round = |durations: &[u64]| TraceFigures {
             exchanges: durations.iter().map(|duration_ns| exchange(*duration_ns, &[])).collect(),
             ..TraceFigures::default()
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn where_most_wait_the_median_tells_and_else_the_mean() {
+    fn the_share_is_by_median_if_most_wait_and_else_by_mean() {
         let stalled = exchange(100, &[(0, 80)]);
         let held_up = exchange(100_000, &[(0, 80)]);
         let most = [vec![stalled.clone(), stalled.clone(), held_up]];

@@ -73,7 +73,7 @@ pub(super) fn ms(ms: i64) -> i64 {
 }
 
 #[test]
-fn nagle_waits_a_round_trip_and_an_acknowledgment_on_its_way_is_not_late() {
+fn nagle_waits_a_round_trip_and_an_acknowledgment_in_transit_is_not_late() {
     assert_eq!(waits(&exchange(0, None)), [(WaitCause::Nagle, 3_000, ms(4))]);
     let far_away = exchange(9 * MS, None);
     assert_eq!(waits(&far_away), [(WaitCause::Nagle, 3_000, ms(13))], "below what counts as late");
@@ -103,7 +103,7 @@ fn a_late_acknowledgment_is_late_until_it_leaves() {
 }
 
 #[test]
-fn what_a_link_lost_was_not_acknowledged_late() {
+fn link_losses_are_not_late_acknowledgments() {
     assert_eq!(waits(&exchange(0, Some(200 * MS))), [(WaitCause::Nagle, 3_000, ms(204))]);
 }
 

@@ -74,7 +74,7 @@ fn waits(trace: &RoundTrace) -> Vec<(WaitCause, i64, i64)> {
 }
 
 #[test]
-fn however_far_the_clocks_are_apart_the_figures_are_the_same() {
+fn figures_do_not_depend_on_the_clock_offset() {
     let one = of(&exchange(2 * MS, 40 * MS, 0));
     for off_ns in [1, 77_000 * MS, 1 << 50] {
         assert_eq!(of(&exchange(2 * MS, 40 * MS, off_ns)), one);
@@ -87,7 +87,7 @@ fn however_far_the_clocks_are_apart_the_figures_are_the_same() {
 }
 
 #[test]
-fn an_acknowledgment_is_late_by_what_it_took_beyond_the_shortest_round_trip() {
+fn an_acknowledgment_is_late_by_its_time_beyond_the_minimum_rtt() {
     for way_ns in [US, 2 * MS, 60 * MS] {
         let round_trip_ns = i64::try_from(2 * way_ns).unwrap();
         let nagle = |held_ns: i64| (WaitCause::Nagle, 4_000, 2_000 + round_trip_ns + held_ns + 5_000);
@@ -101,7 +101,7 @@ fn an_acknowledgment_is_late_by_what_it_took_beyond_the_shortest_round_trip() {
 }
 
 #[test]
-fn without_a_handshake_the_kernel_tells_the_shortest_round_trip() {
+fn without_a_handshake_the_minimum_rtt_is_the_kernels() {
     let mut trace = exchange(30 * MS, 40 * MS, 9);
     trace.packets.drain(..2);
     let late = |trace: &RoundTrace| waits(trace).into_iter().find(|wait| wait.0 == WaitCause::DelayedAck);

@@ -2,7 +2,7 @@
 
 use super::crossing::crossings;
 use super::packets::{crossed, packets};
-use super::pcapng::{About, file};
+use super::pcapng::{FileInfo, file};
 use crate::fuzzing::Input;
 use crate::realtime::{Bracket, RealtimeMap};
 use crate::system::packet_ring::Frame;
@@ -46,7 +46,7 @@ fn map() -> RealtimeMap {
 }
 
 fn pcapng(frames: &[Frame]) -> Vec<u8> {
-    file(&About { comment: "c", operating_system: "o", interface: "lo", received: 3, dropped: 1 }, frames)
+    file(&FileInfo { comment: "c", operating_system: "o", interface: "lo", received: 3, dropped: 1 }, frames)
 }
 
 /// The bytes of each packet of a pcapng file. Blocks state their length at both ends.

@@ -109,7 +109,7 @@ impl Captured {
             "TCP port {} on {}, captured by Hairpin during one traced round; of each packet the first {SNAP_BYTES} bytes",
             self.port, self.interface
         );
-        let about = pcapng::About {
+        let about = pcapng::FileInfo {
             comment: &comment,
             operating_system: &self.operating_system,
             interface: &self.interface,

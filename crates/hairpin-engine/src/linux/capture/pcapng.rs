@@ -27,7 +27,7 @@ const ISB_IFRECV: u16 = 4;
 const ISB_IFDROP: u16 = 5;
 
 /// The contents of the file besides its packets.
-pub(super) struct About<'a> {
+pub(super) struct FileInfo<'a> {
     pub(super) comment: &'a str,
     pub(super) operating_system: &'a str,
     pub(super) interface: &'a str,
@@ -37,7 +37,7 @@ pub(super) struct About<'a> {
 }
 
 /// The whole file.
-pub(super) fn file(about: &About<'_>, frames: &[Frame]) -> Vec<u8> {
+pub(super) fn file(about: &FileInfo<'_>, frames: &[Frame]) -> Vec<u8> {
     let mut section = Block::new(SECTION_HEADER);
     section.put(&BYTE_ORDER_MAGIC.to_le_bytes());
     section.put(&1_u16.to_le_bytes());
@@ -134,7 +134,7 @@ mod tests {
     fn every_block_has_its_length_at_both_ends_and_the_packets_are_whole() {
         let frame = |realtime_ns, kept: usize| Frame { realtime_ns, length_bytes: 1_000, bytes: vec![7; kept] };
         let frames = [frame(0x1234_5678_9abc_def0, 5), frame(u64::MAX, 8)];
-        let about = About { comment: "c", operating_system: "o", interface: "lo", received: 3, dropped: 1 };
+        let about = FileInfo { comment: "c", operating_system: "o", interface: "lo", received: 3, dropped: 1 };
         let bytes = file(&about, &frames);
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let (mut at, mut kinds) = (0, Vec::new());

@@ -15,7 +15,7 @@ use super::sessions::{Begins, Session};
 use super::shared::{Event, Shared, Taken, short};
 use crate::dial::{now_unix_s, printable};
 use crate::proof::{Role, is_proof, proof};
-use crate::protocol::{About, Answer, Ask, Base64, DatagramsSeen, Greeting, Purpose, Spoken, VERSION};
+use crate::protocol::{Answer, Ask, Base64, DatagramsSeen, Greeting, Purpose, ServerInfo, Spoken, VERSION};
 use crate::tls::Tls;
 
 /// Longest time that a session may have no round.
@@ -121,7 +121,7 @@ impl Shared {
     }
 
     /// Describes this host to a client, with the interface of its connection.
-    fn about_for(&self, frames: &Frames<Tls>) -> About {
+    fn about_for(&self, frames: &Frames<Tls>) -> ServerInfo {
         let mut about = self.about.clone();
         let here = frames.carrier().socket().local_addr().ok();
         about.environment.interface = here.and_then(|here| interface(here.ip()));
@@ -130,7 +130,7 @@ impl Shared {
 
     /// Holds a session until its client closes it or it is idle for too long.
     fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken) {
-        let about = About {
+        let about = ServerInfo {
             limits: ticket.limits,
             used_bytes: self.sessions.used_bytes(&ticket.id),
             expires_unix_s: ticket.expires_unix_s,

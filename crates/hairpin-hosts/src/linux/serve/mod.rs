@@ -34,13 +34,13 @@ use self::datagrams::Datagrams;
 use self::lease::Lease;
 use self::registry::{NotTaken, Registry};
 use self::sessions::Sessions;
-pub use self::sessions::{Book, Session, Used};
+pub use self::sessions::{Account, Session, Used};
 use self::shared::Shared;
 pub use self::shared::{Ending, Event, Strange, Taken, Tickets};
 use self::strangers::{Heard, Strangers};
 use crate::identity::Identity;
 use crate::linux::wait::{Wants, wait_any};
-use crate::protocol::About;
+use crate::protocol::ServerInfo;
 
 /// Connections accepted at once, so that a flood leaves time for other work.
 const AT_ONCE: usize = 64;
@@ -76,7 +76,7 @@ impl Server {
         identity: &Identity,
         tickets: Tickets,
         host: Host,
-        about: About,
+        about: ServerInfo,
         program: PathBuf,
     ) -> io::Result<Self> {
         let config = identity.server_config().map_err(io::Error::other)?;
@@ -126,13 +126,13 @@ impl Server {
     }
 
     /// Restores the book of an earlier start.
-    pub fn restore(&self, book: Book) {
+    pub fn restore(&self, book: Account) {
         self.shared.sessions.restore(book);
     }
 
     /// The book, if it changed since the last call.
     #[must_use]
-    pub fn changed(&self) -> Option<Book> {
+    pub fn changed(&self) -> Option<Account> {
         self.shared.sessions.changed()
     }
 
@@ -332,7 +332,7 @@ mod tests {
         };
         let tickets = Box::new(move |id: &str| Ok(Some(ticket()).filter(|ticket| ticket.id == id)));
         let program = PathBuf::from("/nonexistent");
-        let mut server = Server::bind(at, &identity, tickets, host, About::default(), program).unwrap();
+        let mut server = Server::bind(at, &identity, tickets, host, ServerInfo::default(), program).unwrap();
         let at = server.address();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {

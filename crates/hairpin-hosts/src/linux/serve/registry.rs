@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hairpin_engine::handing::{Sort, hand};
+use hairpin_engine::socket_passing::{Sort, hand};
 use hairpin_transports::Cookie;
 use hairpin_transports::received::IpHeader;
 use socket2::Socket;

@@ -52,7 +52,7 @@ impl Used {
 /// Sessions and usage that a server keeps between its starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Book {
+pub struct Account {
     /// Sessions in progress and the last ones that ended, by number.
     pub sessions: Vec<Session>,
     /// First session number of this start. An earlier session without an end was cut short by the end of its server.
@@ -72,7 +72,7 @@ struct Open {
 #[derive(Default)]
 struct Inner {
     open: BTreeMap<u64, Open>,
-    book: Book,
+    book: Account,
     /// Of tickets with a rate limit.
     allowances: BTreeMap<String, Allowance>,
     last_number: u64,
@@ -100,15 +100,15 @@ impl Sessions {
     }
 
     /// Restores the book of an earlier start. Its sessions are over.
-    pub(super) fn restore(&self, book: Book) {
+    pub(super) fn restore(&self, book: Account) {
         let mut inner = self.inner();
         inner.last_number = book.sessions.iter().map(|session| session.session).max().unwrap_or(0);
-        inner.book = Book { first: inner.last_number.saturating_add(1), ..book };
+        inner.book = Account { first: inner.last_number.saturating_add(1), ..book };
         inner.is_changed = true;
     }
 
     /// The book, if it changed since the last call.
-    pub(super) fn changed(&self) -> Option<Book> {
+    pub(super) fn changed(&self) -> Option<Account> {
         let mut inner = self.inner();
         if !std::mem::take(&mut inner.is_changed) {
             return None;
@@ -117,7 +117,7 @@ impl Sessions {
         inner.book.used.retain(|_, used| used.on(today).day == used.day);
         let over = inner.book.sessions.iter().cloned();
         let under_way = inner.open.values().take(LISTED).map(|open| open.session.clone());
-        Some(Book {
+        Some(Account {
             sessions: over.chain(under_way).collect(),
             first: inner.book.first,
             used: inner.book.used.clone(),
@@ -329,9 +329,9 @@ mod tests {
         assert_eq!([101, 98, 0, u64::MAX / DAY_S].map(|today| used.on(today).bytes), [0; 4]);
         let sessions = Sessions::default();
         for (day, expected) in [(today() + 1, 1500), (today() + 2, 500), (today().saturating_sub(1), 500)] {
-            sessions.restore(Book {
+            sessions.restore(Account {
                 used: BTreeMap::from([("aa".to_owned(), Used { day, bytes: 1000 })]),
-                ..Book::default()
+                ..Account::default()
             });
             let number = sessions.begin(begins("aa", None)).unwrap();
             assert_eq!(sessions.count_bytes(number, "aa", 500), expected, "{day}");
@@ -343,7 +343,7 @@ mod tests {
     fn all_sessions_end_with_the_server_and_are_counted_from_its_start() {
         let sessions = Sessions::default();
         let over = Session { session: 7, ended_unix_s: Some(2), ..session_of_old() };
-        sessions.restore(Book { sessions: vec![over], ..Book::default() });
+        sessions.restore(Account { sessions: vec![over], ..Account::default() });
         let number = sessions.begin(begins("aa", None)).unwrap();
         sessions.begin(begins("bb", None)).unwrap();
         sessions.count_bytes(number, "aa", 500);
@@ -371,7 +371,7 @@ mod tests {
     fn the_largest_session_number_does_not_stop_the_server() {
         let sessions = Sessions::default();
         let last = Session { session: u64::MAX, ..session_of_old() };
-        sessions.restore(Book { sessions: vec![last], ..Book::default() });
+        sessions.restore(Account { sessions: vec![last], ..Account::default() });
         assert!(sessions.begin(begins("aa", None)).is_ok());
     }
 

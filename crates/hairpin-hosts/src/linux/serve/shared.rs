@@ -18,7 +18,7 @@ use super::registry::Registry;
 use super::sessions::Sessions;
 use super::strangers::Counts as ConnectionCounts;
 use crate::dial::printable;
-use crate::protocol::About;
+use crate::protocol::ServerInfo;
 use crate::ticket::Secret;
 use crate::tls::Tls;
 
@@ -133,7 +133,7 @@ pub(super) struct Shared {
     /// Reads valid tickets; a revoked one is not among them.
     pub(super) tickets: Tickets,
     pub(super) host: Host,
-    pub(super) about: About,
+    pub(super) about: ServerInfo,
     pub(super) program: PathBuf,
     pub(super) at: SocketAddr,
     pub(super) events: Sender<Event>,

@@ -145,13 +145,13 @@ impl Strangers {
             }
             let stage = stranger.stage.take().expect("it is not looked at now");
             match step(stage, &config) {
-                Step::Stays(stage) => stranger.stage = Some(*stage),
-                Step::Heard(what) => {
+                Progress::Stays(stage) => stranger.stage = Some(*stage),
+                Progress::Heard(what) => {
                     counts.heard += 1;
                     heard.push((what, stranger.from));
                 }
-                Step::Dropped => counts.dropped += 1,
-                Step::TooMuch => counts.overdue += 1,
+                Progress::Dropped => counts.dropped += 1,
+                Progress::TooMuch => counts.overdue += 1,
             }
             stranger.stage.is_some()
         });
@@ -159,7 +159,7 @@ impl Strangers {
     }
 }
 
-enum Step {
+enum Progress {
     Stays(Box<Stage>),
     Heard(Heard),
     Dropped,
@@ -167,7 +167,7 @@ enum Step {
 }
 
 /// Processes what a connection has sent so far.
-fn step(stage: Stage, config: &Arc<ServerConfig>) -> Step {
+fn step(stage: Stage, config: &Arc<ServerConfig>) -> Progress {
     match stage {
         Stage::New(socket) | Stage::Part(socket) => begun(socket, config),
         Stage::Shaking(tls) => shaken(tls),
@@ -176,15 +176,17 @@ fn step(stage: Stage, config: &Arc<ServerConfig>) -> Step {
 }
 
 /// Looks at the first bytes without consuming them.
-fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Step {
+fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Progress {
     let mut start = [0; HELLO_BYTES];
     let bytes = match socket.peek(&mut start) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Step::Stays(Box::new(Stage::New(socket))),
-        Err(_) => return Step::Dropped,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            return Progress::Stays(Box::new(Stage::New(socket)));
+        }
+        Err(_) => return Progress::Dropped,
     };
     match (start[..bytes].first(), said(&start[..bytes])) {
-        (_, Some(Said::Hello(cookie))) => Step::Heard(Heard::Data(socket, cookie)),
+        (_, Some(Said::Hello(cookie))) => Progress::Heard(Heard::Data(socket, cookie)),
         (Some(&HANDSHAKE), _) => {
             let connection = ServerConnection::new(Arc::clone(config));
             let tls = connection.map_err(io::Error::other).and_then(|connection| Tls::over(socket, connection));
@@ -192,37 +194,39 @@ fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Step {
                 tls.take_up_to(MAX_BYTES);
                 tls
             });
-            tls.map_or(Step::Dropped, shaken)
+            tls.map_or(Progress::Dropped, shaken)
         }
-        (Some(first), None) if *first == HELLO && bytes < HELLO_BYTES => Step::Stays(Box::new(Stage::Part(socket))),
-        _ => Step::Dropped,
+        (Some(first), None) if *first == HELLO && bytes < HELLO_BYTES => {
+            Progress::Stays(Box::new(Stage::Part(socket)))
+        }
+        _ => Progress::Dropped,
     }
 }
 
-fn shaken(mut tls: Tls) -> Step {
+fn shaken(mut tls: Tls) -> Progress {
     match tls.shake_hands() {
         Ok(true) => greeted(Frames::over(tls, MAX_STRANGER_BYTES)),
-        Ok(false) => Step::Stays(Box::new(Stage::Shaking(tls))),
-        Err(error) if error.kind() == TOO_MUCH => Step::TooMuch,
-        Err(_) => Step::Dropped,
+        Ok(false) => Progress::Stays(Box::new(Stage::Shaking(tls))),
+        Err(error) if error.kind() == TOO_MUCH => Progress::TooMuch,
+        Err(_) => Progress::Dropped,
     }
 }
 
-fn greeted(mut frames: Frames<Tls>) -> Step {
+fn greeted(mut frames: Frames<Tls>) -> Progress {
     match frames.receive_any::<serde_json::Value>(Duration::ZERO) {
         Ok(greeting) => match (Spoken::deserialize(&greeting), Greeting::deserialize(&greeting)) {
             (Ok(Spoken { version: VERSION, .. }), Ok(greeting)) => {
-                Step::Heard(Heard::Control(Box::new(frames), Box::new(greeting)))
+                Progress::Heard(Heard::Control(Box::new(frames), Box::new(greeting)))
             }
             (Ok(spoken), _) if spoken.version != VERSION => {
-                Step::Heard(Heard::OtherVersion(Box::new(frames), spoken))
+                Progress::Heard(Heard::OtherVersion(Box::new(frames), spoken))
             }
-            _ => Step::Dropped,
+            _ => Progress::Dropped,
         },
-        Err(ControlError::TimedOut(_)) => Step::Stays(Box::new(Stage::Silent(frames))),
-        Err(ControlError::TooLarge { .. }) => Step::TooMuch,
-        Err(ControlError::System(error)) if error.kind() == TOO_MUCH => Step::TooMuch,
-        Err(_) => Step::Dropped,
+        Err(ControlError::TimedOut(_)) => Progress::Stays(Box::new(Stage::Silent(frames))),
+        Err(ControlError::TooLarge { .. }) => Progress::TooMuch,
+        Err(ControlError::System(error)) if error.kind() == TOO_MUCH => Progress::TooMuch,
+        Err(_) => Progress::Dropped,
     }
 }
 

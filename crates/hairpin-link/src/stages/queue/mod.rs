@@ -22,7 +22,7 @@ use crate::figures::PathProfile;
 use crate::packet::InFlight;
 use crate::quantity::{bytes, rate_bits_per_s, shown_bytes, shown_rate, whole};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
-use crate::word::{About, Word};
+use crate::word::{Requirement, Word};
 
 /// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
@@ -74,7 +74,7 @@ const QUEUE: Word = Word {
     says: "how much may wait for the rate: bytes, packets or both (default: 1000 packets)",
     read: |path, value| read(value).map(|limit| path.bottleneck.limit = limit),
     shown: |path| path.bottleneck.limit.shown(),
-    about: Some(About { clear: |path| path.bottleneck.limit = Limit::default(), ..A_RATE }),
+    about: Some(Requirement { clear: |path| path.bottleneck.limit = Limit::default(), ..A_RATE }),
 };
 
 const CODEL: Word = Word {
@@ -83,11 +83,11 @@ const CODEL: Word = Word {
     says: "the queue drops by CoDel (RFC 8289): the wait that is acceptable, and for how long it may be longer",
     read: |path, value| codel::read(value).map(|codel| path.bottleneck.codel = Some(codel)),
     shown: |path| path.bottleneck.codel.map(codel::shown),
-    about: Some(About { clear: |path| path.bottleneck.codel = None, ..A_RATE }),
+    about: Some(Requirement { clear: |path| path.bottleneck.codel = None, ..A_RATE }),
 };
 
-const A_RATE: About =
-    About { needs: "a rate", example: "rate=10mbit", there: |path| path.bottleneck.sends(), clear: |_| () };
+const A_RATE: Requirement =
+    Requirement { needs: "a rate", example: "rate=10mbit", there: |path| path.bottleneck.sends(), clear: |_| () };
 
 /// Default queue limit in packets: that of netem, and of Linux Ethernet interfaces.
 pub const DEFAULT_PACKETS: u64 = 1000;

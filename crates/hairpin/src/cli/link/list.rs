@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::super::exit::Exit;
 use super::super::lines::Lines;
 use super::super::output;
-use super::asked::as_json;
+use super::request::as_json;
 
 /// Lists the profiles, as a table or as JSON.
 pub(super) fn run(matches: &ArgMatches) -> Exit {

@@ -1,9 +1,9 @@
 //! `hairpin link`: lists profiles, shows one, and runs any program across one.
 
 mod account;
-mod asked;
 mod far;
 pub mod list;
+mod request;
 mod run;
 mod show;
 pub mod words;

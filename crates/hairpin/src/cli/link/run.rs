@@ -21,8 +21,8 @@ use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::measure::drawn_seed;
 use super::super::output;
 use super::account::{self, Addresses};
-use super::asked::Asked;
 use super::far::{Far, Readiness};
+use super::request::LinkRequest;
 use crate::interrupt::Signals;
 use crate::linux::streams::{own_stream, signal_of, to_standard_error};
 
@@ -30,7 +30,7 @@ use crate::linux::streams::{own_stream, signal_of, to_standard_error};
 const TO_END: Duration = Duration::from_secs(1);
 
 struct Wish {
-    link: Asked,
+    link: LinkRequest,
     line: String,
     far: Option<String>,
     seed: u64,
@@ -186,7 +186,7 @@ impl Wish {
                 "--far has no command (hint: omit it for the echo server, or use `--far true` for nothing)",
             ));
         }
-        let link = Asked::read(text)?;
+        let link = LinkRequest::read(text)?;
         if link.profile.is_loopback() {
             return Err(Stopped::usage(
                 "`loopback` is the kernel's own path and no link (hint: run the command itself)",

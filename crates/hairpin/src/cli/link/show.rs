@@ -9,7 +9,7 @@ use hairpin_model::quantities;
 use super::super::exit::{Exit, Stopped};
 use super::super::lines::Lines;
 use super::super::output;
-use super::asked::{Asked, as_json, figures};
+use super::request::{LinkRequest, as_json, figures};
 
 /// Shows a profile, as a table or as JSON.
 ///
@@ -17,7 +17,7 @@ use super::asked::{Asked, as_json, figures};
 /// The profile or one of its traces cannot be read.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let words: Vec<&str> = matches.get_many::<String>("PROFILE").unwrap_or_default().map(String::as_str).collect();
-    let asked = Asked::read(&words.join(" "))?;
+    let asked = LinkRequest::read(&words.join(" "))?;
     if matches.get_flag("json") {
         output::json(&format!("{:#}\n", as_json(asked.builtin, &asked.profile)));
         return Ok(Exit::Fine);

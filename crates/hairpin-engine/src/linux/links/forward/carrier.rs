@@ -12,10 +12,10 @@ use hairpin_model::round::Failure;
 
 use super::frames::{self, Content};
 use super::interfaces::{Arrival, Interfaces};
-use super::kept::KeptPackets;
 use super::lateness::{Lateness, Margins};
 use super::log::Log;
 use super::messages::{self, Flows};
+use super::packet_store::PacketStore;
 use crate::links::LostMessages;
 use crate::system::packet_socket::BATCH;
 
@@ -36,7 +36,7 @@ const REFUSED: &str = "refused";
 /// A link with the packets inside.
 pub(super) struct Carrier {
     link: Link,
-    pub(super) kept: KeptPackets,
+    pub(super) kept: PacketStore,
     messages: Flows,
     log: Option<Log>,
     lateness: Lateness,
@@ -64,7 +64,7 @@ pub(super) struct Carried {
 
 impl Carrier {
     /// A link at its start.
-    pub(super) fn new(link: Link, kept: KeptPackets, messages: Flows, log: Option<Log>) -> Self {
+    pub(super) fn new(link: Link, kept: PacketStore, messages: Flows, log: Option<Log>) -> Self {
         Self {
             link,
             kept,

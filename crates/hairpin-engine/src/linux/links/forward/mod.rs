@@ -18,10 +18,10 @@ mod frames;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod interfaces;
-mod kept;
 mod lateness;
 mod log;
 mod messages;
+mod packet_store;
 mod sockets;
 mod stamps;
 #[cfg(test)]
@@ -41,9 +41,9 @@ use crate::placement::place;
 use crate::system::cpu;
 use carrier::{Carried, Carrier};
 use hairpin_loops::time;
-use kept::KeptPackets;
 use log::Log;
 use messages::Flows;
+use packet_store::PacketStore;
 use sockets::Sockets;
 
 /// Packets for which memory is allocated in advance.
@@ -72,8 +72,12 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
     let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
     // Overwrite an earlier log only when nothing else can fail.
     let log = order.log.as_ref().map(|to| Log::new(to, &order.allowed_cpus)).transpose()?;
-    let carrier =
-        Carrier::new(link, KeptPackets::new(kept::BOUND_BYTES, frame_bytes, READY), Flows::new(&order.messages), log);
+    let carrier = Carrier::new(
+        link,
+        PacketStore::new(packet_store::BOUND_BYTES, frame_bytes, READY),
+        Flows::new(&order.messages),
+        log,
+    );
     place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
     Ok(Relay { carrier, sockets, ordered_cpu: order.cpu })
 }

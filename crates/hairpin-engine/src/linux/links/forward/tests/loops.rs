@@ -8,8 +8,8 @@ use hairpin_link::simulate::{Arrival, simulate};
 use super::packets::{udp, udp_in_parts};
 use super::{Coming, Fixture, carried, carrier, coming};
 use crate::links::LogTo;
-use crate::links::forward::kept::BOUND_BYTES;
 use crate::links::forward::log::Log;
+use crate::links::forward::packet_store::BOUND_BYTES;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;

@@ -13,9 +13,9 @@ use hairpin_model::round::Failure;
 
 use super::carrier::{Carried, Carrier};
 use super::interfaces::{Arrival, Interfaces};
-use super::kept::{BOUND_BYTES, KeptPackets};
 use super::log::Log;
 use super::messages::Flows;
+use super::packet_store::{BOUND_BYTES, PacketStore};
 use crate::links::Numbered;
 
 /// A frame that arrives at an interface.
@@ -126,7 +126,7 @@ impl Interfaces for Fixture {
 
 pub(super) fn carrier(line: &str, bound_bytes: usize, numbered: Option<Numbered>, log: Option<Log>) -> Carrier {
     let link = Link::new(&line.parse().unwrap(), 7, &[]).unwrap();
-    Carrier::new(link, KeptPackets::new(bound_bytes, 1514, 4), Flows::new(numbered.as_slice()), log)
+    Carrier::new(link, PacketStore::new(bound_bytes, 1514, 4), Flows::new(numbered.as_slice()), log)
 }
 
 /// Carries all frames. Returns the sent frames and the results.

@@ -12,9 +12,9 @@ pub(crate) const CONNECTED: u8 = b'+';
 /// little endian).
 pub(crate) const GO: u8 = b'>';
 
-/// How a round that carries one flow of several joins the others. The network namespaces of its ends exist already.
+/// How a round that carries one flow of several barrier the others. The network namespaces of its ends exist already.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Joins {
+pub struct Barrier {
     /// The client's network namespace, if it has one.
     pub(crate) client: Option<PathBuf>,
     /// The server's, if it has one.
@@ -23,7 +23,7 @@ pub struct Joins {
     pub(crate) starts_after_ns: u64,
 }
 
-impl Joins {
+impl Barrier {
     /// Reports that the ends are connected and the server's process, if it is one, and waits until all flows are
     /// connected. Returns the time of that, in ns of the clock.
     ///

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::exit::Stopped;
 
-pub(super) struct Asked {
+pub(super) struct LinkRequest {
     /// The built-in profile, if unchanged.
     pub(super) builtin: Option<&'static Builtin>,
     pub(super) profile: Profile,
@@ -16,7 +16,7 @@ pub(super) struct Asked {
     pub(super) traces: Vec<(String, String)>,
 }
 
-impl Asked {
+impl LinkRequest {
     /// Reads a profile, and the traces that it names.
     pub(super) fn read(text: &str) -> Result<Self, Stopped> {
         let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {

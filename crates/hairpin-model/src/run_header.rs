@@ -9,7 +9,7 @@ pub const TOOL: &str = "hairpin";
 
 /// The head of a saved run. All formats so far have these fields under the same names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Head {
+pub struct RunHeader {
     format: u32,
     tool: ToolName,
     /// When it began: seconds since 1970-01-01 UTC.
@@ -40,7 +40,7 @@ pub struct Headline {
     pub headline: String,
 }
 
-impl Head {
+impl RunHeader {
     /// Reads the head of a `run.json`.
     ///
     /// # Errors
@@ -69,15 +69,15 @@ mod tests {
                 "plan": {{"experiment": "survey", "question": "?", "knobs": []}}, "other": [1, 2]}}"#
             )
         };
-        let head = Head::read(json(TOOL, FORMAT).as_bytes()).unwrap();
+        let head = RunHeader::read(json(TOOL, FORMAT).as_bytes()).unwrap();
         assert_eq!(
             (head.started_unix_s, head.plan.experiment.as_str(), head.answer.headline.as_str()),
             (7, "survey", "")
         );
-        Head::read(json(TOOL, 1).as_bytes()).unwrap();
+        RunHeader::read(json(TOOL, 1).as_bytes()).unwrap();
         for (tool, format) in [("other", FORMAT), (TOOL, 0), (TOOL, FORMAT + 1)] {
-            Head::read(json(tool, format).as_bytes()).unwrap_err();
+            RunHeader::read(json(tool, format).as_bytes()).unwrap_err();
         }
-        Head::read(b"{}").unwrap_err();
+        RunHeader::read(b"{}").unwrap_err();
     }
 }

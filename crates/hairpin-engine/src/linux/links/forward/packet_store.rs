@@ -22,7 +22,7 @@ const MIN_PIECE_BITS: u32 = 6;
 const SIZES: usize = 12;
 
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredPacket {
     piece: Box<[u8]>,
     length_bytes: usize,
     /// Its stamp. The link may have moved its arrival to a later time.
@@ -35,7 +35,7 @@ pub(super) struct Kept {
     pub(super) arrived: bool,
 }
 
-impl Kept {
+impl StoredPacket {
     pub(super) fn frame(&self) -> &[u8] {
         &self.piece[..self.length_bytes]
     }
@@ -46,15 +46,15 @@ impl Kept {
 }
 
 /// The packets inside, by direction and number.
-pub(super) struct KeptPackets {
-    packets: [HashMap<u64, Kept>; 2],
+pub(super) struct PacketStore {
+    packets: [HashMap<u64, StoredPacket>; 2],
     free: [Vec<Box<[u8]>>; SIZES],
     bound_bytes: usize,
     /// Memory of all pieces, including free ones.
     taken_bytes: usize,
 }
 
-impl KeptPackets {
+impl PacketStore {
     /// No packets, and `ready` free pieces for frames of `frame_bytes` each.
     pub(super) fn new(bound_bytes: usize, frame_bytes: usize, ready: usize) -> Self {
         let packets = [(); 2].map(|()| HashMap::with_capacity(ready));
@@ -75,16 +75,16 @@ impl KeptPackets {
     ) -> bool {
         let Some(mut piece) = size_of_piece(frame.len()).and_then(|size| self.piece(size)) else { return false };
         piece[..frame.len()].copy_from_slice(frame);
-        let kept = Kept { piece, length_bytes: frame.len(), stamped_ns, part, outcomes: 0, arrived: false };
+        let kept = StoredPacket { piece, length_bytes: frame.len(), stamped_ns, part, outcomes: 0, arrived: false };
         self.packets[direction as usize].insert(number, kept);
         true
     }
 
-    pub(super) fn get(&self, direction: Direction, number: u64) -> Option<&Kept> {
+    pub(super) fn get(&self, direction: Direction, number: u64) -> Option<&StoredPacket> {
         self.packets[direction as usize].get(&number)
     }
 
-    pub(super) fn get_mut(&mut self, direction: Direction, number: u64) -> Option<&mut Kept> {
+    pub(super) fn get_mut(&mut self, direction: Direction, number: u64) -> Option<&mut StoredPacket> {
         self.packets[direction as usize].get_mut(&number)
     }
 
@@ -95,7 +95,7 @@ impl KeptPackets {
         }
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Kept> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &StoredPacket> {
         self.packets.iter().flat_map(HashMap::values)
     }
 
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn pieces_are_used_again_and_the_limit_holds() {
         let one = 2048 + BESIDE_BYTES;
-        let mut kept = KeptPackets::new(3 * one, 1514, 2);
+        let mut kept = PacketStore::new(3 * one, 1514, 2);
         assert_eq!(kept.taken_bytes, 2 * one);
         for number in 0..3 {
             assert!(kept.keep(Direction::Up, number, &[7; 1514], 0, None));
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn every_size_of_a_frame_has_its_piece_and_no_larger_one() {
-        let mut kept = KeptPackets::new(BOUND_BYTES, 0, 1);
+        let mut kept = PacketStore::new(BOUND_BYTES, 0, 1);
         let frame = vec![1; 1 << 17];
         for (number, bytes) in [0, 1, 64, 65, 1514, 65_549, 1 << 17].into_iter().enumerate() {
             let number = u64::try_from(number).unwrap();

@@ -85,13 +85,13 @@ fn taken(from: &UnixStream) -> io::Result<Option<Handed>> {
 }
 
 /// The server of a round whose connections another process accepts.
-pub(crate) struct HandedListener {
+pub(crate) struct PassedListener {
     transport: &'static dyn Transport,
     setup: Setup,
     from: UnixStream,
 }
 
-impl HandedListener {
+impl PassedListener {
     /// A server over that transport that receives its sockets over `from`.
     pub(crate) fn new(transport: &'static dyn Transport, setup: Setup, from: Sockets) -> Self {
         Self { transport, setup, from: UnixStream::from(from) }
@@ -103,7 +103,7 @@ impl HandedListener {
     }
 }
 
-impl Listener for HandedListener {
+impl Listener for PassedListener {
     fn address(&self) -> String {
         "handed-over".to_owned()
     }

@@ -28,7 +28,7 @@ const TOLD: Duration = Duration::from_secs(10);
 
 /// Result of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trial {
+pub struct DatagramCheck {
     /// UDP port of the server.
     pub port: u16,
     /// Datagrams that the client sent.
@@ -43,7 +43,7 @@ pub struct Trial {
     pub is_refused: bool,
 }
 
-impl Trial {
+impl DatagramCheck {
     /// Whether datagrams arrive in both directions.
     #[must_use]
     pub fn is_through(&self) -> bool {
@@ -76,7 +76,7 @@ impl Trial {
 ///
 /// # Errors
 /// The server does not answer over control, or no socket can be opened.
-pub fn try_datagrams(known: &mut Known, binding: Binding) -> Result<Trial, Failure> {
+pub fn check_datagrams(known: &mut Known, binding: Binding) -> Result<DatagramCheck, Failure> {
     let mut cookie = [0; 16];
     let random =
         SystemRandom::new().fill(&mut cookie).map_err(|_| io::Error::other("the system gives no random bytes"));
@@ -101,11 +101,11 @@ pub fn try_datagrams(known: &mut Known, binding: Binding) -> Result<Trial, Failu
     Ok(trial)
 }
 
-fn said(socket: &UdpSocket, at: SocketAddr, cookie: &Cookie, patience: Duration) -> io::Result<Trial> {
+fn said(socket: &UdpSocket, at: SocketAddr, cookie: &Cookie, patience: Duration) -> io::Result<DatagramCheck> {
     socket.connect(at)?;
     socket.set_read_timeout(Some(patience))?;
     let began = Instant::now();
-    let mut trial = Trial {
+    let mut trial = DatagramCheck {
         port: at.port(),
         sent: 0,
         is_answered: false,
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_evidence_names_the_direction() {
-        let trial = |hellos, confirmed, is_answered| Trial {
+        let trial = |hellos, confirmed, is_answered| DatagramCheck {
             port: 7420,
             sent: 10,
             is_answered,
@@ -180,7 +180,7 @@ mod tests {
         let through = trial(1, 3, true);
         assert!(through.is_through() && !trial(9, 0, false).is_through());
         assert!(through.evidence().ends_with("the server received 4, and 1 answer came back"));
-        let refused = Trial { is_refused: true, ..trial(0, 0, false) };
+        let refused = DatagramCheck { is_refused: true, ..trial(0, 0, false) };
         assert!(refused.evidence().ends_with("they were rejected (ICMP) on the way up"));
     }
 }

@@ -9,7 +9,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
 /// Cases that were compared with their neighbours.
-pub(crate) struct Chain<'r> {
+pub(crate) struct Order<'r> {
     pub(crate) group: String,
     /// The figure of the ranking.
     pub(crate) figure: ComparedBy,
@@ -41,9 +41,9 @@ impl Place {
     }
 }
 
-/// Explains the places of these chains.
-pub(crate) fn legend(chains: &[Chain<'_>]) -> &'static str {
-    let has_bar = chains.iter().flat_map(Chain::places).any(|place| place.mark.contains('|'));
+/// Explains the places of these orders.
+pub(crate) fn legend(orders: &[Order<'_>]) -> &'static str {
+    let has_bar = orders.iter().flat_map(Order::places).any(|place| place.mark.contains('|'));
     if has_bar {
         "same number: no difference found; after |: not comparable"
     } else {
@@ -51,41 +51,41 @@ pub(crate) fn legend(chains: &[Chain<'_>]) -> &'static str {
     }
 }
 
-/// The chains in the order of their groups.
-pub(crate) fn chains(run: &Run) -> Vec<Chain<'_>> {
+/// The orders in the order of their groups.
+pub(crate) fn orders(run: &Run) -> Vec<Order<'_>> {
     let groups = ladder::groups(&run.cases);
     let places = groups.iter().enumerate().flat_map(|(place, group)| {
         group.rows.iter().enumerate().map(move |(row_place, row)| (row.id.as_str(), ((place, row_place), *row)))
     });
     let places: BTreeMap<&str, ((usize, usize), &CaseSummary)> = places.collect();
-    let mut chains: Vec<((usize, usize), Chain<'_>)> = Vec::new();
+    let mut orders: Vec<((usize, usize), Order<'_>)> = Vec::new();
     let tails = [ComparedBy::P90, ComparedBy::P99];
     for pair in run.answer.pairs.iter().filter(|pair| !tails.contains(&pair.figure)) {
         let of = |id: &String| places.get(id.as_str()).copied();
         let (Some((at, a)), Some((_, b))) = (of(&pair.a), of(&pair.b)) else { continue };
         let step = Step { verdict: pair.verdict, row: b };
-        match chains.last_mut() {
+        match orders.last_mut() {
             Some((_, chain)) if (chain.figure, &chain.last().id) == (pair.figure, &a.id) => chain.steps.push(step),
-            _ => chains.push((
+            _ => orders.push((
                 at,
-                Chain { figure: pair.figure, group: groups[at.0].name.clone(), first: a, steps: vec![step] },
+                Order { figure: pair.figure, group: groups[at.0].name.clone(), first: a, steps: vec![step] },
             )),
         }
     }
-    chains.sort_by_key(|(place, _)| *place);
-    chains.into_iter().map(|(_, chain)| chain).collect()
+    orders.sort_by_key(|(place, _)| *place);
+    orders.into_iter().map(|(_, chain)| chain).collect()
 }
 
-/// All chains of a run are about one quantity, as its cases have loads of one kind.
-pub(crate) fn heading(chains: &[Chain<'_>]) -> &'static str {
-    match chains.first().map(|chain| chain.figure) {
+/// All orders of a run are about one quantity, as its cases have loads of one kind.
+pub(crate) fn heading(orders: &[Order<'_>]) -> &'static str {
+    match orders.first().map(|chain| chain.figure) {
         Some(ComparedBy::Rate) => "Which is the highest message rate",
         Some(ComparedBy::Goodput) => "Which is the highest goodput",
         _ => "Who is faster at p50",
     }
 }
 
-impl<'r> Chain<'r> {
+impl<'r> Order<'r> {
     fn rows(&self) -> impl Iterator<Item = &'r CaseSummary> {
         std::iter::once(self.first).chain(self.steps.iter().map(|step| step.row))
     }

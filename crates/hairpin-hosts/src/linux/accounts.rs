@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::state::{KEPT_S, State, make_private, read, write};
-use crate::serve::Book;
+use crate::serve::Account;
 
 /// Folder with a book and a lock file for each server. A running server holds its lock.
 const SESSIONS: &str = "sessions";
@@ -24,10 +24,10 @@ const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(5);
 
 /// The books of all servers of a user.
-pub struct Books(PathBuf);
+pub struct Accounts(PathBuf);
 
 /// The book of a running server.
-pub struct OwnBook {
+pub struct OwnAccount {
     path: PathBuf,
     /// The kernel releases it when the process ends.
     _lock: File,
@@ -40,10 +40,10 @@ pub struct Listed {
     pub address: SocketAddr,
     pub is_running: bool,
     /// Its sessions, and the usage of tickets there.
-    pub book: Book,
+    pub book: Account,
 }
 
-impl Books {
+impl Accounts {
     /// Opens the folder of books in that state.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Books {
     ///
     /// # Errors
     /// Another server has it (`WouldBlock`), on another host or in another network namespace; or it cannot be written.
-    pub fn open(&self, at: SocketAddr) -> io::Result<OwnBook> {
+    pub fn open(&self, at: SocketAddr) -> io::Result<OwnAccount> {
         self.remove_old()?;
         let lock = File::options().write(true).create(true).truncate(false).open(self.file(at, LOCK))?;
         let mut tries = 0;
@@ -69,7 +69,7 @@ impl Books {
             }
             std::thread::sleep(BETWEEN);
         }
-        Ok(OwnBook { path: self.file(at, BOOK), _lock: lock })
+        Ok(OwnAccount { path: self.file(at, BOOK), _lock: lock })
     }
 
     /// All books, sorted by address.
@@ -122,12 +122,12 @@ impl Books {
     }
 }
 
-impl OwnBook {
+impl OwnAccount {
     /// Reads the book; empty if there is none.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn read(&self) -> io::Result<Book> {
+    pub fn read(&self) -> io::Result<Account> {
         read_book(&self.path)
     }
 
@@ -135,16 +135,16 @@ impl OwnBook {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn keep(&self, book: &Book) -> io::Result<()> {
+    pub fn keep(&self, book: &Account) -> io::Result<()> {
         write(&self.path, &serde_json::to_string(book).expect("it has only string keys"))
     }
 }
 
-fn read_book(path: &Path) -> io::Result<Book> {
+fn read_book(path: &Path) -> io::Result<Account> {
     match read(path) {
         // An invalid book must not stop the server.
         Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Book::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Account::default()),
         Err(error) => Err(error),
     }
 }
@@ -156,12 +156,12 @@ mod tests {
     use super::*;
     use crate::serve::Used;
 
-    fn books(folder: &tempfile::TempDir) -> Books {
-        Books::of(&State::at(folder.path()).unwrap()).unwrap()
+    fn books(folder: &tempfile::TempDir) -> Accounts {
+        Accounts::of(&State::at(folder.path()).unwrap()).unwrap()
     }
 
-    fn used(bytes: u64) -> Book {
-        Book { used: [("aa".to_owned(), Used { day: 7, bytes })].into(), ..Book::default() }
+    fn used(bytes: u64) -> Account {
+        Account { used: [("aa".to_owned(), Used { day: 7, bytes })].into(), ..Account::default() }
     }
 
     #[test]
@@ -170,9 +170,9 @@ mod tests {
         let books = books(&folder);
         let addresses = ["127.0.0.1:7420", "127.0.0.1:7421", "192.0.2.7:7420", "[::]:7420", "[fe80::1%2]:7420"];
         let addresses = addresses.map(|text| text.parse::<SocketAddr>().unwrap());
-        let open: Vec<OwnBook> = addresses.iter().map(|at| books.open(*at).unwrap()).collect();
+        let open: Vec<OwnAccount> = addresses.iter().map(|at| books.open(*at).unwrap()).collect();
         for (bytes, book) in (1..).zip(&open) {
-            assert_eq!(book.read().unwrap(), Book::default());
+            assert_eq!(book.read().unwrap(), Account::default());
             book.keep(&used(bytes)).unwrap();
         }
         assert_eq!(books.open(addresses[0]).err().map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
@@ -214,7 +214,7 @@ mod tests {
         assert!(!books.file(old, BOOK).exists());
         for text in ["", "{", "[]", "{\"used\":7}"] {
             fs::write(books.file(recent, BOOK), text).unwrap();
-            assert_eq!(books.open(recent).unwrap().read().unwrap(), Book::default(), "{text}");
+            assert_eq!(books.open(recent).unwrap().read().unwrap(), Account::default(), "{text}");
         }
         drop(open);
     }

@@ -170,7 +170,7 @@ fn table(
         columns.iter().filter(has_values).map(|column| (column, width_of(column))).collect();
     let room = page.look.width.saturating_sub(name_width) / stands.len().max(1);
     let chosen = fitting(chosen, room);
-    let mut line = Line { page, name_width, chosen: &chosen };
+    let mut line = RowWriter { page, name_width, chosen: &chosen };
     if stands.len() > 1 {
         line.titles(stands.iter().map(|(_, placement)| placement.in_words()));
         line.titles(stands.iter().map(|(waiting, _)| waiting.in_words()));
@@ -210,13 +210,13 @@ fn fitting(mut chosen: Vec<(&Shown, usize)>, room: usize) -> Vec<(&Shown, usize)
 }
 
 /// Lines with a name and the figures of each stand.
-struct Line<'p, 's> {
+struct RowWriter<'p, 's> {
     page: &'p mut Page,
     name_width: usize,
     chosen: &'s [(&'s Shown, usize)],
 }
 
-impl Line<'_, '_> {
+impl RowWriter<'_, '_> {
     /// The width of a stand's figures, at least that of its titles.
     fn stand_width(&self) -> usize {
         self.chosen.iter().map(|(_, width)| GAP + width).sum::<usize>().max(GAP + WIDEST_TITLE)

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_with_a_wide_interval_settles_nothing() {
+    fn a_wide_interval_decides_nothing() {
         assert_eq!(
             verdict(-10.0, Some(-80.0), Some(-1.0)),
             "cannot-tell",
@@ -82,6 +82,6 @@ mod tests {
         );
         assert_eq!(verdict(-49.0, Some(-60.0), Some(-40.0)), "cannot-tell");
         assert_eq!(verdict(-90.0, Some(-200.0), Some(1.0)), "cannot-tell", "zero is not excluded");
-        assert_eq!(verdict(-90.0, None, None), "cannot-tell", "without an interval nothing is settled");
+        assert_eq!(verdict(-90.0, None, None), "cannot-tell", "undecided without an interval");
     }
 }

@@ -15,7 +15,7 @@ const FAREWELLS: u32 = 8;
 
 /// The client's result.
 #[derive(Debug)]
-pub struct Journey {
+pub struct ClientResult {
     pub recorder: Recorder,
     pub tally: Tally,
     /// When the first message was sent, in ns of the engine's clock.
@@ -30,7 +30,7 @@ pub struct Journey {
     pub late_replies: LateReplies,
 }
 
-impl Journey {
+impl ClientResult {
     /// Receives the answers that have arrived, without waiting, on a transport with boundaries. False if the other end
     /// is gone and its last answers were received.
     ///

@@ -13,7 +13,7 @@ pause=TICKS] [--server-address IPV4] [--server-namespace FILE]\n       bare-loop
 
 /// One measurement.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct Options {
     /// `tcp`, `udp`, `unix-stream`, `pipe` or `shm`.
     pub(crate) transport: String,
     /// Repeat the receive call instead of sleeping in it.
@@ -34,7 +34,7 @@ pub(crate) struct Asked {
     pub(crate) server: ServerHost,
 }
 
-impl Asked {
+impl Options {
     /// Parses the command line after the program's name.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut asked = Self {
@@ -108,8 +108,8 @@ fn cpus(value: &str) -> Result<(usize, usize), String> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Asked, String> {
-        Asked::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    fn parse(line: &str) -> Result<Options, String> {
+        Options::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]

@@ -12,7 +12,7 @@ const MAX_BATCH: usize = 1024;
 
 /// One measurement.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct Options {
     /// `tcp`, `udp`, `unix-stream` or `pipe`.
     pub(crate) transport: String,
     /// CPUs of sender and receiver.
@@ -36,7 +36,7 @@ pub(crate) struct Asked {
     pub(crate) duration_ms: u64,
 }
 
-impl Asked {
+impl Options {
     /// Parses the command line after the program's name.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut asked = Self {
@@ -128,8 +128,8 @@ fn cpus(value: &str) -> Result<(usize, usize), String> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Asked, String> {
-        Asked::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    fn parse(line: &str) -> Result<Options, String> {
+        Options::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]

@@ -1,16 +1,17 @@
-//! Which of the measured rounds of a case count.
+//! Selects the measured rounds of a case that count.
 //!
-//! A round whose link did not do what its profile says is no measurement of that link: a relay that was late by more than
-//! the stated bound, or that had no room for packets ([`LinkRecord::why_invalid`]). It is left out of every figure,
-//! comparison and curve, and is listed; so is a round under load whose phases were not what they say, and one between two hosts that
-//! another client's disturbed. Where less than half of a case's rounds would be left the case is invalid, and all of them are shown.
+//! A round whose link differed from its profile is no measurement of that link: the emulator was late by more than the
+//! stated bound, or had no room for packets ([`LinkRecord::why_invalid`]). It is listed, and omitted from every figure,
+//! comparison and curve. The same applies to a round under load with wrong phases, and to one between two hosts that
+//! another client's round disturbed. If less than half of a case's rounds remain, the case is invalid, and all of them
+//! are shown.
 
 use hairpin_model::link::LinkRecord;
 use hairpin_model::round::{Measured, Purpose, RoundRecord};
 
 use crate::{two_hosts, under_load};
 
-/// Why the round is left out; null where it counts.
+/// Why the round is omitted; `None` if it counts.
 pub(crate) fn left_out(measured: &Measured) -> Option<String> {
     let of_link = measured.link.as_ref().and_then(LinkRecord::why_invalid);
     of_link
@@ -18,7 +19,7 @@ pub(crate) fn left_out(measured: &Measured) -> Option<String> {
         .or_else(|| under_load::why_left_out(measured))
 }
 
-/// The timed rounds of one case that its figures are made of, in the order of `rounds`.
+/// The timed rounds that make up a case's figures, in the order of `rounds`.
 pub(crate) fn timed<'r>(
     rounds: impl Iterator<Item = &'r RoundRecord> + Clone,
 ) -> Vec<(&'r RoundRecord, &'r Measured)> {
@@ -27,12 +28,12 @@ pub(crate) fn timed<'r>(
     measured.filter(|(_, measured)| all_shown || left_out(measured).is_none()).collect()
 }
 
-/// The measured part of an evidence round that counts. One that is left out proves nothing, however few are left.
+/// The measured part of an evidence round that counts. Omitted rounds are never evidence, however few remain.
 pub(crate) fn evidence(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
     round.measured_as(purpose).filter(|measured| left_out(measured).is_none())
 }
 
-/// Whether less than half of the case's timed rounds would be left.
+/// Whether less than half of the case's timed rounds remain.
 pub(crate) fn too_few<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> bool {
     let (mut all, mut left) = (0, 0);
     for measured in rounds.filter_map(|round| round.measured()) {
@@ -49,7 +50,7 @@ mod tests {
     use crate::fixture::links::{late_by, over};
     use crate::fixture::{Fixture, back_to_back};
 
-    /// Rounds of 1 ms whose relay was on time, and of 9 ms whose relay was 140 us late.
+    /// Rounds of 1 ms with a punctual emulator, and of 9 ms with one that was 140 us late.
     fn fixture(on_time: u32, late: u32) -> Fixture {
         let mut fixture = Fixture::new();
         let case = over("delay=400us", Case::ping_pong("tcp"));
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn late_rounds_are_in_no_figure_and_are_listed() {
+    fn late_rounds_are_omitted_from_figures_and_listed() {
         let run = fixture(3, 3).run();
         let case = &run.cases[0];
         assert_eq!((case.valid, case.rounds, case.flow().samples, case.round_points.len()), (true, 3, 150, 3));
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn where_less_than_half_are_left_the_case_is_invalid_and_all_are_shown() {
+    fn with_less_than_half_of_the_rounds_the_case_is_invalid_and_all_are_shown() {
         for (on_time, late) in [(2, 3), (0, 2)] {
             let run = fixture(on_time, late).run();
             let case = &run.cases[0];
