@@ -3,7 +3,9 @@
 //! All steps run even if one fails, so that one run reports everything. A missing tool is a skip with its name, and a
 //! skip that is not in `allowed-skips.toml` fails.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -105,6 +107,9 @@ const STEPS: &[Step] = &[
     ("leftovers", |state| leftovers::check(state.binary()?).map(Done::Passed)),
 ];
 
+/// The steps that a second process runs next to the others: many tests wait, which leaves CPU time for builds.
+const SECOND: [&str; 7] = ["release build", "commands", "catalog", "dist", "loom", "platforms", "aarch64"];
+
 /// How a step ended, for the summary.
 struct StepResult {
     name: &'static str,
@@ -132,8 +137,15 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
         run_folder: None,
         small_writes: None,
     };
-    let wanted = STEPS.iter().filter(|(name, _)| only.is_empty() || only.iter().any(|wanted| wanted == name));
-    let lines: Vec<StepResult> = wanted.map(|step| take(&mut state, step)).collect();
+    let second = if only.is_empty() { Some(Second::start(&state.scratch)?) } else { None };
+    let is_wanted = |name: &str| match second {
+        // What follows needs the release build too.
+        Some(_) => name == SECOND[0] || !SECOND.contains(&name),
+        None => only.iter().any(|wanted| wanted == name),
+    };
+    let wanted = STEPS.iter().filter(|(name, _)| is_wanted(name));
+    let mut lines: Vec<StepResult> = wanted.map(|step| take(&mut state, step)).collect();
+    lines.extend(second.map(Second::end).transpose()?);
     let passed = print_summary(&lines);
     if passed {
         process::remove(&state.scratch)?;
@@ -141,6 +153,33 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
         println!("what the steps wrote is kept in {}", state.scratch.display());
     }
     Ok(passed)
+}
+
+/// The second process, whose output is printed when it has ended.
+struct Second {
+    running: Child,
+    output: PathBuf,
+    started: Instant,
+}
+
+impl Second {
+    fn start(scratch: &Path) -> Result<Self> {
+        let output = scratch.join("second");
+        let file = File::create(&output).with_context(|| format!("cannot create {}", output.display()))?;
+        let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+        command.args(["ci", "--only", &SECOND.join(",")]);
+        command.stdout(file.try_clone().context("cannot share the output")?).stderr(file);
+        let running = command.spawn().context("cannot start the second process")?;
+        Ok(Self { running, output, started: Instant::now() })
+    }
+
+    fn end(mut self) -> Result<StepResult> {
+        let status = self.running.wait().context("cannot wait for the second process")?;
+        let text = std::fs::read_to_string(&self.output).context("cannot read its output")?;
+        println!("== the second process\n{text}");
+        let text = text.lines().next_back().unwrap_or_default().to_owned();
+        Ok(StepResult { name: "the second process", fault: !status.success(), text, took: self.started.elapsed() })
+    }
 }
 
 fn take(state: &mut State, (name, step): &Step) -> StepResult {
@@ -267,6 +306,7 @@ mod tests {
 
     #[test]
     fn an_unknown_step_is_refused_with_the_known_ones() {
+        assert!(SECOND.iter().all(|second| STEPS.iter().any(|(name, _)| name == second)));
         let why = run(Path::new("."), &["clipy".to_owned()]).unwrap_err().to_string();
         assert!(why.starts_with("unknown step `clipy` (hint: one of fmt, clippy, "), "{why}");
     }

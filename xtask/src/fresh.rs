@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// Forbid user namespaces, as some distributions do
     #[arg(long)]
     without_namespaces: bool,
-    /// Under load: two busy loops per CPU and a process that writes files
+    /// Run the tests, once built, next to two busy loops for each CPU and a process that writes files
     #[arg(long)]
     busy: bool,
     /// Only the tests

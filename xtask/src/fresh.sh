@@ -35,6 +35,7 @@ inside() {
 }
 
 if [ "$BUSY" = true ]; then
+    inside "$TESTS --no-run" >"$1/tests" 2>&1 || true
     for _ in $(seq $((2 * $(nproc)))); do (while :; do :; done) & done
     (while :; do dd if=/dev/zero of="$1/written" bs=1M count=64 2>/dev/null; done) &
 fi

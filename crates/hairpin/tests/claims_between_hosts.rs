@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hairpin::claims;
 use hairpin_model::capabilities::{FarHost, HostCapabilities};
 use hairpin_model::case::Case;
-use hairpin_model::claim::{Means, ServerInfo};
+use hairpin_model::claim::{About, Means};
 use hairpin_model::shell;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ fn with_another_host() -> HostCapabilities {
 
 #[test]
 fn every_claim_says_what_it_is_about_and_no_other_is_tested_between_hosts() {
-    let about: BTreeMap<String, ServerInfo> =
+    let about: BTreeMap<String, About> =
         between_hosts().into_iter().map(|(_, claim)| (claim.id.clone(), claim.about)).collect();
     let paths: Vec<&str> =
         about.iter().filter(|(_, about)| **about == About::Path).map(|(id, _)| id.as_str()).collect();

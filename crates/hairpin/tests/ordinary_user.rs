@@ -182,21 +182,28 @@ fn user(program: &str) {
     assert_ne!(home, started_in, "it could not come back to where it was started");
     let ends = link.namespaces();
     let pairs: [(IpAddr, IpAddr); 2] = [(NEAR_V4.into(), FAR.v4.into()), (NEAR_V6.into(), FAR.v6.into())];
+    let mut sent = 0;
     for (near, far) in pairs {
         let bind = |namespace, address: IpAddr| {
             within(namespace, || UdpSocket::bind((address, 0)).expect("its address is there"))
         };
         let (near, far) = (bind(&ends.near, near), bind(&ends.far, far));
-        far.set_read_timeout(Some(LIMIT)).expect("it is not zero");
-        near.send_to(b"up", far.local_addr().expect("it is bound")).expect("it can be sent");
-        assert_eq!(far.recv(&mut [0; 100]).expect("it comes"), 2);
+        far.set_read_timeout(Some(LIMIT / 30)).expect("it is not zero");
+        // On a busy machine the kernel can give up the search for the neighbour's address, and drops what waits for it.
+        let arrived = (0..30).any(|_| {
+            sent += 1;
+            near.send_to(b"up", far.local_addr().expect("it is bound")).expect("it can be sent");
+            far.recv(&mut [0; 100]).is_ok_and(|length| length == 2)
+        });
+        assert!(arrived, "nothing arrived from {near:?}");
     }
     assert_eq!(here(), home, "every visit ends where it began");
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the loopback interface is up at home");
     TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it can be connected to");
     let mut sleeper = Ended(within(&ends.far, || Command::new("sleep").arg("1000").spawn().expect("it starts")));
     let record = link.finish().expect("the link ends in order").record;
-    assert_eq!((record.packets.entered, record.packets.out, record.packets.unexplained()), (2, 2, 0), "{record:?}");
+    assert!((2..=sent).contains(&record.packets.entered), "{sent} were sent: {record:?}");
+    assert_eq!((record.packets.out, record.packets.unexplained()), (record.packets.entered, 0), "{record:?}");
     let ended = sleeper.0.try_wait().expect("it is our child");
     assert!(ended.is_some_and(|status| !status.success()), "what ran at an end was ended with it");
     println!("ok");

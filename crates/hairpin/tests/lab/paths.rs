@@ -89,9 +89,10 @@ fn every_experiment_crosses_an_emulated_link() {
     let script = format!("set -e; until [ -s ticket ]; do sleep 0.01; done\n{}", runs.collect::<String>());
     let mut command = place.command(PROGRAM);
     command.args(["link", "run", "--quiet", "--link", "delay=2ms up=50mbit down=100mbit", "--far", &far, "--"]);
-    Running::start(command.args(["sh", "-c", &script, PROGRAM]).env("XDG_STATE_HOME", place.path("state")))
-        .end()
-        .with_code(0);
+    let ran =
+        Running::start(command.args(["sh", "-c", &script, PROGRAM]).env("XDG_STATE_HOME", place.path("state"))).end();
+    // A busy machine delays the relay, which then drops packets and says so.
+    assert!(ran.code == Some(0) || ran.code == Some(3) && ran.stderr.contains("warning: link-late: "), "{ran:#?}");
     for (number, plan) in PLANS.into_iter().enumerate() {
         let run = place.json(&["report", &format!("run-{number}")]);
         assert_crossed(&run, "10.77.0.2", plan.0);
