@@ -13,8 +13,8 @@ use hairpin_testing::{contract, program, works};
 
 use crate::platforms::{self, Checked};
 use crate::process;
-use crate::skips::{self, AllowedSkips, Skip};
-use crate::suite::LIST;
+use crate::skips::AllowedSkips;
+use crate::suite;
 
 const TARGET: &str = "aarch64-unknown-linux-musl";
 
@@ -36,7 +36,7 @@ pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedS
     }
     let binary = binary(root, target, &scratch.join("aarch64"), &enter)?;
     let skipped = contract_of_transports(root, &scratch.join("skips-aarch64"), &enter, allowed)?;
-    Ok(Checked::Passed(format!("{binary}; contract of the transports, {skipped} skipped")))
+    Ok(Checked::Passed(format!("{binary}; contract of the transports, {skipped}")))
 }
 
 /// Words before a program for the target.
@@ -95,16 +95,13 @@ fn binary(root: &Path, target: &Path, folder: &Path, enter: &[String]) -> Result
     Ok(format!("{} measured {transports}", version.trim()))
 }
 
-/// Returns the number of skipped parts.
-fn contract_of_transports(root: &Path, list: &Path, enter: &[String], allowed: &AllowedSkips) -> Result<usize> {
-    let mut command = cargo(root, &["test", "--package", "hairpin-transports", "--test", "all"]);
-    command.arg("--config").arg(format!("target.{TARGET}.runner={enter:?}"));
-    let status = command.args(["--", "contract::"]).env(LIST, list).status().context("cannot start cargo")?;
-    let mut skipped = skips::listed(&std::fs::read_to_string(list).unwrap_or_default());
-    skipped.iter_mut().for_each(|Skip { what, .. }| *what = format!("aarch64 {what}"));
-    let mut faults = allowed.not_listed(&skipped);
-    if !status.success() {
-        faults.push(format!("cargo test --target {TARGET} failed"));
-    }
-    if faults.is_empty() { Ok(skipped.len()) } else { bail!("{}", faults.join("\n")) }
+fn contract_of_transports(root: &Path, list: &Path, enter: &[String], allowed: &AllowedSkips) -> Result<String> {
+    let command = || {
+        let mut command = cargo(root, &["test", "--package", "hairpin-transports", "--test", "all"]);
+        command.arg("--config").arg(format!("target.{TARGET}.runner={enter:?}"));
+        command.args(["--", "contract::"]);
+        command
+    };
+    suite::selects(command())?;
+    suite::run(&mut command(), list, "aarch64 ", allowed)
 }

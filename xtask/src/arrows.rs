@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use hairpin_testing::contract::list;
 use serde_json::Value;
 
@@ -56,6 +56,8 @@ const FENCED: &[(&str, &str)] = &[
 pub(crate) fn run(root: &Path) -> Result<String> {
     let metadata = process::metadata(root)?;
     let mut faults = forbidden_arrows(&metadata);
+    let deny = std::fs::read_to_string(root.join("deny.toml")).context("cannot read deny.toml")?;
+    faults.extend(unlisted(&metadata, &deny));
     for name in PURE {
         let folder = root.join("crates").join(name);
         let read = |path: &str| std::fs::read_to_string(folder.join(path)).unwrap_or_default();
@@ -68,6 +70,16 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     } else {
         bail!("{}", faults.join("\n"))
     }
+}
+
+/// Crates that deny.toml does not restrict.
+fn unlisted(metadata: &Value, deny: &str) -> Vec<String> {
+    let names = list(metadata, "packages").iter().filter_map(|package| package["name"].as_str());
+    let inner = names.filter(|name| name.starts_with("hairpin-") && *name != TESTING);
+    inner
+        .filter(|name| !deny.contains(&format!("{{ crate = \"{name}\", wrappers = [")))
+        .map(|name| format!("deny.toml does not say which crates may use {name}"))
+        .collect()
 }
 
 /// Dependencies that cargo-deny cannot forbid: it knows neither their kinds nor crates without dependents.
@@ -150,6 +162,13 @@ mod tests {
         for kind in [None, Some("dev")] {
             assert!(faults("xtask", "hairpin", kind)[0].starts_with("xtask must not depend on hairpin:"));
         }
+    }
+
+    #[test]
+    fn a_crate_that_deny_toml_does_not_restrict_is_found() {
+        let metadata = json!({"packages": [{"name": "hairpin"}, {"name": "hairpin-a"}, {"name": "hairpin-b"}]});
+        let faults = unlisted(&metadata, "{ crate = \"hairpin-a\", wrappers = [] }");
+        assert_eq!(faults, ["deny.toml does not say which crates may use hairpin-b"]);
     }
 
     #[test]

@@ -62,7 +62,10 @@ const STEPS: &[Step] = &[
         suite::others(&state.root, &state.target, &state.scratch, &state.allowed).map(Done::Passed)
     }),
     ("loom", |state| {
-        let arguments = ["test", "--release", "--locked", "--package", "hairpin-transports", "--lib", "loom"];
+        let arguments = ["test", "--release", "--locked", "--package", "hairpin-transports", "--lib", "--", "loom"];
+        let mut command = process::cargo(&state.root);
+        command.args(arguments).env("RUSTFLAGS", "--cfg loom");
+        suite::selects(command)?;
         cargo(state, &arguments, &[("RUSTFLAGS", "--cfg loom")])
     }),
     ("fuzz targets", |state| {
@@ -227,6 +230,9 @@ fn deny(state: &mut State) -> Result<Done> {
     if program("cargo-deny").is_err() {
         return Ok(skipped("cargo-deny", "it is not installed"));
     }
+    // The arrows are of the main workspace alone.
+    let fuzz = ["deny", "--locked", "--manifest-path", "fuzz/Cargo.toml", "check"];
+    cargo(state, &[&fuzz[..], &["--deny", "warnings", "licenses", "sources"]].concat(), &[])?;
     // Not `--offline`: the first time cargo downloads the crates of other systems, to read their dependencies.
     cargo(state, &["deny", "--locked", "check", "--deny", "warnings", "licenses", "bans", "sources"], &[])
 }

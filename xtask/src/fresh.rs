@@ -36,12 +36,6 @@ pub(crate) struct Options {
     /// How often the tests are run; all but the first find everything built
     #[arg(long, default_value_t = 1)]
     times: u32,
-    /// Debian's release
-    #[arg(long, default_value = "bookworm")]
-    suite: String,
-    /// Debian's mirror; by default that of debootstrap
-    #[arg(long, default_value = "")]
-    mirror: String,
 }
 
 /// Runs the commands and prints each with its seconds and its exit code; returns whether all of them passed.
@@ -52,24 +46,24 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     for name in PROGRAMS {
         program(name).map_err(anyhow::Error::msg)?;
     }
-    let fetched = process::cargo(root).args(["fetch", "--locked"]).status().context("cannot start cargo")?;
-    if !fetched.success() {
-        bail!("cargo fetch failed");
-    }
     let answer = |command: &mut Command| -> Result<String> {
-        let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+        let output = command.current_dir(root).output().with_context(|| format!("cannot start {command:?}"))?;
+        if !output.status.success() {
+            bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    let toolchain = answer(Command::new("rustc").args(["--print", "sysroot"]).current_dir(root))?;
-    let commit = answer(Command::new("git").args(["rev-parse", &asked.commit]).current_dir(root))?;
-    let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
+    let toolchain = answer(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let commit =
+        answer(Command::new("git").args(["rev-parse", "--verify", &format!("{}^{{commit}}", asked.commit)]))?;
+    let readme = answer(Command::new("git").arg("show").arg(format!("{commit}:README.md")))?;
     let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")));
     let registry = format!("{}/registry", home.context("HOME is not set")?);
     let place = process::scratch("fresh")?;
     let mut command = Command::new("unshare");
     command.args(["--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-c", SCRIPT, "fresh"]);
     command.arg(&place).arg(root).arg(toolchain).arg(registry);
-    command.env("COMMIT", commit).env("SUITE", &asked.suite).env("MIRROR", &asked.mirror);
+    command.env("COMMIT", commit);
     command.env("AS", if asked.root { "root" } else { "user" }).env("BUSY", asked.busy.to_string());
     command.env("NAMESPACES", (!asked.without_namespaces).to_string());
     command.env("RUN", if asked.only_tests { "" } else { "cargo run --release" });

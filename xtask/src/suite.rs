@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::skips::{self, AllowedSkips};
+use crate::skips::{self, AllowedSkips, Skip};
 use crate::{process, readers};
 
 /// Environment variable with the file in which tests list what could not run (`hairpin-testing`).
@@ -15,16 +15,17 @@ pub(crate) const LIST: &str = "HAIRPIN_SKIPS";
 /// Marks README's test command.
 const MARK: &str = "# the tests";
 
-/// Cases of each property, more than `.cargo/config.toml` sets.
-const CASES: (&str, &str) = ("PROPTEST_CASES", "256");
+/// Environment variable with the number of cases of each property; `.cargo/config.toml` sets fewer.
+const CASES: &str = "PROPTEST_CASES";
+const MIN_CASES: u32 = 1000;
 
 /// Targets that README's command omits: a name, and the arguments of `cargo test`.
 const OTHERS: [(&str, &str); 2] =
     [("lab", "-p hairpin --test lab"), ("coverage", "--release -p hairpin-analysis --test coverage")];
 
-/// Whether a test target that README's command omits is run.
-pub(crate) fn runs(target: &str) -> bool {
-    OTHERS.iter().any(|(_, words)| words.ends_with(&format!("--test {target}")))
+/// Whether CI runs this test target of a package although README's command omits it.
+pub(crate) fn runs(package: &str, target: &str) -> bool {
+    OTHERS.iter().any(|(_, words)| words.ends_with(&format!("-p {package} --test {target}")))
 }
 
 /// README's test command; returns a line for the summary.
@@ -36,7 +37,7 @@ pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> R
     let words = command(&readme)?;
     let mut command = process::cargo(root);
     command.args(&words).arg("--locked");
-    run(command.env(CASES.0, CASES.1), &scratch.join("skips"), allowed)
+    run(&mut command, &scratch.join("skips"), "", allowed)
 }
 
 /// The other targets, which need much time or rare programs. Their `python3` is that of the readers, if it can be made.
@@ -54,16 +55,35 @@ pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &Allow
             let all = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&others));
             command.env("PATH", std::env::join_paths(all).context("the path of the readers")?);
         }
-        let line = run(&mut command, &scratch.join(format!("skips-{name}")), allowed);
+        let line = run(&mut command, &scratch.join(format!("skips-{name}")), "", allowed);
         lines.push(format!("{name}: {}", line.with_context(|| name.to_owned())?));
     }
     Ok(lines.join("; "))
 }
 
-fn run(command: &mut Command, list: &Path, allowed: &AllowedSkips) -> Result<String> {
+/// Fails unless the arguments of `cargo test` select a test: a filter that fits none would pass.
+///
+/// # Errors
+/// No test is selected, or the tests cannot be listed.
+pub(crate) fn selects(mut command: Command) -> Result<()> {
+    let output = command.arg("--list").output().context("cannot start cargo")?;
+    if !String::from_utf8_lossy(&output.stdout).contains(": test\n") {
+        bail!("no test is selected by {command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// Runs `cargo test` with a file for its skips; the allowed ones have that prefix. Returns a line for the summary.
+///
+/// # Errors
+/// A test fails, or is skipped and not listed.
+pub(crate) fn run(command: &mut Command, list: &Path, prefix: &str, allowed: &AllowedSkips) -> Result<String> {
+    let given = std::env::var(CASES).ok().and_then(|given| given.parse().ok()).unwrap_or(MIN_CASES);
+    command.env(CASES, given.max(MIN_CASES).to_string());
     let status = command.env(LIST, list).status().context("cannot start cargo")?;
     // Without a skip there is no file.
-    let skipped = skips::listed(&std::fs::read_to_string(list).unwrap_or_default());
+    let mut skipped = skips::listed(&std::fs::read_to_string(list).unwrap_or_default());
+    skipped.iter_mut().for_each(|Skip { what, .. }| what.insert_str(0, prefix));
     let mut faults = allowed.not_listed(&skipped);
     if !status.success() {
         faults.push("cargo test failed".to_owned());

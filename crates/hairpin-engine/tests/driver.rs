@@ -189,7 +189,9 @@ fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
     assert_eq!(sum(|wire| wire.measured.bytes_received), received.total.measured.bytes_received, "{what}");
     let timed = received.time_line.bytes.iter().sum::<u64>();
     assert_eq!(timed, received.total.all().bytes_received, "{what}: every byte is in the time line");
-    assert!(received.time_line.begin_ns <= received.total.first_ns, "{what}: and the warm-up's come first");
+    // On a busy machine a load by time can end before its first measured message.
+    let is_first = received.total.first_ns.is_none_or(|first_ns| received.time_line.begin_ns <= Some(first_ns));
+    assert!(is_first, "{what}: the time line begins with the warm-up");
     assert!(received.total.bytes_after_first < timed, "{what}: the first is omitted");
 }
 

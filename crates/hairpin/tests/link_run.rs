@@ -217,7 +217,7 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
     let over = run(&place, &["--link", "delay=1ms", "--far", "true"], "exit 4").with_code(4);
     assert!(over.stderr.contains("true (it has ended)\n"), "{over:#?}");
     // Until the far command is a zombie, which only Hairpin can reap.
-    let later = "exec 3</dev/tcp/$HAIRPIN_FAR/99; cat <&3; \
+    let later = "exec 3</dev/tcp/$HAIRPIN_FAR/99 || exit 7; cat <&3; \
                  until grep -q ') Z ' /proc/$(cat pid)/stat; do sleep 0.01; done";
     let far =
         "echo $$ >pid; exec python3 -c 'import socket; s = socket.create_server((\"\", 99)); s.accept(); exit(5)'";

@@ -213,7 +213,7 @@ fn drops_of_a_lossy_link_are_the_losses_in_the_ledger() {
 #[test]
 fn nothing_stays_unexplained_whatever_a_link_does() {
     or_skip!(can_link());
-    let closed = ["--transport", "udp,icmp", "--count", "120", "--timeout", "3ms"];
+    let closed = ["--transport", "udp,icmp", "--count", "120", "--timeout", "30ms"];
     let open = ["--transport", "udp,udp6", "--count", "400", "--timeout", "20ms", "--rate", "1500", "--size", "200"];
     // Its buffers hold a few packets, and copies fill them like messages.
     let crowded =
@@ -417,7 +417,9 @@ fn a_round_that_would_wait_for_hours_ends_on_request() {
         let rounds = rounds(&place.path("run"));
         assert_eq!(rounds.len(), 1, "no other one is begun: {ran:#?}");
         let failure = &rounds[0]["outcome"];
-        assert_eq!(failure["cause"], "it was ended while it waited for the other end", "{failure} {ran:#?}");
+        // The second after the 2 s of grace, if the machine is busy.
+        let causes = ["it was ended while it waited for the other end", "the round did not end in time"];
+        assert!(causes.contains(&text(&failure["cause"])), "{failure} {ran:#?}");
         place.assert_nothing_left();
     }
 }

@@ -136,7 +136,11 @@ pub(super) fn targets_without_tests(sources: &[Source]) -> Vec<String> {
     for manifest in manifests(sources) {
         let untested = targets(&manifest.table)
             .filter(|target| target.get("test").is_some_and(|on| on.as_bool() == Some(false)))
-            .filter(|target| !target.get("name").and_then(toml::Value::as_str).is_some_and(suite::runs));
+            .filter(|target| {
+                let package = manifest.table.get("package").and_then(|package| package.get("name")?.as_str());
+                let name = target.get("name").and_then(toml::Value::as_str);
+                !package.zip(name).is_some_and(|(package, name)| suite::runs(package, name))
+            });
         for path in untested.filter_map(|target| target.get("path")?.as_str()) {
             let path = format!("{}{path}", manifest.folder);
             // A program with its own folder has all of its files there.
@@ -226,7 +230,9 @@ mod tests {
             source("x/src/bin/y/b.rs", test),
         ]);
         assert_eq!(faults, ["x/src/bin/y/b.rs: tests in a target with `test = false`"]);
-        let by_name = manifest.replace("[[bin]]\nname = \"y\"", "[[test]]\nname = \"lab\"");
+        let by_name = manifest
+            .replace("name = \"x\"", "name = \"hairpin\"")
+            .replace("[[bin]]\nname = \"y\"", "[[test]]\nname = \"lab\"");
         assert_eq!(
             targets_without_tests(&[source("x/Cargo.toml", &by_name), source("x/src/bin/y/b.rs", test)]),
             [""; 0]

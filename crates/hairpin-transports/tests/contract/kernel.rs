@@ -40,7 +40,7 @@ impl Feature {
         *self.exists.get_or_init(|| {
             let exists = (self.tried)();
             if !exists {
-                let part = format!("every_transport_keeps_its_card: {}", self.name);
+                let part = format!("the contract: {}", self.name);
                 hairpin_testing::skipped("hairpin-transports", &part, "the kernel does not have it");
             }
             exists
@@ -59,13 +59,30 @@ pub(crate) fn has_option(name: OptionName) -> bool {
     }
 }
 
-/// Whether MSG_ZEROCOPY may pin more memory than RLIMIT_MEMLOCK (CAP_IPC_LOCK, capabilities(7)).
+/// Whether MSG_ZEROCOPY may pin more memory than RLIMIT_MEMLOCK; listed once if not.
 pub(crate) fn may_pin_memory() -> bool {
-    const CAP_IPC_LOCK: u32 = 14;
+    static MAY: OnceLock<bool> = OnceLock::new();
+    *MAY.get_or_init(|| {
+        let may = has_capability(14);
+        if !may {
+            let part = "the contract: a wire that is full of sends without a copy";
+            hairpin_testing::skipped("hairpin-transports", part, "needs CAP_IPC_LOCK");
+        }
+        may
+    })
+}
+
+/// Whether every congestion control may be chosen (CAP_NET_ADMIN).
+pub(crate) fn may_administer_networks() -> bool {
+    has_capability(12)
+}
+
+/// By its number in capability.h (capabilities(7)).
+fn has_capability(number: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    effective.is_some_and(|bits| bits >> CAP_IPC_LOCK & 1 == 1)
+    effective.is_some_and(|bits| bits >> number & 1 == 1)
 }
 
 fn socket(protocol: i32) -> Socket {

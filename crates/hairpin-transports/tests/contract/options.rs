@@ -25,9 +25,9 @@ fn trials(name: OptionName) -> Vec<String> {
         OptionName::NotsentLowat => &["16384"],
         OptionName::Priority => &["6", "3"],
         OptionName::Congestion => {
-            // Others need CAP_NET_ADMIN.
-            let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
-            return allowed.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+            let which = if kernel::may_administer_networks() { "available" } else { "allowed" };
+            let names = std::fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control"));
+            return names.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
         }
     };
     values.iter().map(|value| (*value).to_owned()).collect()
