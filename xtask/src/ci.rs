@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that a change must pass, in order; each step named and timed.
+//! `cargo xtask ci`: everything that a change must pass, in two lanes; each step named and timed.
 //!
 //! All steps run even if one fails, so that one run reports everything. A missing tool is a skip with its name, and a
 //! skip that is not in `allowed-skips.toml` fails.

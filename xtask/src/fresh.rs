@@ -12,7 +12,7 @@ use hairpin_testing::program;
 use crate::{process, suite};
 
 const SCRIPT: &str = include_str!("fresh.sh");
-/// Programs that the script needs, each also the name of its Debian package or of one that is always installed.
+/// Programs that the script needs.
 const PROGRAMS: [&str; 4] = ["debootstrap", "unshare", "git", "ip"];
 
 /// What is run, and how.

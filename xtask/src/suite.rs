@@ -5,12 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use hairpin_testing::LIST;
 
 use crate::skips::{self, AllowedSkips, Skip};
 use crate::{process, readers};
-
-/// Environment variable with the file in which tests list what could not run (`hairpin-testing`).
-pub(crate) const LIST: &str = "HAIRPIN_SKIPS";
 
 /// Marks README's test command.
 const MARK: &str = "# the tests";

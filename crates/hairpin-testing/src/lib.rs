@@ -19,7 +19,8 @@ pub use hairpin_testing_macros::test;
 pub use harness::{Test, end_as_skipped, run_tests, run_tests_and};
 #[doc(hidden)]
 pub use inventory;
-pub use skips::{LIST, note};
+pub use skips::LIST;
+use skips::note;
 
 /// Ends the test, as it cannot run here; takes the reason as `format!` does.
 #[macro_export]

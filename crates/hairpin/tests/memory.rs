@@ -1,34 +1,27 @@
 //! Memory stays bounded for any number of messages and connections.
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Samples kept of a round's messages.
+/// Samples that are kept, of the messages of a round.
 const KEPT: usize = 10_000;
-/// Messages of two rounds.
-const MESSAGES: [usize; 2] = [20_000, 200_000];
-/// Far below 64 B for each further message.
-const MAX_GROWTH_KB: u64 = 6_000;
+const MESSAGES: usize = 100_000;
 
 #[test]
-fn memory_of_a_round_does_not_grow_with_its_messages() {
-    let [few_kb, many_kb] = MESSAGES.map(peak_kb_of);
-    assert!(many_kb < 100_000 && many_kb < few_kb + MAX_GROWTH_KB, "{few_kb} and {many_kb} kB");
-}
-
-fn peak_kb_of(messages: usize) -> u64 {
+fn a_round_of_many_messages_stays_under_100_mb() {
     let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
     let mut command = Command::new(env!("CARGO_BIN_EXE_hairpin"));
     let plan = format!(
-        "round-trip --transport pipe --placement same-cpu --rounds 1 --count {messages} --keep-samples {KEPT} --csv=samples --out run"
+        "round-trip --transport pipe --placement same-cpu --rounds 1 --count {MESSAGES} --keep-samples {KEPT} --csv=samples --out run"
     );
     command.args(plan.split_whitespace());
     command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program can be started");
     let mut output = child.stdout.take().expect("piped");
-    // When the first sample is printed, everything is measured, saved and drawn. The samples do not fit in a pipe, so
-    // the program still runs.
+    // All is measured, saved and drawn when the first sample is printed, and as there are far more of them than a pipe
+    // holds, the program is still there to be asked.
     let (mut begin, mut rest) = ([0; 1], Vec::new());
     let first = output.read_exact(&mut begin);
     let peak_kb = peak_kb(child.id());
@@ -37,24 +30,50 @@ fn peak_kb_of(messages: usize) -> u64 {
     first.and(read).expect("its output can be read");
     assert_eq!(code, Some(0));
 
+    let peak_kb = peak_kb.expect("it still held its output");
+    assert!(peak_kb < 100_000, "{peak_kb} kB");
     let lines = rest.iter().filter(|byte| **byte == b'\n').count();
     assert_eq!(lines, 1 + KEPT, "a header and as many samples as are kept");
     let run = std::fs::read_to_string(folder.path().join("run/run.json")).expect("it was saved");
     let run: serde_json::Value = serde_json::from_str(&run).expect("it is JSON");
     let samples = run["cases"][0]["flows"][0]["samples"].as_u64().expect("a count");
-    assert_eq!(samples, messages as u64);
+    assert_eq!(samples, MESSAGES as u64);
     assert_eq!(run["cases"][0]["ledger"]["unexplained"], 0);
-    peak_kb.expect("it still held its output")
+}
+
+/// Processes of the round are measured while they run. A leak of 64 bytes per message shows only against a shorter round.
+#[test]
+fn ten_times_the_messages_take_no_more_memory() {
+    let most_kb = |messages: usize| {
+        let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
+        let plan = format!(
+            "round-trip --transport pipe --placement same-cpu --rounds 1 --count {messages} --keep-samples {KEPT} --out run"
+        );
+        let (code, most_kb, _) = watched(&plan, folder.path());
+        assert_eq!(code, Some(0));
+        most_kb
+    };
+    // On a busy machine the shorter round can end before its memory is read.
+    let mut trials = (0..5).map(|_| (most_kb(20_000), most_kb(200_000)));
+    let found = trials.find(|(few_kb, many_kb)| *many_kb < few_kb + 6_000);
+    assert!(found.is_some(), "five times it takes 6 MB more than a tenth of the messages");
 }
 
 /// The program, the process of the round and the server together.
 #[test]
 fn a_thousand_connections_stay_under_150_mb() {
     let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hairpin"));
     let plan =
         "message-rate --transport tcp --connections 1000 --batch 1 --duration 1s --rounds 1 --placement same-cpu";
-    command.args(plan.split_whitespace()).current_dir(folder.path());
+    let (code, most_kb, most_processes) = watched(plan, folder.path());
+    assert_eq!((code, most_processes), (Some(0), 3));
+    assert!(most_kb < 150_000, "{most_kb} kB");
+}
+
+/// Runs a plan. Returns its exit code, and the maximum memory and number of its processes.
+fn watched(plan: &str, folder: &Path) -> (Option<i32>, u64, usize) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hairpin"));
+    command.args(plan.split_whitespace()).current_dir(folder);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
     let (mut most_kb, mut most_processes) = (0, 0);
@@ -67,11 +86,10 @@ fn a_thousand_connections_stay_under_150_mb() {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    assert_eq!((code, most_processes), (Some(0), 3));
-    assert!(most_kb < 150_000, "{most_kb} kB");
+    (code, most_kb, most_processes)
 }
 
-/// A process and all its descendants.
+/// A process, its children and theirs.
 fn family(id: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
     let children = tasks.flat_map(|task| std::fs::read_to_string(task.path().join("children")));
@@ -80,7 +98,7 @@ fn family(id: u32) -> Vec<u32> {
     std::iter::once(id).chain(children.into_iter().flat_map(family)).collect()
 }
 
-/// Peak memory of a process.
+/// The most memory that a process ever held.
 fn peak_kb(id: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
