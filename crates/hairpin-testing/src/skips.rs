@@ -11,7 +11,7 @@ pub const LIST: &str = "HAIRPIN_SKIPS";
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn note(package: &str, name: &str, reason: &str) -> Result<(), String> {
+pub(crate) fn note(package: &str, name: &str, reason: &str) -> Result<(), String> {
     let list = std::env::var_os(LIST).filter(|path| !path.is_empty());
     list.map_or(Ok(()), |list| append(Path::new(&list), package, name, reason))
 }
