@@ -27,8 +27,8 @@ fn every_experiment_reaches_a_server_by_its_ticket_and_no_file_has_the_secret() 
     for (number, plan) in [
         "round-trip --transport tcp,udp --count 50 --warmup 10 --rounds 2",
         "small-writes --exchanges 20 --rounds 1 --remedy default,nodelay",
-        "message-rate --transport udp,tcp --duration 30ms --rounds 1",
-        "bulk --direction up,down --duration 30ms --rounds 1",
+        "message-rate --transport udp,tcp --duration 300ms --rounds 1",
+        "bulk --direction up,down --duration 300ms --rounds 1",
         "offered-load --transport udp --rate 1000 --count 50 --rounds 1",
         "under-load --probe-connection own,per-message,shared --transport tcp --load-cpu same --idle 100ms --ramp 100ms \
          --duration 100ms --recovery 100ms --rounds 1",

@@ -83,17 +83,17 @@ fn a_load_that_no_rate_bounds_is_ended_when_the_bytes_of_the_day_are_used_up() {
 #[test]
 fn a_load_that_turns_out_to_be_too_fast_is_ended() {
     let place = Place::new();
-    let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=10mbit");
-    let burst = "offered-load --transport tcp --rate 500 --size 1400 --arrivals burst=100000 --duration 60s --warmup 0 \
+    let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=100kbit");
+    let burst = "offered-load --transport tcp --rate 5 --size 1400 --arrivals burst=100000 --duration 60s --warmup 0 \
                  --rounds 1 --to @ticket --json";
     let run = place.hairpin(&burst.split_whitespace().collect::<Vec<_>>()).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
-    assert_limited(failed, "limit rate=10mbit: more was sent in the last seconds");
+    assert_limited(failed, "limit rate=100kbit: more was sent in the last seconds");
     // The excess is a debt.
-    let next = "offered-load --transport tcp --rate 500 --size 1400 --duration 1s --rounds 1 --to @ticket --json";
+    let next = "offered-load --transport tcp --rate 5 --size 1400 --duration 1s --rounds 1 --to @ticket --json";
     let run = place.hairpin(&next.split_whitespace().collect::<Vec<_>>()).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
-    assert_limited(failed, "limit rate=10mbit: more was sent in the last seconds");
+    assert_limited(failed, "limit rate=100kbit: more was sent in the last seconds");
 }
 
 #[test]

@@ -171,7 +171,8 @@ fn taken(text: &str) -> Option<Taken> {
 
 /// Creates a folder for its user alone, if missing.
 pub(super) fn make_private(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(named)?;
     let is_own = fs::metadata(folder)?.uid() == rustix::process::geteuid().as_raw();
     if is_own {
         return Ok(());

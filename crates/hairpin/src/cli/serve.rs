@@ -37,7 +37,10 @@ const LOOK: Duration = Duration::from_secs(1);
 /// # Errors
 /// Bad usage, or a port or folder is unavailable.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let state = State::of_user().map_err(|error| cannot("use the folder of keys and tickets", &error))?;
+    let state = State::of_user().map_err(|error| {
+        let hint = "(hint: XDG_STATE_HOME names another folder for them)";
+        Stopped::usage(format!("cannot use the folder of keys and tickets: {error} {hint}"))
+    })?;
     let is_json = matches.get_flag("json");
     if let Some(id) = matches.get_one::<String>("revoke") {
         return revoke(&state, id);

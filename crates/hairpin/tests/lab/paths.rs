@@ -18,13 +18,13 @@ const PLANS: [Plan; 8] = [
     ("survey", "--rounds 1", [3, 2]),
     ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2", [2; 2]),
     ("small-writes", "--transport TCP --exchanges 20 --rounds 1 --remedy default,nodelay", [2; 2]),
-    ("message-rate", "--transport UDP,TCP --batch 8 --duration 30ms --rounds 1", [2; 2]),
+    ("message-rate", "--transport UDP,TCP --batch 8 --duration 300ms --rounds 1", [2; 2]),
     (
         "message-rate",
-        "--transport UDP,TCP --direction up,down --batch 1 --connections 8 --duration 30ms --rounds 1",
+        "--transport UDP,TCP --direction up,down --batch 1 --connections 8 --duration 300ms --rounds 1",
         [4; 2],
     ),
-    ("bulk", "--transport STREAMS --direction up,down --streams 4 --duration 30ms --rounds 1", [4, 2]),
+    ("bulk", "--transport STREAMS --direction up,down --streams 4 --duration 300ms --rounds 1", [4, 2]),
     ("offered-load", "--transport UDP --direction up,down --rate 1000 --count 50 --rounds 1", [2; 2]),
     (
         "under-load",
