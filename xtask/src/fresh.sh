@@ -35,7 +35,7 @@ enter=$pivoted
 
 inside() {
     env -i PATH=/opt/rust/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/srv/user CARGO_NET_OFFLINE=true \
-        unshare --mount --net sh -c "ip link set lo up && $enter" sh "$root" "$owner" "cd /srv/user/hairpin && $1"
+        unshare --mount --net sh -c "ip link set lo up && $enter" sh "$root" "$owner" "cd /srv/user/hairpin && $1" 9>&-
 }
 
 if [ "$BUSY" = true ]; then

@@ -44,13 +44,15 @@ fn a_slower_twin_is_called_slower() {
     let place = Place::new();
     // 200 us in every message of about 10 us: no machine noise hides that.
     let injected = ["--replicate-fault", "busy=200us", "--rounds", "6"];
-    let run = place.json(
-        &[&["round-trip", "--placement", "same-cpu", "--transport", "pipe", "--count", "100"][..], &injected]
-            .concat(),
-    );
-    let pair = list(&run["comparisons"]).iter().find(|pair| pair["role"] == "a-a").expect("replicates are compared");
-    assert_eq!(pair["verdict"], "slower", "{pair}");
-    // If the machine slows down during the run, the ratio has no interval; the verdict then uses the difference.
-    let low = [&pair["ratio"]["low"], &pair["difference_ns"]["low"]].map(Value::as_f64);
-    assert!(low[0] > Some(1.0) || low[0].is_none() && low[1] > Some(0.0), "{pair}");
+    let plan = ["round-trip", "--placement", "same-cpu", "--transport", "pipe", "--count", "100"];
+    let low = || {
+        let run = place.json(&[&plan[..], &injected].concat());
+        let pairs = list(&run["comparisons"]);
+        let pair = pairs.iter().find(|pair| pair["role"] == "a-a").expect("replicates are compared");
+        assert_eq!(pair["verdict"], "slower", "{pair}");
+        pair["ratio"]["low"].as_f64()
+    };
+    // If the machine slows down during the run, the ratio has no interval.
+    let found = (0..20).find_map(|_| low());
+    assert!(found > Some(1.0), "{found:?}");
 }

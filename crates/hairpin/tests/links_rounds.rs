@@ -396,31 +396,23 @@ fn a_killed_run_leaves_no_link_that_is_stopped() {
 fn a_round_that_would_wait_for_hours_ends_on_request() {
     or_skip!(can_link());
     for (transport, ends) in [("udp", "processes"), ("tcp", "processes"), ("tcp", "threads")] {
-        let place = Place::new();
-        let plan = [
-            "round-trip",
-            "--placement",
-            "same-cpu",
-            "--transport",
-            transport,
-            "--ends",
-            ends,
-            "--link",
-            "delay=60min",
-            "--rounds",
-            "2",
-        ];
-        let running = place.start(&[&plan[..], &["--out", "run", "--quiet"]].concat());
-        until("its link runs", || running.child(|line| line.contains(" __link ")).is_some());
-        signal("TERM", running.id());
-        let ran = running.end().with_code(130);
-        let rounds = rounds(&place.path("run"));
-        assert_eq!(rounds.len(), 1, "no other one is begun: {ran:#?}");
-        let failure = &rounds[0]["outcome"];
-        // The second after the 2 s of grace, if the machine is busy.
-        let causes = ["it was ended while it waited for the other end", "the round did not end in time"];
-        assert!(causes.contains(&text(&failure["cause"])), "{failure} {ran:#?}");
-        place.assert_nothing_left();
+        let cause = || {
+            let place = Place::new();
+            let plan = format!(
+                "round-trip --placement same-cpu --transport {transport} --ends {ends} --link delay=60min --rounds 2 --out run --quiet"
+            );
+            let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+            until("its link runs", || running.child(|line| line.contains(" __link ")).is_some());
+            signal("TERM", running.id());
+            let ran = running.end().with_code(130);
+            let rounds = rounds(&place.path("run"));
+            assert_eq!(rounds.len(), 1, "no other one is begun: {ran:#?}");
+            place.assert_nothing_left();
+            text(&rounds[0]["outcome"]["cause"]).to_owned()
+        };
+        // On a busy machine the 2 s of grace can be too short.
+        let mut causes = (0..20).map(|_| cause()).skip_while(|cause| cause == "the round did not end in time");
+        assert_eq!(causes.next().as_deref(), Some("it was ended while it waited for the other end"));
     }
 }
 

@@ -155,12 +155,15 @@ fn without_a_trace_no_latency_alone_is_called_nagle() {
 #[test]
 fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
     let place = Place::new();
-    let run = place.json(&[SHORT, &["--remedy", "default", "--prove"]].concat());
-    let found = finding(&run, NAGLE).expect("the default stalls");
-    assert_eq!(found["proved"]["verdict"], "confirmed", "{found}");
-    let effect = &found["proved"]["effect"];
-    // There is no interval if the machine slowed down during the run.
-    assert!(effect["value"].as_f64() < Some(0.0) && effect["high"].as_f64() < Some(0.0), "it saves time: {found}");
+    let high = |run: &Value| {
+        let found = finding(run, NAGLE).expect("the default stalls");
+        assert_eq!(found["proved"]["verdict"], "confirmed", "{found}");
+        found["proved"]["effect"]["high"].as_f64()
+    };
+    // There is no interval if the machine slows down during the run.
+    let mut runs = (0..20).map(|_| place.json(&[SHORT, &["--remedy", "default", "--prove"]].concat()));
+    let run = runs.find(|run| high(run).is_some()).expect("an interval");
+    assert!(high(&run) < Some(0.0), "it saves time: {run}");
     assert!(
         list(&run["cases"]).iter().any(|one| one["case"]["flows"][0]["load"]["remedy"] == "nodelay"),
         "the changed case is reported"

@@ -95,9 +95,11 @@ fn over_a_link_the_queue_is_reported_and_losses_of_both_flows_have_their_causes(
     let ran = place.hairpin(&plan);
     let run = ran.json();
     let case = &run["cases"][0];
-    // On a busy machine the emulator is late or drops packets, and its round does not count.
+    // On a busy machine the emulator is late or has no room for packets, says so, and its round does not count.
+    let why = case["why_invalid"].to_string();
+    let was_busy = case["valid"] == false && (why.contains("no room") || why.contains("was late"));
     for flow in list(&case["flows"]) {
-        assert!(flow["ledger"]["unexplained"] == 0 || case["valid"] == false, "{case}");
+        assert!(flow["ledger"]["unexplained"] == 0 || was_busy, "{case}");
     }
     assert!(lost(&case["flows"][1]["ledger"]) > 0, "more is offered than the link carries: {case}");
     assert!(case["phases"]["loaded"]["queue_bytes"]["max"].as_f64() > Some(8_000.0), "{case}");
