@@ -184,7 +184,7 @@ impl Second {
         let status = self.running.wait().context("cannot wait for the second process")?;
         let text = std::fs::read_to_string(&self.output).context("cannot read its output")?;
         println!("== the second process\n{text}");
-        let text = text.lines().next_back().unwrap_or_default().to_owned();
+        let text = text.lines().rfind(|line| line.contains(" steps, ")).unwrap_or("it did not finish").to_owned();
         Ok(StepResult { name: "the second process", fault: !status.success(), text, took: self.started.elapsed() })
     }
 }
