@@ -100,7 +100,7 @@ impl Digest {
                 let all_shown = valid_rounds::too_few(rounds.iter().copied());
                 let [latencies, idle] =
                     [&self.latencies, &self.idle].map(|of| of.get(&id).and_then(|of| of.shown(all_shown)));
-                let reliable = cards.reliable(&case.flow().transport);
+                let reliable = cards.reliable(&case.primary().transport);
                 let histograms = [latencies.as_deref(), idle.as_deref()];
                 summary::summary((case, reliable), id.clone(), rounds, histograms, states, alpha)
             })
@@ -131,7 +131,7 @@ mod tests {
             &States::default(),
             0.05,
         );
-        let order: Vec<&str> = summaries.iter().map(|summary| summary.case.flow().transport.as_str()).collect();
+        let order: Vec<&str> = summaries.iter().map(|summary| summary.case.primary().transport.as_str()).collect();
         assert_eq!(order, ["tcp", "pipe", "udp"]);
         assert!(!summaries[0].valid && summaries[0].rounds == 0, "planned but never run");
     }
@@ -146,8 +146,8 @@ mod tests {
         let failed_ns = fixture.rounds[2].started_ns;
         let run = fixture.run();
         let summary = &run.cases[0];
-        assert_eq!((summary.rounds, summary.flow().samples, summary.round_points.len()), (1, 50, 1));
-        assert_eq!(summary.flow().curve.last().map(|point| point.latency_ns), Some(1000.0));
+        assert_eq!((summary.rounds, summary.primary().samples, summary.round_points.len()), (1, 50, 1));
+        assert_eq!(summary.primary().curve.last().map(|point| point.latency_ns), Some(1000.0));
         assert_eq!(summary.failed_rounds, ["round 2: the server is gone (hint: none)"]);
         assert_eq!(summary.failed_rounds_started_ns, [failed_ns]);
         assert!(summary.valid);
@@ -176,8 +176,8 @@ mod tests {
             parts.round(&case, 1, &back_to_back(&[], &b));
             whole.round(&case, 0, &back_to_back(&[], &[a, b].concat()));
             let (parts, whole) = (parts.run(), whole.run());
-            prop_assert_eq!(&parts.cases[0].flow().curve, &whole.cases[0].flow().curve);
-            prop_assert_eq!(&parts.cases[0].flow().modes, &whole.cases[0].flow().modes);
+            prop_assert_eq!(&parts.cases[0].primary().curve, &whole.cases[0].primary().curve);
+            prop_assert_eq!(&parts.cases[0].primary().modes, &whole.cases[0].primary().modes);
         }
 
         #[test]
@@ -189,7 +189,7 @@ mod tests {
             let summaries = |rounds: &[RoundRecord]| Digest::new().summaries(&fixture.plan, &earlier_cards(), rounds, &States::default(), 0.05);
             let forwards = summaries(&rounds);
             rounds.reverse();
-            prop_assert_eq!(summaries(&rounds)[0].flow().latency_ns, forwards[0].flow().latency_ns);
+            prop_assert_eq!(summaries(&rounds)[0].primary().latency_ns, forwards[0].primary().latency_ns);
         }
 
         #[test]
@@ -197,8 +197,8 @@ mod tests {
             let mut fixture = Fixture::new();
             fixture.rounds_of(&Case::ping_pong("tcp"), &latencies);
             let run = fixture.run();
-            let figures = &run.cases[0].flow().latency_ns;
-            for figure in [figures.p50, figures.p90, figures.max, figures.mean, run.cases[0].flow().rate_per_s].into_iter().flatten() {
+            let figures = &run.cases[0].primary().latency_ns;
+            for figure in [figures.p50, figures.p90, figures.max, figures.mean, run.cases[0].primary().rate_per_s].into_iter().flatten() {
                 prop_assert!(figure.low.is_none_or(|low| low <= figure.value), "{figure:?}");
                 prop_assert!(figure.high.is_none_or(|high| figure.value <= high), "{figure:?}");
             }

@@ -17,19 +17,21 @@ pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>, latency_ns: LatencyF
     flow.load.exchange()?;
     let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
         rounds.median(|measured| {
-            let counts = measured.flow().exchange_counts.filter(|counts| counts.exchanges > 0)?;
+            let counts = measured.primary().exchange_counts.filter(|counts| counts.exchanges > 0)?;
             Some(of(&counts)? as f64 / counts.exchanges as f64)
         })
     };
     let early: Vec<Figure> = (0..EARLY_EXCHANGES)
-        .map_while(|place| rounds.median(|measured| measured.flow().figures.early_exchanges_ns.get(place).copied()))
+        .map_while(|place| {
+            rounds.median(|measured| measured.primary().figures.early_exchanges_ns.get(place).copied())
+        })
         .collect();
     Some(ExchangeFigures {
         exchange_ns: latency_ns,
         first_exchange_ns: early.first().copied(),
         early_exchanges_ns: early,
         bytes_per_ms: rounds
-            .median(|measured| Some(measured.flow().figures.rate_per_s * flow.load.size_bytes() as f64 / 1e3)),
+            .median(|measured| Some(measured.primary().figures.rate_per_s * flow.load.size_bytes() as f64 / 1e3)),
         segments_per_exchange: each(|counts| counts.segments),
         pure_acks_per_exchange: each(|counts| counts.pure_acks),
         system_calls_per_exchange: each(|counts| Some(counts.system_calls)),
@@ -42,14 +44,14 @@ pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>, latency_ns: LatencyF
 pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
     let speed_ups: Vec<Option<Figure>> = cases.iter().map(|case| speed_up(case, cases, alpha)).collect();
     for (case, speed_up) in cases.iter_mut().zip(speed_ups) {
-        if let Some(exchanges) = &mut case.flow_mut().exchanges {
+        if let Some(exchanges) = &mut case.primary_mut().exchanges {
             exchanges.speed_up_against_default = speed_up;
         }
     }
 }
 
 fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Figure> {
-    let own = case.case.flow().load.exchange().filter(|exchange| exchange.remedy != Remedy::Default)?;
+    let own = case.case.primary().load.exchange().filter(|exchange| exchange.remedy != Remedy::Default)?;
     let sibling = with_remedy(&case.case.without_replicate(), Remedy::Default);
     // A remedy that merges writes skips pauses of `gap`, so its speed-up would be that of the pauses.
     if own.pauses_left().is_some() {
@@ -66,7 +68,7 @@ fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Fig
 
 pub(crate) fn with_remedy(case: &Case, remedy: Remedy) -> Case {
     case.clone().with(|changed| {
-        if let Some(exchange) = changed.flow_mut().load.exchange_mut() {
+        if let Some(exchange) = changed.primary_mut().load.exchange_mut() {
             exchange.remedy = remedy;
         }
     })
@@ -81,7 +83,7 @@ mod tests {
     use crate::fixture::{Fixture, back_to_back, small_writes};
 
     fn counted(measured: &mut Measured) {
-        measured.flow_mut().exchange_counts =
+        measured.primary_mut().exchange_counts =
             Some(ExchangeCounts { exchanges: 100, segments: Some(300), pure_acks: Some(100), system_calls: 10_100 });
     }
 
@@ -95,8 +97,8 @@ mod tests {
         fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
         let run = fixture.run();
         let [none, nodelay, ping_pong] = &run.cases[..] else { panic!("three cases") };
-        assert_eq!(ping_pong.flow().exchanges, None);
-        let none = none.flow().exchanges.as_ref().unwrap();
+        assert_eq!(ping_pong.primary().exchanges, None);
+        let none = none.primary().exchanges.as_ref().unwrap();
         assert_eq!(none.segments_per_exchange.unwrap().value, 3.0);
         assert_eq!(none.pure_acks_per_exchange.unwrap().value, 1.0);
         assert_eq!(none.system_calls_per_exchange.unwrap().value, 101.0);
@@ -104,7 +106,7 @@ mod tests {
         assert!((none.bytes_per_ms.unwrap().value - 200.0 / 44.025).abs() < 0.001, "{:?}", none.bytes_per_ms);
         assert_eq!((none.speed_up_against_default, none.early_exchanges_ns.len()), (None, EARLY_EXCHANGES));
         assert_eq!(none.first_exchange_ns.unwrap().value, 44_025_000.0);
-        let speed_up = nodelay.flow().exchanges.as_ref().unwrap().speed_up_against_default.unwrap();
+        let speed_up = nodelay.primary().exchanges.as_ref().unwrap().speed_up_against_default.unwrap();
         assert!((speed_up.value - 100.0).abs() < 0.01, "{speed_up:?}");
         assert!(speed_up.low.unwrap() > 99.0 && speed_up.high.unwrap() < 101.0, "paired: {speed_up:?}");
     }
@@ -113,7 +115,7 @@ mod tests {
     fn a_remedy_that_skips_pauses_has_no_speed_up() {
         let gap = |remedy: &str, gap_ns| {
             let case = small_writes(remedy);
-            case.with(|case| case.flow_mut().load.exchange_mut().unwrap().gap_ns = gap_ns)
+            case.with(|case| case.primary_mut().load.exchange_mut().unwrap().gap_ns = gap_ns)
         };
         for (gap_ns, fair) in [(0, [true; 3]), (1_000_000, [true, false, false])] {
             let mut fixture = Fixture::new();
@@ -121,7 +123,7 @@ mod tests {
                 fixture.rounds_of(&gap(remedy, gap_ns), &[44_000_000; 6]);
             }
             let speed_up =
-                |case: &CaseSummary| case.flow().exchanges.as_ref().unwrap().speed_up_against_default.is_some();
+                |case: &CaseSummary| case.primary().exchanges.as_ref().unwrap().speed_up_against_default.is_some();
             assert_eq!(fixture.run().cases[1..].iter().map(speed_up).collect::<Vec<_>>(), fair, "{gap_ns}");
         }
     }
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn the_speed_up_is_against_the_same_exchange_whatever_its_sizes() {
         let answered = |remedy: &str, reply_size_bytes| {
-            small_writes(remedy).with(|case| case.flow_mut().load.set_sizes(0, reply_size_bytes))
+            small_writes(remedy).with(|case| case.primary_mut().load.set_sizes(0, reply_size_bytes))
         };
         let mut fixture = Fixture::new();
         for (reply_size_bytes, slow) in [(1, 44_000_000), (4, 10_000_000), (8, 80_000_000)] {
@@ -152,7 +154,7 @@ mod tests {
         fixture.rounds_of(&over("delay=2ms", small_writes("nodelay")), &[4_000_000; 6]);
         fixture.rounds_of(&over("delay=5ms", small_writes("nodelay")), &[10_000_000; 6]);
         let run = fixture.run();
-        let speed_up = |place: usize| run.cases[place].flow().exchanges.as_ref().unwrap().speed_up_against_default;
+        let speed_up = |place: usize| run.cases[place].primary().exchanges.as_ref().unwrap().speed_up_against_default;
         assert!((speed_up(3).unwrap().value - 2.5).abs() < 0.001, "{:?}", speed_up(3));
         assert_eq!(speed_up(4), None, "no case with default options over that link");
     }
@@ -168,7 +170,7 @@ mod tests {
         let run = fixture.run();
         let summary = &run.cases[0];
         assert_eq!(
-            (summary.rounds, summary.flow().samples, summary.flow().curve.last().unwrap().latency_ns),
+            (summary.rounds, summary.primary().samples, summary.primary().curve.last().unwrap().latency_ns),
             (1, 10, 1_000_447.0)
         );
         assert_eq!(summary.failed_rounds, ["round 2 (traced): the capture's interface is gone (hint: none)"]);

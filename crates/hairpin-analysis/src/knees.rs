@@ -19,7 +19,7 @@ pub(crate) fn knees(run: &Run) -> Vec<Knee> {
 /// The case without its rate; `None` if it is part of no sweep.
 fn sweep(case: &Case) -> Option<Case> {
     let is_plain = case.replicate == 0 && case.injected_fault.is_none();
-    (is_plain && matches!(case.flow().load, Load::Offered { .. })).then(|| case.without_rate())
+    (is_plain && matches!(case.primary().load, Load::Offered { .. })).then(|| case.without_rate())
 }
 
 /// Whether the case counts for its rate: its figures are valid, or its sender did not reach the rate.
@@ -33,7 +33,7 @@ fn counts(row: &CaseSummary) -> bool {
 }
 
 fn offered_per_s(row: &CaseSummary) -> f64 {
-    row.case.flow().load.rate_per_s().unwrap_or(f64::NAN)
+    row.case.primary().load.rate_per_s().unwrap_or(f64::NAN)
 }
 
 fn knee(mut rows: Vec<&CaseSummary>) -> Option<Knee> {
@@ -56,7 +56,7 @@ fn knee(mut rows: Vec<&CaseSummary>) -> Option<Knee> {
 
 /// Why the offered load of a case was not delivered.
 fn why_not(row: &CaseSummary) -> NotDelivered {
-    let ledger = &row.flow().ledger;
+    let ledger = &row.primary().ledger;
     let sent_per_s = row.one_way().and_then(|one_way| one_way.sent_per_s);
     if (ledger.received as f64) < WHOLE * ledger.sent as f64 {
         NotDelivered::Lost
@@ -72,7 +72,7 @@ fn why_not(row: &CaseSummary) -> NotDelivered {
 fn highest_power(rows: &[&CaseSummary]) -> Option<f64> {
     let power = |row: &&CaseSummary| {
         let delivered = row.one_way()?.delivered_per_s?;
-        let mean_ns = row.flow().latency_ns.mean.filter(|mean| mean.value > 0.0)?;
+        let mean_ns = row.primary().latency_ns.mean.filter(|mean| mean.value > 0.0)?;
         Some((offered_per_s(row), delivered.value / mean_ns.value))
     };
     let powers: Vec<(f64, f64)> = rows.iter().filter_map(power).collect();

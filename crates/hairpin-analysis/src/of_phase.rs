@@ -43,7 +43,7 @@ fn case_of(case: &Case, phase: Phase) -> Case {
         return case.clone();
     }
     let mut alone = case.alone(0);
-    alone.flow_mut().name = MAIN.to_owned();
+    alone.primary_mut().name = MAIN.to_owned();
     alone
 }
 
@@ -67,11 +67,11 @@ fn round_of(round: &RoundRecord, phase: Phase) -> RoundRecord {
 fn in_phase(measured: &mut Measured, phase: Phase) {
     let span = measured.phases.take().map(|spans| *spans.get(phase)).unwrap_or_default();
     measured.duration_ns = span.until_ns.saturating_sub(span.from_ns);
-    let flow = measured.flow_mut();
+    let flow = measured.primary_mut();
     let Some(phases) = flow.phases.take() else { return };
     let of_phase = phases.by_phase.get(phase);
     let seconds = measured.duration_ns as f64 / 1e9;
-    let flow = measured.flow_mut();
+    let flow = measured.primary_mut();
     flow.ledger = of_phase.ledger.clone();
     flow.figures = RoundFigures {
         samples: of_phase.samples,
@@ -98,7 +98,7 @@ mod tests {
         let run = fixture.run();
         let p50s = |phase| -> Vec<f64> {
             let of_phase = of_phase(&run, phase);
-            of_phase.cases.iter().map(|row| row.flow().latency_ns.p50.expect("it was measured").value).collect()
+            of_phase.cases.iter().map(|row| row.primary().latency_ns.p50.expect("it was measured").value).collect()
         };
         assert_eq!(p50s(Phase::Idle), [10_000_000.0]);
         assert_eq!(p50s(Phase::Loaded), [30_000_000.0, 70_000_000.0]);

@@ -21,11 +21,11 @@ pub const RANKED_UP_TO: f64 = 0.2;
 /// round, and sending late is part of it.
 #[must_use]
 pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
-    if case.case.flow().connection_use != ConnectionUse::Own || case.case.is_under_load() {
+    if case.case.primary().connection_use != ConnectionUse::Own || case.case.is_under_load() {
         return false;
     }
-    let lateness = case.flow().lateness_ns.and_then(|lateness| lateness.p50);
-    let medians = lateness.zip(case.flow().latency_ns.p50);
+    let lateness = case.primary().lateness_ns.and_then(|lateness| lateness.p50);
+    let medians = lateness.zip(case.primary().latency_ns.p50);
     medians.is_some_and(|(lateness, latency)| lateness.value > RANKED_UP_TO * latency.value)
 }
 
@@ -43,11 +43,11 @@ pub struct HeldUp {
 pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
     let waited = |measured: &&Measured| fact::number(&measured.client().facts, fact_names::WAITED_FOR_ANSWERS);
     let waited: f64 = rounds.iter().filter_map(waited).sum();
-    let sent: f64 = rounds.iter().map(|measured| measured.flow().ledger.sent as f64).sum();
+    let sent: f64 = rounds.iter().map(|measured| measured.primary().ledger.sent as f64).sum();
     if waited == 0.0 || waited < (1.0 - SATURATED_BELOW) * sent {
         return None;
     }
-    Some(match (case.flow().load.size_bytes(), case.flow().load.reply_size_bytes()) {
+    Some(match (case.primary().load.size_bytes(), case.primary().load.reply_size_bytes()) {
         (1, _) => HeldUp {
             cause: "at most 128 messages can be unanswered where their number has one byte",
             remedy: "--size 2 or more, or a shorter --timeout",
@@ -66,7 +66,7 @@ pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
 /// The requested rate, in messages per second; `None` in a closed loop.
 #[must_use]
 pub fn asked_per_s(case: &Case) -> Option<f64> {
-    case.flow().load.rate_per_s()
+    case.primary().load.rate_per_s()
 }
 
 /// The rate at which the generator sent in one round, in messages per second.
@@ -78,7 +78,7 @@ pub fn asked_per_s(case: &Case) -> Option<f64> {
 /// warm-up and their duration, which is one interval between messages too short.
 #[must_use]
 pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
-    let flow = measured.flow();
+    let flow = measured.primary();
     let (sent, over_ns) = match &flow.sent {
         Some(sent) => (sent.messages as f64, sent.over_ns as f64 + 1e9 / asked_per_s),
         None => (flow.ledger.sent as f64, measured.duration_ns as f64),

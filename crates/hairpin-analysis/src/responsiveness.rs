@@ -64,7 +64,7 @@ fn of_round(case: &Case, foreign: usize, measured: &Measured) -> Option<f64> {
     let trimmed = |place: usize| measured.flows.get(place)?.phases.as_ref()?.by_phase.loaded.trimmed;
     let new = trimmed(foreign)?;
     let foreign = per_minute((new.before_ns? + new.request_ns) / 2.0);
-    let shares = case.flow().connection_use == ConnectionUse::Shared;
+    let shares = case.primary().connection_use == ConnectionUse::Shared;
     let loaded = if shares { trimmed(0).map(|own| own.latency_ns) } else { estimated_by_tcp(measured) };
     Some(f64::midpoint(foreign, per_minute(loaded?)))
 }
@@ -111,7 +111,7 @@ mod tests {
             ..hairpin_model::flow::Flow::ping_pong("tcp")
         };
         let load = hairpin_model::flow::Flow::stream("tcp", 1000, hairpin_model::flow::Direction::Up);
-        case.flow_mut().name = hairpin_model::flow::PROBE.to_owned();
+        case.primary_mut().name = hairpin_model::flow::PROBE.to_owned();
         case.flows.extend([load, foreign]);
         let mut measured = Measured::default();
         let lengths = hairpin_model::phases::PhaseLengths { idle: 10, ramp: 10, loaded: 10, recovering: 10 };

@@ -36,7 +36,7 @@ pub fn round_figures(
     measured.extend(samples.latencies_ns());
     let mut early: Vec<u64> =
         samples.warm_up_latencies_ns().chain(measured.iter().copied()).take(EARLY.end).collect();
-    let exchanges = match (case.flow().load.exchange(), purpose) {
+    let exchanges = match (case.primary().load.exchange(), purpose) {
         (_, Purpose::Traced | Purpose::Untraced) => usize::MAX,
         (Some(_), Purpose::Timed) => EARLY_EXCHANGES,
         (None, Purpose::Timed) => 0,

@@ -59,7 +59,7 @@ pub(crate) fn summary(
         other_states: others.collect(),
         flows: flows.collect(),
         goodput_of_all_bytes_per_s: over_rounds.median(one_way::goodput).filter(|_| case.flows.len() > 1),
-        cpu_seconds_per_gb_of_all: (case.flows.len() > 1 && case.flow().load.is_one_way()).then(|| {
+        cpu_seconds_per_gb_of_all: (case.flows.len() > 1 && case.primary().load.is_one_way()).then(|| {
             one_way::by_end(|role| over_rounds.median(|measured| one_way::cpu_seconds_per_gb(measured, role)))
         }),
         under_load: under_load::summary(
@@ -128,7 +128,7 @@ fn failure(round: &RoundRecord) -> Option<String> {
 }
 
 fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> RoundPoint {
-    let flow = measured.flow();
+    let flow = measured.primary();
     let latency = &flow.figures.latency_ns;
     RoundPoint {
         number: round.number,
@@ -193,8 +193,8 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
             _ => format!("all {failed} rounds failed"),
         };
         reasons.push(reason);
-    } else if measured.iter().all(|measured| measured.flow().figures.samples == 0) {
-        let what = match case.flow().load.is_one_way() {
+    } else if measured.iter().all(|measured| measured.primary().figures.samples == 0) {
+        let what = match case.primary().load.is_one_way() {
             true => "no message arrived",
             false if case.loads().is_empty() => "no message was answered",
             false => "no message was answered beside the load",
@@ -223,7 +223,7 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
         if ledger.unexplained != 0 || lost > 0 || ledger.duplicated > 0 {
             reasons.push(format!(
                 "{} is reliable, but {lost} messages were lost, {} came twice and {} are unaccounted for",
-                case.flow().transport,
+                case.primary().transport,
                 ledger.duplicated,
                 ledger.unexplained
             ));

@@ -63,6 +63,6 @@ mod tests {
         let run = fixture.run();
         assert!(run.cases[0].valid);
         assert_eq!(run.cases[0].rounds, 3);
-        assert!(run.cases[0].flow().latency_ns.max.unwrap().value < 1_001_000.0);
+        assert!(run.cases[0].primary().latency_ns.max.unwrap().value < 1_001_000.0);
     }
 }

@@ -87,7 +87,7 @@ fn ledger(counts: &PhaseCounts, cause_left: Option<&str>) -> Ledger {
 /// Why a round's phases are invalid; `None` if they are valid, and for rounds without phases.
 pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
     let spans = measured.phases.as_ref()?;
-    let phases = measured.flow().phases.as_ref()?;
+    let phases = measured.primary().phases.as_ref()?;
     let (idle, loaded) = (&phases.by_phase.idle, &phases.by_phase.loaded);
     if idle.samples == 0 {
         return Some("no message of the probe was answered in the idle phase".to_owned());
@@ -206,7 +206,7 @@ pub(crate) fn added_ns(measured: &Measured, of: fn(&Percentiles) -> f64) -> Opti
 }
 
 fn probe_phase(measured: &Measured, phase: Phase) -> Option<&ProbePhase> {
-    Some(measured.flow().phases.as_ref()?.by_phase.get(phase))
+    Some(measured.primary().phases.as_ref()?.by_phase.get(phase))
 }
 
 fn probe(over_rounds: &OverRounds<'_>, phase: Phase) -> ProbeFigures {
@@ -266,7 +266,7 @@ pub(crate) fn added_wait_ns(measured: &Measured) -> Option<f64> {
 /// or if the median under load does not exceed this limit.
 fn recovered_after_ns(measured: &Measured) -> Option<f64> {
     let spans = measured.phases.as_ref()?;
-    let phases = measured.flow().phases.as_ref()?;
+    let phases = measured.primary().phases.as_ref()?;
     let bound_ns = RECOVERED_WITHIN * phases.by_phase.idle.latency_ns.p50;
     let (line, begin_ns) = (&phases.over_time, spans.idle.from_ns);
     if loads(measured).next().is_none() || bound_ns <= 0.0 || phases.by_phase.loaded.latency_ns.p50 <= bound_ns {
@@ -305,7 +305,7 @@ fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
             rounds.iter().filter_map(|measured| of(measured)).collect()
         };
         let latencies = each(&|measured| {
-            let line = &measured.flow().phases.as_ref()?.over_time;
+            let line = &measured.primary().phases.as_ref()?.over_time;
             mean_latency(line, measured.phases.as_ref()?.idle.from_ns, span)
         });
         let (least, most) =

@@ -65,10 +65,10 @@ mod tests {
     fn late_rounds_are_omitted_from_figures_and_listed() {
         let run = fixture(3, 3).run();
         let case = &run.cases[0];
-        assert_eq!((case.valid, case.rounds, case.flow().samples, case.round_points.len()), (true, 3, 150, 3));
-        assert_eq!(case.flow().ledger.received, 150);
-        assert!(case.flow().curve.last().unwrap().latency_ns < 1_001_000.0, "{:?}", case.flow().curve.last());
-        assert!(case.flow().latency_ns.max.unwrap().value < 1_001_000.0);
+        assert_eq!((case.valid, case.rounds, case.primary().samples, case.round_points.len()), (true, 3, 150, 3));
+        assert_eq!(case.primary().ledger.received, 150);
+        assert!(case.primary().curve.last().unwrap().latency_ns < 1_001_000.0, "{:?}", case.primary().curve.last());
+        assert!(case.primary().latency_ns.max.unwrap().value < 1_001_000.0);
         let link = case.path.relay.as_ref().unwrap();
         assert_eq!(link.rounds_left_out.len(), 3);
         assert_eq!(link.rounds_left_out[0], "round 3: the relay was late by 140 us at p50, bound 100 us");
@@ -81,8 +81,8 @@ mod tests {
             let run = fixture(on_time, late).run();
             let case = &run.cases[0];
             assert_eq!((case.valid, case.rounds), (false, u64::from(on_time + late)));
-            assert_eq!(case.flow().samples, 50 * u64::from(on_time + late));
-            assert!((9_000_000.0..9_010_000.0).contains(&case.flow().curve.last().unwrap().latency_ns));
+            assert_eq!(case.primary().samples, 50 * u64::from(on_time + late));
+            assert!((9_000_000.0..9_010_000.0).contains(&case.primary().curve.last().unwrap().latency_ns));
             let why = &case.why_invalid[0];
             assert!(why.starts_with(&format!("{late} of {} rounds are invalid, ", on_time + late)), "{why}");
             assert!(why.contains("the relay was late by 140 us at p50"), "{why}");

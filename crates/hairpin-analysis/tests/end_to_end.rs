@@ -76,8 +76,8 @@ fn summaries_have_the_figures_of_their_samples() {
     ];
     assert_eq!(labels, expected);
     let tcp = &run.cases[0];
-    assert_eq!((tcp.rounds, tcp.flow().samples, tcp.valid), (10, 10_000, true));
-    let latency = &tcp.flow().latency_ns;
+    assert_eq!((tcp.rounds, tcp.primary().samples, tcp.valid), (10, 10_000, true));
+    let latency = &tcp.primary().latency_ns;
     // Rounds have p50s of 64 000, 64 064, ... 64 576 ns: their median is 64 288.
     let p50 = latency.p50.unwrap();
     assert!((p50.value / 64_288.0 - 1.0).abs() < 0.001, "{p50:?}");
@@ -89,19 +89,19 @@ fn summaries_have_the_figures_of_their_samples() {
     assert_eq!(tcp.client().facts, retransmissions, "events add up, quantities do not");
     assert!((tcp.client().cpu_seconds - 2.5).abs() < 1e-9);
     assert_eq!(
-        (tcp.flow().ledger.sent, tcp.flow().ledger.received, tcp.flow().ledger.unexplained),
+        (tcp.primary().ledger.sent, tcp.primary().ledger.received, tcp.primary().ledger.unexplained),
         (10_000, 10_000, 0)
     );
-    let quantiles: Vec<f64> = tcp.flow().curve.iter().map(|point| point.quantile).collect();
+    let quantiles: Vec<f64> = tcp.primary().curve.iter().map(|point| point.quantile).collect();
     assert!(
         quantiles.is_sorted() && quantiles.ends_with(&[0.9999, 1.0]) && quantiles.contains(&0.999),
         "as far as 10 000 samples go, and the maximum: {quantiles:?}"
     );
-    let greatest = tcp.flow().curve.last().map(|point| point.latency_ns);
+    let greatest = tcp.primary().curve.last().map(|point| point.latency_ns);
     assert!(greatest.is_some_and(|ns| (ns / (8.0 * 64_576.0) - 1.0).abs() < 0.001), "{greatest:?}");
-    assert!(tcp.flow().curve.windows(2).all(|pair| pair[0].latency_ns <= pair[1].latency_ns));
+    assert!(tcp.primary().curve.windows(2).all(|pair| pair[0].latency_ns <= pair[1].latency_ns));
     let icmp = &run.cases[6];
-    assert!(!icmp.valid && icmp.flow().latency_ns.p50.is_none());
+    assert!(!icmp.valid && icmp.primary().latency_ns.p50.is_none());
     assert_eq!(icmp.why_invalid, ["all 1 rounds failed"]);
 }
 
@@ -110,10 +110,10 @@ fn an_open_loop_has_its_service_time_and_too_few_samples_for_a_p999() {
     let run = survey(100);
     let udp = &run.cases[5];
     assert!(udp.valid, "{:?}", udp.why_invalid);
-    assert!(client(udp.flow().service_ns.unwrap().p50.unwrap(), [60_000.0; 3]));
-    assert_eq!(udp.flow().lateness_ns.unwrap().p50, Some(Figure::new(100.0, 100.0, 100.0)));
+    assert!(client(udp.primary().service_ns.unwrap().p50.unwrap(), [60_000.0; 3]));
+    assert_eq!(udp.primary().lateness_ns.unwrap().p50, Some(Figure::new(100.0, 100.0, 100.0)));
     assert_eq!(
-        (udp.flow().samples, udp.flow().latency_ns.p99.is_some(), udp.flow().latency_ns.p999),
+        (udp.primary().samples, udp.primary().latency_ns.p99.is_some(), udp.primary().latency_ns.p999),
         (2000, true, None)
     );
 }

@@ -58,7 +58,7 @@ fn a_probe_that_waits_for_a_cpu_is_no_late_generator() {
 fn answers_queued_behind_a_load_do_not_mean_a_missed_rate() {
     let behind = |case: &Case| {
         codes(&found(case, Beside::latencies(10 * MS, 184 * MS), |measured| {
-            measured.flow_mut().figures.rate_per_s = 80.0
+            measured.primary_mut().figures.rate_per_s = 80.0
         }))
         .join(" ")
     };
@@ -69,7 +69,7 @@ fn answers_queued_behind_a_load_do_not_mean_a_missed_rate() {
 #[test]
 fn retransmissions_of_the_load_are_not_the_probes() {
     let tcp = over("rate=10mbit queue=256KiB delay=5ms", beside_load())
-        .with(|case| case.flow_mut().transport = "tcp".to_owned());
+        .with(|case| case.primary_mut().transport = "tcp".to_owned());
     let again = |place: usize| {
         found(&tcp, Beside::latencies(10 * MS, 12 * MS).queued(0), |measured| {
             measured.ends[place].facts = vec![Fact::number(fact_names::RETRANSMITS, 5.0)];
@@ -90,7 +90,7 @@ fn drops_with_several_flows_are_not_matched_to_messages() {
         let samples = paced(10 * MS, &[(0, 9 * MS); MESSAGES as usize]);
         fixture.round_with(case, 0, &samples, |measured| measured.link = Some(dropping("queue", &[5 * MS])));
         let Outcome::Measured(measured) = &fixture.rounds[0].outcome else { panic!("it is measured") };
-        measured.flow().figures.drops.map(|drops| drops.messages_hit)
+        measured.primary().figures.drops.map(|drops| drops.messages_hit)
     };
     assert_eq!(drops(&over("rate=10mbit", probed(&[]))), Some(1));
     assert_eq!(drops(&probed_over_link()), None);

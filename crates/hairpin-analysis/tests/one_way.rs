@@ -76,14 +76,14 @@ fn exactly_one_change_is_compared() {
     let base = stream("tcp", 65_536);
     let changed = |change: fn(&mut Case)| base.clone().with(change);
     let others = [
-        changed(|case| case.flow_mut().direction = Direction::Down),
+        changed(|case| case.primary_mut().direction = Direction::Down),
         changed(|case| case.ends.waiting = Waiting::Poll),
         changed(|case| {
             case.ends.waiting = Waiting::Poll;
-            case.flow_mut().connections = 8;
+            case.primary_mut().connections = 8;
         }),
         changed(|case| {
-            case.flow_mut().options = case.flow().options.clone().with(OptionName::Congestion, "cubic");
+            case.primary_mut().options = case.primary().options.clone().with(OptionName::Congestion, "cubic");
         }),
     ];
     let cases: Vec<(Case, Counted)> =
@@ -120,7 +120,7 @@ fn undelivered_loads_are_not_ranked() {
         (offered("unix-stream", 1e5), Counted { latency_ns: 4_000, ..at(1e5) }),
         (offered("tcp", 2e5), at(2e5)),
     ]);
-    let names = |id: &str| run.case(id).unwrap().case.flow().transport.clone();
+    let names = |id: &str| run.case(id).unwrap().case.primary().transport.clone();
     let ranked: Vec<_> = run.answer.pairs.iter().map(|pair| (pair.figure, names(&pair.a), names(&pair.b))).collect();
     let pair = |figure| (figure, "unix-stream".to_owned(), "tcp".to_owned());
     assert_eq!(ranked, [pair(ComparedBy::P50), pair(ComparedBy::P90), pair(ComparedBy::P99)]);
@@ -250,7 +250,7 @@ fn a_sweep_without_a_knee_says_so_and_a_sender_that_fell_behind_is_named() {
 fn uneven_sends_are_reported_if_they_should_be_even() {
     let with_gaps = |ratio: f64, below_half: f64| {
         let mut run = run_of(&[(offered("udp", 1e4), at(1e4))]);
-        let pacing = run.cases[0].flow_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();
+        let pacing = run.cases[0].primary_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();
         pacing.gap_ns.p50 = pacing.gap_ns.p50.map(|gap| gap.rising(|gap| gap * ratio));
         pacing.share_below_half = pacing.share_below_half.map(|share| share.rising(|_| below_half));
         answer(&run)

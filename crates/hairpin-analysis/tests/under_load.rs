@@ -26,7 +26,7 @@ fn left_out(change: impl Fn(&mut Measured)) -> Vec<String> {
     let case = probed_over_link();
     let beside = Beside::latencies(10 * MS, 180 * MS).queued(212_500);
     let steady = |measured: &mut Measured| {
-        measured.flow_mut().phases.as_mut().unwrap().over_time =
+        measured.primary_mut().phases.as_mut().unwrap().over_time =
             over_time(|at_ms| if at_ms < 1_000 { 10 } else { 180 });
     };
     (0..5).for_each(|block| fixture.beside_with(&case, block, beside, steady));
@@ -43,7 +43,7 @@ fn left_out(change: impl Fn(&mut Measured)) -> Vec<String> {
 fn a_round_with_invalid_phases_is_omitted_with_the_reason() {
     assert_eq!(left_out(|_| {}), [] as [&str; 0]);
     let phases = |measured: &mut Measured, change: &dyn Fn(&mut hairpin_model::phases::ProbePhases)| {
-        change(measured.flow_mut().phases.as_mut().unwrap());
+        change(measured.primary_mut().phases.as_mut().unwrap());
     };
     let unanswered = left_out(|measured| phases(measured, &|phases| phases.by_phase.idle.samples = 0));
     assert_eq!(unanswered, ["round 5: no message of the probe was answered in the idle phase"]);
@@ -105,7 +105,7 @@ fn added_latency_is_per_round_and_recovery_ends_with_the_last_slow_interval() {
     for block in 0..6 {
         let beside = Beside::latencies(10 * MS, (180 + u64::from(block)) * MS).queued(212_500);
         fixture.beside_with(&case, block, beside, |measured| {
-            measured.flow_mut().phases.as_mut().unwrap().over_time =
+            measured.primary_mut().phases.as_mut().unwrap().over_time =
                 over_time(|at_ms| if (1_000..ends_ms + 700).contains(&at_ms) { 180 } else { 10 });
         });
     }
@@ -132,7 +132,7 @@ fn a_probe_without_answers_under_load_has_no_latency_there() {
     let case = probed(&[Direction::Up]);
     for block in 0..6 {
         fixture.beside_with(&case, block, Beside::latencies(10 * MS, 180 * MS), |measured| {
-            let loaded = &mut measured.flow_mut().phases.as_mut().unwrap().by_phase.loaded;
+            let loaded = &mut measured.primary_mut().phases.as_mut().unwrap().by_phase.loaded;
             loaded.samples = 0;
             loaded.latency_ns = hairpin_model::summary::Percentiles::default();
             loaded.ledger.received = 0;
@@ -165,7 +165,7 @@ fn times_from_a_file_do_not_overflow() {
         measured.flows[1].received.as_mut().unwrap().interval_ns = u64::MAX;
         measured.flows[1].received.as_mut().unwrap().interval_bytes = vec![u64::MAX; 3];
         measured.link.as_mut().unwrap().samples_began_ns = Some(u64::MAX);
-        let line = &mut measured.flow_mut().phases.as_mut().unwrap().over_time;
+        let line = &mut measured.primary_mut().phases.as_mut().unwrap().over_time;
         (line.interval_ns, line.answered) = (0, vec![1; 1000]);
         line.mean_ns.truncate(1);
     });

@@ -224,9 +224,9 @@ pub(crate) type Traced = (RoundTrace, Option<Vec<u8>>);
 
 /// Runs one round: fresh ends, a fresh connection, then the client's load.
 fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) -> Result<Done, Failure> {
-    let transport = opening::transport(&order.case.flow().transport)?;
+    let transport = opening::transport(&order.case.primary().transport)?;
     let card = transport.card();
-    let shares = order.case.flow().connection_use == ConnectionUse::Shared;
+    let shares = order.case.primary().connection_use == ConnectionUse::Shared;
     if order.case.flows.len() > 1 + usize::from(shares) {
         return Err(Failure {
             cause: format!("a round of {} flows needs a process for each", order.case.flows.len()),
@@ -302,7 +302,7 @@ fn one_flow(
         barrier: engine.barrier.as_ref(),
         stop: &engine.stop,
     };
-    let done = match order.case.flow().direction {
+    let done = match order.case.primary().direction {
         Direction::RoundTrip => client.run().map(|ended| done(order, card, ended)),
         Direction::Up | Direction::Down => client.run_one_way().map(|ended| one_way_done(order, card, ended)),
     };
@@ -335,7 +335,8 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     });
     let facts = [report.facts.as_slice(), server.facts.as_slice()];
     let is_across = order.case.path.across.is_some();
-    let (flow, samples) = one_way_flow(order.case.flow(), card, [&client, &of_server], facts, link_lost, is_across);
+    let (flow, samples) =
+        one_way_flow(order.case.primary(), card, [&client, &of_server], facts, link_lost, is_across);
     // Two hosts have two clocks, so times of both cannot be compared.
     let samples = samples.filter(|_| !is_across);
     let samples_kept = samples.as_ref().map_or(0, |samples| samples.kept() as u64);

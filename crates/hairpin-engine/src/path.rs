@@ -81,7 +81,7 @@ impl Link {
             traces,
             seed: order.link_seed,
             // A congestion control set by a route would override the case's option.
-            congestion_control: (case.flow().options.get(OptionName::Congestion))
+            congestion_control: (case.primary().options.get(OptionName::Congestion))
                 .map_or_else(tcp::default_congestion_control, str::to_owned),
             clock: setup.clock,
             cpu: setup.cpus.cpu_for_relay(&ends),
@@ -139,10 +139,10 @@ impl Link {
 /// [`MAX_GAP_NS`].
 pub(crate) fn longest_gap_ns(case: &Case) -> u64 {
     let Some(profile) = case.path.link.parse::<Profile>().ok().filter(|_| case.is_emulated()) else { return 0 };
-    let path = if case.flow().direction == flow::Direction::Down { &profile.down } else { &profile.up };
+    let path = if case.primary().direction == flow::Direction::Down { &profile.down } else { &profile.up };
     let delay_ns = path.delay.base_ns.saturating_add(path.delay.spread_ns.saturating_mul(DEVIATIONS));
     let held_ns = path.reorder.as_ref().map_or(0, |reorder| reorder.by_ns);
-    let bits = case.flow().load.size_bytes().saturating_add(HEADERS_BYTES).saturating_mul(8);
+    let bits = case.primary().load.size_bytes().saturating_add(HEADERS_BYTES).saturating_mul(8);
     let send_ns = path.bottleneck.rate_bits_per_s.map_or(0, |rate| bits.saturating_mul(1_000_000_000) / rate.max(1));
     let down_ns = path.outages.iter().map(|outage| outage.until_ns.saturating_sub(outage.from_ns)).max().unwrap_or(0);
     [held_ns, send_ns, down_ns].into_iter().fold(delay_ns, u64::saturating_add).min(MAX_GAP_NS)

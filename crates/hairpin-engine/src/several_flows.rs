@@ -123,7 +123,7 @@ fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut Ph
 
 /// The flows that share a process, by index: those that share a connection; every other flow alone.
 fn groups(case: &Case) -> Vec<Vec<usize>> {
-    let shares = case.flow().connection_use == ConnectionUse::Shared;
+    let shares = case.primary().connection_use == ConnectionUse::Shared;
     let first = if shares { vec![0, 1] } else { vec![0] };
     let others = (first.len()..case.flows.len()).map(|place| vec![place]);
     [vec![first], others.collect()].concat()

@@ -67,7 +67,7 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     // Keep fewer samples than messages, so that the loop also fills the histogram of the others.
     let order = RoundOrder { warm_up: Extent::Count(10), keep_samples: 500, ..order_of(case.clone(), count) };
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
-    let transport = opening::transport(&case.flow().transport).expect("it is known");
+    let transport = opening::transport(&case.primary().transport).expect("it is known");
     let card = transport.card();
     let mut listening = transport.listen(&opening::setup(&order, End::Server, COOKIE, None)).expect("it can listen");
     let address = listening.address();
@@ -111,7 +111,7 @@ fn assert_constant(case: &Case) {
     // The first round makes the allocations that happen once per thread or process.
     allocations(case, 10);
     let (once, twice) = (allocations(case, 2000), allocations(case, 4000));
-    assert_eq!(once, twice, "{}, {:?}: the client's and the server's", case.label(), case.flow().load);
+    assert_eq!(once, twice, "{}, {:?}: the client's and the server's", case.label(), case.primary().load);
     assert!(once[0] > 0 && once[1] > 0, "both make their buffers before the loop: {once:?}");
 }
 
@@ -120,8 +120,8 @@ fn twice_the_messages_take_no_more_allocations() {
     for transport in ["memory", "unix-stream", "unix-datagram"] {
         for load in [Load::PLAIN, Load::PLAIN.paced(50_000.0)] {
             assert_constant(&Case::ping_pong(transport).with(|case| {
-                case.flow_mut().load = load;
-                case.flow_mut().load.set_sizes(64, 64);
+                case.primary_mut().load = load;
+                case.primary_mut().load.set_sizes(64, 64);
             }));
         }
     }

@@ -67,8 +67,8 @@ fn travel(transport: &'static str, address: &str, load: &Load) -> Result<ClientR
     std::thread::spawn(move || {
         let size = SIZE as u64;
         let case = Case::ping_pong(transport).with(|case| {
-            case.flow_mut().load = load;
-            case.flow_mut().load.set_sizes(size, size);
+            case.primary_mut().load = load;
+            case.primary_mut().load.set_sizes(size, size);
         });
         assert_eq!(case.ends.waiting, Waiting::Block);
         let timeout_ns = u64::try_from(TIMEOUT.as_nanos()).expect("short");

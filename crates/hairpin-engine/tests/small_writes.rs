@@ -19,10 +19,10 @@ fn run(order: &RoundOrder) -> Result<Measured, Failure> {
 fn counts(order: &RoundOrder) -> ExchangeCounts {
     let label = order.case.label();
     let measured = run(order).unwrap_or_else(|failure| panic!("{label}: {failure:?}"));
-    let ledger = &measured.flow().ledger;
+    let ledger = &measured.primary().ledger;
     assert_eq!((ledger.sent, ledger.received, ledger.late, ledger.unexplained), (COUNT, COUNT, 0, 0), "{label}");
-    assert_eq!(measured.flow().samples_kept, COUNT + WARM_UP, "{label}");
-    let counts = measured.flow().exchange_counts.expect("exchanges are counted");
+    assert_eq!(measured.primary().samples_kept, COUNT + WARM_UP, "{label}");
+    let counts = measured.primary().exchange_counts.expect("exchanges are counted");
     assert_eq!(counts.exchanges, COUNT, "{label}");
     counts
 }
@@ -77,9 +77,9 @@ fn requests_in_flight_and_gaps_close_their_ledger() {
         for (pipeline, gap_ns) in [(7, 0), (1, 1000), (3, 1000)] {
             let order = order(transport, "3x2,100", Remedy::Default);
             let case = order.case.clone().with(|case| {
-                let exchange = case.flow().load.exchange().cloned().expect("it has exchanges");
+                let exchange = case.primary().load.exchange().cloned().expect("it has exchanges");
                 let exchange = Exchange { pipeline, gap_ns, ..exchange };
-                case.flow_mut().load = Load::Exchange { exchange, reply_size_bytes: 300 };
+                case.primary_mut().load = Load::Exchange { exchange, reply_size_bytes: 300 };
             });
             let order = RoundOrder { case, ..order };
             let counts = counts(&order);
@@ -144,9 +144,11 @@ fn a_missing_feature_of_a_transport_fails_the_round_with_its_cause() {
 fn the_cases_own_options_stay_with_the_remedys() {
     let order = order("tcp", "2x2", Remedy::Nodelay);
     let options = Options::parse("nodelay=on,sndbuf=65536").expect("options");
-    let measured =
-        run(&RoundOrder { case: order.case.clone().with(|changed| changed.flow_mut().options = options), ..order })
-            .expect("it runs");
+    let measured = run(&RoundOrder {
+        case: order.case.clone().with(|changed| changed.primary_mut().options = options),
+        ..order
+    })
+    .expect("it runs");
     let server = measured.server().expect("it has a server");
     assert_eq!(option(server, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
     assert_eq!(option(measured.client(), OptionName::Sndbuf).0, Some("65536"));

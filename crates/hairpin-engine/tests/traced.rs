@@ -81,7 +81,7 @@ fn a_traced_round_over_tcp_joins_up_at_both_ends() {
         [(Remedy::Default, 10), (Remedy::Nodelay, 10), (Remedy::Cork, 10), (Remedy::OneWrite, 1)]
     {
         let (measured, trace, _) = run(&traced("tcp", "10x20", remedy));
-        assert_eq!((measured.flow().ledger.sent, measured.flow().ledger.unexplained), (COUNT, 0), "{remedy}");
+        assert_eq!((measured.primary().ledger.sent, measured.primary().ledger.unexplained), (COUNT, 0), "{remedy}");
         assert_eq!((trace.request_bytes, trace.reply_bytes), (200, 4));
         assert_eq!(of(&trace.client, CallKind::Write).len() as u64, writes_each * EXCHANGES, "{remedy}");
         assert_eq!(of(&trace.server, CallKind::Write).len() as u64, EXCHANGES, "{remedy}");
@@ -203,7 +203,7 @@ fn the_packets_match_the_stamps() {
 fn requests_in_flight_are_traced_too() {
     let order = traced("tcp", "2x50", Remedy::Default);
     let case = order.case.clone().with(|case| {
-        let exchange = case.flow_mut().load.exchange_mut().expect("it has exchanges");
+        let exchange = case.primary_mut().load.exchange_mut().expect("it has exchanges");
         (exchange.pipeline, exchange.gap_ns) = (4, 10_000);
     });
     let (_, trace, _) = run(&RoundOrder { case, ..order });
@@ -219,7 +219,7 @@ fn requests_in_flight_are_traced_too() {
 fn a_ping_pong_can_be_traced() {
     let case = Case::ping_pong("tcp").with(|changed| changed.ends.kind = EndKind::Threads);
     let (measured, trace, _) = run(&RoundOrder { case, ..traced("tcp", "2", Remedy::Default) });
-    assert_eq!(measured.flow().exchange_counts, None);
+    assert_eq!(measured.primary().exchange_counts, None);
     assert_eq!(
         (joined(&trace.client, CallKind::Write), joined(&trace.server, CallKind::Write)),
         (4 * EXCHANGES, 4 * EXCHANGES)

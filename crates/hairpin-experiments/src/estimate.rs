@@ -49,20 +49,20 @@ pub fn orders_ns(orders: &[RoundOrder], capabilities: &HostCapabilities) -> u64 
 pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabilities) -> u64 {
     let travel_ns = links::travel_ns(case, capabilities);
     if let (Some(exchange), Some(candidate)) =
-        (case.flow().load.exchange(), capabilities.candidate(&case.flow().transport))
+        (case.primary().load.exchange(), capabilities.candidate(&case.primary().transport))
     {
         return exchange_time::round_ns(case, extents, exchange, &candidate.card, travel_ns);
     }
-    let bytes = case.flow().load.size_bytes().saturating_add(case.flow().load.reply_size_bytes());
+    let bytes = case.primary().load.size_bytes().saturating_add(case.primary().load.reply_size_bytes());
     let round_trip_ns =
         floor_ns(case, capabilities).saturating_add(travel_ns).saturating_add(bytes.saturating_mul(BYTE_NS));
     // Saturates, which is enough for an estimate.
-    let each_ns = match case.flow().load {
+    let each_ns = match case.primary().load {
         Load::Paced { rate_per_s, .. } | Load::Offered { offered_per_s: rate_per_s, .. } => {
             (SECOND_NS as f64 / rate_per_s) as u64
         }
         Load::Messages { .. } | Load::Stream { .. } => {
-            WRITE_NS.saturating_add(bytes.saturating_mul(BYTE_NS)).saturating_mul(case.flow().wires())
+            WRITE_NS.saturating_add(bytes.saturating_mul(BYTE_NS)).saturating_mul(case.primary().wires())
         }
         Load::PingPong { .. } | Load::Exchange { .. } => round_trip_ns,
     };
@@ -73,8 +73,8 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     // Connecting and closing take a round trip each.
     let link_ns = if case.is_emulated() { links::START_NS.saturating_add(travel_ns.saturating_mul(2)) } else { 0 };
     let messages_ns = extents.map(takes_ns).into_iter().fold(0, u64::saturating_add);
-    let drain_ns = if case.flow().load.is_one_way() { links::drain_ns(case, capabilities) } else { 0 };
-    let connections_ns = CONNECTION_NS.saturating_mul(u64::from(case.flow().connections));
+    let drain_ns = if case.primary().load.is_one_way() { links::drain_ns(case, capabilities) } else { 0 };
+    let connections_ns = CONNECTION_NS.saturating_mul(u64::from(case.primary().connections));
     [connections_ns, link_ns, messages_ns, drain_ns].into_iter().fold(OVERHEAD_NS, u64::saturating_add)
 }
 
@@ -98,7 +98,7 @@ pub fn deadline_ns(case: &Case, extents: [Extent; 2], timeout_ns: u64, capabilit
 }
 
 fn floor_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
-    let candidate = capabilities.candidate(&case.flow().transport);
+    let candidate = capabilities.candidate(&case.primary().transport);
     let RoughRoundTrip { blocking_ns, spinning_ns } =
         candidate.map_or(UNKNOWN, |candidate| candidate.card.rough_round_trip);
     match (case.ends.waiting, case.ends.placement, case.ends.cpu_idle) {

@@ -49,7 +49,7 @@ const MAX_WRITES: u64 = 20_000;
 #[must_use]
 pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
     let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card);
-    let may_wait = match case.flow().load {
+    let may_wait = match case.primary().load {
         Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,
         Load::Paced { rate_per_s, .. } => interval_ns(rate_per_s) < ALONE_NS,
         Load::Exchange { .. } => true,
@@ -57,7 +57,7 @@ pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
     may_wait
         && case.replicate == 0
         && !case.is_under_load()
-        && capabilities.candidate(&case.flow().transport).is_some_and(is_tcp)
+        && capabilities.candidate(&case.primary().transport).is_some_and(is_tcp)
 }
 
 /// The evidence rounds of those planned cases that were measured, in execution order, and the cases that are not traced
@@ -95,7 +95,7 @@ fn orders(
     let mut left_out = Vec::new();
     for planned in planned.iter().filter(|planned| is_traced(&planned.case, capabilities)) {
         let case = &planned.case;
-        let (Some(candidate), Some(order)) = (capabilities.candidate(&case.flow().transport), order_of(planned))
+        let (Some(candidate), Some(order)) = (capabilities.candidate(&case.primary().transport), order_of(planned))
         else {
             continue;
         };
@@ -120,7 +120,7 @@ fn orders(
         templates.extend(both);
     }
     let skipped = left_out.first().map(|first| Skipped {
-        transport: first.flow().transport.clone(),
+        transport: first.primary().transport.clone(),
         case: Some(format!("the traces of {}", several(&left_out))),
         reason: format!("only the first {MAX_CASES} cases of a plan are traced (hint: use fewer values at once)"),
     });
@@ -131,7 +131,7 @@ fn orders(
 
 /// Number of exchanges or messages of an evidence round, and the minimum duration of one, in ns.
 fn count(case: &Case, card: &Card, travel_ns: u64) -> Option<(u64, u64)> {
-    match &case.flow().load {
+    match &case.primary().load {
         Load::Paced { rate_per_s, .. } => {
             let (fewest, most) = MESSAGES;
             // Bounded by ALONE_NS.

@@ -50,7 +50,7 @@ pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) 
     let alone = matches!(exchange.remedy, Remedy::Nodelay | Remedy::Quickack);
     let calls_ns = writes * if alone { SEGMENT_NS } else { WRITE_NS };
     // Copying runs at gigabytes per second: count 1 ns per byte.
-    let bytes_ns = case.flow().load.size_bytes().saturating_add(case.flow().load.reply_size_bytes());
+    let bytes_ns = case.primary().load.size_bytes().saturating_add(case.primary().load.reply_size_bytes());
     let work_ns = calls_ns.saturating_add(bytes_ns).saturating_add(pauses_ns(exchange));
     let stalls_ns = match exchange.remedy {
         Remedy::CorkForgotten => probe_timer_ns(travel_ns),

@@ -28,12 +28,12 @@ const CLOSE: f64 = 1.2;
 /// The rates of the first sweep of a case, ascending.
 #[must_use]
 pub fn first_rates(case: &Case, capabilities: &HostCapabilities) -> Vec<f64> {
-    let way = usize::from(case.flow().direction == Direction::Down);
+    let way = usize::from(case.primary().direction == Direction::Down);
     let link_bits = links::between(case, capabilities).and_then(|link| link.bits_per_s[way]);
     match link_bits {
         None => LOCAL_PER_S.to_vec(),
         Some(bits_per_s) => {
-            let bits = (case.flow().load.size_bytes() + HEADER_BYTES) * 8;
+            let bits = (case.primary().load.size_bytes() + HEADER_BYTES) * 8;
             let carried_per_s = bits_per_s as f64 / bits as f64;
             SHARES.iter().map(|share| round(share * carried_per_s)).collect()
         }
@@ -50,7 +50,7 @@ fn round(per_s: f64) -> f64 {
 #[must_use]
 pub fn at_rate(case: &Case, per_s: f64) -> Case {
     case.clone().with(|case| {
-        let flow = case.flow_mut();
+        let flow = case.primary_mut();
         let wires = flow.wires() as f64;
         if let Load::Offered { offered_per_s, size_bytes, pacing, .. } = &mut flow.load {
             *offered_per_s = per_s;
@@ -70,7 +70,7 @@ pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
     let cases = planned.iter().map(|planned| &planned.case).chain(done.iter().map(|round| &round.order.case));
     let mut seen = std::collections::BTreeSet::new();
     for case in cases.filter(|case| case.replicate == 0 && seen.insert(case.id())) {
-        let Some(per_s) = case.flow().load.rate_per_s() else { continue };
+        let Some(per_s) = case.primary().load.rate_per_s() else { continue };
         let Some(whole) = arrived_whole(case, done) else { continue };
         let apart = case.without_rate();
         match sweeps.iter_mut().find(|(sweep, _)| *sweep == apart) {
@@ -93,12 +93,12 @@ fn next_rate(mut rates: Vec<(f64, bool)>) -> Option<f64> {
 /// Whether the offered load of a case was delivered, by the median round; `None` if not measured.
 fn arrived_whole(case: &Case, done: &[RoundRecord]) -> Option<bool> {
     let id = case.id();
-    let Load::Offered { offered_per_s, .. } = case.flow().load else { return None };
+    let Load::Offered { offered_per_s, .. } = case.primary().load else { return None };
     let of_case = done.iter().filter(|round| round.case_id == id);
     let measured = of_case.filter_map(RoundRecord::measured);
     // Messages not known to be sent count as lost.
     let mut shares: Vec<f64> =
-        measured.map(|measured| knee::delivered_share(measured.flow(), offered_per_s).unwrap_or(0.0)).collect();
+        measured.map(|measured| knee::delivered_share(measured.primary(), offered_per_s).unwrap_or(0.0)).collect();
     shares.sort_by(f64::total_cmp);
     shares.get(shares.len() / 2).map(|share| *share >= WHOLE)
 }

@@ -55,7 +55,7 @@ pub fn fall_back<'c>(case: &mut Case, capabilities: &'c HostCapabilities) -> Opt
     }
     let fallback = Fallback { from, to: to.clone(), evidence: evidence.clone() };
     case.path.across.as_mut()?.fallback = Some(fallback);
-    Some(&capabilities.candidate(&case.flow().transport)?.card)
+    Some(&capabilities.candidate(&case.primary().transport)?.card)
 }
 
 /// Every link of the knob `link`, in the order given, without duplicates.
@@ -106,7 +106,7 @@ const SEND_BUFFER_BYTES: u64 = 128 << 10;
 /// How long a link takes to drain a stream's send buffers at the end, in ns. 0 on the loopback.
 #[must_use]
 pub fn drain_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
-    let flow = case.flow();
+    let flow = case.primary();
     let way = usize::from(flow.direction == Direction::Down);
     let rate = between(case, capabilities).and_then(|link| link.bits_per_s[way]);
     rate.map_or(0, |bits_per_s| {
@@ -116,7 +116,7 @@ pub fn drain_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
 }
 
 fn on_the_way_ns(case: &Case, link: &KnownLink) -> u64 {
-    let sizes = [case.flow().load.size_bytes(), case.flow().load.reply_size_bytes()];
+    let sizes = [case.primary().load.size_bytes(), case.primary().load.reply_size_bytes()];
     let sent_ns = sizes.into_iter().zip(link.bits_per_s).map(|(bytes, rate)| match rate {
         Some(bits_per_s) => saturated(u128::from(bytes) * 8 * u128::from(SECOND_NS) / u128::from(bits_per_s.max(1))),
         None => 0,

@@ -34,9 +34,9 @@ pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direct
 #[must_use]
 pub fn going(case: &Case, ways: Ways) -> Case {
     case.clone().with(|case| {
-        case.flow_mut().direction = if ways == Ways::Down { Direction::Down } else { Direction::Up };
+        case.primary_mut().direction = if ways == Ways::Down { Direction::Down } else { Direction::Up };
         if ways == Ways::Both {
-            let back = Flow { name: "back".to_owned(), direction: Direction::Down, ..case.flow().clone() };
+            let back = Flow { name: "back".to_owned(), direction: Direction::Down, ..case.primary().clone() };
             case.flows.push(back);
         }
     })

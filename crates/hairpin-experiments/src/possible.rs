@@ -15,7 +15,7 @@ use crate::links;
 /// # Errors
 /// The first reason why not, with a hint.
 pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
-    if case.flow().connection_use == ConnectionUse::Shared {
+    if case.primary().connection_use == ConnectionUse::Shared {
         shared(case)?;
     }
     check_alone(&case.alone(0), card, capabilities)?;
@@ -27,11 +27,13 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
     }
     for place in 1..case.flows.len() {
         let other = case.alone(place);
-        let name = &other.flow().transport;
+        let name = &other.primary().transport;
         let Some(candidate) = capabilities.candidate(name) else { continue };
         candidate.can_run.clone()?;
-        let named =
-            |why: WhyNot| WhyNot { reason: format!("the {} over {name}: {}", other.flow().name, why.reason), ..why };
+        let named = |why: WhyNot| WhyNot {
+            reason: format!("the {} over {name}: {}", other.primary().name, why.reason),
+            ..why
+        };
         check_alone(&other, &candidate.card, capabilities).map_err(named)?;
     }
     Ok(())
@@ -39,7 +41,7 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
 
 /// Requirements of a probe that shares the load's connection.
 fn shared(case: &Case) -> Result<(), WhyNot> {
-    let probe = case.flow();
+    let probe = case.primary();
     let Some(load) = case.loads().first() else {
         return Err(why(
             "no load has a connection that the probe could share",
@@ -74,7 +76,7 @@ const MAX_SHARED_BYTES: u64 = 1 << 20;
 
 /// Checks the connections of a flow with answers.
 fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
-    let flow = case.flow();
+    let flow = case.primary();
     match flow.connection_use {
         ConnectionUse::PerMessage if !(card.many_connections && card.reliable) => {
             Err(why("it has no connections to open", "use --probe-connection own, or tcp"))
@@ -95,7 +97,7 @@ fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Res
     link(case, card, capabilities)?;
     other_host(case, card, capabilities)?;
     waiting(case, card)?;
-    match &case.flow().load {
+    match &case.primary().load {
         Load::Exchange { exchange, .. } => small_writes(case, exchange, card)?,
         Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => one_way(case, card)?,
         Load::PingPong { .. } | Load::Paced { .. } => connection(case, card)?,
@@ -184,7 +186,7 @@ const MAX_BATCH_BYTES: u64 = 64 << 20;
 
 /// Requirements of a load without answers.
 fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
-    let flow = case.flow();
+    let flow = case.primary();
     if card.answered_by == AnsweredBy::Kernel {
         return Err(why("the kernel answers each message, so no program receives a stream", "omit this transport"));
     }
@@ -233,7 +235,7 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
 }
 
 fn from_a_file(case: &Case, card: &Card) -> Result<(), WhyNot> {
-    if case.flow().options.get(OptionName::Zerocopy) == Some("on") {
+    if case.primary().options.get(OptionName::Zerocopy) == Some("on") {
         return Err(why("sendfile takes no MSG_ZEROCOPY", "use --source buffer, or omit the option zerocopy"));
     }
     if card.sends_files {
@@ -266,7 +268,7 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
             "use --placement same-cpu",
         ));
     }
-    if case.flow().load.reply_size_bytes() != case.flow().load.size_bytes() {
+    if case.primary().load.reply_size_bytes() != case.primary().load.size_bytes() {
         return Err(why("the kernel's answer is as long as the message", "omit --reply-size"));
     }
     if case.injected_fault.is_some() {
@@ -366,14 +368,14 @@ fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyN
     if pipeline < 2 {
         return Ok(());
     }
-    let reply = case.flow().load.reply_size_bytes();
+    let reply = case.primary().load.reply_size_bytes();
     let of_sockets = card.options.contains(&OptionName::Sndbuf);
     let (holds, each) = match of_sockets && !is_tcp(card) {
         true => (UNIX_ANSWERS_BYTES, reply.saturating_mul(2).saturating_add(1 << 10)),
         false => (ANSWERS_BYTES, reply),
     };
     let buffers = [OptionName::Sndbuf, OptionName::Rcvbuf];
-    let asked = buffers.iter().filter_map(|name| case.flow().options.get(*name)?.parse::<u64>().ok()).min();
+    let asked = buffers.iter().filter_map(|name| case.primary().options.get(*name)?.parse::<u64>().ok()).min();
     let most = holds.min(asked.unwrap_or(u64::MAX)) / each;
     if pipeline <= most {
         return Ok(());
@@ -389,9 +391,11 @@ fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyN
 
 fn sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let range = card.min_message_bytes..=card.max_message_bytes;
-    let message = if case.flow().load.exchange().is_some() { "request" } else { "message" };
-    for (what, size) in [(message, case.flow().load.size_bytes()), ("answer", case.flow().load.reply_size_bytes())] {
-        let has_none = what == "answer" && case.flow().direction != Direction::RoundTrip;
+    let message = if case.primary().load.exchange().is_some() { "request" } else { "message" };
+    for (what, size) in
+        [(message, case.primary().load.size_bytes()), ("answer", case.primary().load.reply_size_bytes())]
+    {
+        let has_none = what == "answer" && case.primary().direction != Direction::RoundTrip;
         if !range.contains(&size) && !has_none {
             let hint = format!("{} to {}", exact_bytes(card.min_message_bytes), exact_bytes(card.max_message_bytes));
             return Err(why(format!("a {what} of {} does not fit", exact_bytes(size)), hint));
@@ -401,7 +405,7 @@ fn sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
 }
 
 fn options(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
-    for (name, value) in case.flow().options.iter() {
+    for (name, value) in case.primary().options.iter() {
         if !card.options.contains(&name) {
             let taken: Vec<&str> = card.options.iter().map(|option| option.word()).collect();
             let hint =

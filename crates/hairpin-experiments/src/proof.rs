@@ -60,7 +60,7 @@ fn nearest<'r>(case: &Case, like: &'r [RoundRecord]) -> Option<&'r RoundOrder> {
     timed.min_by_key(|order| {
         let far_in_what_stalls = remedy(&order.case) != remedy(case);
         let far_in_link = order.case.path.link != case.path.link;
-        let far_in_transport = order.case.flow().transport != case.flow().transport;
+        let far_in_transport = order.case.primary().transport != case.primary().transport;
         (
             order.case != *case,
             far_in_link,
@@ -73,7 +73,7 @@ fn nearest<'r>(case: &Case, like: &'r [RoundRecord]) -> Option<&'r RoundOrder> {
 }
 
 fn remedy(case: &Case) -> Option<Remedy> {
-    case.flow().load.exchange().map(|exchange| exchange.remedy)
+    case.primary().load.exchange().map(|exchange| exchange.remedy)
 }
 
 fn length(extent: Extent) -> u64 {

@@ -131,7 +131,7 @@ impl<'g> Sieve<'g> {
         }
         let mut skipped: Vec<Skipped> = self.cannot_run.iter().map(|(name, why)| whole(name, why)).collect();
         for ((transport, why), cases) in self.groups() {
-            let still_runs = self.kept.iter().any(|planned| planned.case.flow().transport == transport);
+            let still_runs = self.kept.iter().any(|planned| planned.case.primary().transport == transport);
             let case = still_runs.then(|| several(&cases));
             skipped.push(Skipped { case, ..whole(transport, why) });
         }
@@ -140,7 +140,7 @@ impl<'g> Sieve<'g> {
 
     /// Impossible cases by transport and reason, in order of first appearance.
     fn groups(&self) -> Vec<((&str, &WhyNot), Vec<&Case>)> {
-        grouped(self.turned_away.iter().map(|(case, why)| ((case.flow().transport.as_str(), why), case)))
+        grouped(self.turned_away.iter().map(|(case, why)| ((case.primary().transport.as_str(), why), case)))
     }
 
     fn nothing_left(&self) -> Refused {

@@ -201,7 +201,7 @@ impl Circumstances {
         let cases = self.sysctls.iter().fold(cases, |cases, values| {
             each(&cases, values, |case, value| case.sysctls = case.sysctls.clone().and(value))
         });
-        let cases = each(&cases, &self.options_for(card), |case, options| case.flow_mut().options = options);
+        let cases = each(&cases, &self.options_for(card), |case, options| case.primary_mut().options = options);
         let cases = if self.waitings_given {
             each(&cases, &self.waitings, |case, waiting| case.ends.waiting = waiting)
         } else {
@@ -337,7 +337,7 @@ fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sys
 fn own_waiting(case: &Case, card: &Card) -> Waiting {
     if !card.waitings.contains(&Waiting::Poll) {
         Waiting::Spin
-    } else if case.flow().wires() > 1 {
+    } else if case.primary().wires() > 1 {
         Waiting::Poll
     } else {
         Waiting::Block

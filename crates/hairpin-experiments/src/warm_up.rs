@@ -10,8 +10,8 @@ pub const WARM_UP_NS: u64 = 40_000_000;
 /// the load pauses.
 #[must_use]
 pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
-    let pauses = case.flow().load.rate_per_s().is_some()
-        || case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
+    let pauses = case.primary().load.rate_per_s().is_some()
+        || case.primary().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
     let hands_over_to_another_cpu =
         case.ends.placement != Placement::SameCpu && card.answered_by == AnsweredBy::Server;
     case.ends.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu || case.crosses_a_network())

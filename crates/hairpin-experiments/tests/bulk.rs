@@ -23,7 +23,7 @@ fn a_stream_has_one_flow_that_goes_one_way_and_no_traced_rounds() {
     ];
     assert_eq!(plan.labels(), expected);
     for order in &plan.rounds {
-        let flow = order.case.flow();
+        let flow = order.case.primary();
         assert!(
             matches!(flow.load, Load::Stream { source: Source::Buffer, .. })
                 && flow.direction != Direction::RoundTrip
@@ -67,7 +67,7 @@ fn transports_that_cannot_stream_are_skipped_or_refused_with_their_reason() {
 #[test]
 fn several_streams_are_polled_or_else_spin() {
     let plan = bulk(&[("transport", "tcp"), ("streams", "1,64"), ("count", "10")]).unwrap();
-    assert_eq!(plan.cases.iter().map(|case| case.flow().wires()).collect::<Vec<_>>(), [1, 64]);
+    assert_eq!(plan.cases.iter().map(|case| case.primary().wires()).collect::<Vec<_>>(), [1, 64]);
     assert!(plan.rounds.iter().all(|order| order.extent == Extent::Count(10)));
     assert_eq!(plan.labels(), ["tcp block same-cpu up 64 KiB", "tcp poll same-cpu up 64 KiB 64 connections"]);
     let spinning = bulk(&[("transport", "shm"), ("placement", "cross-cpu")]).unwrap();

@@ -123,7 +123,7 @@ fn local_transports_cross_no_link() {
         (&SURVEY, &["icmp", "tcp", "tcp6", "udp", "udp6"]),
     ] {
         let plan = over(experiment, &["bridged-vm"], &[]);
-        let names: BTreeSet<&str> = plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
+        let names: BTreeSet<&str> = plan.cases.iter().map(|case| case.primary().transport.as_str()).collect();
         assert_eq!(names.into_iter().collect::<Vec<_>>(), left, "{}", experiment.name);
         let pipe = plan.skipped.iter().find(|skipped| skipped.transport == "pipe").expect("it is skipped");
         assert_eq!(pipe.case, None, "all of pipe");
@@ -145,7 +145,7 @@ fn local_transports_cross_no_link() {
 fn cases_with_packets_larger_than_the_mtu_are_skipped() {
     let plan = over(&ROUND_TRIP, &[NARROW, "bridged-vm"], &[("transport", "tcp,tcp6,udp6")]);
     let ran: BTreeSet<(&str, &str)> =
-        plan.cases.iter().map(|case| (case.flow().transport.as_str(), case.path.link.as_str())).collect();
+        plan.cases.iter().map(|case| (case.primary().transport.as_str(), case.path.link.as_str())).collect();
     let wide = "delay=2ms";
     assert_eq!(ran, [("tcp", NARROW), ("tcp", wide), ("tcp6", wide), ("udp6", wide)].into());
     let reasons: BTreeSet<&str> = plan.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
@@ -292,7 +292,7 @@ fn rounds_over_a_link_are_no_template_for_another() {
     let done = measured(&timed.rounds);
     let satellite = timed.cases.iter().find(|case| case.path.link == SATELLITE).unwrap();
     let mut corked: Case = satellite.clone();
-    corked.flow_mut().load.exchange_mut().unwrap().remedy = Remedy::Cork;
+    corked.primary_mut().load.exchange_mut().unwrap().remedy = Remedy::Cork;
     let orders = proof::orders(&[[satellite.clone(), corked]], &done, 1, 7, 6);
     assert_eq!(orders.len(), 2);
     assert!(

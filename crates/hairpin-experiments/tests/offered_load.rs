@@ -15,14 +15,14 @@ fn offered_load(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
 }
 
 fn rates(plan: &Plan) -> Vec<f64> {
-    plan.cases.iter().filter_map(|case| case.flow().load.rate_per_s()).collect()
+    plan.cases.iter().filter_map(|case| case.primary().load.rate_per_s()).collect()
 }
 
 #[test]
 fn without_rates_tcp_and_udp_are_swept() {
     let plan = offered_load(&[]).unwrap();
     let transports: std::collections::BTreeSet<&str> =
-        plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
+        plan.cases.iter().map(|case| case.primary().transport.as_str()).collect();
     assert_eq!(transports.into_iter().collect::<Vec<_>>(), ["tcp", "udp"]);
     assert_eq!(rates(&plan)[..6], [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3]);
     assert_eq!(plan.cases[0].label(), "udp block same-cpu up 64 B 1000/s");
@@ -41,12 +41,12 @@ fn over_a_link_of_known_rate_the_sweep_is_around_it() {
 #[test]
 fn kernel_pacing_gets_the_bytes_of_each_rate() {
     let plan = offered_load(&[("transport", "tcp"), ("pacing", "kernel"), ("rate", "1000,0.001")]).unwrap();
-    let asked = |place: usize| plan.cases[place].flow().options.get(OptionName::PacingRate).map(str::to_owned);
+    let asked = |place: usize| plan.cases[place].primary().options.get(OptionName::PacingRate).map(str::to_owned);
     assert_eq!(rates(&plan), [0.001, 1000.0], "they rise");
     assert_eq!((asked(0), asked(1)), (Some("1".to_owned()), Some("64000".to_owned())));
     let shared =
         offered_load(&[("transport", "tcp"), ("pacing", "kernel"), ("rate", "1000"), ("connections", "8")]).unwrap();
-    assert_eq!(shared.cases[0].flow().options.get(OptionName::PacingRate), Some("8000"), "of each connection");
+    assert_eq!(shared.cases[0].primary().options.get(OptionName::PacingRate), Some("8000"), "of each connection");
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn bad_input_is_refused_with_its_reason() {
 fn delivered_up_to(plan: &Plan, knee_per_s: f64) -> Vec<RoundRecord> {
     let mut rounds = measured(&plan.rounds);
     for round in &mut rounds {
-        let Load::Offered { offered_per_s, .. } = round.order.case.flow().load else { panic!("{round:?}") };
+        let Load::Offered { offered_per_s, .. } = round.order.case.primary().load else { panic!("{round:?}") };
         let Outcome::Measured(measured) = &mut round.outcome else { panic!("{round:?}") };
-        let flow = measured.flow_mut();
+        let flow = measured.primary_mut();
         flow.ledger.sent = 1000;
         flow.ledger.received = if offered_per_s <= knee_per_s { 1000 } else { 500 };
         let over_ns = 1e12 / offered_per_s;

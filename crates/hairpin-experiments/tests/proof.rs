@@ -16,8 +16,8 @@ fn run(flags: &[(&str, &str)]) -> Vec<RoundRecord> {
 }
 
 fn case(like: &RoundRecord, transport: &str, remedy: Remedy) -> Case {
-    let mut case = like.order.case.clone().with(|changed| changed.flow_mut().transport = transport.to_owned());
-    case.flow_mut().load.exchange_mut().unwrap().remedy = remedy;
+    let mut case = like.order.case.clone().with(|changed| changed.primary_mut().transport = transport.to_owned());
+    case.primary_mut().load.exchange_mut().unwrap().remedy = remedy;
     case
 }
 
@@ -86,7 +86,7 @@ fn long_rounds_are_fewer_and_have_the_phases_of_the_run() {
             [("load-cpu", "same"), ("ramp", "3s")].into_iter().chain(link.map(|link| ("link", link))).collect();
         let like = measured(&plan_on(&capabilities, &UNDER_LOAD, &flags).unwrap().rounds);
         let own = like[0].order.case.clone();
-        let changed = own.clone().with(|case| case.flow_mut().load.set_sizes(100, 100));
+        let changed = own.clone().with(|case| case.primary_mut().load.set_sizes(100, 100));
         let (orders, lasts_ns) = rounds(&[[own, changed]], &like, &capabilities, 7, 9);
         assert!(orders.iter().all(|order| order.phases == like[0].order.phases && order.phases.is_some()));
         assert!(orders.iter().all(|order| order.phases.as_ref().unwrap().ramp == 3_000_000_000));

@@ -22,15 +22,15 @@ const DAY_NS: u64 = 86_400_000_000_000;
 fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     let case = &order.case;
     let label = case.label();
-    let candidate = capabilities.candidate(&case.flow().transport).expect("a known transport");
+    let candidate = capabilities.candidate(&case.primary().transport).expect("a known transport");
     let card = &candidate.card;
     assert!(candidate.can_run.is_ok(), "{label} cannot run");
     assert!(card.waitings.contains(&case.ends.waiting), "{label}");
-    assert!(case.flow().options.iter().all(|(name, _)| card.options.contains(&name)), "{label}");
-    let load = &case.flow().load;
+    assert!(case.primary().options.iter().all(|(name, _)| card.options.contains(&name)), "{label}");
+    let load = &case.primary().load;
     let is_one_way = matches!(load, Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. });
-    let reply = (!is_one_way).then(|| case.flow().load.reply_size_bytes());
-    for size in [Some(case.flow().load.size_bytes()), reply].into_iter().flatten() {
+    let reply = (!is_one_way).then(|| case.primary().load.reply_size_bytes());
+    for size in [Some(case.primary().load.size_bytes()), reply].into_iter().flatten() {
         assert!(size >= card.min_message_bytes.max(1) && size <= card.max_message_bytes.min(1 << 30), "{label}");
     }
     assert!(case.ends.placement != Placement::CrossCpu || capabilities.cpus.len() >= 2, "{label}");
@@ -42,23 +42,24 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
         assert!((capabilities.links.relay)().is_ok(), "{label}");
     }
     if is_one_way {
-        let loses_by_connection = case.flow().wires() > 1 && case.path.link != LOOPBACK && !card.reliable;
+        let loses_by_connection = case.primary().wires() > 1 && case.path.link != LOOPBACK && !card.reliable;
         assert!(card.answered_by == AnsweredBy::Server && !loses_by_connection, "{label}");
-        assert!(case.flow().direction != Direction::RoundTrip && case.injected_fault.is_none(), "{label}");
+        assert!(case.primary().direction != Direction::RoundTrip && case.injected_fault.is_none(), "{label}");
         let blocks = case.ends.waiting == Waiting::Block;
-        assert!(!blocks || (case.flow().wires() == 1 && card.waitings.contains(&Waiting::Poll)), "{label}");
-        assert!(!card.boundaries || case.flow().load.size_bytes() >= 8, "{label}");
-        assert!(case.flow().connections == 1 || card.many_connections, "{label}");
+        assert!(!blocks || (case.primary().wires() == 1 && card.waitings.contains(&Waiting::Poll)), "{label}");
+        assert!(!card.boundaries || case.primary().load.size_bytes() >= 8, "{label}");
+        assert!(case.primary().connections == 1 || card.many_connections, "{label}");
         assert!((1..=1024).contains(&load.batch()), "{label}");
         if let Load::Offered { pacing: Pacing::Kernel, .. } = load {
-            assert!(case.flow().options.get(OptionName::PacingRate).is_some(), "{label}");
+            assert!(case.primary().options.get(OptionName::PacingRate).is_some(), "{label}");
         }
     } else {
-        assert_eq!((case.flow().direction, case.flow().wires()), (Direction::RoundTrip, 1), "{label}");
+        assert_eq!((case.primary().direction, case.primary().wires()), (Direction::RoundTrip, 1), "{label}");
     }
     if card.answered_by == AnsweredBy::Kernel {
         assert!(
-            case.flow().load.size_bytes() == case.flow().load.reply_size_bytes() && case.injected_fault.is_none(),
+            case.primary().load.size_bytes() == case.primary().load.reply_size_bytes()
+                && case.injected_fault.is_none(),
             "{label}"
         );
         assert!(case.ends.kind == EndKind::Processes && case.ends.placement != Placement::CrossCpu, "{label}");
@@ -67,16 +68,16 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
         assert!(case.ends.waiting != Waiting::Spin || may_spin, "{label}");
         assert!(card.reach != Reach::Process || case.ends.kind == EndKind::Threads, "{label}");
     }
-    if let Some(rate_per_s) = case.flow().load.rate_per_s() {
+    if let Some(rate_per_s) = case.primary().load.rate_per_s() {
         assert!(rate_per_s > 0.0 && rate_per_s <= if is_one_way { 1e8 } else { 1e7 }, "{label}");
     }
-    if let Some(exchange) = case.flow().load.exchange() {
+    if let Some(exchange) = case.primary().load.exchange() {
         assert!(!card.boundaries && exchange.gap_ns < order.timeout_ns, "{label}");
-        assert_eq!(case.flow().load.size_bytes(), exchange.writes.total_bytes(), "{label}");
+        assert_eq!(case.primary().load.size_bytes(), exchange.writes.total_bytes(), "{label}");
         let asks_for_nodelay = exchange.remedy == Remedy::Nodelay || exchange.remedy == Remedy::More;
         assert!(!asks_for_nodelay || card.options.contains(&OptionName::Nodelay), "{label}");
         assert!(
-            exchange.pipeline == 1 || exchange.pipeline * case.flow().load.reply_size_bytes() <= 32 << 10,
+            exchange.pipeline == 1 || exchange.pipeline * case.primary().load.reply_size_bytes() <= 32 << 10,
             "{label}"
         );
     }

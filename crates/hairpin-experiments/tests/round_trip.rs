@@ -15,15 +15,15 @@ use hairpin_model::round::{Extent, Purpose};
 #[test]
 fn without_flags_every_transport_is_measured_once_in_each_block() {
     let plan = round_trip(&[]).unwrap();
-    let names: Vec<&str> = plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
+    let names: Vec<&str> = plan.cases.iter().map(|case| case.primary().transport.as_str()).collect();
     assert_eq!(names, capabilities().names());
     assert!(plan.rounds.len() as u64 >= MIN_BLOCKS * plan.cases.len() as u64);
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
-    let order = plan.rounds.iter().find(|order| order.case.flow().transport == "tcp").unwrap();
+    let order = plan.rounds.iter().find(|order| order.case.primary().transport == "tcp").unwrap();
     assert_eq!((order.extent, order.warm_up), (Extent::Count(1250), Extent::Count(WARM_UP_MESSAGES)));
     assert_eq!((order.timeout_ns, order.keep_samples, order.port), (2_000_000_000, 100_000, 0));
     assert!((80_000_000_000..90_000_000_000).contains(&order.deadline_ns), "a minute, and ten time-outs and rounds");
-    assert!(order.case.flow().options.is_empty(), "TCP keeps the kernel's NODELAY");
+    assert!(order.case.primary().options.is_empty(), "TCP keeps the kernel's NODELAY");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     );
     for order in &plan.rounds {
         assert_eq!(
-            (order.case.flow().transport.as_str(), order.case.flow().load.rate_per_s()),
+            (order.case.primary().transport.as_str(), order.case.primary().load.rate_per_s()),
             ("tcp", Some(2000.0))
         );
         assert_eq!((order.extent, order.warm_up), (Extent::Count(800), Extent::Count(0)));
@@ -141,7 +141,7 @@ fn unequal_answers_and_rates_are_cases_of_their_own() {
     let labels = ["tcp block same-cpu 1000/s", "tcp block same-cpu 2000/s"].map(str::to_owned).to_vec();
     assert_eq!(plan.labels()[..2], labels);
     assert_eq!(plan.labels()[2..], ["tcp block same-cpu 4/100 B 1000/s", "tcp block same-cpu 4/100 B 2000/s"]);
-    assert_eq!(plan.cases[0].flow().load.rate_per_s(), Some(1000.0));
+    assert_eq!(plan.cases[0].primary().load.rate_per_s(), Some(1000.0));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn options_are_compared_as_sets() {
     let every = round_trip(&[("transport", "tcp"), ("option", "all")]).unwrap();
     assert_eq!(every.labels()[0], "tcp block same-cpu", "no option first");
     assert!(every.labels().contains(&"tcp block same-cpu nodelay=on".to_owned()));
-    assert!(every.cases.iter().all(|case| case.flow().options.iter().count() <= 1), "each alone");
+    assert!(every.cases.iter().all(|case| case.primary().options.iter().count() <= 1), "each alone");
     assert!(!every.labels().iter().any(|label| label.contains("cork")), "cork has no trial value");
     let pipe = round_trip(&[("transport", "pipe"), ("option", "all")]).unwrap();
     assert_eq!((pipe.labels(), pipe.skipped), (vec!["pipe block same-cpu".to_owned()], vec![]));

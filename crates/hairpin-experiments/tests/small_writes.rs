@@ -66,17 +66,17 @@ fn without_flags_tcp_runs_every_remedy_and_the_controls_two() {
     for order in &plan.rounds {
         assert_eq!((order.purpose, order.extent), (Purpose::Timed, Extent::DurationNs(DURATION_NS)));
         assert_eq!((order.timeout_ns, order.keep_samples, order.port), (2_000_000_000, 100_000, 0));
-        let (case, exchange) = (&order.case, order.case.flow().load.exchange().unwrap());
-        assert_eq!((case.flow().load.size_bytes(), case.flow().load.reply_size_bytes()), (200, 4));
+        let (case, exchange) = (&order.case, order.case.primary().load.exchange().unwrap());
+        assert_eq!((case.primary().load.size_bytes(), case.primary().load.reply_size_bytes()), (200, 4));
         assert_eq!((exchange.gap_ns, exchange.pipeline), (0, 1));
-        assert!(case.flow().options.is_empty(), "what a remedy asks for is no option of the case");
+        assert!(case.primary().options.is_empty(), "what a remedy asks for is no option of the case");
     }
 }
 
 #[test]
 fn every_remedy_is_tried_without_flags() {
     let plan = small_writes(&[("transport", "tcp")]).unwrap();
-    let tried: Vec<Remedy> = plan.cases.iter().map(|case| case.flow().load.exchange().unwrap().remedy).collect();
+    let tried: Vec<Remedy> = plan.cases.iter().map(|case| case.primary().load.exchange().unwrap().remedy).collect();
     assert_eq!(tried, [Remedy::PLAIN, &[BATCH]].concat());
 }
 
@@ -182,10 +182,10 @@ fn evidence_is_as_many_traced_as_untraced_rounds_in_blocks_of_their_own() {
     }
     assert_eq!(orders.len(), evidence::BLOCKS as usize, "blocks differ in their order");
     for order in &plan.rounds {
-        assert!(order.case.flow().transport == "tcp" && order.purpose != Purpose::Timed);
+        assert!(order.case.primary().transport == "tcp" && order.purpose != Purpose::Timed);
         assert_eq!(order.warm_up, Extent::Count(0), "the first exchanges are seen too");
         assert_eq!(order.timeout_ns, 2_000_000_000);
-        let exchanges = match order.case.flow().load.exchange().unwrap().remedy {
+        let exchanges = match order.case.primary().load.exchange().unwrap().remedy {
             Remedy::Default | Remedy::Batch(_) => 4,
             Remedy::CorkForgotten => 2,
             _ => 5,
@@ -248,7 +248,7 @@ fn a_pair_is_traced_once_and_carries_its_injected_fault() {
 fn controls_run_the_requested_remedies_and_skips_have_their_reason() {
     let count = |flags: &[(&str, &str)], transport: &str| {
         let plan = small_writes(flags).unwrap();
-        plan.cases.iter().filter(|case| case.flow().transport == transport).count()
+        plan.cases.iter().filter(|case| case.primary().transport == transport).count()
     };
     assert_eq!(count(&[], "pipe"), CONTROL_REMEDIES.len());
     assert_eq!(count(&[("transport", "pipe")], "pipe"), CONTROL_REMEDIES.len());
@@ -272,7 +272,7 @@ fn every_transport_with_boundaries_is_skipped_with_that_reason() {
     let plan = small_writes(&[("transport", "all")]).unwrap();
     for candidate in &capabilities.candidates {
         let name = candidate.card.name;
-        let runs = plan.cases.iter().any(|case| case.flow().transport == name);
+        let runs = plan.cases.iter().any(|case| case.primary().transport == name);
         assert_eq!(runs, !candidate.card.boundaries, "{name}");
         let skipped: Vec<_> = plan.skipped.iter().filter(|skipped| skipped.transport == name).collect();
         if runs {
@@ -330,7 +330,7 @@ fn several_writes_and_circumstances_are_swept() {
         "tcp block same-cpu batch=3 2x7 B CPUs kept awake",
     ];
     assert_eq!(plan.labels(), expected);
-    assert_eq!((plan.cases[0].flow().load.size_bytes(), plan.cases[1].ends.cpu_idle), (3214, CpuIdle::Shallow));
+    assert_eq!((plan.cases[0].primary().load.size_bytes(), plan.cases[1].ends.cpu_idle), (3214, CpuIdle::Shallow));
     let plan =
         small_writes(&[("transport", "tcp"), ("remedy", "default"), ("placement", "cross-cpu"), ("waiting", "spin")]);
     let case = plan.unwrap().cases[0].clone();
@@ -349,7 +349,7 @@ fn gap_reply_and_pipeline_are_part_of_the_exchange() {
 #[test]
 fn answers_in_flight_must_fit_the_buffers() {
     let plan = |flags: &[(&str, &str)]| small_writes(&[&[("remedy", "one-write")], flags].concat()).unwrap();
-    let names = |plan: &Plan| plan.cases.iter().map(|case| case.flow().transport.clone()).collect::<Vec<_>>();
+    let names = |plan: &Plan| plan.cases.iter().map(|case| case.primary().transport.clone()).collect::<Vec<_>>();
     assert_eq!(names(&plan(&[("reply", "1MiB")])), ["tcp", "unix-stream", "pipe"], "one answer is read at once");
     assert_eq!(names(&plan(&[("pipeline", "127")])), ["tcp", "unix-stream", "pipe"]);
     let many = plan(&[("pipeline", "1024")]);
@@ -376,7 +376,7 @@ fn option_all_excludes_options_of_remedies() {
     assert_eq!(plan.labels()[0], "tcp block same-cpu default 100x2 B");
     assert!(plan.cases.len() > 5, "{:?}", plan.labels());
     for case in &plan.cases {
-        let taken = |name| case.flow().options.get(name).is_some();
+        let taken = |name| case.primary().options.get(name).is_some();
         assert!(![OptionName::Nodelay, OptionName::Cork, OptionName::Quickack].into_iter().any(taken));
     }
 }

@@ -33,7 +33,7 @@ fn it_covers_every_transport_and_what_makes_it_slower() {
     let plan = survey(&[]);
     let labels = plan.labels();
     for card in capabilities().candidates.into_iter().map(|candidate| candidate.card) {
-        let is_there = plan.cases.iter().any(|case| case.flow().transport == card.name);
+        let is_there = plan.cases.iter().any(|case| case.primary().transport == card.name);
         assert_eq!(is_there, card.in_survey, "{}", card.name);
     }
     for label in
@@ -45,11 +45,11 @@ fn it_covers_every_transport_and_what_makes_it_slower() {
     assert!(
         labels.contains(&"icmp spin same-cpu".to_owned()) && !labels.contains(&"icmp block cross-cpu".to_owned())
     );
-    assert!(plan.cases.iter().all(|case| case.flow().options.is_empty()
-        && case.flow().load.size_bytes() == 4
-        && case.flow().load.reply_size_bytes() == 4));
+    assert!(plan.cases.iter().all(|case| case.primary().options.is_empty()
+        && case.primary().load.size_bytes() == 4
+        && case.primary().load.reply_size_bytes() == 4));
     assert!(
-        plan.cases.iter().all(|case| (case.ends.kind == EndKind::Threads) == (case.flow().transport == "memory"))
+        plan.cases.iter().all(|case| (case.ends.kind == EndKind::Threads) == (case.primary().transport == "memory"))
     );
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
 }
@@ -168,7 +168,7 @@ fn row(line: &Line, planned: &[Planned]) -> String {
 
 fn is_of(line: &Line, planned: &Planned) -> bool {
     let case = &planned.case;
-    let by_kernel = case.flow().transport == "icmp";
+    let by_kernel = case.primary().transport == "icmp";
     let of_kind = match line.over {
         Over::Kernel => by_kernel,
         Over::EchoHalves => !by_kernel,

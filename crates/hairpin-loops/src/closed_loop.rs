@@ -45,8 +45,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
     /// A loop in which the sender pauses `pauses_ns` before an answer can arrive.
     pub(super) fn new(client: &'a Client<'a, C>, pauses_ns: u64) -> Self {
         let case = &client.order.case;
-        let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
-        let reply_size = usize::try_from(case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
+        let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
+        let reply_size = usize::try_from(case.primary().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         Self {
             client,
             message: Message::new(size, reply_size),
@@ -78,7 +78,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         T: FnMut(&mut Self, &mut W, u64) -> Result<u64, Failure>,
     {
         let (client, order) = (self.client, self.client.order);
-        let counts_exchanges = order.case.flow().load.exchange().is_some();
+        let counts_exchanges = order.case.primary().load.exchange().is_some();
         let mut counted = Counted::default();
         let origin_ns = client.clock.now_ns();
         let (mut begin_ns, mut now_ns) = (origin_ns, origin_ns);

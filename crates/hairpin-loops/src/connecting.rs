@@ -38,7 +38,7 @@ pub fn run<C: Clock>(
     rate_per_s: f64,
 ) -> Result<ClientResult, Failure> {
     let (clock, order) = (client.clock, client.order);
-    let load = &order.case.flow().load;
+    let load = &order.case.primary().load;
     let bytes = |size: u64| usize::try_from(size).expect("sizes are at most 1 GiB");
     let mut message = Message::new(bytes(load.size_bytes()), bytes(load.reply_size_bytes()));
     let mut reply = patterned(bytes(load.reply_size_bytes()));

@@ -64,8 +64,9 @@ impl<C: Clock> Echo<'_, C> {
     }
 
     fn answer<W: Wire + ?Sized>(&self, wire: &mut W, marks: &mut dyn ServerMarks) -> Result<Answered, Failure> {
-        let size = usize::try_from(self.case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
-        let reply_size = usize::try_from(self.case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
+        let size = usize::try_from(self.case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
+        let reply_size =
+            usize::try_from(self.case.primary().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let mut buffer = patterned(size.max(reply_size));
         let mut turnaround = self.stamps_turnaround().then(TurnaroundCounter::default);
         let mut number = 0;
@@ -154,7 +155,7 @@ impl<C: Clock> Echo<'_, C> {
     /// Whether the server applies the remedy: quick ACKs, requested again after each read (tcp(7)).
     #[inline]
     fn acknowledges_quickly(&self) -> bool {
-        self.case.flow().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
+        self.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
     }
 
     /// Applies the injected fault.

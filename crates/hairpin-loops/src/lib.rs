@@ -54,7 +54,7 @@ pub fn run_client<C: Clock>(
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
 ) -> Result<ClientResult, Failure> {
-    match &client.order.case.flow().load {
+    match &client.order.case.primary().load {
         Load::PingPong { .. } => ping_pong::run(client, wire, marks),
         Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, *rate_per_s),
         Load::Exchange { exchange, .. } => small_writes::run(client, wire, marks, exchange),

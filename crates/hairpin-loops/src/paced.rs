@@ -130,8 +130,8 @@ fn is_overdue(order: &RoundOrder, elapsed_ns: u64) -> bool {
 impl<'a, C: Clock> Paced<'a, C> {
     fn new(client: &'a Client<'a, C>, timetable: Timetable, now_ns: u64) -> Self {
         let case = &client.order.case;
-        let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
-        let reply_size = usize::try_from(case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
+        let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
+        let reply_size = usize::try_from(case.primary().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let message = Message::new(size, reply_size);
         // A number truncated to one byte distinguishes 256 messages, half of which may be in flight.
         let most = if message.numbered_reply() == 1 { 128 } else { MAX_IN_FLIGHT / 2 };

@@ -32,7 +32,7 @@ pub fn run<C: Clock>(
         return Err(Failure {
             cause: format!(
                 "{} is not a byte stream, so a request cannot be sent in several writes",
-                client.order.case.flow().transport
+                client.order.case.primary().transport
             ),
             hint: "use tcp, unix-stream or pipe".to_owned(),
         });

@@ -21,8 +21,8 @@ pub(crate) const TIMEOUT_NS: u64 = 1_000_000;
 
 pub(crate) fn order(load: Load, count: u64, warm_up: u64) -> RoundOrder {
     let case = Case::ping_pong("memory").with(|case| {
-        case.flow_mut().load = load;
-        case.flow_mut().load.set_sizes(12, 12);
+        case.primary_mut().load = load;
+        case.primary_mut().load.set_sizes(12, 12);
     });
     RoundOrder { warm_up: Extent::Count(warm_up), timeout_ns: TIMEOUT_NS, ..RoundOrder::of(case, count) }
 }
@@ -140,7 +140,7 @@ fn an_open_loop_sends_on_time_whatever_has_come_back() {
 fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_were_due() {
     // A wire whose sends take time, modelled by a clock that a slow answer has advanced.
     let order = RoundOrder {
-        case: (order(Load::PLAIN.paced(1e9), 1, 0).case).with(|changed| changed.flow_mut().load.set_sizes(1, 1)),
+        case: (order(Load::PLAIN.paced(1e9), 1, 0).case).with(|changed| changed.primary_mut().load.set_sizes(1, 1)),
         ..order(Load::PLAIN.paced(1e9), 130, 0)
     };
     let client_result = travel(&order, &[Act::After(500)], true).unwrap();

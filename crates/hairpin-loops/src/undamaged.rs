@@ -22,7 +22,7 @@ pub fn may_be_damaged(case: &Case) -> bool {
 
 /// Checks whether a message of the case is undamaged.
 pub fn is_whole(case: &Case) -> impl FnMut(&[u8]) -> bool + Send {
-    let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
+    let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
     let message = Message::new(size, size);
     move |received| message.difference(received).is_none()
 }

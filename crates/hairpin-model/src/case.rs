@@ -154,7 +154,7 @@ impl Case {
     /// Whether its first flow measures latency before, during and after the load.
     #[must_use]
     pub fn is_under_load(&self) -> bool {
-        self.flow().name == PROBE
+        self.primary().name == PROBE
     }
 
     /// The load flows that follow a probe; empty for other cases.
@@ -190,11 +190,11 @@ impl Case {
 
     /// The first flow, by which the case is judged.
     #[must_use]
-    pub fn flow(&self) -> &Flow {
+    pub fn primary(&self) -> &Flow {
         &self.flows[0]
     }
 
-    pub fn flow_mut(&mut self) -> &mut Flow {
+    pub fn primary_mut(&mut self) -> &mut Flow {
         &mut self.flows[0]
     }
 
@@ -234,7 +234,7 @@ impl Case {
     /// Name of the transport, with [`FALLBACK_MARK`] if it took the place of another one.
     #[must_use]
     pub fn marked_transport(&self) -> String {
-        format!("{}{}", self.flow().transport, if self.fallback().is_some() { FALLBACK_MARK } else { "" })
+        format!("{}{}", self.primary().transport, if self.fallback().is_some() { FALLBACK_MARK } else { "" })
     }
 
     /// `over home-uplink`, `over delay=2ms`, `to lab.example.org`; `None` on the loopback.
@@ -281,7 +281,7 @@ impl Case {
             words.push("threads".to_owned());
         }
         if self.is_under_load() {
-            words.extend(self.flow().details());
+            words.extend(self.primary().details());
             words.extend(self.load_in_words());
         } else {
             words.extend(flows_in_words(&self.flows));
@@ -309,7 +309,7 @@ impl Case {
     /// The probe of a case under load: its transport and its details, a word or two each.
     #[must_use]
     pub fn probe_words(&self) -> Vec<String> {
-        std::iter::once(self.marked_transport()).chain(self.flow().details()).collect()
+        std::iter::once(self.marked_transport()).chain(self.primary().details()).collect()
     }
 
     /// The load on a probe: `under tcp up 64 KiB`, or `unloaded` without load flows; `None` for other cases.
@@ -391,12 +391,12 @@ mod tests {
         let others = [
             case.clone().with(|changed| changed.ends.waiting = Waiting::Spin),
             case.clone().with(|changed| changed.ends.placement = Placement::CrossCpu),
-            case.clone().with(|changed| changed.flow_mut().load.set_sizes(5, 4)),
-            case.clone().with(|changed| changed.flow_mut().load.set_sizes(4, 5)),
+            case.clone().with(|changed| changed.primary_mut().load.set_sizes(5, 4)),
+            case.clone().with(|changed| changed.primary_mut().load.set_sizes(4, 5)),
             case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow),
             case.clone().with(|changed| changed.replicate = 1),
             case.clone().with(|changed| changed.sysctls = "net.ipv4.tcp_sack=0".parse().unwrap()),
-            case.clone().with(|changed| changed.flow_mut().load = changed.flow().load.paced(1000.0)),
+            case.clone().with(|changed| changed.primary_mut().load = changed.primary().load.paced(1000.0)),
         ];
         for other in others {
             assert_ne!(case.id(), other.id(), "{}", other.label());
@@ -436,8 +436,8 @@ mod tests {
     fn a_load_on_a_probe_is_labelled_with_its_direction_first() {
         use crate::flow::{LOAD, LOAD_BACK, PROBE, WRITE_BYTES};
         let mut probed = Case::ping_pong("udp");
-        probed.flow_mut().name = PROBE.to_owned();
-        probed.flow_mut().load = Load::PingPong { size_bytes: 64, reply_size_bytes: 64 }.paced(100.0);
+        probed.primary_mut().name = PROBE.to_owned();
+        probed.primary_mut().load = Load::PingPong { size_bytes: 64, reply_size_bytes: 64 }.paced(100.0);
         assert_eq!(
             (probed.load_words(), probed.probe_words().join(" ")),
             (vec!["unloaded".to_owned()], "udp 64 B 100/s".to_owned())
@@ -463,7 +463,7 @@ mod tests {
     fn a_case_survives_json() {
         let case = Case::ping_pong("udp6").with(|changed| {
             changed.replicate = 1;
-            changed.flow_mut().load = changed.flow().load.paced(12.5);
+            changed.primary_mut().load = changed.primary().load.paced(12.5);
         });
         let json = serde_json::to_string(&case).unwrap();
         assert_eq!(serde_json::from_str::<Case>(&json).unwrap(), case);

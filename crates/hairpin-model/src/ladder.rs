@@ -35,7 +35,7 @@ impl Kind {
 
     #[must_use]
     pub fn of(case: &Case) -> Self {
-        match case.flow().load {
+        match case.primary().load {
             _ if case.is_under_load() => Self::UnderLoad,
             Load::PingPong { .. } | Load::Paced { .. } => Self::RoundTrips,
             Load::Exchange { .. } => Self::Exchanges,
@@ -99,7 +99,7 @@ pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
         Kind::Messages => &[ComparedBy::Rate],
         Kind::Streams => &[ComparedBy::Goodput],
         Kind::Offered if !all(is_delivered) => &[ComparedBy::Rate],
-        Kind::Offered if all(|row| row.flow().ledger.received == row.flow().ledger.sent) => LATENCY,
+        Kind::Offered if all(|row| row.primary().ledger.received == row.primary().ledger.sent) => LATENCY,
         Kind::Offered => LATENCY.split_at(1).0,
     }
 }
@@ -187,7 +187,7 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
 
 /// See [`Group::subject`].
 fn subject(case: &Case) -> String {
-    match case.flow().load.exchange() {
+    match case.primary().load.exchange() {
         Some(exchange) => format!("{} {}", case.marked_transport(), request(case, exchange)),
         None if case.is_under_load() => case.probe_words().join(" "),
         None => String::new(),
@@ -214,7 +214,7 @@ fn by_series(rows: &mut [&CaseSummary]) {
         }
     }
     let place = |row: &CaseSummary| series.iter().position(|known| *known == row.case.without_rate());
-    let rate = |row: &CaseSummary| row.case.flow().load.rate_per_s().unwrap_or(0.0);
+    let rate = |row: &CaseSummary| row.case.primary().load.rate_per_s().unwrap_or(0.0);
     rows.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| rate(a).total_cmp(&rate(b))));
 }
 
@@ -234,10 +234,10 @@ pub fn request(case: &Case, exchange: &Exchange) -> String {
 
 /// The remedy and the words of [`request`]: what a case of exchanges has beyond one of round trips.
 fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
-    let bare = Case::small_writes(&case.flow().transport, exchange.clone());
+    let bare = Case::small_writes(&case.primary().transport, exchange.clone());
     let sized = bare.with(|bare| {
         bare.injected_fault = case.injected_fault;
-        bare.flow_mut().load.set_sizes(0, case.flow().load.reply_size_bytes());
+        bare.primary_mut().load.set_sizes(0, case.primary().load.reply_size_bytes());
     });
     sized.details()
 }
@@ -253,7 +253,7 @@ pub fn row_name(summary: &CaseSummary) -> String {
 #[must_use]
 pub fn row_words(summary: &CaseSummary) -> Vec<String> {
     let case = &summary.case;
-    let (mut words, shared) = match case.flow().load.exchange() {
+    let (mut words, shared) = match case.primary().load.exchange() {
         Some(exchange) => (vec![exchange.remedy.to_string()], exchange_words(case, exchange)),
         None if case.is_under_load() => {
             (case.load_words(), case.probe_words().into_iter().chain(case.load_in_words()).collect())

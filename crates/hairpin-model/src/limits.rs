@@ -347,7 +347,7 @@ mod tests {
         let stream = || Flow::stream("tcp", 1 << 16, Direction::Up);
         assert_eq!(hint(Case::of(stream())), "use offered-load, which sends at a --rate");
         let probe = Case::ping_pong("udp").with(|case| {
-            case.flow_mut().name = PROBE.to_owned();
+            case.primary_mut().name = PROBE.to_owned();
             case.flows.push(stream());
         });
         assert_eq!(hint(probe), "use --load-rate");

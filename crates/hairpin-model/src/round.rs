@@ -220,11 +220,11 @@ impl Default for Measured {
 impl Measured {
     /// The flow that the case is judged by.
     #[must_use]
-    pub fn flow(&self) -> &FlowRecord {
+    pub fn primary(&self) -> &FlowRecord {
         &self.flows[0]
     }
 
-    pub fn flow_mut(&mut self) -> &mut FlowRecord {
+    pub fn primary_mut(&mut self) -> &mut FlowRecord {
         &mut self.flows[0]
     }
 

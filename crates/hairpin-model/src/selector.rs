@@ -45,23 +45,23 @@ impl Selector {
     /// Whether the case matches.
     #[must_use]
     pub fn chooses(&self, case: &Case) -> bool {
-        let exchange = case.flow().load.exchange();
-        fits(self.transport.as_ref(), Some(&case.flow().transport))
+        let exchange = case.primary().load.exchange();
+        fits(self.transport.as_ref(), Some(&case.primary().transport))
             && fits(self.waiting.as_ref(), Some(&case.ends.waiting))
             && fits(self.placement.as_ref(), Some(&case.ends.placement))
             && fits(self.cpus.as_ref(), Some(&case.ends.cpus))
             && fits(self.ends.as_ref(), Some(&case.ends.kind))
             && self.link.as_ref().is_none_or(|link| *link == case.path.link || case.path.name.as_ref() == Some(link))
-            && fits(self.rate_per_s.as_ref(), case.flow().load.rate_per_s().as_ref())
-            && fits(self.size_bytes.as_ref(), Some(&case.flow().load.size_bytes()))
-            && fits(self.batch.as_ref(), Some(&case.flow().load.batch()))
-            && fits(self.source.as_ref(), case.flow().load.source().as_ref())
-            && fits(self.direction.as_ref(), Some(&case.flow().direction))
-            && fits(self.connections.as_ref(), Some(&case.flow().connections))
-            && fits(self.connection_use.as_ref(), Some(&case.flow().connection_use))
+            && fits(self.rate_per_s.as_ref(), case.primary().load.rate_per_s().as_ref())
+            && fits(self.size_bytes.as_ref(), Some(&case.primary().load.size_bytes()))
+            && fits(self.batch.as_ref(), Some(&case.primary().load.batch()))
+            && fits(self.source.as_ref(), case.primary().load.source().as_ref())
+            && fits(self.direction.as_ref(), Some(&case.primary().direction))
+            && fits(self.connections.as_ref(), Some(&case.primary().connections))
+            && fits(self.connection_use.as_ref(), Some(&case.primary().connection_use))
             && fits(self.load.as_ref(), case.load_ways().as_ref())
             && self.of_load.as_ref().is_none_or(|load| !case.loads().is_empty() && load.chooses(&case.alone(1)))
-            && fits(self.options.as_ref(), Some(&case.flow().options))
+            && fits(self.options.as_ref(), Some(&case.primary().options))
             && fits(self.cpu_idle.as_ref(), Some(&case.ends.cpu_idle))
             && fits(self.remedy.as_ref(), exchange.map(|exchange| &exchange.remedy))
             && fits(self.writes.as_ref(), exchange.map(|exchange| &exchange.writes))
@@ -88,10 +88,10 @@ mod tests {
         let options = Options::parse("nodelay=on").unwrap();
         assert!(!selector.chooses(&plain), "no options are not these options");
         assert!(selector.chooses(&plain.clone().with(|changed| {
-            changed.flow_mut().options = options.clone();
+            changed.primary_mut().options = options.clone();
             changed.ends.waiting = Waiting::Spin;
         })));
-        assert!(!selector.chooses(&Case::ping_pong("tcp6").with(|changed| changed.flow_mut().options = options)));
+        assert!(!selector.chooses(&Case::ping_pong("tcp6").with(|changed| changed.primary_mut().options = options)));
         let corked: Selector = serde_json::from_value(serde_json::json!({"remedy": "cork"})).unwrap();
         assert!(!corked.chooses(&plain), "a ping-pong has no remedy");
     }
@@ -102,7 +102,7 @@ mod tests {
         let link = Case::ping_pong("udp").with(|changed| {
             changed.path.link = "delay=2ms".to_owned();
             changed.path.name = Some("bridged-vm".to_owned());
-            changed.flow_mut().load = changed.flow().load.paced(467.0);
+            changed.primary_mut().load = changed.primary().load.paced(467.0);
         });
         for meant in ["bridged-vm", "delay=2ms"] {
             assert!(choose(serde_json::json!({"link": meant})).chooses(&link), "{meant}");
@@ -121,7 +121,7 @@ mod tests {
         let choose = |written: serde_json::Value| -> Selector { serde_json::from_value(written).unwrap() };
         let of = |load: Load, direction: Direction| {
             Case::ping_pong("tcp").with(|changed| {
-                *changed.flow_mut() = Flow { connections: 8, ..Flow::one_way("tcp", load.clone(), direction) };
+                *changed.primary_mut() = Flow { connections: 8, ..Flow::one_way("tcp", load.clone(), direction) };
             })
         };
         let messages = of(Load::Messages { size_bytes: 64, batch: 8 }, Direction::Up);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_case_under_load_is_selected_by_its_load() {
-        let unloaded = Case::ping_pong("udp").with(|changed| changed.flow_mut().name = PROBE.to_owned());
+        let unloaded = Case::ping_pong("udp").with(|changed| changed.primary_mut().name = PROBE.to_owned());
         let under = |flows: &[Flow]| unloaded.clone().with(|changed| changed.flows.extend_from_slice(flows));
         let stream = |direction: Direction| Flow::stream("tcp", 65_536, direction);
         let other_cpu = EndSettings { cpus: WhichCpus::Other, ..unloaded.ends };
@@ -164,7 +164,7 @@ mod tests {
         let bbr = serde_json::json!({"options": {"congestion": "bbr"}});
         assert_eq!(of_load(bbr), [false, false, true, false, false]);
         assert_eq!(chosen(serde_json::json!({"cpus": "other"})), [false; 5], "the probe is on the usual CPUs");
-        let shared = down.with(|changed| changed.flow_mut().connection_use = ConnectionUse::Shared);
+        let shared = down.with(|changed| changed.primary_mut().connection_use = ConnectionUse::Shared);
         let choose = |written: serde_json::Value| serde_json::from_value::<Selector>(written).unwrap();
         let one = choose(serde_json::json!({"connection_use": "shared"}));
         assert!(one.chooses(&shared) && !one.chooses(&up));

@@ -353,11 +353,11 @@ impl<'de> Deserialize<'de> for CaseSummary {
 impl CaseSummary {
     /// The flow that the case is judged by.
     #[must_use]
-    pub fn flow(&self) -> &FlowSummary {
+    pub fn primary(&self) -> &FlowSummary {
         &self.flows[0]
     }
 
-    pub fn flow_mut(&mut self) -> &mut FlowSummary {
+    pub fn primary_mut(&mut self) -> &mut FlowSummary {
         &mut self.flows[0]
     }
 
@@ -367,7 +367,7 @@ impl CaseSummary {
         if self.case.goes_both_ways() {
             Cow::Owned(self.flows.iter().fold(Ledger::default(), |all, flow| all.plus(&flow.ledger)))
         } else {
-            Cow::Borrowed(&self.flow().ledger)
+            Cow::Borrowed(&self.primary().ledger)
         }
     }
 
@@ -385,16 +385,16 @@ impl CaseSummary {
     /// The median latency, in ns.
     #[must_use]
     pub fn p50_ns(&self) -> Option<f64> {
-        self.flow().latency_ns.p50.and_then(Figure::finite)
+        self.primary().latency_ns.p50.and_then(Figure::finite)
     }
 
     /// A figure that cases are compared by, in [`ComparedBy::unit`].
     #[must_use]
     pub fn compared(&self, figure: ComparedBy) -> Option<Figure> {
         let found = match figure {
-            ComparedBy::Rate => self.one_way().map_or(self.flow().rate_per_s, |one_way| one_way.received_per_s),
+            ComparedBy::Rate => self.one_way().map_or(self.primary().rate_per_s, |one_way| one_way.received_per_s),
             ComparedBy::Goodput => self.goodput(),
-            latency => self.flow().latency_ns.of(latency).flatten(),
+            latency => self.primary().latency_ns.of(latency).flatten(),
         };
         found.filter(|figure| figure.value.is_finite())
     }
@@ -419,19 +419,19 @@ impl CaseSummary {
 
     #[must_use]
     pub fn one_way(&self) -> Option<&OneWayFigures> {
-        self.flow().one_way.as_ref()
+        self.primary().one_way.as_ref()
     }
 
     /// Request bytes per millisecond; `None` without exchanges.
     #[must_use]
     pub fn bytes_per_ms(&self) -> Option<Figure> {
-        self.flow().exchanges.as_ref()?.bytes_per_ms
+        self.primary().exchanges.as_ref()?.bytes_per_ms
     }
 
     /// [`CaseSummary::bytes_per_ms`] relative to the case with remedy `default`.
     #[must_use]
     pub fn speed_up(&self) -> Option<Figure> {
-        self.flow().exchanges.as_ref()?.speed_up_against_default.filter(|figure| figure.value.is_finite())
+        self.primary().exchanges.as_ref()?.speed_up_against_default.filter(|figure| figure.value.is_finite())
     }
 
     /// Whether it moves more bytes per millisecond than the other: their intervals are disjoint. If fewer than half of

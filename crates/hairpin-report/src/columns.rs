@@ -200,18 +200,18 @@ const ALL: &[&[Column]] = &[
 const CASE: &[Column] = &[
     Column::words("case_id", |row| row.id.clone()),
     Column::words("label", |row| row.label.clone()),
-    Column::words("transport", |row| row.case.flow().transport.clone()),
+    Column::words("transport", |row| row.case.primary().transport.clone()),
     Column::words("waiting", |row| row.case.ends.waiting.to_string()),
     Column::words("placement", |row| row.case.ends.placement.to_string()),
     Column::words("ends", |row| row.case.ends.kind.to_string()),
-    Column::count("size_bytes", |row| row.case.flow().load.size_bytes()),
-    Column::count("reply_size_bytes", |row| row.case.flow().load.reply_size_bytes()),
-    Column::words("options", |row| listed(row.case.flow().options.iter(), ",")),
+    Column::count("size_bytes", |row| row.case.primary().load.size_bytes()),
+    Column::count("reply_size_bytes", |row| row.case.primary().load.reply_size_bytes()),
+    Column::words("options", |row| listed(row.case.primary().options.iter(), ",")),
     Column::words("link", |row| row.case.path.link.clone()),
-    Column::words("load", |row| row.case.flow().load.kind().to_owned()),
-    Column::words("direction", |row| row.case.flow().direction.to_string()),
-    Column::count("connections", |row| u64::from(row.case.flow().connections)),
-    Column::number("asked_rate_per_s", Unit::Rate, |row| row.case.flow().load.rate_per_s()),
+    Column::words("load", |row| row.case.primary().load.kind().to_owned()),
+    Column::words("direction", |row| row.case.primary().direction.to_string()),
+    Column::count("connections", |row| u64::from(row.case.primary().connections)),
+    Column::number("asked_rate_per_s", Unit::Rate, |row| row.case.primary().load.rate_per_s()),
     Column::words("cpu_idle", |row| row.case.ends.cpu_idle.to_string()),
     Column::count("replicate", |row| u64::from(row.case.replicate)),
 ];
@@ -221,7 +221,7 @@ const ROUNDS: &[Column] = &[
     Column::words("why_invalid", |row| row.why_invalid.join("; ")),
     Column::count("rounds", |row| row.rounds),
     Column::count("failed_rounds", |row| row.failed_rounds.len() as u64),
-    Column::count("samples", |row| row.flow().samples),
+    Column::count("samples", |row| row.primary().samples),
 ];
 
 /// The columns of a case's latencies, if any.
@@ -238,19 +238,19 @@ macro_rules! latencies {
     };
 }
 
-const LATENCY: [Column; 6] = latencies!("latency", row => Some(&row.flow().latency_ns));
-const SERVICE: [Column; 6] = latencies!("service", row => row.flow().service_ns);
-const LATENESS: [Column; 6] = latencies!("lateness", row => row.flow().lateness_ns);
+const LATENCY: [Column; 6] = latencies!("latency", row => Some(&row.primary().latency_ns));
+const SERVICE: [Column; 6] = latencies!("service", row => row.primary().service_ns);
+const LATENESS: [Column; 6] = latencies!("lateness", row => row.primary().lateness_ns);
 const EXCHANGE_TIME: [Column; 6] =
-    latencies!("exchange", row => row.flow().exchanges.as_ref().map(|of| of.exchange_ns));
+    latencies!("exchange", row => row.primary().exchanges.as_ref().map(|of| of.exchange_ns));
 const OTHER_STATE_LATENCY: [Column; 6] =
     latencies!("other_state_latency", row => row.other_states.first().map(|other| other.latency_ns));
 
 const RATE: &[Column] = &[
-    Column::figure("rate_per_s", "rate", Unit::Rate, |row| row.flow().rate_per_s),
+    Column::figure("rate_per_s", "rate", Unit::Rate, |row| row.primary().rate_per_s),
     Column::figure("goodput_bytes_per_s", "goodput", Unit::ByteRate, CaseSummary::goodput),
-    Column::time("setup_ns", "set-up", |row| row.flow().setup_ns),
-    Column::time("first_message_ns", "first message", |row| row.flow().first_message_ns)
+    Column::time("setup_ns", "set-up", |row| row.primary().setup_ns),
+    Column::time("first_message_ns", "first message", |row| row.primary().first_message_ns)
         .titled("first message", "first"),
 ];
 
@@ -296,24 +296,24 @@ const PACING: &[Column] = &[
 
 /// Parameters of a one-way load, and the beginning of a round, which other figures omit.
 const ONE_WAY_LOAD: &[Column] = &[
-    Column::number("batch", Unit::Plain, |row| match row.case.flow().load {
+    Column::number("batch", Unit::Plain, |row| match row.case.primary().load {
         Load::Messages { batch, .. } => Some(batch as f64),
         _ => None,
     }),
-    Column::number("write_size_bytes", Unit::Bytes, |row| match row.case.flow().load {
+    Column::number("write_size_bytes", Unit::Bytes, |row| match row.case.primary().load {
         Load::Stream { write_size_bytes, .. } => Some(write_size_bytes as f64),
         _ => None,
     })
     .titled("write", "write"),
-    Column::words("source", |row| match row.case.flow().load {
+    Column::words("source", |row| match row.case.primary().load {
         Load::Stream { source, .. } => source.to_string(),
         _ => String::new(),
     }),
-    Column::words("arrivals", |row| match row.case.flow().load {
+    Column::words("arrivals", |row| match row.case.primary().load {
         Load::Offered { arrivals, .. } => arrivals.to_string(),
         _ => String::new(),
     }),
-    Column::words("pacing", |row| match row.case.flow().load {
+    Column::words("pacing", |row| match row.case.primary().load {
         Load::Offered { pacing, .. } => pacing.to_string(),
         _ => String::new(),
     }),
@@ -440,8 +440,8 @@ const CPU: &[Column] = &[
 /// CPU time of both ends per sample, in ns; `None` for a case of another kind.
 fn cpu_ns_per_sample(row: &CaseSummary, kind: Kind) -> Option<f64> {
     let seconds = row.ends.iter().map(|end| end.cpu_seconds).sum::<f64>();
-    let measured = Kind::of(&row.case) == kind && row.flow().samples > 0 && seconds.is_finite() && seconds > 0.0;
-    measured.then(|| seconds * 1e9 / row.flow().samples as f64)
+    let measured = Kind::of(&row.case) == kind && row.primary().samples > 0 && seconds.is_finite() && seconds > 0.0;
+    measured.then(|| seconds * 1e9 / row.primary().samples as f64)
 }
 
 /// Empty for a case without exchanges.
@@ -453,12 +453,12 @@ const EXCHANGE: &[Column] = &[
 ];
 
 fn exchange(row: &CaseSummary, of: fn(&Exchange) -> String) -> String {
-    row.case.flow().load.exchange().map(of).unwrap_or_default()
+    row.case.primary().load.exchange().map(of).unwrap_or_default()
 }
 
 /// Empty for a case without exchanges.
 const EXCHANGES: &[Column] = &[
-    Column::time("first_exchange_ns", "first exchange", |row| row.flow().exchanges.as_ref()?.first_exchange_ns)
+    Column::time("first_exchange_ns", "first exchange", |row| row.primary().exchanges.as_ref()?.first_exchange_ns)
         .titled("first exchange", "first"),
     Column::number("exchange_1_ns", Unit::Time, |row| early(row, 0)),
     Column::number("exchange_2_ns", Unit::Time, |row| early(row, 1)),
@@ -481,7 +481,7 @@ const EXCHANGES: &[Column] = &[
 const _: () = assert!(EARLY_EXCHANGES == 8, "each of the first exchanges has its column");
 
 fn figures(row: &CaseSummary) -> Option<&ExchangeFigures> {
-    row.flow().exchanges.as_ref()
+    row.primary().exchanges.as_ref()
 }
 
 fn request_bytes_per_s(row: &CaseSummary) -> Option<Figure> {

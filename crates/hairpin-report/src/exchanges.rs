@@ -19,7 +19,7 @@ pub(crate) const WHY_FIRST: &str = "The first exchanges of a connection differ f
 const DIFFERS: f64 = 1.5;
 
 pub(crate) fn early(row: &CaseSummary) -> &[Figure] {
-    row.flow().exchanges.as_ref().map_or(&[], |figures| figures.early_exchanges_ns.as_slice())
+    row.primary().exchanges.as_ref().map_or(&[], |figures| figures.early_exchanges_ns.as_slice())
 }
 
 /// Whether one of the first exchanges differs from the steady state.
@@ -53,7 +53,7 @@ pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
 pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     let (mut without, mut fewer): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for row in groups.iter().flat_map(|group| &group.rows) {
-        let Some(exchange) = &row.case.flow().load.exchange() else { continue };
+        let Some(exchange) = &row.case.primary().load.exchange() else { continue };
         let names = match exchange.pauses_left() {
             Some(0) => &mut without,
             Some(_) => &mut fewer,
@@ -105,7 +105,7 @@ pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
 
 fn name(row: &CaseSummary) -> String {
     // A row's name begins with the transport, except for exchanges, where it begins with the remedy.
-    let transport = row.case.flow().load.exchange().map(|_| row.case.flow().transport.clone());
+    let transport = row.case.primary().load.exchange().map(|_| row.case.primary().transport.clone());
     let words = [transport, Some(ladder::row_name(row)), path::over(&row.case)];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

@@ -31,16 +31,16 @@ impl Shared {
         if rows.first().is_some_and(|row| row.case.is_under_load()) {
             return Self { words: shared_loads(&rows), of_loads: true, ..Self::default() };
         }
-        let rows: Vec<&CaseSummary> = rows.into_iter().filter(|row| row.case.flow().load.is_one_way()).collect();
+        let rows: Vec<&CaseSummary> = rows.into_iter().filter(|row| row.case.primary().load.is_one_way()).collect();
         let Some(first) = rows.first() else { return Self::default() };
-        let flow = first.case.flow();
+        let flow = first.case.primary();
         let size_bytes = flow.load.size_bytes();
         let mut words = further_words(first);
         words.retain(|word| rows.iter().all(|row| further_words(row).contains(word)));
         Self {
             way: Some(way(first)).filter(|known| rows.iter().all(|row| way(row) == *known)),
             size_bytes: Some(size_bytes)
-                .filter(|size| rows.iter().all(|row| row.case.flow().load.size_bytes() == *size)),
+                .filter(|size| rows.iter().all(|row| row.case.primary().load.size_bytes() == *size)),
             words,
             of_loads: false,
         }
@@ -63,7 +63,7 @@ impl Shared {
     /// The words of a case's series, the transport first (for a case under load, the load), without shared words and
     /// the varied quantity.
     pub(crate) fn series(&self, row: &CaseSummary) -> Vec<String> {
-        let flow = row.case.flow();
+        let flow = row.case.primary();
         if !flow.load.is_one_way() {
             let mut words = ladder::row_words(row);
             let head = words.remove(0);
@@ -94,9 +94,9 @@ impl Shared {
     /// The words of a case in a list: its series and the varied quantity.
     pub(crate) fn row_words(&self, row: &CaseSummary) -> Vec<String> {
         let mut words = self.series(row);
-        words.extend(match &row.case.flow().load {
+        words.extend(match &row.case.primary().load {
             Load::Messages { batch, .. } => Some(format!("batch {batch}")),
-            Load::Stream { .. } if self.sizes_differ() => Some(exact_bytes(row.case.flow().load.size_bytes())),
+            Load::Stream { .. } if self.sizes_differ() => Some(exact_bytes(row.case.primary().load.size_bytes())),
             Load::Offered { offered_per_s, .. } => Some(quantities::rate(*offered_per_s)),
             _ => None,
         });
@@ -116,7 +116,7 @@ fn shared_loads(rows: &[&CaseSummary]) -> Vec<String> {
 
 /// The direction of messages for people.
 fn way(row: &CaseSummary) -> &'static str {
-    match (row.case.flows.len(), row.case.flow().direction) {
+    match (row.case.flows.len(), row.case.primary().direction) {
         (1, Direction::Up) => "client to server",
         (1, Direction::Down) => "server to client",
         _ => "both ways",
@@ -142,7 +142,7 @@ fn further_words(row: &CaseSummary) -> Vec<String> {
 
 /// The varied quantity of a series: messages per call, messages offered per second, else bytes per write.
 pub(crate) fn varied(row: &CaseSummary) -> f64 {
-    match &row.case.flow().load {
+    match &row.case.primary().load {
         Load::Messages { batch, .. } => *batch as f64,
         Load::Offered { offered_per_s, .. } => *offered_per_s,
         load => load.size_bytes() as f64,
@@ -220,7 +220,7 @@ impl<'r> Blocks<'r> {
 pub(crate) fn pacing(run: &Run) -> Vec<String> {
     let mut methods: BTreeMap<(String, String), Vec<Paced<'_>>> = BTreeMap::new();
     for row in &run.cases {
-        let Load::Offered { arrivals, .. } = row.case.flow().load else { continue };
+        let Load::Offered { arrivals, .. } = row.case.primary().load else { continue };
         if let Some(pacing) = row.one_way().and_then(|figures| figures.pacing) {
             let key = (pacing.method.to_string(), arrivals.to_string());
             methods.entry(key).or_default().push(Paced { row, pacing, arrivals });

@@ -31,7 +31,7 @@ pub(crate) fn machine_states(run: &Run) -> Option<String> {
 fn example_of_slowed(run: &Run) -> Option<String> {
     let in_both = |row: &CaseSummary| {
         let other = row.other_states.first()?;
-        let pair = [row.flow().latency_ns.p50?.value, other.latency_ns.p50?.value];
+        let pair = [row.primary().latency_ns.p50?.value, other.latency_ns.p50?.value];
         let [faster, slowed] = if other.index == 1 { pair } else { [pair[1], pair[0]] };
         let times = [faster, slowed].map(quantities::duration);
         let example = format!(" While slower, {} took {} instead of {}.", row.label, times[1], times[0]);
@@ -46,7 +46,7 @@ fn example_of_slowed(run: &Run) -> Option<String> {
 pub(crate) fn until_missed(run: &Run) -> Option<String> {
     let text = run.plan.knobs.iter().find(|(name, _)| name == "until").and_then(|(_, texts)| texts.first())?;
     let wanted = parse::share(text).ok()?;
-    let p50s = run.cases.iter().filter(|row| row.valid).filter_map(|row| Some((row, row.flow().latency_ns.p50?)));
+    let p50s = run.cases.iter().filter(|row| row.valid).filter_map(|row| Some((row, row.primary().latency_ns.p50?)));
     let half = |p50: &Figure| Some((p50.high? / p50.low?).sqrt() - 1.0);
     if let Some((row, _)) = p50s.clone().find(|(_, p50)| half(p50).is_none()) {
         return Some(format!(

@@ -214,7 +214,7 @@ pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
 /// Why there is no percentile curve: invalid cases are named and not drawn.
 pub(crate) fn no_curve(run: &Run) -> String {
     let measured: Vec<&CaseSummary> =
-        run.cases.iter().filter(|row| !row.flow().curve.is_empty() && !row.valid).collect();
+        run.cases.iter().filter(|row| !row.primary().curve.is_empty() && !row.valid).collect();
     match measured.as_slice() {
         [] => "No percentile curve: no round was measured.".to_owned(),
         [row] if run.cases.len() == 1 => format!(
@@ -280,9 +280,11 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
         for option in &row.client().effective_options {
             match option.name.word() {
                 "nodelay" if option.asked.is_none() && option.before == "off" => {
-                    add(&mut left_off, &row.case.flow().transport);
+                    add(&mut left_off, &row.case.primary().transport);
                 }
-                "congestion" => add(congestion.entry(option.before.clone()).or_default(), &row.case.flow().transport),
+                "congestion" => {
+                    add(congestion.entry(option.before.clone()).or_default(), &row.case.primary().transport)
+                }
                 _ => {}
             }
         }
@@ -290,7 +292,7 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     if !left_off.is_empty() {
         let names = left_off.join(", ");
         // For exchanges, their remedy sets it.
-        let of_exchanges = run.cases.iter().all(|row| row.case.flow().load.exchange().is_some());
+        let of_exchanges = run.cases.iter().all(|row| row.case.primary().load.exchange().is_some());
         let how = if of_exchanges { ", except with the remedies that set it" } else { " (nodelay=on sets it)" };
         notes.push((false, format!("TCP_NODELAY is off, the kernel's default, on {names}{how}")));
     }

@@ -18,7 +18,8 @@ fn a_row_a_case_with_units_in_the_names() {
     assert_eq!(rows.len(), run.cases.len());
     let column = |name: &str| header.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}"));
     let tcp = rows.iter().find(|row| &row[column("label")] == "tcp block same-cpu").expect("it is there");
-    let p50 = run.cases.iter().find(|row| row.label == "tcp block same-cpu").unwrap().flow().latency_ns.p50.unwrap();
+    let p50 =
+        run.cases.iter().find(|row| row.label == "tcp block same-cpu").unwrap().primary().latency_ns.p50.unwrap();
     assert_eq!(tcp[column("latency_p50_ns")].parse(), Ok(p50.value));
     assert_eq!(tcp[column("latency_p50_ns_low")].parse().ok(), p50.low);
     assert_eq!(tcp[column("latency_p50_ns_high")].parse().ok(), p50.high);

@@ -82,7 +82,7 @@ fn a_fallback_transport_is_marked_and_the_mark_is_explained() {
     let across = run.cases[0].case.path.across.as_mut().unwrap();
     let evidence = "10 datagrams were sent to UDP port 7420 in 1.0 s, and the server received none".to_owned();
     across.fallback = Some(Fallback { from: "udp".to_owned(), to: "tcp".to_owned(), evidence });
-    let name = format!("{}*", run.cases[0].case.flow().transport);
+    let name = format!("{}*", run.cases[0].case.primary().transport);
     let told =
         "* tcp in place of udp: 10 datagrams were sent to UDP port 7420 in 1.0 s, and the server received none";
     for text in [render(&run, &plain(100)), render_brief(&run, &plain(100))] {

@@ -132,7 +132,7 @@ fn the_page_is_small_and_grows_with_rounds_only() {
     let twice = render(&run).len();
     assert!(twice < 2 * size, "{twice} against {size}");
     for row in &mut run.cases {
-        row.flow_mut().curve = (0..20_000)
+        row.primary_mut().curve = (0..20_000)
             .map(|point| hairpin_model::summary::CurvePoint {
                 quantile: f64::from(point) / 20_000.0,
                 latency_ns: 1000.0 + f64::from(point),
@@ -150,7 +150,7 @@ fn every_chart_has_the_marks_that_it_should_have() {
     let count = |text: &str| page.matches(text).count();
     assert_eq!(count("<circle class=\"p50\""), run.cases.len());
     assert_eq!(count("<rect class=\"interval\" x=\"0\""), run.cases.len(), "a band in each panel");
-    let with_p99 = run.cases.iter().filter(|row| row.flow().latency_ns.p99.is_some()).count();
+    let with_p99 = run.cases.iter().filter(|row| row.primary().latency_ns.p99.is_some()).count();
     assert_eq!(count("<line class=\"p99\""), with_p99);
     let valid = run.cases.iter().filter(|row| row.valid).count();
     assert_eq!(count("<g class=\"curve "), valid, "invalid cases have no curve");
@@ -373,7 +373,7 @@ fn hostile() -> Run {
     run.cases[2].failed_rounds = vec![EVIL.to_owned()];
     run.cases[3].valid = false;
     run.cases[3].why_invalid = vec![EVIL.to_owned()];
-    run.cases[4].flow_mut().ledger.lost.insert(EVIL.to_owned(), 3);
+    run.cases[4].primary_mut().ledger.lost.insert(EVIL.to_owned(), 3);
     run.findings[0].code = EVIL.to_owned();
     run.findings[0].summary = EVIL.to_owned();
     run.findings[0].advice = EVIL.to_owned();
@@ -385,7 +385,7 @@ fn hostile() -> Run {
     let [.., skipped, saved] = run.cases.as_mut_slice() else { panic!("there are cases") };
     skipped.label = EVIL.to_owned();
     skipped.trace.as_mut().expect("it was traced").capture = Capture::Skipped { reason: EVIL.to_owned() };
-    saved.case.flow_mut().transport = EVIL.to_owned();
+    saved.case.primary_mut().transport = EVIL.to_owned();
     saved.trace.as_mut().expect("it was traced").capture =
         Capture::Saved { file: EVIL.to_owned(), packets: 1, dropped: 1 };
     run.cases.extend(support::links::run_over("home-uplink").cases);
@@ -430,15 +430,15 @@ fn values_that_are_not_finite_are_not_drawn() {
     let mut run = support::survey(1);
     for (place, row) in run.cases.iter_mut().enumerate() {
         let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0][place % 5];
-        row.flow_mut().latency_ns.max = Some(Figure::new(bad, bad, bad));
-        row.flow_mut().rate_per_s = Some(Figure::bare(bad));
+        row.primary_mut().latency_ns.max = Some(Figure::new(bad, bad, bad));
+        row.primary_mut().rate_per_s = Some(Figure::bare(bad));
         row.ends[0].cpu_seconds = bad;
-        row.flow_mut().curve[3].latency_ns = bad;
-        row.flow_mut().curve[4].quantile = bad;
+        row.primary_mut().curve[3].latency_ns = bad;
+        row.primary_mut().curve[4].quantile = bad;
         row.round_points[2].p50_ns = bad;
         row.round_points[3].max_ns = bad;
         if place % 3 == 0 {
-            row.flow_mut().latency_ns.p50 = Some(Figure::new(bad, bad, bad));
+            row.primary_mut().latency_ns.p50 = Some(Figure::new(bad, bad, bad));
         }
     }
     run.findings[0].share = f64::NAN;
@@ -471,8 +471,8 @@ fn a_single_case_with_a_single_round_still_makes_a_page() {
     let row = &mut run.cases[0];
     row.rounds = 1;
     row.round_points.truncate(1);
-    row.flow_mut().curve.truncate(1);
-    row.flow_mut().latency_ns.p50 = Some(Figure::bare(70_000.0));
+    row.primary_mut().curve.truncate(1);
+    row.primary_mut().latency_ns.p50 = Some(Figure::bare(70_000.0));
     run.comparisons.clear();
     let page = render(&run);
     assert_well_formed(&page);
@@ -484,7 +484,7 @@ fn a_single_case_with_a_single_round_still_makes_a_page() {
 #[test]
 fn invalid_cases_without_a_curve_count_as_measured() {
     let mut run = support::survey(1);
-    run.cases.retain(|row| !row.flow().curve.is_empty());
+    run.cases.retain(|row| !row.primary().curve.is_empty());
     for row in &mut run.cases {
         row.valid = false;
         row.why_invalid = vec!["the relay was late".to_owned()];

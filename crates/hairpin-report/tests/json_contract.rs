@@ -32,7 +32,7 @@ fn words_are_those_of_the_command_line_and_figures_those_of_the_run() {
     let (flow, ends) = (&tcp["case"]["flows"][0], &tcp["case"]["ends"]);
     let words = [&flow["transport"], &ends["waiting"], &ends["placement"], &ends["kind"], &tcp["path"]["link"]];
     assert_eq!(words.map(|word| word.as_str().unwrap()), ["tcp", "block", "cross-cpu", "processes", "loopback"]);
-    let p50 = run.case(tcp["id"].as_str().unwrap()).unwrap().flow().latency_ns.p50.unwrap();
+    let p50 = run.case(tcp["id"].as_str().unwrap()).unwrap().primary().latency_ns.p50.unwrap();
     assert_eq!(tcp["latency_ns"]["p50"]["value"].as_f64(), Some(p50.value));
     assert_eq!(tcp["latency_ns"]["p50"]["low"].as_f64(), p50.low);
     let invalid = json["cases"].as_array().unwrap().last().unwrap();
@@ -62,7 +62,7 @@ fn too_few_samples_are_null_and_a_kernel_that_answers_is_no_server() {
 fn numbers_that_are_not_finite_become_null() {
     let mut run = support::survey(1);
     run.cases[0].ends[0].cpu_seconds = f64::NAN;
-    run.cases[0].flow_mut().curve[0].latency_ns = f64::INFINITY;
+    run.cases[0].primary_mut().curve[0].latency_ns = f64::INFINITY;
     let json = parsed(&run);
     assert!(json["cases"][0]["ends"][0]["cpu_seconds"].is_null());
 }

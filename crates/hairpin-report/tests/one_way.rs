@@ -78,8 +78,8 @@ fn with_many_cases_batches_are_columns() {
     for number in 0..8 {
         for row in one_way::message_rate().cases.into_iter().take(6) {
             let mut row = row;
-            let name = format!("{}-{number}", row.case.flow().transport);
-            row.case.flow_mut().transport.clone_from(&name);
+            let name = format!("{}-{number}", row.case.primary().transport);
+            row.case.primary_mut().transport.clone_from(&name);
             row.id = row.case.id();
             run.cases.push(row);
         }
@@ -90,7 +90,7 @@ fn with_many_cases_batches_are_columns() {
     for row in &run.cases {
         let rate = row.one_way().unwrap().received_per_s.unwrap().value;
         let rate = hairpin_model::quantities::rate(rate).replace("/s", "");
-        let transport = &row.case.flow().transport;
+        let transport = &row.case.primary().transport;
         let has = |line: &str| line.split_whitespace().next() == Some(transport) && line.contains(&rate);
         assert!(text.lines().any(has), "{transport} {rate}: {text}");
     }
@@ -116,8 +116,8 @@ fn pacing_errors_are_one_line_with_the_rates_that_were_not_kept() {
     let mut run = one_way::offered_load();
     let text = render_brief(&run, &plain(100));
     assert_eq!(text.matches("Pacing: sleep+spin: median gap 1.00x nominal, p99 gap 1.08x\n").count(), 1, "{text}");
-    for row in run.cases.iter_mut().filter(|row| row.case.flow().transport == "udp").skip(5) {
-        let pacing = row.flow_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();
+    for row in run.cases.iter_mut().filter(|row| row.case.primary().transport == "udp").skip(5) {
+        let pacing = row.primary_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();
         pacing.gap_ns.p50 = Some(Figure::bare(pacing.nominal_ns * 1.5));
     }
     let text = render_brief(&run, &plain(120));
@@ -129,10 +129,10 @@ fn pacing_errors_are_one_line_with_the_rates_that_were_not_kept() {
 fn gaps_of_random_arrivals_are_compared_with_their_own_median() {
     let mut run = one_way::offered_load();
     for row in &mut run.cases {
-        if let Load::Offered { arrivals, .. } = &mut row.case.flow_mut().load {
+        if let Load::Offered { arrivals, .. } = &mut row.case.primary_mut().load {
             *arrivals = Arrivals::Poisson;
         }
-        let pacing = row.flow_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();
+        let pacing = row.primary_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();
         pacing.gap_ns.p50 = Some(Figure::bare(pacing.nominal_ns * 0.7));
     }
     let text = render_brief(&run, &plain(120));
@@ -145,13 +145,13 @@ fn gaps_of_random_arrivals_are_compared_with_their_own_median() {
 fn flows_of_both_ways_have_one_goodput_and_separate_charts() {
     let mut run = one_way::write_sizes();
     for row in run.cases.iter_mut().take(5) {
-        let mut down = row.case.flow().clone();
+        let mut down = row.case.primary().clone();
         (down.name, down.direction) = ("down".to_owned(), Direction::Down);
-        let summary = FlowSummary { flow: down.clone(), ..row.flow().clone() };
+        let summary = FlowSummary { flow: down.clone(), ..row.primary().clone() };
         row.case.flows.push(down);
         row.flows.push(summary);
-        row.flow_mut().ledger.received -= 100_000;
-        row.flow_mut().ledger = row.flow().ledger.clone().closed();
+        row.primary_mut().ledger.received -= 100_000;
+        row.primary_mut().ledger = row.primary().ledger.clone().closed();
         row.goodput_of_all_bytes_per_s = Some(Figure::new(3.21e9, 3e9, 3.5e9));
         row.cpu_seconds_per_gb_of_all =
             Some(BothEnds { client: Some(Figure::bare(0.512)), server: Some(Figure::bare(0.634)) });
@@ -223,7 +223,7 @@ fn message_rates_are_ranked_by_messages_and_drawn_over_batch_and_latency() {
 fn losses_are_stacked_by_cause_and_add_up() {
     let run = one_way::message_rate();
     let page = html::render(&run);
-    let lossy = run.cases.iter().filter(|row| row.flow().ledger.sent > row.flow().ledger.received).count();
+    let lossy = run.cases.iter().filter(|row| row.primary().ledger.sent > row.primary().ledger.received).count();
     assert_eq!(count(&page, "<rect class=\"received\""), lossy);
     assert_eq!(count(&page, "<rect class=\"part "), 5 * lossy, "four causes, and losses without one");
     let lane = &page[page.find("<rect class=\"part ").expect("a part")..];
@@ -250,7 +250,7 @@ fn the_load_curve_has_every_valid_rate_and_marks_the_knee() {
     assert_well_formed(&page);
     let valid = run.cases.iter().filter(|row| row.valid).count();
     assert_eq!(count(&page, ": delivered "), valid);
-    let with_p99 = run.cases.iter().filter(|row| row.valid && row.flow().latency_ns.p99.is_some()).count();
+    let with_p99 = run.cases.iter().filter(|row| row.valid && row.primary().latency_ns.p99.is_some()).count();
     assert_eq!((count(&page, ": one-way p50 "), count(&page, ": one-way p99 ")), (valid, with_p99));
     assert_eq!(count(&page, "; the knee</title>"), 2);
     let delivered = |text: &str| assert!(page.contains(text), "{text}");
@@ -285,11 +285,11 @@ fn goodput_is_drawn_over_the_size_of_a_write_and_over_time() {
 #[test]
 fn a_chart_needs_two_points() {
     for mut run in [one_way::message_rate(), one_way::write_sizes(), one_way::offered_load()] {
-        let load = run.cases[1].case.flow().load.size_bytes();
-        let first = run.cases[1].case.flow().load.clone();
-        run.cases.retain(|row| row.case.flow().load == first);
-        run.cases.iter_mut().for_each(|row| row.flow_mut().over_time = None);
-        run.cases.retain(|row| row.flow().ledger.lost.is_empty());
+        let load = run.cases[1].case.primary().load.size_bytes();
+        let first = run.cases[1].case.primary().load.clone();
+        run.cases.retain(|row| row.case.primary().load == first);
+        run.cases.iter_mut().for_each(|row| row.primary_mut().over_time = None);
+        run.cases.retain(|row| row.primary().ledger.lost.is_empty());
         assert!(!run.cases.is_empty(), "of {load} bytes");
         let page = html::render(&run);
         for none in ["id=\"throughput\"", "id=\"over-time\"", "class=\"plot xy\""] {
@@ -323,13 +323,13 @@ fn figures_that_are_missing_or_not_finite_are_not_drawn() {
         {
             let mut run = run.clone();
             for row in run.cases.iter_mut().step_by(2) {
-                row.flow_mut().one_way = Some(figures.clone());
-                row.flow_mut().latency_ns = LatencyFigures::default();
-                row.flow_mut().over_time = Some(over_time.clone());
-                row.flow_mut().ledger.unexplained = i64::MIN;
+                row.primary_mut().one_way = Some(figures.clone());
+                row.primary_mut().latency_ns = LatencyFigures::default();
+                row.primary_mut().over_time = Some(over_time.clone());
+                row.primary_mut().ledger.unexplained = i64::MIN;
             }
             let mut none = run.clone();
-            none.cases.iter_mut().for_each(|row| row.flow_mut().one_way = None);
+            none.cases.iter_mut().for_each(|row| row.primary_mut().one_way = None);
             for run in [run, none] {
                 let page = html::render(&run);
                 assert_well_formed(&page);
@@ -348,13 +348,13 @@ fn figures_that_are_missing_or_not_finite_are_not_drawn() {
 fn names_are_escaped_on_the_page_and_in_the_terminal() {
     for mut run in runs() {
         for row in &mut run.cases {
-            let flow = row.case.flow_mut();
+            let flow = row.case.primary_mut();
             flow.transport = format!("<b onclick=\"x\">\u{1b}[2J'{}", flow.transport);
             flow.connections = 8;
             row.label = row.case.label();
             let cause = "<i>\u{1b}[1m".to_owned();
-            row.flow_mut().ledger.lost.insert(cause, 7);
-            row.flow_mut().ledger.sent += 7;
+            row.primary_mut().ledger.lost.insert(cause, 7);
+            row.primary_mut().ledger.sent += 7;
         }
         let page = html::render(&run);
         assert_well_formed(&page);

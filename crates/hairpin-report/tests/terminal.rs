@@ -118,7 +118,8 @@ fn remedies_without_pauses_are_named_if_there_is_a_gap() {
                 needs the pause for its work, add it to their figures.";
     assert_eq!(text.matches(note).count(), 1, "{text}");
     for row in &mut run.cases {
-        row.case.flow_mut().load.exchange_mut().expect("it has exchanges").writes = "3214".parse().expect("a write");
+        row.case.primary_mut().load.exchange_mut().expect("it has exchanges").writes =
+            "3214".parse().expect("a write");
     }
     assert!(!wide(&run).contains("--gap pauses"), "a request of one write has no pause with any remedy");
 }
@@ -177,7 +178,7 @@ fn the_cost_of_tracing_keeps_its_sign_and_is_shown_only_if_known() {
 fn a_traced_round_trip_is_named_by_its_transport_once() {
     let mut run = support::small_writes::run(true);
     for row in &mut run.cases {
-        row.case.flow_mut().load = Load::PLAIN;
+        row.case.primary_mut().load = Load::PLAIN;
     }
     let text = render(&run, &plain(200));
     let told = text.lines().filter(|line| line.starts_with("Tracing: ") || line.starts_with("Capture: "));
@@ -190,9 +191,9 @@ fn a_missed_until_is_reported_with_the_widest_row() {
     let mut run = support::survey(1);
     let until = |share: &str| vec![("until".to_owned(), vec![share.to_owned()])];
     for row in &mut run.cases {
-        row.flow_mut().latency_ns.p50 = Some(Figure::new(10_000.0, 9_900.0, 10_100.0));
+        row.primary_mut().latency_ns.p50 = Some(Figure::new(10_000.0, 9_900.0, 10_100.0));
     }
-    run.cases[1].flow_mut().latency_ns.p50 = Some(Figure::new(10_000.0, 9_000.0, 11_000.0));
+    run.cases[1].primary_mut().latency_ns.p50 = Some(Figure::new(10_000.0, 9_000.0, 11_000.0));
     let label = run.cases[1].label.clone();
     let told = |run: &Run| joined(&render(run, &plain(200)));
     assert!(!told(&run).contains("was not reached"));
@@ -201,7 +202,7 @@ fn a_missed_until_is_reported_with_the_widest_row() {
     assert_eq!(told(&run).matches(&expected).count(), 1, "{}", told(&run));
     run.plan.knobs = until("20%");
     assert!(!told(&run).contains("was not reached"));
-    run.cases[1].flow_mut().latency_ns.p50 = Some(Figure::without(10_000.0, NoInterval::Trend));
+    run.cases[1].primary_mut().latency_ns.p50 = Some(Figure::without(10_000.0, NoInterval::Trend));
     assert!(told(&run).contains(&format!("--until 20% was not reached: {label} has no interval")), "{}", told(&run));
 }
 
@@ -291,8 +292,9 @@ fn cases_omitted_from_the_table_of_first_exchanges_are_named() {
 fn exchanges_like_the_steady_state_have_no_separate_table() {
     let mut run = support::small_writes::run(false);
     for row in &mut run.cases {
-        let p50 = row.flow().latency_ns.p50;
-        row.flow_mut().exchanges.as_mut().expect("it has exchanges").early_exchanges_ns = p50.into_iter().collect();
+        let p50 = row.primary().latency_ns.p50;
+        row.primary_mut().exchanges.as_mut().expect("it has exchanges").early_exchanges_ns =
+            p50.into_iter().collect();
     }
     assert!(!render(&run, &plain(80)).contains("First exchanges"));
 }
@@ -312,7 +314,7 @@ fn cases_never_measured_are_not_called_invalid() {
     let before = run.cases.iter().filter(|row| !row.valid).count();
     assert_eq!(before, 1, "the survey has an invalid case, and no row that was not measured");
     for row in &mut run.cases[..2] {
-        (row.rounds, row.flow_mut().samples, row.valid, row.flow_mut().latency_ns) =
+        (row.rounds, row.primary_mut().samples, row.valid, row.primary_mut().latency_ns) =
             (0, 0, false, LatencyFigures::default());
         row.failed_rounds.clear();
         row.why_invalid = vec!["none of its rounds was measured completely".to_owned()];
@@ -347,8 +349,8 @@ fn no_line_is_wider_than_asked() {
     use crate::support::small_writes::{pipelined, run, run_with};
     let of_gaps = |case: &mut Case| {
         case.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true });
-        case.flow_mut().options = Options::default().with(OptionName::Congestion, "cubic");
-        case.flow_mut().load.exchange_mut().into_iter().for_each(|exchange| {
+        case.primary_mut().options = Options::default().with(OptionName::Congestion, "cubic");
+        case.primary_mut().load.exchange_mut().into_iter().for_each(|exchange| {
             exchange.writes = "4,3210".parse().expect("it says what to write");
             exchange.gap_ns = 1_000_000;
             exchange.pipeline = 12;
@@ -469,9 +471,9 @@ fn chains_are_those_of_the_saved_pairs() {
 fn figures_that_are_missing_or_not_finite_are_dashes() {
     let mut run = support::survey(1);
     for row in &mut run.cases {
-        row.flow_mut().latency_ns.p99 = None;
-        row.flow_mut().latency_ns.max = Some(Figure::bare(f64::NAN));
-        row.flow_mut().setup_ns = Some(Figure::bare(f64::INFINITY));
+        row.primary_mut().latency_ns.p99 = None;
+        row.primary_mut().latency_ns.max = Some(Figure::bare(f64::NAN));
+        row.primary_mut().setup_ns = Some(Figure::bare(f64::INFINITY));
     }
     let text = render(&run, &plain(100));
     assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");

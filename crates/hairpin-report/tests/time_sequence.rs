@@ -59,7 +59,7 @@ fn an_unknown_case_is_an_error_that_names_the_known_ones() {
 fn the_cases_of_a_ladder_are_known_from_the_plan() {
     let run = support::small_writes::run(true);
     let ask = |which: &str, traced: bool| {
-        check(which, run.cases.iter().map(|row| (&row.case, traced && row.case.flow().transport == "tcp")))
+        check(which, run.cases.iter().map(|row| (&row.case, traced && row.case.primary().transport == "tcp")))
     };
     for which in
         [ALL, MOST_TELLING, "batch=10", "tcp block same-cpu default 100x2 B", "pipe block same-cpu default 100x2 B"]

@@ -99,7 +99,7 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
 /// Half the width of the widest interval of a p50, relative to the p50; `None` if a valid case has no interval.
 fn widest_half(run: &Run) -> Option<f64> {
     let half = |row: &CaseSummary| {
-        let p50 = row.flow().latency_ns.p50?;
+        let p50 = row.primary().latency_ns.p50?;
         Some((p50.high? / p50.low?).sqrt() - 1.0)
     };
     let halves: Option<Vec<f64>> = run.cases.iter().filter(|row| row.valid).map(half).collect();
@@ -156,7 +156,7 @@ fn give_up_where_hopeless(run: &mut Run, case: &Case, watch: &mut dyn Watch) {
     }
     // The failed rounds have the cause.
     let given_up = Skipped {
-        transport: case.flow().transport.clone(),
+        transport: case.primary().transport.clone(),
         case: Some(case.label()),
         reason: format!("given up after {ALIKE} rounds in a row failed alike"),
     };
@@ -195,7 +195,7 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
 fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
     let has_other = earlier.iter().any(|other| other.case_id == record.case_id && other.measured().is_some());
     if let Outcome::Measured(measured) = &mut record.outcome {
-        let ledger = &measured.flow().ledger;
+        let ledger = &measured.primary().ledger;
         let answered = ledger.received + ledger.late;
         measured.interrupted &= has_other || answered == 0;
     }
@@ -211,13 +211,13 @@ pub(crate) fn figure(
     if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
         let order = &record.order;
         let link = measured.link.as_ref();
-        let reliable = cards.reliable(&order.case.flow().transport);
+        let reliable = cards.reliable(&order.case.primary().transport);
         let figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns, link, reliable);
-        measured.flow_mut().figures = figures;
+        measured.primary_mut().figures = figures;
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
         let spans = measured.phases;
-        phase_figures(measured.flow_mut(), spans.as_ref(), samples);
+        phase_figures(measured.primary_mut(), spans.as_ref(), samples);
         let flows = measured.flows.iter_mut().zip(&record.order.case.flows);
         flows.for_each(|(measured, flow)| one_way_figures(measured, &flow.load));
     }
@@ -234,7 +234,7 @@ fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(usize, 
     for (place, samples) in samples {
         let Some(flow) = measured.flows.get_mut(*place) else { continue };
         let case = order.case.alone(*place);
-        let reliable = cards.reliable(&case.flow().transport);
+        let reliable = cards.reliable(&case.primary().transport);
         flow.figures = round_figures(&case, order.purpose, samples, measured.duration_ns, None, reliable);
         phase_figures(flow, spans.as_ref(), Some(samples));
     }

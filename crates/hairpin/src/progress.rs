@@ -100,7 +100,7 @@ impl Watch for Progress {
 /// A round's figure: p50 in ns (of the loaded phase, for a probe under load); messages or bytes received per second for
 /// one-way loads.
 fn figure(kind: Kind, measured: &Measured) -> Option<f64> {
-    let flow = measured.flow();
+    let flow = measured.primary();
     match kind {
         Kind::RoundTrips | Kind::Exchanges | Kind::UnderLoad => Some(flow.figures.latency_ns.p50),
         Kind::Messages | Kind::Offered => Some(flow.figures.rate_per_s),

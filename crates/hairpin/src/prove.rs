@@ -32,9 +32,9 @@ fn unsettled(run: &Run) -> Vec<[Case; 2]> {
 fn runs_here(pair: &[Case; 2], capabilities: &HostCapabilities) -> Result<(), Box<Skipped>> {
     for case in pair {
         let candidate =
-            capabilities.candidate(&case.flow().transport).expect("a measured case has a transport of this build");
+            capabilities.candidate(&case.primary().transport).expect("a measured case has a transport of this build");
         possible::check(case, &candidate.card, capabilities).map_err(|why| {
-            let transport = case.flow().transport.clone();
+            let transport = case.primary().transport.clone();
             let case = Some(format!("{}, a counter-experiment", case.label()));
             Box::new(Skipped { transport, case, reason: why.to_string() })
         })?;

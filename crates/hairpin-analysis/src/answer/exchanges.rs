@@ -65,7 +65,7 @@ fn of_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
 }
 
 fn remedy(row: &CaseSummary) -> Option<Remedy> {
-    row.case.flow().load.exchange().map(|exchange| exchange.remedy)
+    row.case.primary().load.exchange().map(|exchange| exchange.remedy)
 }
 
 fn none<'r>(group: &Group<'r>) -> Option<&'r CaseSummary> {
@@ -74,7 +74,7 @@ fn none<'r>(group: &Group<'r>) -> Option<&'r CaseSummary> {
 
 /// The number of `--gap` pauses in an exchange, if it does not have all of them.
 fn pauses_left(row: &CaseSummary) -> Option<usize> {
-    row.case.flow().load.exchange()?.pauses_left()
+    row.case.primary().load.exchange()?.pauses_left()
 }
 
 /// The remedy with the most bytes per ms, and those without a difference found from it. If `default` was measured, only
@@ -101,10 +101,10 @@ fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r
 
 fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]) -> String {
     let case = &group.rows[0].case;
-    let request = case.flow().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
+    let request = case.primary().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
     let what = match path::over(case) {
-        Some(over) => format!("exchange of {request} by {} {over}", case.flow().transport),
-        None => format!("exchange of {request} over {}", case.flow().transport),
+        Some(over) => format!("exchange of {request} by {} {over}", case.primary().transport),
+        None => format!("exchange of {request} over {}", case.primary().transport),
     };
     match (none, best) {
         (Some(none), [first, ..]) => {
@@ -129,11 +129,11 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
             };
             format!(
                 "An {what} takes {} at p50 with default options{unproved}.",
-                words::with_interval(none.flow().latency_ns.p50)
+                words::with_interval(none.primary().latency_ns.p50)
             )
         }
         (None, [first, ties @ ..]) => {
-            let (name, took) = (row_name(first), words::with_interval(first.flow().latency_ns.p50));
+            let (name, took) = (row_name(first), words::with_interval(first.primary().latency_ns.p50));
             let moved = first.bytes_per_ms().map(|figure| byte_rate(figure.value * 1e3));
             let moved = moved.unwrap_or_default();
             match ties {
@@ -177,7 +177,7 @@ fn no_difference(best: &[&CaseSummary]) -> Option<String> {
 /// Cases that are not compared because they lack the `--gap` pauses.
 fn without_pauses(group: &Group<'_>) -> Option<String> {
     let row = group.rows.iter().copied().find(|row| pauses_left(row) == Some(0))?;
-    let exchange = row.case.flow().load.exchange()?;
+    let exchange = row.case.primary().load.exchange()?;
     let pauses = exchange.writes.sizes().len().saturating_sub(1);
     let gap_ns = exchange.gap_ns as f64;
     Some(format!(
@@ -205,12 +205,12 @@ fn slower(group: &Group<'_>, none: &CaseSummary) -> Option<String> {
 /// The same writes with default options over the other transports.
 fn elsewhere(groups: &[Group<'_>], none: &CaseSummary) -> Option<String> {
     let alike = |row: &&CaseSummary| {
-        row.case.flow().transport != none.case.flow().transport
-            && row.case.flow().load.exchange() == none.case.flow().load.exchange()
+        row.case.primary().transport != none.case.primary().transport
+            && row.case.primary().load.exchange() == none.case.primary().load.exchange()
             && (row.case.ends.waiting, row.case.ends.placement) == (none.case.ends.waiting, none.case.ends.placement)
             && path::alike(&row.case, &none.case)
     };
-    let told = |row: &CaseSummary| format!("{} over {}", p50(row), row.case.flow().transport);
+    let told = |row: &CaseSummary| format!("{} over {}", p50(row), row.case.primary().transport);
     let rows: Vec<String> = groups.iter().flat_map(|group| &group.rows).copied().filter(alike).map(told).collect();
     (!rows.is_empty()).then(|| format!("The same writes take {}.", joined(&rows)))
 }

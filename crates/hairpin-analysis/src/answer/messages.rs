@@ -59,7 +59,7 @@ fn in_words(row: &CaseSummary) -> String {
 /// The case like `row` with that batch.
 fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
     let other = row.case.clone().with(|case| {
-        if let Load::Messages { batch, .. } = &mut case.flow_mut().load {
+        if let Load::Messages { batch, .. } = &mut case.primary_mut().load {
             *batch = messages;
         }
     });
@@ -69,11 +69,11 @@ fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) ->
 /// The gain of the largest batch over one message per call, for the fastest case of each transport: `With 64 messages a
 /// call instead of one: tcp 24.1x (95 % interval 23.0-25.2), udp no difference found.`
 fn batches(run: &Run, rows: &[&CaseSummary]) -> Option<String> {
-    let batch = |row: &CaseSummary| row.case.flow().load.batch();
+    let batch = |row: &CaseSummary| row.case.primary().load.batch();
     let most = rows.iter().map(|row| batch(row)).max().filter(|most| *most > 1)?;
-    let fastest = distinct(rows.iter().map(|row| row.case.flow().transport.as_str()));
+    let fastest = distinct(rows.iter().map(|row| row.case.primary().transport.as_str()));
     let gains = fastest.into_iter().filter_map(|transport| {
-        let first = rows.iter().find(|row| row.case.flow().transport == transport)?;
+        let first = rows.iter().find(|row| row.case.primary().transport == transport)?;
         let (largest, one) = (with_batch(first, most, rows)?, with_batch(first, 1, rows)?);
         Some(match gain(run, one, largest)? {
             Gain::Times(times) => format!("{transport} {times}"),

@@ -46,12 +46,15 @@ fn single(row: &CaseSummary) -> String {
     if row.p50_ns().is_none() {
         return format!("{}: nothing was measured.", row.label);
     }
-    let p99 = row.flow().latency_ns.p99.and_then(Figure::finite);
+    let p99 = row.primary().latency_ns.p99.and_then(Figure::finite);
     let p99 = p99.map(|p99| format!(", p99 {}", quantities::duration(p99))).unwrap_or_default();
-    let made =
-        format!("{} over {}", counted(row.flow().samples, Kind::of(&row.case).thing()), counted(row.rounds, "round"));
+    let made = format!(
+        "{} over {}",
+        counted(row.primary().samples, Kind::of(&row.case).thing()),
+        counted(row.rounds, "round")
+    );
     let invalid = if row.valid { "" } else { " Do not use these figures: see below." };
-    format!("{}: p50 {}{p99}, {made}.{invalid}", row.label, words::with_interval(row.flow().latency_ns.p50))
+    format!("{}: p50 {}{p99}, {made}.{invalid}", row.label, words::with_interval(row.primary().latency_ns.p50))
 }
 
 fn nothing(run: &Run) -> String {

@@ -38,13 +38,13 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
 
 fn at<'r>(run: &'r Run, knee: &Knee, per_s: Option<f64>) -> Option<&'r CaseSummary> {
     let mut rows = knee.cases.iter().filter_map(|id| run.case(id));
-    rows.find(|row| row.case.flow().load.rate_per_s() == per_s)
+    rows.find(|row| row.case.primary().load.rate_per_s() == per_s)
 }
 
 /// The name of a sweep by its transport and ends: the words of its cases without the rate.
 fn name(run: &Run, knee: &Knee) -> Option<String> {
     let row = knee.cases.iter().find_map(|id| run.case(id))?;
-    let rate = row.case.flow().load.rate_per_s().map(|rate| format!("{rate}/s"))?;
+    let rate = row.case.primary().load.rate_per_s().map(|rate| format!("{rate}/s"))?;
     let words: Vec<String> = ladder::row_words(row).into_iter().filter(|word| *word != rate).collect();
     let over = path::over(&row.case).map(|over| format!(" {over}")).unwrap_or_default();
     Some(format!("{} ({}){over}", words.join(" "), row.case.ends.in_words()))
@@ -75,20 +75,20 @@ fn of_sweep(run: &Run, knee: &Knee) -> Vec<String> {
 
 /// Losses at rates that count as delivered because their median rounds lost less; `None` if negligible.
 fn single_rounds(run: &Run, knee: &Knee) -> Option<String> {
-    let is_delivered = |row: &&CaseSummary| row.case.flow().load.rate_per_s() <= knee.delivered_per_s;
+    let is_delivered = |row: &&CaseSummary| row.case.primary().load.rate_per_s() <= knee.delivered_per_s;
     let rows = knee.cases.iter().filter_map(|id| run.case(id)).filter(is_delivered);
     let lost_share = |row: &CaseSummary| {
-        let ledger = &row.flow().ledger;
+        let ledger = &row.primary().ledger;
         ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent.max(1) as f64
     };
     let most = rows.map(|row| (lost_share(row), row)).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let rate = message_rate(most.1.case.flow().load.rate_per_s()?);
+    let rate = message_rate(most.1.case.primary().load.rate_per_s()?);
     (most.0 > 1.0 - WHOLE).then(|| format!("Single rounds lost more: {} of all messages at {rate}.", share(most.0)))
 }
 
 /// Why an offered load was not delivered, after `at 64.0 k messages/s`.
 fn why_in_words(row: &CaseSummary, why: NotDelivered) -> String {
-    let ledger = &row.flow().ledger;
+    let ledger = &row.primary().ledger;
     match why {
         NotDelivered::Lost => {
             let lost = share(ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent.max(1) as f64);
@@ -115,7 +115,7 @@ fn why_in_words(row: &CaseSummary, why: NotDelivered) -> String {
 /// Loads at one rate each: the faster case at the same rate.
 fn of_rates(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let rows = spoken(run, Kind::Offered);
-    let rate = |row: &CaseSummary| row.case.flow().load.rate_per_s().unwrap_or(f64::NAN);
+    let rate = |row: &CaseSummary| row.case.primary().load.rate_per_s().unwrap_or(f64::NAN);
     let loads = grouped(rows.iter().map(|row| ((rate(row).to_bits(), &row.case.path.link), *row)));
     let mut headlines = Vec::new();
     for (_, rows) in &loads {
@@ -125,7 +125,7 @@ fn of_rates(run: &Run, pairs: &[Pair]) -> Option<Answer> {
         let of_rate = message_rate(rate(rows[0]));
         let what = format!("Lowest one-way latency at {of_rate}");
         let p50 = |row: &CaseSummary| {
-            let p50 = row.flow().latency_ns.p50;
+            let p50 = row.primary().latency_ns.p50;
             (p50, format!("p50 {}", words::with_interval(p50)))
         };
         let lowest = best(&what, &ranked, (pairs, run.plan.alpha), false, p50);
@@ -139,10 +139,11 @@ fn of_rates(run: &Run, pairs: &[Pair]) -> Option<Answer> {
 fn of_one(row: &CaseSummary) -> Answer {
     let one_way = row.one_way();
     let delivered = one_way.and_then(|one_way| one_way.delivered_per_s).map(|rate| message_rate(rate.value));
-    let offered = row.case.flow().load.rate_per_s().map(message_rate).unwrap_or_default();
+    let offered = row.case.primary().load.rate_per_s().map(message_rate).unwrap_or_default();
     let part = one_way.and_then(|one_way| one_way.delivered_share).map(|part| share(part.value)).unwrap_or_default();
-    let latency =
-        row.p50_ns().map(|_| format!(", one-way latency at p50 {}", words::with_interval(row.flow().latency_ns.p50)));
+    let latency = row
+        .p50_ns()
+        .map(|_| format!(", one-way latency at p50 {}", words::with_interval(row.primary().latency_ns.p50)));
     let figures = format!(
         "{} of {offered} delivered ({part}){}",
         delivered.unwrap_or_else(|| "none".to_owned()),
@@ -159,7 +160,7 @@ const BELOW_HALF: f64 = 0.02;
 
 /// The deviation of the sends from even gaps, if they should be even.
 fn uneven(row: &CaseSummary) -> Option<String> {
-    let Load::Offered { arrivals, .. } = row.case.flow().load else { return None };
+    let Load::Offered { arrivals, .. } = row.case.primary().load else { return None };
     if arrivals == Arrivals::Poisson {
         return None;
     }

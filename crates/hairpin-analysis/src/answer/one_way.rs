@@ -117,7 +117,10 @@ pub(super) fn losses(rows: &[&CaseSummary]) -> Vec<String> {
         [only] => loss(only),
         several => several_losses(several),
     };
-    grouped(lossy.map(|row| (row.case.flow().transport.as_str(), row))).into_iter().filter_map(of_transport).collect()
+    grouped(lossy.map(|row| (row.case.primary().transport.as_str(), row)))
+        .into_iter()
+        .filter_map(of_transport)
+        .collect()
 }
 
 /// `udp lost 0.90 % to 66 % of its messages in 6 cases: receive buffer full.`
@@ -135,7 +138,7 @@ fn several_losses(rows: &[&CaseSummary]) -> Option<String> {
         lost.chain(unexplained).collect::<Vec<_>>()
     };
     let causes = distinct(rows.iter().flat_map(of_case));
-    let transport = &rows.first()?.case.flow().transport;
+    let transport = &rows.first()?.case.primary().transport;
     let range =
         if share(least) == share(most) { share(most) } else { format!("{} to {}", share(least), share(most)) };
     Some(format!("{transport} lost {range} of its messages in {} cases: {}.", rows.len(), joined(&causes)))

@@ -22,7 +22,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
 fn speaks_for_the_machine(row: &CaseSummary) -> bool {
     let case = &row.case;
     let plain =
-        matches!(case.flow().load, Load::PingPong { .. }) && case.injected_fault.is_none() && case.replicate == 0;
+        matches!(case.primary().load, Load::PingPong { .. }) && case.injected_fault.is_none() && case.replicate == 0;
     plain && !case.is_under_load() && row.valid && row.p50_ns().is_some()
 }
 
@@ -43,7 +43,7 @@ fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> 
     let as_fast = as_fast(first, rows, pairs, run.plan.alpha);
     let path = path::over_in_short(&first.case, &run.cases).unwrap_or_else(|| "here".to_owned());
     let names: Vec<String> = std::iter::once(first).chain(as_fast.iter().copied()).map(placed).collect();
-    let has_interval = first.flow().latency_ns.p50.is_some_and(|p50| p50.low.is_some());
+    let has_interval = first.primary().latency_ns.p50.is_some_and(|p50| p50.low.is_some());
     let headline = match names.as_slice() {
         [only] => format!("Fastest round trip{between} {path}: {only}."),
         [lowest, ..] if !has_interval => {
@@ -62,7 +62,7 @@ fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> 
 
 /// `shm (spin, cross-cpu) at p50 142 ns (95 % interval 140-145)`.
 fn placed(row: &CaseSummary) -> String {
-    format!("{} at p50 {}", words::name(row), words::with_interval(row.flow().latency_ns.p50))
+    format!("{} at p50 {}", words::name(row), words::with_interval(row.primary().latency_ns.p50))
 }
 
 /// Ratios below this are printed in percent: small differences must not read as 1.00x.
@@ -72,7 +72,7 @@ const FACTOR: f64 = 1.1;
 /// its fastest case.
 fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> Option<String> {
     let is_reference =
-        |row: &&CaseSummary| run.cards.get(&row.case.flow().transport).is_some_and(|card| card.is_reference);
+        |row: &&CaseSummary| run.cards.get(&row.case.primary().transport).is_some_and(|card| card.is_reference);
     let reference: Vec<&CaseSummary> = slower.iter().copied().filter(is_reference).collect();
     let conditions = |row: &CaseSummary| (row.case.ends.waiting, row.case.ends.placement);
     let alike: Vec<&CaseSummary> =

@@ -91,7 +91,7 @@ fn unfair(row: &CaseSummary) -> Option<String> {
     Some(format!(
         "{}: the {} streams share unevenly, fairness index {} of 1 (Jain).",
         words::name(row),
-        row.case.flow().wires(),
+        row.case.primary().wires(),
         number(fairness.value)
     ))
 }
@@ -106,11 +106,11 @@ fn busy(row: &CaseSummary) -> Option<String> {
     if row.case.ends.waiting == Waiting::Spin {
         return None;
     }
-    let over_time = row.flow().over_time.as_ref()?;
+    let over_time = row.primary().over_time.as_ref()?;
     let moments = || over_time.moments.iter().filter(|moment| moment.at_ns > over_time.measured_from_ns);
     let used = |of: fn(&Moment) -> Option<f64>| median(&moments().filter_map(of).collect::<Vec<_>>());
     let (client, server) = (used(|moment| moment.client_cpu), used(|moment| moment.server_cpu));
-    let sender = if row.case.flow().direction == Direction::Up { End::Client } else { End::Server };
+    let sender = if row.case.primary().direction == Direction::Up { End::Client } else { End::Server };
     let (sends, receives) = if sender == End::Client { (client, server) } else { (server, client) };
     let is_busy = |used: &f64| *used >= BUSY;
     let whose = match (row.case.ends.placement, sends.zip(receives)) {
@@ -151,7 +151,7 @@ mod tests {
         let moment =
             |at_ns| Moment { at_ns, client_cpu: Some(cpu[0]), server_cpu: Some(cpu[1]), ..Moment::default() };
         let over_time = OverTime { measured_from_ns: 1, moments: vec![moment(2), moment(3)] };
-        row.flow_mut().over_time = Some(over_time);
+        row.primary_mut().over_time = Some(over_time);
         row
     }
 

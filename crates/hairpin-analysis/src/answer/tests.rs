@@ -122,7 +122,7 @@ fn too_few_rounds_for_an_interval_show_no_winner() {
 fn neighbours_are_ranked_by_every_figure_that_both_have() {
     let run = run_of(&[plain("tcp", 13_000), plain("pipe", 5_000), plain("udp", 13_000)]);
     let pairs = answer(&run).pairs;
-    let transport = |id: &str| run.case(id).unwrap().case.flow().transport.clone();
+    let transport = |id: &str| run.case(id).unwrap().case.primary().transport.clone();
     let told: Vec<_> =
         pairs.iter().map(|pair| (pair.figure, transport(&pair.a), transport(&pair.b), pair.verdict)).collect();
     let pair = |figure, a: &str, b: &str, verdict| (figure, a.to_owned(), b.to_owned(), verdict);
@@ -225,7 +225,7 @@ fn a_remedy_without_an_interval_is_faster_if_its_comparison_says_so() {
     let found = |verdict: Verdict| {
         let mut run = run_of(&exchanges(&[("default", 44_000_000), ("nodelay", 500_000)]));
         for row in &mut run.cases {
-            let exchanges = row.flow_mut().exchanges.as_mut().expect("exchanges");
+            let exchanges = row.primary_mut().exchanges.as_mut().expect("exchanges");
             let bare = |figure: Figure| Figure::bare(figure.value);
             exchanges.speed_up_against_default = exchanges.speed_up_against_default.map(bare);
         }
@@ -262,7 +262,7 @@ fn without_default_remedies_are_compared_with_each_other() {
 }
 
 fn with_gap(remedy: &str) -> Case {
-    small_writes(remedy).with(|case| case.flow_mut().load.exchange_mut().unwrap().gap_ns = 1_000_000)
+    small_writes(remedy).with(|case| case.primary_mut().load.exchange_mut().unwrap().gap_ns = 1_000_000)
 }
 
 #[test]
@@ -295,7 +295,8 @@ fn an_injected_fault_is_stated_first_unless_other_cases_are_usable() {
 
 #[test]
 fn other_transports_and_paths_follow_the_first() {
-    let elsewhere = small_writes("default").with(|changed| changed.flow_mut().transport = "unix-stream".to_owned());
+    let elsewhere =
+        small_writes("default").with(|changed| changed.primary_mut().transport = "unix-stream".to_owned());
     let cases = [exchanges(&REMEDIES[..3]), vec![(elsewhere, 102_000)]].concat();
     assert_eq!(answer_of(&cases).sentences, ["The same writes take 102 us over unix-stream."]);
     let slow = |remedy: &str, latency| (over("delay=2ms", small_writes(remedy)), latency);

@@ -315,8 +315,8 @@ mod tests {
     /// A probe of 64 B over UDP in a closed loop next to a stream over TCP with these options; `None`: no load.
     fn probed(options: Option<&str>) -> Case {
         let mut case = Case::ping_pong("udp");
-        case.flow_mut().name = PROBE.to_owned();
-        case.flow_mut().load.set_sizes(64, 64);
+        case.primary_mut().name = PROBE.to_owned();
+        case.primary_mut().load.set_sizes(64, 64);
         case.flows.extend(options.map(|options| Flow {
             name: LOAD.to_owned(),
             options: Options::parse(options).unwrap(),

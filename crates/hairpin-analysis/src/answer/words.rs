@@ -36,7 +36,7 @@ pub(super) fn name(row: &CaseSummary) -> String {
 /// The reason if no usable case can be ranked.
 pub(super) fn speaks_for_nothing(run: &Run) -> String {
     let rests_on = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
-    let open = rests_on(|case| case.flow().load.rate_per_s().is_some());
+    let open = rests_on(|case| case.primary().load.rate_per_s().is_some());
     let injected = rests_on(|case| case.injected_fault.is_some());
     let why = match (open, injected) {
         (true, false) => "No overall answer: cases at a given rate (open loop) are not ranked",

@@ -100,9 +100,9 @@ pub(super) fn apart(blocks: BTreeMap<u32, f64>, of: &Run, other: &Run) -> BTreeM
 
 /// A figure in its base unit: ns, 1/s, bytes/s, bytes/ms, a count, a share.
 pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure, Judgement> {
-    let latency = &case.flow().latency_ns;
-    let service = case.flow().service_ns.as_ref();
-    let of_exchanges = case.flow().exchanges.as_ref();
+    let latency = &case.primary().latency_ns;
+    let service = case.primary().service_ns.as_ref();
+    let of_exchanges = case.primary().exchanges.as_ref();
     let over_rounds = || {
         let values: Vec<f64> = by_block(name, case, run).into_iter().map(|(_, value)| value).collect();
         median_over(&values, over_points(case, run.plan.alpha))
@@ -115,8 +115,10 @@ pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure,
         FigureName::Mean => latency.mean,
         FigureName::ServiceP50 => service.and_then(|service| service.p50),
         FigureName::ServiceMean => service.and_then(|service| service.mean),
-        FigureName::First => of_exchanges.map_or(case.flow().first_message_ns, |figures| figures.first_exchange_ns),
-        FigureName::Rate => case.flow().rate_per_s,
+        FigureName::First => {
+            of_exchanges.map_or(case.primary().first_message_ns, |figures| figures.first_exchange_ns)
+        }
+        FigureName::Rate => case.primary().rate_per_s,
         FigureName::BytesPerMs => of_exchanges.and_then(|figures| figures.bytes_per_ms),
         FigureName::Segments => of_exchanges.and_then(|figures| figures.segments_per_exchange),
         FigureName::PureAcks => of_exchanges.and_then(|figures| figures.pure_acks_per_exchange),
@@ -128,12 +130,15 @@ pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure,
         _ => over_rounds(),
     };
     found.filter(|figure| figure.value.is_finite()).ok_or_else(|| {
-        if case.case.path.across.is_some() && case.case.flow().direction != Direction::RoundTrip && is_latency(name) {
+        if case.case.path.across.is_some()
+            && case.case.primary().direction != Direction::RoundTrip
+            && is_latency(name)
+        {
             let what = in_words(name);
             let why = format!("{} has no {what}: one way between two hosts, it needs clocks that agree", case.label);
             return without(Verdict::CannotTell, why);
         }
-        let why = format!("{} has no {}: {} samples are too few", case.label, in_words(name), case.flow().samples);
+        let why = format!("{} has no {}: {} samples are too few", case.label, in_words(name), case.primary().samples);
         without(Verdict::CannotTell, why)
     })
 }

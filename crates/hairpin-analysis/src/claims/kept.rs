@@ -54,16 +54,16 @@ fn in_words(kind: Kept) -> &'static str {
 fn holds(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
     match kind {
         Kept::Percentiles => {
-            let latency = &case.flow().latency_ns;
+            let latency = &case.primary().latency_ns;
             latency.p50.is_some() && latency.p99.is_some() && latency.mean.is_some()
         }
         Kept::Extremes => {
-            case.flow().latency_ns.max.is_some()
-                && case.flow().curve.first().is_some_and(|point| point.quantile == 0.0)
+            case.primary().latency_ns.max.is_some()
+                && case.primary().curve.first().is_some_and(|point| point.quantile == 0.0)
         }
-        Kept::Curve => case.flow().curve.len() > 2,
-        Kept::RateOverTime => case.flow().over_time.is_some(),
-        Kept::CpuOverTime => case.flow().over_time.as_ref().is_some_and(|course| {
+        Kept::Curve => case.primary().curve.len() > 2,
+        Kept::RateOverTime => case.primary().over_time.is_some(),
+        Kept::CpuOverTime => case.primary().over_time.as_ref().is_some_and(|course| {
             let has = |cpu: fn(&Moment) -> Option<f64>| course.moments.iter().any(|moment| cpu(moment).is_some());
             has(|moment| moment.client_cpu) && has(|moment| moment.server_cpu)
         }),
@@ -73,7 +73,8 @@ fn holds(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
             let counted = valid_rounds::timed(of_case);
             !counted.is_empty()
                 && counted.iter().all(|(_, round)| {
-                    round.flow().samples_file.is_some() && round.flow().samples_kept >= round.flow().figures.samples
+                    round.primary().samples_file.is_some()
+                        && round.primary().samples_kept >= round.primary().figures.samples
                 })
         }
     }

@@ -18,14 +18,14 @@ pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(
 }
 
 fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Option<f64> {
-    let flow = case.case.flow();
-    let figures = &round.flow().figures;
+    let flow = case.case.primary();
+    let figures = &round.primary().figures;
     let latency = &figures.latency_ns;
     let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
-        let counts = round.flow().exchange_counts.filter(|counts| counts.exchanges > 0)?;
+        let counts = round.primary().exchange_counts.filter(|counts| counts.exchanges > 0)?;
         Some(of(&counts)? as f64 / counts.exchanges as f64)
     };
-    let received = round.flow().received.as_ref();
+    let received = round.primary().received.as_ref();
     let goodput = || received?.goodput_bytes_per_s();
     let calls = |role: End| one_way::system_calls_per_message(0, flow, round, role);
     let cpu_ns = |role: End| one_way::cpu_ns_per_message(0, flow, round, role);
@@ -38,8 +38,8 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
         FigureName::Mean => Some(latency.mean),
         FigureName::ServiceP50 => figures.service_ns.map(|service| service.p50),
         FigureName::ServiceMean => figures.service_ns.map(|service| service.mean),
-        FigureName::First if case.flow().exchanges.is_some() => figures.early_exchanges_ns.first().copied(),
-        FigureName::First => Some(round.flow().first_message_ns as f64),
+        FigureName::First if case.primary().exchanges.is_some() => figures.early_exchanges_ns.first().copied(),
+        FigureName::First => Some(round.primary().first_message_ns as f64),
         FigureName::Rate => Some(figures.rate_per_s),
         FigureName::BytesPerMs => Some(figures.rate_per_s * size_bytes / 1e3),
         FigureName::Segments => each(|counts| counts.segments),
@@ -50,7 +50,7 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
         FigureName::ReceivedBytes => Some(sent_bytes_per_s(&case.case, round) * received_share(round)?),
         FigureName::InFlight => Some(figures.rate_per_s * latency.mean / 1e9),
         FigureName::ReceivedPerS => Some(goodput()? / size_bytes.max(1.0)),
-        FigureName::SentPerS => one_way::sent_per_s(round.flow()),
+        FigureName::SentPerS => one_way::sent_per_s(round.primary()),
         FigureName::Goodput => goodput(),
         FigureName::ClientSystemCalls => calls(End::Client),
         FigureName::ServerSystemCalls => calls(End::Server),
@@ -67,7 +67,7 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
 /// The share of messages that were received or answered, in time or late; for a probe in the loaded phase, like its
 /// latency.
 fn received_share(round: &MeasuredRound) -> Option<f64> {
-    let flow = round.flow();
+    let flow = round.primary();
     let ledger = flow.phases.as_ref().map_or(&flow.ledger, |phases| &phases.by_phase.loaded.ledger);
     (ledger.sent > 0).then(|| (ledger.received + ledger.late) as f64 / ledger.sent as f64)
 }
@@ -79,9 +79,9 @@ fn sent_bytes_per_s(case: &Case, round: &MeasuredRound) -> f64 {
         let by_length = if round.duration_ns == 0 {
             0.0
         } else {
-            round.flow().ledger.sent as f64 * 1e9 / round.duration_ns as f64
+            round.primary().ledger.sent as f64 * 1e9 / round.duration_ns as f64
         };
         asked_per_s(case).map_or(by_length, |asked| sent_per_s(asked, round))
     };
-    one_way::sent_per_s(round.flow()).unwrap_or_else(of_others) * case.flow().load.size_bytes() as f64
+    one_way::sent_per_s(round.primary()).unwrap_or_else(of_others) * case.primary().load.size_bytes() as f64
 }

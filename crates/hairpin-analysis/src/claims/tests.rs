@@ -36,7 +36,7 @@ fn run() -> Run {
     fixture.rounds_of(&Case::ping_pong("shm"), &[100 * US; 8]);
     fixture.failed(&Case::ping_pong("icmp"), 0, "no permission");
     let mut run = fixture.run();
-    let shm = run.cases.iter_mut().find(|case| case.case.flow().transport == "shm").unwrap();
+    let shm = run.cases.iter_mut().find(|case| case.case.primary().transport == "shm").unwrap();
     (shm.valid, shm.why_invalid) = (false, vec!["messages were lost".to_owned()]);
     run.skipped.push(Skipped { transport: "fifo".to_owned(), case: None, reason: "no FIFOs here".to_owned() });
     run
@@ -195,7 +195,7 @@ fn small_writes() -> Run {
     for (case, rate) in run.cases.iter_mut().zip([4.5, 400.0]) {
         let bytes_per_ms = Some(Figure::new(rate, rate * 0.9, rate * 1.1));
         let first_exchange_ns = Some(Figure::new(MS as f64, MS as f64, MS as f64));
-        case.flow_mut().exchanges =
+        case.primary_mut().exchanges =
             Some(ExchangeFigures { bytes_per_ms, first_exchange_ns, ..ExchangeFigures::default() });
     }
     run
@@ -221,7 +221,7 @@ fn the_share_that_is_gone() {
     for round in run.rounds.iter_mut().filter(|round| round.case_id == nodelay) {
         let block = round.order.block;
         let Outcome::Measured(measured) = &mut round.outcome else { panic!("all were measured") };
-        measured.flow_mut().figures.latency_ns.p50 = MS as f64 * f64::from(1 + block % 4);
+        measured.primary_mut().figures.latency_ns.p50 = MS as f64 * f64::from(1 + block % 4);
     }
     assert_eq!(verdict(&run, &published, &rule("default", "nodelay", 0.95)), Verdict::CannotTell);
 }
@@ -334,7 +334,7 @@ fn the_kept_data_of_a_run_is_described() {
     let keep = |run: &mut Run, kept: u64| {
         for round in &mut run.rounds {
             if let Outcome::Measured(measured) = &mut round.outcome {
-                (measured.flow_mut().samples_file, measured.flow_mut().samples_kept) =
+                (measured.primary_mut().samples_file, measured.primary_mut().samples_kept) =
                     (Some("samples".to_owned()), kept);
             }
         }
@@ -363,7 +363,8 @@ fn requests_in_flight_follow_from_rate_and_latency() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("tcp"), &[MS; 8]);
     // Four requests leave together; their answers arrive 1 ms later.
-    fixture.rounds_with(&Case::ping_pong("udp"), &[MS; 8], |measured| measured.flow_mut().figures.rate_per_s *= 4.0);
+    fixture
+        .rounds_with(&Case::ping_pong("udp"), &[MS; 8], |measured| measured.primary_mut().figures.rate_per_s *= 4.0);
     let run = fixture.run();
     let rule = |transport: &str| json!({"kind": "at-least", "of": {"figure": "in-flight", "case": case(transport)}});
     let published = json!({"value": 2, "unit": "requests"});
@@ -378,10 +379,10 @@ fn requests_in_flight_follow_from_rate_and_latency() {
 #[test]
 fn losses_and_rates_are_from_the_ledger_over_the_scheduled_time() {
     let mut fixture = Fixture::new();
-    let case = at_rate(Case::ping_pong("udp").with(|changed| changed.flow_mut().load.set_sizes(1400, 4)), 1000.0);
+    let case = at_rate(Case::ping_pong("udp").with(|changed| changed.primary_mut().load.set_sizes(1400, 4)), 1000.0);
     for block in 0..8 {
         fixture.round_with(&case, block, &paced(MS, &[(0, 90 * US); 1000]), |measured| {
-            let ledger = &mut measured.flow_mut().ledger;
+            let ledger = &mut measured.primary_mut().ledger;
             (ledger.sent, ledger.received, ledger.late) = (1000, 700, 100);
             // The last answers arrive after the scheduled end.
             measured.duration_ns = 2_000 * MS;

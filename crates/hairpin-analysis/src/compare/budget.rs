@@ -116,7 +116,7 @@ mod tests {
             fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
             let mut run: Run = fixture.run();
             run.cases[0].valid = valid;
-            run.cases[0].flow_mut().latency_ns.p50 = run.cases[0].flow().latency_ns.p50.filter(|_| measured);
+            run.cases[0].primary_mut().latency_ns.p50 = run.cases[0].primary().latency_ns.p50.filter(|_| measured);
             run
         };
         let budget: Budget = "p50=+5%".parse().unwrap();

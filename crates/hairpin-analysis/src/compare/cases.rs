@@ -247,7 +247,7 @@ mod tests {
         fixture.rounds_of(&Case::ping_pong("udp"), &[10_000; 6]);
         fixture.failed(&Case::ping_pong("icmp"), 0, "no permission");
         let run = fixture.run();
-        let name = |id: &str| run.case(id).unwrap().case.flow().transport.clone();
+        let name = |id: &str| run.case(id).unwrap().case.primary().transport.clone();
         let pairs: Vec<_> =
             run.comparisons.iter().map(|pair| (name(&pair.baseline), name(&pair.candidate))).collect();
         let expected = [("pipe", "udp"), ("udp", "tcp")].map(|(a, b)| (a.to_owned(), b.to_owned()));

@@ -179,7 +179,7 @@ pub(super) fn difference(about: Subject, baseline: &Case, candidate: &Case) -> U
 fn of_options(both: [&Case; 2]) -> Unlike {
     let [one, other] = both;
     let differs = one.flows.iter().zip(&other.flows).find(|(flow, other)| flow.options != other.options);
-    let (one, other) = differs.unwrap_or((one.flow(), other.flow()));
+    let (one, other) = differs.unwrap_or((one.primary(), other.primary()));
     let whose = if one.name == LOAD { "load option" } else { "option" };
     of_sets(whose, [one, other].map(|flow| pairs(flow.options.iter())))
 }

@@ -30,7 +30,7 @@ impl Keys {
         let sides = [baselines, candidates].map(cases);
         let abouts: BTreeSet<Subject> = sides.iter().flatten().flat_map(|case| choices(case).into_keys()).collect();
         // Latencies at different offered loads are not values of the same figure.
-        let is_offered = |case: &&Case| matches!(case.flow().load, Load::Offered { .. });
+        let is_offered = |case: &&Case| matches!(case.primary().load, Load::Offered { .. });
         let offered = sides.iter().flatten().any(is_offered);
         let mut ignorable = abouts.into_iter().filter(|about| !(offered && *about == Subject::Rate));
         let changed = ignorable.find_map(|about| Self::ignoring(about, &sides));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn with_options(case: Case, options: &str) -> Case {
-        case.with(|changed| changed.flow_mut().options = hairpin_model::options::Options::parse(options).unwrap())
+        case.with(|changed| changed.primary_mut().options = hairpin_model::options::Options::parse(options).unwrap())
     }
 
     fn again(case: Case) -> Case {
@@ -183,7 +183,7 @@ mod tests {
     fn cases_that_differ_in_one_choice_are_paired_without_it() {
         let tcp = || Case::ping_pong("tcp");
         let changed = |change: fn(&mut Case)| tcp().with(change);
-        let sized = |message, answer| tcp().with(|case| case.flow_mut().load.set_sizes(message, answer));
+        let sized = |message, answer| tcp().with(|case| case.primary_mut().load.set_sizes(message, answer));
         let plain = "tcp block same-cpu";
         let under = |congestion: &str| {
             let options = hairpin_model::options::Options::default().with(OptionName::Congestion, congestion);
@@ -209,7 +209,7 @@ mod tests {
             (sized(64, 64), sized(64, 8), plain, "size: 64 B / 64 B, answer 8 B"),
             (
                 tcp(),
-                changed(|case| case.flow_mut().load = case.flow().load.paced(1000.0)),
+                changed(|case| case.primary_mut().load = case.primary().load.paced(1000.0)),
                 plain,
                 "rate: closed loop / 1000/s",
             ),
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn cases_that_fit_several_or_differ_in_more_are_not_paired() {
-        let sized = |bytes| Case::ping_pong("tcp").with(|case| case.flow_mut().load.set_sizes(bytes, bytes));
+        let sized = |bytes| Case::ping_pong("tcp").with(|case| case.primary_mut().load.set_sizes(bytes, bytes));
         let none = (Vec::new(), None);
         let differ = |one: &[Case], other: &[Case]| {
             let (one, other) = (run(one), run(other));

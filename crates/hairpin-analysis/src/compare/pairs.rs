@@ -153,11 +153,11 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
     // A case in both directions has another flow, so it stays different.
     Choice {
         equalise: |case| each(case, |flow| flow.direction = Direction::Up),
-        place: |case| case.flow().direction as u64,
+        place: |case| case.primary().direction as u64,
     },
     Choice {
         equalise: |case| each(case, |flow| flow.connections = 1),
-        place: |case| u64::from(case.flow().connections),
+        place: |case| u64::from(case.primary().connections),
     },
     Choice {
         equalise: |case| {
@@ -167,7 +167,7 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
                 }
             });
         },
-        place: |case| case.flow().load.batch(),
+        place: |case| case.primary().load.batch(),
     },
     Choice {
         equalise: |case| {
@@ -177,7 +177,7 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
                 }
             });
         },
-        place: |case| case.flow().load.size_bytes(),
+        place: |case| case.primary().load.size_bytes(),
     },
     Choice {
         equalise: |case| {
@@ -187,7 +187,7 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
                 }
             });
         },
-        place: |case| match case.flow().load {
+        place: |case| match case.primary().load {
             Load::Stream { source, .. } => source as u64,
             _ => 0,
         },
@@ -200,7 +200,7 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
                 }
             });
         },
-        place: |case| match case.flow().load {
+        place: |case| match case.primary().load {
             Load::Offered { arrivals: Arrivals::Fixed, .. } => 0,
             Load::Offered { arrivals: Arrivals::Burst(count), .. } => 2 + u64::from(count),
             _ => 1,
@@ -218,7 +218,7 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
                 }
             });
         },
-        place: |case| match case.flow().load {
+        place: |case| match case.primary().load {
             Load::Offered { pacing, .. } => pacing as u64,
             _ => 0,
         },
@@ -229,7 +229,7 @@ const OF_ONE_WAY_LOADS: &[Choice] = &[
 /// [`Choice::place`] and [`refutes`]. Of two sets of options it is the one with fewer options, of two values of one
 /// option the one measured first.
 fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
-    if first.flow().transport != second.flow().transport || first.replicate != 0 || second.replicate != 0 {
+    if first.primary().transport != second.primary().transport || first.replicate != 0 || second.replicate != 0 {
         return None;
     }
     if first == second {
@@ -241,16 +241,16 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
         change(&mut b);
         a == b
     };
-    let is_one_way = first.flow().load.is_one_way() && second.flow().load.is_one_way();
+    let is_one_way = first.primary().load.is_one_way() && second.primary().load.is_one_way();
     let polls = [first, second].iter().any(|case| case.ends.waiting == Waiting::Poll);
     let choices = OF_ANY_LOAD.iter().chain((is_one_way || !polls).then_some(&WAITING));
     let mut choices = choices.chain(if is_one_way { OF_ONE_WAY_LOADS } else { &[] });
     if let Some(choice) = choices.find(|choice| alike(choice.equalise)) {
         return Some(order((choice.place)(first), (choice.place)(second)));
     }
-    if let (Some(one), Some(other)) = (first.flow().load.exchange(), second.flow().load.exchange())
+    if let (Some(one), Some(other)) = (first.primary().load.exchange(), second.primary().load.exchange())
         && alike(|case| {
-            case.flow_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.remedy = Remedy::Default)
+            case.primary_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.remedy = Remedy::Default)
         })
     {
         return match (refutes(one, other.remedy), refutes(other, one.remedy)) {
@@ -260,7 +260,7 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
         };
     }
     if differing_options(first, second) == 1 && alike(|case| each(case, |flow| flow.options = Options::default())) {
-        let asked = |case: &Case| case.flow().options.iter().count() as u64;
+        let asked = |case: &Case| case.primary().options.iter().count() as u64;
         return Some(order(asked(first), asked(second)));
     }
     None
@@ -294,7 +294,7 @@ fn refutes(baseline: &Exchange, candidate: Remedy) -> bool {
 
 fn differing_options(first: &Case, second: &Case) -> usize {
     let names = OptionName::ALL.iter();
-    names.filter(|name| first.flow().options.get(**name) != second.flow().options.get(**name)).count()
+    names.filter(|name| first.primary().options.get(**name) != second.primary().options.get(**name)).count()
 }
 
 #[cfg(test)]
@@ -304,7 +304,7 @@ mod tests {
     use crate::fixture::{Fixture, at_rate, in_flight, paced, small_writes};
 
     fn with_options(options: &str) -> Case {
-        Case::ping_pong("tcp").with(|changed| changed.flow_mut().options = Options::parse(options).unwrap())
+        Case::ping_pong("tcp").with(|changed| changed.primary_mut().options = Options::parse(options).unwrap())
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod tests {
             }),
             with_options("nodelay=on").with(|changed| changed.ends.waiting = Waiting::Spin),
             with_options("nodelay=on,quickack=on"),
-            case.clone().with(|changed| changed.flow_mut().load.set_sizes(5, 4)),
+            case.clone().with(|changed| changed.primary_mut().load.set_sizes(5, 4)),
             Case::ping_pong("udp").with(|changed| changed.ends.waiting = Waiting::Spin),
             case.clone().with(|changed| changed.replicate = 1),
         ];

@@ -251,7 +251,7 @@ impl Side<'_> {
 
     /// The figure of one round, above 0: from its record, or else from its point.
     fn of_round(&self, which: ComparedBy, point: &RoundPoint) -> Option<f64> {
-        let figures = self.measured.get(&point.number).map(|measured| &measured.flow().figures);
+        let figures = self.measured.get(&point.number).map(|measured| &measured.primary().figures);
         let recorded = figures.and_then(|figures| match which {
             ComparedBy::Rate => Some(figures.rate_per_s),
             latency => figures.latency_ns.of(latency),

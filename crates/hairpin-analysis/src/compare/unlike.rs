@@ -356,7 +356,7 @@ mod tests {
             }
             let mut run = fixture.run();
             for round in &mut run.rounds {
-                let of = warm_ups.iter().find(|(transport, _)| round.order.case.flow().transport == *transport);
+                let of = warm_ups.iter().find(|(transport, _)| round.order.case.primary().transport == *transport);
                 round.order.warm_up = Extent::Count(of.unwrap().1);
             }
             run

@@ -84,7 +84,7 @@ mod tests {
     use crate::fixture::Fixture;
 
     fn pair(fixture: &mut Fixture, size: u64, baseline: &[u64], again: &[u64]) {
-        let case = Case::ping_pong("tcp").with(|changed| changed.flow_mut().load.set_sizes(size, size));
+        let case = Case::ping_pong("tcp").with(|changed| changed.primary_mut().load.set_sizes(size, size));
         fixture.rounds_of(&case, baseline);
         fixture.rounds_of(&case.with(|changed| changed.replicate = 1), again);
     }
@@ -119,7 +119,7 @@ mod tests {
         }
         fixture.rounds_of(
             &Case::ping_pong("tcp").with(|changed| {
-                changed.flow_mut().load.set_sizes(400, 4);
+                changed.primary_mut().load.set_sizes(400, 4);
                 changed.replicate = 0;
             }),
             &[20_000; 6],

@@ -113,7 +113,7 @@ fn check(case: &CaseSummary) -> Option<(CounterExperiment, &'static str)> {
     if let Some(experiment) = with_codel(case, words).filter(|_| !is_kept_by_codel(case)) {
         return Some((experiment, "use CoDel in the queue"));
     }
-    if case.case.flow().connection_use == ConnectionUse::Shared {
+    if case.case.primary().connection_use == ConnectionUse::Shared {
         return None;
     }
     let goodput = |place: usize| case.flows.get(place)?.one_way.as_ref()?.goodput_bytes_per_s;
@@ -358,7 +358,7 @@ mod tests {
     fn of_several_cases_a_checked_one_is_reported() {
         let mut fixture = Fixture::new();
         let codel = over("rate=10mbit queue=256KiB codel=5ms/100ms delay=5ms", probed(&[Direction::Up]));
-        let worse = probed_over_link().with(|case| case.flow_mut().load.set_sizes(100, 100));
+        let worse = probed_over_link().with(|case| case.primary_mut().load.set_sizes(100, 100));
         fixture.all_beside(&worse, Beside::latencies(10 * MS, 210 * MS).queued(250_000));
         fixture.all_beside(&probed_over_link(), Beside::latencies(10 * MS, 184 * MS).queued(212_500));
         fixture.all_beside(&codel, Beside::latencies(10 * MS, 15 * MS).queued(6_000));

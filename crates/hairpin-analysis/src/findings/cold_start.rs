@@ -82,7 +82,7 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
     let rounds = rounds_of(run, &case.id);
     let courses: Vec<_> = rounds
         .iter()
-        .map(|(_, measured)| &measured.flow().figures.course_ns)
+        .map(|(_, measured)| &measured.primary().figures.course_ns)
         .filter(|course| course.len() >= 10)
         .collect();
     let is_slowest = |course: &&&Vec<f64>| course[1..].iter().all(|later| *later < course[0]);
@@ -102,7 +102,7 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
     });
     let share = median(&shares.collect::<Vec<_>>()).filter(|share| share.is_finite())?;
     let firsts =
-        rounds.iter().filter_map(|(_, measured)| measured.flow().figures.cold_start).map(|start| start.first_ns);
+        rounds.iter().filter_map(|(_, measured)| measured.primary().figures.cold_start).map(|start| start.first_ns);
     let first = over(&firsts.collect::<Vec<_>>());
     (leak >= MIN_FIRST_TENTH_RATIO && share >= MIN_SHARE).then_some((share, Cold { first, early, steady, leak }))
 }

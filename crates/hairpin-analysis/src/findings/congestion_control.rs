@@ -106,14 +106,14 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
 
 /// Whether the case is judged by its throughput: its latency is that of the queue it fills.
 fn goes_one_way(case: &CaseSummary) -> bool {
-    let load = &case.case.flow().load;
+    let load = &case.case.primary().load;
     load.is_one_way() && load.rate_per_s().is_none()
 }
 
 fn all_evidence(case: &CaseSummary, pacing: &str, other: &Other<'_>) -> Vec<Evidence> {
     if goes_one_way(case) {
         let goodput = |name: &str, of: &CaseSummary| {
-            let goodput = of.flow().one_way.as_ref()?.goodput_bytes_per_s?;
+            let goodput = of.primary().one_way.as_ref()?.goodput_bytes_per_s?;
             Some(evidence(format!("goodput with {name}"), goodput, "bytes/s"))
         };
         let what = format!("time of 10^9 bytes, {} over {pacing}, {}", other.name, case.label);
@@ -124,7 +124,7 @@ fn all_evidence(case: &CaseSummary, pacing: &str, other: &Other<'_>) -> Vec<Evid
             .collect();
     }
     let p50 = |name: &str, of: &CaseSummary| {
-        of.flow().latency_ns.p50.map(|p50| evidence(format!("p50 with {name}"), p50, "ns"))
+        of.primary().latency_ns.p50.map(|p50| evidence(format!("p50 with {name}"), p50, "ns"))
     };
     let what = format!("{} over {pacing}, p50 of {}", other.name, case.label);
     let ratio = evidence(what, other.change.ratio, "ratio");
@@ -143,8 +143,8 @@ fn proved(other: &Other<'_>) -> Proved {
 }
 
 fn concerns(run: &Run, case: &CaseSummary) -> bool {
-    let of_tcp = run.cards.get(&case.case.flow().transport).is_some_and(|card| card.protocol == Protocol::Tcp);
-    let load = &case.case.flow().load;
+    let of_tcp = run.cards.get(&case.case.primary().transport).is_some_and(|card| card.protocol == Protocol::Tcp);
+    let load = &case.case.primary().load;
     let is_large = if goes_one_way(case) {
         load.size_bytes().saturating_mul(load.batch()) >= MIN_STREAM_BYTES
     } else {
@@ -168,7 +168,7 @@ fn other<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<Other<'r>> {
     let alike = |other: &CaseSummary| {
         let without = |case: &CaseSummary| {
             let mut case = case.case.clone();
-            case.flow_mut().options = without_congestion(&case.flow().options);
+            case.primary_mut().options = without_congestion(&case.primary().options);
             case
         };
         without(other) == without(case)
@@ -192,7 +192,7 @@ fn without_congestion(options: &Options) -> Options {
 fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
     let under = |name| {
         case.clone().with(|changed| {
-            changed.flow_mut().options = case.flow().options.clone().with(OptionName::Congestion, name)
+            changed.primary_mut().options = case.primary().options.clone().with(OptionName::Congestion, name)
         })
     };
     let values = [under(pacing), under("cubic")].map(|case| options(&case).unwrap_or_default());
@@ -209,8 +209,8 @@ mod tests {
     fn case(size: u64, options: &str) -> Case {
         let options = Options::parse(options).unwrap();
         Case::ping_pong("tcp").with(|changed| {
-            changed.flow_mut().load.set_sizes(size, 4);
-            changed.flow_mut().options = options;
+            changed.primary_mut().load.set_sizes(size, 4);
+            changed.primary_mut().options = options;
         })
     }
 
@@ -239,14 +239,14 @@ mod tests {
         let stream = |options: &str| {
             let options = Options::parse(options).unwrap();
             one_way_losses::messages("tcp").with(|case| {
-                case.flow_mut().load.set_sizes(65_536, 0);
-                case.flow_mut().options = options;
+                case.primary_mut().load.set_sizes(65_536, 0);
+                case.primary_mut().options = options;
             })
         };
         let round = |control: &'static str, bytes: u64| {
             move |measured: &mut hairpin_model::round::Measured| {
                 one_way_losses::counts(&[], 0.0)(measured);
-                measured.flow_mut().received.as_mut().unwrap().bytes_after_first = bytes;
+                measured.primary_mut().received.as_mut().unwrap().bytes_after_first = bytes;
                 measured.ends[0].options = vec![granted(OptionName::Congestion, control)];
             }
         };
@@ -303,7 +303,7 @@ mod tests {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &case(16_383, ""), "bbr", 10_000);
         measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 40_000);
-        let unix = case(65_536, "").with(|changed| changed.flow_mut().transport = "unix-stream".to_owned());
+        let unix = case(65_536, "").with(|changed| changed.primary_mut().transport = "unix-stream".to_owned());
         measure(&mut fixture, &unix, "bbr", 40_000);
         assert_eq!(fixture.findings("congestion-control"), []);
     }

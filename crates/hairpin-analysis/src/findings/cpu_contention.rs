@@ -149,7 +149,7 @@ fn contended(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
 /// The change of the mean latency under load if the load moves to another CPU, if measured.
 fn elsewhere_ns(run: &Run, case: &CaseSummary) -> Option<Figure> {
     let [_, elsewhere] = *load_elsewhere(&case.case, "")?.pair?;
-    let mean = |measured: &Measured| Some(measured.flow().figures.latency_ns.mean);
+    let mean = |measured: &Measured| Some(measured.primary().figures.latency_ns.mean);
     Some(change_of(run, [case, sibling_of(run, &elsewhere)?], mean)?.0)
 }
 

@@ -45,7 +45,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let Often { some, all, .. } = late.often;
     let words = "use quick ACKs at the server; ACKs must then come at once";
     // Quick ACKs are a remedy: only a case without another remedy differs in this alone.
-    let plain = first.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
+    let plain = first.case.case.primary().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
     let other = other_remedy(run, first.case, Remedy::Quickack, words, "use quick ACKs").filter(|_| plain);
     let mut all_evidence = vec![
         evidence(format!("delay of ACKs, traced, {label}"), late.delay_ns, "ns"),

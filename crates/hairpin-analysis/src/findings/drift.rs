@@ -98,7 +98,7 @@ fn slowness_ns(case: &CaseSummary, point: &RoundPoint) -> f64 {
 }
 
 fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
-    if case.case.flow().load.exchange().is_some() {
+    if case.case.primary().load.exchange().is_some() {
         return None;
     }
     let change = |course: &[f64]| {
@@ -107,7 +107,7 @@ fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
     };
     let rounds = rounds_of(run, &case.id);
     let changes: Vec<f64> =
-        rounds.iter().filter_map(|(_, measured)| change(&measured.flow().figures.course_ns)).collect();
+        rounds.iter().filter_map(|(_, measured)| change(&measured.primary().figures.course_ns)).collect();
     let over = over_points(case, run.plan.alpha);
     let share = Estimate::of(&changes, over)?.figure(over.alpha).rising(f64::exp_m1);
     (share.excludes(0.0) && share.value.abs() >= MIN_SHARE).then_some((share.value.abs(), share))
@@ -143,7 +143,7 @@ mod tests {
                 let samples = back_to_back(&[], &[p50_ns(block.into()); 100]);
                 fixture.round_with(&case, block, &samples, |measured| {
                     counts(&[], 0.0)(measured);
-                    measured.flow_mut().received.as_mut().unwrap().bytes_after_first = goodput(block.into());
+                    measured.primary_mut().received.as_mut().unwrap().bytes_after_first = goodput(block.into());
                 });
             }
             fixture.findings("drift")

@@ -121,10 +121,10 @@ fn add(all: &mut Turnaround, other: &Turnaround) {
 /// the generator.
 fn round_trip_time_ns(measured: &Measured) -> f64 {
     // The same server answers in all phases.
-    if let Some(phases) = &measured.flow().phases {
+    if let Some(phases) = &measured.primary().phases {
         return phases.by_phase.each().map(|(_, phase)| phase.latency_ns.mean * phase.samples as f64).sum();
     }
-    let figures = &measured.flow().figures;
+    let figures = &measured.primary().figures;
     figures.service_ns.unwrap_or(figures.latency_ns).mean * figures.samples as f64
 }
 

@@ -87,11 +87,11 @@ impl Cause {
     /// answers, if half of them leave within that time after they were due.
     fn of(case: &CaseSummary) -> Self {
         let period_ns = open_loop::asked_per_s(&case.case).map_or(0.0, |asked_per_s| 1e9 / asked_per_s);
-        let (p50, spins) = match case.case.flow().load {
+        let (p50, spins) = match case.case.primary().load {
             Load::Offered { pacing, .. } => {
-                (case.flow().lateness_ns.and_then(|lateness| lateness.p50), pacing == Pacing::Spin)
+                (case.primary().lateness_ns.and_then(|lateness| lateness.p50), pacing == Pacing::Spin)
             }
-            _ => (case.flow().latency_ns.p50, case.case.ends.waiting == Waiting::Spin),
+            _ => (case.primary().latency_ns.p50, case.case.ends.waiting == Waiting::Spin),
         };
         let has_time = p50.is_some_and(|p50| p50.value < period_ns / 2.0);
         match (has_time, spins) {
@@ -102,7 +102,7 @@ impl Cause {
     }
 
     fn remedy(self, case: &Case) -> &'static str {
-        let is_one_way = case.flow().load.is_one_way();
+        let is_one_way = case.primary().load.is_one_way();
         match (self, case.host()) {
             (Self::Busy, _) => "The generator is still busy with one message when the next is due: lower the rate.",
             (Self::Woken, Some(_)) if is_one_way => {
@@ -159,7 +159,7 @@ impl Cause {
 
 fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     // If a message opens a connection, or waits for room in a load's connection, its lateness is the path's.
-    if case.case.flow().connection_use != ConnectionUse::Own {
+    if case.case.primary().connection_use != ConnectionUse::Own {
         return None;
     }
     let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
@@ -167,9 +167,9 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW || is_contended(run, case) {
         return None;
     }
-    let of = case.flow().lateness_ns?;
-    let (lateness, latency) = (of.mean?, case.flow().latency_ns.mean?);
-    let tail = of.p99.zip(case.flow().latency_ns.p99);
+    let of = case.primary().lateness_ns?;
+    let (lateness, latency) = (of.mean?, case.primary().latency_ns.mean?);
+    let tail = of.p99.zip(case.primary().latency_ns.p99);
     let share = if latency.value > 0.0 { (lateness.value / latency.value).clamp(0.0, 1.0) } else { 0.0 };
     let late_tail = tail.is_some_and(|(lateness, latency)| lateness.value >= MIN_SHARE * latency.value);
     let late_median = open_loop::is_too_late_to_rank(case);

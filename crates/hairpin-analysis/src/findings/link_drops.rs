@@ -126,7 +126,7 @@ fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
     let mut stages: Vec<Stage> = Vec::new();
     for (_, measured) in rounds_of(run, &case.id) {
         let Some(link) = &measured.link else { continue };
-        let way = if case.case.flow().direction == flow::Direction::Down { &link.down } else { &link.up };
+        let way = if case.case.primary().direction == flow::Direction::Down { &link.down } else { &link.up };
         for stage in &way.stages {
             let dropped: u64 = stage.packets.dropped.values().sum();
             let packets = dropped + if stage.stage == CORRUPT { stage.packets.corrupted } else { 0 };
@@ -204,7 +204,7 @@ mod tests {
         assert!(found[0].advice.contains("below the rate of the link"), "{}", found[0].advice);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.as_ref().unwrap();
         // 95 % of the 591 that arrived.
-        assert!(matches!(pair[1].flow().load, Load::Offered { offered_per_s: 561.0, .. }), "{:?}", pair[1]);
+        assert!(matches!(pair[1].primary().load, Load::Offered { offered_per_s: 561.0, .. }), "{:?}", pair[1]);
         assert_eq!(of("link-saturated"), []);
     }
 

@@ -113,7 +113,7 @@ fn left_out(hits: &Hits<'_, Late>) -> String {
 
 fn all_evidence(first: &Hit<'_, Late>) -> Vec<Evidence> {
     let (late, label) = (&first.with, &first.case.label);
-    let times = if first.case.case.flow().load.is_one_way() { "once" } else { "twice" };
+    let times = if first.case.case.primary().load.is_one_way() { "once" } else { "twice" };
     let mut all = vec![
         evidence(format!("lateness of the relay, median packet, {label}"), late.p50_ns, "ns"),
         evidence(format!("lateness of the relay, p99, {label}"), late.p99_ns, "ns"),
@@ -150,15 +150,15 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let (p50_ns, p99_ns) = (median_over(&p50s, over)?, median_over(&p99s, over)?);
     let part =
         |ns: f64, of: Option<Figure>| of.filter(|of| of.value > 0.0).map_or(0.0, |of| (ns / of.value).min(1.0));
-    let share = part(ways(case) * p50_ns.value, case.flow().latency_ns.p50);
-    let share_of_tail = part(p99_ns.value, case.flow().latency_ns.p99);
+    let share = part(ways(case) * p50_ns.value, case.primary().latency_ns.p50);
+    let share_of_tail = part(p99_ns.value, case.primary().latency_ns.p99);
     let worth_a_word = left_out > 0 || share >= MIN_SHARE || share_of_tail >= MIN_SHARE_OF_TAIL;
     worth_a_word.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds, was_overfull }))
 }
 
 /// How often a message and its answer cross the link.
 fn ways(case: &CaseSummary) -> f64 {
-    if case.case.flow().load.is_one_way() { 1.0 } else { 2.0 }
+    if case.case.primary().load.is_one_way() { 1.0 } else { 2.0 }
 }
 
 /// The counter-experiment's case; `None` if the CPUs were already kept awake.

@@ -106,7 +106,7 @@ fn summary(first: &Hit<'_, Saturated>) -> String {
             quantities::share(worst.share_dropped())
         ),
     };
-    let ways = if first.case.case.flow().load.is_one_way() { "" } else { " with both directions" };
+    let ways = if first.case.case.primary().load.is_one_way() { "" } else { " with both directions" };
     let of_latency = share_of_latency
         .map(|part| format!(", {} of the mean latency{ways}", quantities::share(part)))
         .unwrap_or_default();
@@ -132,10 +132,12 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
         of("packets that entered the queue", worst.entered as f64, "count"),
         of("packets that the queue dropped", worst.dropped as f64, "count"),
     ];
-    let queues = if first.case.case.flow().load.is_one_way() { "the queue" } else { "both queues" };
+    let queues = if first.case.case.primary().load.is_one_way() { "the queue" } else { "both queues" };
     let of_latency = format!("time in {queues} over the mean latency, {label}");
     all.extend(share_of_latency.map(|part| evidence(of_latency, Figure::bare(part), "share")));
-    all.extend(first.case.flow().latency_ns.mean.map(|mean| evidence(format!("mean latency, {label}"), mean, "ns")));
+    all.extend(
+        first.case.primary().latency_ns.mean.map(|mean| evidence(format!("mean latency, {label}"), mean, "ns")),
+    );
     all
 }
 
@@ -156,13 +158,13 @@ fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
             }
         }
     }
-    let crossed = |queue: &&Queue| match case.case.flow().direction {
+    let crossed = |queue: &&Queue| match case.case.primary().direction {
         flow::Direction::RoundTrip => true,
         flow::Direction::Up => queue.direction == Some(Direction::Up),
         flow::Direction::Down => queue.direction == Some(Direction::Down),
     };
     let waited_ns: f64 = queues.iter().filter(crossed).map(Queue::wait_ns).sum();
-    let mean_ns = case.flow().latency_ns.mean.map(|mean| mean.value).filter(|mean_ns| *mean_ns > 0.0);
+    let mean_ns = case.primary().latency_ns.mean.map(|mean| mean.value).filter(|mean_ns| *mean_ns > 0.0);
     let share_of_latency = mean_ns.map(|mean_ns| (waited_ns / mean_ns).min(1.0));
     let part_of_latency = |queue: &Queue| mean_ns.map_or(0.0, |mean_ns| queue.wait_ns() / mean_ns);
     let explains = |queue: &Queue| part_of_latency(queue).max(queue.share_dropped());

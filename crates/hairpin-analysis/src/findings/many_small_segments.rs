@@ -38,7 +38,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let words = "send the same request in one segment; if the time stays the same, the segments cost nothing";
     let experiment = |case: &CaseSummary| {
         // One write has no gaps between writes, so the comparison would include the gaps.
-        let pauses = case.case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
+        let pauses = case.case.primary().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
         let (remedy, check) = if pauses {
             (Remedy::Cork, "cork each request")
         } else {
@@ -92,10 +92,10 @@ fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
 
 fn many(case: &CaseSummary) -> Option<Many> {
     let nodelay = switch(&case.client().effective_options, OptionName::Nodelay);
-    let segments = case.flow().exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
+    let segments = case.primary().exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
     let facts = case.client().facts.as_slice();
     let most_bytes = fact::number(facts, fact_names::SND_MSS_BYTES).unwrap_or(0.0).max(MIN_SEGMENT_BYTES);
-    let needed = [case.case.flow().load.size_bytes(), case.case.flow().load.reply_size_bytes()]
+    let needed = [case.case.primary().load.size_bytes(), case.case.primary().load.reply_size_bytes()]
         .map(|bytes| (bytes as f64 / most_bytes).ceil());
     let needed: f64 = needed.iter().sum();
     (case.case.replicate == 0 && segments.value >= MIN_RATIO * needed).then_some(Many { segments, needed })
@@ -118,7 +118,7 @@ mod tests {
         fixture.rounds_with(case, &latencies, |measured| {
             measured.ends[0].options = switches(nodelay, "off");
             let segments = Some(100 * segments);
-            measured.flow_mut().exchange_counts =
+            measured.primary_mut().exchange_counts =
                 Some(ExchangeCounts { exchanges: 100, segments, ..ExchangeCounts::default() });
         });
     }
@@ -147,11 +147,11 @@ mod tests {
     fn with_pauses_between_writes_one_write_is_no_fair_check() {
         let mut fixture = Fixture::new();
         let mut nodelay = small_writes("nodelay");
-        nodelay.flow_mut().load.exchange_mut().unwrap().gap_ns = 1_000_000;
+        nodelay.primary_mut().load.exchange_mut().unwrap().gap_ns = 1_000_000;
         measure(&mut fixture, &nodelay, 99_500 * US, 101, "on");
         let found = fixture.findings(CODE);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
-        assert_eq!(pair[1].flow().load.exchange().as_ref().unwrap().remedy, Remedy::Cork);
+        assert_eq!(pair[1].primary().load.exchange().as_ref().unwrap().remedy, Remedy::Cork);
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
 
     fn of_writes(remedy: &str, writes: &str) -> Case {
         small_writes(remedy)
-            .with(|case| case.flow_mut().load.exchange_mut().unwrap().writes = writes.parse().unwrap())
+            .with(|case| case.primary_mut().load.exchange_mut().unwrap().writes = writes.parse().unwrap())
     }
 
     /// A hundred writes of 400 B: one segment on loopback, 28 on Ethernet.
@@ -182,7 +182,7 @@ mod tests {
             fixture.rounds_with(&case, &[500 * US; 8], |measured| {
                 measured.ends[0].options = switches("on", "off");
                 measured.ends[0].facts = vec![Fact::number(fact_names::SND_MSS_BYTES, most_bytes)];
-                measured.flow_mut().exchange_counts =
+                measured.primary_mut().exchange_counts =
                     Some(ExchangeCounts { exchanges: 100, segments: Some(3_480), ..ExchangeCounts::default() });
             });
             fixture.findings(CODE)

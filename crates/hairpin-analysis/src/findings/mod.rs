@@ -281,8 +281,8 @@ mod tests {
     fn causes_come_first_and_findings_on_the_run_last() {
         let mut fixture = Fixture::new();
         fixture.round_with(&Case::ping_pong("udp"), 0, &back_to_back(&[], &[1000; 100]), |measured| {
-            measured.flow_mut().ledger.sent = 107;
-            measured.flow_mut().ledger.unexplained = 7;
+            measured.primary_mut().ledger.sent = 107;
+            measured.primary_mut().ledger.unexplained = 7;
         });
         (0..3).for_each(|block| fixture.round(&Case::ping_pong("tcp"), block, &cold()));
         let found = findings(&fixture.run());

@@ -31,8 +31,9 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
     let Some(first) = hits.first() else { return Vec::new() };
     // A change from the default options is the clearest.
-    let plain =
-        |hit: &&Hit<'_, Stall>| hit.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
+    let plain = |hit: &&Hit<'_, Stall>| {
+        hit.case.case.primary().load.exchange().is_some_and(|own| own.remedy == Remedy::Default)
+    };
     let tried = hits.0.iter().find(plain).unwrap_or(first);
     let other = without_nagle(run, tried.case);
     let of_first = other.as_ref().filter(|_| tried.case.id == first.case.id);
@@ -56,7 +57,7 @@ fn summary(first: &Hit<'_, Stall>) -> String {
 }
 
 fn advice(first: &Hit<'_, Stall>) -> String {
-    if first.case.case.flow().load.exchange().is_none() {
+    if first.case.case.primary().load.exchange().is_none() {
         return "Set TCP_NODELAY at both ends: messages and answers are small and should leave at once. Send those \
                 that are ready together in one write."
             .to_owned();
@@ -67,7 +68,7 @@ fn advice(first: &Hit<'_, Stall>) -> String {
          released after the last part. If that is not possible, {nodelay}. Quick ACKs (TCP_QUICKACK) help only if \
          you own the server."
     );
-    let in_flight = first.case.case.flow().load.exchange().is_some_and(|exchange| exchange.pipeline > 1);
+    let in_flight = first.case.case.primary().load.exchange().is_some_and(|exchange| exchange.pipeline > 1);
     let server = first.with.ends.iter().any(|at| at.end == End::Server);
     match (in_flight, server) {
         (false, false) => at_the_client,
@@ -219,7 +220,7 @@ mod tests {
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert!(experiment.command.ends_with("--rate 2000 --option none --option nodelay=on"));
             let nodelay = hairpin_model::options::Options::parse("nodelay=on").unwrap();
-            assert_eq!(experiment.pair.as_ref().unwrap()[1].flow().options, nodelay);
+            assert_eq!(experiment.pair.as_ref().unwrap()[1].primary().options, nodelay);
         }
         for (trace, options) in [(traces::messages(500 * US, true), &off), (traces::messages(500 * US, false), &on)] {
             let mut fixture = Fixture::new();
@@ -305,7 +306,8 @@ mod tests {
             evidence_rounds(&mut fixture, &case, 500 * US, (&trace, &quick), [&off, &off]);
             if with_nodelay {
                 let options = hairpin_model::options::Options::parse("nodelay=on").unwrap();
-                fixture.rounds_of(&case.clone().with(|changed| changed.flow_mut().options = options), &[30 * US; 6]);
+                fixture
+                    .rounds_of(&case.clone().with(|changed| changed.primary_mut().options = options), &[30 * US; 6]);
             }
             fixture.findings(CODE)[0].share
         };

@@ -61,7 +61,7 @@ fn summary(first: &Hit<'_, Held>) -> String {
     let Held { held_ns, often, round_trip_ns } = &first.with;
     let round_trip = round_trip_ns
         .map_or(String::new(), |ns| format!(" (TCP measured a round trip of at least {})", quantities::duration(ns)));
-    let what = match first.case.case.flow().load.exchange() {
+    let what = match first.case.case.primary().load.exchange() {
         Some(_) => "a part of each request at the client",
         None => "messages",
     };
@@ -93,7 +93,7 @@ fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
     }
     let traced = Traced::of(run, case)?;
     // No data is in flight between two exchanges; the answers of an open loop follow one another.
-    let both_ends = case.case.flow().load.exchange().is_none();
+    let both_ends = case.case.primary().load.exchange().is_none();
     let by_nagle =
         |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Client);
     let often = traced.often(by_nagle);

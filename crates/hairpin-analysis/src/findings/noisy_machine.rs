@@ -103,7 +103,7 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
         pushed_off: round.order.case.ends.placement.has_own_cpus()
             && apart
             && pushes >= MIN_PREEMPTIONS
-            && pushes as f64 >= PUSHED_OFF * measured.flow().figures.samples as f64,
+            && pushes as f64 >= PUSHED_OFF * measured.primary().figures.samples as f64,
     }
 }
 
@@ -137,8 +137,8 @@ fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64>
     let relative = |noisy: bool| -> Option<f64> {
         let chosen = rounds.iter().filter(|(_, _, signs)| signs.any() == noisy);
         let ratios = chosen.filter_map(|(round, measured, _)| {
-            let reference = run.case(&round.case_id)?.flow().latency_ns.p50?.value;
-            (reference > 0.0).then(|| measured.flow().figures.latency_ns.p50 / reference)
+            let reference = run.case(&round.case_id)?.primary().latency_ns.p50?.value;
+            (reference > 0.0).then(|| measured.primary().figures.latency_ns.p50 / reference)
         });
         median(&ratios.collect::<Vec<_>>())
     };

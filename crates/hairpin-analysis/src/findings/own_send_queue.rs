@@ -108,7 +108,7 @@ fn all_evidence(first: &Hit<'_, Unsent>) -> Vec<hairpin_model::finding::Evidence
 
 /// The unsent data of a load whose connection the probe shares.
 pub(super) fn unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
-    if case.case.replicate != 0 || case.case.flow().connection_use != ConnectionUse::Shared {
+    if case.case.replicate != 0 || case.case.primary().connection_use != ConnectionUse::Shared {
         return None;
     }
     let rate = |measured: &Measured| goodput(measured, measured.phases.as_ref()?.loaded).filter(|rate| *rate > 0.0);
@@ -117,7 +117,7 @@ pub(super) fn unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
         bytes_per_s: median_of(run, case, rate)?,
         delay_ns: median_of(run, case, |measured| Some(unsent_bytes(measured)? * 1e9 / rate(measured)?))?,
         added_ns: case.under_load.as_ref()?.added_ns.p50?,
-        loaded_ns: case.flow().latency_ns.p50?,
+        loaded_ns: case.primary().latency_ns.p50?,
     })
 }
 

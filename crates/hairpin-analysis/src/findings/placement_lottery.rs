@@ -87,7 +87,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 }
 
 fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
-    let load = &case.case.flow().load;
+    let load = &case.case.primary().load;
     // Two hosts share no CPU.
     if case.case.host().is_some() {
         return None;
@@ -99,7 +99,7 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     let rounds = rounds_of(run, &case.id);
     let place = |(seen, words): &(Seen, &'static str)| {
         let chosen = rounds.iter().filter(|(_, measured)| self::seen(measured) == Some(*seen));
-        let values: Vec<f64> = chosen.map(|(_, measured)| measured.flow().figures.latency_ns.p50).collect();
+        let values: Vec<f64> = chosen.map(|(_, measured)| measured.primary().figures.latency_ns.p50).collect();
         if values.len() < MIN_ROUNDS {
             return None;
         }

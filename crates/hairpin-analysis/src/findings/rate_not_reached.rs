@@ -43,7 +43,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         answers_behind(case).filter(|_| !is_saturated)
     });
     let generator = "the generator sent";
-    let one_way = behind.first().is_some_and(|hit| hit.case.case.flow().load.is_one_way());
+    let one_way = behind.first().is_some_and(|hit| hit.case.case.primary().load.is_one_way());
     let queue = if one_way {
         "all were sent on time, but arrived at"
     } else {
@@ -93,17 +93,17 @@ type Short = (f64, f64, Option<HeldUp>);
 
 fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
     // Loss on a link is the subject of such a load and has its own findings; under load a queue belongs to the load.
-    if case.case.flow().load.is_one_way() && case.case.is_emulated() || !case.case.loads().is_empty() {
+    if case.case.primary().load.is_one_way() && case.case.is_emulated() || !case.case.loads().is_empty() {
         return None;
     }
     let asked = open_loop::asked_per_s(&case.case)?;
-    let (rate, p50) = (case.flow().rate_per_s?.value, case.flow().latency_ns.p50?.value);
+    let (rate, p50) = (case.primary().rate_per_s?.value, case.primary().latency_ns.p50?.value);
     // Messages in transit on a link are no queue. A round lasts until its last answer arrives, and lost messages were
     // not slow.
-    let on_its_way_ns = case.flow().curve.first().map_or(0.0, |fastest| fastest.latency_ns);
+    let on_its_way_ns = case.primary().curve.first().map_or(0.0, |fastest| fastest.latency_ns);
     let queued = (p50 - on_its_way_ns) * asked / 1e9;
-    let each_round = case.flow().ledger.sent as f64 / case.rounds.max(1) as f64;
-    let ledger = &case.flow().ledger;
+    let each_round = case.primary().ledger.sent as f64 / case.rounds.max(1) as f64;
+    let ledger = &case.primary().ledger;
     let missing = ledger.lost.values().sum::<u64>() + u64::try_from(ledger.unexplained).unwrap_or(0);
     let lost = missing as f64 / ledger.sent.max(1) as f64;
     let possible = asked * (1.0 - lost) * each_round / (each_round + asked * on_its_way_ns / 1e9);
@@ -153,7 +153,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
 /// How to make the ends faster, with the measures that the case lacks.
 fn remedy(case: &Case) -> &'static str {
     let share_a_cpu = !case.ends.placement.has_own_cpus();
-    match case.flow().load {
+    match case.primary().load {
         Load::Offered { pacing: Pacing::Spin, .. } => "",
         Load::Offered { .. } if share_a_cpu && case.host().is_none() => {
             ", or give each end a CPU of its own and let the sender spin (--placement cross-cpu --pacing spin)"
@@ -205,7 +205,7 @@ mod tests {
     fn a_generator_that_waits_for_answers_differs_from_a_saturated_one() {
         let found = |waited: f64| {
             let case =
-                at_rate(Case::ping_pong("udp"), 10_000.0).with(|changed| changed.flow_mut().load.set_sizes(1, 1));
+                at_rate(Case::ping_pong("udp"), 10_000.0).with(|changed| changed.primary_mut().load.set_sizes(1, 1));
             let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (25_000 * k, 20_000)).collect();
             fixture.round_with(&case, 0, &paced(100_000, &messages), |measured| {
@@ -274,7 +274,7 @@ mod tests {
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (0, 20_000 + 50_000 * k)).collect();
             fixture.round_with(case, 0, &paced(1_000_000, &messages), |measured| {
                 one_way_losses::counts(&[], 0.0)(measured);
-                measured.flow_mut().figures.rate_per_s = 900.0;
+                measured.primary_mut().figures.rate_per_s = 900.0;
             });
             fixture.findings(CARD.code)
         };
@@ -316,12 +316,12 @@ mod tests {
             let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..800).map(|k| (0, service_ns(k))).collect();
             fixture.round_with(&case, 0, &paced(1_000_000, &messages), |measured| {
-                measured.flow_mut().ledger.sent = 1000;
-                measured.flow_mut().ledger.lost = [("link-loss".to_owned(), 200)].into();
-                measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
+                measured.primary_mut().ledger.sent = 1000;
+                measured.primary_mut().ledger.lost = [("link-loss".to_owned(), 200)].into();
+                measured.primary_mut().ledger = measured.primary().ledger.clone().closed();
                 // The round's length if every fifth message were lost.
                 measured.duration_ns = 1_100_000_000;
-                measured.flow_mut().figures.rate_per_s = 800.0 / 1.1;
+                measured.primary_mut().figures.rate_per_s = 800.0 / 1.1;
             });
             fixture.findings(CARD.code)
         };

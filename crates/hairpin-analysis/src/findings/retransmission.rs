@@ -118,15 +118,15 @@ impl Hurt {
 }
 
 fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
-    if case.case.replicate != 0 || !run.cards.reliable(&case.case.flow().transport) {
+    if case.case.replicate != 0 || !run.cards.reliable(&case.case.primary().transport) {
         return None;
     }
     let counted = counted(run, case).filter(|counted| counted.segments > 0.0)?;
     // Messages of a load without answers are not matched to the link's log, and the log does not separate the packets
     // of several flows.
-    let is_laid_over = !case.case.flow().load.is_one_way() && case.case.loads().is_empty();
+    let is_laid_over = !case.case.primary().load.is_one_way() && case.case.loads().is_empty();
     let hurt = case.path.relay.as_ref().filter(|_| is_laid_over).map(|_| hurt(run, case));
-    let often = counted.segments >= MIN_SEGMENTS && counted.segments >= MIN_SHARE * case.flow().samples as f64;
+    let often = counted.segments >= MIN_SEGMENTS && counted.segments >= MIN_SHARE * case.primary().samples as f64;
     let worth_a_word = often || hurt.as_ref().is_some_and(Hurt::shapes);
     let share = hurt.as_ref().map_or(0.0, Hurt::explains);
     worth_a_word.then_some((share, Again { counted, hurt }))
@@ -159,14 +159,16 @@ fn counted(run: &Run, case: &CaseSummary) -> Option<Counted> {
 
 fn hurt(run: &Run, case: &CaseSummary) -> Hurt {
     let rounds = rounds_of(run, &case.id);
-    let drops: Vec<DropFigures> = rounds.iter().filter_map(|(_, measured)| measured.flow().figures.drops).collect();
+    let drops: Vec<DropFigures> =
+        rounds.iter().filter_map(|(_, measured)| measured.primary().figures.drops).collect();
     let over = |of: fn(&DropFigures) -> Option<f64>| median(&drops.iter().filter_map(of).collect::<Vec<_>>());
     let time_ns: f64 = rounds
         .iter()
-        .map(|(_, measured)| measured.flow().figures.latency_ns.mean * measured.flow().figures.samples as f64)
+        .map(|(_, measured)| measured.primary().figures.latency_ns.mean * measured.primary().figures.samples as f64)
         .sum();
     let added_ns: f64 = drops.iter().map(|drops| drops.added_ns).sum::<f64>().max(0.0);
-    let tails: Vec<f64> = rounds.iter().filter_map(|(_, measured)| share_of_tail(&measured.flow().figures)).collect();
+    let tails: Vec<f64> =
+        rounds.iter().filter_map(|(_, measured)| share_of_tail(&measured.primary().figures)).collect();
     let mut by_stage: BTreeMap<&str, u64> = BTreeMap::new();
     let links = rounds.iter().filter_map(|(_, measured)| measured.link.as_ref());
     for drop in links.flat_map(directions).flat_map(|direction| &direction.drops).filter(|drop| drop.carries_data) {
@@ -179,7 +181,7 @@ fn hurt(run: &Run, case: &CaseSummary) -> Hurt {
         other_ns: over(|drops| drops.other_p50_ns),
         share_of_tail: (!tails.is_empty()).then(|| tails.iter().sum::<f64>() / tails.len() as f64),
         share: if time_ns > 0.0 { (added_ns / time_ns).min(1.0) } else { 0.0 },
-        added_ns: added_ns / case.flow().samples.max(1) as f64,
+        added_ns: added_ns / case.primary().samples.max(1) as f64,
         stage: by_stage.into_iter().max_by_key(|(_, count)| *count).map(|(stage, _)| stage.to_owned()),
     }
 }
@@ -272,7 +274,7 @@ fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case
     let expected_ns = first.with.hurt.as_ref()?.added_ns;
     let sibling = sibling_of(run, sibling).filter(|sibling| sibling.valid)?;
     let mean = |measured: &Measured| {
-        let figures = &measured.flow().figures;
+        let figures = &measured.primary().figures;
         (figures.samples > 0).then_some(figures.latency_ns.mean)
     };
     Some(gone("drop nothing", expected_ns, change_of(run, [first.case, sibling], mean)?.0))

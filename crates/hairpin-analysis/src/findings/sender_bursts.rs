@@ -82,7 +82,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 }
 
 fn bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
-    let Load::Offered { arrivals, .. } = case.case.flow().load else { return None };
+    let Load::Offered { arrivals, .. } = case.case.primary().load else { return None };
     let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
     if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW {
         return None;
@@ -94,17 +94,17 @@ fn bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
     // A sender's jitter does not matter to the queue of a link, which the mean rate fills.
     let causes = if asked.is_some() && by_queue(run, case) { BUFFERS_AND_QUEUE } else { BUFFERS };
     let lost = lost_to(case, causes)?;
-    let below_half = case.flow().one_way.as_ref()?.pacing.as_ref().and_then(|pacing| pacing.share_below_half);
+    let below_half = case.primary().one_way.as_ref()?.pacing.as_ref().and_then(|pacing| pacing.share_below_half);
     let is_uneven = below_half.is_some_and(|share| share.value >= UNEVEN);
     (asked.is_some() || is_uneven).then_some(Bursts { lost, asked, below_half })
 }
 
 /// The same rate at even intervals, by schedule or by pacing. `None` if the case cannot be more even.
 fn even(case: &Case) -> Option<CounterExperiment> {
-    let Load::Offered { offered_per_s, size_bytes, arrivals, pacing } = case.flow().load else { return None };
+    let Load::Offered { offered_per_s, size_bytes, arrivals, pacing } = case.primary().load else { return None };
     let with = |arrivals, pacing| {
         let load = Load::Offered { offered_per_s, size_bytes, arrivals, pacing };
-        case.clone().with(|changed| changed.flow_mut().load = load)
+        case.clone().with(|changed| changed.primary_mut().load = load)
     };
     let words = "space the messages evenly at the same rate; if as much is lost, the bursts are not the cause";
     let (knob, values, changed) = if arrivals != Arrivals::Fixed {
@@ -184,7 +184,7 @@ mod tests {
         let case = offered(Arrivals::Fixed, Pacing::SleepSpin);
         let slow = |measured: &mut hairpin_model::round::Measured| {
             counts(&[(RECEIVE_BUFFER, 400)], 0.5)(measured);
-            measured.flow_mut().sent.as_mut().unwrap().over_ns = 2_000_000_000;
+            measured.primary_mut().sent.as_mut().unwrap().over_ns = 2_000_000_000;
         };
         assert_eq!(interleaved(&[(&case, &slow)]).findings(CARD.code), []);
         assert_eq!(interleaved(&[(&case, &slow)]).findings("rate-not-reached").len(), 1);

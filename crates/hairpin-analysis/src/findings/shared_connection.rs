@@ -77,7 +77,7 @@ fn check(case: &Case) -> CounterExperiment {
 
 fn with_own(case: &Case) -> Case {
     case.clone().with(|case| {
-        let probe = case.flow_mut();
+        let probe = case.primary_mut();
         (probe.connection_use, probe.options) = (ConnectionUse::Own, Options::default());
     })
 }
@@ -114,14 +114,14 @@ fn all_evidence(first: &Hit<'_, Shared>) -> Vec<hairpin_model::finding::Evidence
 }
 
 fn shared(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
-    if case.case.replicate != 0 || case.case.flow().connection_use != ConnectionUse::Shared {
+    if case.case.replicate != 0 || case.case.primary().connection_use != ConnectionUse::Shared {
         return None;
     }
     let own = sibling_of(run, &with_own(&case.case));
     let longer_ns = own.and_then(|own| change_of(run, [own, case], p50)).map(|(longer, _)| longer);
-    let before = case.flow().lateness_ns.as_ref().and_then(|lateness| lateness.p50);
+    let before = case.primary().lateness_ns.as_ref().and_then(|lateness| lateness.p50);
     let shared = Shared {
-        loaded_ns: case.flow().latency_ns.p50?,
+        loaded_ns: case.primary().latency_ns.p50?,
         longer_ns,
         waits_ns: [before, unsent(run, case).map(|unsent| unsent.delay_ns)],
     };

@@ -37,7 +37,7 @@ const CHECK: &str = "use a receive buffer of 4 MiB";
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let is_udp = |case: &CaseSummary| {
-        run.cards.get(&case.case.flow().transport).is_some_and(|card| card.protocol == Protocol::Udp)
+        run.cards.get(&case.case.primary().transport).is_some_and(|card| card.protocol == Protocol::Udp)
     };
     let hits = Hits::among(run, |case| {
         let lost = lost_to(case, CAUSES).filter(|_| is_udp(case))?;
@@ -106,18 +106,18 @@ fn granted(case: &CaseSummary) -> Option<hairpin_model::finding::Evidence> {
 }
 
 fn received_per_s(case: &CaseSummary) -> Option<Figure> {
-    case.flow().one_way.as_ref()?.received_per_s
+    case.primary().one_way.as_ref()?.received_per_s
 }
 
 /// The same with a large buffer; `None` if the case has one.
 fn larger_buffer(case: &Case) -> Option<CounterExperiment> {
-    let asked = case.flow().options.get(OptionName::Rcvbuf).and_then(|asked| asked.parse::<u64>().ok());
+    let asked = case.primary().options.get(OptionName::Rcvbuf).and_then(|asked| asked.parse::<u64>().ok());
     if asked.is_some_and(|asked| asked >= LARGE_BYTES) {
         return None;
     }
-    let own = &case.flow().options;
+    let own = &case.primary().options;
     let large = own.clone().with(OptionName::Rcvbuf, &LARGE_BYTES.to_string());
-    let changed = case.clone().with(|changed| changed.flow_mut().options = large);
+    let changed = case.clone().with(|changed| changed.primary_mut().options = large);
     let values = [case, &changed].map(|case| options(case).unwrap_or_else(|| "none".to_owned()));
     let words = "use a receive buffer of 4 MiB; if as much is lost, the receiver is too slow for any buffer";
     Some(paired(counter_experiment(words, &[case], "option", &values), [case.clone(), changed]))
@@ -131,7 +131,7 @@ mod tests {
     use crate::fixture::one_way_losses::{counts, interleaved, messages};
 
     fn with(options: &str) -> Case {
-        messages("udp").with(|case| case.flow_mut().options = Options::parse(options).unwrap())
+        messages("udp").with(|case| case.primary_mut().options = Options::parse(options).unwrap())
     }
 
     fn found(case: &Case, lost: &[(&str, u64)]) -> Vec<Finding> {

@@ -112,14 +112,14 @@ mod tests {
         assert!(experiment.command.contains(" --rate 480 "), "80 % of 600: {}", experiment.command);
         let pair = experiment.pair.as_ref().unwrap();
         assert_eq!(pair[0], messages("udp"));
-        assert!(matches!(pair[1].flow().load, Load::Offered { offered_per_s: 480.0, size_bytes: 100, .. }));
+        assert!(matches!(pair[1].primary().load, Load::Offered { offered_per_s: 480.0, size_bytes: 100, .. }));
     }
 
     #[test]
     fn a_lower_rate_that_loses_nothing_confirms_it_and_one_that_loses_as_much_refutes_it() {
         let own = offered(Arrivals::Fixed, Pacing::SleepSpin);
         let slow = own.clone().with(|case| {
-            if let Load::Offered { offered_per_s, .. } = &mut case.flow_mut().load {
+            if let Load::Offered { offered_per_s, .. } = &mut case.primary_mut().load {
                 *offered_per_s = 480.0;
             }
         });

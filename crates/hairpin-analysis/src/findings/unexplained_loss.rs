@@ -65,7 +65,7 @@ fn has_segments(case: &CaseSummary) -> bool {
 
 fn all_evidence(case: &CaseSummary, missing: &Missing) -> Vec<Evidence> {
     let ledger = ledger(case);
-    let received = if case.case.flow().load.is_one_way() { "messages received" } else { "answers received" };
+    let received = if case.case.primary().load.is_one_way() { "messages received" } else { "answers received" };
     vec![
         evidence("messages sent", Figure::bare(ledger.sent as f64), "count"),
         evidence(received, Figure::bare(ledger.received as f64), "count"),
@@ -77,7 +77,7 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let first = hits.first()?;
     let (missing, case) = (&first.with, first.case);
     let what = match missing.unexplained {
-        0 => format!("{} were lost, though {} is reliable", missing.lost, case.case.flow().transport),
+        0 => format!("{} were lost, though {} is reliable", missing.lost, case.case.primary().transport),
         many if many > 0 => format!("{many} are missing without a cause"),
         many => format!("{} too many are accounted for", -many),
     };
@@ -113,7 +113,7 @@ fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
     if case.path.relay.as_ref().is_some_and(|link| ledger.may_count_copies(link.packets.not_messages())) {
         return None;
     }
-    let lost = if run.cards.reliable(&case.case.flow().transport) { ledger.lost.values().sum() } else { 0 };
+    let lost = if run.cards.reliable(&case.case.primary().transport) { ledger.lost.values().sum() } else { 0 };
     let count = ledger.unexplained.unsigned_abs().max(lost);
     let share = (count as f64 / ledger.sent.max(1) as f64).min(1.0);
     (count > 0).then_some((share, Missing { unexplained: ledger.unexplained, lost }))
@@ -140,10 +140,10 @@ mod tests {
     fn found_in(case: &Case, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {
         let mut fixture = Fixture::new();
         fixture.rounds_with(case, &[10_000; 2], |measured| {
-            measured.flow_mut().ledger.sent = sent;
-            measured.flow_mut().ledger.lost =
+            measured.primary_mut().ledger.sent = sent;
+            measured.primary_mut().ledger.lost =
                 lost.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect::<BTreeMap<_, _>>();
-            measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
+            measured.primary_mut().ledger = measured.primary().ledger.clone().closed();
         });
         let run = fixture.run();
         let found = crate::findings(&run).into_iter().filter(|finding| finding.code == CARD.code).collect();
@@ -176,8 +176,8 @@ mod tests {
             let case = messages("udp");
             let change = |measured: &mut Measured| {
                 counts(&[("receive_buffer", 4)], 0.0)(measured);
-                measured.flow_mut().ledger.received = received;
-                measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
+                measured.primary_mut().ledger.received = received;
+                measured.primary_mut().ledger = measured.primary().ledger.clone().closed();
                 measured.ends[1].options = vec![granted(OptionName::Gso, gso)];
             };
             let found = interleaved(&[(&case, &change)]).findings(CARD.code);
@@ -195,9 +195,10 @@ mod tests {
         let found = |not_messages: u64| {
             let mut fixture = Fixture::new();
             fixture.rounds_with(&over("duplicate=30%", Case::ping_pong("udp")), &[10_000; 2], |measured| {
-                measured.flow_mut().ledger.sent = measured.flow().ledger.received + 6;
-                measured.flow_mut().ledger.lost = BTreeMap::from([("receive-buffer-overflow-server".to_owned(), 9)]);
-                measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
+                measured.primary_mut().ledger.sent = measured.primary().ledger.received + 6;
+                measured.primary_mut().ledger.lost =
+                    BTreeMap::from([("receive-buffer-overflow-server".to_owned(), 9)]);
+                measured.primary_mut().ledger = measured.primary().ledger.clone().closed();
                 let link = crate::fixture::links::link();
                 let packets = PacketCounts { duplicated: not_messages, ..link.packets.clone() };
                 measured.link = Some(LinkRecord { packets, ..link });

@@ -135,7 +135,7 @@ fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> Count
 
 fn summary(first: &Hit<'_, Waking<'_>>) -> String {
     let without = &first.with.strongest;
-    let p50 = |case: &CaseSummary| case.flow().latency_ns.p50.map_or(0.0, |p50| p50.value);
+    let p50 = |case: &CaseSummary| case.primary().latency_ns.p50.map_or(0.0, |p50| p50.value);
     format!(
         "{}: waking the other end is {} of the {} round trip; {} it takes {}.",
         first.case.label,
@@ -149,7 +149,7 @@ fn summary(first: &Hit<'_, Waking<'_>>) -> String {
 fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<hairpin_model::finding::Evidence> {
     let label = &first.case.label;
     let mut all = Vec::new();
-    all.extend(first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50, {label}"), p50, "ns")));
+    all.extend(first.case.primary().latency_ns.p50.map(|p50| evidence(format!("p50, {label}"), p50, "ns")));
     for without in std::iter::once(&first.with.strongest).chain(&first.with.others) {
         all.push(evidence(format!("saved {}, {label}", without.words), without.change.saved_ns(), "ns"));
         all.push(evidence(format!("share saved {}, {label}", without.words), without.change.saved_share(), "share"));
@@ -168,7 +168,7 @@ fn awake(case: &Case) -> Case {
 fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
     let own = &case.case;
     // One-way messages wait for earlier ones and form no round trip. Under load no CPU idles between probe messages.
-    if own.flow().load.is_one_way()
+    if own.primary().load.is_one_way()
         || !own.loads().is_empty()
         || own.ends.waiting == Waiting::Spin
         || own.ends.cpu_idle == CpuIdle::Shallow

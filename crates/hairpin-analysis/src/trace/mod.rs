@@ -67,7 +67,7 @@ pub fn trace_figures(
 pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
     if let Outcome::Measured(measured) = &mut record.outcome {
         let server = measured.server().map_or(&[][..], |end| &end.options);
-        let exchange = record.order.case.flow().load.exchange();
+        let exchange = record.order.case.primary().load.exchange();
         measured.traced = Some(trace_figures(trace, exchange, &measured.client().options, server));
     }
 }

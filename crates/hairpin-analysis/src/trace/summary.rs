@@ -26,7 +26,7 @@ pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
 }
 
 fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
-    valid_rounds::evidence(round, purpose).filter(|measured| measured.flow().figures.samples > 0)
+    valid_rounds::evidence(round, purpose).filter(|measured| measured.primary().figures.samples > 0)
 }
 
 /// The cost of tracing per exchange, in ns and as a ratio: the mean of a traced round against that of the untraced
@@ -35,7 +35,7 @@ fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
 fn cost(rounds: &[&RoundRecord]) -> Option<(Figure, Figure)> {
     let means = |purpose: Purpose| {
         let of = |round: &&RoundRecord| {
-            Some((round.order.block, of_purpose(round, purpose)?.flow().figures.latency_ns.mean.max(1.0)))
+            Some((round.order.block, of_purpose(round, purpose)?.primary().figures.latency_ns.mean.max(1.0)))
         };
         rounds.iter().filter_map(of).collect::<Vec<_>>()
     };

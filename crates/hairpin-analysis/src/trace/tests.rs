@@ -20,7 +20,7 @@ fn both(trace: RoundTrace) -> [RoundTrace; 2] {
 }
 
 fn figures(trace: &RoundTrace, remedy: &str, client: &[Effective]) -> TraceFigures {
-    trace_figures(trace, small_writes(remedy).flow().load.exchange(), client, &switches("off", "off"))
+    trace_figures(trace, small_writes(remedy).primary().load.exchange(), client, &switches("off", "off"))
 }
 
 fn causes(exchange: &TracedExchange) -> Vec<WaitCause> {

@@ -169,7 +169,7 @@ fn of_the_fast_state(rounds: &[(f64, bool)], simulation: &mut Simulation) -> Opt
     // If one state fills the run, its level decides: a slow run is compared with slow ones.
     let is_fast = states.machine.states.first().is_some_and(|state| state.probe_ns < 99_000.0);
     let p50 = run.cases[0]
-        .flow()
+        .primary()
         .latency_ns
         .p50
         .filter(|_| is_fast && run.cases[0].state.is_some_and(|state| state.index == 0))?;

@@ -84,7 +84,11 @@ fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
         let waking_ns = run.machine.waking_ns.filter(|_| number % 2 == 1);
         Some((
             number,
-            Told { probe_ns, waking_ns, figures: [summary.flow().latency_ns.p50, summary.flow().latency_ns.p99] },
+            Told {
+                probe_ns,
+                waking_ns,
+                figures: [summary.primary().latency_ns.p50, summary.primary().latency_ns.p99],
+            },
         ))
     };
     (0..CASES).filter_map(of_case).collect()

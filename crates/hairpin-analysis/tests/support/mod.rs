@@ -112,7 +112,7 @@ impl Fixture {
         let mut measured = measured(case, self.purpose, samples);
         change(&mut measured);
         // The drops of a link that `change` added.
-        if measured.link.is_some() && measured.flow().figures.drops.is_none() {
+        if measured.link.is_some() && measured.primary().figures.drops.is_none() {
             let duration_ns = measured.duration_ns;
             let figures = round_figures(
                 case,
@@ -120,9 +120,9 @@ impl Fixture {
                 samples,
                 duration_ns,
                 measured.link.as_ref(),
-                earlier_cards().reliable(&case.flow().transport),
+                earlier_cards().reliable(&case.primary().transport),
             );
-            measured.flow_mut().figures.drops = figures.drops;
+            measured.primary_mut().figures.drops = figures.drops;
         }
         self.push(case, block, Outcome::Measured(Box::new(measured)), Some(samples));
     }
@@ -233,7 +233,7 @@ pub fn small_writes(remedy: &str) -> Case {
 /// The same with `pipeline` requests in flight.
 pub fn in_flight(pipeline: u64, remedy: &str) -> Case {
     let case = small_writes(remedy);
-    case.with(|case| case.flow_mut().load.exchange_mut().unwrap().pipeline = pipeline)
+    case.with(|case| case.primary_mut().load.exchange_mut().unwrap().pipeline = pipeline)
 }
 
 /// Six timed rounds of `case` with that latency, and three blocks of evidence: a round with that trace, and an untraced
@@ -270,7 +270,7 @@ pub fn evidence_rounds(
 
 /// `case` at a fixed rate.
 pub fn at_rate(case: Case, rate_per_s: f64) -> Case {
-    case.with(|changed| changed.flow_mut().load = changed.flow().load.paced(rate_per_s))
+    case.with(|changed| changed.primary_mut().load = changed.primary().load.paced(rate_per_s))
 }
 
 /// `case` with its ends pinned to two CPUs.

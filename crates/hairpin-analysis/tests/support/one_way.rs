@@ -47,7 +47,7 @@ impl Fixture {
             let more = 1.0 + scatter / 1000.0;
             let latency_ns = (counted.latency_ns as f64 * more) as u64;
             let samples = back_to_back(&[], &[latency_ns; 100]);
-            let rate = if case.flow().load.rate_per_s().is_some() { 1.0 } else { more };
+            let rate = if case.primary().load.rate_per_s().is_some() { 1.0 } else { more };
             let counted = Counted { sent_per_s: counted.sent_per_s * rate, ..counted };
             self.round_with(case, block as u32, &samples, |measured| count(measured, case, counted));
         }
@@ -59,10 +59,10 @@ fn count(measured: &mut Measured, case: &Case, counted: Counted) {
     const SECOND_NS: u64 = 1_000_000_000;
     let sent = counted.sent_per_s.round() as u64;
     let received = (counted.sent_per_s * counted.arrived).round() as u64;
-    let bytes = received * case.flow().load.size_bytes();
-    let offered = case.flow().load.rate_per_s();
+    let bytes = received * case.primary().load.size_bytes();
+    let offered = case.primary().load.rate_per_s();
     measured.duration_ns = SECOND_NS;
-    let flow = measured.flow_mut();
+    let flow = measured.primary_mut();
     flow.ledger.sent = sent;
     flow.ledger.received = received;
     flow.ledger.lost.clear();
@@ -78,5 +78,5 @@ fn count(measured: &mut Measured, case: &Case, counted: Counted) {
         share_below_half: 0.0,
     });
     flow.sent = Some(Sent { messages: sent, over_ns: SECOND_NS, pacing, ..Sent::default() });
-    hairpin_analysis::one_way_figures(flow, &case.flow().load);
+    hairpin_analysis::one_way_figures(flow, &case.primary().load);
 }

@@ -28,7 +28,7 @@ pub fn counts(lost: &[(&str, u64)], below_half: f64) -> impl Fn(&mut Measured) {
         let received = 1000 - lost.iter().map(|(_, count)| count).sum::<u64>();
         let ledger = Ledger { sent: 1000, received, lost: lost.iter().cloned().collect(), ..Ledger::default() };
         let bytes = 100 * received;
-        let flow = measured.flow_mut();
+        let flow = measured.primary_mut();
         flow.ledger = ledger.closed();
         flow.received =
             Some(Received { bytes, bytes_after_first: bytes, over_ns: 1_000_000_000, ..Received::default() });

@@ -24,9 +24,9 @@ const INTERVAL_NS: u64 = 100_000_000;
 /// A probe of 64 B over UDP, 100 per second, next to a stream over TCP in each of these directions.
 pub fn probed(ways: &[Direction]) -> Case {
     let mut case = Case::ping_pong("udp");
-    case.flow_mut().name = PROBE.to_owned();
-    case.flow_mut().load.set_sizes(64, 64);
-    case.flow_mut().load = case.flow().load.paced(100.0);
+    case.primary_mut().name = PROBE.to_owned();
+    case.primary_mut().load.set_sizes(64, 64);
+    case.primary_mut().load = case.primary().load.paced(100.0);
     for way in ways {
         case.flows.push(Flow { name: "load".to_owned(), ..Flow::stream("tcp", WRITE_BYTES, *way) });
     }
@@ -41,8 +41,8 @@ pub fn probed_over_link() -> Case {
 /// The same with a probe over TCP on the load's connection.
 pub fn shared_over_link() -> Case {
     let mut case = probed_over_link();
-    case.flow_mut().transport = "tcp".to_owned();
-    case.flow_mut().connection_use = ConnectionUse::Shared;
+    case.primary_mut().transport = "tcp".to_owned();
+    case.primary_mut().connection_use = ConnectionUse::Shared;
     case
 }
 
@@ -113,9 +113,9 @@ fn fill(measured: &mut Measured, case: &Case, beside: Beside) {
     let of = |phase: Phase, [idle, loaded]: [u64; 2]| if phase == Phase::Loaded { loaded } else { idle };
     let by_phase = ByPhase::of(|phase| probe_phase(of(phase, beside.latency_ns)));
     // The histogram of the samples is slightly coarser.
-    measured.flow_mut().figures.latency_ns = by_phase.loaded.latency_ns;
+    measured.primary_mut().figures.latency_ns = by_phase.loaded.latency_ns;
     let over_time = ProbeTimeLine { interval_ns: INTERVAL_NS, ..ProbeTimeLine::default() };
-    measured.flow_mut().phases = Some(ProbePhases { by_phase, over_time });
+    measured.primary_mut().phases = Some(ProbePhases { by_phase, over_time });
     let loaded_ns = spans.loaded.until_ns - spans.loaded.from_ns;
     for _ in case.loads() {
         measured.flows.push(FlowRecord {

@@ -123,7 +123,7 @@ impl Client<'_> {
     /// # Errors
     /// As [`Client::run`].
     pub(crate) fn run_one_way(mut self) -> Result<OneWayEnd, Failure> {
-        one_way::check(self.order.case.flow(), self.card)?;
+        one_way::check(self.order.case.primary(), self.card)?;
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
         let Opened { before, begin_ns, pinned, probing, setup_ns, mut wires, options, waking_ns, started, .. } =
             self.open()?;
@@ -139,7 +139,7 @@ impl Client<'_> {
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let Ran { streamed, usage, interrupted, .. } = load.run(&mut wires, &mut ServerOfRound(server), pinned)?;
         // A server that receives ends when it has everything; one that sends keeps its wires open until told.
-        if order.case.flow().direction == Direction::Down {
+        if order.case.primary().direction == Direction::Down {
             server.tell(&Message::Complete)?;
         }
         let mut server = server.report()?;
@@ -151,7 +151,7 @@ impl Client<'_> {
         let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
         let probe_ns = probing.end(clock);
         let report = EndReport { options, facts: counters(facts), probe_ns, waking_ns, ..usage };
-        let of_server = one_way::of_server(&mut server, order.case.flow())?;
+        let of_server = one_way::of_server(&mut server, order.case.primary())?;
         let streamed = [streamed, of_server].map(|one| one.since(started.all_connected_ns));
         Ok(OneWayEnd { setup_ns, started_ns, report, noise, server, streamed, interrupted, link })
     }
@@ -176,7 +176,7 @@ impl Client<'_> {
             .then(|| Watch::begin(*clock, card, &order.case, (&address, self.binding), server));
         let setup = Setup { binding: self.binding, ..setup(order, End::Client, cookie, self.host.across) };
         let connect_ns = clock.now_ns();
-        let flow = order.case.flow();
+        let flow = order.case.primary();
         allow_descriptors(End::Client, flow)?;
         let mut wires = Vec::new();
         for _ in 0..flow.connections {
@@ -219,7 +219,7 @@ impl Client<'_> {
         let load_at_ns = self.load_at_ns(started);
         let mut marks =
             Marks { server: self.server.as_deref_mut(), has_asked: false, usage: Usage::now(), used: None, pinned };
-        let flow = self.order.case.flow();
+        let flow = self.order.case.primary();
         let (client_result, bulk) = match (flow.connection_use, flow.load.rate_per_s()) {
             (ConnectionUse::PerMessage, Some(rate_per_s)) => {
                 let connect = || connected(self.transport, &started.address, &started.setup);

@@ -182,7 +182,7 @@ pub(super) fn facts_of_all(order: &RoundOrder, card: &Card, wires: &[Box<dyn Wir
 
 impl OneWay<'_> {
     fn sends(&self) -> bool {
-        (self.order.case.flow().direction == Direction::Up) == (self.end == End::Client)
+        (self.order.case.primary().direction == Direction::Up) == (self.end == End::Client)
     }
 
     /// Runs the load of this end.
@@ -217,7 +217,7 @@ impl OneWay<'_> {
                 clock: self.clock,
                 timeout_ns: self.order.timeout_ns,
                 gap_ns: longest_gap_ns(&self.order.case)
-                    .saturating_add(longest_idle_ns(&self.order.case.flow().load)),
+                    .saturating_add(longest_idle_ns(&self.order.case.primary().load)),
                 moved_bytes: 0,
                 since_ns: self.clock.now_ns(),
                 heard_ns: self.clock.now_ns(),
@@ -252,7 +252,7 @@ impl OneWay<'_> {
     fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
         let (order, boundaries) = (self.order, self.card.boundaries);
         let (warm_up, amount) = (amount(order.warm_up), amount(order.extent));
-        if let Load::Offered { offered_per_s, arrivals, pacing, .. } = order.case.flow().load
+        if let Load::Offered { offered_per_s, arrivals, pacing, .. } = order.case.primary().load
             && pacing != Pacing::Kernel
         {
             let offering = Offering {
@@ -279,8 +279,8 @@ impl OneWay<'_> {
             waiting: self.waiting(),
             write_size_bytes: self.write_size_bytes(),
             batch: self.batch(),
-            source: if let Load::Stream { source, .. } = order.case.flow().load { source } else { Source::Buffer },
-            unchanging: order.case.flow().options.get(OptionName::Zerocopy) == Some("on"),
+            source: if let Load::Stream { source, .. } = order.case.primary().load { source } else { Source::Buffer },
+            unchanging: order.case.primary().options.get(OptionName::Zerocopy) == Some("on"),
             warm_up,
             amount,
             keep_states: order.phases.is_some(),
@@ -296,7 +296,7 @@ impl OneWay<'_> {
         marks: &mut Told<'_>,
         stop: &AtomicBool,
     ) -> Result<Outcome, Failure> {
-        let load = &self.order.case.flow().load;
+        let load = &self.order.case.primary().load;
         let every_time = matches!(load, Load::Offered { .. });
         let gaps_of_ns = match load {
             Load::Offered { offered_per_s, pacing: Pacing::Kernel, .. } => Some(1e9 / offered_per_s),
@@ -326,7 +326,7 @@ impl OneWay<'_> {
     }
 
     fn batch(&self) -> usize {
-        usize::try_from(self.order.case.flow().load.batch()).unwrap_or(Batch::MAX_MESSAGES)
+        usize::try_from(self.order.case.primary().load.batch()).unwrap_or(Batch::MAX_MESSAGES)
     }
 
     fn keep_times(&self) -> usize {
@@ -334,7 +334,7 @@ impl OneWay<'_> {
     }
 
     fn write_size_bytes(&self) -> usize {
-        usize::try_from(self.order.case.flow().load.size_bytes()).unwrap_or(usize::MAX)
+        usize::try_from(self.order.case.primary().load.size_bytes()).unwrap_or(usize::MAX)
     }
 
     /// The outcome, if the load ended properly.

@@ -32,18 +32,18 @@ pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
 /// The socket options requested at one end: those of the case, and those of its remedy there.
 #[must_use]
 pub fn asked(case: &Case, end: End) -> Options {
-    let remedy = case.flow().load.exchange().map(|exchange| exchange.options_at(end));
+    let remedy = case.primary().load.exchange().map(|exchange| exchange.options_at(end));
     remedy
         .unwrap_or_default()
         .iter()
-        .fold(case.flow().options.clone(), |options, (name, value)| options.with(name, value))
+        .fold(case.primary().options.clone(), |options, (name, value)| options.with(name, value))
 }
 
 /// How an end is opened; `across` is the server's address on another host.
 #[must_use]
 pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<SocketAddr>) -> Setup {
     let case = &round.case;
-    let largest = case.flow().load.size_bytes().max(case.flow().load.reply_size_bytes());
+    let largest = case.primary().load.size_bytes().max(case.primary().load.reply_size_bytes());
     Setup {
         options: asked(case, end),
         waiting: case.ends.waiting,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn round(options: &str, allow_unmet_options: bool) -> RoundOrder {
-        let case = Case::ping_pong("tcp").with(|case| case.flow_mut().options = Options::parse(options).unwrap());
+        let case = Case::ping_pong("tcp").with(|case| case.primary_mut().options = Options::parse(options).unwrap());
         RoundOrder { allow_unmet_options, ..RoundOrder::of(case, 1) }
     }
 
@@ -208,7 +208,7 @@ mod tests {
         let exchange = |remedy| Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
         let case = |remedy| {
             Case::small_writes("tcp", exchange(remedy))
-                .with(|changed| changed.flow_mut().options = Options::parse("sndbuf=4096").unwrap())
+                .with(|changed| changed.primary_mut().options = Options::parse("sndbuf=4096").unwrap())
         };
         let text = |remedy, end| {
             let asked = asked(&case(remedy), end);

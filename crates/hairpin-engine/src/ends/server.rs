@@ -69,7 +69,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
         }
         flows => return Err(several_flows(flows.len())),
     };
-    let transport = opening::transport(&case.flow().transport)?;
+    let transport = opening::transport(&case.primary().transport)?;
     let card = transport.card();
     one_way::check(flow, &card)?;
     let pinned = host.settle(&case.ends, End::Server)?;
@@ -103,7 +103,7 @@ fn answer(
     (listener, tells_moved): (&mut dyn Listener, bool),
 ) -> Result<EndReport, Failure> {
     let Opened { mut wires, before, probing, pinned } = opened;
-    let (case, flow) = (&round.case, round.case.flow());
+    let (case, flow) = (&round.case, round.case.primary());
     let card = opening::transport(&flow.transport)?.card();
     let mut wire = wires.remove(0);
     let has_own_clock = case.path.across.is_some() && round.purpose == Purpose::Traced;
@@ -203,7 +203,7 @@ fn longest_silence_ns(round: &RoundOrder) -> u64 {
     if round.case.path.across.is_none() {
         return u64::MAX;
     }
-    let load = &round.case.flow().load;
+    let load = &round.case.primary().load;
     let between_ns = load.rate_per_s().map_or(0, |rate_per_s| (1e9 / rate_per_s) as u64);
     let gap_ns = load.exchange().map_or(0, |exchange| exchange.gap_ns);
     let own_ns = [round.timeout_ns, between_ns, gap_ns].into_iter().fold(0, u64::saturating_add);
@@ -286,7 +286,7 @@ fn one_way(
     let drops = Drops::now(&round.case, &*wires[0]);
     let load = OneWay { clock: &host.clock, order: round, card, end: End::Server, stop: &stop };
     let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
-    if round.case.flow().direction == Direction::Down {
+    if round.case.primary().direction == Direction::Down {
         // Data sent may still be in flight: keep the wires open until the client has it.
         let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
         wait_for_the_client(control, within).map_err(|error| error.failure("the client"))?;

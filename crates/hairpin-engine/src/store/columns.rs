@@ -232,7 +232,7 @@ pub(super) fn write_columns(
                 column.write_batch(&times, Some(&here), None)?;
             }
             (9, ColumnWriter::Int64ColumnWriter(column)) => {
-                column.write_batch(&vec![order.case.flow().load.size_bytes().cast_signed(); rows], None, None)?;
+                column.write_batch(&vec![order.case.primary().load.size_bytes().cast_signed(); rows], None, None)?;
             }
             (8, ColumnWriter::ByteArrayColumnWriter(column)) => {
                 let fates: Vec<ByteArray> = samples.fate.iter().map(|fate| words[*fate as usize].clone()).collect();

@@ -154,7 +154,7 @@ fn check_rows(record: &RoundRecord, rows: &Rows) {
 
 /// The number of samples in a round's file.
 fn kept(record: &RoundRecord) -> usize {
-    let flow = record.measured().map(Measured::flow);
+    let flow = record.measured().map(Measured::primary);
     let kept = flow.filter(|flow| flow.samples_file.is_some()).map_or(0, |flow| flow.samples_kept);
     usize::try_from(kept).expect("it was read")
 }

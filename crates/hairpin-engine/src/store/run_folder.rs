@@ -193,7 +193,7 @@ impl RunFolder {
         {
             let name = format!("{SAMPLES}/round-{:06}.parquet", record.number);
             columns::write(&self.files, &name, record.number, &record.case_id, &record.order, samples)?;
-            measured.flow_mut().samples_file = Some(name);
+            measured.primary_mut().samples_file = Some(name);
         }
         histograms::append(&self.files, record, samples)
     }
@@ -217,13 +217,13 @@ impl RunFolder {
         Ok(move |record: &RoundRecord| {
             // A one-way load has stamps for some messages, or for none.
             let is_timed = |measured: &&Measured| {
-                let flow = measured.flow();
+                let flow = measured.primary();
                 flow.received.is_none() || flow.figures.stamped.is_some_and(|stamped| stamped > 0)
             };
             let Some(measured) = record.measured().filter(is_timed) else { return Ok(None) };
             let histograms = log.round(record)?;
             let columns = kept.columns(record.number, measured)?;
-            let measured = measured.flow().ledger.sent;
+            let measured = measured.primary().ledger.sent;
             Ok(Some(columns.with(histograms, measured)))
         })
     }

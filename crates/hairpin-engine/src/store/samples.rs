@@ -20,7 +20,7 @@ pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), 
         // An interrupted round has samples too.
         if let Outcome::Measured(measured) = &record.outcome {
             parts.extend(file_of(measured).cloned());
-            kept += measured.flow().samples_kept;
+            kept += measured.primary().samples_kept;
         }
     }
     if parts.len() > limits::MERGED_ROUNDS || kept > limits::SAMPLES_OF_A_RUN {
@@ -43,14 +43,14 @@ pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), 
 }
 
 fn file_of(measured: &Measured) -> Option<&String> {
-    measured.flow().samples_file.as_ref()
+    measured.primary().samples_file.as_ref()
 }
 
 /// Names the samples file of each record that has one.
 fn name_files<'n>(records: &mut [RoundRecord], mut names: impl Iterator<Item = &'n str>) {
     for record in records {
         if let Outcome::Measured(measured) = &mut record.outcome
-            && let Some(file) = &mut measured.flow_mut().samples_file
+            && let Some(file) = &mut measured.primary_mut().samples_file
         {
             names.next().expect("one for each").clone_into(file);
         }
@@ -73,7 +73,7 @@ impl KeptSamples {
     /// The samples of a round; empty if it kept none.
     pub(super) fn columns(&mut self, round: u32, measured: &Measured) -> Result<Columns, StoreError> {
         let Some(name) = file_of(measured) else { return Ok(Columns::default()) };
-        let kept = measured.flow().samples_kept;
+        let kept = measured.primary().samples_kept;
         self.so_far += kept;
         if self.so_far > limits::SAMPLES_OF_A_RUN {
             let cause = format!("with it the run has more than {} samples", limits::SAMPLES_OF_A_RUN);

@@ -245,7 +245,7 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
     for name in ["../outside", &absolute, "samples/link.parquet", "up/outside", "samples", "/dev/zero", "x\ny\u{1b}"]
     {
         let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-        measured.flow_mut().samples_file = Some(name.to_owned());
+        measured.primary_mut().samples_file = Some(name.to_owned());
         measured.trace_file = Some(name.to_owned());
         let errors = [
             store.rows()(&record).unwrap_err(),
@@ -264,7 +264,7 @@ fn the_stated_number_of_samples_limits_what_is_read() {
     let (_place, store, mut record) = saved();
     let said = |record: &mut RoundRecord, kept| {
         let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-        measured.flow_mut().samples_kept = kept;
+        measured.primary_mut().samples_kept = kept;
     };
     said(&mut record, 5);
     let error = store.rows()(&record).unwrap_err().to_string();

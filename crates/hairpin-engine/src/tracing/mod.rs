@@ -59,7 +59,7 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
 /// Whether an answer may be written while another is in flight, and so wait for its acknowledgment. Otherwise the next
 /// request carries the ACK, and stamping it would only delay the server's reads.
 fn has_several_in_flight(case: &Case) -> bool {
-    match &case.flow().load {
+    match &case.primary().load {
         Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,
         Load::Paced { .. } => true,
         Load::Exchange { exchange, .. } => exchange.pipeline > 1,

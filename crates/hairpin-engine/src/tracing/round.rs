@@ -117,8 +117,8 @@ impl Watched {
         let trace = RoundTrace {
             exchange_began_ns: about.answered().map(|row| since_origin(about.samples.sent_ns[row])).collect(),
             exchange_ended_ns: about.answered().map(|row| since_origin(about.samples.received_ns[row])).collect(),
-            request_bytes: about.case.flow().load.size_bytes(),
-            reply_bytes: about.case.flow().load.reply_size_bytes(),
+            request_bytes: about.case.primary().load.size_bytes(),
+            reply_bytes: about.case.primary().load.reply_size_bytes(),
             clock_error_ns: map.error_ns(),
             client: on_one_clock(client, origin_ns, &map),
             server: if server_has_own_clock { server } else { on_one_clock(server, origin_ns, &map) },

@@ -35,7 +35,7 @@ fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
 /// A round over a scripted wire whose calls take 10 ns.
 fn travel(order: &RoundOrder) -> (ClientResult, Option<EndTrace>, Vec<Made>) {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
-    let request = usize::try_from(order.case.flow().load.size_bytes()).unwrap();
+    let request = usize::try_from(order.case.primary().load.size_bytes()).unwrap();
     let scripted = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(10);
     let mut scripted = scripted.in_pieces(request, 4);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, phases: None, stop: &stop };
@@ -297,7 +297,8 @@ fn the_server_stamps_acknowledgments_if_answers_may_wait_for_them() {
         let exchange = Exchange { writes: "2,3".parse().unwrap(), gap_ns: 0, pipeline, remedy: Remedy::Default };
         Case::small_writes("memory", exchange)
     };
-    let paced = Case::ping_pong("memory").with(|changed| changed.flow_mut().load = changed.flow().load.paced(1.0));
+    let paced =
+        Case::ping_pong("memory").with(|changed| changed.primary_mut().load = changed.primary().load.paced(1.0));
     for case in [Case::ping_pong("memory"), in_flight(1), in_flight(2), paced.clone()] {
         assert_eq!(asked(End::Client, case.clone()), Some(true), "{}", case.label());
     }

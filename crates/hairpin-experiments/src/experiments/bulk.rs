@@ -125,7 +125,7 @@ impl Params {
 
     /// As many writes as hold the requested bytes.
     fn lengths_of(&self, case: &Case) -> Lengths {
-        let writes = self.bytes.map(|bytes| Extent::Count(bytes.div_ceil(case.flow().load.size_bytes())));
+        let writes = self.bytes.map(|bytes| Extent::Count(bytes.div_ceil(case.primary().load.size_bytes())));
         Lengths { extent: writes.or(self.lengths.extent), ..self.lengths }
     }
 
@@ -142,7 +142,7 @@ impl Params {
             .collect();
         let cases: Vec<Case> =
             loads.into_iter().map(|load| Case::of(Flow::one_way(card.name, load, Direction::Up))).collect();
-        let cases = each(&cases, &self.streams, |case, streams| case.flow_mut().connections = streams);
+        let cases = each(&cases, &self.streams, |case, streams| case.primary_mut().connections = streams);
         let placed = self.circumstances.at_their_places(&cases, card);
         // A second flow copies all settings of the first.
         let of_ways = placed.iter().flat_map(|case| self.ways.iter().map(|ways| going(case, *ways)));

@@ -112,7 +112,7 @@ impl Params {
             self.directions.iter().map(|direction| Case::of(Flow::one_way(card.name, load.clone(), *direction)))
         });
         let cases = each(&flows.collect::<Vec<_>>(), &self.connections, |case, connections| {
-            case.flow_mut().connections = connections;
+            case.primary_mut().connections = connections;
         });
         self.circumstances.with_replicates(&self.circumstances.at_their_places(&cases, card))
     }

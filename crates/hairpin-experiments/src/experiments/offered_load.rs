@@ -164,7 +164,7 @@ impl Params {
                 flows.extend(each_way);
             }
         }
-        let cases = each(&flows, &self.connections, |case, connections| case.flow_mut().connections = connections);
+        let cases = each(&flows, &self.connections, |case, connections| case.primary_mut().connections = connections);
         let placed = self.circumstances.at_their_places(&cases, card);
         let rated: Vec<Case> = placed.iter().flat_map(|case| self.at_rates(case, capabilities)).collect();
         self.circumstances.with_replicates(&rated)

@@ -122,18 +122,18 @@ impl Params {
     fn cases(&self, card: &Card) -> Vec<Case> {
         let mut cases = vec![Case::ping_pong(card.name)];
         cases = each(&cases, &self.sizes, |case, size| {
-            case.flow_mut().load.set_sizes(size, size);
+            case.primary_mut().load.set_sizes(size, size);
         });
         if !self.reply_sizes.is_empty() {
             cases = each(&cases, &self.reply_sizes, |case, reply| {
-                let size = case.flow().load.size_bytes();
-                case.flow_mut().load.set_sizes(size, reply);
+                let size = case.primary().load.size_bytes();
+                case.primary_mut().load.set_sizes(size, reply);
             });
         }
         cases = self.circumstances.at_their_places(&cases, card);
         if !self.rates_per_s.is_empty() {
             cases = each(&cases, &self.rates_per_s, |case, rate_per_s| {
-                case.flow_mut().load = case.flow().load.paced(rate_per_s);
+                case.primary_mut().load = case.primary().load.paced(rate_per_s);
             });
         }
         self.circumstances.with_replicates(&cases)
@@ -141,7 +141,7 @@ impl Params {
 
     fn planned(&self, case: Case, card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
         let travel_ns = links::travel_ns(&case, capabilities);
-        let count = if case.flow().load.rate_per_s().is_none() {
+        let count = if case.primary().load.rate_per_s().is_none() {
             links::count(DEFAULT_COUNT, travel_ns)
         } else {
             DEFAULT_COUNT
@@ -154,8 +154,8 @@ impl Params {
 
 /// The warm-up of `auto`.
 fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
-    let large = case.flow().load.size_bytes().max(case.flow().load.reply_size_bytes()) > LARGE_BYTES;
-    let is_closed_loop = case.flow().load.rate_per_s().is_none();
+    let large = case.primary().load.size_bytes().max(case.primary().load.reply_size_bytes()) > LARGE_BYTES;
+    let is_closed_loop = case.primary().load.rate_per_s().is_none();
     if case.crosses_a_network() && is_closed_loop {
         Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns))
     } else if case.crosses_a_network() {

@@ -165,12 +165,12 @@ impl Params {
         };
         let of = |writes| {
             Case::small_writes(card.name, exchange(writes))
-                .with(|case| case.flow_mut().load.set_sizes(0, self.reply_size_bytes))
+                .with(|case| case.primary_mut().load.set_sizes(0, self.reply_size_bytes))
         };
         let mut cases: Vec<Case> = self.writes.iter().map(of).collect();
         cases = self.circumstances.at_their_places(&cases, card);
         cases = each(&cases, remedies, |case, remedy| {
-            if let Some(exchange) = case.flow_mut().load.exchange_mut() {
+            if let Some(exchange) = case.primary_mut().load.exchange_mut() {
                 exchange.remedy = remedy;
             }
         });
@@ -180,7 +180,7 @@ impl Params {
     fn planned(&self, case: Case, card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
         let travel_ns = links::travel_ns(&case, capabilities);
         let auto =
-            case.flow().load.exchange().map(|exchange| exchange_time::warm_up(&case, exchange, card, travel_ns));
+            case.primary().load.exchange().map(|exchange| exchange_time::warm_up(&case, exchange, card, travel_ns));
         let extent = self.extent.unwrap_or(Extent::DurationNs(links::duration_ns(DURATION_NS, travel_ns)));
         let warm_up = self.warm_up.or(auto).unwrap_or(Extent::Count(0));
         Planned::of(case, warm_up, extent, knobs, capabilities)

@@ -205,24 +205,24 @@ impl Params {
     /// Every combination for a probe over one transport, including impossible ones.
     fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
         let mut probe = Case::ping_pong(card.name);
-        probe.flow_mut().name = PROBE.to_owned();
-        let cases = each(&[probe], &self.sizes, |case, size| case.flow_mut().load.set_sizes(size, size));
+        probe.primary_mut().name = PROBE.to_owned();
+        let cases = each(&[probe], &self.sizes, |case, size| case.primary_mut().load.set_sizes(size, size));
         let cases = self.circumstances.at_their_places(&cases, card);
         // The default transport differs by connection use; to another host it may be over IPv6.
         let suits =
             |use_of: &&ConnectionUse| self.transports_given || card.reliable == (**use_of != ConnectionUse::Own);
         let connections: Vec<ConnectionUse> = self.connections.iter().filter(suits).copied().collect();
         let cases = each(&cases, &connections, |case, connection| {
-            *case.flow_mut() = carried(case.flow().clone(), connection, card);
+            *case.primary_mut() = carried(case.primary().clone(), connection, card);
         });
-        let usual = |case: &Case| match case.flow().connection_use {
+        let usual = |case: &Case| match case.primary().connection_use {
             ConnectionUse::PerMessage if case.crosses_a_network() => FOREIGN_PER_S,
             _ => RATES_PER_S[over(case)],
         };
         let rated = |case: &Case| {
             let rates = self.rates.iter().map(|rate| if *rate > 0.0 { *rate } else { usual(case) });
             let paced =
-                rates.map(|rate| case.clone().with(|case| case.flow_mut().load = case.flow().load.paced(rate)));
+                rates.map(|rate| case.clone().with(|case| case.primary_mut().load = case.primary().load.paced(rate)));
             if self.rates.is_empty() { vec![case.clone()] } else { paced.collect() }
         };
         let cases: Vec<Case> = cases.iter().flat_map(rated).collect();
@@ -233,7 +233,7 @@ impl Params {
 
     /// The case with a load, on each requested choice of CPUs.
     fn placed(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Vec<Case> {
-        let shares = case.flow().connection_use == ConnectionUse::Shared;
+        let shares = case.primary().connection_use == ConnectionUse::Shared;
         let enough = possible::cpus_of_two_pairs(case.ends.placement);
         let has_others = capabilities.cpus.len() >= enough && case.ends.placement != Placement::Unpinned && !shares;
         let which = match self.which_cpus.as_slice() {
@@ -251,7 +251,7 @@ impl Params {
             case.clone().with(|case| {
                 // One connection has one set of options.
                 if let Some(load) = load.first().filter(|_| shares) {
-                    case.flow_mut().options = load.options.clone();
+                    case.primary_mut().options = load.options.clone();
                 }
                 case.flows.extend(flows.chain(foreign));
             })
@@ -264,7 +264,7 @@ impl Params {
         let first = load.first()?;
         let card = &capabilities.candidate(&first.transport)?.card;
         let wanted = self.responsiveness.unwrap_or(case.crosses_a_network());
-        let has_own = case.flow().connection_use == ConnectionUse::PerMessage;
+        let has_own = case.primary().connection_use == ConnectionUse::PerMessage;
         (wanted && possible::is_tcp(card) && !has_own).then(|| {
             let flow = Flow::ping_pong(&first.transport);
             let ends = EndSettings { waiting: Waiting::Block, ..case.ends };

@@ -115,7 +115,7 @@ pub fn run<C: Clock>(
 
 impl<'a, C: Clock> Shared<'a, C> {
     fn new(client: &'a Client<'a, C>, order: BulkOrder) -> Self {
-        let load = &client.order.case.flow().load;
+        let load = &client.order.case.primary().load;
         let bytes = |size: u64| usize::try_from(size).expect("sizes are at most 1 GiB");
         Self {
             client,

@@ -49,7 +49,7 @@ fn a_closed_loop_counts_copies_apart_from_the_order() {
 
 #[test]
 fn the_server_counts_duplicates_and_reordering() {
-    let mut case = Case::ping_pong("udp").with(|changed| changed.flow_mut().load.set_sizes(2, 2));
+    let mut case = Case::ping_pong("udp").with(|changed| changed.primary_mut().load.set_sizes(2, 2));
     across(&mut case);
     assert!(ArrivalOrder::may_differ(&case, true));
     let whole = |number| {

@@ -36,7 +36,7 @@ fn order(exchange: Exchange, count: u64, warm_up: u64) -> RoundOrder {
 fn wire(order: &RoundOrder, clock: &ManualClock, acts: &[Act]) -> ScriptedWire {
     let size = |bytes: u64| usize::try_from(bytes).unwrap();
     let wire = ScriptedWire::new(clock, acts, TIMEOUT_NS).with_slow_sends(CALL_NS);
-    wire.in_pieces(size(order.case.flow().load.size_bytes()), size(order.case.flow().load.reply_size_bytes()))
+    wire.in_pieces(size(order.case.primary().load.size_bytes()), size(order.case.primary().load.reply_size_bytes()))
 }
 
 /// The client_result, and the calls with their start times.
@@ -185,7 +185,7 @@ fn silence_and_garbage_fail_the_round() {
     assert!(cause(&[Act::Garbled(5)]).contains("the sequence number of another message"));
     assert!(cause(&[Act::Twice(5)]).contains("a second time"));
     let longer = RoundOrder {
-        case: order.case.clone().with(|changed| changed.flow_mut().load.set_sizes(4, 9)),
+        case: order.case.clone().with(|changed| changed.primary_mut().load.set_sizes(4, 9)),
         ..order.clone()
     };
     assert!(travel(&longer, &[Act::Garbled(5)]).0.unwrap_err().cause.contains("byte 8 is"));

@@ -104,7 +104,7 @@ impl Wire for ServerWire {
 
 #[test]
 fn the_server_answers_no_damaged_message() {
-    let case = Case::ping_pong("udp").with(|changed| changed.flow_mut().load.set_sizes(40, 20));
+    let case = Case::ping_pong("udp").with(|changed| changed.primary_mut().load.set_sizes(40, 20));
     let whole = |number| {
         let mut message = Message::new(40, 20);
         message.number(number);

@@ -31,7 +31,7 @@ fn plot(stand: &Stand<'_>, x: &Scale, y: &Scale, looks: &BTreeMap<String, Looks>
             let words = format!(
                 "{}, writes of {}: goodput {}",
                 series.words.join(" "),
-                quantities::exact_bytes(row.case.flow().load.size_bytes()),
+                quantities::exact_bytes(row.case.primary().load.size_bytes()),
                 Quantity::Goodput.with_bounds(row.goodput()?)
             );
             Some(Point { x: Place::bare(varied(row)), y: place(row)?, words, label: String::new(), ring: false })

@@ -26,7 +26,7 @@ pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Opt
 
 fn places(row: &CaseSummary) -> Option<(Place, Place)> {
     let rate = Place::of(row.one_way()?.received_per_s).filter(|_| row.valid)?;
-    Some((rate, Place::of(row.flow().latency_ns.p50)?))
+    Some((rate, Place::of(row.primary().latency_ns.p50)?))
 }
 
 fn plot(stand: &Stand<'_>, x: &Scale, y: &Scale, looks: &BTreeMap<String, Looks>) -> Option<(String, String)> {
@@ -34,12 +34,12 @@ fn plot(stand: &Stand<'_>, x: &Scale, y: &Scale, looks: &BTreeMap<String, Looks>
     let curves = stand.series.iter().map(|series| {
         let point = |row: &&CaseSummary| {
             let (x, y) = places(row)?;
-            let batch = row.case.flow().load.batch();
+            let batch = row.case.primary().load.batch();
             let words = format!(
                 "{}, batch {batch}: {}, one-way p50 {}",
                 series.words.join(" "),
                 Quantity::Rate.with_bounds(row.one_way()?.received_per_s?),
-                Quantity::Latency.with_bounds(row.flow().latency_ns.p50?)
+                Quantity::Latency.with_bounds(row.primary().latency_ns.p50?)
             );
             let label = if has_labels { batch.to_string() } else { String::new() };
             Some(Point { x, y, words, label, ring: false })

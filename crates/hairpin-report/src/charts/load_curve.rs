@@ -39,7 +39,7 @@ pub(crate) fn charts(
     let more: Vec<(String, String)> = [whole].into_iter().chain(knee).collect();
     let above = side_by_side(&above, &legend(blocks, looks, &more));
 
-    let latencies = valid().flat_map(|row| [row.flow().latency_ns.p50, row.flow().latency_ns.p99]);
+    let latencies = valid().flat_map(|row| [row.primary().latency_ns.p50, row.primary().latency_ns.p99]);
     let places = latencies.filter_map(Place::of).flat_map(Place::values);
     let below = log_scale(places, "one-way latency, due to received (log scale)", 8, |ns| Quantity::Latency.tick(ns));
     let below = below.map(|y| plots(&|stand| latency_plot(stand, &x, &y, looks)));
@@ -57,7 +57,7 @@ fn delivered(row: &CaseSummary) -> Option<Figure> {
 
 /// Whether a case has the highest delivered rate of its sweep; never if the maximum of all rates was delivered.
 fn is_knee(knees: &[Knee], row: &CaseSummary) -> bool {
-    let rate = row.case.flow().load.rate_per_s();
+    let rate = row.case.primary().load.rate_per_s();
     knees.iter().any(|knee| {
         knee.not_delivered_per_s.is_some() && knee.delivered_per_s == rate && knee.cases.contains(&row.id)
     })
@@ -96,8 +96,8 @@ fn latency_plot(
     looks: &BTreeMap<String, Looks>,
 ) -> Option<(String, String)> {
     let figures = [
-        ("p50", 0, (|row| row.flow().latency_ns.p50) as fn(&CaseSummary) -> Option<Figure>),
-        ("p99", 1, |row| row.flow().latency_ns.p99),
+        ("p50", 0, (|row| row.primary().latency_ns.p50) as fn(&CaseSummary) -> Option<Figure>),
+        ("p99", 1, |row| row.primary().latency_ns.p99),
     ];
     let all = stand.series.iter().flat_map(|series| figures.iter().map(move |figure| (series, figure)));
     let curves = all.map(|(series, (name, dash, of))| {

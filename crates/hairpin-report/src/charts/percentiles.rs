@@ -31,7 +31,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
         .rows
         .iter()
         .copied()
-        .filter(|row| points(&row.flow().curve).next().is_some())
+        .filter(|row| points(&row.primary().curve).next().is_some())
         .partition(|row| row.valid);
     let shared = Shared::of(run.cases.iter());
     let name = |row: &CaseSummary| shared.row_words(row).join(" ");
@@ -44,7 +44,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
     let axis = Axis::log(lines.iter().flat_map(|line| points(line.points).map(|point| point.latency_ns)))?;
     let nines = Nines::of(lines.iter().map(|line| line.samples).max()?);
     let title = escape(&format!("Percentile curves, {}: latency by percentile, both axes logarithmic", group.name));
-    let one_way = if group.rows.iter().any(|row| row.case.flow().load.is_one_way()) { "one-way " } else { "" };
+    let one_way = if group.rows.iter().any(|row| row.case.primary().load.is_one_way()) { "one-way " } else { "" };
     let thing = group.kind.a_thing();
     let mut html = format!(
         "<div class=\"plot\"><span class=\"axis-title y\">{one_way}latency of {thing} (log scale)</span>\
@@ -79,7 +79,7 @@ struct Curve<'r> {
 
 /// The curve of a case; under load also that of its idle phase.
 fn lines<'r>(row: &'r CaseSummary, name: &str, looks: Looks, shown: bool) -> Vec<Curve<'r>> {
-    let flow = row.flow();
+    let flow = row.primary();
     let line = |phase, points, samples, looks| Curve { name: name.to_owned(), phase, points, samples, looks, shown };
     let Some(under_load) = &row.under_load else { return vec![line("", &flow.curve, flow.samples, looks)] };
     let idle = &under_load.phases.idle.probe;
@@ -103,7 +103,7 @@ fn shown_at_first(rows: &[&CaseSummary], run: &Run) -> Vec<bool> {
     by_p50.sort_by(|a, b| rows[*a].p50_ns().unwrap_or(0.0).total_cmp(&rows[*b].p50_ns().unwrap_or(0.0)));
     let found = rows.iter().position(|row| run.findings.first().is_some_and(|top| top.cases.contains(&row.id)));
     let is_reference =
-        |row: &CaseSummary| run.cards.get(&row.case.flow().transport).is_some_and(|card| card.is_reference);
+        |row: &CaseSummary| run.cards.get(&row.case.primary().transport).is_some_and(|card| card.is_reference);
     let reference = rows.iter().position(|row| is_reference(row));
     let shown = [by_p50.first().copied(), by_p50.last().copied(), reference, found];
     (0..rows.len()).map(|place| shown.contains(&Some(place))).collect()

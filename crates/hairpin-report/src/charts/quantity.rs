@@ -39,7 +39,7 @@ impl Quantity {
 
     pub(crate) fn figure(self, row: &CaseSummary) -> Option<Figure> {
         match self {
-            Self::Latency => row.flow().latency_ns.p50,
+            Self::Latency => row.primary().latency_ns.p50,
             Self::Rate => row.one_way()?.received_per_s,
             Self::Goodput => row.goodput(),
         }
@@ -47,7 +47,7 @@ impl Quantity {
 
     /// The tail of a case, for latency only.
     pub(crate) fn tail(self, row: &CaseSummary) -> Vec<(&'static str, Figure)> {
-        let latency = &row.flow().latency_ns;
+        let latency = &row.primary().latency_ns;
         let all = [("p99", latency.p99), ("p99.9", latency.p999), ("max", latency.max)];
         let tail = all.into_iter().filter_map(|(name, figure)| Some((name, figure?)));
         if self == Self::Latency { tail.collect() } else { Vec::new() }

@@ -31,7 +31,7 @@ fn plot(stand: &Stand<'_>, x: &Scale, y: &Scale, looks: &BTreeMap<String, Looks>
             let words = format!(
                 "{}, {} per call: {}",
                 series.words.join(" "),
-                quantities::counted(row.case.flow().load.batch(), "message"),
+                quantities::counted(row.case.primary().load.batch(), "message"),
                 Quantity::Rate.with_bounds(row.one_way()?.received_per_s?)
             );
             Some(Point { x: Place::bare(varied(row)), y, words, label: String::new(), ring: false })

@@ -38,13 +38,13 @@ impl Looks {
 /// Cases of one series of one-way loads always share the colour that the series has on its own charts.
 pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
     let shared = Shared::of(run.cases.iter());
-    let is_one_way = run.cases.iter().any(|row| row.case.flow().load.is_one_way());
+    let is_one_way = run.cases.iter().any(|row| row.case.primary().load.is_one_way());
     let mut names: Vec<(String, String)> = Vec::new();
     for row in &run.cases {
         let name = ladder::row_name(row);
         if !names.iter().any(|(known, _)| *known == name) {
-            let of_series = row.case.flow().load.is_one_way().then(|| shared.series(row).join(" "));
-            names.push((name, of_series.unwrap_or_else(|| kin(&row.case.flow().transport))));
+            let of_series = row.case.primary().load.is_one_way().then(|| shared.series(row).join(" "));
+            names.push((name, of_series.unwrap_or_else(|| kin(&row.case.primary().transport))));
         }
     }
     let mut members: Vec<(String, usize)> = Vec::new();

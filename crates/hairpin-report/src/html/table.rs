@@ -178,7 +178,7 @@ pub(super) fn first_exchanges(groups: &[Group<'_>], shared: &Shared) -> Option<S
     let most = rows().map(|(_, row)| exchanges::early(row).len()).max()?;
     let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
         let early = exchanges::early(row);
-        let times = (0..most).map(|place| early.get(place).copied()).chain([row.flow().latency_ns.p50]);
+        let times = (0..most).map(|place| early.get(place).copied()).chain([row.primary().latency_ns.p50]);
         table_row(shared, group, row, times.map(Cell::time).collect())
     };
     let titles = (1..=most).map(|number| number.to_string()).chain(["p50".to_owned()]).collect();
@@ -192,7 +192,7 @@ pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<Summ
         let of_state = |other: &OtherState| {
             let share = Cell::new(&quantities::share(other.share), None, Some(other.share));
             let latency = &other.latency_ns;
-            let figures = [latency.p50, latency.p90, latency.p99, row.flow().latency_ns.p50].map(Cell::time);
+            let figures = [latency.p50, latency.p90, latency.p99, row.primary().latency_ns.p50].map(Cell::time);
             table_row(shared, group, row, [share].into_iter().chain(figures).collect())
         };
         row.other_states.iter().map(of_state).collect::<Vec<_>>()
@@ -207,8 +207,8 @@ fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<C
     // The varied quantity has a column.
     let mut words = shared.series(row);
     let name = words.remove(0);
-    if let Some(exchange) = case.flow().load.exchange() {
-        words.insert(0, format!("{} {}", case.flow().transport, ladder::request(case, exchange)));
+    if let Some(exchange) = case.primary().load.exchange() {
+        words.insert(0, format!("{} {}", case.primary().transport, ladder::request(case, exchange)));
     }
     if group.kind == Kind::UnderLoad {
         words.push(format!("probe {}", group.subject));

@@ -66,7 +66,7 @@ fn top_finding(page: &mut Page, run: &Run) {
 }
 
 fn has_default_options(row: &CaseSummary) -> bool {
-    row.case.flow().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Default)
+    row.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Default)
 }
 
 fn cause(run: &Run, finding: &Finding) -> String {

@@ -155,7 +155,7 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     let asked = |comparison: &&Comparison| {
         let pair = run.case(&comparison.baseline).zip(run.case(&comparison.candidate));
         let changed = |(one, other): (&CaseSummary, &CaseSummary)| {
-            one.case.flow().options != other.case.flow().options
+            one.case.primary().options != other.case.primary().options
                 || one.case.ends.cpu_idle != other.case.ends.cpu_idle
                 || !path::alike(&one.case, &other.case)
         };

@@ -245,7 +245,7 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
         for row in rows {
             let early = exchanges::early(row);
             let times = (0..shown).map(|place| time(early.get(place).copied()));
-            let figures = times.chain([time(row.flow().latency_ns.p50)]);
+            let figures = times.chain([time(row.primary().latency_ns.p50)]);
             block.row(PLAIN, &name_lines(row, least_name(groups)), figures);
         }
     }
@@ -264,7 +264,7 @@ fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     if shown.contains(&"set-up") {
         return;
     }
-    let measured = |group: &&&Group<'_>| group.rows.iter().any(|row| row.flow().setup_ns.is_some());
+    let measured = |group: &&&Group<'_>| group.rows.iter().any(|row| row.primary().setup_ns.is_some());
     let groups: Vec<&Group<'_>> = groups.iter().filter(measured).copied().collect();
     let mut names: Vec<(String, Vec<String>)> = Vec::new();
     for row in groups.iter().flat_map(|group| &group.rows) {
@@ -298,7 +298,7 @@ fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
 
 fn set_up_of(group: &Group<'_>, name: &str) -> Option<String> {
     let row = group.rows.iter().find(|row| ladder::row_name(row) == name)?;
-    Some(format!("{:>7} {:>8}", time(row.flow().setup_ns), time(row.flow().first_message_ns)))
+    Some(format!("{:>7} {:>8}", time(row.primary().setup_ns), time(row.primary().first_message_ns)))
 }
 
 /// Names in the table of set-up times: longer ones have their details below.

@@ -27,7 +27,7 @@ pub(crate) fn traced(run: &Run) -> Vec<(&CaseSummary, &TimeSequence)> {
     let mut traced: Vec<(&CaseSummary, &TimeSequence)> = run.cases.iter().filter_map(drawn).collect();
     let longest = |sequence: &TimeSequence| sequence.waits.iter().map(waited_ns).max().unwrap_or(0);
     let untreated =
-        |row: &CaseSummary| row.case.flow().load.exchange().is_some_and(|one| one.remedy == Remedy::Default);
+        |row: &CaseSummary| row.case.primary().load.exchange().is_some_and(|one| one.remedy == Remedy::Default);
     traced
         .sort_by_key(|(row, sequence)| std::cmp::Reverse((untreated(row), longest(sequence), sequence.duration_ns)));
     traced
@@ -59,7 +59,7 @@ pub fn check<'c>(which: &str, cases: impl IntoIterator<Item = (&'c Case, bool)>)
 
 /// A case's remedy and its label.
 fn words_of(case: &Case) -> [Option<String>; 2] {
-    [case.flow().load.exchange().map(|exchange| exchange.remedy.to_string()), Some(case.label())]
+    [case.primary().load.exchange().map(|exchange| exchange.remedy.to_string()), Some(case.label())]
 }
 
 /// The cases that `which` names (see [`check`]). A remedy or label may name cases that were not traced.

@@ -67,8 +67,8 @@ fn summary(
     let case = Case::ping_pong(transport).with(|case| {
         case.ends.waiting = Waiting::Poll;
         case.ends.placement = placement;
-        case.flow_mut().load = Load::Stream { write_size_bytes: bytes, source: Source::Buffer };
-        case.flow_mut().direction = Direction::Up;
+        case.primary_mut().load = Load::Stream { write_size_bytes: bytes, source: Source::Buffer };
+        case.primary_mut().direction = Direction::Up;
     });
     let mut row = super::summary(case, 1000.0, generator);
     let lost = u64::from(transport == "udp") * 300;
@@ -77,7 +77,7 @@ fn summary(
         point.goodput_bytes_per_s = Some(goodput * generator.near_one(0.2));
         point.lost = lost;
     }
-    let flow = row.flow_mut();
+    let flow = row.primary_mut();
     flow.latency_ns = LatencyFigures::default();
     flow.first_message_ns = None;
     flow.curve.clear();

@@ -193,7 +193,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     };
     let max = curve.last().expect("it has points").latency_ns;
     let flow = FlowSummary {
-        flow: case.flow().clone(),
+        flow: case.primary().clone(),
         samples,
         latency_ns: LatencyFigures {
             p50: Some(middle),
@@ -252,12 +252,12 @@ fn ends(case: &Case) -> Vec<EndSummary> {
         facts: Vec::new(),
     };
     let client = end(End::Client, if spins { 0.5 } else { 0.21 });
-    let server = (case.flow().transport != "icmp").then(|| end(End::Server, if spins { 0.5 } else { 0.19 }));
+    let server = (case.primary().transport != "icmp").then(|| end(End::Server, if spins { 0.5 } else { 0.19 }));
     [Some(client), server].into_iter().flatten().collect()
 }
 
 fn round_point(case: &Case, block: u32, p50: f64, spread: f64, generator: &mut Generator) -> RoundPoint {
-    let drift = if case.ends.placement == Placement::CrossCpu && case.flow().transport == "tcp" {
+    let drift = if case.ends.placement == Placement::CrossCpu && case.primary().transport == "tcp" {
         0.012 * f64::from(block)
     } else {
         0.0
@@ -315,14 +315,14 @@ fn curve(p50: f64, wide: bool, samples: u64, generator: &mut Generator) -> Vec<C
 }
 
 fn effective(case: &Case) -> Vec<Effective> {
-    if !case.flow().transport.starts_with("tcp") {
+    if !case.primary().transport.starts_with("tcp") {
         return Vec::new();
     }
     let option = |name: OptionName, value: &str| Effective {
         name,
-        asked: case.flow().options.get(name).map(str::to_owned),
-        before: case.flow().options.get(name).unwrap_or(value).to_owned(),
-        after: case.flow().options.get(name).unwrap_or(value).to_owned(),
+        asked: case.primary().options.get(name).map(str::to_owned),
+        before: case.primary().options.get(name).unwrap_or(value).to_owned(),
+        after: case.primary().options.get(name).unwrap_or(value).to_owned(),
         met: true,
     };
     vec![option(OptionName::Nodelay, "off"), option(OptionName::Congestion, "bbr")]
@@ -331,18 +331,18 @@ fn effective(case: &Case) -> Vec<Effective> {
 fn open_loop(generator: &mut Generator) -> CaseSummary {
     let case = Case::ping_pong("udp").with(|changed| {
         changed.ends.placement = Placement::CrossCpu;
-        changed.flow_mut().load = changed.flow().load.paced(1000.0);
+        changed.primary_mut().load = changed.primary().load.paced(1000.0);
     });
     let mut summary = summary(case, 96_400.0, generator);
-    summary.flow_mut().samples = 500;
-    summary.flow_mut().latency_ns.p99 = None;
-    summary.flow_mut().latency_ns.p999 = None;
-    summary.flow_mut().service_ns =
+    summary.primary_mut().samples = 500;
+    summary.primary_mut().latency_ns.p99 = None;
+    summary.primary_mut().latency_ns.p999 = None;
+    summary.primary_mut().service_ns =
         Some(LatencyFigures { p50: Some(around(95_100.0, 0.03)), ..LatencyFigures::default() });
-    summary.flow_mut().lateness_ns =
+    summary.primary_mut().lateness_ns =
         Some(LatencyFigures { p50: Some(around(1300.0, 0.1)), ..LatencyFigures::default() });
-    summary.flow_mut().rate_per_s = Some(around(999.6, 0.001));
-    summary.flow_mut().ledger = Ledger {
+    summary.primary_mut().rate_per_s = Some(around(999.6, 0.001));
+    summary.primary_mut().ledger = Ledger {
         sent: 503,
         received: 500,
         lost: BTreeMap::from([("receive-buffer-overflow".to_owned(), 2)]),
@@ -354,9 +354,9 @@ fn open_loop(generator: &mut Generator) -> CaseSummary {
 
 fn invalid(generator: &mut Generator) -> CaseSummary {
     let case = Case::ping_pong("tcp").with(|changed| {
-        changed.flow_mut().options =
+        changed.primary_mut().options =
             Options::default().with(OptionName::Nodelay, "on").with(OptionName::Sndbuf, "4096");
-        changed.flow_mut().load = changed.flow().load.paced(50_000.0);
+        changed.primary_mut().load = changed.primary().load.paced(50_000.0);
     });
     let mut summary = summary(case, 2_310_000.0, generator);
     summary.valid = false;
@@ -401,10 +401,10 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
             .iter()
             .filter(|row| (row.case.ends.waiting, row.case.ends.placement) == (waiting, placement))
             .filter(|row| {
-                row.valid && row.case.replicate == 0 && matches!(row.case.flow().load, Load::PingPong { .. })
+                row.valid && row.case.replicate == 0 && matches!(row.case.primary().load, Load::PingPong { .. })
             })
             .collect();
-        let p50 = |row: &CaseSummary| row.flow().latency_ns.p50.expect("every fixture case has one").value;
+        let p50 = |row: &CaseSummary| row.primary().latency_ns.p50.expect("every fixture case has one").value;
         rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
         for pair in rows.windows(2) {
             let ratio = p50(pair[1]) / p50(pair[0]);

@@ -53,8 +53,8 @@ pub fn write_sizes() -> Run {
             let bytes_per_s: f64 = bytes_per_s * size / (size + 8000.0);
             let mut row =
                 case(transport, Placement::CrossCpu, load, (bytes_per_s / size, f64::NAN, 0.0), &mut generator);
-            row.flow_mut().latency_ns = LatencyFigures::default();
-            row.flow_mut().curve.clear();
+            row.primary_mut().latency_ns = LatencyFigures::default();
+            row.primary_mut().curve.clear();
             cases.push(row);
         }
     }
@@ -126,8 +126,8 @@ fn case(
     let case = Case::ping_pong(transport).with(|case| {
         case.ends.waiting = Waiting::Block;
         case.ends.placement = placement;
-        case.flow_mut().load = load.clone();
-        case.flow_mut().direction = Direction::Up;
+        case.primary_mut().load = load.clone();
+        case.primary_mut().direction = Direction::Up;
     });
     let size = load.size_bytes() as f64;
     let mut row = super::summary(case, if p50_ns.is_finite() { p50_ns } else { 1000.0 }, generator);
@@ -136,7 +136,7 @@ fn case(
         point.goodput_bytes_per_s = Some(point.rate_per_s * size);
         point.lost = if lost > 0.0 { 100 } else { 0 };
     }
-    let flow = row.flow_mut();
+    let flow = row.primary_mut();
     let sent = 1_000_000;
     let missing = (sent as f64 * lost) as u64;
     flow.ledger = Ledger { sent, received: sent - missing, ..Ledger::default() };

@@ -38,7 +38,7 @@ const CONTROLS: &[(&str, &str, [f64; 3])] = &[
 
 /// Makes every exchange of the run pause between its writes.
 pub fn pause(run: &mut Run, gap_ns: u64) {
-    for exchange in run.cases.iter_mut().filter_map(|row| row.case.flow_mut().load.exchange_mut()) {
+    for exchange in run.cases.iter_mut().filter_map(|row| row.case.primary_mut().load.exchange_mut()) {
         exchange.gap_ns = gap_ns;
     }
 }
@@ -49,7 +49,7 @@ pub fn run(captured: bool) -> Run {
     let mut cases: Vec<CaseSummary> = Vec::new();
     for (word, [p50, first, bytes, segments, acks, calls]) in REMEDIES {
         let mut row = exchanges("tcp", word, [*p50, *first, *bytes], &mut generator);
-        let figures = row.flow_mut().exchanges.as_mut().expect("it has exchanges");
+        let figures = row.primary_mut().exchanges.as_mut().expect("it has exchanges");
         figures.segments_per_exchange = Some(Figure::bare(*segments));
         figures.pure_acks_per_exchange = Some(Figure::bare(*acks));
         figures.system_calls_per_exchange = Some(Figure::bare(*calls));
@@ -116,10 +116,10 @@ pub fn run_with(captured: bool, change: impl Fn(&mut Case)) -> Run {
 /// the others, and `more` and `cork` move most bytes.
 pub fn pipelined() -> Run {
     let mut run = run_with(true, |case| {
-        case.flow_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.pipeline = 4)
+        case.primary_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.pipeline = 4)
     });
-    for row in run.cases.iter_mut().filter(|row| row.case.flow().transport == "tcp") {
-        let remedy = row.case.flow().load.exchange().map(|exchange| exchange.remedy);
+    for row in run.cases.iter_mut().filter(|row| row.case.primary().transport == "tcp") {
+        let remedy = row.case.primary().load.exchange().map(|exchange| exchange.remedy);
         let bytes = match remedy {
             Some(Remedy::Default | Remedy::Batch(_)) => 8.9,
             Some(Remedy::CorkForgotten) => 3.85,
@@ -127,7 +127,7 @@ pub fn pipelined() -> Run {
             Some(Remedy::Cork) => 1290.0,
             _ => 18.2,
         };
-        let figures = row.flow_mut().exchanges.as_mut().expect("it has exchanges");
+        let figures = row.primary_mut().exchanges.as_mut().expect("it has exchanges");
         figures.bytes_per_ms = Some(around(bytes, 0.015));
         figures.speed_up_against_default = figures.speed_up_against_default.map(|_| around(bytes / 8.9, 0.02));
     }
@@ -152,11 +152,12 @@ fn exchanges(transport: &str, word: &str, [p50, first, bytes]: [f64; 3], generat
     let nagle = transport == "tcp" && p50 > 40e6 && first < 1e6;
     exchange.pipeline = 1;
     let case = Case::small_writes(transport, exchange);
-    let mut row = summary(case.clone().with(|changed| changed.flow_mut().options = options.clone()), p50, generator);
+    let mut row =
+        summary(case.clone().with(|changed| changed.primary_mut().options = options.clone()), p50, generator);
     (row.id, row.label, row.case) = (case.id(), case.label(), case);
-    row.flow_mut().samples = if p50 > 1e6 { 120 } else { 8000 };
-    row.flow_mut().latency_ns.p99 = row.flow().latency_ns.p99.filter(|_| row.flow().samples >= 1000);
-    row.flow_mut().latency_ns.p999 = None;
+    row.primary_mut().samples = if p50 > 1e6 { 120 } else { 8000 };
+    row.primary_mut().latency_ns.p99 = row.primary().latency_ns.p99.filter(|_| row.primary().samples >= 1000);
+    row.primary_mut().latency_ns.p999 = None;
     let early = |number: u32| match number {
         1 => first,
         2..=4 if nagle => p50 * 0.014,
@@ -165,8 +166,8 @@ fn exchanges(transport: &str, word: &str, [p50, first, bytes]: [f64; 3], generat
     };
     let against = REMEDIES.iter().find(|(remedy, _)| *remedy == "default").expect("it is there").1[2];
     let none = if transport == "tcp" { against } else { CONTROLS[if transport == "pipe" { 3 } else { 0 }].2[2] };
-    row.flow_mut().exchanges = Some(ExchangeFigures {
-        exchange_ns: row.flow().latency_ns,
+    row.primary_mut().exchanges = Some(ExchangeFigures {
+        exchange_ns: row.primary().latency_ns,
         first_exchange_ns: Some(around(first, 0.04)),
         early_exchanges_ns: (1..=8).map(|number| around(early(number), 0.03)).collect(),
         bytes_per_ms: Some(around(bytes, 0.015)),
@@ -201,8 +202,8 @@ fn trace(word: &str, captured: bool) -> TraceSummary {
 }
 
 fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
-    let mut rows: Vec<&CaseSummary> = cases.iter().filter(|row| row.case.flow().transport == "tcp").collect();
-    let p50 = |row: &CaseSummary| row.flow().latency_ns.p50.expect("every fixture case has one").value;
+    let mut rows: Vec<&CaseSummary> = cases.iter().filter(|row| row.case.primary().transport == "tcp").collect();
+    let p50 = |row: &CaseSummary| row.primary().latency_ns.p50.expect("every fixture case has one").value;
     rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
     let pair = |pair: &[&CaseSummary]| {
         let ratio = p50(pair[1]) / p50(pair[0]);

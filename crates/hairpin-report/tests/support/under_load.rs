@@ -49,8 +49,8 @@ pub fn congestion() -> Run {
         ..Ledger::default()
     };
     lost.samples = 4950;
-    cases[3].flow_mut().ledger = lost_of_all(&cases[3]);
-    cases[3].flow_mut().samples = 4950;
+    cases[3].primary_mut().ledger = lost_of_all(&cases[3]);
+    cases[3].primary_mut().samples = 4950;
     cases[1].under_load.as_mut().expect("it has phases").rounds_left_out =
         vec!["round 4: the load began 700 ms late".to_owned()];
     run(cases)
@@ -87,9 +87,9 @@ fn run(cases: Vec<CaseSummary>) -> Run {
 /// A probe of 64 B over UDP, 100 per second, under streams over TCP.
 fn probed((options, ways, ..): &Load) -> Case {
     let mut case = Case::ping_pong("udp");
-    case.flow_mut().name = PROBE.to_owned();
-    case.flow_mut().load.set_sizes(64, 64);
-    case.flow_mut().load = case.flow().load.paced(100.0);
+    case.primary_mut().name = PROBE.to_owned();
+    case.primary_mut().load.set_sizes(64, 64);
+    case.primary_mut().load = case.primary().load.paced(100.0);
     for (name, way) in [LOAD, LOAD_BACK].iter().zip(*ways) {
         let options = Options::parse(options).expect("the options of a fixture");
         case.flows.push(Flow { name: (*name).to_owned(), options, ..Flow::stream("tcp", WRITE_BYTES, *way) });
@@ -101,10 +101,10 @@ fn row(case: Case, (_, ways, loaded_ms, queue): &Load, idle_ns: f64, generator: 
     let loaded_ns = loaded_ms * MS;
     let mut row = super::summary(case, loaded_ns, generator);
     let samples = 5000;
-    row.flow_mut().samples = samples;
-    row.flow_mut().curve = curve(loaded_ns, false, samples, generator);
-    row.flow_mut().latency_ns.p999 = None;
-    row.flow_mut().latency_ns.p99 = Some(around(loaded_ns * 1.2, 0.03));
+    row.primary_mut().samples = samples;
+    row.primary_mut().curve = curve(loaded_ns, false, samples, generator);
+    row.primary_mut().latency_ns.p999 = None;
+    row.primary_mut().latency_ns.p99 = Some(around(loaded_ns * 1.2, 0.03));
     let idle_curve = curve(idle_ns, false, samples / 5, generator);
     let phase = |p50_ns: f64, samples: u64| PhaseFigures {
         probe: ProbeFigures {
@@ -126,14 +126,14 @@ fn row(case: Case, (_, ways, loaded_ms, queue): &Load, idle_ns: f64, generator: 
     };
     let idle = phase(idle_ns, samples / 5);
     let loaded = PhaseFigures {
-        probe: ProbeFigures { latency_ns: row.flow().latency_ns, ..phase(loaded_ns, samples).probe },
+        probe: ProbeFigures { latency_ns: row.primary().latency_ns, ..phase(loaded_ns, samples).probe },
         load: LoadFigures {
             goodput_bytes_per_s: (!ways.is_empty()).then(|| around(1.2e6 * ways.len() as f64, 0.01)),
         },
         queue_bytes: queue.map(|bytes| QueueBytes { p50: around(bytes, 0.03), max: bytes * 1.2 }),
         ..phase(loaded_ns, samples)
     };
-    row.flow_mut().latency_ns.p50 = loaded.probe.latency_ns.p50;
+    row.primary_mut().latency_ns.p50 = loaded.probe.latency_ns.p50;
     row.under_load = Some(UnderLoad {
         phases: PhasesOfCase {
             idle: PhaseFigures { probe: ProbeFigures { curve: idle_curve, ..idle.probe }, ..idle },
@@ -153,13 +153,13 @@ fn row(case: Case, (_, ways, loaded_ms, queue): &Load, idle_ns: f64, generator: 
         over_time: Some(over_time([idle_ns, loaded_ns], *queue, ways.len())),
     });
     for flow in row.case.flows.clone().into_iter().skip(1) {
-        let mut load = FlowSummary { flow, ..row.flow().clone() };
+        let mut load = FlowSummary { flow, ..row.primary().clone() };
         (load.samples, load.latency_ns, load.curve) = (900, LatencyFigures::default(), Vec::new());
         load.ledger = Ledger { sent: 900, received: 900, ..Ledger::default() };
         load.one_way = Some(super::one_way::stream_figures(1.2e6));
         row.flows.push(load);
     }
-    row.flow_mut().ledger = lost_of_all(&row);
+    row.primary_mut().ledger = lost_of_all(&row);
     row
 }
 

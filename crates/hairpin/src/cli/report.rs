@@ -85,7 +85,7 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
 /// Prints every raw sample, one round in memory at a time. Stops if the reader, such as `head`, closes.
 fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
     let has_samples =
-        |outcome: &Outcome| matches!(outcome, Outcome::Measured(round) if round.flow().samples_kept > 0);
+        |outcome: &Outcome| matches!(outcome, Outcome::Measured(round) if round.primary().samples_kept > 0);
     if !run.rounds.iter().any(|record| has_samples(&record.outcome)) {
         output::note("the run has no raw samples: one-way loads have none, and --no-samples keeps none");
     }

@@ -9,7 +9,7 @@ use super::*;
 fn across(case: &Case, instead_of: Option<&str>) -> Case {
     let fallback = instead_of.map(|from| Fallback {
         from: from.to_owned(),
-        to: case.flow().transport.clone(),
+        to: case.primary().transport.clone(),
         evidence: "5 datagrams were sent, and none came back in 2 s".to_owned(),
     });
     case.clone().with(|changed| {
@@ -44,7 +44,8 @@ fn a_fallback_is_reported_with_its_evidence_and_without_one_the_claim_is_undecid
 #[test]
 fn one_way_latency_between_two_hosts_is_not_called_too_few_samples() {
     let load = Load::Messages { size_bytes: 64, batch: 1 };
-    let case = Case::ping_pong("udp").with(|changed| *changed.flow_mut() = Flow::one_way("udp", load, Direction::Up));
+    let case =
+        Case::ping_pong("udp").with(|changed| *changed.primary_mut() = Flow::one_way("udp", load, Direction::Up));
     let mut run = run_of(&across(&case, None));
     run.cases[0].flows[0].latency_ns.p50 = None;
     let rule = json!({"kind": "within", "factor": 2, "of": p50("udp")});

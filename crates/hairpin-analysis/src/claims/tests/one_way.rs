@@ -15,7 +15,7 @@ use crate::fixture::links::{late_by, over};
 fn one_way_rounds(fixture: &mut Fixture, case: &Case, change: impl Fn(&mut Measured, u32)) {
     for block in 0..8 {
         fixture.round_with(case, block, &back_to_back(&[], &[100 * US; 900]), |measured| {
-            let flow = measured.flow_mut();
+            let flow = measured.primary_mut();
             (flow.ledger.sent, flow.ledger.received, flow.figures.samples) = (1000, 900, 900);
             flow.received = Some(Received {
                 bytes: 900_000,
@@ -40,7 +40,7 @@ fn one_way_rounds(fixture: &mut Fixture, case: &Case, change: impl Fn(&mut Measu
 
 fn messages_up(transport: &str) -> Case {
     let load = Load::Messages { size_bytes: 1000, batch: 1 };
-    Case::ping_pong(transport).with(|changed| *changed.flow_mut() = Flow::one_way(transport, load, Direction::Up))
+    Case::ping_pong(transport).with(|changed| *changed.primary_mut() = Flow::one_way(transport, load, Direction::Up))
 }
 
 fn measured(run: &Run, figure: &str, unit: &str, case: &Json) -> f64 {
@@ -57,7 +57,7 @@ fn figures_of_a_one_way_load_are_those_of_the_end_that_counted() {
     let run = fixture.run();
     let expected = [
         ("received-per-s", "msg/s", 100_000.0),
-        ("rate", "msg/s", run.cases[0].flow().rate_per_s.unwrap().value),
+        ("rate", "msg/s", run.cases[0].primary().rate_per_s.unwrap().value),
         ("sent-per-s", "1/s", 200_000.0),
         ("goodput-bytes-per-s", "bytes/s", 1e8),
         ("goodput-bytes-per-s", "MiB/s", 1e8 / 1_048_576.0),
@@ -89,7 +89,7 @@ fn figures_of_a_one_way_load_are_those_of_the_end_that_counted() {
 #[test]
 fn the_reverse_share_is_bytes_against_the_load_per_byte_received() {
     let mut fixture = Fixture::new();
-    let down = messages_up("udp").with(|changed| changed.flow_mut().direction = Direction::Down);
+    let down = messages_up("udp").with(|changed| changed.primary_mut().direction = Direction::Down);
     for (case, up_bytes, down_bytes) in [(messages_up("udp6"), 1_100_000, 20_000), (down, 40_000, 2_200_000)] {
         one_way_rounds(&mut fixture, &over("delay=2ms", case), |measured, _| {
             late_by(0)(measured);
@@ -117,7 +117,7 @@ fn without_a_link_the_reverse_direction_is_the_segments_without_payload_of_the_r
         server.facts.extend(names.into_iter().zip(segments).map(|(name, number)| Fact::number(name, number)));
     };
     one_way_rounds(&mut fixture, &messages_up("tcp"), |measured, _| {
-        let ledger = &mut measured.flow_mut().ledger;
+        let ledger = &mut measured.primary_mut().ledger;
         (ledger.sent, ledger.unexplained) = (ledger.received, 0);
         counted(measured, [1001.0, 1.0, 52.0]);
     });
@@ -185,9 +185,9 @@ fn a_gap_widens_if_the_whole_interval_at_full_load_is_larger() {
 fn pictures_over_time_and_options_are_kept_or_not() {
     let mut fixture = Fixture::new();
     let options = Options::parse("sndbuf=4096").unwrap();
-    let asked = messages_up("udp6").with(|changed| changed.flow_mut().options = options);
+    let asked = messages_up("udp6").with(|changed| changed.primary_mut().options = options);
     one_way_rounds(&mut fixture, &asked, |measured, _| {
-        let received = measured.flow_mut().received.as_mut().unwrap();
+        let received = measured.primary_mut().received.as_mut().unwrap();
         (received.interval_ns, received.interval_bytes) = (MS, vec![100_000; 9]);
         for end in &mut measured.ends {
             end.cpu_time_line = Some(CpuTimeLine { at_ns: vec![4 * MS, 9 * MS], cpu_ns: vec![MS, MS] });
@@ -202,7 +202,7 @@ fn pictures_over_time_and_options_are_kept_or_not() {
         measured.ends[0].options = vec![granted];
     });
     one_way_rounds(&mut fixture, &messages_up("udp"), |measured, _| {
-        let received = measured.flow_mut().received.as_mut().unwrap();
+        let received = measured.primary_mut().received.as_mut().unwrap();
         (received.interval_ns, received.interval_bytes) = (MS, vec![100_000; 9]);
     });
     let run = fixture.run();
@@ -223,7 +223,7 @@ fn a_share_of_the_messages_is_at_most_all_of_them() {
     for (figure, received) in [("lost-share", [0, 400]), ("received-share", [1000, 600])] {
         let mut fixture = Fixture::new();
         one_way_rounds(&mut fixture, &messages_up("udp"), |measured, block| {
-            measured.flow_mut().ledger.received = received[block as usize % 2];
+            measured.primary_mut().ledger.received = received[block as usize % 2];
         });
         let rule = json!({"kind": "at-least", "of": {"figure": figure, "case": case("udp")}});
         let found = judged(&fixture.run(), &json!({"value": 0, "unit": "share"}), &rule).judgement;

@@ -10,7 +10,7 @@ use super::*;
 fn probe_rounds(fixture: &mut Fixture, case: &Case) {
     for block in 0..8 {
         fixture.round_with(case, block, &back_to_back(&[], &[100 * US; 40]), |measured| {
-            let flow = measured.flow_mut();
+            let flow = measured.primary_mut();
             (flow.ledger.sent, flow.ledger.received) = (100, 90);
             let mut phases = ProbePhases::default();
             phases.by_phase.idle.ledger = Ledger { sent: 50, received: 50, ..Ledger::default() };
@@ -22,7 +22,7 @@ fn probe_rounds(fixture: &mut Fixture, case: &Case) {
 
 #[test]
 fn the_share_lost_of_a_probe_is_that_of_its_loaded_phase() {
-    let unloaded = Case::ping_pong("udp").with(|changed| changed.flow_mut().name = PROBE.to_owned());
+    let unloaded = Case::ping_pong("udp").with(|changed| changed.primary_mut().name = PROBE.to_owned());
     let loaded = unloaded.clone().with(|changed| changed.flows.push(Flow::stream("tcp", 65_536, Direction::Up)));
     let mut fixture = Fixture::new();
     probe_rounds(&mut fixture, &loaded);

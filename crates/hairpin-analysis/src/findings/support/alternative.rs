@@ -53,7 +53,7 @@ pub(in crate::findings) fn other_remedy(
     words: &str,
     check: &str,
 ) -> Option<Alternative> {
-    let exchange = case.case.flow().load.exchange().filter(|exchange| exchange.remedy != remedy)?;
+    let exchange = case.case.primary().load.exchange().filter(|exchange| exchange.remedy != remedy)?;
     let sibling = with_remedy(&case.case, remedy);
     let values = [exchange.remedy, remedy].map(|remedy| remedy.to_string());
     let experiment = counter_experiment(words, &[&case.case], "remedy", &values);
@@ -68,11 +68,11 @@ pub(in crate::findings) fn other_option(
     words: &str,
     check: &str,
 ) -> Option<Alternative> {
-    let options = case.case.flow().options.clone().with(option, value);
-    if options == case.case.flow().options {
+    let options = case.case.primary().options.clone().with(option, value);
+    if options == case.case.primary().options {
         return None;
     }
-    let sibling = case.case.clone().with(|changed| changed.flow_mut().options = options);
+    let sibling = case.case.clone().with(|changed| changed.primary_mut().options = options);
     let values = [&case.case, &sibling].map(|case| super::options(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
     let experiment = counter_experiment(words, &[&case.case], "option", &values);
     Some(Alternative::new(run, case, sibling, experiment, check))
@@ -82,7 +82,7 @@ pub(in crate::findings) fn other_option(
 pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Option<Alternative> {
     let words = "set TCP_NODELAY at both ends; if the time stays the same, Nagle's algorithm is not the cause";
     let check = "set TCP_NODELAY";
-    match case.case.flow().load.exchange() {
+    match case.case.primary().load.exchange() {
         Some(_) => other_remedy(run, case, Remedy::Nodelay, words, check),
         None => other_option(run, case, (OptionName::Nodelay, "on"), words, check),
     }

@@ -39,9 +39,9 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     let where_any = |differs: &dyn Fn(&Case) -> bool, of: &dyn Fn(&Case) -> Option<String>| {
         if cases.iter().any(|case| differs(case)) { distinct(of) } else { Vec::new() }
     };
-    let load = cases.first().map_or(&Load::PLAIN, |case| &case.flow().load);
+    let load = cases.first().map_or(&Load::PLAIN, |case| &case.primary().load);
     let mut knobs = vec![
-        ("transport", distinct(&|case| Some(case.flow().transport.clone()))),
+        ("transport", distinct(&|case| Some(case.primary().transport.clone()))),
         ("waiting", distinct(&|case| Some(case.ends.waiting.to_string()))),
         // Between two hosts ends are pinned by default.
         (
@@ -95,9 +95,9 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
 
 /// The knobs of messages.
 fn of_messages(cases: &[&Case]) -> Vec<Values> {
-    let reply_differs = |case: &Case| case.flow().load.reply_size_bytes() != case.flow().load.size_bytes();
+    let reply_differs = |case: &Case| case.primary().load.reply_size_bytes() != case.primary().load.size_bytes();
     let replies = cases.iter().any(|case| reply_differs(case));
-    let reply_sizes = || distinct(cases, &|case| Some(case.flow().load.reply_size_bytes().to_string()));
+    let reply_sizes = || distinct(cases, &|case| Some(case.primary().load.reply_size_bytes().to_string()));
     vec![
         ("size", sizes(cases, 4)),
         ("reply-size", if replies { reply_sizes() } else { Vec::new() }),
@@ -107,19 +107,19 @@ fn of_messages(cases: &[&Case]) -> Vec<Values> {
 
 /// The message sizes, if any differs from the default.
 fn sizes(cases: &[&Case], usual_bytes: u64) -> Vec<String> {
-    let differs = cases.iter().any(|case| case.flow().load.size_bytes() != usual_bytes);
-    if differs { distinct(cases, &|case| Some(case.flow().load.size_bytes().to_string())) } else { Vec::new() }
+    let differs = cases.iter().any(|case| case.primary().load.size_bytes() != usual_bytes);
+    if differs { distinct(cases, &|case| Some(case.primary().load.size_bytes().to_string())) } else { Vec::new() }
 }
 
 fn rates(cases: &[&Case]) -> Vec<String> {
-    distinct(cases, &|case| case.flow().load.rate_per_s().map(|rate_per_s| rate_per_s.to_string()))
+    distinct(cases, &|case| case.primary().load.rate_per_s().map(|rate_per_s| rate_per_s.to_string()))
 }
 
 /// The knobs of probes and of their loads.
 fn of_probes(cases: &[&Case]) -> Vec<Values> {
-    let closed_loop = cases.first().is_some_and(|case| case.flow().load.rate_per_s().is_none());
+    let closed_loop = cases.first().is_some_and(|case| case.primary().load.rate_per_s().is_none());
     let sends = if closed_loop { ("closed-loop", vec![String::new()]) } else { ("rate", rates(cases)) };
-    let connections = distinct(cases, &|case| Some(case.flow().connection_use.to_string()));
+    let connections = distinct(cases, &|case| Some(case.primary().connection_use.to_string()));
     let own = [ConnectionUse::Own.to_string()];
     let connections = if connections == own { Vec::new() } else { connections };
     let mut values = vec![("size", sizes(cases, PROBE_BYTES)), sends, ("probe-connection", connections)];
@@ -137,9 +137,9 @@ fn responsiveness(case: &Case) -> Option<String> {
 
 /// The knobs of exchanges. A run has one gap, answer size and number in flight: those of the strongest case.
 fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
-    let of = |word: fn(&Exchange) -> String| distinct(cases, &|case| case.flow().load.exchange().map(word));
+    let of = |word: fn(&Exchange) -> String| distinct(cases, &|case| case.primary().load.exchange().map(word));
     let unless = |plain: bool, word: String| if plain { Vec::new() } else { vec![word] };
-    let reply = cases.first().map_or(4, |case| case.flow().load.reply_size_bytes());
+    let reply = cases.first().map_or(4, |case| case.primary().load.reply_size_bytes());
     vec![
         ("writes", of(|exchange| exchange.writes.to_string())),
         ("remedy", of(|exchange| exchange.remedy.to_string())),
@@ -151,13 +151,13 @@ fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
 
 /// The value of `--direction`.
 fn directions(case: &Case) -> String {
-    if case.goes_both_ways() { "both".to_owned() } else { case.flow().direction.to_string() }
+    if case.goes_both_ways() { "both".to_owned() } else { case.primary().direction.to_string() }
 }
 
 /// The knobs of loads without answers.
 fn of_one_way(cases: &[&Case]) -> Vec<Values> {
-    let of = |word: &dyn Fn(&Flow) -> Option<String>| distinct(cases, &|case| word(case.flow()));
-    let is_stream = cases.first().is_some_and(|case| matches!(case.flow().load, Load::Stream { .. }));
+    let of = |word: &dyn Fn(&Flow) -> Option<String>| distinct(cases, &|case| word(case.primary()));
+    let is_stream = cases.first().is_some_and(|case| matches!(case.primary().load, Load::Stream { .. }));
     let [size, connections] = if is_stream { ["write-size", "streams"] } else { ["size", "connections"] };
     vec![
         ("direction", distinct(cases, &|case| Some(directions(case)))),
@@ -204,8 +204,8 @@ pub(in crate::findings) fn link_word(case: &Case) -> String {
 /// The requested options, for `--option`; `None` if there are none.
 pub(in crate::findings) fn options(case: &Case) -> Option<String> {
     // Options of a shared connection belong to the load.
-    let own = case.flow().connection_use != ConnectionUse::Shared;
-    set_in_words(&case.flow().options).filter(|_| own)
+    let own = case.primary().connection_use != ConnectionUse::Shared;
+    set_in_words(&case.primary().options).filter(|_| own)
 }
 
 #[cfg(test)]
@@ -227,9 +227,9 @@ mod tests {
     #[test]
     fn a_command_has_the_differences_of_the_cases_and_the_one_change() {
         let tcp = Case::ping_pong("tcp")
-            .with(|changed| changed.flow_mut().options = Options::parse("nodelay=on,sndbuf=4096").unwrap());
+            .with(|changed| changed.primary_mut().options = Options::parse("nodelay=on,sndbuf=4096").unwrap());
         let udp = Case::ping_pong("udp").with(|changed| {
-            changed.flow_mut().load.set_sizes(100, 100);
+            changed.primary_mut().load.set_sizes(100, 100);
             changed.ends.waiting = Waiting::Poll;
         });
         let values = ["deep", "shallow"].map(str::to_owned);
@@ -269,7 +269,7 @@ mod tests {
         };
         let one = Case::small_writes("tcp", exchange("100x2"));
         let other =
-            Case::small_writes("tcp", exchange("4,3210")).with(|changed| changed.flow_mut().load.set_sizes(4, 1));
+            Case::small_writes("tcp", exchange("4,3210")).with(|changed| changed.primary_mut().load.set_sizes(4, 1));
         assert_eq!(
             command(&[&one, &other], "remedy", &["default", "nodelay"].map(str::to_owned)),
             "hairpin small-writes --transport tcp --waiting block --placement same-cpu --writes 100x2 --writes 4,3210 \

@@ -94,7 +94,7 @@ mod tests {
             format!("{probe} --load down,both --load-transport tcp --connections 4 --load-cpu same --rounds 5")
         );
         let closed =
-            up().with(|case| case.flow_mut().load = Load::PingPong { size_bytes: 100, reply_size_bytes: 100 });
+            up().with(|case| case.primary_mut().load = Load::PingPong { size_bytes: 100, reply_size_bytes: 100 });
         assert_eq!(
             told(&[&closed]),
             "hairpin under-load --transport udp --waiting block --placement same-cpu --size 100 --closed-loop \

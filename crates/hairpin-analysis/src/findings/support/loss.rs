@@ -22,7 +22,7 @@ pub(in crate::findings) struct Lost {
 
 /// The messages that a one-way load lost to these causes; `None` if there are none.
 pub(in crate::findings) fn lost_to(case: &CaseSummary, causes: &'static [&'static str]) -> Option<Lost> {
-    if case.case.replicate != 0 || !case.case.flow().load.is_one_way() {
+    if case.case.replicate != 0 || !case.case.primary().load.is_one_way() {
         return None;
     }
     let ledger = case.ledger();
@@ -64,7 +64,7 @@ impl Lost {
         check: &str,
     ) -> Option<Proved> {
         let changed = sibling_of(run, changed)?;
-        let of = |measured: &Measured| Some(share(&measured.flow().ledger, self.causes));
+        let of = |measured: &Measured| Some(share(&measured.primary().ledger, self.causes));
         let proved = gone_by_block(check, self.share(), change_of(run, [case, changed], of)?);
         Some(Proved { unit: "share".to_owned(), ..proved })
     }
@@ -73,25 +73,25 @@ impl Lost {
 /// The case with its messages offered at `per_s` messages per second; `None` if its rate is no higher.
 pub(in crate::findings) fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
     let per_s = per_s.floor().max(1.0);
-    let load = match case.flow().load {
+    let load = match case.primary().load {
         Load::Offered { offered_per_s, .. } if offered_per_s <= per_s => return None,
         Load::Offered { size_bytes, arrivals, pacing, .. } => {
             Load::Offered { offered_per_s: per_s, size_bytes, arrivals, pacing }
         }
         Load::Messages { .. } | Load::Stream { .. } => Load::Offered {
             offered_per_s: per_s,
-            size_bytes: case.flow().load.size_bytes(),
+            size_bytes: case.primary().load.size_bytes(),
             arrivals: Arrivals::Fixed,
             pacing: Pacing::SleepSpin,
         },
         Load::PingPong { .. } | Load::Paced { .. } | Load::Exchange { .. } => return None,
     };
-    Some(case.clone().with(|changed| changed.flow_mut().load = load))
+    Some(case.clone().with(|changed| changed.primary_mut().load = load))
 }
 
 /// Median rate of arriving messages, per second.
 pub(in crate::findings) fn arrived_per_s(case: &CaseSummary) -> Option<f64> {
-    Some(case.flow().one_way.as_ref()?.received_per_s?.value)
+    Some(case.primary().one_way.as_ref()?.received_per_s?.value)
 }
 
 /// The counter-experiment that offers a share of the rate that arrived, with its pair; `words` say what to expect.
@@ -99,7 +99,7 @@ pub(in crate::findings) fn slower(case: &CaseSummary, share: f64, words: &str) -
     let changed = offered_at(&case.case, share * arrived_per_s(case)?)?;
     let rates: Vec<String> = [&case.case, &changed]
         .into_iter()
-        .filter_map(|case| case.flow().load.rate_per_s())
+        .filter_map(|case| case.primary().load.rate_per_s())
         .map(|rate| rate.to_string())
         .collect();
     let experiment = counter_experiment(words, &[&changed], "rate", &rates);

@@ -68,12 +68,12 @@ pub(super) fn evidence_of(case: &CaseSummary, what: &str, value: Option<Figure>,
 
 /// The p50 of an exchange of a case, if present.
 pub(super) fn p50_of_exchange(case: &CaseSummary) -> Option<Evidence> {
-    evidence_of(case, "p50 of an exchange", case.flow().latency_ns.p50, "ns")
+    evidence_of(case, "p50 of an exchange", case.primary().latency_ns.p50, "ns")
 }
 
 /// The pure ACKs per exchange of a case, if counted.
 pub(super) fn pure_acks(case: &CaseSummary) -> Option<Evidence> {
-    let counted = case.flow().exchanges.as_ref()?.pure_acks_per_exchange;
+    let counted = case.primary().exchanges.as_ref()?.pure_acks_per_exchange;
     evidence_of(case, "pure ACKs per exchange, counted", counted, "count")
 }
 
@@ -90,7 +90,7 @@ pub(super) fn median_of(run: &Run, case: &CaseSummary, of: impl Fn(&Measured) ->
 
 /// The median latency of a round, in ns.
 pub(super) fn p50(measured: &Measured) -> Option<f64> {
-    Some(measured.flow().figures.latency_ns.p50)
+    Some(measured.primary().figures.latency_ns.p50)
 }
 
 /// Cases in which a detector found its cause, each with the share that it explains, the largest first.
@@ -200,7 +200,7 @@ pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<
 /// The time per 10^9 bytes in a round of a one-way load at full rate, in ns; `None` for other loads. The latency of
 /// such a load is that of the queue that it fills.
 pub(super) fn ns_per_gb(case: &CaseSummary, point: &RoundPoint) -> Option<f64> {
-    let load = &case.case.flow().load;
+    let load = &case.case.primary().load;
     let goodput = point.goodput_bytes_per_s.filter(|goodput| *goodput > 0.0)?;
     (load.is_one_way() && load.rate_per_s().is_none()).then(|| 1e18 / goodput)
 }

@@ -60,8 +60,8 @@ pub(in crate::findings) fn with_load_option(
     }
     let changed = |flow: &Flow| Flow { options: flow.options.clone().with(name, value), ..flow.clone() };
     let mut other = with_loads(case, changed);
-    if case.flow().connection_use == ConnectionUse::Shared {
-        *other.flow_mut() = changed(case.flow());
+    if case.primary().connection_use == ConnectionUse::Shared {
+        *other.primary_mut() = changed(case.primary());
     }
     let values = [case, &other].map(|case| sets(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
     Some(paired(counter_experiment(words, &[case], "load-option", &values), [case.clone(), other]))

@@ -78,7 +78,7 @@ pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall>
 }
 
 fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt> {
-    let exchange = case.case.flow().load.exchange();
+    let exchange = case.case.primary().load.exchange();
     let met = |exchange: &TracedExchange, wait: &Wait| met(end, exchange, wait);
     let figure =
         |of: &dyn Fn(&TracedExchange) -> f64| traced.figure(|exchange| Some(of(exchange)).filter(|ns| *ns > 0.0));
@@ -86,8 +86,8 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
     let pipeline = exchange.map_or(1, |exchange| exchange.pipeline);
     let in_flight = usize::try_from(pipeline).unwrap_or(usize::MAX).max(1);
     let whole = match end {
-        End::Client => case.case.flow().load.size_bytes(),
-        End::Server => case.case.flow().load.reply_size_bytes(),
+        End::Client => case.case.primary().load.size_bytes(),
+        End::Server => case.case.primary().load.reply_size_bytes(),
     };
     let first_write = match end {
         End::Client => exchange.and_then(|exchange| exchange.sizes_written().first().copied()).unwrap_or(0),
@@ -143,7 +143,7 @@ fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
 impl Stall {
     /// A description in sentences; the first follows a colon.
     pub(in crate::findings) fn told(&self, case: &Case) -> String {
-        let of = |at: &StallAt| match case.flow().load.exchange() {
+        let of = |at: &StallAt| match case.primary().load.exchange() {
             Some(exchange) => at.told(exchange.pipeline, &self.writes, delayed_by(at.end, case)),
             None => at.told_of_messages(delayed_by(at.end, case)),
         };

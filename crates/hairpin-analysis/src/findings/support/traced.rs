@@ -35,7 +35,7 @@ impl<'r> Traced<'r> {
         };
         let untraced: Vec<&[f64]> = measured(Purpose::Untraced)
             .into_iter()
-            .map(|measured| measured.flow().figures.early_exchanges_ns.as_slice())
+            .map(|measured| measured.primary().figures.early_exchanges_ns.as_slice())
             .collect();
         let rounds: Vec<&TraceFigures> =
             measured(Purpose::Traced).into_iter().filter_map(|round| round.traced.as_ref()).collect();
@@ -45,7 +45,8 @@ impl<'r> Traced<'r> {
         };
         let exchanges: Vec<_> = rounds.iter().zip(controls).map(evident).collect();
         let any = exchanges.iter().any(|round| !round.is_empty());
-        let timed_ns = [case.flow().latency_ns.p50, case.flow().latency_ns.mean].map(|figure| Some(figure?.value));
+        let timed_ns =
+            [case.primary().latency_ns.p50, case.primary().latency_ns.mean].map(|figure| Some(figure?.value));
         any.then_some(Self { rounds, exchanges, timed_ns })
     }
 
@@ -132,7 +133,7 @@ impl Often {
 
 /// Maximum number of messages in flight; with several, chance decides which of them wait.
 fn in_flight(case: &Case) -> u64 {
-    match &case.flow().load {
+    match &case.primary().load {
         Load::Paced { .. } => u64::MAX,
         Load::Exchange { exchange, .. } => exchange.pipeline,
         Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => 1,

@@ -96,7 +96,7 @@ fn of_a_round_unpacked() -> Vec<u8> {
     let samples = samples(true);
     let mut record = record(0, &samples);
     let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-    measured.flow_mut().samples_file = Some(FILES[4].to_owned());
+    measured.primary_mut().samples_file = Some(FILES[4].to_owned());
     folder.append(&mut record, None, None).unwrap();
     let path = folder.path().join(FILES[4]);
     let properties = Arc::new(WriterProperties::builder().build());

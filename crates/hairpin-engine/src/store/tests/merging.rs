@@ -28,7 +28,7 @@ fn measured(record: &mut RoundRecord) -> &mut Measured {
 
 fn files_of(records: &[RoundRecord]) -> Vec<Option<&str>> {
     let files = records.iter().map(|record| match &record.outcome {
-        Outcome::Measured(measured) => measured.flow().samples_file.as_deref(),
+        Outcome::Measured(measured) => measured.primary().samples_file.as_deref(),
         Outcome::Failed(_) => None,
     });
     files.collect()
@@ -98,7 +98,7 @@ fn a_round_is_found_in_the_merged_file_by_its_number_alone() {
 
     // The same row group twice.
     let (_place, store, mut records) = three_rounds();
-    measured(&mut records[1]).flow_mut().samples_file = Some("samples/round-000000.parquet".to_owned());
+    measured(&mut records[1]).primary_mut().samples_file = Some("samples/round-000000.parquet".to_owned());
     store.merge_samples(&mut records).unwrap();
     let error = store.rows()(&records[0]).unwrap_err().to_string();
     assert!(error.contains("samples.parquet: Parquet error: it lacks one row group for each round"), "{error}");

@@ -239,7 +239,7 @@ impl Relay<'_> {
             });
         allowed.map_err(|exceeded| limit_reached(&exceeded.limit, &exceeded.by, &exceeded.hint))?;
         self.look_at_the_rate([0; 2])?;
-        let flow = order.round.case.flow();
+        let flow = order.round.case.primary();
         let flows = match flow.connection_use {
             ConnectionUse::PerMessage => u32::MAX,
             ConnectionUse::Own | ConnectionUse::Shared => flow.connections,
@@ -267,7 +267,10 @@ impl Relay<'_> {
         match &mut message {
             Message::Progress(progress) => {
                 self.count([progress.bytes_received, progress.bytes_sent])?;
-                if self.order.as_ref().is_some_and(|order| order.round.case.flow().direction == Direction::RoundTrip)
+                if self
+                    .order
+                    .as_ref()
+                    .is_some_and(|order| order.round.case.primary().direction == Direction::RoundTrip)
                 {
                     // A client that waits for answers expects nothing else.
                     return Ok(true);
@@ -384,6 +387,6 @@ fn moved_by(report: &EndReport, case: &Case) -> [u64; 2] {
         return [came, bytes([streamed.sent, streamed.warm_up_sent])];
     }
     let answered = fact::number(&report.facts, fact_names::ANSWERED).unwrap_or(0.0) as u64;
-    let load = &case.flow().load;
+    let load = &case.primary().load;
     [load.size_bytes(), load.reply_size_bytes()].map(|size| answered.saturating_mul(size))
 }

@@ -44,11 +44,11 @@ fn scripts() -> Vec<Script> {
     let own = Failure { cause: "the client: no such CPU".to_owned(), hint: "choose another".to_owned() };
     let several = {
         let mut order = plain();
-        order.case.flows.push(order.case.flow().clone());
+        order.case.flows.push(order.case.primary().clone());
         order
     };
     let mut wide = order(Direction::Up);
-    wide.case.flow_mut().connections = 5000;
+    wide.case.primary_mut().connections = 5000;
     let script = |order, steps, cause| Script { order, steps, cause };
     vec![
         script(plain(), vec![Says(Message::Measure)], "the client: unexpected control message `measure`"),

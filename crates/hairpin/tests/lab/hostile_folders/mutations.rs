@@ -493,8 +493,8 @@ fn rows_of_nothing(to: &Path, rows: usize) {
     let other = RunFolder::create(&place.path().join("run")).unwrap();
     other.append(&mut record, Some(&samples), None).unwrap();
     let Outcome::Measured(measured) = &record.outcome else { panic!("it is measured") };
-    fs::rename(other.path().join(measured.flow().samples_file.as_ref().unwrap()), to)
-        .or_else(|_| fs::copy(other.path().join(measured.flow().samples_file.as_ref().unwrap()), to).map(drop))
+    fs::rename(other.path().join(measured.primary().samples_file.as_ref().unwrap()), to)
+        .or_else(|_| fs::copy(other.path().join(measured.primary().samples_file.as_ref().unwrap()), to).map(drop))
         .unwrap();
     let mut tail = [0; 4];
     let mut file = File::open(to).unwrap();
