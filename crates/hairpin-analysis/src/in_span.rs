@@ -1,6 +1,6 @@
 //! Values of a round under load within a time span: latency, load, and the link's queue.
 
-use hairpin_model::flow::Direction;
+use hairpin_model::flow::{Direction, Role};
 use hairpin_model::link::{DirectionRecord, LinkTimeline};
 use hairpin_model::phases::{ProbeTimeLine, SenderState, Span};
 use hairpin_model::round::{FlowRecord, Measured};
@@ -9,7 +9,7 @@ use crate::statistics::location::median;
 
 /// The flows of a round that load the path.
 pub(crate) fn loads(measured: &Measured) -> impl Iterator<Item = &FlowRecord> {
-    measured.flows.iter().skip(1).filter(|flow| flow.sent.is_some() || flow.received.is_some())
+    measured.flows.iter().filter(|flow| flow.role == Role::Load)
 }
 
 pub(crate) fn lasts_ns(span: Span) -> f64 {
@@ -38,9 +38,11 @@ pub(crate) fn mean_latency(line: &ProbeTimeLine, begin_ns: u64, span: Span) -> O
 }
 
 /// The states of a load's sender in the loaded phase; `None` if it recorded none.
-pub(crate) fn loaded_states(measured: &Measured, place: usize) -> Option<impl Iterator<Item = &SenderState>> {
+pub(crate) fn loaded_states<'m>(
+    measured: &'m Measured,
+    load: &'m FlowRecord,
+) -> Option<impl Iterator<Item = &'m SenderState>> {
     let spans = measured.phases.as_ref()?;
-    let load = measured.flows.get(place)?;
     let began_ns = load.started_ns.unwrap_or(spans.ramp.from_ns);
     let loaded = spans.loaded.from_ns..spans.loaded.until_ns;
     let states = load.sent.as_ref()?.states.iter();

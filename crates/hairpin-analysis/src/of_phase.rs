@@ -2,7 +2,7 @@
 //! trips.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::MAIN;
+use hairpin_model::flow::{Flow, FlowId, Role};
 use hairpin_model::names::distinct;
 use hairpin_model::phases::Phase;
 use hairpin_model::round::{Measured, Outcome, RoundRecord};
@@ -42,9 +42,8 @@ fn case_of(case: &Case, phase: Phase) -> Case {
     if !case.is_under_load() || phase != Phase::Idle {
         return case.clone();
     }
-    let mut alone = case.alone(0);
-    alone.primary_mut().name = MAIN.to_owned();
-    alone
+    let probe = case.primary();
+    case.alone(&Flow { id: FlowId::default(), role: Role::Measured, ..probe.clone() })
 }
 
 fn round_of(round: &RoundRecord, phase: Phase) -> RoundRecord {
@@ -56,11 +55,23 @@ fn round_of(round: &RoundRecord, phase: Phase) -> RoundRecord {
     round.order.phases = None;
     round.case_id = round.order.case.id();
     if let Outcome::Measured(measured) = &mut round.outcome {
-        measured.flows.truncate(round.order.case.flows.len());
-        measured.ends.retain(|end| end.flow < round.order.case.flows.len());
+        if phase == Phase::Idle {
+            keep_only_probe(measured);
+        }
         in_phase(measured, phase);
     }
     round
+}
+
+/// Removes the loads and names the probe as [`case_of`] does.
+fn keep_only_probe(measured: &mut Measured) {
+    let probe = measured.primary().id.clone();
+    measured.flows.retain(|flow| flow.id == probe);
+    measured.ends.retain(|end| end.flow == probe);
+    for flow in &mut measured.flows {
+        (flow.id, flow.role) = (FlowId::default(), Role::Measured);
+    }
+    measured.ends.iter_mut().for_each(|end| end.flow = FlowId::default());
 }
 
 /// The round as if the probe had been measured in that phase only.

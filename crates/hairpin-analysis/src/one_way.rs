@@ -3,7 +3,7 @@
 use hairpin_model::fact;
 use hairpin_model::fact_names;
 use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Direction, Flow, Load};
+use hairpin_model::flow::{Direction, Flow, FlowId, Load};
 use hairpin_model::knee;
 use hairpin_model::one_way::{BothEnds, GapPercentiles, Moment, OneWayFigures, OverTime, PacingError, PacingFigures};
 use hairpin_model::round::{EndReport, FlowRecord, Measured};
@@ -28,14 +28,14 @@ pub fn one_way_figures(flow: &mut FlowRecord, load: &Load) {
     flow.figures.course_ns = Vec::new();
 }
 
-/// The figures over the rounds of the flow at that place of its case; `None` if the flow has answers.
-pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Option<OneWayFigures> {
+/// The figures over the rounds of the flow; `None` if the flow has answers.
+pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>) -> Option<OneWayFigures> {
     if !flow.load.is_one_way() {
         return None;
     }
-    let of = |of: &dyn Fn(&FlowRecord) -> Option<f64>| rounds.median(|measured| of(measured.flows.get(place)?));
+    let of = |of: &dyn Fn(&FlowRecord) -> Option<f64>| rounds.median(|measured| of(measured.flow(&flow.id)?));
     let received_per_s = rounds.median(|measured| {
-        let received = measured.flows.get(place)?.received.as_ref()?;
+        let received = measured.flow(&flow.id)?.received.as_ref()?;
         Some(received.goodput_bytes_per_s()? / flow.load.size_bytes().max(1) as f64)
     });
     let size_bytes = flow.load.size_bytes() as f64;
@@ -52,27 +52,21 @@ pub(crate) fn figures(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Opt
             let over_ns = received.warm_up_intervals.checked_mul(received.interval_ns)?;
             (over_ns > 0).then(|| sum(warm_up) * 1e9 / over_ns as f64)
         }),
-        system_calls_per_message: by_end(&|measured, role| system_calls_per_message(place, flow, measured, role)),
+        system_calls_per_message: by_end(&|measured, role| system_calls_per_message(flow, measured, role)),
         context_switches_per_message: by_end(&|measured, role| {
-            let (end, messages) = end_and_messages(place, flow, measured, role)?;
+            let (end, messages) = end_and_messages(flow, measured, role)?;
             Some((end.voluntary_switches + end.involuntary_switches) as f64 / messages)
         }),
         cpu_seconds_per_million: by_end(&|measured, role| {
-            Some(cpu_ns_per_message(place, flow, measured, role)? / 1e9 * 1e6)
+            Some(cpu_ns_per_message(flow, measured, role)? / 1e9 * 1e6)
         }),
-        cpu_seconds_per_gb: by_end(&|measured, role| {
-            Some(cpu_ns_per_message(place, flow, measured, role)? / size_bytes)
-        }),
+        cpu_seconds_per_gb: by_end(&|measured, role| Some(cpu_ns_per_message(flow, measured, role)? / size_bytes)),
         fairness: of(&|flow| fairness(&flow.received.as_ref()?.connection_bytes)),
         offered_per_s,
         delivered_per_s: received_per_s.filter(|_| offered_per_s.is_some()),
         delivered_share: of(&|flow| knee::delivered_share(flow, offered_per_s?)),
-        pacing: pacing(place, flow, rounds),
+        pacing: pacing(flow, rounds),
     })
-}
-
-fn end(measured: &Measured, place: usize, role: End) -> Option<&EndReport> {
-    measured.ends.iter().find(|end| end.flow == place && end.role == role)
 }
 
 /// Bytes per second received by all flows of a round together; `None` if a flow received nothing that can be timed.
@@ -108,33 +102,28 @@ pub(crate) fn sent_per_s(flow: &FlowRecord) -> Option<f64> {
 }
 
 /// An end and the messages that it sent or received after the warm-up; `None` without messages.
-fn end_and_messages<'m>(
-    place: usize,
-    flow: &Flow,
-    measured: &'m Measured,
-    role: End,
-) -> Option<(&'m EndReport, f64)> {
-    let messages = messages(measured.flows.get(place)?, flow, role);
-    Some((end(measured, place, role)?, messages as f64)).filter(|_| messages > 0)
+fn end_and_messages<'m>(flow: &Flow, measured: &'m Measured, role: End) -> Option<(&'m EndReport, f64)> {
+    let messages = messages(measured.flow(&flow.id)?, flow, role);
+    Some((measured.end(&flow.id, role)?, messages as f64)).filter(|_| messages > 0)
 }
 
 /// CPU time of an end per message, in ns.
-pub(crate) fn cpu_ns_per_message(place: usize, flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
-    let (end, messages) = end_and_messages(place, flow, measured, role)?;
+pub(crate) fn cpu_ns_per_message(flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
+    let (end, messages) = end_and_messages(flow, measured, role)?;
     Some(end.cpu_ns as f64 / messages)
 }
 
 /// System calls of an end per message, both including the warm-up.
-pub(crate) fn system_calls_per_message(place: usize, flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
-    let calls = end(measured, place, role)?.system_calls?;
-    let messages = messages_of_load(place, flow, measured, role)?;
+pub(crate) fn system_calls_per_message(flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
+    let calls = measured.end(&flow.id, role)?.system_calls?;
+    let messages = messages_of_load(flow, measured, role)?;
     (messages > 0).then_some(calls as f64 / messages as f64)
 }
 
 /// Messages that an end sent or received, including the warm-up.
-fn messages_of_load(place: usize, flow: &Flow, measured: &Measured, role: End) -> Option<u64> {
-    let warm_up = end(measured, place, role)?.warm_up_messages?;
-    Some(messages(measured.flows.get(place)?, flow, role).saturating_add(warm_up))
+fn messages_of_load(flow: &Flow, measured: &Measured, role: End) -> Option<u64> {
+    let warm_up = measured.end(&flow.id, role)?.warm_up_messages?;
+    Some(messages(measured.flow(&flow.id)?, flow, role).saturating_add(warm_up))
 }
 
 /// Bytes against the direction of the case's flow per byte of messages received. Both include the warm-up; the former
@@ -152,9 +141,9 @@ pub(crate) fn reverse_share(flow: &Flow, measured: &Measured) -> Option<f64> {
     let against_bytes = match (&measured.link, flow.direction) {
         (Some(link), Direction::Up) => link.down.in_bytes as f64,
         (Some(link), _) => link.up.in_bytes as f64,
-        (None, _) => acknowledgment_bytes(end(measured, 0, receiver)?)?,
+        (None, _) => acknowledgment_bytes(measured.end(&flow.id, receiver)?)?,
     };
-    let messages = messages_of_load(0, flow, measured, receiver)?;
+    let messages = messages_of_load(flow, measured, receiver)?;
     let bytes = messages as f64 * flow.load.size_bytes() as f64;
     (bytes > 0.0 && against_bytes > 0.0).then(|| against_bytes / bytes)
 }
@@ -165,11 +154,11 @@ fn acknowledgment_bytes(receiver: &EndReport) -> Option<f64> {
     Some(segments.max(0.0) * fact(fact_names::HEADER_BYTES)?)
 }
 
-fn pacing(place: usize, flow: &Flow, rounds: &OverRounds<'_>) -> Option<PacingFigures> {
+fn pacing(flow: &Flow, rounds: &OverRounds<'_>) -> Option<PacingFigures> {
     let Load::Offered { pacing: method, .. } = flow.load else { return None };
     let of = |of: fn(&PacingError) -> f64| {
         rounds.median(|measured| {
-            let error = measured.flows.get(place)?.sent.as_ref()?.pacing.as_ref()?;
+            let error = measured.flow(&flow.id)?.sent.as_ref()?.pacing.as_ref()?;
             (error.gaps > 0).then(|| of(error))
         })
     };
@@ -196,12 +185,12 @@ pub fn fairness(bytes: &[u64]) -> Option<f64> {
 
 /// A round over time, over all rounds: goodput by the receiver's time line, CPU time by the ends' own. `None` if rounds
 /// are too short for two points.
-pub(crate) fn over_time(place: usize, flow: &Flow, measured: &[&Measured]) -> Option<OverTime> {
+pub(crate) fn over_time(flow: &Flow, measured: &[&Measured]) -> Option<OverTime> {
     if !flow.load.is_one_way() {
         return None;
     }
     let lines: Vec<RoundTimeline> =
-        measured.iter().filter_map(|measured| RoundTimeline::of(measured, place)).collect();
+        measured.iter().filter_map(|measured| RoundTimeline::of(measured, &flow.id)).collect();
     let lasts_ns = median(&lines.iter().map(|line| line.lasts_ns as f64).collect::<Vec<_>>())?;
     let finest_ns = lines.iter().map(|line| line.interval_ns).max()?;
     // A positive time.
@@ -230,11 +219,11 @@ struct RoundTimeline<'m> {
 }
 
 impl<'m> RoundTimeline<'m> {
-    fn of(measured: &'m Measured, place: usize) -> Option<Self> {
-        let received = measured.flows.get(place)?.received.as_ref()?;
+    fn of(measured: &'m Measured, flow: &FlowId) -> Option<Self> {
+        let received = measured.flow(flow)?.received.as_ref()?;
         // The last interval is incomplete. A damaged file can have intervals without width.
         let whole = received.interval_bytes.len().checked_sub(1).filter(|_| received.interval_ns > 0)?;
-        let end = |role| end(measured, place, role);
+        let end = |role| measured.end(flow, role);
         Some(Self {
             interval_ns: received.interval_ns,
             bytes: &received.interval_bytes[..whole],

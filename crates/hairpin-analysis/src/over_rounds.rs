@@ -1,6 +1,7 @@
 //! Figures of a case over its rounds.
 
 use hairpin_model::figure::{Figure, NoInterval};
+use hairpin_model::flow::FlowId;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::summary::{LatencyFigures, Percentiles, RoundFigures};
 
@@ -66,14 +67,14 @@ impl<'r> OverRounds<'r> {
         Some(Figure { why, ..figure })
     }
 
-    /// Percentiles of the flow at that place of the case; `None` if no round has them.
+    /// Percentiles of that flow; `None` if no round has them.
     pub(crate) fn latencies(
         &self,
-        place: usize,
+        flow: &FlowId,
         of: fn(&RoundFigures) -> Option<Percentiles>,
     ) -> Option<LatencyFigures> {
         self.distribution(|measured| {
-            let figures = &measured.flows.get(place)?.figures;
+            let figures = &measured.flow(flow)?.figures;
             Some((figures.stamped.unwrap_or(figures.samples), of(figures)?))
         })
     }

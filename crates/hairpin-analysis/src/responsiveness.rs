@@ -11,13 +11,13 @@
 //! connections, and counts as steady after the ramp, while the draft adds connections until goodput is stable.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::ConnectionUse;
+use hairpin_model::flow::{ConnectionUse, FlowId};
 use hairpin_model::phases::{Phase, RESPONSIVENESS_DRAFT, Responsiveness, Trimmed};
-use hairpin_model::round::Measured;
+use hairpin_model::round::{FlowRecord, Measured};
 use hairpin_model::samples::{PhaseSamples, Samples};
 use hdrhistogram::Histogram;
 
-use crate::in_span::loaded_states;
+use crate::in_span::{loaded_states, loads};
 use crate::over_rounds::OverRounds;
 
 /// The share of values in a trimmed mean.
@@ -55,17 +55,18 @@ fn trimmed_mean(values: &Histogram<u64>) -> f64 {
 
 /// The responsiveness of a case over its rounds; `None` if no flow opens new connections under load.
 pub(crate) fn figure(case: &Case, over_rounds: &OverRounds<'_>) -> Option<Responsiveness> {
-    let foreign = case.flows.iter().position(|flow| flow.connection_use == ConnectionUse::PerMessage)?;
-    let figure = over_rounds.median(|measured| of_round(case, foreign, measured))?;
+    let foreign = case.flows.iter().find(|flow| flow.connection_use == ConnectionUse::PerMessage)?;
+    let figure = over_rounds.median(|measured| of_round(case, &foreign.id, measured))?;
     Some(Responsiveness { figure, draft: RESPONSIVENESS_DRAFT.to_owned() })
 }
 
-fn of_round(case: &Case, foreign: usize, measured: &Measured) -> Option<f64> {
-    let trimmed = |place: usize| measured.flows.get(place)?.phases.as_ref()?.by_phase.loaded.trimmed;
+fn of_round(case: &Case, foreign: &FlowId, measured: &Measured) -> Option<f64> {
+    let trimmed = |flow: &FlowId| measured.flow(flow)?.phases.as_ref()?.by_phase.loaded.trimmed;
     let new = trimmed(foreign)?;
     let foreign = per_minute((new.before_ns? + new.request_ns) / 2.0);
     let shares = case.primary().connection_use == ConnectionUse::Shared;
-    let loaded = if shares { trimmed(0).map(|own| own.latency_ns) } else { estimated_by_tcp(measured) };
+    let loaded =
+        if shares { trimmed(&case.primary().id).map(|own| own.latency_ns) } else { estimated_by_tcp(measured) };
     Some(f64::midpoint(foreign, per_minute(loaded?)))
 }
 
@@ -75,18 +76,19 @@ fn per_minute(round_trip_ns: f64) -> f64 {
 
 /// The trimmed mean of the load's smoothed RTTs in the loaded phase, in ns; the longest of several loads.
 fn estimated_by_tcp(measured: &Measured) -> Option<f64> {
-    let of_load = |place: usize| {
-        let states = loaded_states(measured, place)?.filter(|state| state.round_trip_ns > 0);
+    let of_load = |load: &FlowRecord| {
+        let states = loaded_states(measured, load)?.filter(|state| state.round_trip_ns > 0);
         let mut times: Vec<f64> = states.map(|state| state.round_trip_ns as f64).collect();
         times.sort_by(f64::total_cmp);
         let kept = ((times.len() as f64 * KEPT).ceil() as usize).min(times.len());
         (kept > 0).then(|| times[..kept].iter().sum::<f64>() / kept as f64)
     };
-    (1..measured.flows.len()).filter_map(of_load).reduce(f64::max)
+    loads(measured).filter_map(of_load).reduce(f64::max)
 }
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::flow::{Flow, Role};
     use hairpin_model::phases::SenderState;
     use hairpin_model::samples::latency_histogram;
 
@@ -105,19 +107,16 @@ mod tests {
 
     #[test]
     fn round_trips_a_minute_are_the_mean_of_new_connections_and_of_the_load() {
-        let mut case = Case::ping_pong("udp");
-        let foreign = hairpin_model::flow::Flow {
-            connection_use: ConnectionUse::PerMessage,
-            ..hairpin_model::flow::Flow::ping_pong("tcp")
-        };
-        let load = hairpin_model::flow::Flow::stream("tcp", 1000, hairpin_model::flow::Direction::Up);
-        case.primary_mut().name = hairpin_model::flow::PROBE.to_owned();
-        case.flows.extend([load, foreign]);
+        let mut case = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
+        let foreign = Flow { connection_use: ConnectionUse::PerMessage, ..Flow::ping_pong("tcp") };
+        let load = Flow::stream("tcp", 1000, hairpin_model::flow::Direction::Up);
+        case.flows.extend([load.in_role(Role::Load), foreign.in_role(Role::ForeignProbe)]);
         let mut measured = Measured::default();
         let lengths = hairpin_model::phases::PhaseLengths { idle: 10, ramp: 10, loaded: 10, recovering: 10 };
         measured.phases = Some(lengths.spans(0));
         let state = |at_ns, round_trip_ns| SenderState { at_ns, round_trip_ns, ..SenderState::default() };
-        measured.flows.resize_with(3, Default::default);
+        measured.flows = case.flows.iter().map(FlowRecord::of).collect();
+        let foreign = case.flows[2].id.clone();
         measured.flows[1].started_ns = Some(10);
         measured.flows[1].sent = Some(hairpin_model::one_way::Sent {
             // The first was read during the ramp.
@@ -129,8 +128,8 @@ mod tests {
             Some(Trimmed { before_ns: Some(50e6), request_ns: 150e6, latency_ns: 200e6 });
         measured.flows[2].phases = Some(phases);
         // 60000 / 100 ms each.
-        assert_eq!(of_round(&case, 2, &measured), Some(600.0));
+        assert_eq!(of_round(&case, &foreign, &measured), Some(600.0));
         measured.flows[1].sent.as_mut().unwrap().states[2].round_trip_ns = 300_000_000;
-        assert_eq!(of_round(&case, 2, &measured), Some(f64::midpoint(600.0, 300.0)));
+        assert_eq!(of_round(&case, &foreign, &measured), Some(f64::midpoint(600.0, 300.0)));
     }
 }

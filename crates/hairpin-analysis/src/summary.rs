@@ -1,12 +1,12 @@
 //! The summary of a case over its rounds.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Flow};
+use hairpin_model::flow::{Direction, Flow, FlowId};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::names::distinct;
 use hairpin_model::options::Effective;
 use hairpin_model::quantities::rounded;
-use hairpin_model::round::{Measured, Outcome, Purpose, RoundRecord};
+use hairpin_model::round::{EndReport, Measured, Outcome, Purpose, RoundRecord};
 use hairpin_model::summary::{
     CaseSummary, CurvePoint, EndSummary, FlowSummary, OtherState, PathSummary, Percentiles, RoundFigures, RoundPoint,
     StateShare,
@@ -39,14 +39,14 @@ pub(crate) fn summary(
     let others = by_state.iter().enumerate().filter(|(place, _)| *place != reported).map(|(_, other)| OtherState {
         index: other.state,
         share: other.share,
-        latency_ns: other.latencies(0, |figures| Some(figures.latency_ns)).unwrap_or_default(),
+        latency_ns: other.latencies(&case.primary().id, |figures| Some(figures.latency_ns)).unwrap_or_default(),
     });
     let why_invalid = why_invalid(case, reliable, rounds, &measured);
     let failed: Vec<(u64, String)> =
         rounds.iter().filter_map(|round| Some((round.started_ns, failure(round)?))).collect();
-    let flows = case.flows.iter().enumerate().map(|(place, flow)| {
-        // The histogram belongs to the flow by which the case is judged.
-        flow_summary(place, flow, over_rounds, &measured, latencies.filter(|_| place == 0))
+    let flows = case.flows.iter().map(|flow| {
+        let latencies = latencies.filter(|_| flow.id == case.primary().id);
+        flow_summary(flow, over_rounds, &measured, latencies)
     });
     CaseSummary {
         path: PathSummary { path: case.path.clone(), relay: links::summary(case, rounds, &kept) },
@@ -77,16 +77,15 @@ pub(crate) fn summary(
     }
 }
 
-/// The flow at that place of its case over its rounds, with the histogram of all its latencies, if any.
+/// The flow over the rounds, with the histogram of all its latencies, if any.
 fn flow_summary(
-    place: usize,
     flow: &Flow,
     over_rounds: &OverRounds,
     measured: &[&Measured],
     latencies: Option<&Histogram<u64>>,
 ) -> FlowSummary {
-    let record = |measured: &Measured| measured.flows.get(place).cloned().unwrap_or_default();
-    let latencies_of = |of: fn(&RoundFigures) -> Option<Percentiles>| over_rounds.latencies(place, of);
+    let record = |measured: &Measured| measured.flow(&flow.id).cloned().unwrap_or_default();
+    let latencies_of = |of: fn(&RoundFigures) -> Option<Percentiles>| over_rounds.latencies(&flow.id, of);
     let has_answers = flow.direction == Direction::RoundTrip;
     let latency_ns = latencies_of(|figures| Some(figures.latency_ns)).unwrap_or_default();
     FlowSummary {
@@ -103,8 +102,8 @@ fn flow_summary(
         curve: latencies.map(curve).unwrap_or_default(),
         modes: latencies.map(modes::modes).unwrap_or_default(),
         exchanges: exchanges::figures(flow, over_rounds, latency_ns),
-        one_way: one_way::figures(place, flow, over_rounds),
-        over_time: one_way::over_time(place, flow, measured),
+        one_way: one_way::figures(flow, over_rounds),
+        over_time: one_way::over_time(flow, measured),
     }
 }
 
@@ -147,28 +146,30 @@ fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> Rou
 
 /// The ends over the rounds; the client alone if nothing was measured.
 fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
-    let of = |place: usize| measured.iter().filter_map(move |measured| measured.ends.get(place));
-    let count = measured.iter().map(|measured| measured.ends.len()).max().unwrap_or(1);
-    let end = |place: usize| {
-        let first = of(place).next();
-        let options = first.map_or(&[][..], |end| end.options.as_slice());
+    let all = measured.iter().flat_map(|measured| measured.ends.iter().map(|end| (&end.flow, end.role)));
+    let mut which = distinct(all);
+    if which.is_empty() {
+        which.push((&case.primary().id, End::Client));
+    }
+    let end = |(id, role): (&FlowId, End)| {
+        let reports: Vec<&EndReport> = measured.iter().filter_map(|measured| measured.end(id, role)).collect();
+        let options = reports.first().map_or(&[][..], |end| end.options.as_slice());
         let mut differing_options = Vec::new();
-        of(place).for_each(|end| note_differences(options, &end.options, &mut differing_options));
-        let flow = first.map_or(0, |end| end.flow);
-        let own = case.flows.get(flow).map_or(case.ends, |flow| case.ends_of(flow));
+        reports.iter().for_each(|end| note_differences(options, &end.options, &mut differing_options));
+        let own = case.flows.iter().find(|flow| flow.id == *id).map_or(case.ends, |flow| case.ends_of(flow));
         EndSummary {
-            role: first.map_or(End::Client, |end| end.role),
-            flow,
-            host: first.map_or(0, |end| end.host),
+            role,
+            flow: id.clone(),
+            host: reports.first().map_or(0, |end| end.host),
             waiting: own.waiting,
             placement: own.placement,
-            cpu_seconds: of(place).map(|end| end.cpu_ns).fold(0, u64::saturating_add) as f64 / 1e9,
+            cpu_seconds: reports.iter().map(|end| end.cpu_ns).fold(0, u64::saturating_add) as f64 / 1e9,
             effective_options: options.to_vec(),
             differing_options,
-            facts: counters::merged(of(place).map(|end| end.facts.as_slice())),
+            facts: counters::merged(reports.iter().map(|end| end.facts.as_slice())),
         }
     };
-    (0..count).map(end).collect()
+    which.into_iter().map(end).collect()
 }
 
 fn note_differences(first: &[Effective], other: &[Effective], differs: &mut Vec<String>) {

@@ -250,7 +250,8 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
 
 /// How long the ends of the probe waited for a CPU per message, in ns.
 pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
-    let ends = measured.ends.iter().filter(|end| end.flow == 0);
+    let probe = &measured.primary().id;
+    let ends = measured.ends.iter().filter(|end| end.flow == *probe);
     let waited: Option<u64> = ends.map(|end| Some(end.phase_usage.as_ref()?.get(phase).waited_for_cpu_ns)).sum();
     let sent = probe_phase(measured, phase)?.ledger.sent;
     (sent > 0).then_some(waited? as f64 / sent as f64)

@@ -15,7 +15,7 @@ use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::CpuIdle;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow, FlowId};
 use hairpin_model::link::{LinkRecord, PacketCounts};
 use hairpin_model::one_way::{Sent, Streamed, Times};
 use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
@@ -215,7 +215,7 @@ pub(crate) struct Done {
     /// `None` if the messages of the flow carry no times.
     pub(crate) samples: Option<Samples>,
     /// Those of the other flows; see [`Finished::other_samples`].
-    pub(crate) other_samples: Vec<(usize, Samples)>,
+    pub(crate) other_samples: Vec<(FlowId, Samples)>,
     pub(crate) trace: Option<Traced>,
 }
 
@@ -310,10 +310,10 @@ fn one_flow(
 }
 
 /// The record of a load on the connection of a probe.
-fn shared_flow(order: &RoundOrder, card: &Card, setup_ns: u64, load: &SharedLoad) -> FlowRecord {
+fn shared_flow(order: &RoundOrder, flow: &Flow, card: &Card, setup_ns: u64, load: &SharedLoad) -> FlowRecord {
     let [client, server] = &load.streamed;
     let (flow, _) = one_way_flow(
-        &order.case.loads()[0],
+        flow,
         card,
         [client, server],
         [&[], &[]],
@@ -345,13 +345,20 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let measured = Measured {
         flows: vec![FlowRecord { setup_ns, started_ns: Some(started_ns), ..flow }],
         duration_ns,
-        ends: vec![report.clone(), EndReport { role: End::Server, ..server.clone() }],
+        ends: ends_of(order.case.primary(), report, Some(server)),
         noise,
         link: link.map(|link| link.record),
         interrupted,
         ..Measured::default()
     };
     Done { measured, samples, other_samples: Vec::new(), trace: None }
+}
+
+/// The ends of a flow.
+fn ends_of(flow: &Flow, client: EndReport, server: Option<EndReport>) -> Vec<EndReport> {
+    let end = |role, report| EndReport { role, flow: flow.id.clone(), ..report };
+    let server = server.map(|server| end(End::Server, server));
+    std::iter::once(end(End::Client, client)).chain(server).collect()
 }
 
 /// The record of a one-way flow, and its samples. Each end, the client first, counted what it saw.
@@ -380,7 +387,7 @@ fn one_way_flow(
         ledger,
         received: to.arrivals.clone(),
         sent: from.departures.clone().map(|sent| Sent { pacing, ..sent }),
-        ..FlowRecord::default()
+        ..FlowRecord::of(flow)
     };
     (record, samples)
 }
@@ -449,16 +456,14 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         first_message_ns,
         samples_kept: samples.kept() as u64,
         exchange_counts: client_result.exchange_counts,
-        ..FlowRecord::default()
+        ..FlowRecord::of(order.case.primary())
     };
-    let shared = load.map(|load| shared_flow(order, card, setup_ns, &load));
+    let shared = order.case.loads().first().zip(load.as_ref());
+    let shared = shared.map(|(flow, load)| shared_flow(order, flow, card, setup_ns, load));
     let measured = Measured {
         flows: std::iter::once(flow).chain(shared).collect(),
         duration_ns: client_result.duration_ns,
-        ends: [Some(report), server.map(|server| EndReport { role: End::Server, ..server })]
-            .into_iter()
-            .flatten()
-            .collect(),
+        ends: ends_of(order.case.primary(), report, server),
         noise,
         link,
         phases: None,

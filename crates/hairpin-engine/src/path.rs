@@ -76,6 +76,7 @@ impl Link {
         let logged = log_file.as_ref().zip(setup.link_logs);
         let shown = logged.map(|(name, folder)| folder.path().join(name).display().to_string());
         let ends: Vec<_> = case.flows.iter().map(|flow| case.ends_of(flow)).collect();
+        let of_primary = case.ends_of(case.primary());
         let link_order = LinkOrder {
             profile: case.path.link.clone(),
             traces,
@@ -84,11 +85,9 @@ impl Link {
             congestion_control: (case.primary().options.get(OptionName::Congestion))
                 .map_or_else(tcp::default_congestion_control, str::to_owned),
             clock: setup.clock,
-            cpu: setup.cpus.cpu_for_relay(&ends),
+            cpu: setup.cpus.cpu_for_relay(&of_primary, &ends),
             allowed_cpus: setup.cpus.allowed.clone(),
-            messages: told_apart(order)
-                .map(|place| numbered(&order.case.flows[place], port_of(order, place)))
-                .collect(),
+            messages: told_apart(order).map(|flow| numbered(flow, port_of(order, flow))).collect(),
             log: log.as_ref().zip(shown).map(|(file, name)| LogTo::opened(file, name)),
         };
         let running = RunningLink::start(setup.server_program, &link_order)?;
@@ -168,20 +167,20 @@ impl OwnNamespace {
     }
 }
 
-/// The indices of the flows whose messages a link distinguishes: those over unreliable transports.
-pub(crate) fn told_apart(order: &RoundOrder) -> impl Iterator<Item = usize> + '_ {
-    let may_be_lost = |flow: &Flow| opening::transport(&flow.transport).is_ok_and(|known| !known.card().reliable);
-    (0..order.case.flows.len()).filter(move |place| may_be_lost(&order.case.flows[*place]))
+/// The flows whose messages a link distinguishes: those over unreliable transports.
+pub(crate) fn told_apart(order: &RoundOrder) -> impl Iterator<Item = &Flow> {
+    let may_be_lost = |flow: &&Flow| opening::transport(&flow.transport).is_ok_and(|known| !known.card().reliable);
+    order.case.flows.iter().filter(may_be_lost)
 }
 
 /// The first server port of several flows over one link. All ports are free in its namespaces.
 const FIRST_PORT: u16 = 40_000;
 
 /// The server port of that flow, if it distinguishes the flow's messages from others; `None` if any port will do.
-pub(crate) fn port_of(order: &RoundOrder, place: usize) -> Option<u16> {
+pub(crate) fn port_of(order: &RoundOrder, flow: &Flow) -> Option<u16> {
     let needs_one = order.case.is_emulated() && told_apart(order).count() > 1;
-    let offset = u16::try_from(place).unwrap_or(u16::MAX - FIRST_PORT);
-    needs_one.then(|| FIRST_PORT + offset)
+    let (_, port) = order.case.flows.iter().zip(FIRST_PORT..).find(|(other, _)| other.id == flow.id)?;
+    needs_one.then_some(port)
 }
 
 /// A round's log, as its name in the run folder and the open file; `None` if logs are not kept.

@@ -86,11 +86,11 @@ impl Cpus {
 
 impl Cpus {
     /// The CPU of a link's relay while the flows are placed like this: if possible one that no flow uses, else one that
-    /// the first flow does not use, else that of its server. `None` if the first flow is not pinned.
+    /// the primary flow does not use, else that of its server. `None` if the primary flow is not pinned.
     #[must_use]
-    pub fn cpu_for_relay(&self, flows: &[EndSettings]) -> Option<usize> {
+    pub fn cpu_for_relay(&self, primary: &EndSettings, flows: &[EndSettings]) -> Option<usize> {
         let of = |flow: &EndSettings| [true, false].map(|is_client| self.cpu_for_end(flow, is_client));
-        let [Some(client), Some(server)] = of(flows.first()?) else { return None };
+        let [Some(client), Some(server)] = of(primary) else { return None };
         let taken: Vec<Option<usize>> = flows.iter().flat_map(of).collect();
         let mut away = self.allowed.iter().copied().filter(|cpu| *cpu != client && *cpu != server);
         away.clone().find(|cpu| !taken.contains(&Some(*cpu))).or_else(|| away.next()).or(Some(server))
@@ -155,7 +155,8 @@ mod tests {
         let beside = |allowed: &[usize], placement, others: &[WhichCpus]| {
             let usual = Case::ping_pong("tcp").ends;
             let flows = others.iter().map(|cpus| EndSettings { placement, cpus: *cpus, ..usual });
-            Cpus::among(allowed, |cpu| Some(cpu as u64)).cpu_for_relay(&flows.collect::<Vec<_>>())
+            let flows: Vec<EndSettings> = flows.collect();
+            Cpus::among(allowed, |cpu| Some(cpu as u64)).cpu_for_relay(&flows[0], &flows)
         };
         let relay = |allowed: &[usize], placement| beside(allowed, placement, &[WhichCpus::Same]);
         let with_load = [WhichCpus::Same, WhichCpus::Other];

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_link::profile::Profile;
 use hairpin_model::binding::Binding;
+use hairpin_model::flow::FlowId;
 use hairpin_model::phases::{ByPhase, Phase};
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::samples::{Fate, PhaseHistograms, PhaseSamples, Samples, latency_histogram};
@@ -317,8 +318,8 @@ pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Re
         write_samples(to, samples)?;
     }
     to.write_all(&(finished.other_samples.len() as u64).to_le_bytes())?;
-    for (place, samples) in &finished.other_samples {
-        to.write_all(&(*place as u64).to_le_bytes())?;
+    for (flow, samples) in &finished.other_samples {
+        write_part(to, &serde_json::to_vec(flow)?)?;
         write_samples(to, samples)?;
     }
     let Some((trace, capture)) = &finished.trace else { return to.write_all(&[0]) };
@@ -335,9 +336,9 @@ fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
     if others > MAX_FLOWS {
         return Err(invalid("it has more flows than a case"));
     }
-    let other = |from: &mut _| -> io::Result<(usize, Samples)> {
-        let place = usize::try_from(read_number(from)?).map_err(|_| invalid("it has too many flows"))?;
-        Ok((place, read_samples(from)?))
+    let other = |from: &mut _| -> io::Result<(FlowId, Samples)> {
+        let flow = serde_json::from_slice(&read_part(from)?)?;
+        Ok((flow, read_samples(from)?))
     };
     let other_samples = (0..others).map(|_| other(from)).collect::<io::Result<_>>()?;
     let trace = if read_byte(from)? == 1 {

@@ -1,17 +1,17 @@
 //! A round of several flows at once. Each has its own client and server, in their own processes, over one path.
 //!
 //! The ends of a flow know nothing of the others. Once all flows are connected they start together; each then has its
-//! own warm-up and ends by itself. In a round with phases the first flow, the probe, runs through all phases, and the
-//! others from the second to the third: their warm-up is the ramp. Each end's usage in each phase is read from outside,
+//! own warm-up and ends by itself. In a round with phases the probe runs through all phases, and the others from the second to the third: their warm-up is the ramp. Each end's usage in each phase is read from outside,
 //! so that no end makes a call for it.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::ConnectionUse;
+use hairpin_model::flow::{ConnectionUse, Flow, FlowId, Role};
 use hairpin_model::ledger;
 use hairpin_model::link::LinkRecord;
 use hairpin_model::phases::{ByPhase, Phase, PhaseLengths, PhaseUsage, Span};
 use hairpin_model::round::{EndReport, Extent, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder};
 use hairpin_model::samples::PhaseSamples;
+use hairpin_model::trace::End;
 
 use crate::barrier::Barrier;
 use crate::ends::client::warm_up_ns;
@@ -26,7 +26,7 @@ use hairpin_loops::clock::{Clock, RealClock};
 /// Longest wait of one check of the flows, in ms.
 const LOOK_MS: u64 = 1000;
 
-/// Runs a round of several flows, or of one with phases. Its samples are those of the first flow.
+/// Runs a round of several flows, or of one with phases. Its samples are those of the primary flow.
 #[must_use]
 pub(crate) fn run(engine: &Engine, number: u32, order: &RoundOrder) -> Finished {
     engine.record(number, order, || attempt(engine, number, order))
@@ -37,8 +37,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let [client, server] = &path.namespaces;
     let (before, noise_from_ns) = (Reading::now(), engine.clock.now_ns());
     let groups = groups(&order.case);
-    let flows = groups.iter().map(|places| {
-        let (alone, starts_after_ns) = of_group(order, places);
+    let flows = groups.iter().map(|group| {
+        let (alone, starts_after_ns) = of_group(order, group);
         let barrier = Barrier { client: client.clone(), server: server.clone(), starts_after_ns };
         engine.start_flow(number, &alone, barrier)
     });
@@ -48,7 +48,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let begin_ns = engine.clock.now_ns();
     flows.iter_mut().try_for_each(|flow| flow.begin(begin_ns))?;
     let spans = order.phases.map(|lengths| lengths.spans(begin_ns + warm_up_ns(order)));
-    let mut usage = Observer::new(engine.clock, &processes, spans);
+    let processes = groups.iter().map(|group| group.primary().id.clone()).zip(processes).collect();
+    let mut usage = Observer::new(engine.clock, processes, spans);
     let finished = all_finished(&mut flows, &mut usage)?;
     drop(flows);
     let noise = before.until(&Reading::now(), engine.clock.now_ns() - noise_from_ns);
@@ -60,32 +61,34 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         phases: spans.map(|spans| spans.since(begin_ns)),
         ..Measured::default()
     };
+    let primary = &order.case.primary().id;
     let (mut samples, mut other_samples) = (None, Vec::new());
-    let mut records = vec![FlowRecord::default(); order.case.flows.len()];
-    for (group, (places, finished)) in groups.iter().zip(finished).enumerate() {
+    let mut records: Vec<FlowRecord> = order.case.flows.iter().map(FlowRecord::of).collect();
+    for (group, finished) in groups.iter().zip(finished) {
         let Outcome::Measured(measured) = finished.record.outcome else { continue };
-        let first = places[0];
+        let first = group.primary();
         match finished.samples {
-            Some(of_other) if first > 0 && !order.case.flows[first].load.is_one_way() => {
-                other_samples.push((first, of_other));
-            }
-            own if first == 0 => samples = own,
+            own if first.id == *primary => samples = own,
+            Some(of_other) if !first.load.is_one_way() => other_samples.push((first.id.clone(), of_other)),
             _ => {}
         }
         together.duration_ns = together.duration_ns.max(measured.duration_ns);
         together.interrupted |= measured.interrupted;
-        places.iter().zip(measured.flows).for_each(|(place, record)| records[*place] = record);
-        let ends = measured.ends.into_iter().enumerate();
-        together.ends.extend(ends.map(|(end, report)| {
-            let phase_usage = usage.of(group, end, report.used_in_all);
-            EndReport { flow: first, phase_usage, ..report }
+        for result in measured.flows {
+            records.iter_mut().filter(|record| record.id == result.id).for_each(|record| *record = result.clone());
+        }
+        together.ends.extend(measured.ends.into_iter().map(|report| {
+            let phase_usage = usage.of(&first.id, report.role, report.used_in_all);
+            EndReport { phase_usage, ..report }
         }));
     }
     together.flows = records;
     together.link = link.map(|LinkEnd { record, started_ns, lost }| {
-        for (place, lost) in told_apart(order).zip(&lost) {
-            let samples = samples.as_mut().filter(|_| place == 0);
-            add_losses(&mut together.flows[place], lost, samples.and_then(|samples| samples.phases.as_deref_mut()));
+        for (flow, lost) in told_apart(order).zip(&lost) {
+            let samples = samples.as_mut().filter(|_| flow.id == *primary);
+            let phases = samples.and_then(|samples| samples.phases.as_deref_mut());
+            let records = together.flows.iter_mut().filter(|record| record.id == flow.id);
+            records.for_each(|record| add_losses(record, lost, phases.as_deref_mut()));
         }
         let samples_began_ns = spans.map(|_| begin_ns.saturating_sub(started_ns));
         LinkRecord { samples_began_ns, ..record }
@@ -121,23 +124,24 @@ fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut Ph
     }
 }
 
-/// The flows that share a process, by index: those that share a connection; every other flow alone.
-fn groups(case: &Case) -> Vec<Vec<usize>> {
-    let shares = case.primary().connection_use == ConnectionUse::Shared;
-    let first = if shares { vec![0, 1] } else { vec![0] };
-    let others = (first.len()..case.flows.len()).map(|place| vec![place]);
-    [vec![first], others.collect()].concat()
+/// A case for each process: of the flows that share a connection, or of one flow.
+fn groups(case: &Case) -> Vec<Case> {
+    let probe = case.primary();
+    let shares = |flow: &Flow| {
+        let on_probe = probe.connection_use == ConnectionUse::Shared && flow.role == Role::Load;
+        on_probe || flow.id == probe.id
+    };
+    let (together, others): (Vec<&Flow>, Vec<&Flow>) = case.flows.iter().partition(|flow| shares(flow));
+    let together = case.alone(probe).with(|alone| alone.flows = together.into_iter().cloned().collect());
+    std::iter::once(together).chain(others.into_iter().map(|flow| case.alone(flow))).collect()
 }
 
-/// The order for only the flows at these indices, and the time from all being connected to the beginning of their load,
-/// in ns.
-fn of_group(order: &RoundOrder, places: &[usize]) -> (RoundOrder, u64) {
-    let first = places[0];
-    let flow = &order.case.flows[first];
-    let mut case = order.case.alone(first);
-    case.flows.extend(places.iter().skip(1).map(|place| order.case.flows[*place].clone()));
-    let port = port_of(order, first).unwrap_or(order.port);
-    let alone = RoundOrder { case, port, not_before_ns: 0, ..order.clone() };
+/// The order for only the flows of that group, and the time from all being connected to the beginning of their load, in
+/// ns.
+fn of_group(order: &RoundOrder, group: &Case) -> (RoundOrder, u64) {
+    let flow = group.primary();
+    let port = port_of(order, flow).unwrap_or(order.port);
+    let alone = RoundOrder { case: group.clone(), port, not_before_ns: 0, ..order.clone() };
     let Some(lengths) = &order.phases else { return (alone, 0) };
     let starts_after_ns = warm_up_ns(order).saturating_add(lengths.before_ns(Phase::Ramp));
     let alone = if flow.load.is_one_way() { of_load(alone, lengths) } else { alone };
@@ -180,25 +184,28 @@ fn all_finished(flows: &mut [RoundProcess<'_>], usage: &mut Observer) -> Result<
 /// Reads the usage of the processes of all ends at the bounds of the phases.
 struct Observer {
     clock: RealClock,
-    /// The client and the server of each flow.
-    processes: Vec<[Option<u32>; 2]>,
+    /// The client's and the server's process of each flow.
+    processes: Vec<(FlowId, [Option<u32>; 2])>,
     bounds_ns: Vec<u64>,
-    /// For each bound that has passed, the usage of each process so far.
-    readings: Vec<Vec<[Option<PhaseUsage>; 2]>>,
+    /// For each bound that has passed, the usage of each end so far.
+    readings: Vec<Vec<(FlowId, End, PhaseUsage)>>,
 }
 
 impl Observer {
-    fn new(clock: RealClock, processes: &[[Option<u32>; 2]], spans: Option<ByPhase<Span>>) -> Self {
+    fn new(clock: RealClock, processes: Vec<(FlowId, [Option<u32>; 2])>, spans: Option<ByPhase<Span>>) -> Self {
         let bounds_ns = spans.map_or_else(Vec::new, |spans| {
             spans.each().map(|(_, span)| span.from_ns).chain([spans.recovering.until_ns]).collect()
         });
-        Self { clock, processes: processes.to_vec(), bounds_ns, readings: Vec::new() }
+        Self { clock, processes, bounds_ns, readings: Vec::new() }
     }
 
     fn look(&mut self) {
         let now_ns = self.clock.now_ns();
         while self.bounds_ns.get(self.readings.len()).is_some_and(|bound_ns| *bound_ns <= now_ns) {
-            let reading = self.processes.iter().map(|ends| ends.map(|process| process.and_then(of_process)));
+            let reading = self.processes.iter().flat_map(|(flow, processes)| {
+                let ends = [End::Client, End::Server].into_iter().zip(processes);
+                ends.filter_map(|(role, process)| Some((flow.clone(), role, of_process((*process)?)?)))
+            });
             self.readings.push(reading.collect());
         }
     }
@@ -210,8 +217,11 @@ impl Observer {
     }
 
     /// The usage of an end of a flow by phase. If it had ended before a bound, its total counts there.
-    fn of(&self, flow: usize, end: usize, used_in_all: Option<PhaseUsage>) -> Option<ByPhase<PhaseUsage>> {
-        let read = |bound: usize| self.readings.get(bound)?.get(flow)?[end];
+    fn of(&self, flow: &FlowId, role: End, used_in_all: Option<PhaseUsage>) -> Option<ByPhase<PhaseUsage>> {
+        let read = |bound: usize| {
+            let mut ends = self.readings.get(bound)?.iter();
+            ends.find(|(of, end, _)| of == flow && *end == role).map(|(_, _, usage)| *usage)
+        };
         let at = |bound: usize| read(bound).or_else(|| used_in_all.filter(|_| bound > 0));
         let between = |bound: usize| {
             let (from, until) = (at(bound)?, at(bound + 1)?);

@@ -36,7 +36,7 @@ pub fn going(case: &Case, ways: Ways) -> Case {
     case.clone().with(|case| {
         case.primary_mut().direction = if ways == Ways::Down { Direction::Down } else { Direction::Up };
         if ways == Ways::Both {
-            let back = Flow { name: "back".to_owned(), direction: Direction::Down, ..case.primary().clone() };
+            let back = Flow { id: "back".into(), direction: Direction::Down, ..case.primary().clone() };
             case.flows.push(back);
         }
     })

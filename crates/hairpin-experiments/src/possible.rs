@@ -10,7 +10,7 @@ use hairpin_model::quantities::exact_bytes;
 
 use crate::links;
 
-/// Whether `case`, whose first flow uses a transport with that card, can be measured here.
+/// Whether `case`, whose primary flow uses a transport with that card, can be measured here.
 ///
 /// # Errors
 /// The first reason why not, with a hint.
@@ -18,23 +18,22 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
     if case.primary().connection_use == ConnectionUse::Shared {
         shared(case)?;
     }
-    check_alone(&case.alone(0), card, capabilities)?;
+    let primary = case.primary();
+    check_alone(&case.alone(primary), card, capabilities)?;
     if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {
         return Err(why("each flow has processes of its own", "use --ends processes, or one direction"));
     }
     if case.is_under_load() && case.injected_fault.is_some() && !case.loads().is_empty() {
         return Err(why("a fault cannot be injected beside a load", "use --load none"));
     }
-    for place in 1..case.flows.len() {
-        let other = case.alone(place);
-        let name = &other.primary().transport;
-        let Some(candidate) = capabilities.candidate(name) else { continue };
+    for other in case.flows.iter().filter(|flow| flow.id != primary.id) {
+        let Some(candidate) = capabilities.candidate(&other.transport) else { continue };
         candidate.can_run.clone()?;
         let named = |why: WhyNot| WhyNot {
-            reason: format!("the {} over {name}: {}", other.primary().name, why.reason),
+            reason: format!("the {} over {}: {}", other.id, other.transport, why.reason),
             ..why
         };
-        check_alone(&other, &candidate.card, capabilities).map_err(named)?;
+        check_alone(&case.alone(other), &candidate.card, capabilities).map_err(named)?;
     }
     Ok(())
 }
@@ -42,7 +41,7 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
 /// Requirements of a probe that shares the load's connection.
 fn shared(case: &Case) -> Result<(), WhyNot> {
     let probe = case.primary();
-    let Some(load) = case.loads().first() else {
+    let Some(load) = case.loads().first().copied() else {
         return Err(why(
             "no load has a connection that the probe could share",
             "use --load up, or --probe-connection own",

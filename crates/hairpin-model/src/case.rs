@@ -8,7 +8,7 @@ use crate::digest::digest;
 pub use crate::end_settings::{CpuIdle, EndKind, EndSettings, Placement, Waiting, WhichCpus};
 use crate::exchange::Exchange;
 use crate::fields::{at_least_one, is_default};
-use crate::flow::{Direction, Flow, Load, LoadWays, PROBE, Pacing};
+use crate::flow::{Direction, Flow, Load, LoadWays, Pacing, Role};
 use crate::names::distinct;
 use crate::options::OptionName;
 use crate::quantities::{duration_argument, exact_bytes, exact_duration};
@@ -101,7 +101,7 @@ impl Path {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Case {
-    /// The traffic, at least one flow. The first is the one that the case is judged by.
+    /// The traffic, at least one flow.
     #[serde(deserialize_with = "at_least_one")]
     pub flows: Vec<Flow>,
     /// How both ends are set up.
@@ -151,23 +151,23 @@ impl Case {
         Self::of(Flow::exchanges(transport, exchange))
     }
 
-    /// Whether its first flow measures latency before, during and after the load.
+    /// Whether a probe measures latency before, during and after a load.
     #[must_use]
     pub fn is_under_load(&self) -> bool {
-        self.primary().name == PROBE
+        self.primary().role == Role::Probe
     }
 
-    /// The load flows that follow a probe; empty for other cases.
+    /// The load flows beside a probe; empty for other cases.
     #[must_use]
-    pub fn loads(&self) -> &[Flow] {
-        let loads = self.flows.iter().skip(1).take_while(|flow| flow.load.is_one_way()).count();
-        if self.is_under_load() { &self.flows[1..=loads] } else { &[] }
+    pub fn loads(&self) -> Vec<&Flow> {
+        let is_load = |flow: &&Flow| flow.role == Role::Load && self.is_under_load();
+        self.flows.iter().filter(is_load).collect()
     }
 
     /// Directions of the load on a probe; `None` for other cases.
     #[must_use]
     pub fn load_ways(&self) -> Option<LoadWays> {
-        self.is_under_load().then(|| match self.loads() {
+        self.is_under_load().then(|| match self.loads().as_slice() {
             [] => LoadWays::None,
             [one] if one.direction == Direction::Down => LoadWays::Down,
             [_] => LoadWays::Up,
@@ -175,11 +175,10 @@ impl Case {
         })
     }
 
-    /// The case with only the flow at that place.
+    /// The case with only that flow, whose ends' settings become the case's.
     #[must_use]
-    pub fn alone(&self, place: usize) -> Self {
-        let flow = self.flows[place].clone();
-        Self { ends: self.ends_of(&flow), flows: vec![flow], ..self.clone() }
+    pub fn alone(&self, flow: &Flow) -> Self {
+        Self { ends: self.ends_of(flow), flows: vec![flow.clone()], ..self.clone() }
     }
 
     /// Settings of a flow's ends: its own, or those of the case.
@@ -188,14 +187,19 @@ impl Case {
         flow.ends.unwrap_or(self.ends)
     }
 
-    /// The first flow, by which the case is judged.
+    /// The flow by which the case is judged: its probe, or else its first measured flow.
     #[must_use]
     pub fn primary(&self) -> &Flow {
-        &self.flows[0]
+        &self.flows[self.place_of_primary()]
     }
 
     pub fn primary_mut(&mut self) -> &mut Flow {
-        &mut self.flows[0]
+        let place = self.place_of_primary();
+        &mut self.flows[place]
+    }
+
+    fn place_of_primary(&self) -> usize {
+        Role::place_of_primary(self.flows.iter().map(|flow| flow.role))
     }
 
     /// The same case with a change.
@@ -266,8 +270,9 @@ impl Case {
     /// The parts of the label, a word or two each.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        let judged = if self.is_under_load() { &self.flows[..1] } else { &self.flows };
-        let transports = distinct(judged.iter().map(|flow| flow.transport.as_str()));
+        let beside_load = |flow: &&Flow| !self.is_under_load() || flow.id == self.primary().id;
+        let judged = self.flows.iter().filter(beside_load);
+        let transports = distinct(judged.map(|flow| flow.transport.as_str()));
         let mut words = vec![transports.join("+"), self.ends.waiting.to_string(), self.ends.placement.to_string()];
         words.extend(self.details());
         words
@@ -284,7 +289,7 @@ impl Case {
             words.extend(self.primary().details());
             words.extend(self.load_in_words());
         } else {
-            words.extend(flows_in_words(&self.flows));
+            words.extend(flows_in_words(&self.flows.iter().collect::<Vec<_>>()));
         }
         if self.ends.cpu_idle == CpuIdle::Shallow {
             words.push("CPUs kept awake".to_owned());
@@ -303,7 +308,7 @@ impl Case {
     /// Whether it has two flows that differ only in direction.
     #[must_use]
     pub fn goes_both_ways(&self) -> bool {
-        go_both_ways(&self.flows)
+        matches!(self.flows.as_slice(), [up, down] if go_both_ways(up, down))
     }
 
     /// The probe of a case under load: its transport and its details, a word or two each.
@@ -321,8 +326,9 @@ impl Case {
     /// Its parts, a word or two each, the transport with its direction first: `under tcp up`, `64 KiB`.
     #[must_use]
     pub fn load_words(&self) -> Vec<String> {
-        let Some(first) = self.loads().first() else { return vec!["unloaded".to_owned()] };
-        let mut details = flows_in_words(self.loads()).into_iter();
+        let loads = self.loads();
+        let Some(first) = loads.first() else { return vec!["unloaded".to_owned()] };
+        let mut details = flows_in_words(&loads).into_iter();
         let way_and_size = details.next().unwrap_or_default();
         let size = exact_bytes(first.load.size_bytes());
         let way = way_and_size.strip_suffix(&size).map_or(way_and_size.as_str(), str::trim_end);
@@ -366,17 +372,19 @@ impl Case {
 }
 
 /// Details of these flows, a word or two each.
-fn flows_in_words(flows: &[Flow]) -> Vec<String> {
-    if !go_both_ways(flows) {
-        return flows.iter().flat_map(Flow::details).collect();
+fn flows_in_words(flows: &[&Flow]) -> Vec<String> {
+    match flows {
+        [up, down] if go_both_ways(up, down) => {
+            let both = up.details().into_iter();
+            both.map(|word| word.replacen(&format!("{} ", Direction::Up), "both ways ", 1)).collect()
+        }
+        _ => flows.iter().flat_map(|flow| flow.details()).collect(),
     }
-    let both = flows[0].details().into_iter();
-    both.map(|word| word.replacen(&format!("{} ", Direction::Up), "both ways ", 1)).collect()
 }
 
-fn go_both_ways(flows: &[Flow]) -> bool {
-    let [up, down] = flows else { return false };
-    let turned = Flow { name: down.name.clone(), direction: Direction::Down, ..up.clone() };
+/// Whether they differ only in direction.
+fn go_both_ways(up: &Flow, down: &Flow) -> bool {
+    let turned = Flow { id: down.id.clone(), direction: Direction::Down, ..up.clone() };
     up.direction == Direction::Up && turned == *down
 }
 
@@ -434,22 +442,21 @@ mod tests {
 
     #[test]
     fn a_load_on_a_probe_is_labelled_with_its_direction_first() {
-        use crate::flow::{LOAD, LOAD_BACK, PROBE, WRITE_BYTES};
-        let mut probed = Case::ping_pong("udp");
-        probed.primary_mut().name = PROBE.to_owned();
+        use crate::flow::WRITE_BYTES;
+        let mut probed = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
         probed.primary_mut().load = Load::PingPong { size_bytes: 64, reply_size_bytes: 64 }.paced(100.0);
         assert_eq!(
             (probed.load_words(), probed.probe_words().join(" ")),
             (vec!["unloaded".to_owned()], "udp 64 B 100/s".to_owned())
         );
-        let up = Flow { name: LOAD.to_owned(), ..Flow::stream("tcp", WRITE_BYTES, Direction::Up) };
+        let up = Flow::stream("tcp", WRITE_BYTES, Direction::Up).in_role(Role::Load);
         let options = crate::options::Options::default().with(OptionName::Congestion, "bbr");
         probed.flows.push(Flow { connections: 4, options, ..up });
         assert_eq!(probed.load_words(), ["under tcp up", "64 KiB", "4 connections", "congestion=bbr"]);
         assert_eq!(probed.label(), "udp block same-cpu 64 B 100/s under tcp up 64 KiB 4 connections congestion=bbr");
         let kind = crate::ladder::Kind::of(&probed);
         assert_eq!(kind, crate::ladder::Kind::UnderLoad, "and no round trips");
-        let back = Flow { name: LOAD_BACK.to_owned(), direction: Direction::Down, ..probed.flows[1].clone() };
+        let back = Flow { id: "load-back".into(), direction: Direction::Down, ..probed.flows[1].clone() };
         probed.flows.push(back);
         assert_eq!(probed.load_words()[..2], ["under tcp both ways", "64 KiB"]);
         let elsewhere = EndSettings { cpus: WhichCpus::Other, ..probed.ends };

@@ -1,5 +1,7 @@
 //! A flow: one stream of traffic between the ends of a case.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::Arrivals;
@@ -25,6 +27,30 @@ words! {
 impl Direction {
     /// Directions of a load without answers, the first of [`Direction::ALL`].
     pub const ONE_WAY: &'static [Self] = Self::ALL.split_at(2).0;
+}
+
+words! {
+    /// Purpose of a flow in its case.
+    #[derive(Default)]
+    pub enum Role: "role" {
+        /// Its figures are the answer.
+        #[default]
+        Measured = "measured",
+        /// Measures latency while others load the path; its figures are the answer.
+        Probe = "probe",
+        /// Measures responsiveness on its own connections, in addition to the probe.
+        ForeignProbe = "foreign-probe",
+        /// Loads the path.
+        Load = "load",
+    }
+}
+
+impl Role {
+    /// Place of the flow by which a case is judged: its first probe, or else its first measured flow; 0 without either.
+    pub(crate) fn place_of_primary(roles: impl Iterator<Item = Self> + Clone) -> usize {
+        let place = |role| roles.clone().position(|other| other == role);
+        place(Self::Probe).or_else(|| place(Self::Measured)).unwrap_or(0)
+    }
 }
 
 words! {
@@ -257,8 +283,10 @@ impl Load {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flow {
-    /// Its name in the case.
-    pub name: String,
+    /// Its identity in the case.
+    pub id: FlowId,
+    /// Its purpose.
+    pub role: Role,
     /// The transport's name.
     pub transport: String,
     /// What is asked of the sockets.
@@ -281,25 +309,40 @@ pub struct Flow {
     pub ends: Option<EndSettings>,
 }
 
-/// Name of a flow that measures latency while others load the path.
-pub const PROBE: &str = "probe";
 /// Default message size of a probe.
 pub const PROBE_BYTES: u64 = 64;
-/// Name of a flow that measures responsiveness on its own connections, in addition to the probe.
-pub const FOREIGN: &str = "foreign";
-/// Name of a flow that loads the path; [`LOAD_BACK`] loads it the other way at the same time.
-pub const LOAD: &str = "load";
-pub const LOAD_BACK: &str = "load-back";
+/// Identity of a flow within its case: a word.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct FlowId(String);
 
-/// The name of the only flow of a case.
-pub const MAIN: &str = "main";
+impl Default for FlowId {
+    /// The only flow of a case.
+    fn default() -> Self {
+        "main".into()
+    }
+}
+
+impl From<&str> for FlowId {
+    fn from(word: &str) -> Self {
+        Self(word.to_owned())
+    }
+}
+
+impl fmt::Display for FlowId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
 
 impl Flow {
     /// A plain ping-pong of 4 bytes over one stream of one connection.
     #[must_use]
     pub fn ping_pong(transport: &str) -> Self {
         Self {
-            name: MAIN.to_owned(),
+            id: FlowId::default(),
+            role: Role::Measured,
             transport: transport.to_owned(),
             options: Options::default(),
             load: Load::PLAIN,
@@ -316,6 +359,12 @@ impl Flow {
     #[must_use]
     pub fn exchanges(transport: &str, exchange: Exchange) -> Self {
         Self { load: Load::Exchange { exchange, reply_size_bytes: 4 }, ..Self::ping_pong(transport) }
+    }
+
+    /// The flow with that role, and the role's name as its identity.
+    #[must_use]
+    pub fn in_role(self, role: Role) -> Self {
+        Self { id: role.word().into(), role, ..self }
     }
 
     /// A load without answers.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::fact::Fact;
 use crate::fields::{at_least_one, is_default};
+use crate::flow::{Flow, FlowId, Role};
 use crate::hint::Hint;
 use crate::ledger::Ledger;
 use crate::link::LinkRecord;
@@ -142,6 +143,9 @@ pub struct Failure {
 /// Results of one flow of a round. Counts are from the end that saw them: sent by the sender, received by the receiver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowRecord {
+    /// Identity and role of the flow in the case.
+    pub id: FlowId,
+    pub role: Role,
     /// Figures that `hairpin-analysis` computed from its samples.
     pub figures: RoundFigures,
     pub ledger: Ledger,
@@ -170,15 +174,22 @@ pub struct FlowRecord {
     pub started_ns: Option<u64>,
 }
 
+impl FlowRecord {
+    /// No results yet of that flow.
+    #[must_use]
+    pub fn of(flow: &Flow) -> Self {
+        Self { id: flow.id.clone(), role: flow.role, ..Self::default() }
+    }
+}
+
 /// A measured round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// In the order of the case.
     #[serde(deserialize_with = "at_least_one")]
     pub flows: Vec<FlowRecord>,
     /// From the first measured message to the end of the last, in ns.
     pub duration_ns: u64,
-    /// The client first; no server if the kernel answered.
+    /// No server if the kernel answered.
     #[serde(deserialize_with = "at_least_one")]
     pub ends: Vec<EndReport>,
     /// The machine during the round.
@@ -218,25 +229,43 @@ impl Default for Measured {
 }
 
 impl Measured {
-    /// The flow that the case is judged by.
+    /// The flow by which the case is judged.
     #[must_use]
     pub fn primary(&self) -> &FlowRecord {
-        &self.flows[0]
+        &self.flows[self.place_of_primary()]
     }
 
     pub fn primary_mut(&mut self) -> &mut FlowRecord {
-        &mut self.flows[0]
+        let place = self.place_of_primary();
+        &mut self.flows[place]
     }
 
+    fn place_of_primary(&self) -> usize {
+        Role::place_of_primary(self.flows.iter().map(|flow| flow.role))
+    }
+
+    /// The flow with that identity; `None` if the round has no results of it.
+    #[must_use]
+    pub fn flow(&self, id: &FlowId) -> Option<&FlowRecord> {
+        self.flows.iter().find(|flow| flow.id == *id)
+    }
+
+    /// That end of a flow; `None` for a server if the kernel answered, and for a flow on another's connection.
+    #[must_use]
+    pub fn end(&self, flow: &FlowId, role: End) -> Option<&EndReport> {
+        self.ends.iter().find(|end| end.role == role && end.flow == *flow)
+    }
+
+    /// The client of the flow by which the case is judged.
     #[must_use]
     pub fn client(&self) -> &EndReport {
-        &self.ends[0]
+        self.end(&self.primary().id, End::Client).unwrap_or(&self.ends[0])
     }
 
-    /// The server; `None` if the kernel answered.
+    /// Its server; `None` if the kernel answered.
     #[must_use]
     pub fn server(&self) -> Option<&EndReport> {
-        self.ends.get(1)
+        self.end(&self.primary().id, End::Server)
     }
 }
 
@@ -244,9 +273,8 @@ impl Measured {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndReport {
     pub role: End,
-    /// Index of its flow in the case.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub flow: usize,
+    /// Identity of its flow; of several that share its connection, that of the first.
+    pub flow: FlowId,
     /// Index of its host in [`crate::run::Run::hosts`].
     pub host: usize,
     /// The CPU it was pinned to; null if not pinned.
@@ -354,10 +382,10 @@ pub struct Noise {
 pub struct Finished {
     /// The record, its figures still empty.
     pub record: RoundRecord,
-    /// The samples of the flow that the case is judged by.
+    /// The samples of the flow by which the case is judged.
     pub samples: Option<Samples>,
-    /// Samples of other flows with answers, by index in the case; not saved.
-    pub other_samples: Vec<(usize, Samples)>,
+    /// Samples of other flows with answers; not saved.
+    pub other_samples: Vec<(FlowId, Samples)>,
     /// The trace of a traced round, and the packets of its capture as a pcapng file.
     pub trace: Option<(RoundTrace, Option<Vec<u8>>)>,
 }

@@ -15,7 +15,7 @@ use crate::trace::End;
 use crate::words;
 
 /// Version of the saved-run format that this build writes (docs/run-format.md).
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 words! {
     /// How far a run got.

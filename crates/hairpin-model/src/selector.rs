@@ -60,7 +60,10 @@ impl Selector {
             && fits(self.connections.as_ref(), Some(&case.primary().connections))
             && fits(self.connection_use.as_ref(), Some(&case.primary().connection_use))
             && fits(self.load.as_ref(), case.load_ways().as_ref())
-            && self.of_load.as_ref().is_none_or(|load| !case.loads().is_empty() && load.chooses(&case.alone(1)))
+            && self
+                .of_load
+                .as_ref()
+                .is_none_or(|asked| case.loads().first().is_some_and(|load| asked.chooses(&case.alone(load))))
             && fits(self.options.as_ref(), Some(&case.primary().options))
             && fits(self.cpu_idle.as_ref(), Some(&case.ends.cpu_idle))
             && fits(self.remedy.as_ref(), exchange.map(|exchange| &exchange.remedy))
@@ -78,7 +81,7 @@ fn fits<T: PartialEq>(asked: Option<&T>, is: Option<&T>) -> bool {
 mod tests {
     use super::*;
     use crate::end_settings::EndSettings;
-    use crate::flow::{Flow, Load, PROBE};
+    use crate::flow::{Flow, Load, Role};
 
     #[test]
     fn a_selector_compares_only_the_given_fields() {
@@ -141,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_case_under_load_is_selected_by_its_load() {
-        let unloaded = Case::ping_pong("udp").with(|changed| changed.primary_mut().name = PROBE.to_owned());
+        let unloaded = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
         let under = |flows: &[Flow]| unloaded.clone().with(|changed| changed.flows.extend_from_slice(flows));
         let stream = |direction: Direction| Flow::stream("tcp", 65_536, direction);
         let other_cpu = EndSettings { cpus: WhichCpus::Other, ..unloaded.ends };

@@ -10,7 +10,7 @@ pub use crate::distribution::{CurvePoint, Distribution, LatencyFigures, Percenti
 use crate::fact::Fact;
 use crate::fields::{at_least_one, is_default};
 use crate::figure::Figure;
-use crate::flow::Flow;
+use crate::flow::{Flow, FlowId, Role};
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
 use crate::one_way::{BothEnds, OneWayFigures, OverTime};
@@ -213,9 +213,8 @@ pub struct FlowSummary {
 pub struct EndSummary {
     /// Which end it is.
     pub role: End,
-    /// The flow that it carries: its place in the case, of several that share a connection that of the first.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub flow: usize,
+    /// Identity of its flow; of several that share its connection, that of the first.
+    pub flow: FlowId,
     /// Its host: a place in [`crate::run::Run::hosts`].
     pub host: usize,
     /// How it waits.
@@ -272,7 +271,7 @@ pub struct CaseSummary {
     /// The other states in which rounds of it were measured.
     #[serde(default)]
     pub other_states: Vec<OtherState>,
-    /// Its flows, in the order of the case.
+    /// Its flows.
     #[serde(deserialize_with = "at_least_one")]
     pub flows: Vec<FlowSummary>,
     /// Bytes that the receivers of several one-way flows received a second, all together; null of one flow.
@@ -284,7 +283,7 @@ pub struct CaseSummary {
     /// Only for a case with a probe before, during and after a load.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub under_load: Option<UnderLoad>,
-    /// Its ends, the client first; without a server where the kernel answered or nothing was measured.
+    /// Its ends; without a server where the kernel answered or nothing was measured.
     #[serde(deserialize_with = "at_least_one")]
     pub ends: Vec<EndSummary>,
     /// The path between them.
@@ -351,17 +350,28 @@ impl<'de> Deserialize<'de> for CaseSummary {
 }
 
 impl CaseSummary {
-    /// The flow that the case is judged by.
+    /// The flow by which the case is judged.
     #[must_use]
     pub fn primary(&self) -> &FlowSummary {
-        &self.flows[0]
+        &self.flows[self.place_of_primary()]
     }
 
     pub fn primary_mut(&mut self) -> &mut FlowSummary {
-        &mut self.flows[0]
+        let place = self.place_of_primary();
+        &mut self.flows[place]
     }
 
-    /// Ledger of the flow that the case is judged by; for a case that goes both ways, of both flows.
+    fn place_of_primary(&self) -> usize {
+        Role::place_of_primary(self.flows.iter().map(|summary| summary.flow.role))
+    }
+
+    /// The flow with that identity.
+    #[must_use]
+    pub fn flow(&self, id: &FlowId) -> Option<&FlowSummary> {
+        self.flows.iter().find(|summary| summary.flow.id == *id)
+    }
+
+    /// Ledger of the flow by which the case is judged; for a case that goes both ways, of both flows.
     #[must_use]
     pub fn ledger(&self) -> Cow<'_, Ledger> {
         if self.case.goes_both_ways() {
@@ -371,15 +381,23 @@ impl CaseSummary {
         }
     }
 
+    /// That end of a flow; `None` for a server if the kernel answered or nothing was measured, and for a flow on
+    /// another's connection.
     #[must_use]
-    pub fn client(&self) -> &EndSummary {
-        &self.ends[0]
+    pub fn end(&self, flow: &FlowId, role: End) -> Option<&EndSummary> {
+        self.ends.iter().find(|end| end.role == role && end.flow == *flow)
     }
 
-    /// The server; `None` if the kernel answered or nothing was measured.
+    /// The client of the flow by which the case is judged.
+    #[must_use]
+    pub fn client(&self) -> &EndSummary {
+        self.end(&self.primary().flow.id, End::Client).unwrap_or(&self.ends[0])
+    }
+
+    /// Its server; `None` if the kernel answered or nothing was measured.
     #[must_use]
     pub fn server(&self) -> Option<&EndSummary> {
-        self.ends.get(1)
+        self.end(&self.primary().flow.id, End::Server)
     }
 
     /// The median latency, in ns.

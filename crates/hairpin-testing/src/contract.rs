@@ -135,6 +135,8 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: usize) 
     let flows = list(summary, "flows");
     let same = flows.len() == list(case, "flows").len() && !flows.is_empty();
     faults.unless(same, &join(place, "flows"), "are not the flows of the case");
+    let is_repeated = |flow: &&Value| flows.iter().filter(|other| other["id"] == flow["id"]).count() > 1;
+    faults.unless(!flows.iter().any(|flow| is_repeated(&flow)), &join(place, "flows"), "have an identity twice");
     // Figures are of the rounds in one state of the machine, samples of all rounds.
     let one_state = list(summary, "other_states").is_empty();
     for (number, flow) in flows.iter().enumerate() {
@@ -149,7 +151,10 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: usize) 
     }
     faults.unless(!list(summary, "ends").is_empty(), &join(place, "ends"), "is empty");
     for (number, end) in list(summary, "ends").iter().enumerate() {
-        end_faults(faults, &format!("{place}.ends[{number}]"), end, hosts);
+        let place = format!("{place}.ends[{number}]");
+        end_faults(faults, &place, end, hosts);
+        let known = flows.iter().any(|flow| flow["id"] == end["flow"]);
+        faults.unless(known, &join(&place, "flow"), "is no flow of the case");
     }
     let path = faults.need(summary, place, "path", Kind::Object);
     faults.need(path, &join(place, "path"), "link", Kind::Text);
@@ -160,9 +165,10 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: usize) 
 
 /// Checks the settings of a flow.
 fn settings_faults(faults: &mut Faults, place: &str, flow: &Value) {
-    for name in ["name", "transport"] {
+    for name in ["id", "transport"] {
         faults.need(flow, place, name, Kind::Text);
     }
+    faults.word(flow, place, "role", &["measured", "probe", "foreign-probe", "load"]);
     faults.need(flow, place, "options", Kind::Object);
     faults.word(flow, place, "direction", &["round-trip", "up", "down"]);
     for name in ["streams", "connections", "receivers"] {
@@ -256,7 +262,7 @@ pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
 pub fn example() -> Value {
     let figure = |value: f64| json!({"value": value, "low": value - 1.0, "high": null});
     let settings = json!({
-        "name": "main", "transport": "tcp", "options": {}, "direction": "round-trip", "streams": 1, "connections": 1,
+        "id": "main", "role": "measured", "transport": "tcp", "options": {}, "direction": "round-trip", "streams": 1, "connections": 1,
         "receivers": 1, "load": {"kind": "ping-pong", "size_bytes": 4, "reply_size_bytes": 4},
     });
     let latency = json!({"p50": figure(10.0), "p90": figure(20.0), "p99": null, "p999": null, "max": figure(99.0),
@@ -269,11 +275,11 @@ pub fn example() -> Value {
     let fields = measured.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
     flow.as_object_mut().expect("it is one").extend(fields);
     let end = |role: &str| {
-        json!({"role": role, "host": 0, "waiting": "block", "placement": "cross-cpu", "cpu_seconds": 0.1,
+        json!({"role": role, "flow": "main", "host": 0, "waiting": "block", "placement": "cross-cpu", "cpu_seconds": 0.1,
             "effective_options": [], "facts": []})
     };
     json!({
-        "format": 2, "tool": {"name": "hairpin", "version": "1.0.0"},
+        "format": 3, "tool": {"name": "hairpin", "version": "1.0.0"},
         "hosts": [{"role": "client", "environment":
             {"kernel": "Linux 6.18", "cpu_model": "a CPU", "cpus_used": [0, 1]}}],
         "seed": 7, "state": "complete",

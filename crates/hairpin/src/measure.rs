@@ -11,6 +11,7 @@ use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::SavedCards;
 use hairpin_model::case::Case;
+use hairpin_model::flow::FlowId;
 use hairpin_model::names::distinct;
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::{Plan, Run, Skipped, State};
@@ -218,8 +219,10 @@ pub(crate) fn figure(
     if let Outcome::Measured(measured) = &mut record.outcome {
         let spans = measured.phases;
         phase_figures(measured.primary_mut(), spans.as_ref(), samples);
-        let flows = measured.flows.iter_mut().zip(&record.order.case.flows);
-        flows.for_each(|(measured, flow)| one_way_figures(measured, &flow.load));
+        for flow in &record.order.case.flows {
+            let records = measured.flows.iter_mut().filter(|record| record.id == flow.id);
+            records.for_each(|record| one_way_figures(record, &flow.load));
+        }
     }
     if let Some(trace) = trace {
         traced(record, trace);
@@ -227,16 +230,18 @@ pub(crate) fn figure(
 }
 
 /// Fills in the figures of a round's other flows that have answers.
-fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(usize, Samples)]) {
+fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(FlowId, Samples)]) {
     let Outcome::Measured(measured) = &mut record.outcome else { return };
     let order = &record.order;
     let spans = measured.phases;
-    for (place, samples) in samples {
-        let Some(flow) = measured.flows.get_mut(*place) else { continue };
-        let case = order.case.alone(*place);
-        let reliable = cards.reliable(&case.primary().transport);
-        flow.figures = round_figures(&case, order.purpose, samples, measured.duration_ns, None, reliable);
-        phase_figures(flow, spans.as_ref(), Some(samples));
+    for (id, samples) in samples {
+        let Some(flow) = order.case.flows.iter().find(|flow| flow.id == *id) else { continue };
+        let reliable = cards.reliable(&flow.transport);
+        let case = order.case.alone(flow);
+        for record in measured.flows.iter_mut().filter(|record| record.id == *id) {
+            record.figures = round_figures(&case, order.purpose, samples, measured.duration_ns, None, reliable);
+            phase_figures(record, spans.as_ref(), Some(samples));
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
-use hairpin_model::flow::{ConnectionUse, Direction};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow};
 use hairpin_model::names;
 use hairpin_model::quantities;
 use hairpin_model::round::Measured;
@@ -116,9 +116,9 @@ fn check(case: &CaseSummary) -> Option<(CounterExperiment, &'static str)> {
     if case.case.primary().connection_use == ConnectionUse::Shared {
         return None;
     }
-    let goodput = |place: usize| case.flows.get(place)?.one_way.as_ref()?.goodput_bytes_per_s;
+    let goodput = |load: &Flow| case.flow(&load.id)?.one_way.as_ref()?.goodput_bytes_per_s;
     // One rate applies to all loads: the slowest one's.
-    let slowest = (1..=case.case.loads().len()).filter_map(goodput).map(|goodput| goodput.value).reduce(f64::min)?;
+    let slowest = case.case.loads().into_iter().filter_map(goodput).map(|goodput| goodput.value).reduce(f64::min)?;
     let words = "hold the load at 95 % of its goodput; if the latency stays the same, the queue is not the cause";
     Some((load_at(&case.case, HELD_AT * slowest * 8.0, words)?, "hold the load at 95 % of its goodput"))
 }
@@ -252,9 +252,11 @@ fn of_link(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
 }
 
 fn of_tcp(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
-    let queue = |place: usize, direction: Direction| {
+    let queue = |load: &Flow| {
+        let direction = load.direction;
+        let record = measured.flow(&load.id)?;
         let steady: Vec<_> =
-            loaded_states(measured, place)?.filter(|state| state.delivered_bytes_per_s > 0).collect();
+            loaded_states(measured, record)?.filter(|state| state.delivered_bytes_per_s > 0).collect();
         let over = |values: Vec<f64>| median(&values);
         let beyond = steady.iter().map(|state| {
             let path_bytes = state.delivered_bytes_per_s as f64 * state.least_round_trip_ns as f64 / 1e9;
@@ -263,7 +265,7 @@ fn of_tcp(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
         let rates = steady.iter().map(|state| state.delivered_bytes_per_s as f64);
         Some(Queue { direction, bytes: over(beyond.collect())?, bytes_per_s: over(rates.collect())? })
     };
-    case.case.loads().iter().enumerate().map(|(place, flow)| queue(place + 1, flow.direction)).collect()
+    case.case.loads().into_iter().map(queue).collect()
 }
 
 #[cfg(test)]

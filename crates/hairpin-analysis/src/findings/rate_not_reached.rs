@@ -57,10 +57,10 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 fn load_behind(run: &Run) -> Option<Finding> {
     let hits = Hits::among(run, |case| {
         let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-        let each = case.case.loads().iter().zip(1..).filter_map(|(load, place)| {
+        let each = case.case.loads().into_iter().filter_map(|load| {
             let asked_per_s = load.load.rate_per_s()?;
             let sent_per_s = |measured: &&Measured| {
-                let sent = measured.flows.get(place)?.sent.as_ref()?;
+                let sent = measured.flow(&load.id)?.sent.as_ref()?;
                 (sent.over_ns > 0).then(|| sent.messages as f64 / (sent.over_ns as f64 / 1e9 + 1.0 / asked_per_s))
             };
             let reached = median(&rounds.iter().filter_map(sent_per_s).collect::<Vec<_>>())? / asked_per_s;

@@ -17,7 +17,7 @@ use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Seve
 use hairpin_model::quantities;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, DropFigures, RoundFigures};
+use hairpin_model::summary::{CaseSummary, DropFigures, EndSummary, RoundFigures};
 use hairpin_model::{fact, fact_names};
 
 use super::support::{Hit, Hits, change_of, evidence, gone, rounds_of, sibling_of, without_stage};
@@ -121,7 +121,7 @@ fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
     if case.case.replicate != 0 || !run.cards.reliable(&case.case.primary().transport) {
         return None;
     }
-    let counted = counted(run, case).filter(|counted| counted.segments > 0.0)?;
+    let counted = counted(case).filter(|counted| counted.segments > 0.0)?;
     // Messages of a load without answers are not matched to the link's log, and the log does not separate the packets
     // of several flows.
     let is_laid_over = !case.case.primary().load.is_one_way() && case.case.loads().is_empty();
@@ -133,12 +133,9 @@ fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
 }
 
 /// Counters of the flow by which the case is judged; `None` if it has no TCP end.
-fn counted(run: &Run, case: &CaseSummary) -> Option<Counted> {
-    // The ends of a load follow those of the probe.
-    let rounds = rounds_of(run, &case.id).into_iter();
-    let of_first_flow = |measured: &Measured| measured.ends.iter().filter(|end| end.flow == 0).count();
-    let ends = rounds.map(|(_, measured)| of_first_flow(measured)).max().filter(|_| case.case.is_under_load());
-    let ends = &case.ends[..ends.unwrap_or(case.ends.len()).min(case.ends.len())];
+fn counted(case: &CaseSummary) -> Option<Counted> {
+    let is_of_load = |end: &&EndSummary| case.case.is_under_load() && end.flow != case.primary().flow.id;
+    let ends: Vec<&EndSummary> = case.ends.iter().filter(|end| !is_of_load(end)).collect();
     let sum = |name: &str| {
         let of_ends: Vec<f64> =
             ends.iter().map(|end| &end.facts).filter_map(|facts| fact::number(facts, name)).collect();

@@ -102,10 +102,9 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
 /// The ledger of the flow with most to explain. Ledgers of two directions are not added: a surplus in one would hide a
 /// deficit in the other.
 fn ledger(case: &CaseSummary) -> &Ledger {
-    let judged = if case.case.goes_both_ways() { &case.flows[..] } else { &case.flows[..1] };
-    let ledgers = judged.iter().map(|flow| &flow.ledger);
-    let worst = ledgers.max_by_key(|ledger| (ledger.unexplained.unsigned_abs(), ledger.lost.values().sum::<u64>()));
-    worst.expect("a case has a flow")
+    let both = case.flows.iter().map(|flow| &flow.ledger).filter(|_| case.case.goes_both_ways());
+    let worst = both.max_by_key(|ledger| (ledger.unexplained.unsigned_abs(), ledger.lost.values().sum::<u64>()));
+    worst.unwrap_or(&case.primary().ledger)
 }
 
 fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {

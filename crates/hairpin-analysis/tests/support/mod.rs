@@ -205,7 +205,13 @@ fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
     let first = samples.due_ns.get(samples.warm_up).copied().unwrap_or(0);
     let duration_ns = samples.received_ns.last().map_or(0, |last| last.saturating_sub(first));
     let answered = samples.latency.len();
-    let end = |cpu: usize| EndReport { seen_cpus: vec![cpu, cpu], cpu_ns: duration_ns / 4, ..EndReport::default() };
+    let end = |role, cpu: usize| EndReport {
+        role,
+        flow: case.primary().id.clone(),
+        seen_cpus: vec![cpu, cpu],
+        cpu_ns: duration_ns / 4,
+        ..EndReport::default()
+    };
     let noise = Noise { busy_ns: duration_ns / 2, wall_ns: duration_ns, runnable_before: 1, ..Noise::default() };
     let flow = FlowRecord {
         figures: round_figures(case, purpose, samples, duration_ns, None, true),
@@ -213,10 +219,10 @@ fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
         setup_ns: 50_000,
         first_message_ns: samples.received_ns.first().map_or(0, |received| received - samples.due_ns[0]),
         samples_kept: samples.kept() as u64,
-        ..FlowRecord::default()
+        ..FlowRecord::of(case.primary())
     };
-    let server = end(usize::from(case.ends.placement == Placement::CrossCpu));
-    let ends = vec![end(0), EndReport { role: End::Server, ..server }];
+    let server_cpu = usize::from(case.ends.placement == Placement::CrossCpu);
+    let ends = vec![end(End::Client, 0), end(End::Server, server_cpu)];
     Measured { flows: vec![flow], ends, duration_ns, noise, ..Measured::default() }
 }
 

@@ -1,7 +1,7 @@
 //! Rounds of a probe next to a load, with given latencies, waits and queues.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow, PROBE, WRITE_BYTES};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow, Role, WRITE_BYTES};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::link::{LinkRecord, LinkTimeline, StageRecord};
 use hairpin_model::one_way::{Received, Sent};
@@ -23,12 +23,12 @@ const INTERVAL_NS: u64 = 100_000_000;
 
 /// A probe of 64 B over UDP, 100 per second, next to a stream over TCP in each of these directions.
 pub fn probed(ways: &[Direction]) -> Case {
-    let mut case = Case::ping_pong("udp");
-    case.primary_mut().name = PROBE.to_owned();
+    let mut case = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
     case.primary_mut().load.set_sizes(64, 64);
     case.primary_mut().load = case.primary().load.paced(100.0);
-    for way in ways {
-        case.flows.push(Flow { name: "load".to_owned(), ..Flow::stream("tcp", WRITE_BYTES, *way) });
+    for (way, id) in ways.iter().zip(["load", "load-back"]) {
+        let load = Flow::stream("tcp", WRITE_BYTES, *way).in_role(Role::Load);
+        case.flows.push(Flow { id: id.into(), ..load });
     }
     case
 }
@@ -117,7 +117,7 @@ fn fill(measured: &mut Measured, case: &Case, beside: Beside) {
     let over_time = ProbeTimeLine { interval_ns: INTERVAL_NS, ..ProbeTimeLine::default() };
     measured.primary_mut().phases = Some(ProbePhases { by_phase, over_time });
     let loaded_ns = spans.loaded.until_ns - spans.loaded.from_ns;
-    for _ in case.loads() {
+    for load in case.loads() {
         measured.flows.push(FlowRecord {
             received: Some(Received {
                 bytes: 1_200_000 * loaded_ns / 1_000_000_000,
@@ -134,11 +134,11 @@ fn fill(measured: &mut Measured, case: &Case, beside: Beside) {
             }),
             sent: Some(Sent { states: states(&spans, beside.state), ..Sent::default() }),
             started_ns: Some(spans.ramp.from_ns),
-            ..FlowRecord::default()
+            ..FlowRecord::of(load)
         });
     }
-    measured.ends =
-        (0..=case.loads().len()).flat_map(|flow| ends(&spans, flow, |phase| of(phase, beside.waited_ns))).collect();
+    let flows = std::iter::once(case.primary()).chain(case.loads());
+    measured.ends = flows.flat_map(|flow| ends(&spans, flow, |phase| of(phase, beside.waited_ns))).collect();
     measured.link = beside.queues.map(|queues| linked(&spans, queues));
     measured.noise.busy_ns = 0;
     measured.phases = Some(spans);
@@ -165,16 +165,22 @@ fn states(spans: &ByPhase<Span>, steady: Option<SenderState>) -> Vec<SenderState
 }
 
 /// Both ends of a flow; those of the probe share the waits, those of a load use half a CPU each.
-fn ends(spans: &ByPhase<Span>, flow: usize, waited_ns: impl Fn(Phase) -> u64) -> [EndReport; 2] {
+fn ends(spans: &ByPhase<Span>, flow: &Flow, waited_ns: impl Fn(Phase) -> u64) -> [EndReport; 2] {
     let usage = ByPhase::of(|phase| {
         let lasts_ns = spans.get(phase).until_ns - spans.get(phase).from_ns;
-        match (flow, phase) {
-            (0, _) => PhaseUsage { cpu_ns: 0, waited_for_cpu_ns: waited_ns(phase) * MESSAGES / 2 },
+        match (flow.role, phase) {
+            (Role::Probe, _) => PhaseUsage { cpu_ns: 0, waited_for_cpu_ns: waited_ns(phase) * MESSAGES / 2 },
             (_, Phase::Ramp | Phase::Loaded) => PhaseUsage { cpu_ns: lasts_ns / 2, waited_for_cpu_ns: lasts_ns / 2 },
             _ => PhaseUsage::default(),
         }
     });
-    let end = |role| EndReport { role, flow, pinned_cpu: Some(0), phase_usage: Some(usage), ..EndReport::default() };
+    let end = |role| EndReport {
+        role,
+        flow: flow.id.clone(),
+        pinned_cpu: Some(0),
+        phase_usage: Some(usage),
+        ..EndReport::default()
+    };
     [end(End::Client), end(End::Server)]
 }
 

@@ -107,12 +107,13 @@ impl Client<'_> {
         let trace = observed.finish()?;
         let (order, card) = (self.order, self.card);
         let Ended { client_result, facts, mut server, watched, link } = self.end(wire, client_result, watch)?;
-        let of_both = |(bulk, server): (BulkEnd, &mut EndReport)| -> Result<SharedLoad, Failure> {
-            let of_server = one_way::of_server(server, &order.case.loads()[0])?;
+        let of_both = |((bulk, server), flow): ((BulkEnd, &mut EndReport), &Flow)| -> Result<SharedLoad, Failure> {
+            let of_server = one_way::of_server(server, flow)?;
             let streamed = [bulk.streamed, of_server].map(|one| one.since(all_connected_ns));
             Ok(SharedLoad { streamed, started_ns: bulk.began_ns.map(|ns| ns.saturating_sub(all_connected_ns)) })
         };
-        let load = bulk.zip(server.as_mut()).map(of_both).transpose()?;
+        let flow = order.case.loads().first().copied();
+        let load = bulk.zip(server.as_mut()).zip(flow).map(of_both).transpose()?;
         let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
         let report = EndReport { options, facts: counters(facts), ..usage };
         Ok(ClientEnd { client_result, setup_ns, report, noise, server, watched: watched.zip(trace), link, load })

@@ -61,14 +61,14 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     let EndOrder { round, cookie, tells_moved } = order;
     let case = &round.case;
     // Orders may come from anywhere, so they are checked against this end's limits.
-    let flow = match case.flows.as_slice() {
-        [flow] => flow,
-        [probe, load] if probe.connection_use == ConnectionUse::Shared => {
+    let flow = case.primary();
+    match (case.flows.len(), case.loads().as_slice()) {
+        (1, _) => {}
+        (2, [load]) if flow.connection_use == ConnectionUse::Shared => {
             one_way::check(load, &opening::transport(&load.transport)?.card())?;
-            probe
         }
-        flows => return Err(several_flows(flows.len())),
-    };
+        (count, _) => return Err(several_flows(count)),
+    }
     let transport = opening::transport(&case.primary().transport)?;
     let card = transport.card();
     one_way::check(flow, &card)?;

@@ -17,9 +17,7 @@ use hairpin_model::arrivals::Arrivals;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
 use hairpin_model::case::{Case, EndSettings, Placement, Waiting, WhichCpus};
-use hairpin_model::flow::{
-    ConnectionUse, Direction, FOREIGN, Flow, LOAD, LOAD_BACK, Load, LoadWays, PROBE, Pacing, Source,
-};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow, Load, LoadWays, Pacing, Role, Source};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::phases::{ByPhase, LENGTH_KNOBS, PhaseLengths};
 use hairpin_model::refused::Refused;
@@ -204,8 +202,7 @@ impl Params {
 
     /// Every combination for a probe over one transport, including impossible ones.
     fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
-        let mut probe = Case::ping_pong(card.name);
-        probe.primary_mut().name = PROBE.to_owned();
+        let probe = Case::of(Flow::ping_pong(card.name).in_role(Role::Probe));
         let cases = each(&[probe], &self.sizes, |case, size| case.primary_mut().load.set_sizes(size, size));
         let cases = self.circumstances.at_their_places(&cases, card);
         // The default transport differs by connection use; to another host it may be over IPv6.
@@ -269,7 +266,7 @@ impl Params {
             let flow = Flow::ping_pong(&first.transport);
             let ends = EndSettings { waiting: Waiting::Block, ..case.ends };
             let ends = (ends != case.ends).then_some(ends);
-            let flow = Flow { name: FOREIGN.to_owned(), load: flow.load.paced(FOREIGN_PER_S), ends, ..flow };
+            let flow = Flow { load: flow.load.paced(FOREIGN_PER_S), ends, ..flow.in_role(Role::ForeignProbe) };
             carried(flow, ConnectionUse::PerMessage, card)
         })
     }
@@ -339,7 +336,7 @@ fn turned(up: &Flow, way: LoadWays) -> Vec<Flow> {
     match way {
         LoadWays::Up => vec![up.clone()],
         LoadWays::Down => vec![down],
-        LoadWays::Both => vec![up.clone(), Flow { name: LOAD_BACK.to_owned(), ..down }],
+        LoadWays::Both => vec![up.clone(), Flow { id: "load-back".into(), ..down }],
         LoadWays::None => Vec::new(),
     }
 }
@@ -368,10 +365,9 @@ fn flows_up(knobs: &Knobs, candidate: &Candidate) -> Vec<Flow> {
     for load in full.into_iter().chain(rates) {
         for connections in one_way::connections(knobs, "connections") {
             flows.extend(options.iter().map(|options| Flow {
-                name: LOAD.to_owned(),
                 options: options.clone(),
                 connections,
-                ..Flow::one_way(card.name, load.clone(), Direction::Up)
+                ..Flow::one_way(card.name, load.clone(), Direction::Up).in_role(Role::Load)
             }));
         }
     }

@@ -38,10 +38,10 @@ pub struct BulkOrder {
 }
 
 impl BulkOrder {
-    /// The load that shares the connection of the first flow; `None` for a case without one.
+    /// The load that shares the connection of the probe; `None` for a case without one.
     #[must_use]
     pub fn of(order: &RoundOrder) -> Option<Self> {
-        let (load, lengths) = (order.case.loads().first()?, order.phases.as_ref()?);
+        let (load, lengths) = (*order.case.loads().first()?, order.phases.as_ref()?);
         Some(Self {
             write_size_bytes: usize::try_from(load.load.size_bytes()).ok()?,
             goes_up: load.direction == hairpin_model::flow::Direction::Up,

@@ -2,13 +2,11 @@
 //!
 //! Traces have no format number and are read in the words of either format ([`crate::trace`]).
 //!
-//! A case of format 1 is one flow. Its identity was the digest of another text, so identities are recomputed.
-
-use std::collections::BTreeMap;
+//! A case of format 1 is one flow.
 
 use serde_json::{Map, Value, json};
 
-use crate::case::Case;
+use super::items;
 
 /// Renamed fields, anywhere in the tree.
 const KEYS: &[(&str, &str)] = &[
@@ -49,27 +47,13 @@ pub(super) fn run(run: &mut Value) {
         items(plan, "cases").for_each(lift_case);
         items(plan, "knobs").for_each(lift_knob);
     }
-    let mut ids = BTreeMap::new();
-    for summary in items(run, "cases") {
-        lift_summary(summary, &mut ids);
-    }
-    for (list, keys) in [("comparisons", &["baseline", "candidate"][..]), ("findings", &["cases"])] {
-        for item in items(run, list) {
-            for key in keys {
-                item.get_mut(*key).into_iter().for_each(|value| replace_ids(value, &ids));
-            }
-        }
-    }
+    items(run, "cases").for_each(lift_summary);
     for finding in items(run, "findings") {
         let Some(experiment) = finding.get_mut("counter_experiment").filter(|one| one.is_object()) else { continue };
         items(experiment, "pair").for_each(lift_case);
         if let Some(Value::String(command)) = experiment.get_mut("command") {
             ARGUMENTS.iter().for_each(|(old, new)| *command = command.replace(old, new));
         }
-    }
-    // The answer is in words of format 1; it is computed again when the run is opened.
-    if let Some(run) = run.as_object_mut() {
-        run.remove("answer");
     }
 }
 
@@ -78,10 +62,6 @@ pub(super) fn round(record: &mut Value) {
     let Some(case) = record.pointer_mut("/order/case").filter(|case| case.get("flows").is_none()) else { return };
     rename(case);
     lift_case(case);
-    let id = serde_json::from_value::<Case>(case.clone()).ok().map(|case| case.id());
-    if let (Some(id), Some(record)) = (id, record.as_object_mut()) {
-        record.insert("case_id".to_owned(), id.into());
-    }
     let outcome = record.get_mut("outcome").filter(|outcome| outcome["kind"] == "measured");
     if let Some(outcome) = outcome {
         rename(outcome);
@@ -120,7 +100,7 @@ fn lift_case(case: &mut Value) {
     let mut flow = taken(old, &["transport", "options"]);
     flow.insert("load".to_owned(), load.into());
     flow.extend(object(json!({
-        "name": crate::flow::MAIN, "direction": "round-trip", "streams": 1, "connections": 1, "receivers": 1
+        "name": "main", "direction": "round-trip", "streams": 1, "connections": 1, "receivers": 1
     })));
     let mut ends = taken(old, &["waiting", "placement", "cpu_idle"]);
     ends.entry("cpu_idle").or_insert_with(|| "deep".into());
@@ -138,17 +118,11 @@ fn lift_case(case: &mut Value) {
     *case = lifted.into();
 }
 
-fn lift_summary(summary: &mut Value, ids: &mut BTreeMap<String, String>) {
+fn lift_summary(summary: &mut Value) {
     let Some(old) = summary.as_object_mut() else { return };
     let Some(settings) = old.get_mut("case") else { return };
     lift_case(settings);
     let settings = settings.clone();
-    if let Ok(case) = serde_json::from_value::<Case>(settings.clone()) {
-        if let Some(id) = old.get("id").and_then(Value::as_str) {
-            ids.insert(id.to_owned(), case.id());
-        }
-        old.extend([("id".to_owned(), case.id().into()), ("label".to_owned(), case.label().into())]);
-    }
     let names = [
         "samples",
         "latency_ns",
@@ -234,18 +208,6 @@ fn rename(value: &mut Value) {
     }
 }
 
-fn replace_ids(value: &mut Value, ids: &BTreeMap<String, String>) {
-    match value {
-        Value::Array(list) => list.iter_mut().for_each(|item| replace_ids(item, ids)),
-        Value::String(id) => {
-            if let Some(new) = ids.get(id) {
-                new.clone_into(id);
-            }
-        }
-        _ => {}
-    }
-}
-
 /// Removes the named fields from an object and returns them.
 fn taken(object: &mut Map<String, Value>, names: &[&str]) -> Map<String, Value> {
     names.iter().filter_map(|name| Some(((*name).to_owned(), object.remove(*name)?))).collect()
@@ -258,9 +220,4 @@ fn object(value: Value) -> Map<String, Value> {
 /// Null becomes an empty list.
 fn list(value: Value) -> Value {
     if value.is_null() { json!([]) } else { value }
-}
-
-/// Entries of the list at that name; empty without a list.
-fn items<'v>(parent: &'v mut Value, name: &str) -> impl Iterator<Item = &'v mut Value> {
-    parent.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
 }

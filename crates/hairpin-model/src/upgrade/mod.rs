@@ -2,6 +2,7 @@
 
 mod earlier_cards;
 mod from_1;
+mod from_2;
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -43,7 +44,8 @@ struct Upgrade {
 }
 
 /// The steps, oldest first. A new format adds one line here and a saved run to `tests/formats/`.
-const STEPS: &[Upgrade] = &[Upgrade { run: from_1::run, round: from_1::round }];
+const STEPS: &[Upgrade] =
+    &[Upgrade { run: from_1::run, round: from_1::round }, Upgrade { run: from_2::run, round: from_2::round }];
 
 /// Parses a text of that format; `lift` selects the part of each step.
 fn lifted<T: DeserializeOwned>(
@@ -90,6 +92,11 @@ pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
         run.cards = earlier_cards();
     }
     Ok((run, format))
+}
+
+/// Entries of the list at that name; empty without a list.
+fn items<'v>(parent: &'v mut Value, name: &str) -> impl Iterator<Item = &'v mut Value> {
+    parent.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 fn format_of(text: &str) -> Result<u32, LoadError> {

@@ -242,7 +242,7 @@ fn ends(case: &Case) -> Vec<EndSummary> {
     let spins = case.ends.waiting == Waiting::Spin;
     let end = |role: End, cpu_seconds: f64| EndSummary {
         role,
-        flow: 0,
+        flow: case.primary().id.clone(),
         host: 0,
         waiting: case.ends.waiting,
         placement: case.ends.placement,

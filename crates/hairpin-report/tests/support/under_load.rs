@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::case::{Case, EndSettings, Path, WhichCpus};
 use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Direction, Flow, LOAD, LOAD_BACK, PROBE, WRITE_BYTES};
+use hairpin_model::flow::{Direction, Flow, Role, WRITE_BYTES};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::Options;
 use hairpin_model::phases::{
@@ -86,13 +86,13 @@ fn run(cases: Vec<CaseSummary>) -> Run {
 
 /// A probe of 64 B over UDP, 100 per second, under streams over TCP.
 fn probed((options, ways, ..): &Load) -> Case {
-    let mut case = Case::ping_pong("udp");
-    case.primary_mut().name = PROBE.to_owned();
+    let mut case = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
     case.primary_mut().load.set_sizes(64, 64);
     case.primary_mut().load = case.primary().load.paced(100.0);
-    for (name, way) in [LOAD, LOAD_BACK].iter().zip(*ways) {
+    for (id, way) in ["load", "load-back"].into_iter().zip(*ways) {
         let options = Options::parse(options).expect("the options of a fixture");
-        case.flows.push(Flow { name: (*name).to_owned(), options, ..Flow::stream("tcp", WRITE_BYTES, *way) });
+        let load = Flow::stream("tcp", WRITE_BYTES, *way).in_role(Role::Load);
+        case.flows.push(Flow { id: id.into(), options, ..load });
     }
     case
 }

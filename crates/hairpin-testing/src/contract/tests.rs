@@ -212,11 +212,15 @@ fn example_under_load() -> Value {
     let case = &mut run["cases"][0];
     let (mut load, mut asked) = (case["flows"][0].clone(), case["case"]["flows"][0].clone());
     for flow in [&mut load, &mut asked] {
-        flow["name"] = json!("load");
+        (flow["id"], flow["role"]) = (json!("load"), json!("load"));
     }
     let mut probe = example()["cases"][0].clone();
-    for pointer in ["/flows/0/name", "/case/flows/0/name"] {
-        *probe.pointer_mut(pointer).expect("the example has it") = json!("probe");
+    for pointer in ["/flows/0", "/case/flows/0"] {
+        let flow = probe.pointer_mut(pointer).expect("the example has it");
+        (flow["id"], flow["role"]) = (json!("probe"), json!("probe"));
+    }
+    for end in case["ends"].as_array_mut().expect("they are a list") {
+        end["flow"] = json!("probe");
     }
     case["flows"] = json!([probe["flows"][0], load]);
     case["case"]["flows"] = json!([probe["case"]["flows"][0], asked]);
@@ -245,12 +249,14 @@ fn a_probe_under_load_that_keeps_the_contract_has_no_fault() {
     for pointer in ["/flows", "/case/flows"] {
         let flows = case.pointer_mut(pointer).expect("the example has it").as_array_mut().expect("they are a list");
         let mut foreign = flows[0].clone();
-        foreign["name"] = json!("foreign");
+        (foreign["id"], foreign["role"]) = (json!("foreign-probe"), json!("foreign-probe"));
         flows.push(foreign);
     }
     assert_eq!(faults(&run), [""; 0]);
-    run["cases"][0]["flows"].as_array_mut().expect("they are a list").swap(1, 2);
-    assert!(faults(&run).iter().any(|fault| fault.starts_with("cases[0].flows[1]: has not the name")));
+    run["cases"][0]["flows"].as_array_mut().expect("they are a list").swap(0, 2);
+    assert_eq!(faults(&run), [""; 0], "the order of flows has no meaning");
+    run["cases"][0]["flows"][0]["role"] = json!("probe");
+    assert!(faults(&run).contains(&"cases[0].flows: has several probes".to_owned()));
 }
 
 #[test]
@@ -295,7 +301,9 @@ fn every_missing_key_of_a_case_under_load_is_named_with_its_place() {
 fn every_break_of_the_contract_of_a_case_under_load_is_named_with_its_place() {
     let figure = json!({"value": 7.0, "low": null, "high": null});
     let breaks = [
-        ("flows/1/name", json!("other"), "flows[1]: has not the name of its place"),
+        ("flows/1/role", json!("measured"), "flows[1]: is not a probe with answers or a load without"),
+        ("flows/1/id", json!("probe"), "flows: have an identity twice"),
+        ("ends/1/flow", json!("other"), "ends[1].flow: is no flow of the case"),
         ("flows/1/direction", json!("round-trip"), "flows[1]: is not a probe with answers or a load without"),
         ("phases/idle/load/goodput_bytes_per_s", figure.clone(), "phases.idle.load.goodput_bytes_per_s: is there"),
         ("phases/loaded/queue_bytes/max", json!(50.0), "phases.loaded.queue_bytes.max: is less than p50"),

@@ -8,36 +8,28 @@ use super::checks::{Faults, Kind, figure_faults, join, latency_faults, ledger_fa
 const OF_CASE: &[&str] = &["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"];
 /// The phases that have figures.
 const PHASES: &[&str] = &["idle", "loaded", "recovering"];
-/// Name of the first flow.
-const PROBE: &str = "probe";
-/// Names of the load flows; the second only if the load goes both ways.
-const LOADS: &[&str] = &["load", "load-back"];
-/// Name of a flow that opens new connections during the load, for responsiveness; the last flow, if present.
-const FOREIGN: &str = "foreign";
-
 /// Whether a flow's samples are of the loaded phase, but its ledger of all phases.
 pub(super) fn has_phases(flow: &Value) -> bool {
-    flow["name"] == PROBE || flow["name"] == FOREIGN
+    flow["role"] == "probe" || flow["role"] == "foreign-probe"
 }
 
 /// Checks the figures of a case, in one state of the machine or not; without a probe it must have no such fields.
 pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_state: bool) {
     let flows: Vec<&Value> = case["flows"].as_array().into_iter().flatten().collect();
-    if flows.first().is_none_or(|flow| flow["name"] != PROBE) {
+    let probes: Vec<&Value> = flows.iter().copied().filter(|flow| flow["role"] == "probe").collect();
+    let [probe] = probes.as_slice() else {
+        faults.unless(probes.is_empty(), &join(place, "flows"), "has several probes");
         for name in OF_CASE.iter().filter(|name| case.get(**name).is_some()) {
             faults.unless(false, &join(place, name), "is there although no flow is a probe");
         }
         return;
-    }
-    let loads = flows.iter().filter(|flow| LOADS.iter().any(|name| flow["name"] == *name)).count();
+    };
+    let loads = flows.iter().filter(|flow| flow["role"] == "load").count();
     for (number, flow) in flows.iter().enumerate() {
-        let place = format!("{place}.flows[{number}]");
-        let name =
-            if number == 0 { PROBE } else { LOADS.get(number - 1).filter(|_| number <= loads).unwrap_or(&FOREIGN) };
-        let in_place = flow["name"] == name && number <= loads + 1;
-        faults.unless(in_place, &place, "has not the name of its place");
         let has_answers = flow["direction"] == "round-trip";
-        faults.unless(has_answers != LOADS.contains(&name), &place, "is not a probe with answers or a load without");
+        let place = format!("{place}.flows[{number}]");
+        let fits = if has_phases(flow) { has_answers } else { flow["role"] == "load" && !has_answers };
+        faults.unless(fits, &place, "is not a probe with answers or a load without");
     }
     let phases = faults.need(case, place, "phases", Kind::Object);
     for name in PHASES {
@@ -45,7 +37,7 @@ pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_st
         let loaded = *name == "loaded" && loads > 0;
         phase_faults(faults, &format!("{place}.phases.{name}"), phase, (one_state, loaded));
     }
-    let same = phases["loaded"]["probe"]["latency_ns"] == case["flows"][0]["latency_ns"];
+    let same = phases["loaded"]["probe"]["latency_ns"] == probe["latency_ns"];
     faults.unless(same, &join(place, "phases.loaded.probe.latency_ns"), "is not that of the probe");
     let added = faults.need(case, place, "added_ns", Kind::Object);
     for name in ["p50", "p99"] {

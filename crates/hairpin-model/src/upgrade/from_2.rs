@@ -1,0 +1,104 @@
+//! From format 2 to format 3: flows have an identity and a role in place of a name, and ends refer to a flow by its
+//! identity in place of its index.
+//!
+//! Identities of cases are recomputed, since they are digests of the case's JSON.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::items;
+use crate::case::Case;
+
+/// Names of flows, with their identities and roles. A flow with another name is a measured one.
+const ROLES: &[(&str, &str, &str)] = &[
+    ("probe", "probe", "probe"),
+    ("load", "load", "load"),
+    ("load-back", "load-back", "load"),
+    ("foreign", "foreign-probe", "foreign-probe"),
+];
+
+/// The run, without its rounds. Its answer is computed again when it is opened.
+pub(super) fn run(run: &mut Value) {
+    if let Some(plan) = run.get_mut("plan") {
+        items(plan, "cases").for_each(lift_flows);
+    }
+    let mut ids = BTreeMap::new();
+    for summary in items(run, "cases") {
+        summary.get_mut("case").into_iter().for_each(lift_flows);
+        lift_flows(summary);
+        lift_ends(summary);
+        let case = serde_json::from_value::<Case>(summary["case"].clone());
+        if let (Ok(case), Some(fields)) = (case, summary.as_object_mut()) {
+            fields.insert("label".to_owned(), case.label().into());
+            let old = fields.insert("id".to_owned(), case.id().into());
+            ids.extend(old.as_ref().and_then(Value::as_str).map(|old| (old.to_owned(), case.id())));
+        }
+    }
+    for (list, keys) in [("comparisons", &["baseline", "candidate"][..]), ("findings", &["cases"])] {
+        for item in items(run, list) {
+            for key in keys {
+                item.get_mut(*key).into_iter().for_each(|value| replace_ids(value, &ids));
+            }
+        }
+    }
+    for finding in items(run, "findings") {
+        let experiment = finding.get_mut("counter_experiment").filter(|one| one.is_object());
+        experiment.into_iter().for_each(|experiment| items(experiment, "pair").for_each(lift_flows));
+    }
+    if let Some(run) = run.as_object_mut() {
+        run.remove("answer");
+    }
+}
+
+/// A line of `rounds.jsonl`. It may be lifted already: `analyse` writes the rounds before the run.
+pub(super) fn round(record: &mut Value) {
+    let Some(case) = record.pointer_mut("/order/case").filter(|case| case["flows"][0].get("id").is_none()) else {
+        return;
+    };
+    lift_flows(case);
+    let flows = case["flows"].clone();
+    let id = serde_json::from_value::<Case>(case.clone()).ok().map(|case| case.id());
+    if let (Some(id), Some(record)) = (id, record.as_object_mut()) {
+        record.insert("case_id".to_owned(), id.into());
+    }
+    let Some(measured) = record.get_mut("outcome").filter(|outcome| outcome["kind"] == "measured") else { return };
+    for (place, result) in items(measured, "flows").enumerate() {
+        if let Some(fields) = result.as_object_mut() {
+            fields.extend(["id", "role"].map(|name| (name.to_owned(), flows[place][name].clone())));
+        }
+    }
+    lift_ends(measured);
+}
+
+/// Gives the flows of a case, or of its summary, an identity and a role.
+fn lift_flows(of: &mut Value) {
+    for flow in items(of, "flows").filter_map(Value::as_object_mut) {
+        let Some(Value::String(name)) = flow.remove("name") else { continue };
+        let known = ROLES.iter().find(|(old, ..)| *old == name);
+        let (id, role) = known.map_or((name.as_str(), "measured"), |(_, id, role)| (id, role));
+        flow.extend([("id", id), ("role", role)].map(|(field, word)| (field.to_owned(), word.into())));
+    }
+}
+
+/// Replaces the index of each end's flow by the flow's identity.
+fn lift_ends(of: &mut Value) {
+    let ids: Vec<Value> = items(of, "flows").map(|flow| flow["id"].clone()).collect();
+    for end in items(of, "ends").filter_map(Value::as_object_mut) {
+        let place = end.get("flow").and_then(Value::as_u64).unwrap_or(0);
+        let id = usize::try_from(place).ok().and_then(|place| ids.get(place)).cloned();
+        end.insert("flow".to_owned(), id.unwrap_or_default());
+    }
+}
+
+fn replace_ids(value: &mut Value, ids: &BTreeMap<String, String>) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(|item| replace_ids(item, ids)),
+        Value::String(id) => {
+            if let Some(new) = ids.get(id) {
+                new.clone_into(id);
+            }
+        }
+        _ => {}
+    }
+}
