@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hairpin_loops::clock::RealClock;
-use hairpin_loops::driver::{Amount, Counts, DriverError, Ended, Marks, Outcome, Receiving, Sending, Tally, Totals};
+use hairpin_loops::driver::{
+    Amount, Counts, DriverError, Ended, Marks, Outcome, Receiving, Sending, Totals, Transfer,
+};
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact_names;
@@ -62,7 +64,7 @@ impl Marks for Told {
         self.begun += 1;
     }
 
-    fn progress(&mut self, so_far: &Tally, _: u64) {
+    fn progress(&mut self, so_far: &Transfer, _: u64) {
         self.progress.push(so_far.measured);
     }
 
@@ -185,7 +187,7 @@ fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
             assert_eq!(received, expected, "{what}: wire {wire}");
         }
     }
-    let sum = |of: fn(&Tally) -> u64| received.wires.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&Transfer) -> u64| received.wires.iter().map(of).sum::<u64>();
     assert_eq!(sum(|wire| wire.measured.bytes_received), received.total.measured.bytes_received, "{what}");
     let timed = received.time_line.bytes.iter().sum::<u64>();
     assert_eq!(timed, received.total.all().bytes_received, "{what}: every byte is in the time line");
@@ -325,7 +327,7 @@ fn no_wire_starves() {
     /// Ends both after enough messages.
     struct Enough<'a>(&'a AtomicBool);
     impl Marks for Enough<'_> {
-        fn progress(&mut self, so_far: &Tally, _: u64) {
+        fn progress(&mut self, so_far: &Transfer, _: u64) {
             if so_far.measured.messages_received > 20_000 {
                 self.0.store(true, Ordering::Relaxed);
             }
@@ -486,7 +488,7 @@ fn messages_carry_the_nonce_that_the_receiver_quotes() {
     /// Ends the sender at the first report.
     struct Hears<'a>(&'a AtomicBool, u64);
     impl Marks for Hears<'_> {
-        fn progress(&mut self, _: &Tally, nonce: u64) {
+        fn progress(&mut self, _: &Transfer, nonce: u64) {
             self.1 = nonce;
             self.0.store(true, Ordering::Relaxed);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
-use hairpin_model::ledger::{self, Ledger, OVERFLOW, Way};
+use hairpin_model::ledger::{self, Ledger, Way};
 use hairpin_model::one_way::Streamed;
 
 use super::arrival_order::ArrivalOrder;
@@ -94,8 +94,8 @@ impl Tally {
                     .filter_map(|(cause, way, overflown)| Some((cause.to_owned(), way?.missing(overflown)))),
             );
             lost.extend(link_lost.into_iter().flatten().map(|(cause, count)| (cause.clone(), *count)));
-            lost.insert(format!("{OVERFLOW}-server"), overflown(server));
-            lost.insert(format!("{OVERFLOW}-client"), overflown(client));
+            lost.insert(format!("{}-server", ledger::RECEIVE_BUFFER), overflown(server));
+            lost.insert(format!("{}-client", ledger::RECEIVE_BUFFER), overflown(client));
             lost.retain(|_, count| *count > 0);
         }
         Ledger {
@@ -145,11 +145,12 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
     let mut lost = BTreeMap::new();
     if !reliable {
         let refused = from.departures.as_ref().map_or(0, |sent| sent.refused);
+        let by_kernel = |cause, end: OneWayEnd<'_>| (cause, ledger::counted_by_kernel(cause, end.facts));
         let causes = [
-            (ledger::RECEIVE_BUFFER, overflown(receiver.facts)),
+            by_kernel(ledger::RECEIVE_BUFFER, receiver),
             (ledger::SEND_BUFFER, refused),
-            (ledger::QDISC, counted(sender.facts, fact_names::QDISC_DROPS)),
-            (ledger::DEVICE, counted(receiver.facts, fact_names::DEVICE_DROPS)),
+            by_kernel(ledger::QDISC, sender),
+            by_kernel(ledger::DEVICE, receiver),
             (ledger::LINK, with(link.measured, link.in_warm_up)),
             (ledger::RELAY, link.not_carried),
         ];
@@ -222,14 +223,9 @@ fn counted(facts: &[Fact], name: &str) -> u64 {
     fact::number(facts, name).unwrap_or(0.0) as u64
 }
 
-/// Packets for which an end's receive buffer had no room. Prefers the kernel's counter of only these: a socket's own
-/// counter includes packets with a wrong checksum, which a link damaged and has already counted.
+/// Packets for which an end's receive buffer had no room.
 fn overflown(facts: &[Fact]) -> u64 {
-    let alone = fact::number(facts, fact_names::UDP_BUFFER_ERRORS);
-    let drops = alone.or_else(|| fact::number(facts, fact_names::SOCKET_DROPS)).unwrap_or(0.0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a kernel's count of messages")]
-    let drops = drops as u64;
-    drops
+    ledger::counted_by_kernel(ledger::RECEIVE_BUFFER, facts)
 }
 
 #[cfg(test)]
@@ -258,8 +254,14 @@ mod tests {
         ];
         let link = LinkLosses { measured: 5, in_warm_up: 0, not_carried: 1 };
         let ledger = one_way(4, 10, link, [&from, &to]);
-        let lost =
-            [("device", 4), ("link", 5), ("qdisc", 2), ("receive_buffer", 3), ("relay", 1), ("send_buffer", 1)];
+        let lost = [
+            ("device", 4),
+            ("link", 5),
+            ("qdisc", 2),
+            ("receive-buffer-overflow", 3),
+            ("relay", 1),
+            ("send-buffer", 1),
+        ];
         assert!(ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).eq(lost), "{ledger:?}");
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (20, 4, 0));
     }

@@ -4,29 +4,87 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Cause of a loss to a full receive buffer; the end's name follows.
-pub const OVERFLOW: &str = "receive-buffer-overflow";
+use crate::fact::{self, Fact};
+use crate::fact_names;
 
-// Causes of losses of a one-way load, which has one sender and one receiver.
-
-/// The receiver's buffer had no room.
-pub const RECEIVE_BUFFER: &str = "receive_buffer";
+/// An end's receive buffer had no room; the end's name may follow, as in `receive-buffer-overflow-server`.
+pub const RECEIVE_BUFFER: &str = "receive-buffer-overflow";
 /// The sender's kernel refused it.
-pub const SEND_BUFFER: &str = "send_buffer";
+pub const SEND_BUFFER: &str = "send-buffer";
 /// A queue discipline of the sender's host dropped it.
 pub const QDISC: &str = "qdisc";
 /// A device of the receiver's host dropped it.
 pub const DEVICE: &str = "device";
-/// The emulated link lost it, or still had it at the end.
+/// The emulated link lost it, or still had it at the end; the stage's name may follow, as in `link-loss`.
 pub const LINK: &str = "link";
 /// The relay of the emulated link had no room for it before the link; the round then does not count.
 pub const RELAY: &str = "relay";
-
 /// The network between two hosts lost it on the way to the server, by the counters of both ends and the receive
 /// buffers.
 pub const NETWORK_UP: &str = "network-up";
 /// The same for an answer, or for a load that goes down.
 pub const NETWORK_DOWN: &str = "network-down";
+
+/// A cause of losses, and the kernel counter that it is read from.
+struct Cause {
+    name: &'static str,
+    words: &'static str,
+    /// The kernel's counters, the first that an end has; empty if Hairpin counts it.
+    counters: &'static [&'static str],
+    /// Counts packets. If datagrams travel as segments of one packet (UDP GSO and GRO), each is up to [`MAX_SEGMENTS`]
+    /// messages.
+    counts_packets: bool,
+    /// Counts a whole network namespace, other programs included.
+    is_of_the_namespace: bool,
+}
+
+const OWN: Cause = Cause { name: "", words: "", counters: &[], counts_packets: false, is_of_the_namespace: false };
+
+const CAUSES: &[Cause] = &[
+    Cause {
+        name: RECEIVE_BUFFER,
+        words: "receive buffer full",
+        // A socket's own counter includes packets with a wrong checksum, which a link damaged and has already counted.
+        counters: &[fact_names::UDP_BUFFER_ERRORS, fact_names::SOCKET_DROPS],
+        counts_packets: true,
+        ..OWN
+    },
+    Cause { name: SEND_BUFFER, words: "refused by the sender's kernel", ..OWN },
+    Cause {
+        name: QDISC,
+        words: "dropped by the sender's queue discipline",
+        counters: &[fact_names::QDISC_DROPS],
+        counts_packets: true,
+        is_of_the_namespace: true,
+    },
+    Cause {
+        name: DEVICE,
+        words: "dropped by the receiver's device",
+        counters: &[fact_names::DEVICE_DROPS],
+        counts_packets: true,
+        is_of_the_namespace: true,
+    },
+    Cause { name: LINK, words: "lost on the link", ..OWN },
+    Cause { name: RELAY, words: "not carried by the relay of the link", ..OWN },
+    Cause { name: NETWORK_UP, words: "lost in the network on the way to the server", ..OWN },
+    Cause { name: NETWORK_DOWN, words: "lost in the network on the way to the client", ..OWN },
+];
+
+/// The cause with that name, and what follows the name: an end or a stage.
+fn cause(name: &str) -> Option<(&'static Cause, Option<&str>)> {
+    CAUSES.iter().find_map(|cause| match name.strip_prefix(cause.name)? {
+        "" => Some((cause, None)),
+        more => Some((cause, Some(more.strip_prefix('-')?))),
+    })
+}
+
+/// What the kernel counted for that cause at an end with these facts; 0 without a counter.
+#[must_use]
+pub fn counted_by_kernel(name: &str, facts: &[Fact]) -> u64 {
+    let counters = cause(name).map_or(&[][..], |(cause, _)| cause.counters);
+    // A kernel's count of packets.
+    counters.iter().find_map(|counter| fact::number(facts, counter)).unwrap_or(0.0) as u64
+}
 
 /// Messages that went one way between two hosts, the warm-up's too, each once; copies and order by the terms of RFC 4737.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,40 +148,25 @@ pub struct Ledger {
 
 /// The words for a loss's cause: `receive buffer of the server full`, `link: loss`.
 #[must_use]
-pub fn in_words(cause: &str) -> String {
-    let of_one_way = match cause {
-        RECEIVE_BUFFER => Some("receive buffer full"),
-        SEND_BUFFER => Some("refused by the sender's kernel"),
-        QDISC => Some("dropped by the sender's queue discipline"),
-        DEVICE => Some("dropped by the receiver's device"),
-        LINK => Some("lost on the link"),
-        RELAY => Some("not carried by the relay of the link"),
-        NETWORK_UP => Some("lost in the network on the way to the server"),
-        NETWORK_DOWN => Some("lost in the network on the way to the client"),
-        _ => None,
-    };
-    if let Some(words) = of_one_way {
-        return words.to_owned();
-    }
-    match (cause.strip_prefix(OVERFLOW), cause.strip_prefix("link-")) {
-        (Some(""), _) => "receive buffer full".to_owned(),
-        (Some(end), _) => format!("receive buffer of the {} full", end.trim_start_matches('-')),
-        (None, Some(stage)) => format!("link: {stage}"),
-        (None, None) => cause.to_owned(),
+pub fn in_words(name: &str) -> String {
+    match cause(name) {
+        Some((Cause { words, .. }, None)) => (*words).to_owned(),
+        Some((Cause { name: RECEIVE_BUFFER, .. }, Some(end))) => format!("receive buffer of the {end} full"),
+        Some((Cause { name: LINK, .. }, Some(stage))) => format!("link: {stage}"),
+        _ => name.to_owned(),
     }
 }
 
 /// Whether a cause is counted for a whole network namespace, other programs included.
 #[must_use]
-pub fn is_of_the_namespace(cause: &str) -> bool {
-    [QDISC, DEVICE].contains(&cause)
+pub fn is_of_the_namespace(name: &str) -> bool {
+    cause(name).is_some_and(|(cause, _)| cause.is_of_the_namespace)
 }
 
-/// Whether a cause is counted in packets. If datagrams travel as segments of one packet (UDP GSO and GRO), each loss is
-/// up to [`MAX_SEGMENTS`] messages.
+/// Whether a cause is counted in packets, each of which may be several messages.
 #[must_use]
-pub fn counts_packets(cause: &str) -> bool {
-    cause.starts_with(OVERFLOW) || [RECEIVE_BUFFER, QDISC, DEVICE].contains(&cause)
+pub fn counts_packets(name: &str) -> bool {
+    cause(name).is_some_and(|(cause, _)| cause.counts_packets)
 }
 
 /// Maximum datagrams of one packet (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
@@ -143,8 +186,8 @@ impl Ledger {
     /// damaged `not_messages` of them. No counter tells which of these a buffer dropped.
     #[must_use]
     pub fn may_count_copies(&self, not_messages: u64) -> bool {
-        let is_overflow = |cause: &str| cause.starts_with(OVERFLOW) || cause == RECEIVE_BUFFER;
-        let overflows = self.lost.iter().filter(|(cause, _)| is_overflow(cause)).map(|(_, count)| *count);
+        let overflows =
+            self.lost.iter().filter(|(cause, _)| cause.starts_with(RECEIVE_BUFFER)).map(|(_, count)| *count);
         self.unexplained < 0 && self.unexplained.unsigned_abs() <= overflows.sum::<u64>().min(not_messages)
     }
 

@@ -52,7 +52,7 @@ fn a_receive_buffer_that_overran_is_in_the_ledger_and_named() {
     assert_eq!(ledgers.len(), 4);
     for ledger in ledgers {
         assert_eq!(ledger["lost"].as_object().map(serde_json::Map::len), Some(1), "{ledger}");
-        assert!(number(&ledger["lost"]["receive_buffer"]) > 1000, "{ledger}");
+        assert!(number(&ledger["lost"]["receive-buffer-overflow"]) > 1000, "{ledger}");
         assert_eq!(number(&ledger["sent"]), 5500, "the warm-up lost some too: {ledger}");
     }
     assert!(codes(&run).contains(&"udp-receive-overrun"), "{:?}", codes(&run));

@@ -217,6 +217,6 @@ mod tests {
     #[test]
     fn a_link_without_loss_is_no_finding() {
         assert_eq!(found(&[("loss", 2, 0)], &[]), [], "two hellos");
-        assert_eq!(found(&[("loss", 2, 0)], &[("receive_buffer", 400)]), []);
+        assert_eq!(found(&[("loss", 2, 0)], &[("receive-buffer-overflow", 400)]), []);
     }
 }

@@ -136,6 +136,6 @@ mod tests {
     #[test]
     fn no_loss_and_other_causes_are_no_finding() {
         assert_eq!(found(&messages("udp"), &[]), []);
-        assert_eq!(found(&messages("udp"), &[("receive_buffer", 400), ("link", 9)]), []);
+        assert_eq!(found(&messages("udp"), &[("receive-buffer-overflow", 400), ("link", 9)]), []);
     }
 }

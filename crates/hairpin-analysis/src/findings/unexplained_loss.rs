@@ -174,7 +174,7 @@ mod tests {
         let found = |gso: &str, received: u64| {
             let case = messages("udp");
             let change = |measured: &mut Measured| {
-                counts(&[("receive_buffer", 4)], 0.0)(measured);
+                counts(&[("receive-buffer-overflow", 4)], 0.0)(measured);
                 measured.primary_mut().ledger.received = received;
                 measured.primary_mut().ledger = measured.primary().ledger.clone().closed();
                 measured.ends[1].options = vec![granted(OptionName::Gso, gso)];

@@ -30,7 +30,7 @@ use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::driver::states::MAX_READINGS as MAX_STATES;
 use hairpin_loops::driver::time_line::MAX_INTERVALS;
 use hairpin_loops::driver::times::MAX_ROWS;
-use hairpin_loops::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Tally, Totals};
+use hairpin_loops::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Totals, Transfer};
 use hairpin_loops::shared::frames::MAX_MESSAGE_BYTES;
 
 /// After this silence missing messages are lost, in ns. Links extend it by their delays.
@@ -502,7 +502,7 @@ impl Marks for Told<'_> {
         self.credit.as_ref().map_or(0, Credit::nonce)
     }
 
-    fn progress(&mut self, so_far: &Tally, nonce: u64) {
+    fn progress(&mut self, so_far: &Transfer, nonce: u64) {
         let quoted = if self.sends { 0 } else { nonce };
         if let Err(failure) =
             self.peer.tell(&Message::Progress(Progress { nonce: quoted, ..progress(&so_far.all()) }))

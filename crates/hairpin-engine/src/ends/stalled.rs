@@ -4,7 +4,7 @@ use hairpin_model::flow::Load;
 use hairpin_model::round::Failure;
 
 use hairpin_loops::clock::{Clock, RealClock};
-use hairpin_loops::driver::{Counts, PROGRESS_NS, Tally};
+use hairpin_loops::driver::{Counts, PROGRESS_NS, Transfer};
 
 /// Times since the last bytes moved and since the peer's last report. The second is needed because a sender of
 /// datagrams moves bytes whether or not they are received.
@@ -29,7 +29,7 @@ pub(super) fn longest_idle_ns(load: &Load) -> u64 {
 
 impl Stalled<'_> {
     /// Returns a failure if no bytes moved within the time-out, although some were due.
-    pub(super) fn look(&mut self, so_far: &Tally) -> Option<Failure> {
+    pub(super) fn look(&mut self, so_far: &Transfer) -> Option<Failure> {
         let bytes = |counts: &Counts| counts.bytes_sent + counts.bytes_received;
         let moved_bytes = bytes(&so_far.measured) + bytes(&so_far.warm_up);
         let now_ns = self.clock.now_ns();

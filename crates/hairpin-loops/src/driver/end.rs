@@ -9,7 +9,7 @@ use hairpin_transports::{Interest, Ready, Wire, WireSet};
 use super::states::SenderStates;
 use super::time_line::TimeLine;
 use super::times::TimesOfMessages;
-use super::{Counts, DriverError, Ended, LOOK_NS, Marks, Outcome, PROGRESS_NS, Tally};
+use super::{Counts, DriverError, Ended, LOOK_NS, Marks, Outcome, PROGRESS_NS, Transfer};
 use crate::clock::Clock;
 
 /// Calls on one wire before the clock is read and the other wires get a turn.
@@ -40,8 +40,8 @@ pub(super) struct End<'a, C> {
     /// Calls on the wire wait.
     pub(super) blocks: bool,
     pub(super) now_ns: u64,
-    pub(super) wires: Vec<Tally>,
-    pub(super) total: Tally,
+    pub(super) wires: Vec<Transfer>,
+    pub(super) total: Transfer,
     pub(super) times: TimesOfMessages,
     /// Maximum calls per turn.
     pub(super) calls_per_turn: usize,
@@ -105,8 +105,8 @@ impl<'a, C: Clock> End<'a, C> {
             waits,
             blocks,
             now_ns,
-            wires: vec![Tally::default(); wires.len()],
-            total: Tally::default(),
+            wires: vec![Transfer::default(); wires.len()],
+            total: Transfer::default(),
             times: TimesOfMessages::new(keep_times),
             calls_per_turn: match wires.len() {
                 1 if blocks && interest == Interest::Read => 1,

@@ -84,7 +84,7 @@ impl Counts {
 
 /// Counts and times of one wire, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct Transfer {
     pub measured: Counts,
     pub warm_up: Counts,
     /// When the first measured bytes were sent or received, or the receiver learned that they were sent, in ns of this
@@ -97,7 +97,7 @@ pub struct Tally {
     pub bytes_after_first: u64,
 }
 
-impl Tally {
+impl Transfer {
     /// Counts bytes sent or received by `at_ns`, from the first measured ones on.
     pub(crate) fn moved(&mut self, at_ns: u64, bytes: u64) {
         if self.first_ns.is_some() {
@@ -132,8 +132,8 @@ impl Tally {
 /// The result of an end.
 #[derive(Debug)]
 pub struct Outcome {
-    pub wires: Vec<Tally>,
-    pub total: Tally,
+    pub wires: Vec<Transfer>,
+    pub total: Transfer,
     /// Bytes of all wires over time, including the warm-up.
     pub time_line: TimeLine,
     /// Times of measured messages: at a receiver from due to received, at a paced sender from due to sent.
@@ -214,7 +214,7 @@ pub trait Marks {
     fn look(&mut self, _now_ns: u64) {}
 
     /// Called every [`PROGRESS_NS`], with the counts of all wires so far, and at a receiver the last nonce received.
-    fn progress(&mut self, _so_far: &Tally, _nonce: u64) {}
+    fn progress(&mut self, _so_far: &Transfer, _nonce: u64) {}
 
     /// The next nonce of messages with boundaries, for their receiver to quote. Called on a sender's marks at the
     /// beginning and after each [`Marks::progress`].

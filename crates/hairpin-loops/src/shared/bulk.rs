@@ -7,7 +7,7 @@ use super::BulkOrder;
 use crate::driver::states::SenderStates;
 use crate::driver::time_line::TimeLine;
 use crate::driver::times::TimesOfMessages;
-use crate::driver::{Counts, Ended, Outcome, Tally};
+use crate::driver::{Counts, Ended, Outcome, Transfer};
 
 /// The load at its sender or receiver.
 pub(super) struct Bulk {
@@ -16,14 +16,14 @@ pub(super) struct Bulk {
     pub(super) began_ns: Option<u64>,
     /// The end of the load was written, or has arrived.
     pub(super) has_ended: bool,
-    total: Tally,
+    total: Transfer,
     time_line: TimeLine,
     states: SenderStates,
 }
 
 impl Bulk {
     pub(super) fn new(order: BulkOrder, sends: bool) -> Self {
-        let (total, time_line, states) = (Tally::default(), TimeLine::default(), SenderStates::begun(0, false));
+        let (total, time_line, states) = (Transfer::default(), TimeLine::default(), SenderStates::begun(0, false));
         Self { order, sends, began_ns: None, has_ended: false, total, time_line, states }
     }
 

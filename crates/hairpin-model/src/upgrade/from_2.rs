@@ -18,6 +18,9 @@ const ROLES: &[(&str, &str, &str)] = &[
     ("foreign", "foreign-probe", "foreign-probe"),
 ];
 
+/// Renamed causes of losses.
+const CAUSES: &[(&str, &str)] = &[("receive_buffer", "receive-buffer-overflow"), ("send_buffer", "send-buffer")];
+
 /// The run, without its rounds. Its answer is computed again when it is opened.
 pub(super) fn run(run: &mut Value) {
     if let Some(plan) = run.get_mut("plan") {
@@ -46,6 +49,7 @@ pub(super) fn run(run: &mut Value) {
         let experiment = finding.get_mut("counter_experiment").filter(|one| one.is_object());
         experiment.into_iter().for_each(|experiment| items(experiment, "pair").for_each(lift_flows));
     }
+    rename_causes(run);
     if let Some(run) = run.as_object_mut() {
         run.remove("answer");
     }
@@ -69,6 +73,7 @@ pub(super) fn round(record: &mut Value) {
         }
     }
     lift_ends(measured);
+    rename_causes(measured);
 }
 
 /// Gives the flows of a case, or of its summary, an identity and a role.
@@ -88,6 +93,22 @@ fn lift_ends(of: &mut Value) {
         let place = end.get("flow").and_then(Value::as_u64).unwrap_or(0);
         let id = usize::try_from(place).ok().and_then(|place| ids.get(place)).cloned();
         end.insert("flow".to_owned(), id.unwrap_or_default());
+    }
+}
+
+/// Renames the causes in every ledger of the tree.
+fn rename_causes(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(rename_causes),
+        Value::Object(fields) => {
+            if let Some(lost) = fields.get_mut("lost").and_then(Value::as_object_mut) {
+                for (old, new) in CAUSES {
+                    lost.remove(*old).into_iter().for_each(|count| drop(lost.insert((*new).to_owned(), count)));
+                }
+            }
+            fields.values_mut().for_each(rename_causes);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
