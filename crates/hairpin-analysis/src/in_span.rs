@@ -1,6 +1,6 @@
 //! Values of a round under load within a time span: latency, load, and the link's queue.
 
-use hairpin_model::flow::{Direction, Role};
+use hairpin_model::flow::{Direction, FlowRole};
 use hairpin_model::link::{DirectionRecord, LinkTimeline};
 use hairpin_model::phases::{ProbeTimeLine, SenderState, Span};
 use hairpin_model::round::{FlowRecord, Measured};
@@ -9,7 +9,7 @@ use crate::statistics::location::median;
 
 /// The flows of a round that load the path.
 pub(crate) fn loads(measured: &Measured) -> impl Iterator<Item = &FlowRecord> {
-    measured.flows.iter().filter(|flow| flow.role == Role::Load)
+    measured.flows.iter().filter(|flow| flow.role == FlowRole::Load)
 }
 
 pub(crate) fn lasts_ns(span: Span) -> f64 {

@@ -2,7 +2,7 @@
 //! trips.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::{Flow, FlowId, Role};
+use hairpin_model::flow::{Flow, FlowId, FlowRole};
 use hairpin_model::names::distinct;
 use hairpin_model::phases::Phase;
 use hairpin_model::round::{Measured, Outcome, RoundRecord};
@@ -43,7 +43,7 @@ fn case_of(case: &Case, phase: Phase) -> Case {
         return case.clone();
     }
     let probe = case.primary();
-    case.alone(&Flow { id: FlowId::default(), role: Role::Measured, ..probe.clone() })
+    case.alone(&Flow { id: FlowId::default(), role: FlowRole::Measured, ..probe.clone() })
 }
 
 fn round_of(round: &RoundRecord, phase: Phase) -> RoundRecord {
@@ -69,7 +69,7 @@ fn keep_only_probe(measured: &mut Measured) {
     measured.flows.retain(|flow| flow.id == probe);
     measured.ends.retain(|end| end.flow == probe);
     for flow in &mut measured.flows {
-        (flow.id, flow.role) = (FlowId::default(), Role::Measured);
+        (flow.id, flow.role) = (FlowId::default(), FlowRole::Measured);
     }
     measured.ends.iter_mut().for_each(|end| end.flow = FlowId::default());
 }

@@ -88,7 +88,7 @@ fn estimated_by_tcp(measured: &Measured) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::flow::{Flow, Role};
+    use hairpin_model::flow::{Flow, FlowRole};
     use hairpin_model::phases::SenderState;
     use hairpin_model::samples::latency_histogram;
 
@@ -107,10 +107,10 @@ mod tests {
 
     #[test]
     fn round_trips_a_minute_are_the_mean_of_new_connections_and_of_the_load() {
-        let mut case = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
+        let mut case = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
         let foreign = Flow { connection_use: ConnectionUse::PerMessage, ..Flow::ping_pong("tcp") };
         let load = Flow::stream("tcp", 1000, hairpin_model::flow::Direction::Up);
-        case.flows.extend([load.in_role(Role::Load), foreign.in_role(Role::ForeignProbe)]);
+        case.flows.extend([load.in_role(FlowRole::Load), foreign.in_role(FlowRole::ForeignProbe)]);
         let mut measured = Measured::default();
         let lengths = hairpin_model::phases::PhaseLengths { idle: 10, ramp: 10, loaded: 10, recovering: 10 };
         measured.phases = Some(lengths.spans(0));

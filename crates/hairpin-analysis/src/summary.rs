@@ -160,7 +160,7 @@ fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
         EndSummary {
             role,
             flow: id.clone(),
-            host: reports.first().map_or(0, |end| end.host),
+            host: reports.first().map_or(End::Client, |end| end.host),
             waiting: own.waiting,
             placement: own.placement,
             cpu_seconds: reports.iter().map(|end| end.cpu_ns).fold(0, u64::saturating_add) as f64 / 1e9,

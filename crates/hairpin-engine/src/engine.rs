@@ -12,7 +12,7 @@ use std::time::Duration;
 use hairpin_model::binding::Binding;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card};
-use hairpin_model::case::CpuIdle;
+use hairpin_model::case::{Case, CpuIdle};
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow, FlowId};
@@ -345,7 +345,7 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let measured = Measured {
         flows: vec![FlowRecord { setup_ns, started_ns: Some(started_ns), ..flow }],
         duration_ns,
-        ends: ends_of(order.case.primary(), report, Some(server)),
+        ends: ends_of(&order.case, report, Some(server)),
         noise,
         link: link.map(|link| link.record),
         interrupted,
@@ -354,11 +354,13 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     Done { measured, samples, other_samples: Vec::new(), trace: None }
 }
 
-/// The ends of a flow.
-fn ends_of(flow: &Flow, client: EndReport, server: Option<EndReport>) -> Vec<EndReport> {
-    let end = |role, report| EndReport { role, flow: flow.id.clone(), ..report };
-    let server = server.map(|server| end(End::Server, server));
-    std::iter::once(end(End::Client, client)).chain(server).collect()
+/// The ends of the case's flow.
+fn ends_of(case: &Case, client: EndReport, server: Option<EndReport>) -> Vec<EndReport> {
+    let flow = || case.primary().id.clone();
+    let host = if case.path.across.is_some() { End::Server } else { End::Client };
+    let server = server.map(|server| EndReport { role: End::Server, flow: flow(), host, ..server });
+    let client = EndReport { role: End::Client, flow: flow(), host: End::Client, ..client };
+    std::iter::once(client).chain(server).collect()
 }
 
 /// The record of a one-way flow, and its samples. Each end, the client first, counted what it saw.
@@ -463,7 +465,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     let measured = Measured {
         flows: std::iter::once(flow).chain(shared).collect(),
         duration_ns: client_result.duration_ns,
-        ends: ends_of(order.case.primary(), report, server),
+        ends: ends_of(&order.case, report, server),
         noise,
         link,
         phases: None,

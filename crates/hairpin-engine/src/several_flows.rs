@@ -5,7 +5,7 @@
 //! so that no end makes a call for it.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::{ConnectionUse, Flow, FlowId, Role};
+use hairpin_model::flow::{ConnectionUse, Flow, FlowId, FlowRole};
 use hairpin_model::ledger;
 use hairpin_model::link::LinkRecord;
 use hairpin_model::phases::{ByPhase, Phase, PhaseLengths, PhaseUsage, Span};
@@ -128,7 +128,7 @@ fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut Ph
 fn groups(case: &Case) -> Vec<Case> {
     let probe = case.primary();
     let shares = |flow: &Flow| {
-        let on_probe = probe.connection_use == ConnectionUse::Shared && flow.role == Role::Load;
+        let on_probe = probe.connection_use == ConnectionUse::Shared && flow.role == FlowRole::Load;
         on_probe || flow.id == probe.id
     };
     let (together, others): (Vec<&Flow>, Vec<&Flow>) = case.flows.iter().partition(|flow| shares(flow));

@@ -8,7 +8,7 @@ use crate::digest::digest;
 pub use crate::end_settings::{CpuIdle, EndKind, EndSettings, Placement, Waiting, WhichCpus};
 use crate::exchange::Exchange;
 use crate::fields::{at_least_one, is_default};
-use crate::flow::{Direction, Flow, Load, LoadWays, Pacing, Role};
+use crate::flow::{Direction, Flow, FlowRole, Load, LoadWays, Pacing};
 use crate::names::distinct;
 use crate::options::OptionName;
 use crate::quantities::{duration_argument, exact_bytes, exact_duration};
@@ -154,13 +154,13 @@ impl Case {
     /// Whether a probe measures latency before, during and after a load.
     #[must_use]
     pub fn is_under_load(&self) -> bool {
-        self.primary().role == Role::Probe
+        self.primary().role == FlowRole::Probe
     }
 
     /// The load flows beside a probe; empty for other cases.
     #[must_use]
     pub fn loads(&self) -> Vec<&Flow> {
-        let is_load = |flow: &&Flow| flow.role == Role::Load && self.is_under_load();
+        let is_load = |flow: &&Flow| flow.role == FlowRole::Load && self.is_under_load();
         self.flows.iter().filter(is_load).collect()
     }
 
@@ -199,7 +199,7 @@ impl Case {
     }
 
     fn place_of_primary(&self) -> usize {
-        Role::place_of_primary(self.flows.iter().map(|flow| flow.role))
+        FlowRole::place_of_primary(self.flows.iter().map(|flow| flow.role))
     }
 
     /// The same case with a change.
@@ -443,13 +443,13 @@ mod tests {
     #[test]
     fn a_load_on_a_probe_is_labelled_with_its_direction_first() {
         use crate::flow::WRITE_BYTES;
-        let mut probed = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
+        let mut probed = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
         probed.primary_mut().load = Load::PingPong { size_bytes: 64, reply_size_bytes: 64 }.paced(100.0);
         assert_eq!(
             (probed.load_words(), probed.probe_words().join(" ")),
             (vec!["unloaded".to_owned()], "udp 64 B 100/s".to_owned())
         );
-        let up = Flow::stream("tcp", WRITE_BYTES, Direction::Up).in_role(Role::Load);
+        let up = Flow::stream("tcp", WRITE_BYTES, Direction::Up).in_role(FlowRole::Load);
         let options = crate::options::Options::default().with(OptionName::Congestion, "bbr");
         probed.flows.push(Flow { connections: 4, options, ..up });
         assert_eq!(probed.load_words(), ["under tcp up", "64 KiB", "4 connections", "congestion=bbr"]);

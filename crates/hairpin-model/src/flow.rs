@@ -32,7 +32,7 @@ impl Direction {
 words! {
     /// Purpose of a flow in its case.
     #[derive(Default)]
-    pub enum Role: "role" {
+    pub enum FlowRole: "role" {
         /// Its figures are the answer.
         #[default]
         Measured = "measured",
@@ -45,7 +45,7 @@ words! {
     }
 }
 
-impl Role {
+impl FlowRole {
     /// Place of the flow by which a case is judged: its first probe, or else its first measured flow; 0 without either.
     pub(crate) fn place_of_primary(roles: impl Iterator<Item = Self> + Clone) -> usize {
         let place = |role| roles.clone().position(|other| other == role);
@@ -286,7 +286,7 @@ pub struct Flow {
     /// Its identity in the case.
     pub id: FlowId,
     /// Its purpose.
-    pub role: Role,
+    pub role: FlowRole,
     /// The transport's name.
     pub transport: String,
     /// What is asked of the sockets.
@@ -342,7 +342,7 @@ impl Flow {
     pub fn ping_pong(transport: &str) -> Self {
         Self {
             id: FlowId::default(),
-            role: Role::Measured,
+            role: FlowRole::Measured,
             transport: transport.to_owned(),
             options: Options::default(),
             load: Load::PLAIN,
@@ -363,7 +363,7 @@ impl Flow {
 
     /// The flow with that role, and the role's name as its identity.
     #[must_use]
-    pub fn in_role(self, role: Role) -> Self {
+    pub fn in_role(self, role: FlowRole) -> Self {
         Self { id: role.word().into(), role, ..self }
     }
 

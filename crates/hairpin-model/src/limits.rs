@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::card::WhyNot;
 use crate::case::Case;
-use crate::flow::{Direction, Flow, Load, Role};
+use crate::flow::{Direction, Flow, FlowRole, Load};
 use crate::parse;
 use crate::quantities;
 use crate::refused::Refused;
@@ -124,7 +124,7 @@ impl Limits {
             return Err(Exceeded {
                 limit,
                 by: "the load sends as fast as it can".to_owned(),
-                hint: if case.flows.iter().any(|flow| matches!(flow.role, Role::Probe | Role::Load)) {
+                hint: if case.flows.iter().any(|flow| matches!(flow.role, FlowRole::Probe | FlowRole::Load)) {
                     "use --load-rate"
                 } else {
                     "use offered-load, which sends at a --rate"
@@ -347,12 +347,12 @@ mod tests {
         let stream = || Flow::stream("tcp", 1 << 16, Direction::Up);
         assert_eq!(hint(Case::of(stream())), "use offered-load, which sends at a --rate");
         let probe = Case::ping_pong("udp").with(|case| {
-            case.primary_mut().role = Role::Probe;
+            case.primary_mut().role = FlowRole::Probe;
             case.flows.push(stream());
         });
         assert_eq!(hint(probe), "use --load-rate");
         // Each of several concurrent flows is checked.
-        assert_eq!(hint(Case::of(stream().in_role(Role::Load))), "use --load-rate");
+        assert_eq!(hint(Case::of(stream().in_role(FlowRole::Load))), "use --load-rate");
     }
 
     /// Another client program may order anything: no size may wrap around to a small one.

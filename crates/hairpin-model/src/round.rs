@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::fact::Fact;
 use crate::fields::{at_least_one, is_default};
-use crate::flow::{Flow, FlowId, Role};
+use crate::flow::{Flow, FlowId, FlowRole};
 use crate::hint::Hint;
 use crate::ledger::Ledger;
 use crate::link::LinkRecord;
@@ -145,7 +145,7 @@ pub struct Failure {
 pub struct FlowRecord {
     /// Identity and role of the flow in the case.
     pub id: FlowId,
-    pub role: Role,
+    pub role: FlowRole,
     /// Figures that `hairpin-analysis` computed from its samples.
     pub figures: RoundFigures,
     pub ledger: Ledger,
@@ -241,7 +241,7 @@ impl Measured {
     }
 
     fn place_of_primary(&self) -> usize {
-        Role::place_of_primary(self.flows.iter().map(|flow| flow.role))
+        FlowRole::place_of_primary(self.flows.iter().map(|flow| flow.role))
     }
 
     /// The flow with that identity; `None` if the round has no results of it.
@@ -275,8 +275,8 @@ pub struct EndReport {
     pub role: End,
     /// Identity of its flow; of several that share its connection, that of the first.
     pub flow: FlowId,
-    /// Index of its host in [`crate::run::Run::hosts`].
-    pub host: usize,
+    /// Its host, named by the end for which it is listed in [`crate::run::Run::hosts`].
+    pub host: End,
     /// The CPU it was pinned to; null if not pinned.
     pub pinned_cpu: Option<usize>,
     /// CPUs it ran on at the start and at the end.

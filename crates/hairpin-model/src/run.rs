@@ -180,9 +180,18 @@ pub struct Run {
 
 impl Run {
     /// The environment of the client's host.
+    ///
+    /// # Panics
+    /// The run has no host; reading a run refuses that.
     #[must_use]
     pub fn environment(&self) -> &Environment {
-        &self.hosts[0].environment
+        self.host(End::Client).or(self.hosts.first().map(|host| &host.environment)).expect("a run has a host")
+    }
+
+    /// The environment of the host that is listed for that end; `None` for a server on the client's host.
+    #[must_use]
+    pub fn host(&self, role: End) -> Option<&Environment> {
+        self.hosts.iter().find(|host| host.role == role).map(|host| &host.environment)
     }
 
     /// The summary of the case with that identity.

@@ -81,7 +81,7 @@ fn fits<T: PartialEq>(asked: Option<&T>, is: Option<&T>) -> bool {
 mod tests {
     use super::*;
     use crate::end_settings::EndSettings;
-    use crate::flow::{Flow, Load, Role};
+    use crate::flow::{Flow, FlowRole, Load};
 
     #[test]
     fn a_selector_compares_only_the_given_fields() {
@@ -144,9 +144,9 @@ mod tests {
 
     #[test]
     fn a_case_under_load_is_selected_by_its_load() {
-        let unloaded = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
+        let unloaded = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
         let under = |flows: &[Flow]| unloaded.clone().with(|changed| changed.flows.extend_from_slice(flows));
-        let stream = |direction: Direction| Flow::stream("tcp", 65_536, direction);
+        let stream = |direction: Direction| Flow::stream("tcp", 65_536, direction).in_role(FlowRole::Load);
         let other_cpu = EndSettings { cpus: WhichCpus::Other, ..unloaded.ends };
         let up = under(&[Flow { ends: Some(other_cpu), ..stream(Direction::Up) }]);
         let down = under(&[Flow { options: Options::parse("congestion=bbr").unwrap(), ..stream(Direction::Down) }]);

@@ -10,7 +10,7 @@ pub use crate::distribution::{CurvePoint, Distribution, LatencyFigures, Percenti
 use crate::fact::Fact;
 use crate::fields::{at_least_one, is_default};
 use crate::figure::Figure;
-use crate::flow::{Flow, FlowId, Role};
+use crate::flow::{Flow, FlowId, FlowRole};
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
 use crate::one_way::{BothEnds, OneWayFigures, OverTime};
@@ -215,8 +215,8 @@ pub struct EndSummary {
     pub role: End,
     /// Identity of its flow; of several that share its connection, that of the first.
     pub flow: FlowId,
-    /// Its host: a place in [`crate::run::Run::hosts`].
-    pub host: usize,
+    /// Its host, named by the end for which it is listed in [`crate::run::Run::hosts`].
+    pub host: End,
     /// How it waits.
     pub waiting: Waiting,
     /// Where it runs.
@@ -362,7 +362,7 @@ impl CaseSummary {
     }
 
     fn place_of_primary(&self) -> usize {
-        Role::place_of_primary(self.flows.iter().map(|summary| summary.flow.role))
+        FlowRole::place_of_primary(self.flows.iter().map(|summary| summary.flow.role))
     }
 
     /// The flow with that identity.

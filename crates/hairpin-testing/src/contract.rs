@@ -66,7 +66,7 @@ pub fn faults(run: &Value) -> Vec<String> {
     }
     faults.unless(!list(run, "cases").is_empty(), "cases", "is empty");
     for (number, case) in list(run, "cases").iter().enumerate() {
-        case_faults(&mut faults, &format!("cases[{number}]"), case, list(run, "hosts").len());
+        case_faults(&mut faults, &format!("cases[{number}]"), case, list(run, "hosts"));
     }
     let ids: Vec<&Value> = list(run, "cases").iter().map(|case| &case["id"]).collect();
     for (number, finding) in list(run, "findings").iter().enumerate() {
@@ -117,7 +117,7 @@ fn finding_faults(faults: &mut Faults, place: &str, finding: &Value, ids: &[&Val
     }
 }
 
-fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: usize) {
+fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: &[Value]) {
     let case = faults.need(summary, place, "case", Kind::Object);
     let inner = join(place, "case");
     for (number, flow) in list(case, "flows").iter().enumerate() {
@@ -212,13 +212,12 @@ fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) 
     ledger_faults(faults, &join(place, "ledger"), &flow["ledger"], of_samples);
 }
 
-fn end_faults(faults: &mut Faults, place: &str, end: &Value, hosts: usize) {
+fn end_faults(faults: &mut Faults, place: &str, end: &Value, hosts: &[Value]) {
     for (name, words) in [("role", ROLES), ("waiting", WAITINGS), ("placement", PLACEMENTS)] {
         faults.word(end, place, name, words);
     }
-    let host = faults.need(end, place, "host", Kind::Count).as_u64().unwrap_or(u64::MAX);
-    let known = usize::try_from(host).is_ok_and(|host| host < hosts);
-    faults.unless(known, &join(place, "host"), "is no place in `hosts`");
+    let known = hosts.iter().any(|host| host["role"] == end["host"]);
+    faults.unless(known, &join(place, "host"), "is not listed in `hosts`");
     faults.need(end, place, "cpu_seconds", Kind::Number);
     faults.need(end, place, "effective_options", Kind::List);
 }
@@ -275,7 +274,7 @@ pub fn example() -> Value {
     let fields = measured.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
     flow.as_object_mut().expect("it is one").extend(fields);
     let end = |role: &str| {
-        json!({"role": role, "flow": "main", "host": 0, "waiting": "block", "placement": "cross-cpu", "cpu_seconds": 0.1,
+        json!({"role": role, "flow": "main", "host": "client", "waiting": "block", "placement": "cross-cpu", "cpu_seconds": 0.1,
             "effective_options": [], "facts": []})
     };
     json!({

@@ -297,7 +297,7 @@ fn queue(row: &CaseSummary) -> Option<String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use hairpin_model::flow::{Direction, Flow, Role, WRITE_BYTES};
+    use hairpin_model::flow::{Direction, Flow, FlowRole, WRITE_BYTES};
     use hairpin_model::ledger::Ledger;
     use hairpin_model::options::Options;
     use hairpin_model::phases::QueueBytes;
@@ -314,11 +314,11 @@ mod tests {
 
     /// A probe of 64 B over UDP in a closed loop next to a stream over TCP with these options; `None`: no load.
     fn probed(options: Option<&str>) -> Case {
-        let mut case = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
+        let mut case = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
         case.primary_mut().load.set_sizes(64, 64);
         case.flows.extend(options.map(|options| Flow {
             options: Options::parse(options).unwrap(),
-            ..Flow::stream("tcp", WRITE_BYTES, Direction::Up).in_role(Role::Load)
+            ..Flow::stream("tcp", WRITE_BYTES, Direction::Up).in_role(FlowRole::Load)
         }));
         case
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hairpin_model::case::{Case, EndSettings};
 use hairpin_model::comparison::Unlike;
 use hairpin_model::exchange::Exchange;
-use hairpin_model::flow::{Flow, Load, Role};
+use hairpin_model::flow::{Flow, FlowRole, Load};
 use hairpin_model::options::Options;
 use hairpin_model::quantities::{duration_argument, exact_bytes};
 
@@ -180,7 +180,7 @@ fn of_options(both: [&Case; 2]) -> Unlike {
     let [one, other] = both;
     let differs = one.flows.iter().zip(&other.flows).find(|(flow, other)| flow.options != other.options);
     let (one, other) = differs.unwrap_or((one.primary(), other.primary()));
-    let whose = if one.role == Role::Load { "load option" } else { "option" };
+    let whose = if one.role == FlowRole::Load { "load option" } else { "option" };
     of_sets(whose, [one, other].map(|flow| pairs(flow.options.iter())))
 }
 

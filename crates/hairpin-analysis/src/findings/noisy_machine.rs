@@ -14,6 +14,7 @@ use hairpin_model::names::distinct;
 use hairpin_model::quantities;
 use hairpin_model::round::{EndReport, Measured, RoundRecord};
 use hairpin_model::run::Run;
+use hairpin_model::trace::End;
 
 use super::support::{blank, evidence, for_longer, rounds_of};
 use crate::statistics::location::median;
@@ -109,13 +110,12 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
 
 /// Whether the server ran on another machine, using none of the client's CPUs.
 fn server_is_elsewhere(run: &Run) -> bool {
-    let [client, server] = run.hosts.as_slice() else { return false };
-    client.environment.boot_id != server.environment.boot_id
+    run.host(End::Server).is_some_and(|server| server.boot_id != run.environment().boot_id)
 }
 
 /// CPU time of the ends on the client's host, in ns.
 fn own_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
-    let ends = || measured.ends.iter().filter(|end| end.host == 0 || !server_is_elsewhere);
+    let ends = || measured.ends.iter().filter(|end| end.host == End::Client || !server_is_elsewhere);
 
     let by_phase =
         |end: &EndReport| Some(end.phase_usage.as_ref()?.each().map(|(_, usage)| usage.cpu_ns as f64).sum::<f64>());
@@ -197,7 +197,6 @@ mod tests {
     use hairpin_model::case::Case;
     use hairpin_model::round::EndReport;
     use hairpin_model::run::Host;
-    use hairpin_model::trace::End;
 
     use super::*;
     use crate::fixture::links::{link, over};
@@ -327,8 +326,8 @@ mod tests {
             let samples = back_to_back(&[], &[10_000; 10_000]);
             fixture.round_with(&apart(Case::ping_pong("tcp")), 0, &samples, |measured| {
                 measured.noise.busy_ns = 2 * measured.noise.wall_ns;
-                for (place, end) in measured.ends.iter_mut().enumerate() {
-                    (end.host, end.cpu_ns) = (place, measured.duration_ns);
+                for end in &mut measured.ends {
+                    (end.host, end.cpu_ns) = (end.role, measured.duration_ns);
                 }
             });
             let mut run = fixture.run();

@@ -1,7 +1,7 @@
 //! Rounds of a probe next to a load, with given latencies, waits and queues.
 
 use hairpin_model::case::Case;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow, Role, WRITE_BYTES};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow, FlowRole, WRITE_BYTES};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::link::{LinkRecord, LinkTimeline, StageRecord};
 use hairpin_model::one_way::{Received, Sent};
@@ -23,11 +23,11 @@ const INTERVAL_NS: u64 = 100_000_000;
 
 /// A probe of 64 B over UDP, 100 per second, next to a stream over TCP in each of these directions.
 pub fn probed(ways: &[Direction]) -> Case {
-    let mut case = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
+    let mut case = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
     case.primary_mut().load.set_sizes(64, 64);
     case.primary_mut().load = case.primary().load.paced(100.0);
     for (way, id) in ways.iter().zip(["load", "load-back"]) {
-        let load = Flow::stream("tcp", WRITE_BYTES, *way).in_role(Role::Load);
+        let load = Flow::stream("tcp", WRITE_BYTES, *way).in_role(FlowRole::Load);
         case.flows.push(Flow { id: id.into(), ..load });
     }
     case
@@ -169,7 +169,7 @@ fn ends(spans: &ByPhase<Span>, flow: &Flow, waited_ns: impl Fn(Phase) -> u64) ->
     let usage = ByPhase::of(|phase| {
         let lasts_ns = spans.get(phase).until_ns - spans.get(phase).from_ns;
         match (flow.role, phase) {
-            (Role::Probe, _) => PhaseUsage { cpu_ns: 0, waited_for_cpu_ns: waited_ns(phase) * MESSAGES / 2 },
+            (FlowRole::Probe, _) => PhaseUsage { cpu_ns: 0, waited_for_cpu_ns: waited_ns(phase) * MESSAGES / 2 },
             (_, Phase::Ramp | Phase::Loaded) => PhaseUsage { cpu_ns: lasts_ns / 2, waited_for_cpu_ns: lasts_ns / 2 },
             _ => PhaseUsage::default(),
         }

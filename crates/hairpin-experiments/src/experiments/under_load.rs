@@ -17,7 +17,7 @@ use hairpin_model::arrivals::Arrivals;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
 use hairpin_model::case::{Case, EndSettings, Placement, Waiting, WhichCpus};
-use hairpin_model::flow::{ConnectionUse, Direction, Flow, Load, LoadWays, Pacing, Role, Source};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow, FlowRole, Load, LoadWays, Pacing, Source};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::phases::{ByPhase, LENGTH_KNOBS, PhaseLengths};
 use hairpin_model::refused::Refused;
@@ -202,7 +202,7 @@ impl Params {
 
     /// Every combination for a probe over one transport, including impossible ones.
     fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
-        let probe = Case::of(Flow::ping_pong(card.name).in_role(Role::Probe));
+        let probe = Case::of(Flow::ping_pong(card.name).in_role(FlowRole::Probe));
         let cases = each(&[probe], &self.sizes, |case, size| case.primary_mut().load.set_sizes(size, size));
         let cases = self.circumstances.at_their_places(&cases, card);
         // The default transport differs by connection use; to another host it may be over IPv6.
@@ -266,7 +266,7 @@ impl Params {
             let flow = Flow::ping_pong(&first.transport);
             let ends = EndSettings { waiting: Waiting::Block, ..case.ends };
             let ends = (ends != case.ends).then_some(ends);
-            let flow = Flow { load: flow.load.paced(FOREIGN_PER_S), ends, ..flow.in_role(Role::ForeignProbe) };
+            let flow = Flow { load: flow.load.paced(FOREIGN_PER_S), ends, ..flow.in_role(FlowRole::ForeignProbe) };
             carried(flow, ConnectionUse::PerMessage, card)
         })
     }
@@ -367,7 +367,7 @@ fn flows_up(knobs: &Knobs, candidate: &Candidate) -> Vec<Flow> {
             flows.extend(options.iter().map(|options| Flow {
                 options: options.clone(),
                 connections,
-                ..Flow::one_way(card.name, load.clone(), Direction::Up).in_role(Role::Load)
+                ..Flow::one_way(card.name, load.clone(), Direction::Up).in_role(FlowRole::Load)
             }));
         }
     }

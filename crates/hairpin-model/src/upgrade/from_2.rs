@@ -30,7 +30,8 @@ pub(super) fn run(run: &mut Value) {
     for summary in items(run, "cases") {
         summary.get_mut("case").into_iter().for_each(lift_flows);
         lift_flows(summary);
-        lift_ends(summary);
+        let is_across = is_across(&summary["case"]);
+        lift_ends(summary, is_across);
         let case = serde_json::from_value::<Case>(summary["case"].clone());
         if let (Ok(case), Some(fields)) = (case, summary.as_object_mut()) {
             fields.insert("label".to_owned(), case.label().into());
@@ -61,7 +62,7 @@ pub(super) fn round(record: &mut Value) {
         return;
     };
     lift_flows(case);
-    let flows = case["flows"].clone();
+    let (flows, is_across) = (case["flows"].clone(), is_across(case));
     let id = serde_json::from_value::<Case>(case.clone()).ok().map(|case| case.id());
     if let (Some(id), Some(record)) = (id, record.as_object_mut()) {
         record.insert("case_id".to_owned(), id.into());
@@ -72,7 +73,7 @@ pub(super) fn round(record: &mut Value) {
             fields.extend(["id", "role"].map(|name| (name.to_owned(), flows[place][name].clone())));
         }
     }
-    lift_ends(measured);
+    lift_ends(measured, is_across);
     rename_causes(measured);
 }
 
@@ -86,13 +87,21 @@ fn lift_flows(of: &mut Value) {
     }
 }
 
-/// Replaces the index of each end's flow by the flow's identity.
-fn lift_ends(of: &mut Value) {
+/// Whether its server was on another host.
+fn is_across(case: &Value) -> bool {
+    !case["path"]["host"].is_null()
+}
+
+/// Replaces the index of each end's flow by the flow's identity, and that of its host by the host's end.
+fn lift_ends(of: &mut Value, is_across: bool) {
     let ids: Vec<Value> = items(of, "flows").map(|flow| flow["id"].clone()).collect();
     for end in items(of, "ends").filter_map(Value::as_object_mut) {
         let place = end.get("flow").and_then(Value::as_u64).unwrap_or(0);
         let id = usize::try_from(place).ok().and_then(|place| ids.get(place)).cloned();
         end.insert("flow".to_owned(), id.unwrap_or_default());
+        // Programs with format 2 gave every end the index 0; on two hosts each end ran on its own.
+        let role = end.get("role").filter(|_| is_across).cloned();
+        end.insert("host".to_owned(), role.unwrap_or_else(|| "client".into()));
     }
 }
 

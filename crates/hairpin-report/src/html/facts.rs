@@ -7,6 +7,7 @@ use serde::Serialize;
 use hairpin_model::environment::Environment;
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
+use hairpin_model::trace::End;
 
 use crate::hosts;
 
@@ -21,7 +22,7 @@ pub(super) struct Section {
 pub(super) fn of(run: &Run) -> Vec<Section> {
     let map = |facts: &BTreeMap<String, String>| facts.clone().into_iter().collect::<Vec<_>>();
     let interface = |environment: &Environment| environment.interface.as_ref().map_or_else(Vec::new, hosts::rows);
-    let server = run.hosts.get(1).map(|host| &host.environment);
+    let server = run.host(End::Server);
     let sections = [
         Section { title: "Plan", rows: plan(run) },
         Section { title: "Machine", rows: machine(run.environment()) },

@@ -243,7 +243,7 @@ fn ends(case: &Case) -> Vec<EndSummary> {
     let end = |role: End, cpu_seconds: f64| EndSummary {
         role,
         flow: case.primary().id.clone(),
-        host: 0,
+        host: End::Client,
         waiting: case.ends.waiting,
         placement: case.ends.placement,
         cpu_seconds,

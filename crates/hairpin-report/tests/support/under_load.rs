@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::case::{Case, EndSettings, Path, WhichCpus};
 use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Direction, Flow, Role, WRITE_BYTES};
+use hairpin_model::flow::{Direction, Flow, FlowRole, WRITE_BYTES};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::Options;
 use hairpin_model::phases::{
@@ -86,12 +86,12 @@ fn run(cases: Vec<CaseSummary>) -> Run {
 
 /// A probe of 64 B over UDP, 100 per second, under streams over TCP.
 fn probed((options, ways, ..): &Load) -> Case {
-    let mut case = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
+    let mut case = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
     case.primary_mut().load.set_sizes(64, 64);
     case.primary_mut().load = case.primary().load.paced(100.0);
     for (id, way) in ["load", "load-back"].into_iter().zip(*ways) {
         let options = Options::parse(options).expect("the options of a fixture");
-        let load = Flow::stream("tcp", WRITE_BYTES, *way).in_role(Role::Load);
+        let load = Flow::stream("tcp", WRITE_BYTES, *way).in_role(FlowRole::Load);
         case.flows.push(Flow { id: id.into(), options, ..load });
     }
     case

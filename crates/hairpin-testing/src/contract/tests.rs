@@ -104,7 +104,7 @@ fn every_break_of_the_contract_of_a_case_is_named_with_its_place() {
         ("/cases/0/valid", json!(false), "cases[0].why_invalid: does not agree with `valid`"),
         ("/cases/0/flows/0/latency_ns/p90", figure(9.0), "cases[0].flows[0].latency_ns.p90: is less than p50"),
         ("/cases/0/ends/1/cpu_seconds", json!("0"), "cases[0].ends[1].cpu_seconds: is not a number"),
-        ("/cases/0/ends/1/host", json!(1), "cases[0].ends[1].host: is no place in `hosts`"),
+        ("/cases/0/ends/1/host", json!("server"), "cases[0].ends[1].host: is not listed in `hosts`"),
         ("/cases/0/ends/0/role", json!("near"), "cases[0].ends[0].role: `near` is not one of the words"),
         ("/cases/0/flows", json!([]), "cases[0].flows: are not the flows of the case"),
         ("/cases/0/flows/0/load/kind", json!("flood"), "cases[0].flows[0].load.kind: `flood` is not one"),

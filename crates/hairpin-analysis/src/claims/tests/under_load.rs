@@ -1,6 +1,6 @@
 //! Figures of a probe under load.
 
-use hairpin_model::flow::{Direction, Flow, Role};
+use hairpin_model::flow::{Direction, Flow, FlowRole};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::phases::ProbePhases;
 
@@ -22,7 +22,7 @@ fn probe_rounds(fixture: &mut Fixture, case: &Case) {
 
 #[test]
 fn the_share_lost_of_a_probe_is_that_of_its_loaded_phase() {
-    let unloaded = Case::of(Flow::ping_pong("udp").in_role(Role::Probe));
+    let unloaded = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
     let loaded = unloaded.clone().with(|changed| changed.flows.push(Flow::stream("tcp", 65_536, Direction::Up)));
     let mut fixture = Fixture::new();
     probe_rounds(&mut fixture, &loaded);

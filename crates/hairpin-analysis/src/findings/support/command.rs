@@ -3,7 +3,7 @@
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, Placement};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
-use hairpin_model::flow::{ConnectionUse, Flow, Load, PROBE_BYTES, Role, Source};
+use hairpin_model::flow::{ConnectionUse, Flow, FlowRole, Load, PROBE_BYTES, Source};
 use hairpin_model::names;
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::shell;
@@ -130,7 +130,7 @@ fn of_probes(cases: &[&Case]) -> Vec<Values> {
 
 /// The value of the switch if it is not the default, which is on over a link and to another host.
 fn responsiveness(case: &Case) -> Option<String> {
-    let is_on = case.flows.iter().any(|flow| flow.role == Role::ForeignProbe);
+    let is_on = case.flows.iter().any(|flow| flow.role == FlowRole::ForeignProbe);
     let differs = !case.loads().is_empty() && is_on != case.crosses_a_network();
     differs.then(|| if is_on { "on" } else { "off" }.to_owned())
 }

@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn responsiveness_is_in_the_command_if_not_default() {
         let foreign = |mut case: Case| {
-            case.flows.push(Flow::ping_pong("tcp").in_role(hairpin_model::flow::Role::ForeignProbe));
+            case.flows.push(Flow::ping_pong("tcp").in_role(hairpin_model::flow::FlowRole::ForeignProbe));
             case
         };
         assert!(!told(&[&foreign(probed_over_link())]).contains("--responsiveness"));

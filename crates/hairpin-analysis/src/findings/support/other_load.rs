@@ -3,7 +3,7 @@
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, EndSettings, Placement, WhichCpus};
 use hairpin_model::finding::CounterExperiment;
-use hairpin_model::flow::{ConnectionUse, Flow, Load, MESSAGE_BYTES, Pacing, Role, WRITE_BYTES};
+use hairpin_model::flow::{ConnectionUse, Flow, FlowRole, Load, MESSAGE_BYTES, Pacing, WRITE_BYTES};
 use hairpin_model::options::OptionName;
 use hairpin_model::parse;
 use hairpin_model::quantities::bit_rate_argument;
@@ -80,7 +80,7 @@ fn three_digits(number: f64) -> f64 {
 
 fn with_loads(case: &Case, change: impl Fn(&Flow) -> Flow) -> Case {
     let loads = |changed: &mut Case| {
-        changed.flows.iter_mut().filter(|flow| flow.role == Role::Load).for_each(|flow| *flow = change(flow));
+        changed.flows.iter_mut().filter(|flow| flow.role == FlowRole::Load).for_each(|flow| *flow = change(flow));
     };
     case.clone().with(loads)
 }
