@@ -306,13 +306,13 @@ mod tests {
         let rounds = [round(1000), round(3000), round(2000)];
         let rounds: Vec<&Measured> = rounds.iter().collect();
         let flow = Flow::stream("tcp", 100, Direction::Up);
-        let course = over_time(0, &flow, &rounds).unwrap();
+        let course = over_time(&flow, &rounds).unwrap();
         assert_eq!((course.measured_from_ns, course.moments.len()), (1_000_000, 4));
         assert_eq!(course.moments[0].goodput_bytes_per_s, Figure::new(2e6, 1e6, 3e6));
         assert_eq!((course.moments[0].client_cpu, course.moments[0].server_cpu), (None, None), "the warm-up");
         assert_eq!((course.moments[1].client_cpu, course.moments[3].client_cpu), (Some(0.5), Some(1.0)));
         assert_eq!((course.moments[1].server_cpu, course.moments[3].server_cpu), (Some(0.5), Some(0.5)));
         assert_eq!(course.moments[3].at_ns, 4_000_000);
-        assert_eq!(over_time(0, &Flow::ping_pong("tcp"), &rounds), None);
+        assert_eq!(over_time(&Flow::ping_pong("tcp"), &rounds), None);
     }
 }

@@ -155,7 +155,7 @@ fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<String> {
 /// Of the loads' directions, the one with the deepest queue in the loaded phase.
 fn queue_direction(case: &Case, measured: &Measured) -> Option<Direction> {
     let spans = measured.phases.as_ref()?;
-    let ways = case.loads().iter().map(|flow| flow.direction);
+    let ways = case.loads().into_iter().map(|flow| flow.direction);
     let deepest = ways.filter_map(|way| Some((way, queue_bytes(measured, way, spans.loaded)?)));
     deepest.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(way, _)| way)
 }

@@ -146,7 +146,7 @@ fn flows_of_both_ways_have_one_goodput_and_separate_charts() {
     let mut run = one_way::write_sizes();
     for row in run.cases.iter_mut().take(5) {
         let mut down = row.case.primary().clone();
-        (down.name, down.direction) = ("down".to_owned(), Direction::Down);
+        (down.id, down.direction) = ("down".into(), Direction::Down);
         let summary = FlowSummary { flow: down.clone(), ..row.primary().clone() };
         row.case.flows.push(down);
         row.flows.push(summary);

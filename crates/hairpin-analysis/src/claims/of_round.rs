@@ -27,7 +27,7 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
     };
     let received = round.primary().received.as_ref();
     let goodput = || received?.goodput_bytes_per_s();
-    let calls = |role: End| one_way::system_calls_per_message(0, flow, round, role);
+    let calls = |role: End| one_way::system_calls_per_message(flow, round, role);
     let cpu_ns = |role: End| one_way::cpu_ns_per_message(flow, round, role);
     let size_bytes = flow.load.size_bytes() as f64;
     match name {

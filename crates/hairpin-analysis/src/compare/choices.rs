@@ -86,7 +86,8 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
     ]);
     for flow in flows {
         let Flow {
-            name: _,
+            id: _,
+            role: _,
             transport,
             options,
             load,

@@ -195,7 +195,7 @@ fn all_evidence(
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
-    use hairpin_model::round::EndReport;
+    use hairpin_model::round::{EndReport, FlowRecord};
     use hairpin_model::run::Host;
 
     use super::*;
@@ -305,11 +305,12 @@ mod tests {
                 |measured| {
                     measured.noise.busy_ns += measured.noise.wall_ns;
                     let second: Vec<_> =
-                        measured.ends.iter().map(|end| EndReport { flow: 1, ..end.clone() }).collect();
+                        measured.ends.iter().map(|end| EndReport { flow: "back".into(), ..end.clone() }).collect();
                     measured.ends.extend(second);
                     measured.ends[3].cpu_ns = second_cpu_ns.min(measured.duration_ns);
                     measured.ends[3].involuntary_switches = 50;
-                    measured.flows.push(measured.flows[0].clone());
+                    let back = FlowRecord { id: "back".into(), ..measured.primary().clone() };
+                    measured.flows.push(back);
                 },
                 &[2, 5, 7],
             )

@@ -19,7 +19,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{Hit, Hits, change_of, evidence, gone_by_block, median_of, p50, sibling_of, with_load_option};
-use crate::in_span::{goodput, loaded_states};
+use crate::in_span::{goodput, loaded_states, loads};
 use crate::statistics::location::median;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -128,7 +128,8 @@ pub(super) fn is_bounded(case: &Case) -> bool {
 
 /// The median of the readings under steady load.
 fn unsent_bytes(measured: &Measured) -> Option<f64> {
-    median(&loaded_states(measured, 1)?.map(|state| state.not_sent_bytes as f64).collect::<Vec<_>>())
+    let load = loads(measured).next()?;
+    median(&loaded_states(measured, load)?.map(|state| state.not_sent_bytes as f64).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

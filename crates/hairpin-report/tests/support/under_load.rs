@@ -152,7 +152,8 @@ fn row(case: Case, (_, ways, loaded_ms, queue): &Load, idle_ns: f64, generator: 
         rounds_left_out: Vec::new(),
         over_time: Some(over_time([idle_ns, loaded_ns], *queue, ways.len())),
     });
-    for flow in row.case.flows.clone().into_iter().skip(1) {
+    let loads: Vec<Flow> = row.case.loads().into_iter().cloned().collect();
+    for flow in loads {
         let mut load = FlowSummary { flow, ..row.primary().clone() };
         (load.samples, load.latency_ns, load.curve) = (900, LatencyFigures::default(), Vec::new());
         load.ledger = Ledger { sent: 900, received: 900, ..Ledger::default() };

@@ -23,7 +23,9 @@ fn probe_rounds(fixture: &mut Fixture, case: &Case) {
 #[test]
 fn the_share_lost_of_a_probe_is_that_of_its_loaded_phase() {
     let unloaded = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
-    let loaded = unloaded.clone().with(|changed| changed.flows.push(Flow::stream("tcp", 65_536, Direction::Up)));
+    let loaded = unloaded
+        .clone()
+        .with(|changed| changed.flows.push(Flow::stream("tcp", 65_536, Direction::Up).in_role(FlowRole::Load)));
     let mut fixture = Fixture::new();
     probe_rounds(&mut fixture, &loaded);
     let run = fixture.run();

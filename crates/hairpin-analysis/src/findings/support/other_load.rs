@@ -16,7 +16,10 @@ use super::{counter_experiment, paired};
 /// placement has no other CPU.
 pub(in crate::findings) fn load_elsewhere(case: &Case, words: &str) -> Option<CounterExperiment> {
     let is_elsewhere = |flow: &Flow| case.ends_of(flow).cpus != case.ends.cpus;
-    if case.ends.placement != Placement::SameCpu || case.loads().is_empty() || case.loads().iter().any(is_elsewhere) {
+    if case.ends.placement != Placement::SameCpu
+        || case.loads().is_empty()
+        || case.loads().into_iter().any(is_elsewhere)
+    {
         return None;
     }
     let elsewhere = with_loads(case, |flow| {
@@ -54,7 +57,7 @@ pub(in crate::findings) fn with_load_option(
     value: &str,
     words: &str,
 ) -> Option<CounterExperiment> {
-    let load = case.loads().first()?;
+    let load = *case.loads().first()?;
     if load.options.get(name).is_some() {
         return None;
     }
