@@ -460,7 +460,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         exchange_counts: client_result.exchange_counts,
         ..FlowRecord::of(order.case.primary())
     };
-    let shared = order.case.loads().first().zip(load.as_ref());
+    let shared = order.case.loads().into_iter().zip(&load);
     let shared = shared.map(|(flow, load)| shared_flow(order, flow, card, setup_ns, load));
     let measured = Measured {
         flows: std::iter::once(flow).chain(shared).collect(),

@@ -86,7 +86,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     together.link = link.map(|LinkEnd { record, started_ns, lost }| {
         for (flow, lost) in told_apart(order).zip(&lost) {
             let samples = samples.as_mut().filter(|_| flow.id == *primary);
-            let phases = samples.and_then(|samples| samples.phases.as_deref_mut());
+            let mut phases = samples.and_then(|samples| samples.phases.as_deref_mut());
             let records = together.flows.iter_mut().filter(|record| record.id == flow.id);
             records.for_each(|record| add_losses(record, lost, phases.as_deref_mut()));
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use hairpin_model::binding::Binding;
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
-use hairpin_model::flow::{ConnectionUse, Direction};
+use hairpin_model::flow::{ConnectionUse, Direction, Flow};
 use hairpin_model::one_way::Streamed;
 use hairpin_model::round::{EndReport, Extent, Failure, Noise, Purpose, RoundOrder};
 use hairpin_model::trace::{End, EndTrace};
