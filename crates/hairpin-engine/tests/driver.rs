@@ -248,17 +248,17 @@ fn a_load_by_time_sends_whole_messages_and_loses_none() {
             amount: by_time,
             ..load(transport.card(), &stop)
         };
-        let (mut from, mut to) = pairs(transport, 3, &setup(Waiting::Spin, 3000, ""));
-        let (sent, received) = load.run(&mut from, &mut to);
-        assert_whole(load.card.name, &sent, &received);
-        for wire in &sent.wires {
-            assert_eq!(wire.measured.bytes_sent, 3000 * wire.measured.messages_sent, "{}", load.card.name);
-        }
-        assert!(
-            sent.total.measured.messages_sent > 0 && received.total.bytes_per_s().is_some(),
-            "{}",
-            load.card.name
-        );
+        let measures = |_| {
+            let (mut from, mut to) = pairs(transport, 3, &setup(Waiting::Spin, 3000, ""));
+            let (sent, received) = load.run(&mut from, &mut to);
+            assert_whole(load.card.name, &sent, &received);
+            for wire in &sent.wires {
+                assert_eq!(wire.measured.bytes_sent, 3000 * wire.measured.messages_sent, "{}", load.card.name);
+            }
+            sent.total.measured.messages_sent > 0 && received.total.bytes_per_s().is_some()
+        };
+        // A busy machine may run an end once in that time.
+        assert!((0..20).any(measures), "{}", load.card.name);
     }
 }
 

@@ -541,7 +541,7 @@ fn the_page_has_the_command_that_repeats_the_run() {
     // The words of a command are separate elements, so that none is broken at a hyphen.
     let words = |page: String| page.replace("<span class=\"word\">", "").replace("</span>", "");
     let page = words(render(&run));
-    for said in ["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 2", "bbr"] {
+    for said in ["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 3", "bbr"] {
         assert!(page.contains(said), "{said}");
     }
     run.command_line = ["hairpin", "round-trip", "--seed=7"].map(str::to_owned).to_vec();

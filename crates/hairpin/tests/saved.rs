@@ -334,7 +334,7 @@ fn damage_is_reported_with_its_place() {
     }
     let said =
         says(&["report", "--json"], |run| edit_json(&run.join("run.json"), |run| run["cases"] = "none".into()));
-    assert!(said.contains("the run does not have the shape of format 2: "), "{said}");
+    assert!(said.contains("the run does not have the shape of format 3: "), "{said}");
 }
 
 #[test]
