@@ -16,7 +16,7 @@ use hairpin_model::upgrade;
 
 use super::histograms::{LOG, PACKED_COOKIE, decoded};
 use super::rounds::records;
-use super::{Listing, Memory, Rows, RunFolder, StoreError, limits};
+use super::{Listing, Memory, RunFolder, StoreError, limits};
 use crate::fuzzing::Input;
 
 /// The files that an input can contain; it names them by index.
@@ -133,7 +133,7 @@ fn rounds(folder: &RunFolder, run: &Run) -> Result<(), StoreError> {
     for record in &run.rounds {
         let of_record = [
             samples(record).map(|samples| samples.iter().for_each(|samples| check_samples(record, samples))),
-            rows(record).map(|rows| check_rows(record, &rows)),
+            rows(record).map(|rows| check_samples(record, &rows)),
             folder.trace_of(record).map(drop),
         ];
         read = of_record.into_iter().fold(read, Result::and);
@@ -146,10 +146,6 @@ fn check_samples(record: &RoundRecord, samples: &Samples) {
     let lengths = [sequence.len(), due_ns.len(), sent_ns.len(), received_ns.len(), fate.len()];
     assert_eq!(lengths, [kept(record); 5]);
     assert!(samples.warm_up <= samples.kept());
-}
-
-fn check_rows(record: &RoundRecord, rows: &Rows) {
-    assert_eq!(rows.iter().collect::<Vec<_>>().len(), kept(record));
 }
 
 /// The number of samples in a round's file.

@@ -25,7 +25,6 @@ mod tests;
 
 #[cfg(target_os = "linux")]
 use crate::linux::folder;
-pub use columns::{Row, Rows};
 pub use error::StoreError;
 pub use evidence::Evidence;
 

@@ -100,9 +100,9 @@ fn of_a_round_unpacked() -> Vec<u8> {
     folder.append(&mut record, None, None).unwrap();
     let path = folder.path().join(FILES[4]);
     let properties = Arc::new(WriterProperties::builder().build());
-    let schema = Arc::new(parse_message_type(columns::SCHEMA).unwrap());
+    let schema = Arc::new(parse_message_type(&columns::schema()).unwrap());
     let writer = SerializedFileWriter::new(fs::File::create(&path).unwrap(), schema, properties).unwrap();
-    columns::write_columns(writer, 0, "case", &record.order, &samples).unwrap();
+    columns::write_columns(writer, &record, &samples).unwrap();
     fs::remove_file(folder.path().join(LOG)).unwrap();
     let histograms = [Some(&samples.latency), samples.service.as_ref(), samples.lateness.as_ref()];
     let unpacked = (0..).zip(histograms).flat_map(|(quantity, histogram)| {
