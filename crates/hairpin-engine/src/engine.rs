@@ -16,7 +16,7 @@ use hairpin_model::case::CpuIdle;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow};
-use hairpin_model::link::{LinkRecord, PacketCounts};
+use hairpin_model::link::{self, LinkRecord, PacketCounts};
 use hairpin_model::one_way::{Sent, Streamed, Times};
 use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS, Samples, Stamps, latency_histogram};
@@ -35,7 +35,6 @@ use crate::links::namespace;
 use crate::links::traces::Traces;
 use crate::path::{Link, LinkSetup, OwnNamespace};
 use crate::placement::{Cpus, place};
-use crate::store::Folder;
 use crate::sysctl;
 use crate::system::{cpu, ending};
 use crate::tracing::round::TraceInput;
@@ -55,8 +54,8 @@ pub struct Engine {
     pub stop: Arc<AtomicBool>,
     /// The traces that links replay.
     pub traces: Traces,
-    /// The run folder, if rounds over a link keep the link's log there.
-    pub link_logs: Option<Folder>,
+    /// The run folder, if rounds over a link keep the link's log in its folder [`link::LOGS`].
+    pub link_logs: Option<PathBuf>,
     /// Set if each round here carries one flow of several.
     pub barrier: Option<Barrier>,
     /// The server of every round, if it is on another host.
@@ -114,7 +113,7 @@ impl Engine {
     fn link_setup(&self) -> LinkSetup<'_> {
         LinkSetup {
             traces: &self.traces,
-            link_logs: self.link_logs.as_ref(),
+            link_logs: self.link_logs.as_deref(),
             clock: self.clock,
             cpus: &self.cpus,
             server_program: &self.server_program,

@@ -88,8 +88,7 @@ impl Engine {
     }
 
     fn attempt_apart(&self, number: u32, order: &RoundOrder) -> Result<Finished, Failure> {
-        let link_logs = self.link_logs.as_ref().map(|folder| folder.path().to_owned());
-        let job = Job { link_logs, traces: self.traces_of(order)?, ..self.job(number, order) };
+        let job = Job { link_logs: self.link_logs.clone(), traces: self.traces_of(order)?, ..self.job(number, order) };
         let mut round = RoundProcess::start(self, &job)?;
         drop(round.input.take());
         round.finished()

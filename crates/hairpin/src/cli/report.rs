@@ -4,12 +4,11 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use hairpin_engine::RunFolder;
-use hairpin_engine::store::{StoreError, write_named};
 use hairpin_model::round::Outcome;
 use hairpin_model::run::Run;
 use hairpin_report::csv_table::{self, SamplesTable};
 use hairpin_report::{html, json, terminal, time_sequence};
+use hairpin_store::{RunFolder, StoreError, write_named};
 
 use super::exit::{Exit, Stopped};
 use super::output;

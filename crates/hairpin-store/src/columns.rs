@@ -310,10 +310,10 @@ impl Rows<'_> {
     fn put(&mut self, value: Option<u64>) -> Result<(), ParquetError> {
         let Column { name, get, set, .. } = self.column;
         if !value.is_none_or(|value| set(self.samples, self.next, value)) {
-            return Err(torn(&format!("a sound value of {name}")));
+            return Err(torn(&format!("sound values of {name}")));
         }
         if get(self.samples, self.next).is_some() != value.is_some() {
-            return Err(torn(&format!("{name} in the rows that have it, and only there")));
+            return Err(torn(&format!("{name} in each row that has it, and in no other")));
         }
         self.next += 1;
         Ok(())

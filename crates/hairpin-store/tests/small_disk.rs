@@ -1,15 +1,15 @@
 //! A run folder on a disk that runs full.
 
-#[path = "../src/store/tests/fixtures.rs"]
+#[path = "../src/tests/fixtures.rs"]
 mod fixtures;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use hairpin_engine::RunFolder;
 use hairpin_model::run::State;
 use hairpin_model::trace::{Capture, RoundTrace};
+use hairpin_store::RunFolder;
 
 use self::fixtures::{run, samples, told, trace, traced};
 

@@ -1,9 +1,10 @@
 //! An open run folder: creating one, opening a saved one, and saving round by round.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hairpin_model::link::LOGS;
 use hairpin_model::round::{Failure, Measured, Outcome, RoundRecord};
 use hairpin_model::run::{Run, State};
 use hairpin_model::samples::Samples;
@@ -120,6 +121,15 @@ impl RunFolder {
     #[must_use]
     pub fn files(&self) -> &Folder {
         &self.files
+    }
+
+    /// Creates the folder for the logs of links. Returns the path of the run folder.
+    ///
+    /// # Errors
+    /// [`StoreError::File`].
+    pub fn keep_link_logs(&self) -> Result<PathBuf, StoreError> {
+        self.files.make_folder(LOGS).map_err(self.files.error("make", LOGS))?;
+        Ok(self.path().to_owned())
     }
 
     /// Rewrites `run.json` atomically: a reader finds the old file or the new one.

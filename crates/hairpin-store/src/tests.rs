@@ -77,7 +77,7 @@ fn an_answer_without_its_time_and_a_time_without_an_answer_are_damage() {
             },
         };
         let error = file.read(0, 4, &columns).unwrap_err().to_string();
-        assert!(error.contains("it lacks received_ns in the rows that have it, and only there"), "{error}");
+        assert!(error.contains("it lacks received_ns in each row that has it, and in no other"), "{error}");
     }
 }
 
