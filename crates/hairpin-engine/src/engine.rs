@@ -16,7 +16,7 @@ use hairpin_model::case::CpuIdle;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow};
-use hairpin_model::link::{self, LinkRecord, PacketCounts};
+use hairpin_model::link::{LinkRecord, PacketCounts};
 use hairpin_model::one_way::{Sent, Streamed, Times};
 use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS, Samples, Stamps, latency_histogram};
@@ -54,7 +54,7 @@ pub struct Engine {
     pub stop: Arc<AtomicBool>,
     /// The traces that links replay.
     pub traces: Traces,
-    /// The run folder, if rounds over a link keep the link's log in its folder [`link::LOGS`].
+    /// The run folder, if rounds over a link keep the link's log in its folder [`hairpin_model::link::LOGS`].
     pub link_logs: Option<PathBuf>,
     /// Set if each round here carries one flow of several.
     pub barrier: Option<Barrier>,

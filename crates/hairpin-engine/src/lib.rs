@@ -11,6 +11,10 @@ pub mod engine;
 mod fuzzing;
 #[cfg(target_os = "linux")]
 mod linux;
+mod observer;
+#[cfg(test)]
+mod observer_double;
+mod observers;
 mod path;
 pub mod placement;
 mod probe;
@@ -24,6 +28,6 @@ mod waking;
 pub use engine::Engine;
 pub use hairpin_loops::{clock, recorder};
 #[cfg(target_os = "linux")]
-pub use linux::{capture, child, environment, keep_awake, links, noise, socket_passing, usage};
+pub use linux::{capture, child, environment, keep_awake, links, socket_passing};
 #[cfg(target_os = "linux")]
-use linux::{drops, netlink, netstat, sysctl, system};
+use linux::{cpu_time_line, drops, netlink, netstat, noise, sysctl, system, usage};

@@ -25,8 +25,6 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
-#[cfg(target_os = "linux")]
-use crate::linux::folder;
 pub use error::StoreError;
 pub use evidence::Evidence;
 pub use limits::Memory;
