@@ -1,4 +1,4 @@
-//! The engine runs rounds and stores them.
+//! The engine runs rounds.
 //!
 //! A round is [`engine::Engine::run`]: fresh ends ([`ends`]), a fresh connection, warm-up, then samples. The
 //! per-message loops of the two ends are in the crate `hairpin-loops`.
@@ -11,6 +11,10 @@ pub mod engine;
 mod fuzzing;
 #[cfg(target_os = "linux")]
 mod linux;
+mod observer;
+#[cfg(test)]
+mod observer_double;
+mod observers;
 mod path;
 pub mod placement;
 mod probe;
@@ -18,14 +22,12 @@ pub mod realtime;
 pub mod round_process;
 pub mod serve_round;
 mod several_flows;
-pub mod store;
 pub mod tracing;
 mod waking;
 
 pub use engine::Engine;
 pub use hairpin_loops::{clock, recorder};
 #[cfg(target_os = "linux")]
-pub use linux::{capture, child, environment, keep_awake, links, noise, socket_passing, usage};
+pub use linux::{capture, child, environment, keep_awake, links, socket_passing};
 #[cfg(target_os = "linux")]
-use linux::{drops, netlink, netstat, sysctl, system};
-pub use store::RunFolder;
+use linux::{cpu_time_line, drops, netlink, netstat, noise, sysctl, system, usage};

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use hairpin_model::round::Probe;
 
+use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::Clock;
 
 /// Unmeasured datagrams at the beginning, which refill the caches.
@@ -25,24 +26,41 @@ const READING_PARTS: u64 = 10;
 /// Only ends a hang: no datagram to itself takes this long.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A probe before and after a round.
-pub(crate) struct Probing {
+/// A probe before and after a round, on the CPU of an end.
+struct Probing<C> {
+    clock: C,
     /// `None` if there is no such socket.
     socket: Option<UdpSocket>,
+    /// `None` if it failed; the same for the second.
     before: Option<u64>,
+    after: Option<u64>,
 }
 
-impl Probing {
-    /// Takes the first reading, on the calling thread's CPU.
-    pub(crate) fn begin<C: Clock>(clock: &C) -> Self {
-        let socket = to_itself().ok();
-        Self { before: socket.as_ref().and_then(|socket| read(clock, &mut || exchange(socket)).ok()), socket }
+pub(crate) fn observer(context: Context<'_>) -> Option<Box<dyn Observer + '_>> {
+    Some(Box::new(Probing { clock: context.clock, socket: None, before: None, after: None }))
+}
+
+impl<C: Clock> Probing<C> {
+    fn read(&self) -> Option<u64> {
+        let socket = self.socket.as_ref()?;
+        read(&self.clock, &mut || exchange(socket)).ok()
+    }
+}
+
+impl<C: Clock> Observer for Probing<C> {
+    fn mark(&mut self, mark: Mark<'_>) {
+        if let Mark::Opening { .. } = mark {
+            self.socket = to_itself().ok();
+            self.before = self.read();
+        }
     }
 
-    /// Takes the second reading; `None` if either failed.
-    pub(crate) fn end<C: Clock>(self, clock: &C) -> Option<Probe> {
-        let socket = self.socket?;
-        Some(Probe { before: self.before?, after: read(clock, &mut || exchange(&socket)).ok()? })
+    fn end(&mut self) {
+        self.after = self.read();
+    }
+
+    fn report(self: Box<Self>, to: &mut Observations) {
+        to.report.probe_ns = self.before.zip(self.after).map(|(before, after)| Probe { before, after });
     }
 }
 
@@ -104,8 +122,13 @@ mod tests {
 
     #[test]
     fn the_loopback_carries_a_datagram_to_itself_and_a_failure_is_no_reading() {
-        let probe = Probing::begin(&Uneven(Cell::new(0))).end(&Uneven(Cell::new(0)));
-        assert_eq!(probe, Some(Probe { before: 10_000, after: 10_000 }));
+        let clock = Uneven(Cell::new(0));
+        let mut probing = Probing { clock, socket: None, before: None, after: None };
+        probing.mark(Mark::Opening { pinned: None, address: None, server_namespace: None });
+        probing.end();
+        let mut seen = Observations::default();
+        Box::new(probing).report(&mut seen);
+        assert_eq!(seen.report.probe_ns, Some(Probe { before: 10_000, after: 10_000 }));
         let lost = read(&Uneven(Cell::new(0)), &mut || Err(io::ErrorKind::TimedOut.into()));
         assert_eq!(lost.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }

@@ -20,7 +20,7 @@ use hairpin_model::binding::Binding;
 use hairpin_model::flow::FlowId;
 use hairpin_model::phases::{ByPhase, Phase};
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::samples::{Fate, PhaseHistograms, PhaseSamples, Samples, latency_histogram};
+use hairpin_model::samples::{PhaseHistograms, PhaseSamples, Samples, latency_histogram};
 use hairpin_transports::giving_up::has_given_up;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
@@ -48,11 +48,9 @@ const LEAVE: Duration = Duration::from_secs(2);
 /// Maximum bytes of a record, of a trace, and of a capture.
 const MAX_BYTES: u64 = 1 << 30;
 /// Maximum rows of samples: the maximum of `--keep-samples`.
-const MAX_ROWS: u64 = 10_000_000;
+const MAX_ROWS: usize = 10_000_000;
 /// Maximum flows of a case.
 const MAX_FLOWS: u64 = 64;
-/// Rows per write.
-const ROWS: usize = 8192;
 
 /// The input of the process.
 #[derive(Serialize, Deserialize)]
@@ -91,8 +89,7 @@ impl Engine {
     }
 
     fn attempt_apart(&self, number: u32, order: &RoundOrder) -> Result<Finished, Failure> {
-        let link_logs = self.link_logs.as_ref().map(|folder| folder.path().to_owned());
-        let job = Job { link_logs, traces: self.traces_of(order)?, ..self.job(number, order) };
+        let job = Job { link_logs: self.link_logs.clone(), traces: self.traces_of(order)?, ..self.job(number, order) };
         let mut round = RoundProcess::start(self, &job)?;
         drop(round.input.take());
         round.finished()
@@ -351,30 +348,13 @@ fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
     Ok(Finished { record, samples, other_samples, trace })
 }
 
-/// Writes the number of rows, the columns one after the other, and the histograms.
+/// Writes the number of rows, the rows, and the histograms.
 fn write_samples(to: &mut impl Write, samples: &Samples) -> io::Result<()> {
-    let Samples {
-        warm_up,
-        sequence,
-        due_ns,
-        sent_ns,
-        received_ns,
-        fate,
-        latency,
-        service,
-        lateness,
-        measured,
-        phases,
-    } = samples;
-    for number in [sequence.len() as u64, *warm_up as u64, *measured] {
+    for number in [samples.kept() as u64, samples.measured] {
         to.write_all(&number.to_le_bytes())?;
     }
-    for column in [sequence, due_ns, sent_ns, received_ns] {
-        column.iter().try_for_each(|value| to.write_all(&value.to_le_bytes()))?;
-    }
-    let place = |fate: &Fate| Fate::ALL.iter().position(|known| known == fate).unwrap_or(0);
-    #[expect(clippy::cast_possible_truncation, reason = "there are three fates")]
-    fate.iter().try_for_each(|fate| to.write_all(&[place(fate) as u8]))?;
+    samples.write_rows(to)?;
+    let Samples { latency, service, lateness, phases, .. } = samples;
     [Some(latency), service.as_ref(), lateness.as_ref()].into_iter().try_for_each(|one| write_histogram(to, one))?;
     to.write_all(&[u8::from(phases.is_some())])?;
     phases.as_ref().map_or(Ok(()), |phases| write_phases(to, phases))
@@ -410,50 +390,15 @@ fn write_histogram(to: &mut impl Write, histogram: Option<&Histogram<u64>>) -> i
 }
 
 fn read_samples(from: &mut impl Read) -> io::Result<Samples> {
-    let [rows, warm_up, measured] = [read_number(from)?, read_number(from)?, read_number(from)?];
-    if rows > MAX_ROWS || warm_up > rows {
-        return Err(invalid("it has more samples than are kept of a round"));
-    }
-    let size = |count: u64| usize::try_from(count).map_err(|_| invalid("it has too many samples"));
-    let (rows, warm_up) = (size(rows)?, size(warm_up)?);
-    let mut column = || read_column(from, rows);
-    let (sequence, due_ns, sent_ns, received_ns) = (column()?, column()?, column()?, column()?);
-    let mut places = vec![0; rows];
-    from.read_exact(&mut places)?;
-    let known = |place: &u8| Fate::ALL.get(usize::from(*place)).copied().ok_or_else(|| invalid("an unknown fate"));
-    let fate = places.iter().map(known).collect::<io::Result<_>>()?;
+    let [rows, measured] = [read_number(from)?, read_number(from)?];
+    let rows = usize::try_from(rows).ok().filter(|rows| *rows <= MAX_ROWS);
+    let rows = rows.ok_or_else(|| invalid("it has more samples than are kept of a round"))?;
+    let rows = Samples::read_rows(rows, from)?;
     let mut histogram = || read_histogram(from);
     let (latency, service, lateness) = (histogram()?, histogram()?, histogram()?);
     let latency = latency.unwrap_or_else(latency_histogram);
     let phases = if read_byte(from)? == 1 { Some(Box::new(read_phases(from)?)) } else { None };
-    Ok(Samples {
-        warm_up,
-        sequence,
-        due_ns,
-        sent_ns,
-        received_ns,
-        fate,
-        latency,
-        service,
-        lateness,
-        measured,
-        phases,
-    })
-}
-
-fn read_column(from: &mut impl Read, rows: usize) -> io::Result<Vec<u64>> {
-    let mut column = Vec::with_capacity(rows);
-    let mut bytes = vec![0; ROWS.min(rows) * size_of::<u64>()];
-    while column.len() < rows {
-        let length = (rows - column.len()).min(ROWS) * size_of::<u64>();
-        from.read_exact(&mut bytes[..length])?;
-        column.extend(
-            bytes[..length]
-                .chunks_exact(size_of::<u64>())
-                .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("chunks of eight"))),
-        );
-    }
-    Ok(column)
+    Ok(Samples { latency, service, lateness, measured, phases, ..rows })
 }
 
 fn read_histogram(from: &mut impl Read) -> io::Result<Option<Histogram<u64>>> {
@@ -500,6 +445,7 @@ fn invalid(problem: &'static str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
+    use hairpin_model::samples::Fate;
     use hairpin_model::trace::RoundTrace;
 
     use super::*;

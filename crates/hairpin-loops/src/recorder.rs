@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 
 use crate::clock::{Clock, RealClock};
 use crate::phases::PhaseRecorder;
-pub use crate::stamps::Stamps;
+pub use hairpin_model::samples::Stamps;
 
 /// Collects the stamps of one round.
 #[derive(Debug)]
@@ -147,22 +147,13 @@ impl Recorder {
         for stamps in rows.iter().skip(self.warm_up) {
             self.count(stamps, false);
         }
-        let since = |ns: u64| ns.saturating_sub(origin_ns);
         Samples {
-            warm_up: self.warm_up,
-            sequence: rows.iter().map(|row| row.sequence).collect(),
-            due_ns: rows.iter().map(|row| since(row.due_ns)).collect(),
-            sent_ns: rows.iter().map(|row| since(row.sent_ns)).collect(),
-            received_ns: rows
-                .iter()
-                .map(|row| if row.fate == Fate::Lost { 0 } else { since(row.received_ns) })
-                .collect(),
-            fate: rows.iter().map(|row| row.fate).collect(),
             latency: self.latency,
             service: self.open_loop.then_some(self.service),
             lateness: self.open_loop.then_some(self.lateness),
             measured: self.measured,
             phases: self.phases.map(|phases| Box::new(phases.finish())),
+            ..Samples::of(&rows, self.warm_up, origin_ns)
         }
     }
 }

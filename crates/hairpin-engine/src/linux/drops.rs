@@ -1,10 +1,12 @@
 //! Packets that queueing disciplines and devices of a network namespace dropped during a load.
 //!
 //! These counters include other programs of the namespace, unless the namespace is the load's own, as with a link. In a
-//! shared namespace only the interface of the load counts: the loopback or, between two hosts, the interface with the
-//! socket's own address.
+//! shared namespace only the interfaces of the load count: the loopback or, between two hosts, the interfaces with the
+//! sockets' own addresses.
 
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 use hairpin_model::case::Case;
 use hairpin_model::fact::{Fact, FactValue};
@@ -13,22 +15,51 @@ use hairpin_transports::Wire;
 
 use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::netstat;
+use crate::observer::{Context, Mark, Observations, Observer};
 use crate::system::interface;
 use crate::system::packet_ring::Interface;
 
+/// The drops at an end of a one-way load.
+struct OfLoad<'a> {
+    case: &'a Case,
+    before: Option<Drops>,
+    since: Vec<Fact>,
+}
+
+pub(crate) fn observer(Context { order, .. }: Context<'_>) -> Option<Box<dyn Observer + '_>> {
+    let of_load = || OfLoad { case: &order.case, before: None, since: Vec::new() };
+    order.case.primary().load.is_one_way().then(|| Box::new(of_load()) as Box<dyn Observer>)
+}
+
+impl Observer for OfLoad<'_> {
+    fn mark(&mut self, mark: Mark<'_>) {
+        if let Mark::Load(wires) = mark {
+            self.before = Some(Drops::now(self.case, wires));
+        }
+    }
+
+    fn end(&mut self) {
+        self.since = self.before.take().map(Drops::since).unwrap_or_default();
+    }
+
+    fn report(self: Box<Self>, to: &mut Observations) {
+        to.report.facts.extend(self.since);
+    }
+}
+
 /// The interfaces that count.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Watched {
     /// All of the namespace.
     All,
-    /// One interface, by index and name.
-    One(u32, String),
+    /// These, by index and name.
+    These(BTreeMap<u32, String>),
 }
 
 /// A reading of the counters of the calling thread's network namespace.
 #[derive(Clone, Debug)]
-pub(crate) struct Drops {
-    /// `None` if the interface is unknown.
+struct Drops {
+    /// `None` if an interface is unknown.
     watched: Option<Watched>,
     /// `None` if the kernel does not report them; the same for devices.
     by_qdiscs: Option<u64>,
@@ -36,19 +67,19 @@ pub(crate) struct Drops {
 }
 
 impl Drops {
-    /// Reads the counters for an end of that case with that first wire.
-    pub(crate) fn now(case: &Case, wire: &dyn Wire) -> Self {
+    /// Reads the counters for an end of that case with these wires.
+    fn now(case: &Case, wires: &[Box<dyn Wire>]) -> Self {
         Self::read(if case.is_emulated() {
             Some(Watched::All)
         } else if case.path.across.is_some() {
-            interface_of(wire)
+            interfaces_of(wires)
         } else {
-            Some(Watched::One(LOOPBACK_INDEX, "lo".to_owned()))
+            Some(Watched::These([(LOOPBACK_INDEX, "lo".to_owned())].into()))
         })
     }
 
     /// Drops since the reading.
-    pub(crate) fn since(self) -> Vec<Fact> {
+    fn since(self) -> Vec<Fact> {
         let now = Self::read(self.watched);
         // A counter restarts if its queueing discipline is replaced.
         let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?) as f64);
@@ -59,25 +90,36 @@ impl Drops {
     }
 
     fn read(watched: Option<Watched>) -> Self {
-        let (index, name) = match &watched {
+        let interfaces: Vec<_> = match &watched {
             None => return Self { watched, by_qdiscs: None, by_devices: None },
-            Some(Watched::All) => (None, None),
-            Some(Watched::One(index, name)) => (Some(*index), Some(name.as_str())),
+            Some(Watched::All) => vec![(None, None)],
+            Some(Watched::These(these)) => {
+                these.iter().map(|(index, name)| (Some(*index), Some(name.as_str()))).collect()
+            }
         };
-        let by_qdiscs = Netlink::open().and_then(|mut netlink| netlink.qdisc_drops(index)).ok();
-        let by_devices = netstat::received_and_dropped(name);
-        Self { watched, by_qdiscs, by_devices }
+        let by_qdiscs = Netlink::open().and_then(|mut netlink| {
+            interfaces.iter().map(|(index, _)| netlink.qdisc_drops(*index)).sum::<io::Result<u64>>()
+        });
+        let by_devices = interfaces.iter().map(|(_, name)| netstat::received_and_dropped(*name)).sum();
+        Self { by_qdiscs: by_qdiscs.ok(), by_devices, watched }
     }
 }
 
-/// The interface with the wire's own address.
-fn interface_of(wire: &dyn Wire) -> Option<Watched> {
+/// The interfaces with the wires' own addresses.
+fn interfaces_of(wires: &[Box<dyn Wire>]) -> Option<Watched> {
+    let addresses: BTreeSet<IpAddr> = wires.iter().map(|wire| own_address(&**wire)).collect::<Option<_>>()?;
+    let interface = |address: IpAddr| {
+        let name = interface::name_of(address)?;
+        Some((u32::try_from(Interface::named(&name).ok()?.index).ok()?, name))
+    };
+    addresses.into_iter().map(interface).collect::<Option<_>>().map(Watched::These)
+}
+
+fn own_address(wire: &dyn Wire) -> Option<IpAddr> {
     let facts = wire.effective();
     let address = facts.iter().find(|fact| fact.name == fact_names::LOCAL_ADDRESS)?;
     let FactValue::Word(address) = &address.value else { return None };
-    let name = interface::name_of(address.parse::<SocketAddr>().ok()?.ip())?;
-    let index = u32::try_from(Interface::named(&name).ok()?.index).ok()?;
-    Some(Watched::One(index, name))
+    Some(address.parse::<SocketAddr>().ok()?.ip())
 }
 
 #[cfg(test)]
@@ -97,13 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn between_two_hosts_the_interface_is_that_of_the_socket() {
-        let of = |address: &'static str| match interface_of(&At(address)) {
-            Some(Watched::One(index, name)) => Some((index, name)),
-            _ => None,
+    fn between_two_hosts_the_interfaces_are_those_of_all_sockets() {
+        let of = |addresses: &[&'static str]| {
+            let wires = addresses.iter().map(|address| Box::new(At(*address)) as Box<dyn Wire>);
+            interfaces_of(&wires.collect::<Vec<_>>())
         };
-        assert_eq!(of("127.0.0.1:7"), Some((LOOPBACK_INDEX, "lo".to_owned())));
-        assert_eq!((of("203.0.113.9:7"), of("@unix")), (None, None));
+        let loopback = Some(Watched::These([(LOOPBACK_INDEX, "lo".to_owned())].into()));
+        assert_eq!([of(&["127.0.0.1:7"]), of(&["127.0.0.1:7", "127.0.0.1:9"])], [loopback.clone(), loopback]);
+        assert_eq!([of(&["203.0.113.9:7"]), of(&["@unix"]), of(&["127.0.0.1:7", "203.0.113.9:7"])], [None, None, None]);
         assert_eq!(Drops::read(None).since(), [], "unknown counters are absent");
     }
 

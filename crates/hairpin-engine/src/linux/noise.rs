@@ -3,13 +3,42 @@
 use std::fs;
 
 use hairpin_model::round::Noise;
+use hairpin_model::trace::End;
+
+use crate::observer::{Context, Mark, Observations, Observer};
+use hairpin_loops::clock::{Clock, RealClock};
 
 /// Nanoseconds of one tick of `/proc/stat`: USER_HZ is 100 on every Linux.
 const TICK_NS: u64 = 10_000_000;
 
+/// The machine while a client runs its round.
+struct OfRound {
+    clock: RealClock,
+    before: Reading,
+    began_ns: u64,
+    noise: Noise,
+}
+
+pub(crate) fn observer(Context { clock, end, .. }: Context<'_>) -> Option<Box<dyn Observer + '_>> {
+    let began = || OfRound { clock, before: Reading::now(), began_ns: clock.now_ns(), noise: Noise::default() };
+    (end == End::Client).then(|| Box::new(began()) as Box<dyn Observer>)
+}
+
+impl Observer for OfRound {
+    fn mark(&mut self, _: Mark<'_>) {}
+
+    fn end(&mut self) {
+        self.noise = self.before.until(&Reading::now(), self.clock.now_ns() - self.began_ns);
+    }
+
+    fn report(self: Box<Self>, to: &mut Observations) {
+        to.noise = self.noise;
+    }
+}
+
 /// A reading of the machine's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Reading {
+pub(crate) struct Reading {
     load: f64,
     runnable: u64,
     steal_ns: u64,
@@ -19,7 +48,7 @@ pub struct Reading {
 impl Reading {
     /// Reads `/proc/loadavg` and `/proc/stat`; unreadable values count as 0.
     #[must_use]
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         Self::parse(&load, &stat)
@@ -41,7 +70,7 @@ impl Reading {
 
     /// The noise between two readings.
     #[must_use]
-    pub fn until(&self, after: &Self, wall_ns: u64) -> Noise {
+    pub(crate) fn until(&self, after: &Self, wall_ns: u64) -> Noise {
         Noise {
             load_before: self.load,
             load_after: after.load,
