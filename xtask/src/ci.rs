@@ -13,9 +13,7 @@ use hairpin_testing::program;
 
 use crate::platforms::{self, Checked};
 use crate::skips::{AllowedSkips, Skip};
-use crate::{
-    aarch64, arrows, captures, commands, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy,
-};
+use crate::{aarch64, captures, commands, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy};
 
 /// How a step ended, if not in an error.
 enum Done {
@@ -54,8 +52,9 @@ type Step = (&'static str, fn(&mut State) -> Result<Done>);
 const STEPS: &[Step] = &[
     ("fmt", |state| cargo(state, &["fmt", "--all", "--check"], &[])),
     ("clippy", |state| {
-        let arguments = ["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
-        cargo(state, &arguments, &[])
+        let arguments =
+            ["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--features", suite::SCHEMA];
+        cargo(state, &[&arguments[..], &["--", "-D", "warnings"]].concat(), &[])
     }),
     ("tests", |state| suite::ordinary(&state.root, &state.scratch, &state.allowed).map(Done::Passed)),
     ("other tests", |state| {
@@ -73,7 +72,6 @@ const STEPS: &[Step] = &[
         let arguments = ["check", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
         cargo(state, &arguments, &[("RUSTFLAGS", "--cfg fuzzing"), ("CARGO_TARGET_DIR", &target.to_string_lossy())])
     }),
-    ("arrows", |state| arrows::run(&state.root).map(Done::Passed)),
     ("deny", deny),
     ("tidy", |state| tidy::run(&state.root).map(Done::Passed)),
     ("platforms", |state| {
@@ -94,7 +92,7 @@ const STEPS: &[Step] = &[
         let arguments = ["doc", "--quiet", "--locked", "--no-deps", "--workspace"];
         cargo(state, &arguments, &[("RUSTDOCFLAGS", "-D warnings")])
     }),
-    ("schema", |state| documents::schema(&state.root, true).map(Done::Passed)),
+    ("schema", |state| documents::schemas(&state.root, true).map(Done::Passed)),
     ("release build", release_build),
     ("catalog", |state| documents::catalog(&state.root, state.binary()?, true).map(Done::Passed)),
     ("commands", |state| commands::run(&state.root, state.binary()?, true).map(Done::Passed)),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 
@@ -20,22 +20,36 @@ pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String>
     keep(root, &Document { path: "docs/catalog.md", chore: "catalog" }, &printed, check)
 }
 
-/// Writes docs/run.schema.json as hairpin-model derives it from its types, or with `check` only compares; returns a
-/// line for the summary.
+/// Writes the schemas in docs/schemas as hairpin-model derives them from its types, or with `check` only compares;
+/// returns a line for the summary.
 ///
 /// # Errors
-/// It cannot be derived or written, or, with `check`, it is stale.
-pub(crate) fn schema(root: &Path, check: bool) -> Result<String> {
+/// They cannot be derived or written, or, with `check`, one is stale or not of any document.
+pub(crate) fn schemas(root: &Path, check: bool) -> Result<String> {
     let mut command = process::cargo(root);
     command.args(["run", "--quiet", "--locked", "--package", "hairpin-model", "--features", "schema"]);
     command.args(["--example", "schema"]);
-    let printed = process::run(&mut command, Duration::from_mins(5))?.succeeded().context("deriving the schema")?;
-    keep(root, &Document { path: "docs/run.schema.json", chore: "schema" }, &printed.stdout, check)
+    let printed = process::run(&mut command, Duration::from_mins(5))?.succeeded().context("deriving the schemas")?;
+    let schemas = printed.json()?;
+    let schemas = schemas.as_object().context("the schemas are not in an object")?;
+    for (name, schema) in schemas {
+        let path = format!("{SCHEMAS}/{name}.json");
+        keep(root, &Document { path: &path, chore: "schema" }, &format!("{schema:#}\n"), check)?;
+    }
+    for entry in std::fs::read_dir(root.join(SCHEMAS)).with_context(|| format!("cannot list {SCHEMAS}"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let is_known = name.strip_suffix(".json").is_some_and(|name| schemas.contains_key(name));
+        ensure!(is_known, "{SCHEMAS}/{name}: there is no such document (hint: remove it)");
+    }
+    Ok(format!("{} schemas", schemas.len()))
 }
 
+/// Folder of the schemas.
+const SCHEMAS: &str = "docs/schemas";
+
 /// A document that a chore writes.
-struct Document {
-    path: &'static str,
+struct Document<'a> {
+    path: &'a str,
     chore: &'static str,
 }
 

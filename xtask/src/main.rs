@@ -10,7 +10,6 @@
 )]
 
 mod aarch64;
-mod arrows;
 mod captures;
 mod ci;
 mod commands;
@@ -63,19 +62,17 @@ enum Chore {
     },
     /// README's two commands in a fresh Debian, as an ordinary user, with their times and the ignored tests
     Fresh(fresh::Options),
-    /// Habits that neither rustfmt nor clippy checks
+    /// Habits that neither rustfmt, clippy nor cargo-deny checks
     Tidy,
     /// How much code each crate has, without tests, comments and blank lines
     Lines,
-    /// What the dependencies between crates must keep beyond deny.toml, and where unsafe code may be
-    Arrows,
     /// Writes docs/catalog.md from what the binary lists
     Catalog {
         /// Only compare, and fail when it is stale
         #[arg(long)]
         check: bool,
     },
-    /// Writes docs/run.schema.json, the JSON schema of run.json, from the types that are saved
+    /// Writes docs/schemas, the JSON schemas of what commands print, from the types
     Schema {
         /// Only compare, and fail when it is stale
         #[arg(long)]
@@ -204,12 +201,11 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Fresh(asked) => fresh::run(root, &asked),
         Chore::Tidy => tidy::run(root).map(says),
         Chore::Lines => lines::run(root).map(says),
-        Chore::Arrows => arrows::run(root).map(says),
         Chore::Catalog { check } => {
             let [binary] = process::build_release(root, [("hairpin", "hairpin")])?;
             documents::catalog(root, &binary, check).map(says)
         }
-        Chore::Schema { check } => documents::schema(root, check).map(says),
+        Chore::Schema { check } => documents::schemas(root, check).map(says),
         Chore::Ranking { run } => picture::ranking(root, &run).map(says),
         Chore::Commands { brief } => {
             let [binary] = process::build_release(root, [("hairpin", "hairpin")])?;

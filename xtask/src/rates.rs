@@ -31,7 +31,7 @@ use place::Place;
 pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], inside: Option<&Path>) -> Result<bool> {
     let cases = case::all(only)?;
     let Some(programs) = inside else {
-        let [hairpin, _] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-rates")])?;
+        let [hairpin, _] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
         return namespace::run_this_inside(hairpin.parent().context("it stands in no folder")?);
     };
     let scratch = process::scratch("rates")?;

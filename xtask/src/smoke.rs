@@ -26,7 +26,7 @@ pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Re
     let run_folder = run_folder(folder)?;
     let run = read_run(&run_folder)?;
     let mut faults = survey_faults(&run);
-    faults.extend(schema::run_faults(&run));
+    faults.extend(schema::faults(&run));
     faults.extend(allowed.not_listed(&skips::of(&run)));
     let report = run_folder.join("report.html");
     match std::fs::read_to_string(&report) {
@@ -59,7 +59,7 @@ pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -
     let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("the round trip")?;
     let run = ran.json()?;
     let mut faults = contract::faults(&run);
-    faults.extend(schema::run_faults(&run));
+    faults.extend(schema::faults(&run));
     faults.extend(contract::not_as_asked(&run, 200, 2));
     let skipped: Vec<Skip> = skips::of(&run);
     faults.extend(allowed.not_listed(&skipped));
@@ -81,7 +81,7 @@ pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips)
     let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("small writes")?;
     let run = ran.json()?;
     let mut faults = contract::faults(&run);
-    faults.extend(schema::run_faults(&run));
+    faults.extend(schema::faults(&run));
     faults.extend(contract::not_as_asked(&run, 5, 3));
     faults.extend(allowed.not_listed(&skips::of(&run)));
     if !contract::list(&run, "findings").iter().any(|finding| finding["code"] == "nagle-meets-delayed-ack") {

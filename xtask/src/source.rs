@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use ra_ap_rustc_lexer::{FrontmatterAllowed, LiteralKind, TokenKind, tokenize};
 
 /// A file of the repository.
 pub(crate) struct Source {
@@ -63,44 +64,36 @@ pub(crate) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = us
     })
 }
 
-/// Rust text with comments blanked out (byte offsets and line ends kept), and literals too if requested.
-///
-/// It handles nested block comments, raw and byte strings, and distinguishes a lifetime from a character.
+/// Rust text with comments blanked out (byte offsets and line ends kept), and quoted literals too if requested.
 pub(crate) fn without_comments(text: &str, literals_too: bool) -> String {
-    let mut bytes = text.as_bytes().to_vec();
-    let mut at = 0;
-    while at < bytes.len() {
-        let (end, blank) = match &bytes[at..] {
-            [b'/', b'/', ..] => (line_end(&bytes, at), true),
-            [b'/', b'*', ..] => (block_comment_end(&bytes, at), true),
-            [b'r', rest @ ..] if starts_raw(rest) && !follows_name(&bytes, at) => {
-                (raw_string_end(&bytes, at + 1), literals_too)
-            }
-            [b'b' | b'c', b'r', rest @ ..] if starts_raw(rest) && !follows_name(&bytes, at) => {
-                (raw_string_end(&bytes, at + 2), literals_too)
-            }
-            [b'"', ..] => (quoted_end(&bytes, at, b'"'), literals_too),
-            [b'\'', b'\\', ..] => (quoted_end(&bytes, at, b'\''), literals_too),
-            [b'\'', rest @ ..] if is_character(rest) => (quoted_end(&bytes, at, b'\''), literals_too),
-            _ => (at + 1, false),
+    let mut code = String::with_capacity(text.len());
+    for token in tokenize(text, FrontmatterAllowed::No) {
+        let part = &text[code.len()..code.len() + token.len as usize];
+        let is_blank = match token.kind {
+            TokenKind::LineComment { .. } | TokenKind::BlockComment { .. } => true,
+            TokenKind::Literal { kind: LiteralKind::Int { .. } | LiteralKind::Float { .. }, .. } => false,
+            TokenKind::Literal { .. } => literals_too,
+            _ => false,
         };
-        if blank {
-            bytes[at..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
-        }
-        at = end;
+        if is_blank { code.extend(blank(part)) } else { code.push_str(part) }
     }
-    String::from_utf8(bytes).expect("whole literals and comments were replaced by spaces")
+    code
+}
+
+/// As many bytes, with the same line ends.
+fn blank(text: &str) -> impl Iterator<Item = char> {
+    text.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' })
 }
 
 /// Rust text with comments and test-only items blanked out, and literals too if requested.
 pub(crate) fn production(text: &str, literals_too: bool) -> String {
     const FOR_TESTS: &str = "#[cfg(test)]";
-    let mut blank = without_comments(text, true);
+    let mut visible = without_comments(text, true);
     let mut code = without_comments(text, literals_too);
-    while let Some(at) = blank.find(FOR_TESTS) {
-        let end = item_end(&blank, at + FOR_TESTS.len());
-        for text in [&mut blank, &mut code] {
-            let spaces: String = text[at..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+    while let Some(at) = visible.find(FOR_TESTS) {
+        let end = item_end(&visible, at + FOR_TESTS.len());
+        for text in [&mut visible, &mut code] {
+            let spaces: String = blank(&text[at..end]).collect();
             text.replace_range(at..end, &spaces);
         }
     }
@@ -120,67 +113,6 @@ fn item_end(blank: &str, at: usize) -> usize {
         }
     }
     blank.len()
-}
-
-fn line_end(bytes: &[u8], at: usize) -> usize {
-    bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| at + length)
-}
-
-fn block_comment_end(bytes: &[u8], mut at: usize) -> usize {
-    let mut depth = 0;
-    while at < bytes.len() {
-        match &bytes[at..] {
-            [b'/', b'*', ..] => (depth, at) = (depth + 1, at + 2),
-            [b'*', b'/', ..] => (depth, at) = (depth - 1, at + 2),
-            _ => at += 1,
-        }
-        if depth == 0 {
-            break;
-        }
-    }
-    at.min(bytes.len())
-}
-
-/// Whether these bytes, after an `r`, open a raw string: hashes, then a quote (`r#name` is a name).
-fn starts_raw(rest: &[u8]) -> bool {
-    rest.iter().find(|byte| **byte != b'#') == Some(&b'"')
-}
-
-fn follows_name(bytes: &[u8], at: usize) -> bool {
-    at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_')
-}
-
-fn raw_string_end(bytes: &[u8], at: usize) -> usize {
-    let hashes = bytes[at..].iter().take_while(|byte| **byte == b'#').count();
-    let closing = [b"\"".as_slice(), &b"#".repeat(hashes)].concat();
-    let inside = at + hashes + 1;
-    bytes[inside..]
-        .windows(closing.len())
-        .position(|window| window == closing)
-        .map_or(bytes.len(), |length| inside + length + closing.len())
-}
-
-fn quoted_end(bytes: &[u8], at: usize, quote: u8) -> usize {
-    let mut at = at + 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' => at += 2,
-            byte if byte == quote => return at + 1,
-            _ => at += 1,
-        }
-    }
-    bytes.len()
-}
-
-/// Whether these bytes, after a `'`, are one character and its closing quote; otherwise it is a lifetime.
-fn is_character(rest: &[u8]) -> bool {
-    let length = match rest.first() {
-        Some(0xf0..) => 4,
-        Some(0xe0..) => 3,
-        Some(0xc0..) => 2,
-        _ => 1,
-    };
-    rest.get(length) == Some(&b'\'')
 }
 
 #[cfg(test)]

@@ -17,9 +17,14 @@ const MARK: &str = "# the tests";
 const CASES: &str = "PROPTEST_CASES";
 const MIN_CASES: u32 = 1000;
 
+/// Feature with which tests check documents against their schemas; README's command saves its build time.
+pub(crate) const SCHEMA: &str = "hairpin-testing/schema";
+
 /// Targets that README's command omits: a name, and the arguments of `cargo test`.
-const OTHERS: [(&str, &str); 2] =
-    [("lab", "-p hairpin --test lab"), ("coverage", "--release -p hairpin-analysis --test coverage")];
+const OTHERS: [(&str, &str); 2] = [
+    ("lab", "--features hairpin-testing/schema -p hairpin --test lab"),
+    ("coverage", "--release -p hairpin-analysis --test coverage"),
+];
 
 /// Whether CI runs this test target of a package although README's command omits it.
 pub(crate) fn runs(package: &str, target: &str) -> bool {
@@ -34,7 +39,7 @@ pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> R
     let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
     let words = command(&readme)?;
     let mut command = process::cargo(root);
-    command.args(&words).arg("--locked");
+    command.args(&words).args(["--locked", "--features", SCHEMA]);
     run(&mut command, &scratch.join("skips"), "", allowed)
 }
 

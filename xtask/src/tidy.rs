@@ -1,43 +1,36 @@
-//! `cargo xtask tidy`: habits of the code that neither rustfmt nor clippy checks, each a small function.
+//! `cargo xtask tidy`: habits of the code that neither rustfmt, clippy nor cargo-deny checks, each a small function.
 //!
-//! Files of at most 600 lines (a ratchet: `tidy-exceptions.toml` lists longer ones with a reason, and an exception may
-//! only shrink); no tabs or trailing spaces; no unfinished work; a reason for every exemption from a lint; the purpose
-//! of every file at its top; no paths of one machine; no test that passes or is skipped unnoticed; no import cycles in
-//! a crate; no transport recognised by its name and no error by its text; Linux-only code in folders named `linux`.
-//! Clippy checks that functions have at most 70 lines; that it is configured to is checked here.
+//! Files of at most 600 lines; no trailing spaces; no unfinished work; the purpose of every file at its top; no paths of
+//! one machine; no test that passes or is skipped unnoticed; no import cycles in a crate; no transport recognised by its
+//! name and no error by its text; Linux-only code in folders named `linux`; in deny.toml who may use each crate.
 
 mod circles;
 mod error_texts;
-mod exceptions;
 mod linux_folders;
 mod rules;
 mod transport_names;
 mod unseen;
 
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::source::{self, Source};
 
 /// Checked files; all others (pictures, snapshots, licences) are ignored.
-const EXTENSIONS: &[&str] = &["rs", "toml", "md", "html", "css", "js", "py", "sh"];
-
-/// List of longer files.
-const EXCEPTIONS: &str = "xtask/tidy-exceptions.toml";
+const EXTENSIONS: [&str; 8] = ["rs", "toml", "md", "html", "css", "js", "py", "sh"];
 
 /// A rule: the faults of one file, each a line number (from 1) and a description.
 type Rule = fn(&Source) -> Vec<(usize, String)>;
 
 /// The rules, and the extensions of the files that each is for; an empty list means all.
 const RULES: &[(Rule, &[&str])] = &[
-    (rules::spaces, &[]),
     (rules::unfinished, &[]),
     (rules::machine_paths, &[]),
     (rules::registry_hosts, &[]),
-    (rules::exemptions_without_reason, &["rs"]),
     (rules::module_docs, &["rs"]),
-    (rules::function_length_threshold, &["toml"]),
+    (rules::length, &["rs"]),
     (error_texts::error_texts, &["rs"]),
     (unseen::returns, &["rs"]),
     (unseen::ignored, &["rs"]),
@@ -49,23 +42,43 @@ const RULES: &[(Rule, &[&str])] = &[
 /// # Errors
 /// Every fault with its place, or why a file could not be read.
 pub(crate) fn run(root: &Path) -> Result<String> {
-    let sources = source::files(root, EXTENSIONS)?;
+    let sources = source::files(root, &EXTENSIONS)?;
     let mut faults: Vec<String> = sources.iter().flat_map(faults_of).collect();
-    let listed = exceptions::read(&std::fs::read_to_string(root.join(EXCEPTIONS)).unwrap_or_default());
-    match listed {
-        Ok(listed) => faults.extend(exceptions::long_files(&sources, &listed)),
-        Err(why) => faults.push(format!("{EXCEPTIONS}: {why:#}")),
-    }
+    faults.extend(spaces(root)?);
+    faults.extend(unrestricted(&sources));
     faults.extend(circles::circles(&sources));
     faults.extend(linux_folders::linux_folders(&sources));
     faults.extend(transport_names::transport_names(&sources));
     faults.extend(unseen::orphans(&sources));
     faults.extend(unseen::targets_without_tests(&sources));
     if faults.is_empty() {
-        Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 6))
+        Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 7))
     } else {
         bail!("{}", faults.join("\n"))
     }
+}
+
+/// Spaces at the ends of lines, and tabs, as git finds them.
+fn spaces(root: &Path) -> Result<Vec<String>> {
+    const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["-c", "core.whitespace=tab-in-indent", "diff", "--check", EMPTY_TREE, "--"]);
+    let output =
+        git.args(EXTENSIONS.map(|extension| format!("*.{extension}"))).output().context("cannot start git")?;
+    let found = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>();
+    ensure!(output.status.success() || !found.is_empty(), "git diff: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(found)
+}
+
+/// Crates that deny.toml does not restrict.
+fn unrestricted(sources: &[Source]) -> Vec<String> {
+    let deny = sources.iter().find(|source| source.path == "deny.toml").map_or("", |source| &source.text);
+    let crates = sources.iter().filter_map(|source| source.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml"));
+    crates
+        .filter(|name| !["hairpin", "hairpin-testing"].contains(name))
+        .filter(|name| !deny.contains(&format!("{{ crate = \"{name}\", wrappers = [")))
+        .map(|name| format!("deny.toml does not say which crates may use {name}"))
+        .collect()
 }
 
 fn faults_of(source: &Source) -> Vec<String> {
@@ -81,11 +94,23 @@ fn faults_of(source: &Source) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn source(path: &str, text: &str) -> Source {
+        Source { path: path.to_owned(), text: text.to_owned() }
+    }
+
     #[test]
     fn a_rule_is_run_on_the_files_that_it_is_for() {
-        let faults = |path: &str, text: &str| faults_of(&Source { path: path.to_owned(), text: text.to_owned() });
-        assert_eq!(faults("a/b.rs", "fn f() {} \n").len(), 2);
-        assert_eq!(faults("a/b.rs", "//! What it is for.\nfn f() {}\n"), [""; 0]);
-        assert_eq!(faults("a.md", "Text \n"), ["a.md:1: a space at the end of the line"]);
+        assert_eq!(faults_of(&source("a/b.rs", "fn f() {}\n")).len(), 1);
+        assert_eq!(faults_of(&source("a/b.rs", "//! What it is for.\nfn f() {}\n")), [""; 0]);
+        assert_eq!(faults_of(&source("a.md", "fn f() {}\n")), [""; 0]);
+    }
+
+    #[test]
+    fn a_crate_that_deny_toml_does_not_restrict_is_found() {
+        let files =
+            ["hairpin", "hairpin-a", "hairpin-b"].map(|name| source(&format!("crates/{name}/Cargo.toml"), ""));
+        let deny = source("deny.toml", "{ crate = \"hairpin-a\", wrappers = [] }");
+        let faults = unrestricted(&files.into_iter().chain([deny]).collect::<Vec<_>>());
+        assert_eq!(faults, ["deny.toml does not say which crates may use hairpin-b"]);
     }
 }

@@ -1,11 +1,13 @@
-//! The bare loop measures on every transport: it ends, verifies its messages, and prints what `fidelity` reads.
+//! The bare loops measure on every transport: they end, verify or count their messages, and print what `fidelity` and
+//! `rates` read.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn bare_loop(arguments: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_bare-loop")).args(arguments).output().expect("it was built with this test")
+fn bare_loop(arguments: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_bare-loop");
+    Command::new(program).args(arguments.split_whitespace()).output().expect("it was built with this test")
 }
 
 /// The first CPU that this process may use.
@@ -21,20 +23,8 @@ fn every_transport_is_measured() {
     let cpus = format!("{0},{0}", a_cpu());
     for transport in ["tcp", "udp", "unix-stream", "pipe", "shm"] {
         for stamps in ["on", "off"] {
-            let output = bare_loop(&[
-                "--transport",
-                transport,
-                "--waiting",
-                "block",
-                "--cpus",
-                &cpus,
-                "--count",
-                "200",
-                "--warmup",
-                "10",
-                "--echo-stamps",
-                stamps,
-            ]);
+            let asked = format!("--transport {transport} --waiting block --cpus {cpus} --count 200 --warmup 10");
+            let output = bare_loop(&format!("{asked} --echo-stamps {stamps}"));
             assert!(output.status.success(), "{transport}: {}", String::from_utf8_lossy(&output.stderr));
             let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
             assert_eq!(told["samples"], 200, "{transport}");
@@ -47,13 +37,41 @@ fn every_transport_is_measured() {
 }
 
 #[test]
+fn every_case_counts_what_its_calls_carry() {
+    let cpu = a_cpu();
+    // With the maximum of one receive call, in messages.
+    for (case, most) in [
+        ("--transport tcp --read-size 640", 10.0),
+        ("--transport tcp --nodelay on --batch 64 --congestion reno", 1024.0),
+        ("--transport udp", 1.0),
+        ("--transport udp --batch 64 --gso on", 1023.0),
+        ("--transport unix-stream --size 131072", 1.0),
+        ("--transport pipe --size 131072", 1.0),
+    ] {
+        let output = bare_loop(&format!("rates {case} --cpus {cpu},{cpu} --warmup-ms 20 --duration-ms 60"));
+        assert!(output.status.success(), "{case}: {}", String::from_utf8_lossy(&output.stderr));
+        let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let figure = |name: &str| told[name].as_f64().expect(name);
+        assert!(figure("received") > 0.0 && figure("sent") > 0.0, "{case}: {told}");
+        assert!(figure("received") <= figure("receiver_calls") * most, "{case}: {told}");
+        let size = if case.contains("131072") { 131_072.0 } else { 64.0 };
+        let bytes_per_s = figure("received_per_s") * size;
+        assert!((figure("bytes_per_s") / bytes_per_s - 1.0).abs() < 1e-3, "{case}: {told}");
+    }
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused() {
     for (arguments, expected) in [
-        (&["--transport", "tpc"][..], "unknown transport `tpc`"),
-        (&["--transport", "tcp", "--cpus", "100000,100000"], "cannot measure tcp"),
+        ("--transport tpc", "unknown transport `tpc`"),
+        ("--transport tcp --cpus 100000,100000", "cannot measure tcp"),
+        ("rates --transport tpc", "unknown transport `tpc`"),
+        ("rates --transport tcp --cpus 100000,100000", "cannot measure tcp"),
+        ("rates --transport tcp --congestion none-such", "cannot measure tcp"),
+        ("rates --transport pipe --cpus 0,1 --waiting spin", "--waiting spin is for sockets, not for pipe"),
     ] {
         let output = bare_loop(arguments);
-        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
         assert!(String::from_utf8_lossy(&output.stderr).contains(expected), "{output:?}");
     }
 }

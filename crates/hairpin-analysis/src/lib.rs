@@ -10,6 +10,7 @@
 //! 5. [`answer()`]: the headline, the faster case of each pair, and the best remedy.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod answer;
 pub mod claims;

@@ -89,7 +89,8 @@ impl Engine {
     }
 
     fn attempt_apart(&self, number: u32, order: &RoundOrder) -> Result<Finished, Failure> {
-        let job = Job { link_logs: self.link_logs.clone(), traces: self.traces_of(order)?, ..self.job(number, order) };
+        let job =
+            Job { link_logs: self.link_logs.clone(), traces: self.traces_of(order)?, ..self.job(number, order) };
         let mut round = RoundProcess::start(self, &job)?;
         drop(round.input.take());
         round.finished()

@@ -3,6 +3,7 @@
 //! A new experiment is a new file in `experiments/` and a line in [`experiments::ALL`]. Command-line flags, `hairpin
 //! list` and the catalogue derive from its [`experiment::Experiment::knobs`].
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod budget;
 pub mod estimate;

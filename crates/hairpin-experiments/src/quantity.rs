@@ -22,16 +22,8 @@ const MAX_STALL_NS: u64 = 10 * SECOND_NS;
 /// # Errors
 /// [`Refused`] if it is not a whole number or out of range.
 pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
-    let digits = text.trim().replace('_', "");
-    let (digits, scale) = match digits.strip_suffix(['k', 'M']) {
-        Some(number) if digits.ends_with('k') => (number, 1000),
-        Some(number) => (number, 1_000_000),
-        None => (digits.as_str(), 1),
-    };
-    digits
-        .parse::<u64>()
+    parse::exact(&text.replace('_', ""), &[("k", 1000), ("M", 1_000_000), ("", 1)])
         .ok()
-        .and_then(|number| number.checked_mul(scale))
         .filter(|number| (min..=max).contains(number))
         .ok_or_else(|| Refused::new(format!("`{text}` is not valid"), format!("a whole number from {min} to {max}")))
 }

@@ -9,6 +9,7 @@
 //! This crate has no clock, files, sockets or threads. Time is an argument, in whole nanoseconds since the link
 //! started. The same profile, seed, packets and times give the same fates, byte for byte, on every machine.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod builtin;
 mod figures;

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use hairpin_model::parse::{BIT_UNITS, BYTE_UNITS, Inexact, Unit, exact};
 use hairpin_model::refused::Refused;
 
 /// A probability, in whole billionths.
@@ -41,23 +42,10 @@ impl Share {
     }
 }
 
-/// A unit: its spelling, and its size in the smallest unit.
-type Unit = (&'static str, u64);
-
-/// A spelling that ends in another one comes before it.
+/// Without `m`, which looks like a milli, and longer ones.
 const TIME: &[Unit] =
     &[("ms", 1_000_000), ("us", 1_000), ("µs", 1_000), ("ns", 1), ("min", 60_000_000_000), ("s", 1_000_000_000)];
 const SHOWN_TIME: &[Unit] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-const RATE: &[Unit] = &[("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
-const BYTES: &[Unit] = &[
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
-    ("GB", 1_000_000_000),
-    ("MB", 1_000_000),
-    ("kB", 1_000),
-    ("B", 1),
-];
 const PERCENT: &[Unit] = &[("%", 10_000_000)];
 
 /// Maximum time in a profile: an hour.
@@ -93,7 +81,7 @@ pub fn rate_bits_per_s(text: &str) -> Result<u64, Refused> {
     let examples = "for instance 5.5mbit, 500kbit or 1gbit";
     let what = What {
         quantity: "a rate",
-        units: RATE,
+        units: BIT_UNITS,
         smallest: "1 bit/s",
         examples,
         most: MAX_BITS_PER_S,
@@ -110,7 +98,7 @@ pub fn rate_bits_per_s(text: &str) -> Result<u64, Refused> {
 fn bits_for(text: &str) -> Option<String> {
     let bytes = text.strip_suffix("/s").unwrap_or(text);
     if bytes.ends_with('B') {
-        let bytes_per_s = exact(bytes, BYTES).ok()?;
+        let bytes_per_s = exact(bytes, BYTE_UNITS).ok()?;
         let shown = shown_rate(bytes_per_s.saturating_mul(8));
         return Some(format!("rates are in bits: {shown}"));
     }
@@ -120,7 +108,7 @@ fn bits_for(text: &str) -> Option<String> {
         prefix @ ('k' | 'm' | 'g') => (&number[..number.len() - 1], format!("{prefix}bit")),
         _ => (number, "bit".to_owned()),
     };
-    exact(&format!("{number}{unit}"), RATE).ok()?;
+    exact(&format!("{number}{unit}"), BIT_UNITS).ok()?;
     Some(format!("write {number}{unit}; `bps` can mean bits or bytes"))
 }
 
@@ -132,7 +120,7 @@ pub fn bytes(text: &str) -> Result<u64, Refused> {
     let examples = "for instance 64KiB, 3000B or 1MiB";
     let what = What {
         quantity: "a number of bytes",
-        units: BYTES,
+        units: BYTE_UNITS,
         smallest: "1 byte",
         examples,
         most: MAX_BYTES,
@@ -173,7 +161,7 @@ pub fn shown_time(ns: u64) -> String {
 /// A rate as a profile shows it.
 #[must_use]
 pub fn shown_rate(bits_per_s: u64) -> String {
-    shown(bits_per_s, RATE, "0bit")
+    shown(bits_per_s, BIT_UNITS, "0bit")
 }
 
 /// A share as a profile shows it.
@@ -185,7 +173,7 @@ pub fn shown_share(share: Share) -> String {
 /// A number of bytes as a profile shows it: in the largest power of 1024 that divides it.
 #[must_use]
 pub fn shown_bytes(bytes: u64) -> String {
-    let unit = BYTES[..3].iter().find(|(_, scale)| bytes > 0 && bytes.is_multiple_of(*scale));
+    let unit = BYTE_UNITS[..3].iter().find(|(_, scale)| bytes > 0 && bytes.is_multiple_of(*scale));
     let (spelling, scale) = unit.copied().unwrap_or(("B", 1));
     format!("{}{spelling}", bytes / scale)
 }
@@ -233,40 +221,6 @@ impl What {
     fn too_large(&self, text: &str) -> Refused {
         Refused::new(format!("`{text}` is too large"), format!("at most {}", self.most_text))
     }
-}
-
-/// Why a text is not an exact quantity.
-enum Inexact {
-    NoNumber,
-    NoUnit,
-    TooFine,
-    TooLarge,
-}
-
-/// The decimal number before the unit, times the unit, if that is a whole number.
-fn exact(text: &str, units: &[Unit]) -> Result<u64, Inexact> {
-    let suffixed = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
-    let Some((number, scale)) = suffixed else {
-        return Err(if decimal(text).is_some() { Inexact::NoUnit } else { Inexact::NoNumber });
-    };
-    let (digits, decimals) = decimal(number).ok_or(Inexact::NoNumber)?;
-    let divisor = 10_u128.checked_pow(decimals).ok_or(Inexact::TooFine)?;
-    let scaled = digits.ok_or(Inexact::TooLarge)?.checked_mul(u128::from(scale)).ok_or(Inexact::TooLarge)?;
-    if !scaled.is_multiple_of(divisor) {
-        return Err(Inexact::TooFine);
-    }
-    u64::try_from(scaled / divisor).map_err(|_| Inexact::TooLarge)
-}
-
-/// The digits of `12.5` as one number (`None` if there are too many), and the number of decimals.
-fn decimal(text: &str) -> Option<(Option<u128>, u32)> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let fraction = fraction.trim_end_matches('0');
-    let all_digits = whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !all_digits || text.ends_with('.') {
-        return None;
-    }
-    Some((format!("{whole}{fraction}").parse().ok(), u32::try_from(fraction.len()).unwrap_or(u32::MAX)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Counts by phase of a round: a message belongs to the phase in which it was due.
 
 use hairpin_model::phases::{ByPhase, Phase, ProbeTimeLine, Span};
-use hairpin_model::samples::{Fate, MAX_LATENCY_NS, PhaseCounts, PhaseHistograms, PhaseSamples, Stamps, latency_histogram};
+use hairpin_model::samples::{
+    Fate, MAX_LATENCY_NS, PhaseCounts, PhaseHistograms, PhaseSamples, Stamps, latency_histogram,
+};
 
 /// Maximum intervals of a probe's time line.
 const INTERVALS: u64 = 400;

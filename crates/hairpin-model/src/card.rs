@@ -9,6 +9,7 @@ use crate::options::OptionName;
 
 /// Who answers messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AnsweredBy {
     /// Hairpin's own server, in another process or thread.
@@ -19,6 +20,7 @@ pub enum AnsweredBy {
 
 /// How far a transport reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Reach {
     /// Two threads of one process only.
@@ -60,7 +62,8 @@ pub const IPV4_MTU_BYTES: u32 = 68;
 pub const IPV6_MTU_BYTES: u32 = 1280;
 
 /// A transport's promises, as printed by `hairpin list` and checked by the contract test.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Card {
     /// Word on the command line, for instance `unix-stream`.
     pub name: &'static str,
@@ -84,6 +87,7 @@ pub struct Card {
     /// Messages move by loads and stores alone, without a system call unless an end sleeps: two clock reads would be a
     /// tenth of a round trip.
     pub cpu_only: bool,
+    #[serde(skip)]
     pub rough_round_trip: RoughRoundTrip,
     /// The transport that others are compared with; exactly one is.
     pub is_reference: bool,

@@ -46,6 +46,7 @@ pub struct PlannedRun {
 
 /// A published value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Value {
     Number(f64),
@@ -59,6 +60,7 @@ pub enum Value {
 
 /// A published value with its unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Published {
     pub value: Value,

@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
+use crate::document::Document;
 use crate::figure::Figure;
 use crate::summary::Verdict;
 
 /// Result of comparing two runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparisonReport {
     /// The baseline run: its folder or name.
     pub baseline: String,
@@ -27,8 +29,13 @@ pub struct ComparisonReport {
     pub budgets: Vec<BudgetResult>,
 }
 
+impl Document for ComparisonReport {
+    const SCHEMA: &'static str = "hairpin:comparison";
+}
+
 /// A case whose figures must not be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InvalidCase {
     /// The case in words.
     pub case: String,
@@ -40,6 +47,7 @@ pub struct InvalidCase {
 
 /// A finding about one run that a comparison cannot remove.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Caution {
     /// The run: its folder or name.
     pub run: String,
@@ -51,6 +59,7 @@ pub struct Caution {
 
 /// One figure of one case in both runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparisonRow {
     /// The case in words.
     pub case: String,
@@ -75,6 +84,7 @@ pub struct ComparisonRow {
 
 /// A difference between the two runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unlike {
     /// What, for instance `environment.kernel`.
     pub what: String,
@@ -84,6 +94,7 @@ pub struct Unlike {
 
 /// A budget and whether it was kept.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BudgetResult {
     /// The case in words.
     pub case: String,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{About, Coverage, Published};
+use crate::document::Document;
 use crate::environment::Environment;
 use crate::figure::Figure;
 use crate::run::{State, Tool};
@@ -24,6 +25,7 @@ words! {
 
 /// Result for a claim or a row of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Judgement {
     /// Measured value in `measured_unit`; null if not measured. For a claim of several rows, that of the first row
     /// about the claim's own published value; null without such a row.
@@ -40,6 +42,7 @@ pub struct Judgement {
 
 /// A row of a claim's table, judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JudgedRow {
     pub name: String,
     pub published: Published,
@@ -63,6 +66,7 @@ pub struct JudgedRow {
 
 /// A claim, judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JudgedClaim {
     pub id: String,
     /// What the text says, in our words.
@@ -85,6 +89,7 @@ pub struct JudgedClaim {
 
 /// A text, without its claims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Source {
     pub letter: String,
     pub title: String,
@@ -98,6 +103,7 @@ pub struct Source {
 
 /// A run that tested claims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TestRun {
     /// The text's letter and the run's own name, for instance `B-small-writes`.
     pub name: String,
@@ -117,6 +123,7 @@ pub struct TestRun {
 
 /// The claims, listed or tested: the content of `claims.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClaimsReport {
     pub tool: Tool,
     /// The exact command line.
@@ -137,6 +144,10 @@ pub struct ClaimsReport {
     pub sources: Vec<Source>,
     pub runs: Vec<TestRun>,
     pub claims: Vec<JudgedClaim>,
+}
+
+impl Document for ClaimsReport {
+    const SCHEMA: &'static str = "hairpin:claims";
 }
 
 impl ClaimsReport {

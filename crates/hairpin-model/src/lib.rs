@@ -3,6 +3,7 @@
 //! Everything here is plain data: no clock, no file, no socket, no thread. Every other crate may depend on this one; it
 //! depends on none of them.
 #![forbid(unsafe_code)]
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod answer;
 pub mod arrivals;
@@ -16,6 +17,7 @@ pub mod compared_by;
 pub mod comparison;
 pub mod digest;
 mod distribution;
+pub mod document;
 mod end_settings;
 pub mod environment;
 pub mod exchange;
@@ -34,6 +36,7 @@ pub mod ledger;
 pub mod limits;
 pub mod link;
 pub mod link_ends;
+pub mod listed;
 pub mod machine;
 pub mod names;
 pub mod one_way;
@@ -52,6 +55,7 @@ pub mod samples;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod selector;
+pub mod served;
 pub mod shell;
 pub mod summary;
 pub mod sysctls;

@@ -22,6 +22,7 @@ words! {
 
 /// The link of one round (or of one `link run`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkRecord {
     /// The seed of every random choice.
     pub seed: u64,
@@ -68,6 +69,7 @@ pub const MAX_MEMORY_MIB: usize = 256;
 
 /// The relay's own cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelayReport {
     /// The CPU it was pinned to; null if not pinned.
     pub pinned_cpu: Option<usize>,

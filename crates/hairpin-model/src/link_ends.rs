@@ -48,6 +48,7 @@ impl fmt::Display for LinkEnds {
 
 /// What the kernels of both ends dropped after the link's delivery, by counter; only nonzero counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DroppedAfter {
     #[serde(default)]
     pub near: BTreeMap<String, u64>,

@@ -1,9 +1,12 @@
 //! Refusals before anything runs.
 
+use serde::Serialize;
+
 use crate::hint::{Hint, Hinted};
 
 /// Why a plan or a value is refused: bad usage or input, exit code 2.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{what}{}", Hint(.hint))]
 pub struct Refused {
     /// The operation, its object and the cause, in one sentence without a full stop.

@@ -32,8 +32,7 @@ impl RoundColumn {
 }
 
 /// The number of the round: row groups are found by it.
-pub const ROUND: RoundColumn =
-    RoundColumn { name: "round", value: RoundValue::Number32(|record| record.number) };
+pub const ROUND: RoundColumn = RoundColumn { name: "round", value: RoundValue::Number32(|record| record.number) };
 
 /// The columns, in the order in which they are written. Files of earlier versions lack some.
 pub const ROUND_COLUMNS: &[RoundColumn] = &[

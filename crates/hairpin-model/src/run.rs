@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Answer;
 use crate::card::SavedCards;
 use crate::case::Case;
+use crate::document::Document;
 use crate::environment::Environment;
 use crate::fields::at_least_one;
 use crate::finding::Finding;
@@ -176,6 +177,11 @@ pub struct Run {
     /// In order of execution; saved in `rounds.jsonl`, not in `run.json`.
     #[serde(skip)]
     pub rounds: Vec<RoundRecord>,
+}
+
+impl Document for Run {
+    const SCHEMA: &'static str = "hairpin:run";
+    const VERSION: u32 = FORMAT;
 }
 
 impl Run {

@@ -204,7 +204,10 @@ impl Samples {
                     let mut value = [0; 8];
                     value[..cell.len()].copy_from_slice(cell);
                     if !(column.set)(&mut samples, first + place, u64::from_le_bytes(value)) {
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an unknown {}", column.name)));
+                        return Err(io::Error::new(
+                            io::ErrorKind::InvalidData,
+                            format!("an unknown {}", column.name),
+                        ));
                     }
                 }
             }

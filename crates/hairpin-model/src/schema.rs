@@ -1,24 +1,54 @@
-//! The JSON schema of `run.json`, derived from the types that are saved. Only with the feature `schema`, for
-//! `cargo xtask schema`, which writes docs/run.schema.json.
+//! The JSON schemas of all documents, derived from their types. Only with the feature `schema`, for `cargo xtask
+//! schema`, which writes docs/schemas.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use schemars::{Schema, json_schema};
-use serde_json::{Value, json};
+use schemars::{JsonSchema, Schema, json_schema};
+use serde_json::{Map, Value, json};
 
+use crate::comparison::ComparisonReport;
+use crate::document::Document;
+use crate::judged_claim::ClaimsReport;
+use crate::listed::{Catalog, LinkRun, Links, ListedLink, Runs};
 use crate::run::Run;
+use crate::served::{Check, Event, Servers};
 
 #[doc(hidden)]
 pub use schemars;
 
-/// The schema of a saved run: JSON Schema, draft 2020-12. Unknown fields are allowed, as a format may gain some.
+/// The schema of each document, by the name of the document.
 #[must_use]
-pub fn of_run() -> Value {
+pub fn all() -> Map<String, Value> {
+    [
+        of::<Run>(),
+        of::<ClaimsReport>(),
+        of::<ComparisonReport>(),
+        of::<Catalog>(),
+        of::<Runs>(),
+        of::<Check>(),
+        of::<Event>(),
+        of::<Servers>(),
+        of::<Links>(),
+        of::<ListedLink>(),
+        of::<LinkRun>(),
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// JSON Schema, draft 2020-12. Unknown fields are allowed, as a version may gain some.
+fn of<D: Document + JsonSchema>() -> (String, Value) {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.transforms.push(Box::new(RecursiveTransform(plain_description)));
-    let mut schema = settings.into_generator().into_root_schema_for::<Run>();
-    schema.insert("title".to_owned(), json!(format!("run.json of Hairpin, format {}", crate::run::FORMAT)));
-    schema.to_value()
+    let mut schema = settings.into_generator().into_root_schema_for::<D>().to_value();
+    let name = D::SCHEMA.trim_start_matches("hairpin:");
+    schema["$id"] = json!(format!("urn:{}:{}", D::SCHEMA, D::VERSION));
+    schema["title"] = json!(format!("{name} of Hairpin, version {}", D::VERSION));
+    schema["properties"]["schema"] = json!({ "const": D::SCHEMA });
+    schema["properties"]["version"] = json!({ "const": D::VERSION });
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    schema["required"] = [json!("schema"), json!("version")].into_iter().chain(required).collect();
+    (name.to_owned(), schema)
 }
 
 /// Removes Rust documentation links from a description: [`FORMAT`] becomes `FORMAT`.

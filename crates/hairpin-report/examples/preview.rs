@@ -1,11 +1,12 @@
 //! Shows a fixture run: `cargo run -p hairpin-report --example preview -- terminal 80 plain small-writes`.
-#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for people")]
+#![expect(clippy::print_stdout, reason = "a program for people")]
 
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+use hairpin_model::document::Document;
 use hairpin_report::terminal::{self, Look, render_time_sequences};
-use hairpin_report::{csv_table, html, json};
+use hairpin_report::{csv_table, html};
 
 fn main() {
     let mut words = std::env::args().skip(1);
@@ -32,7 +33,7 @@ fn main() {
     }
     let shown = match name.as_str() {
         "html" => html::render(&run),
-        "json" => json::render(&run),
+        "json" => run.to_json(),
         "csv" => csv_table::summary(&run),
         "all" => terminal::render(&run, &Look { width, colour }),
         _ => terminal::render_brief(&run, &Look { width, colour }),

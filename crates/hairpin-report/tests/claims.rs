@@ -1,8 +1,9 @@
 //! Claims in the terminal and on the page: reviewed snapshots, and rules that hold for any report.
 
+use hairpin_model::document::Document;
 use hairpin_model::judged_claim::ClaimsReport;
+use hairpin_report::html;
 use hairpin_report::terminal::render_claims;
-use hairpin_report::{html, json};
 use serde_json::{Value, json};
 
 use crate::shown::{joined, plain};
@@ -209,5 +210,5 @@ fn the_page_has_a_command_that_repeats_it_into_a_new_folder() {
 #[test]
 fn claims_survive_their_json() {
     let report = report(true);
-    assert_eq!(serde_json::from_str::<ClaimsReport>(&json::render_claims(&report)).expect("it is JSON"), report);
+    assert_eq!(serde_json::from_str::<ClaimsReport>(&report.to_json()).expect("it is JSON"), report);
 }

@@ -1,6 +1,7 @@
 //! The text of a comparison of runs.
 
 use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
+use hairpin_model::document::Document;
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::summary::Verdict;
 use hairpin_report::terminal::render_comparison;
@@ -127,7 +128,7 @@ fn differences_of_the_runs_come_first() {
     let text = render_comparison(&report, &plain(100));
     assert!(text.starts_with("The runs differ in: option nodelay (on, off).\n3 figures compared"), "{text}");
     assert!(!render_comparison(&comparison(), &plain(100)).contains("differ in"));
-    let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render_comparison(&report)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     let expected = serde_json::json!({"what": "option nodelay", "baseline": "on", "candidate": "off"});
     assert_eq!(json["differs"], expected);
 }

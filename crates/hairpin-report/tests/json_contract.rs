@@ -1,14 +1,16 @@
 //! The JSON, a contract for scripts.
 
+use hairpin_model::document::Document;
 use hairpin_model::run::Run;
-use hairpin_report::json;
-use hairpin_testing::contract;
-use serde_json::Value;
+use hairpin_testing::{contract, schema};
+use serde_json::{Value, json};
 
 use crate::support;
 
 fn parsed(run: &Run) -> Value {
-    serde_json::from_str(&json::render(run)).expect("it is JSON")
+    let json = serde_json::from_str(&run.to_json()).expect("it is JSON");
+    assert_eq!(schema::faults(&json), [""; 0]);
+    json
 }
 
 #[test]
@@ -70,5 +72,90 @@ fn numbers_that_are_not_finite_become_null() {
 #[test]
 fn the_printed_run_loads_again() {
     let run = support::survey(1);
-    assert!(hairpin_model::upgrade::load(&json::render(&run)).expect("it loads").0 == run);
+    assert!(hairpin_model::upgrade::load(&run.to_json()).expect("it loads").0 == run);
+}
+
+/// Fails unless the schema refuses the run with this value, or without it, at the place.
+fn assert_forbidden(run: &Value, pointer: &str, value: Option<Value>) {
+    let mut wrong = run.clone();
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+    let parent = wrong.pointer_mut(parent).unwrap_or_else(|| panic!("no {pointer}"));
+    match value {
+        Some(value) => parent[name] = value,
+        None => drop(parent.as_object_mut().expect("an object").remove(name).expect("it was there")),
+    }
+    assert!(!schema::faults(&wrong).is_empty(), "{pointer}");
+}
+
+#[test]
+fn what_the_schema_forbids_is_found() {
+    if !schema::IS_CHECKED {
+        skip!("`cargo xtask ci` alone builds hairpin-testing with its feature `schema`");
+    }
+    let survey = parsed(&support::survey(1));
+    for (pointer, value) in [
+        ("/schema", json!("hairpin:runs")),
+        ("/version", json!(99)),
+        ("/seed", json!(null)),
+        ("/tool/version", json!(1)),
+        ("/skipped/0/reason", json!(null)),
+        ("/findings/0/evidence/0/value", json!(null)),
+        ("/comparisons/0/figure", json!("speed")),
+        ("/cases/0/why_invalid", json!([1])),
+        ("/cases/0/case/ends/waiting", json!("sleep")),
+        ("/cases/0/case/flows/0/options", json!([])),
+        ("/cases/0/flows/0/load/kind", json!("flood")),
+        ("/cases/0/flows/0/samples", json!(-1)),
+        ("/cases/0/flows/0/ledger/lost", json!({"link": -1})),
+        ("/cases/0/flows/0/latency_ns/p90", json!(3)),
+        ("/cases/0/flows/0/rate_per_s", json!({"value": 1.0})),
+        ("/cases/0/flows/0/rate_per_s/low", json!({"low": 1})),
+        ("/cases/0/ends/0/role", json!("near")),
+        ("/cases/0/ends/0/cpu_seconds", json!("0")),
+    ] {
+        assert_forbidden(&survey, pointer, Some(value));
+    }
+    let linked = parsed(&support::links::run());
+    assert_forbidden(&linked, "/cases/0/path/relay/lateness_ns/max", Some(json!(null)));
+    for (run, pointer, value) in [
+        (support::one_way::message_rate(), "load/batch", json!(null)),
+        (support::one_way::message_rate(), "received_per_s", json!(5)),
+        (support::one_way::message_rate(), "sent_per_s", json!({"value": 1.0})),
+        (support::one_way::message_rate(), "system_calls_per_message", json!({"value": 1.0})),
+        (support::one_way::message_rate(), "cpu_seconds_per_million", json!({"client": null})),
+        (support::bulk::run(), "load/write_size_bytes", json!("64 KiB")),
+        (support::bulk::run(), "goodput_bytes_per_s", json!("fast")),
+        (support::one_way::offered_load(), "pacing/method", json!("soon")),
+        (support::one_way::offered_load(), "pacing/gap_ns/p99", json!(7)),
+    ] {
+        assert_forbidden(&parsed(&run), &format!("/cases/0/flows/0/{pointer}"), Some(value));
+    }
+    let knees = parsed(&support::one_way::offered_load());
+    assert_forbidden(&knees, "/answer/knees/0/delivered_per_s", Some(json!("10")));
+    let loaded = parsed(&support::under_load::congestion());
+    for (pointer, value) in [("phases/loaded/queue_bytes", json!(5)), ("added_ns/p50", json!(170.0))] {
+        assert_forbidden(&loaded, &format!("/cases/0/{pointer}"), Some(value));
+    }
+    for pointer in [
+        "added_ns/p50",
+        "added_ns/p99",
+        "responsiveness_rpm/value",
+        "responsiveness_rpm/low",
+        "responsiveness_rpm/high",
+        "responsiveness_rpm/draft",
+        "phases/idle",
+        "phases/loaded",
+        "phases/recovering",
+        "phases/idle/probe",
+        "phases/loaded/probe/samples",
+        "phases/loaded/probe/latency_ns",
+        "phases/recovering/probe/ledger",
+        "phases/loaded/load",
+        "phases/loaded/load/goodput_bytes_per_s",
+        "phases/idle/queue_bytes",
+        "phases/loaded/queue_bytes/p50",
+        "phases/loaded/queue_bytes/max",
+    ] {
+        assert_forbidden(&loaded, &format!("/cases/0/{pointer}"), None);
+    }
 }

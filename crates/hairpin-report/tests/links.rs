@@ -1,6 +1,7 @@
 //! Links in the terminal, on the page, in the tables and in the JSON.
 
 use crate::support::links::{HOME_UPLINK, TYPED, run, run_over};
+use hairpin_model::document::Document;
 use hairpin_model::run::Run;
 use hairpin_report::terminal::render;
 use hairpin_testing::contract;
@@ -135,7 +136,7 @@ fn the_flat_table_has_the_link_in_columns_that_are_empty_on_the_loopback() {
 
 #[test]
 fn the_json_of_a_link_keeps_its_contract() {
-    let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render(&run())).expect("it is JSON");
+    let json: serde_json::Value = serde_json::from_str(&run().to_json()).expect("it is JSON");
     assert_eq!(contract::faults(&json), [""; 0]);
     let cases = json["cases"].as_array().expect("cases");
     assert!(cases[0]["path"].get("relay").is_none(), "not on the loopback");

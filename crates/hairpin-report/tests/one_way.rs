@@ -1,14 +1,14 @@
 //! One-way loads in the terminal, in the CSV table, in the JSON and on the page.
 
 use hairpin_model::arrivals::Arrivals;
+use hairpin_model::document::Document;
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Load};
 use hairpin_model::one_way::{BothEnds, Moment, OneWayFigures, OverTime};
 use hairpin_model::run::{Plan, Run, Sends};
 use hairpin_model::summary::{FlowSummary, LatencyFigures};
 use hairpin_report::terminal::{render, render_brief, render_more};
-use hairpin_report::{announcement, html};
-use hairpin_report::{csv_table, json};
+use hairpin_report::{announcement, csv_table, html};
 use hairpin_testing::contract;
 
 use crate::html::{assert_finite, assert_well_formed};
@@ -194,7 +194,7 @@ fn a_csv_row_has_parameters_and_figures() {
 #[test]
 fn the_json_keeps_its_contract() {
     for run in runs() {
-        let json = serde_json::from_str(&json::render(&run)).expect("it is JSON");
+        let json = serde_json::from_str(&run.to_json()).expect("it is JSON");
         assert_eq!(contract::faults(&json), [""; 0], "{}", run.plan.experiment);
     }
 }

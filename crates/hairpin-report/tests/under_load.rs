@@ -1,8 +1,9 @@
 //! Latency under load in the terminal, in the CSV table, in the JSON and on the page.
 
+use hairpin_model::document::Document;
 use hairpin_model::run::Run;
 use hairpin_report::terminal::{render, render_brief};
-use hairpin_report::{csv_table, html, json};
+use hairpin_report::{csv_table, html};
 use hairpin_testing::contract;
 
 use crate::html::{assert_finite, assert_well_formed};
@@ -83,7 +84,7 @@ fn a_row_of_the_csv_table_has_every_phase() {
 #[test]
 fn the_json_keeps_its_contract() {
     for run in runs() {
-        let json = serde_json::from_str(&json::render(&run)).expect("it is JSON");
+        let json = serde_json::from_str(&run.to_json()).expect("it is JSON");
         assert_eq!(contract::faults(&json), [""; 0]);
     }
 }

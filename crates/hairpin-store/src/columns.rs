@@ -44,12 +44,7 @@ pub(super) fn schema() -> String {
 }
 
 /// Writes the samples of one round to a separate file.
-pub(super) fn write(
-    folder: &Folder,
-    name: &str,
-    record: &RoundRecord,
-    samples: &Samples,
-) -> Result<(), StoreError> {
+pub(super) fn write(folder: &Folder, name: &str, record: &RoundRecord, samples: &Samples) -> Result<(), StoreError> {
     let written = folder.write::<std::io::Error>(name, |file| {
         writer(file.try_clone()?).and_then(|writer| write_columns(writer, record, samples)).map_err(into_io)
     });
@@ -164,9 +159,9 @@ fn next<'g>(group: &'g mut SerializedRowGroupWriter<'_, File>) -> Result<Seriali
 /// Writes the same value for all rows.
 fn repeat<T: DataType>(to: &mut SerializedColumnWriter<'_>, rows: usize, value: T::T) -> Result<(), ParquetError> {
     let part = vec![value; rows.min(PART)];
-    (0..rows).step_by(PART).try_for_each(|first| {
-        to.typed::<T>().write_batch(&part[..PART.min(rows - first)], None, None).map(drop)
-    })
+    (0..rows)
+        .step_by(PART)
+        .try_for_each(|first| to.typed::<T>().write_batch(&part[..PART.min(rows - first)], None, None).map(drop))
 }
 
 /// Writes part of a column; a nullable one has a level for each row: 1 if there is a value.
@@ -235,8 +230,7 @@ impl SamplesFile {
             None if self.by_round.is_empty() => groups,
             None => &[],
         };
-        self.read_groups(groups, kept, columns)
-            .map_err(|error| self.folder.damaged(&self.name, error.to_string()))
+        self.read_groups(groups, kept, columns).map_err(|error| self.folder.damaged(&self.name, error.to_string()))
     }
 
     fn read_groups(

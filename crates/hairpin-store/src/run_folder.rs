@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hairpin_model::document::Document;
 use hairpin_model::link::LOGS;
 use hairpin_model::round::{Failure, Measured, Outcome, RoundRecord};
 use hairpin_model::run::{Run, State};
@@ -137,8 +138,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::File`].
     pub fn write_run(&self, run: &Run) -> Result<(), StoreError> {
-        let json = serde_json::to_string_pretty(run).expect("a run has only string keys");
-        self.write(RUN, json.as_bytes())?;
+        self.write(RUN, run.to_json().as_bytes())?;
         if run.state != State::Running {
             // The run contains the cause now. A file that stays is blank, which means nothing.
             drop(self.files.remove(UNSAVED));

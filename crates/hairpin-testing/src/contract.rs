@@ -1,4 +1,4 @@
-//! The contract with scripts: the object that `--json` prints and `run.json` holds. Its only definition, against which
+//! What scripts may rely on in the JSON of a run beyond its [`schema`](crate::schema). Its only definition, against which
 //! tests and chores check runs.
 
 mod checks;
@@ -9,134 +9,108 @@ mod under_load;
 
 use serde_json::{Value, json};
 
-use checks::{Faults, Kind, ROLES, by_cause, figure_faults, join, latency_faults, ledger_faults};
+pub use checks::list;
+use checks::{Faults, latency_faults, samples_fit, sum};
 
-const FIGURES: &[&str] = &["p50", "p90", "p99", "p999", "mean", "rate", "goodput"];
-const WAITINGS: &[&str] = &["block", "poll", "spin", "uring", "async"];
-const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu", "unpinned", "pinned"];
-
-/// The list at that name, or an empty one.
-#[must_use]
-pub fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
-    value[name].as_array().map_or(&[], Vec::as_slice)
-}
+/// Texts that are never empty.
+const TEXTS: &[&str] = &[
+    "advice",
+    "code",
+    "cpu_model",
+    "draft",
+    "headline",
+    "kernel",
+    "link",
+    "name",
+    "reason",
+    "transport",
+    "version",
+    "writes",
+];
 
 /// Every break of the contract in a run, each with the place in the object.
 #[must_use]
 pub fn faults(run: &Value) -> Vec<String> {
     let mut faults = Faults::default();
-    faults.need(run, "", "format", Kind::Count);
-    let tool = faults.need(run, "", "tool", Kind::Object);
-    for name in ["name", "version"] {
-        faults.need(tool, "tool", name, Kind::Text);
+    every_value(&mut faults, "", run);
+    for name in ["hosts", "cases"] {
+        faults.unless(!list(run, name).is_empty(), name, "is empty");
     }
-    faults.unless(!list(run, "hosts").is_empty(), "hosts", "is empty");
-    for (number, host) in list(run, "hosts").iter().enumerate() {
-        let place = format!("hosts[{number}]");
-        faults.word(host, &place, "role", ROLES);
-        let environment = faults.need(host, &place, "environment", Kind::Object);
-        for name in ["kernel", "cpu_model"] {
-            faults.need(environment, &join(&place, "environment"), name, Kind::Text);
-        }
-    }
-    faults.need(run, "", "seed", Kind::Count);
-    for name in ["cases", "findings", "skipped"] {
-        faults.need(run, "", name, Kind::List);
-    }
-    let answer = faults.need(run, "", "answer", Kind::Object);
-    faults.need(answer, "answer", "headline", Kind::Text);
-    for (place, pair) in list(answer, "pairs").iter().enumerate() {
-        for name in ["figure", "a", "b", "verdict"] {
-            faults.need(pair, &format!("answer.pairs[{place}]"), name, Kind::Text);
-        }
-        figure_faults(&mut faults, &format!("answer.pairs[{place}].ratio"), pair.get("ratio"), true);
-        let known = |id: &Value| list(run, "cases").iter().any(|case| case["id"] == *id);
+    let known = |id: &Value| list(run, "cases").iter().any(|case| case["id"] == *id);
+    let answer = &run["answer"];
+    for (number, pair) in list(answer, "pairs").iter().enumerate() {
         let names_cases = known(&pair["a"]) && known(&pair["b"]);
-        faults.unless(names_cases, &format!("answer.pairs[{place}]"), "names a case that is not there");
+        faults.unless(names_cases, &format!("answer.pairs[{number}]"), "names a case that is not there");
     }
     for (number, knee) in list(answer, "knees").iter().enumerate() {
-        knee_faults(&mut faults, &format!("answer.knees[{number}]"), knee, list(run, "cases"));
+        let place = format!("answer.knees[{number}]");
+        let ids = list(knee, "cases");
+        let are_known = ids.len() > 1 && ids.iter().all(known);
+        faults.unless(are_known, &format!("{place}.cases"), "are not cases of the run, two or more");
+        let [delivered, not] = ["delivered_per_s", "not_delivered_per_s"].map(|name| knee[name].as_f64());
+        let rises = delivered.zip(not).is_none_or(|(delivered, not)| delivered < not);
+        faults.unless(rises, &format!("{place}.not_delivered_per_s"), "is not above the rate that was delivered");
+        let fits = knee["why_not"].is_null() == not.is_none();
+        faults.unless(fits, &format!("{place}.why_not"), "does not fit the rate that was not delivered");
     }
     for (number, comparison) in list(run, "comparisons").iter().enumerate() {
-        let place = format!("comparisons[{number}]");
-        faults.word(comparison, &place, "figure", FIGURES);
-        let is_latency = comparison["figure"] == "p50";
-        let fits = is_latency != comparison["difference_ns"].is_null();
-        faults.unless(fits, &join(&place, "difference_ns"), "does not fit the figure");
+        let fits = (comparison["figure"] == "p50") != comparison["difference_ns"].is_null();
+        faults.unless(fits, &format!("comparisons[{number}].difference_ns"), "does not fit the figure");
     }
-    faults.unless(!list(run, "cases").is_empty(), "cases", "is empty");
     for (number, case) in list(run, "cases").iter().enumerate() {
         case_faults(&mut faults, &format!("cases[{number}]"), case, list(run, "hosts"));
     }
-    let ids: Vec<&Value> = list(run, "cases").iter().map(|case| &case["id"]).collect();
     for (number, finding) in list(run, "findings").iter().enumerate() {
-        finding_faults(&mut faults, &format!("findings[{number}]"), finding, &ids);
-    }
-    for (number, skipped) in list(run, "skipped").iter().enumerate() {
-        let place = format!("skipped[{number}]");
-        faults.need(skipped, &place, "transport", Kind::Text);
-        faults.need(skipped, &place, "reason", Kind::Text);
+        let all = list(finding, "cases").iter().all(known);
+        faults.unless(all, &format!("findings[{number}].cases"), "names a case that the run does not have");
     }
     faults.0
 }
 
-fn knee_faults(faults: &mut Faults, place: &str, knee: &Value, cases: &[Value]) {
-    let known = |id: &Value| cases.iter().any(|case| case["id"] == *id);
-    let ids = list(knee, "cases");
-    faults.unless(
-        ids.len() > 1 && ids.iter().all(known),
-        &join(place, "cases"),
-        "are not cases of the run, two or more",
-    );
-    let mut rate = |name: &str| match knee.get(name) {
-        Some(Value::Null) => None,
-        _ => faults.need(knee, place, name, Kind::Number).as_f64(),
-    };
-    let bracket = rate("delivered_per_s").zip(rate("not_delivered_per_s"));
-    rate("highest_power_per_s");
-    let rises = bracket.is_none_or(|(delivered, not)| delivered < not);
-    faults.unless(rises, &join(place, "not_delivered_per_s"), "is not above the rate that was delivered");
-    let fits = knee["why_not"].is_null() == knee["not_delivered_per_s"].is_null();
-    faults.unless(fits, &join(place, "why_not"), "does not fit the rate that was not delivered");
+/// Checks each text, figure and ledger in a value.
+fn every_value(faults: &mut Faults, place: &str, value: &Value) {
+    for (number, item) in value.as_array().into_iter().flatten().enumerate() {
+        every_value(faults, &format!("{place}[{number}]"), item);
+    }
+    let Some(fields) = value.as_object() else { return };
+    if ["value", "low", "high"].iter().all(|name| fields.contains_key(*name)) {
+        figure_faults(faults, place, value);
+    }
+    if ["sent", "received", "lost", "late", "unexplained"].iter().all(|name| fields.contains_key(*name)) {
+        let count = |name: &str| i128::from(value[name].as_i64().unwrap_or(0));
+        let rest = count("sent") - count("received") - sum(&value["lost"]) - count("late");
+        let unexplained = count("unexplained");
+        let what = format!("does not close: {rest} are left, not {unexplained}");
+        faults.unless(rest == unexplained, place, &what);
+    }
+    for (name, field) in fields {
+        let place = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
+        faults.unless(field != "" || !TEXTS.contains(&name.as_str()), &place, "is empty");
+        every_value(faults, &place, field);
+    }
 }
 
-fn finding_faults(faults: &mut Faults, place: &str, finding: &Value, ids: &[&Value]) {
-    for (name, kind) in [
-        ("code", Kind::Text),
-        ("severity", Kind::Text),
-        ("cases", Kind::List),
-        ("evidence", Kind::List),
-        ("advice", Kind::Text),
-    ] {
-        faults.need(finding, place, name, kind);
-    }
-    let known = list(finding, "cases").iter().all(|id| ids.contains(&id));
-    faults.unless(known, &join(place, "cases"), "names a case that the run does not have");
-    for (number, evidence) in list(finding, "evidence").iter().enumerate() {
-        figure_faults(faults, &format!("{place}.evidence[{number}].value"), evidence.get("value"), true);
-    }
+fn figure_faults(faults: &mut Faults, place: &str, figure: &Value) {
+    let has_reason = figure["why"].is_null() || figure["low"].is_null();
+    faults.unless(has_reason, place, "has an interval, and a reason why it has none");
+    let bound = |name: &str, none: f64| figure[name].as_f64().unwrap_or(none);
+    let interval = bound("low", f64::NEG_INFINITY)..=bound("high", f64::INFINITY);
+    let holds = figure["value"].as_f64().is_some_and(|value| interval.contains(&value));
+    faults.unless(holds, place, "its interval does not hold its value");
 }
 
 fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: &[Value]) {
-    let case = faults.need(summary, place, "case", Kind::Object);
-    let inner = join(place, "case");
-    for (number, flow) in list(case, "flows").iter().enumerate() {
-        settings_faults(faults, &format!("{inner}.flows[{number}]"), flow);
-    }
-    let ends = faults.need(case, &inner, "ends", Kind::Object);
-    let settings = [("waiting", WAITINGS), ("placement", PLACEMENTS), ("kind", &["processes", "threads"])];
-    settings.iter().for_each(|(name, words)| faults.word(ends, &join(&inner, "ends"), name, words));
-    faults.need(summary, place, "rounds", Kind::Count);
-    let valid = faults.need(summary, place, "valid", Kind::Switch).as_bool().unwrap_or(false);
-    faults.need(summary, place, "why_invalid", Kind::List);
     let reasons = list(summary, "why_invalid");
-    faults.unless(reasons.iter().all(Value::is_string), &join(place, "why_invalid"), "has a reason that is no text");
-    faults.unless(valid == reasons.is_empty(), &join(place, "why_invalid"), "does not agree with `valid`");
-    let flows = list(summary, "flows");
-    let same = flows.len() == list(case, "flows").len() && !flows.is_empty();
-    faults.unless(same, &join(place, "flows"), "are not the flows of the case");
+    let agrees = (summary["valid"] == true) == reasons.is_empty();
+    faults.unless(agrees, &format!("{place}.why_invalid"), "does not agree with `valid`");
+    let (flows, asked) = (list(summary, "flows"), list(&summary["case"], "flows"));
+    let is_asked = |(flow, asked): (&Value, &Value)| {
+        ["id", "role", "transport", "options", "load", "direction"].iter().all(|name| flow[*name] == asked[*name])
+    };
+    let same = flows.len() == asked.len() && !flows.is_empty() && flows.iter().zip(asked).all(is_asked);
+    faults.unless(same, &format!("{place}.flows"), "are not the flows of the case");
     let is_repeated = |flow: &&Value| flows.iter().filter(|other| other["id"] == flow["id"]).count() > 1;
-    faults.unless(!flows.iter().any(|flow| is_repeated(&flow)), &join(place, "flows"), "have an identity twice");
+    faults.unless(!flows.iter().any(|flow| is_repeated(&flow)), &format!("{place}.flows"), "have an identity twice");
     // Figures are of the rounds in one state of the machine, samples of all rounds.
     let one_state = list(summary, "other_states").is_empty();
     for (number, flow) in flows.iter().enumerate() {
@@ -146,96 +120,38 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: &[Value
     if let [flow] = flows {
         for name in ["latency_ns", "rate_per_s", "ledger"].into_iter().chain(one_way::names(flow)) {
             let equal = summary.get(name).is_some_and(|value| *value == flow[name]);
-            faults.unless(equal, &join(place, name), "is not that of the only flow");
+            faults.unless(equal, &format!("{place}.{name}"), "is not that of the only flow");
         }
     }
-    faults.unless(!list(summary, "ends").is_empty(), &join(place, "ends"), "is empty");
+    faults.unless(!list(summary, "ends").is_empty(), &format!("{place}.ends"), "is empty");
     for (number, end) in list(summary, "ends").iter().enumerate() {
         let place = format!("{place}.ends[{number}]");
-        end_faults(faults, &place, end, hosts);
+        let known = hosts.iter().any(|host| host["role"] == end["host"]);
+        faults.unless(known, &format!("{place}.host"), "is not listed in `hosts`");
         let known = flows.iter().any(|flow| flow["id"] == end["flow"]);
-        faults.unless(known, &join(&place, "flow"), "is no flow of the case");
+        faults.unless(known, &format!("{place}.flow"), "is no flow of the case");
     }
-    let path = faults.need(summary, place, "path", Kind::Object);
-    faults.need(path, &join(place, "path"), "link", Kind::Text);
-    if let Some(relay) = path.get("relay") {
-        link_faults(faults, &join(place, "path.relay"), relay);
-    }
-}
-
-/// Checks the settings of a flow.
-fn settings_faults(faults: &mut Faults, place: &str, flow: &Value) {
-    for name in ["id", "transport"] {
-        faults.need(flow, place, name, Kind::Text);
-    }
-    faults.word(flow, place, "role", &["measured", "probe", "foreign-probe", "load"]);
-    faults.need(flow, place, "options", Kind::Object);
-    faults.word(flow, place, "direction", &["round-trip", "up", "down"]);
-    for name in ["streams", "connections", "receivers"] {
-        faults.need(flow, place, name, Kind::Count);
-    }
-    let load = faults.need(flow, place, "load", Kind::Object);
-    let place = join(place, "load");
-    faults.word(load, &place, "kind", &["ping-pong", "paced", "exchange", "messages", "stream", "offered"]);
-    let needed: &[(&str, Kind)] = match load["kind"].as_str().unwrap_or_default() {
-        "ping-pong" => &[("size_bytes", Kind::Count), ("reply_size_bytes", Kind::Count)],
-        "paced" => &[("size_bytes", Kind::Count), ("reply_size_bytes", Kind::Count), ("rate_per_s", Kind::Number)],
-        "exchange" => &[("writes", Kind::Text), ("reply_size_bytes", Kind::Count), ("remedy", Kind::Text)],
-        "messages" => &[("size_bytes", Kind::Count), ("batch", Kind::Count)],
-        "offered" => &[
-            ("size_bytes", Kind::Count),
-            ("offered_per_s", Kind::Number),
-            ("arrivals", Kind::Text),
-            ("pacing", Kind::Text),
-        ],
-        _ => &[("write_size_bytes", Kind::Count)],
-    };
-    needed.iter().for_each(|(name, kind)| {
-        faults.need(load, &place, name, *kind);
-    });
+    let packets = &summary["path"]["relay"]["packets"];
+    let count = |name: &str| i128::from(packets[name].as_u64().unwrap_or(0));
+    let rest = count("in") + count("duplicated") - count("out") - count("inside") - sum(&packets["dropped"]);
+    let what = format!("does not close: {rest} are left");
+    faults.unless(rest == 0, &format!("{place}.path.relay.packets"), &what);
 }
 
 /// Checks the results of a flow; in one state of the machine a figure is present if the samples suffice.
 fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) {
-    settings_faults(faults, place, flow);
-    let samples = faults.need(flow, place, "samples", Kind::Count).as_u64().unwrap_or(0);
+    let samples = flow["samples"].as_u64().unwrap_or(0);
     // Some messages of a one-way load have no time stamp.
     let one_state = (!one_way::is_one_way(flow)).then_some(one_state);
-    latency_faults(faults, &join(place, "latency_ns"), &flow["latency_ns"], samples, one_state);
-    figure_faults(faults, &join(place, "rate_per_s"), flow.get("rate_per_s"), samples > 0);
-    if one_way::is_one_way(flow) {
-        one_way::figures_faults(faults, place, flow);
-    } else {
-        one_way::absent_faults(faults, place, flow);
-    }
-    let of_samples = (samples, under_load::has_phases(flow));
-    ledger_faults(faults, &join(place, "ledger"), &flow["ledger"], of_samples);
-}
-
-fn end_faults(faults: &mut Faults, place: &str, end: &Value, hosts: &[Value]) {
-    for (name, words) in [("role", ROLES), ("waiting", WAITINGS), ("placement", PLACEMENTS)] {
-        faults.word(end, place, name, words);
-    }
-    let known = hosts.iter().any(|host| host["role"] == end["host"]);
-    faults.unless(known, &join(place, "host"), "is not listed in `hosts`");
-    faults.need(end, place, "cpu_seconds", Kind::Number);
-    faults.need(end, place, "effective_options", Kind::List);
-}
-
-fn link_faults(faults: &mut Faults, place: &str, link: &Value) {
-    faults.need(link, place, "seed", Kind::Count);
-    let late = &link["lateness_ns"];
-    for name in ["p50", "p99", "max"].into_iter().filter(|_| !late.is_null()) {
-        faults.need(late, &join(place, "lateness_ns"), name, Kind::Count);
-    }
-    let packets = faults.need(link, place, "packets", Kind::Object);
-    let place = join(place, "packets");
-    let dropped = by_cause(faults, packets, &place, "dropped");
-    let mut count = |name: &str| i128::from(faults.need(packets, &place, name, Kind::Count).as_u64().unwrap_or(0));
-    let came = count("in") + count("duplicated");
-    let rest = came - count("out") - count("inside") - dropped;
-    count("reordered");
-    faults.unless(rest == 0, &place, &format!("does not close: {rest} are left"));
+    latency_faults(faults, &format!("{place}.latency_ns"), &flow["latency_ns"], samples, one_state);
+    let rate = &flow["rate_per_s"];
+    faults.unless(
+        samples == 0 || !rate.is_null(),
+        &format!("{place}.rate_per_s"),
+        "is null although there are samples",
+    );
+    one_way::flow_faults(faults, place, flow);
+    samples_fit(faults, &format!("{place}.ledger"), &flow["ledger"], (samples, under_load::has_phases(flow)));
 }
 
 /// Deviations of a round trip from the requested `--count` and `--rounds`. Loss is no fault: it is in the ledger, and

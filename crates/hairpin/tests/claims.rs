@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::support::{Place, list, names_in, signal, text};
+use crate::support::{Place, document, list, names_in, signal, text};
 
 fn claim<'r>(report: &'r Value, id: &str) -> &'r Value {
     let claims = list(&report["claims"]);
@@ -146,9 +146,7 @@ fn the_claims_of_one_text_are_listed_alone() {
 fn the_commands_of_a_test_are_those_that_were_run() {
     let place = Place::new();
     let ran = place.hairpin(&["claims", "run", "D1", "--rounds", "1", "--out", "tested"]).with_code(0);
-    let saved: Value =
-        serde_json::from_str(&std::fs::read_to_string(place.path("tested/claims.json")).expect("it was saved"))
-            .expect("it is JSON");
+    let saved = document(&std::fs::read_to_string(place.path("tested/claims.json")).expect("it was saved"));
     let command = text(&list(&saved["runs"])[0]["command"]);
     let seed = &saved["seed"];
     assert!(command.ends_with(&format!("--count 20 --rounds 1 --seed {seed}")), "{command}");

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::claims_ledger::{between_hosts, capabilities, planned_by, selectors};
 use crate::support::served::{Served, ticket};
-use crate::support::{Place, list, names_in, text};
+use crate::support::{Place, document, list, names_in, text};
 
 /// Every transport can run, here and on another host.
 fn with_another_host() -> HostCapabilities {
@@ -88,9 +88,10 @@ fn claims_about_a_path_are_tested_over_it_and_others_are_skipped_by_name() {
     let ran = place.hairpin(&[&["claims", "run"], &ids[..], &flags[..]].concat()).with_code(0);
     let saved = std::fs::read_to_string(place.path("tested/claims.json")).expect("it was saved");
     let page = std::fs::read_to_string(place.path("tested/report.html")).expect("it was saved");
-    let report: Value = serde_json::from_str(&saved).expect("it is JSON");
+    let report = document(&saved);
     let secret = word.split('#').nth(1).expect("a ticket has a secret");
     let run_saved = std::fs::read_to_string(place.path("tested/D-meant/run.json")).expect("it was saved");
+    document(&run_saved);
     for file in [&saved, &page, &run_saved, &ran.stdout] {
         assert!(!file.contains(secret), "{file}");
     }

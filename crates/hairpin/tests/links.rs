@@ -32,7 +32,7 @@ fn the_list_as_json_has_each_profile_by_its_stages_and_the_relay_with_what_would
     let place = Place::new();
     let shown = place.json(&["link", "list"]);
     let keys: Vec<&String> = shown.as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["profiles", "relay"]);
+    assert_eq!(keys, ["schema", "version", "profiles", "relay"]);
     let names: Vec<&str> = list(&shown["profiles"]).iter().map(|profile| text(&profile["name"])).collect();
     assert_eq!(names, builtin::names());
     for profile in list(&shown["profiles"]) {

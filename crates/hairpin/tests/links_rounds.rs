@@ -3,7 +3,7 @@
 //!
 //! The only bound on times is the profile's: no packet is faster than its link.
 
-use hairpin_testing::{or_skip, schema};
+use hairpin_testing::or_skip;
 use serde_json::Value;
 
 use crate::support::across::{assert_log_is_the_record, log};
@@ -91,7 +91,6 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
         assert_eq!(round["order"]["link_seed"], 7);
     }
     let run = place.json(&["report", "run"]);
-    assert_eq!(schema::run_faults(&run), [""; 0]);
     let skipped = list(&run["skipped"]);
     assert!(skipped.iter().any(|one| one["transport"] == "pipe" && text(&one["reason"]).contains("link")), "{run}");
     let namespace = if run["hosts"][0]["environment"]["root"] == true { "original" } else { "own" };

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::{
-    PROGRAM, Place, Running, copy, copy_as_another_run, edit_json, names_in, rounds, saved_rounds, signal, until,
+    PROGRAM, Place, Running, copy, copy_as_another_run, document, edit_json, names_in, rounds, saved_rounds, signal,
+    until,
 };
 
 #[test]
@@ -206,7 +207,7 @@ fn a_report_makes_the_page_anew() {
 #[test]
 fn analysing_again_finds_the_same_figures() {
     let place = Place::new();
-    let printed: Value = serde_json::from_str(&finished(&place, "--json")).expect("JSON");
+    let printed = document(&finished(&place, "--json"));
     let before = rounds(&place.path("run"));
     // Wrong figures: they must be computed from the samples and not kept.
     edit_json(&place.path("run/run.json"), |run| {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::support::served::{Served, log};
-use crate::support::{PROGRAM, Place, list, signal, text, until};
+use crate::support::{PROGRAM, Place, document, list, signal, text, until};
 
 #[test]
 fn what_exceeds_a_limit_is_refused_before_anything_runs_and_the_limit_is_named() {
@@ -123,8 +123,7 @@ fn a_ticket_has_its_limit_of_runs_at_once_and_the_list_shows_them() {
     let place = Place::new();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit sessions=1 --json");
     until("the server listens", || std::fs::read_to_string(place.path("ticket")).unwrap().contains("listening"));
-    let first: Value =
-        serde_json::from_str(std::fs::read_to_string(place.path("ticket")).unwrap().lines().next().unwrap()).unwrap();
+    let first = document(std::fs::read_to_string(place.path("ticket")).unwrap().lines().next().unwrap());
     std::fs::write(place.path("word"), text(&first["ticket"])).unwrap();
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @word --quiet";
     let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
@@ -134,8 +133,7 @@ fn a_ticket_has_its_limit_of_runs_at_once_and_the_list_shows_them() {
     let state = |arguments: &[&str]| {
         place.command(PROGRAM).args(arguments).env("XDG_STATE_HOME", place.path("state")).output()
     };
-    let listed =
-        || -> Value { serde_json::from_slice(&state(&["serve", "--list", "--json"]).unwrap().stdout).unwrap() };
+    let listed = || document(&String::from_utf8(state(&["serve", "--list", "--json"]).unwrap().stdout).unwrap());
     let own = || listed()["servers"][0].clone();
     until("the session is listed", || list(&own()["sessions"]).len() == 1);
     assert!(own()["sessions"][0]["ended_unix_s"].is_null(), "{}", own());
@@ -149,11 +147,7 @@ fn a_ticket_has_its_limit_of_runs_at_once_and_the_list_shows_them() {
     let heading = format!("\nServer at {}: running\n", text(&first["address"]));
     assert!(shown.contains("sessions=1") && shown.contains(&heading) && shown.contains(" s   "), "{shown}");
     drop(running);
-    let events: Vec<Value> = std::fs::read_to_string(place.path("ticket"))
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("an object on each line"))
-        .collect();
+    let events: Vec<Value> = std::fs::read_to_string(place.path("ticket")).unwrap().lines().map(document).collect();
     let names: Vec<&str> = events.iter().map(|event| text(&event["event"])).collect();
     assert_eq!(names, ["listening", "began", "refused", "round", "ended"], "{events:#?}");
 }

@@ -8,7 +8,9 @@ use hairpin_hosts::ticket::Ticket;
 use serde_json::Value;
 
 use crate::support::served::{Served, log, ticket};
-use crate::support::{PROGRAM, Place, Ran, Running, edit_json, list, names_in, on_one_line, signal, text, until};
+use crate::support::{
+    PROGRAM, Place, Ran, Running, document, edit_json, list, names_in, on_one_line, signal, text, until,
+};
 
 /// A past time, in seconds since 1970.
 const PAST: u64 = 1_700_000_000;
@@ -177,8 +179,10 @@ fn a_server_that_ends_says_why_and_what_it_served() {
     signal("TERM", served.running.id());
     served.running.end().with_code(0);
     let events = read(&place, "ticket");
-    let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
-    assert_eq!(last, serde_json::json!({ "event": "stopped", "why": "signal", "sessions": 0, "bytes": 0 }));
+    let last = events.lines().map(document).last().unwrap();
+    let expected = serde_json::json!({ "schema": "hairpin:serve", "version": 1, "event": "stopped", "why": "signal",
+        "sessions": 0, "bytes": 0 });
+    assert_eq!(last, expected);
     let served = Served::start_into(&place, "ticket", "log", "--bind 127.0.0.1:0 --for 1ms");
     served.running.end().with_code(0);
     assert_eq!(log(&place).lines().last().unwrap(), "the server ends after the time of --for: 0 sessions, 0 B");

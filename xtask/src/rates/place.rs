@@ -39,7 +39,7 @@ impl Place {
     pub(super) fn new(programs: &Path, scratch: &Path) -> Result<Self> {
         Ok(Self {
             hairpin: programs.join("hairpin"),
-            bare_loop: programs.join("bare-rates"),
+            bare_loop: programs.join("bare-loop"),
             out: scratch.join("run"),
             cpus: cpus::first_two()?,
         })
@@ -83,7 +83,7 @@ impl Place {
 
     fn bare_rate(&self, unit: Unit, arguments: &str) -> Result<f64> {
         let mut command = Command::new(&self.bare_loop);
-        command.args(arguments.split_whitespace());
+        command.arg("rates").args(arguments.split_whitespace());
         command.args(["--cpus", &format!("{},{}", self.cpus.0, self.cpus.1), "--congestion", CONGESTION]);
         command.args(["--duration-ms", &MEASURED_MS.to_string(), "--warmup-ms", &WARM_UP_MS.to_string()]);
         let told = process::run(&mut command, LIMIT)?.succeeded()?.json()?;

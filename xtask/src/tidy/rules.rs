@@ -1,13 +1,12 @@
 //! Rules that check one file at a time.
 
-use crate::source::{self, Source};
+use crate::source::Source;
 
 /// Faults of one file: line number from 1, and a description.
 type Faults = Vec<(usize, String)>;
 
 /// Words of unfinished work, in halves, so that this file does not contain them.
-const UNFINISHED: &[(&str, &str)] =
-    &[("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("to", "do!"), ("unimple", "mented!")];
+const UNFINISHED: &[(&str, &str)] = &[("TO", "DO"), ("FIX", "ME"), ("XX", "X")];
 
 /// Folders that exist on one machine and not on the next.
 const MACHINE_PATHS: &[(&str, &str)] = &[("/ho", "me/"), ("/ro", "ot/"), ("/wo", "rk/"), ("/Us", "ers/")];
@@ -22,24 +21,6 @@ const REGISTRIES: &[(&str, &str)] = &[
     ("proxy.go", "lang.org"),
     ("deb.deb", "ian.org"),
 ];
-
-/// No tabs, no trailing spaces, one line end at the end of the file.
-pub(super) fn spaces(source: &Source) -> Faults {
-    let text = &source.text;
-    let mut faults = Faults::new();
-    for (number, line) in (1..).zip(text.split('\n')) {
-        if line.contains('\t') {
-            faults.push((number, "a tab".to_owned()));
-        }
-        if line.ends_with([' ', '\t', '\r']) {
-            faults.push((number, "a space at the end of the line".to_owned()));
-        }
-    }
-    if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
-        faults.push((text.lines().count(), "the file does not end in exactly one line end".to_owned()));
-    }
-    faults
-}
 
 /// No marks of unfinished work: it is done, or it is an issue.
 pub(super) fn unfinished(source: &Source) -> Faults {
@@ -79,52 +60,6 @@ fn found(source: &Source, halves: &[(&str, &str)], fault: impl Fn(&str, Option<c
     faults
 }
 
-/// Every exemption from a lint has a reason.
-pub(super) fn exemptions_without_reason(source: &Source) -> Faults {
-    let code = source::without_comments(&source.text, false);
-    let blank = source::without_comments(&source.text, true);
-    let mut faults = Faults::new();
-    for (at, _) in blank.match_indices('#') {
-        let Some(attribute) = attribute_at(&blank, at) else { continue };
-        let name = exemption(attribute);
-        let reasoned = code[at..at + attribute.len()].split("reason").skip(1).any(|rest| {
-            let value = rest.trim_start().strip_prefix('=').map(str::trim_start);
-            value.is_some_and(|value| value.starts_with('"') && !value.starts_with("\"\""))
-        });
-        if let Some(name) = name.filter(|_| !reasoned) {
-            let what = format!("`{name}` without a reason (hint: #[expect(lint, reason = \"...\")])");
-            faults.push((source::line_of(&blank, at), what));
-        }
-    }
-    faults
-}
-
-/// The attribute that begins at byte `at`, brackets included, in text without comments and literals.
-fn attribute_at(blank: &str, at: usize) -> Option<&str> {
-    let rest = &blank[at..];
-    let opening = rest.find('[')?;
-    if !matches!(rest[1..opening].trim(), "" | "!") {
-        return None;
-    }
-    let mut depth = 0_usize;
-    for (offset, character) in rest.char_indices() {
-        match character {
-            '[' => depth += 1,
-            ']' if depth == 1 => return Some(&rest[..=offset]),
-            ']' => depth -= 1,
-            _ => {}
-        }
-    }
-    None
-}
-
-/// `allow` or `expect`, if the attribute is (or, inside `cfg_attr`, holds) an exemption.
-fn exemption(attribute: &str) -> Option<&'static str> {
-    ["allow", "expect"].into_iter().find(|name| {
-        source::words(attribute, name).any(|at| attribute[at + name.len()..].trim_start().starts_with('('))
-    })
-}
-
 /// Every file begins with its purpose.
 pub(super) fn module_docs(source: &Source) -> Faults {
     let first = (1..).zip(source.text.lines()).find(|(_, line)| !line.trim().is_empty());
@@ -135,14 +70,14 @@ pub(super) fn module_docs(source: &Source) -> Faults {
     }
 }
 
-/// Each clippy.toml (a crate's own replaces the workspace's) limits functions to 70 lines.
-pub(super) fn function_length_threshold(source: &Source) -> Faults {
-    const THRESHOLD: &str = "too-many-lines-threshold = 70";
-    let concerned = source.path == "clippy.toml" || source.path.ends_with("/clippy.toml");
-    if concerned && !source.text.lines().any(|line| line == THRESHOLD) {
-        return vec![(1, format!("clippy is not told `{THRESHOLD}`"))];
-    }
-    Faults::new()
+/// Maximum lines of a file.
+const MAX_LINES: usize = 600;
+
+/// No long file.
+pub(super) fn length(source: &Source) -> Faults {
+    let lines = source.text.lines().count();
+    let what = format!("{MAX_LINES} lines are the limit (hint: split the file by what its parts are for)");
+    if lines > MAX_LINES { vec![(lines, what)] } else { Faults::new() }
 }
 
 #[cfg(test)]
@@ -150,19 +85,11 @@ mod tests {
     use super::*;
 
     fn source(text: &str) -> Source {
-        Source { path: "crates/x/clippy.toml".to_owned(), text: text.to_owned() }
+        Source { path: "a.rs".to_owned(), text: text.to_owned() }
     }
 
     fn lines(rule: fn(&Source) -> Faults, text: &str) -> Vec<usize> {
         rule(&source(text)).into_iter().map(|(line, _)| line).collect()
-    }
-
-    #[test]
-    fn tabs_and_trailing_spaces_are_found() {
-        assert_eq!(lines(spaces, "a\n\tb\nc \nd\r\n"), [2, 3, 4]);
-        assert_eq!(lines(spaces, "a"), [1]);
-        assert_eq!(lines(spaces, "a\n\n"), [2]);
-        assert_eq!(lines(spaces, "a b\n\nc\n"), [0; 0]);
     }
 
     #[test]
@@ -186,30 +113,6 @@ mod tests {
     }
 
     #[test]
-    fn an_exemption_without_a_reason_is_found() {
-        for bad in [
-            "#[allow(dead_code)]",
-            "#![allow(dead_code)]",
-            "#[expect(\n    dead_code\n)]",
-            "#[expect(dead_code, reason = \"\")]",
-            "#[cfg_attr(test, allow(dead_code))]",
-            "#[allow(dead_code)] // reason = \"in a comment\"",
-        ] {
-            assert_eq!(lines(exemptions_without_reason, &format!("//! x\n{bad}\n")), [2], "{bad}");
-        }
-        for good in [
-            "#[expect(dead_code, reason = \"why\")]",
-            "#![allow(\n    dead_code,\n    reason = \"why\"\n)]",
-            "#[derive(Debug)] let x = y.expect(\"z\");",
-            "// #[allow(dead_code)]",
-            "let text = \"#[allow(dead_code)]\";",
-            "let x = r#type; a[0].expect(\"x\")",
-        ] {
-            assert_eq!(lines(exemptions_without_reason, &format!("//! x\n{good}\n")), [0; 0], "{good}");
-        }
-    }
-
-    #[test]
     fn a_file_that_does_not_say_what_it_is_for_is_found() {
         assert_eq!(lines(module_docs, "//! What it is for.\nfn f() {}\n"), [0; 0]);
         assert_eq!(lines(module_docs, "\n// A comment.\n"), [2]);
@@ -218,8 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn a_clippy_file_with_another_threshold_is_found() {
-        assert_eq!(lines(function_length_threshold, "too-many-lines-threshold = 70\n"), [0; 0]);
-        assert_eq!(lines(function_length_threshold, "too-many-lines-threshold = 700\n"), [1]);
+    fn a_long_file_is_found() {
+        assert_eq!(lines(length, &"x\n".repeat(MAX_LINES)), [0; 0]);
+        assert_eq!(lines(length, &"x\n".repeat(MAX_LINES + 1)), [MAX_LINES + 1]);
     }
 }

@@ -22,7 +22,6 @@ const SPAN_S: f64 = 10.0;
 /// The true long-run median of the rounds, in ns.
 const TRUTH_NS: f64 = 10_000.0;
 
-#[expect(clippy::disallowed_methods, reason = "the environment sets the size of the test")]
 fn series() -> u64 {
     std::env::var("HAIRPIN_SERIES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
 }

@@ -246,7 +246,12 @@ impl OneWay<'_> {
         Ok(Ran { interrupted, streamed, system_calls, warm_up_messages })
     }
 
-    fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_, '_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
+    fn send(
+        &self,
+        wires: &mut [Box<dyn Wire>],
+        marks: &mut Told<'_, '_>,
+        stop: &AtomicBool,
+    ) -> Result<Outcome, Failure> {
         let (order, boundaries) = (self.order, self.card.boundaries);
         let (warm_up, amount) = (amount(order.warm_up), amount(order.extent));
         if let Load::Offered { offered_per_s, arrivals, pacing, .. } = order.case.primary().load

@@ -146,7 +146,10 @@ mod tests {
         };
         let loopback = Some(Watched::These([(LOOPBACK_INDEX, "lo".to_owned())].into()));
         assert_eq!([of(&["127.0.0.1:7"]), of(&["127.0.0.1:7", "127.0.0.1:9"])], [loopback.clone(), loopback]);
-        assert_eq!([of(&["203.0.113.9:7"]), of(&["@unix"]), of(&["127.0.0.1:7", "203.0.113.9:7"])], [None, None, None]);
+        assert_eq!(
+            [of(&["203.0.113.9:7"]), of(&["@unix"]), of(&["127.0.0.1:7", "203.0.113.9:7"])],
+            [None, None, None]
+        );
         assert_eq!(Drops::read(None).since(), [], "unknown counters are absent");
     }
 

@@ -33,8 +33,7 @@ struct OfServer(RealClock, Option<OwnClock>);
 
 pub(crate) fn own_clock(context: Context<'_>) -> Option<Box<dyn Observer + '_>> {
     let Context { clock, order, end, .. } = context;
-    let has_own_clock =
-        end == End::Server && order.purpose == Purpose::Traced && order.case.path.across.is_some();
+    let has_own_clock = end == End::Server && order.purpose == Purpose::Traced && order.case.path.across.is_some();
     has_own_clock.then(|| Box::new(OfServer(clock, None)) as Box<dyn Observer>)
 }
 

@@ -153,8 +153,9 @@ fn read_book(path: &Path) -> io::Result<Account> {
 mod tests {
     use std::time::SystemTime;
 
+    use hairpin_model::served::Used;
+
     use super::*;
-    use crate::serve::Used;
 
     fn books(folder: &tempfile::TempDir) -> Accounts {
         Accounts::of(&State::at(folder.path()).unwrap()).unwrap()

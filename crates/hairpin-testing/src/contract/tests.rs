@@ -21,9 +21,7 @@ fn every_break_of_the_contract_of_a_knee_and_of_a_comparison_is_named() {
         ("/answer/knees/0/cases", json!(["1"]), "answer.knees[0].cases: are not cases of the run"),
         ("/answer/knees/0/cases/1", json!("7"), "answer.knees[0].cases: are not cases of the run"),
         ("/answer/knees/0/not_delivered_per_s", json!(5.0), "answer.knees[0].not_delivered_per_s: is not above"),
-        ("/answer/knees/0/delivered_per_s", json!("10"), "answer.knees[0].delivered_per_s: is not a number"),
         ("/answer/knees/0/why_not", json!(null), "answer.knees[0].why_not: does not fit"),
-        ("/comparisons/0/figure", json!("speed"), "comparisons[0].figure: `speed` is not one of the words"),
         ("/comparisons/0/figure", json!("rate"), "comparisons[0].difference_ns: does not fit the figure"),
     ] {
         let found = faults(&changed(run.clone(), pointer, value));
@@ -42,14 +40,12 @@ fn assert_breaks(changes: impl IntoIterator<Item = (&'static str, Value, &'stati
 #[test]
 fn every_break_of_the_contract_of_a_run_is_named_with_its_place() {
     assert_breaks([
-        ("/seed", json!(null), "seed: is not a count"),
-        ("/answer/headline", json!(""), "answer.headline: is not a text"),
+        ("/answer/headline", json!(""), "answer.headline: is empty"),
         ("/answer/pairs/0/b", json!("2"), "answer.pairs[0]: names a case that is not there"),
         ("/cases", json!([]), "cases: is empty"),
-        ("/tool/version", json!(1), "tool.version: is not a text"),
-        ("/findings/0/advice", json!(""), "findings[0].advice: is not a text"),
-        ("/findings/0/evidence/0/value", json!(null), "findings[0].evidence[0].value: is null although"),
-        ("/skipped/0/reason", json!(null), "skipped[0].reason: is not a text"),
+        ("/findings/0/advice", json!(""), "findings[0].advice: is empty"),
+        ("/skipped/0/reason", json!(""), "skipped[0].reason: is empty"),
+        ("/tool/version", json!(""), "tool.version: is empty"),
         ("/hosts", json!([]), "hosts: is empty"),
     ]);
 }
@@ -60,26 +56,9 @@ fn every_break_of_the_contract_of_a_case_is_named_with_its_place() {
     assert_breaks([
         ("/findings/0/cases/0", json!("2"), "findings[0].cases: names a case that the run does not have"),
         (
-            "/cases/0/flows/0/ledger/lost/link",
-            json!(-1),
-            "cases[0].flows[0].ledger.lost: has a cause without a count",
-        ),
-        ("/cases/0/path/relay/lateness_ns/max", json!(null), "cases[0].path.relay.lateness_ns.max: is not a count"),
-        (
-            "/cases/0/flows/0/rate_per_s/low",
-            json!({"low": 1}),
-            "cases[0].flows[0].rate_per_s: has no `low` or no `high`",
-        ),
-        ("/cases/0/case/ends/waiting", json!("sleep"), "cases[0].case.ends.waiting: `sleep` is not one of the words"),
-        (
             "/cases/0/flows/0/latency_ns/p50",
             json!(null),
             "cases[0].flows[0].latency_ns.p50: is null although there are samples",
-        ),
-        (
-            "/cases/0/flows/0/latency_ns/p90",
-            json!(3),
-            "cases[0].flows[0].latency_ns.p90: is neither {value, low, high} nor null",
         ),
         (
             "/cases/0/flows/0/latency_ns/p99",
@@ -91,23 +70,14 @@ fn every_break_of_the_contract_of_a_case_is_named_with_its_place() {
             json!(13.0),
             "cases[0].flows[0].latency_ns.mean: its interval does not hold",
         ),
-        (
-            "/cases/0/flows/0/rate_per_s",
-            json!({"value": 1.0}),
-            "cases[0].flows[0].rate_per_s: has no `low` or no `high`",
-        ),
         ("/cases/0/flows/0/ledger/sent", json!(401), "cases[0].flows[0].ledger: does not close: 1 are left, not 0"),
-        ("/cases/0/why_invalid", json!([1]), "cases[0].why_invalid: has a reason that is no text"),
         ("/cases/0/path/relay/packets/out", json!(8), "cases[0].path.relay.packets: does not close: 1 are left"),
-        ("/cases/0/case/flows/0/options", json!([]), "cases[0].case.flows[0].options: is not an object"),
-        ("/cases/0/flows/0/samples", json!(-1), "cases[0].flows[0].samples: is not a count"),
         ("/cases/0/valid", json!(false), "cases[0].why_invalid: does not agree with `valid`"),
         ("/cases/0/flows/0/latency_ns/p90", figure(9.0), "cases[0].flows[0].latency_ns.p90: is less than p50"),
-        ("/cases/0/ends/1/cpu_seconds", json!("0"), "cases[0].ends[1].cpu_seconds: is not a number"),
         ("/cases/0/ends/1/host", json!("server"), "cases[0].ends[1].host: is not listed in `hosts`"),
-        ("/cases/0/ends/0/role", json!("near"), "cases[0].ends[0].role: `near` is not one of the words"),
         ("/cases/0/flows", json!([]), "cases[0].flows: are not the flows of the case"),
-        ("/cases/0/flows/0/load/kind", json!("flood"), "cases[0].flows[0].load.kind: `flood` is not one"),
+        ("/cases/0/flows/0/load/kind", json!("flood"), "cases[0].flows: are not the flows of the case"),
+        ("/cases/0/case/flows/0/options", json!([]), "cases[0].flows: are not the flows of the case"),
         ("/cases/0/ledger/sent", json!(7), "cases[0].ledger: is not that of the only flow"),
         ("/cases/0/flows/0/samples", json!(450), "cases[0].flows[0].ledger: 450 samples, but 398 received"),
     ]);
@@ -171,20 +141,12 @@ fn every_break_of_the_contract_of_a_one_way_load_is_named_with_its_place() {
     let figure = |value: f64| json!({"value": value, "low": null, "high": null});
     let flow = "/cases/0/flows/0";
     let breaks = [
-        (0, "load/batch", json!(null), "load.batch: is not a count"),
-        (0, "received_per_s", json!(5), "received_per_s: is neither {value, low, high} nor null"),
-        (0, "sent_per_s", json!({"value": 1.0}), "sent_per_s: has no `low` or no `high`"),
-        (0, "system_calls_per_message", figure(1.0), "system_calls_per_message.client: is neither"),
-        (0, "cpu_seconds_per_million", json!({"client": null}), "cpu_seconds_per_million.server: is neither"),
         (0, "offered_per_s", json!(5.0), "offered_per_s: is there although nothing was offered"),
         (0, "delivered_per_s", figure(5.0), "delivered_per_s: is there although nothing was offered"),
-        (1, "load/write_size_bytes", json!("64 KiB"), "load.write_size_bytes: is not a count"),
-        (1, "goodput_bytes_per_s", json!("fast"), "goodput_bytes_per_s: is neither"),
-        (1, "fairness", figure(1.5), "fairness: is not above 0 and at most 1"),
+        (1, "fairness", figure(0.0), "fairness: is no share"),
+        (1, "fairness", figure(1.5), "fairness: is no share"),
         (2, "offered_per_s", json!(5.0), "offered_per_s: is not that of the load"),
         (2, "delivered_share", figure(1.5), "delivered_share: is no share"),
-        (2, "pacing/method", json!("soon"), "pacing.method: `soon` is not one of the words"),
-        (2, "pacing/gap_ns/p99", json!(7), "pacing.gap_ns.p99: is neither"),
         (2, "pacing/share_below_half", figure(-0.1), "pacing.share_below_half: is no share"),
         (2, "ledger/lost", json!({"link": 5}), "ledger: does not close"),
     ];
@@ -260,40 +222,12 @@ fn a_probe_under_load_that_keeps_the_contract_has_no_fault() {
 }
 
 #[test]
-fn every_missing_key_of_a_case_under_load_is_named_with_its_place() {
-    let needed = [
-        ("", "phases"),
-        ("", "added_ns"),
-        ("", "responsiveness_rpm"),
-        ("", "recovered_after_ns"),
-        ("added_ns", "p50"),
-        ("added_ns", "p99"),
-        ("responsiveness_rpm", "value"),
-        ("responsiveness_rpm", "low"),
-        ("responsiveness_rpm", "high"),
-        ("responsiveness_rpm", "draft"),
-        ("phases", "idle"),
-        ("phases", "loaded"),
-        ("phases", "recovering"),
-        ("phases.idle", "probe"),
-        ("phases.loaded.probe", "samples"),
-        ("phases.loaded.probe", "latency_ns"),
-        ("phases.recovering.probe", "ledger"),
-        ("phases.loaded", "load"),
-        ("phases.loaded.load", "goodput_bytes_per_s"),
-        ("phases.idle", "queue_bytes"),
-        ("phases.loaded.queue_bytes", "p50"),
-        ("phases.loaded.queue_bytes", "max"),
-    ];
-    for (parent, name) in needed {
+fn every_missing_figure_of_a_case_under_load_is_named() {
+    for name in ["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"] {
         let mut run = example_under_load();
-        let pointer: String =
-            parent.split('.').filter(|part| !part.is_empty()).map(|part| format!("/{part}")).collect();
-        let parent_value = run["cases"][0].pointer_mut(&pointer).expect("the example has it");
-        parent_value.as_object_mut().expect("it is one").remove(name).expect("it was there");
-        let place = if parent.is_empty() { format!("cases[0].{name}") } else { format!("cases[0].{parent}") };
+        run["cases"][0].as_object_mut().expect("it is one").remove(name).expect("it was there");
         let found = faults(&run);
-        assert!(found.iter().any(|fault| fault.starts_with(&place)), "{place} without {name}: {found:?}");
+        assert!(found.contains(&format!("cases[0].{name}: is missing")), "{found:?}");
     }
 }
 
@@ -307,11 +241,9 @@ fn every_break_of_the_contract_of_a_case_under_load_is_named_with_its_place() {
         ("flows/1/direction", json!("round-trip"), "flows[1]: is not a probe with answers or a load without"),
         ("phases/idle/load/goodput_bytes_per_s", figure.clone(), "phases.idle.load.goodput_bytes_per_s: is there"),
         ("phases/loaded/queue_bytes/max", json!(50.0), "phases.loaded.queue_bytes.max: is less than p50"),
-        ("phases/loaded/queue_bytes", json!(5), "phases.loaded.queue_bytes: is neither {p50, max} nor null"),
         ("phases/loaded/probe/latency_ns/p50", figure.clone(), "phases.loaded.probe.latency_ns: is not that of"),
         ("phases/recovering/probe/ledger/sent", json!(401), "phases.recovering.probe.ledger: does not close"),
-        ("added_ns/p50", json!(170.0), "added_ns.p50: is neither {value, low, high} nor null"),
-        ("responsiveness_rpm/draft", json!(""), "responsiveness_rpm.draft: is not a text"),
+        ("responsiveness_rpm/draft", json!(""), "responsiveness_rpm.draft: is empty"),
     ];
     for (pointer, value, expected) in breaks {
         let found = faults(&changed(example_under_load(), &format!("/cases/0/{pointer}"), value));

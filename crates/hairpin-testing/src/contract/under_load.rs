@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::checks::{Faults, Kind, figure_faults, join, latency_faults, ledger_faults};
+use super::checks::{Faults, latency_faults, list, samples_fit};
 
 /// Fields that only such a case has.
 const OF_CASE: &[&str] = &["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"];
@@ -15,13 +15,14 @@ pub(super) fn has_phases(flow: &Value) -> bool {
 
 /// Checks the figures of a case, in one state of the machine or not; without a probe it must have no such fields.
 pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_state: bool) {
-    let flows: Vec<&Value> = case["flows"].as_array().into_iter().flatten().collect();
-    let probes: Vec<&Value> = flows.iter().copied().filter(|flow| flow["role"] == "probe").collect();
+    let flows = list(case, "flows");
+    let probes: Vec<&Value> = flows.iter().filter(|flow| flow["role"] == "probe").collect();
+    faults.unless(probes.len() < 2, &format!("{place}.flows"), "has several probes");
+    let what = if probes.is_empty() { "is there although no flow is a probe" } else { "is missing" };
+    for name in OF_CASE {
+        faults.unless(case.get(*name).is_some() != probes.is_empty(), &format!("{place}.{name}"), what);
+    }
     let [probe] = probes.as_slice() else {
-        faults.unless(probes.is_empty(), &join(place, "flows"), "has several probes");
-        for name in OF_CASE.iter().filter(|name| case.get(**name).is_some()) {
-            faults.unless(false, &join(place, name), "is there although no flow is a probe");
-        }
         return;
     };
     let loads = flows.iter().filter(|flow| flow["role"] == "load").count();
@@ -31,52 +32,24 @@ pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_st
         let fits = if has_phases(flow) { has_answers } else { flow["role"] == "load" && !has_answers };
         faults.unless(fits, &place, "is not a probe with answers or a load without");
     }
-    let phases = faults.need(case, place, "phases", Kind::Object);
     for name in PHASES {
-        let phase = faults.need(phases, &join(place, "phases"), name, Kind::Object);
         let loaded = *name == "loaded" && loads > 0;
-        phase_faults(faults, &format!("{place}.phases.{name}"), phase, (one_state, loaded));
+        phase_faults(faults, &format!("{place}.phases.{name}"), &case["phases"][*name], (one_state, loaded));
     }
-    let same = phases["loaded"]["probe"]["latency_ns"] == probe["latency_ns"];
-    faults.unless(same, &join(place, "phases.loaded.probe.latency_ns"), "is not that of the probe");
-    let added = faults.need(case, place, "added_ns", Kind::Object);
-    for name in ["p50", "p99"] {
-        figure_faults(faults, &format!("{place}.added_ns.{name}"), added.get(name), false);
-    }
-    responsiveness_faults(faults, &join(place, "responsiveness_rpm"), case.get("responsiveness_rpm"));
-    figure_faults(faults, &join(place, "recovered_after_ns"), case.get("recovered_after_ns"), false);
+    let same = case["phases"]["loaded"]["probe"]["latency_ns"] == probe["latency_ns"];
+    faults.unless(same, &format!("{place}.phases.loaded.probe.latency_ns"), "is not that of the probe");
 }
 
 /// Checks a phase; goodput only while the load runs.
 fn phase_faults(faults: &mut Faults, place: &str, phase: &Value, (one_state, loaded): (bool, bool)) {
-    let (probe, of_probe) = (faults.need(phase, place, "probe", Kind::Object), join(place, "probe"));
-    let samples = faults.need(probe, &of_probe, "samples", Kind::Count).as_u64().unwrap_or(0);
-    latency_faults(faults, &join(&of_probe, "latency_ns"), &probe["latency_ns"], samples, Some(one_state));
-    ledger_faults(faults, &join(&of_probe, "ledger"), &probe["ledger"], (samples, false));
-    let load = faults.need(phase, place, "load", Kind::Object);
-    let (goodput, of_load) = (load.get("goodput_bytes_per_s"), join(place, "load.goodput_bytes_per_s"));
-    figure_faults(faults, &of_load, goodput, false);
-    faults.unless(loaded || goodput.is_none_or(Value::is_null), &of_load, "is there although no load runs");
-    let place = join(place, "queue_bytes");
-    match phase.get("queue_bytes") {
-        Some(Value::Null) => {}
-        Some(queue @ Value::Object(_)) => {
-            figure_faults(faults, &join(&place, "p50"), queue.get("p50"), true);
-            let most = faults.need(queue, &place, "max", Kind::Number).as_f64();
-            let fits = most.zip(queue["p50"]["value"].as_f64()).is_none_or(|(most, p50)| p50 <= most);
-            faults.unless(fits, &join(&place, "max"), "is less than p50");
-        }
-        _ => faults.unless(false, &place, "is neither {p50, max} nor null"),
-    }
-}
-
-/// A figure with the text that defines it, or null.
-fn responsiveness_faults(faults: &mut Faults, place: &str, responsiveness: Option<&Value>) {
-    let mut figure = responsiveness.cloned();
-    if let Some(fields) = figure.as_mut().and_then(Value::as_object_mut) {
-        let draft = fields.remove("draft");
-        let named = draft.is_some_and(|draft| draft.as_str().is_some_and(|text| !text.is_empty()));
-        faults.unless(named, &join(place, "draft"), "is not a text");
-    }
-    figure_faults(faults, place, figure.as_ref(), false);
+    let (probe, of_probe) = (&phase["probe"], format!("{place}.probe"));
+    let samples = probe["samples"].as_u64().unwrap_or(0);
+    latency_faults(faults, &format!("{of_probe}.latency_ns"), &probe["latency_ns"], samples, Some(one_state));
+    samples_fit(faults, &format!("{of_probe}.ledger"), &probe["ledger"], (samples, false));
+    let goodput = &phase["load"]["goodput_bytes_per_s"];
+    let what = "is there although no load runs";
+    faults.unless(loaded || goodput.is_null(), &format!("{place}.load.goodput_bytes_per_s"), what);
+    let queue = &phase["queue_bytes"];
+    let fits = queue["p50"]["value"].as_f64() <= queue["max"].as_f64();
+    faults.unless(fits, &format!("{place}.queue_bytes.max"), "is less than p50");
 }

@@ -5,8 +5,8 @@ use hairpin_hosts::datagram_check::DatagramCheck;
 use hairpin_hosts::dial::NotKnown;
 use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::quantities;
+use hairpin_model::served::{Check, CheckedDatagrams, CheckedServer, RefusedTransport};
 use hairpin_report::terminal::{Look, render_item};
-use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};
 use super::output;
@@ -28,16 +28,15 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let is_json = matches.get_flag("json");
     let checked = check(matches).inspect_err(|stopped| {
         if let Some(told) = stopped.told.as_ref().filter(|_| is_json) {
-            output::text(&format!("{:#}\n", why_not(told, stopped.exit)));
+            output::json(&why_not(told, stopped.exit));
         }
     })?;
     let exit = if checked.trial.is_through() { Exit::Fine } else { Exit::RoundsFailed };
-    let text = if is_json {
-        format!("{:#}\n", as_json(&checked, exit))
+    if is_json {
+        output::json(&as_json(&checked, exit));
     } else {
-        as_text(&checked, Look { colour: false, ..output::look() })
-    };
-    output::text(&text);
+        output::text(&as_text(&checked, Look { colour: false, ..output::look() }));
+    }
     Ok(exit)
 }
 
@@ -72,33 +71,31 @@ fn not_there(session: &Session) -> Vec<(&'static str, String)> {
 }
 
 /// JSON for a server that refused or was not reached.
-fn why_not(told: &NotKnown, exit: Exit) -> Value {
+fn why_not(told: &NotKnown, exit: Exit) -> Check {
     let (refused, failed) = match told {
-        NotKnown::Refused(refused) => (json!({ "what": refused.what, "hint": refused.hint }), Value::Null),
-        NotKnown::Failed(failure) => (Value::Null, json!(failure)),
+        NotKnown::Refused(refused) => (Some(refused.clone()), None),
+        NotKnown::Failed(failure) => (None, Some(failure.clone())),
     };
-    json!({ "refused": refused, "failed": failed, "exit_code": exit.code() })
+    Check { exit_code: exit.code(), refused, failed, server: None }
 }
 
-fn as_json(checked: &Checked, exit: Exit) -> Value {
+fn as_json(checked: &Checked, exit: Exit) -> Check {
     let Checked { session, trial, not_there } = checked;
     let (about, (tool, round_trip)) = (&session.about, session.known());
-    let refusals: Vec<_> =
-        not_there.iter().map(|(transport, reason)| json!({ "transport": transport, "reason": reason })).collect();
-    json!({
-        "host": session.host().name,
-        "tool": tool,
-        "round_trip_ns": u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX),
-        "expires_unix_s": about.expires_unix_s,
-        "sessions": about.sessions,
-        "limits": about.limits,
-        "used_bytes": about.used_bytes,
-        "datagrams": { "is_through": trial.is_through(), "evidence": trial.evidence() },
-        "refusals": refusals,
-        "refused": null,
-        "failed": null,
-        "exit_code": exit.code(),
-    })
+    let refusal =
+        |(transport, reason): &(&'static str, String)| RefusedTransport { transport, reason: reason.clone() };
+    let server = CheckedServer {
+        host: session.host().name.clone(),
+        tool: tool.to_owned(),
+        round_trip_ns: u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX),
+        expires_unix_s: about.expires_unix_s,
+        sessions: about.sessions,
+        limits: about.limits,
+        used_bytes: about.used_bytes,
+        datagrams: CheckedDatagrams { is_through: trial.is_through(), evidence: trial.evidence() },
+        refusals: not_there.iter().map(refusal).collect(),
+    };
+    Check { exit_code: exit.code(), refused: None, failed: None, server: Some(server) }
 }
 
 fn as_text(checked: &Checked, look: Look) -> String {

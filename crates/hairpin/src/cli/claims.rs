@@ -8,11 +8,12 @@ use clap::ArgMatches;
 use hairpin_analysis::claims::{Runs, judge, listed};
 use hairpin_hosts::ticket::redacted;
 use hairpin_model::claim::PlannedRun;
+use hairpin_model::document::Document;
 use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::{ClaimsReport, TestRun};
 use hairpin_model::run::{Run, State};
 use hairpin_model::shell;
-use hairpin_report::{html, json, terminal};
+use hairpin_report::{html, terminal};
 use hairpin_store::{Folder, RunFolder};
 
 use super::exit::{Exit, Stopped};
@@ -224,7 +225,7 @@ fn begin(folder: &Path) -> Result<Folder, Stopped> {
 
 /// Saves and shows the report; continues after a failure.
 fn finish(report: &ClaimsReport, files: &Folder, folder: &Path, matches: &ArgMatches, unsaved: &mut Vec<String>) {
-    for (name, text) in [(TESTED, json::render_claims(report)), (PAGE, html::render_claims(report))] {
+    for (name, text) in [(TESTED, report.to_json()), (PAGE, html::render_claims(report))] {
         if let Err(error) = files.replace(name, text.as_bytes()) {
             let path = shown(&folder.join(name));
             unsaved.push(format!("cannot write {path}: {error} (hint: is the disk full?)"));
@@ -239,7 +240,7 @@ fn finish(report: &ClaimsReport, files: &Folder, folder: &Path, matches: &ArgMat
 
 fn show(report: &ClaimsReport, matches: &ArgMatches) {
     if matches.get_flag("json") {
-        output::json(&json::render_claims(report));
+        output::json(report);
     } else {
         output::text(&terminal::render_claims(report, &output::look()));
     }

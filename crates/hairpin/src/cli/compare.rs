@@ -15,7 +15,7 @@ use hairpin_model::phases::Phase;
 use hairpin_model::printable;
 use hairpin_model::quantities::counted;
 use hairpin_model::run::Run;
-use hairpin_report::{json, terminal};
+use hairpin_report::terminal;
 use hairpin_store::Memory;
 
 use super::exit::{Exit, Stopped};
@@ -66,7 +66,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let cautions = cautions.chain(own_namespaces).collect();
     let report = ComparisonReport { cautions, ..report(names, &compared, unlike, budgets) };
     if matches.get_flag("json") {
-        output::json(&format!("{}\n", json::render_comparison(&report)));
+        output::json(&report);
     } else {
         output::text(&terminal::render_comparison(&report, &output::look()));
     }

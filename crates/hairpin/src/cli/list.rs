@@ -3,11 +3,14 @@
 use clap::ArgMatches;
 use hairpin_analysis::findings::{self, Detector};
 use hairpin_experiments::experiments;
+use hairpin_experiments::knob::Knob;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, Reach};
 use hairpin_model::exchange::Remedy;
+use hairpin_model::listed::{
+    Catalog, ListedExperiment, ListedFinding, ListedKnob, ListedOption, ListedRemedy, ListedTransport,
+};
 use hairpin_model::options::{OptionName, ValueKind};
-use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};
 use super::lines::Lines;
@@ -25,7 +28,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let capabilities = hairpin_engine::engine::capabilities()
         .map_err(|error| Stopped::usage(format!("cannot read what can run here: {error} (hint: /proc is needed)")))?;
     if matches.get_flag("json") {
-        output::json(&format!("{:#}\n", as_json(&capabilities)));
+        output::json(&as_json(&capabilities));
     } else {
         output::text(&table(&capabilities));
     }
@@ -108,55 +111,41 @@ fn takers<'c>(option: OptionName, cards: impl Iterator<Item = &'c Card>) -> impl
     cards.filter(move |card| card.options.contains(&option)).map(|card| card.name)
 }
 
-fn as_json(capabilities: &HostCapabilities) -> Value {
-    let transports: Vec<Value> = capabilities.candidates.iter().map(|Candidate { card, can_run }| {
-        json!({
-            "name": card.name,
-            "summary": card.summary,
-            "ordered": card.ordered,
-            "reliable": card.reliable,
-            "boundaries": card.boundaries,
-            "min_message_bytes": card.min_message_bytes,
-            "max_message_bytes": card.max_message_bytes,
-            "min_mtu_bytes": card.min_mtu_bytes,
-            "answered_by": card.answered_by,
-            "reach": card.reach,
-            "waitings": card.waitings,
-            "options": card.options,
-            "can_run": can_run.is_ok(),
-            "detail": match can_run { Ok(receipt) => receipt.detail.clone(), Err(why_not) => why_not.reason.clone() },
-            "hint": can_run.as_ref().err().map(|why_not| why_not.hint.clone()),
-        })
-    }).collect();
-    let experiments: Vec<Value> = experiments::ALL
-        .iter()
-        .map(|experiment| {
-            let knobs: Vec<Value> = experiment.knobs.iter().filter(|knob| !knob.hidden).map(|knob| {
-            json!({ "name": knob.name, "help": knob.help, "default": knob.default, "many": knob.many })
-        }).collect();
-            json!({ "name": experiment.name, "question": experiment.question, "knobs": knobs })
-        })
-        .collect();
-    let findings: Vec<Value> = findings::ALL
-        .iter()
-        .map(|Detector { card, .. }| {
-            json!({ "code": card.code, "about": card.about, "what": card.what, "why": card.why })
-        })
-        .collect();
-    let options: Vec<Value> = OptionName::ALL
-        .iter()
-        .map(|option| json!({ "name": option, "summary": option.summary(), "values": values(*option) }))
-        .collect();
-    let remedies: Vec<Value> =
-        remedies().map(|(name, summary)| json!({ "name": name, "summary": summary })).collect();
-    json!({
-        "transports": transports,
-        "experiments": experiments,
-        "remedies": remedies,
-        "findings": findings,
-        "options": options,
-        "links": link::list::profiles(),
-    })
+fn as_json(capabilities: &HostCapabilities) -> Catalog {
+    let transport = |Candidate { card, can_run }: &Candidate| ListedTransport {
+        card: card.clone(),
+        can_run: can_run.is_ok(),
+        detail: match can_run {
+            Ok(receipt) => receipt.detail.clone(),
+            Err(why_not) => why_not.reason.clone(),
+        },
+        hint: can_run.as_ref().err().map(|why_not| why_not.hint.clone()),
+    };
+    let knob = |knob: &Knob| ListedKnob { name: knob.name, help: knob.help, default: knob.default, many: knob.many };
+    let experiments = experiments::ALL.iter().map(|experiment| ListedExperiment {
+        name: experiment.name,
+        question: experiment.question,
+        knobs: experiment.knobs.iter().filter(|knob| !knob.hidden).map(knob).collect(),
+    });
+    let findings = findings::ALL.iter().map(|Detector { card, .. }| ListedFinding {
+        code: card.code,
+        about: card.about,
+        what: card.what,
+        why: card.why,
+    });
+    let options = OptionName::ALL.iter().map(|option| ListedOption {
+        name: *option,
+        summary: option.summary(),
+        values: values(*option),
+    });
+    Catalog {
+        transports: capabilities.candidates.iter().map(transport).collect(),
+        experiments: experiments.collect(),
+        remedies: remedies().map(|(name, summary)| ListedRemedy { name, summary }).collect(),
+        findings: findings.collect(),
+        options: options.collect(),
+        links: link::list::profiles(),
+    }
 }
 
 /// docs/catalog.md, generated from the same lists as everything else.

@@ -5,6 +5,7 @@
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hairpin_model::document::Document;
 use hairpin_model::printable;
 use hairpin_report::terminal::{Look, render_item};
 
@@ -22,9 +23,14 @@ pub fn text(text: &str) {
     write(&safe);
 }
 
-/// Prints JSON on standard output.
-pub fn json(text: &str) {
-    write(&printable::json(text));
+/// Prints a document on standard output.
+pub fn json(document: &impl Document) {
+    write(&printable::json(&document.to_json()));
+}
+
+/// Prints a document on one line of standard output.
+pub fn json_line(document: &impl Document) {
+    write(&printable::json(&document.to_json_line()));
 }
 
 fn write(text: &str) {

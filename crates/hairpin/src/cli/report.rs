@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use hairpin_model::round::Outcome;
 use hairpin_model::run::Run;
 use hairpin_report::csv_table::{self, SamplesTable};
-use hairpin_report::{html, json, terminal, time_sequence};
+use hairpin_report::{html, terminal, time_sequence};
 use hairpin_store::{RunFolder, StoreError, write_named};
 
 use super::exit::{Exit, Stopped};
@@ -61,7 +61,7 @@ fn of_claims(path: &Path) -> String {
 /// Raw samples cannot be read, or no case of the run matches the ladder.
 pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), Stopped> {
     match matches.get_one::<String>("csv").map(String::as_str) {
-        _ if matches.get_flag("json") => output::json(&format!("{}\n", json::render(run).trim_end())),
+        _ if matches.get_flag("json") => output::json(run),
         Some("samples") => samples(folder, run)?,
         Some(_) => output::text(&csv_table::summary(run)),
         None => {

@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use clap::ArgMatches;
+use hairpin_model::listed::{ListedRun, Runs, SkippedEntry};
 use hairpin_model::run::State;
 use hairpin_model::{printable, quantities};
 use hairpin_report::terminal::{Look, render_item};
 use hairpin_store::{Listing, SavedRun, StoreError};
-use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};
 use super::measure::RUNS;
@@ -21,7 +21,7 @@ use super::output;
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let listing = listing(matches)?;
     if matches.get_flag("json") {
-        output::json(&format!("{:#}\n", as_json(&listing)));
+        output::json(&as_json(&listing));
         return Ok(Exit::Fine);
     }
     output::text(&table(&listing.runs));
@@ -109,24 +109,23 @@ fn skipped(listing: &Listing) -> String {
     }
 }
 
-fn as_json(listing: &Listing) -> Value {
-    let run = |run: &SavedRun| {
-        json!({
-            "folder": run.name,
-            "started_unix_s": run.head.started_unix_s,
-            "experiment": run.head.plan.experiment,
-            "question": run.head.plan.question,
-            "headline": run.head.answer.headline,
-            "state": state(run),
-            "size_bytes": run.bytes,
-        })
+fn as_json(listing: &Listing) -> Runs {
+    let run = |run: &SavedRun| ListedRun {
+        folder: run.name.clone(),
+        started_unix_s: run.head.started_unix_s,
+        experiment: run.head.plan.experiment.clone(),
+        question: run.head.plan.question.clone(),
+        headline: run.head.answer.headline.clone(),
+        state: state(run),
+        size_bytes: run.bytes,
     };
-    let skipped = listing.skipped.iter().map(|other| json!({ "name": other.name, "reason": other.reason }));
-    json!({
-        "folder": listing.path().display().to_string(),
-        "runs": listing.runs.iter().map(run).collect::<Vec<_>>(),
-        "skipped": skipped.collect::<Vec<_>>(),
-    })
+    let skipped =
+        listing.skipped.iter().map(|other| SkippedEntry { name: other.name.clone(), reason: other.reason.clone() });
+    Runs {
+        folder: listing.path().display().to_string(),
+        runs: listing.runs.iter().map(run).collect(),
+        skipped: skipped.collect(),
+    }
 }
 
 #[cfg(test)]

@@ -11,13 +11,13 @@ use hairpin_engine::ends::Host;
 use hairpin_hosts::accounts::{Accounts, OwnAccount};
 use hairpin_hosts::identity::Identity;
 use hairpin_hosts::protocol::ServerInfo;
-use hairpin_hosts::serve::{Ending, Event, Server, Strange, Taken};
+use hairpin_hosts::serve::{Server, Taken};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::{Ticket, host_and_port};
 use hairpin_model::limits::Limits;
 use hairpin_model::refused::Refused;
+use hairpin_model::served::{Ending, Event, Strange};
 use hairpin_model::{parse, quantities};
-use serde_json::json;
 
 use super::exit::{Exit, Stopped};
 use super::measure::now_unix_s;
@@ -168,28 +168,17 @@ fn tell(asked: &ServeOptions, server: &Server, identity: &Identity, taken: Taken
         secret: taken.secret,
         expires_unix_s: taken.expires_unix_s,
     };
-    if is_json {
-        let listening = json!({
-            "event": "listening",
-            "address": server.address(),
-            "ticket": ticket.word(),
-            "ticket_id": taken.id,
-            "expires_unix_s": taken.expires_unix_s,
-            "limits": taken.limits,
-        });
-        output::text(&format!("{listening}\n"));
-        return;
+    if !is_json {
+        output::text(&format!("{}\n", ticket.word()));
     }
-    output::text(&format!("{}\n", ticket.word()));
-    let limits = taken.limits.words();
-    let limits = if limits.is_empty() { String::new() } else { format!(" Limits: {}.", limits.join(", ")) };
-    asked.note(&format!(
-        "Serving on {} (TCP and UDP).{limits} Ticket {} expires at {}; revoke it with: hairpin serve --revoke {}",
-        server.address(),
-        taken.id,
-        quantities::utc(taken.expires_unix_s),
-        taken.id
-    ));
+    let listening = Event::Listening {
+        address: server.address(),
+        ticket: ticket.word(),
+        ticket_id: taken.id,
+        expires_unix_s: taken.expires_unix_s,
+        limits: taken.limits,
+    };
+    log(&listening, asked, is_json);
 }
 
 /// Describes this host to clients.
@@ -207,7 +196,7 @@ fn about(engine: &Engine) -> Result<ServerInfo, Stopped> {
 
 fn log(event: &Event, asked: &ServeOptions, is_json: bool) {
     if is_json {
-        output::text(&format!("{}\n", json!(event)));
+        output::json_line(event);
     } else {
         asked.note(&told(event));
     }
@@ -215,6 +204,15 @@ fn log(event: &Event, asked: &ServeOptions, is_json: bool) {
 
 fn told(event: &Event) -> String {
     match event {
+        Event::Listening { address, ticket_id, expires_unix_s, limits, .. } => {
+            let limits = limits.words();
+            let limits = if limits.is_empty() { String::new() } else { format!(" Limits: {}.", limits.join(", ")) };
+            format!(
+                "Serving on {address} (TCP and UDP).{limits} Ticket {ticket_id} expires at {}; revoke it with: hairpin serve \
+                 --revoke {ticket_id}",
+                quantities::utc(*expires_unix_s)
+            )
+        }
         Event::Began { session, client, tool, ticket } => {
             format!("session {session}: {client} ({tool}, ticket {ticket}) begins a run")
         }

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::io;
 
 use hairpin_hosts::accounts::{Accounts, Listed};
-use hairpin_hosts::serve::{Session, Taken};
+use hairpin_hosts::serve::Taken;
 use hairpin_hosts::state::State;
 use hairpin_model::quantities;
+use hairpin_model::served::{ListedServer, ListedTicket, Servers, Session};
 use hairpin_report::terminal::{Look, render_item};
-use serde_json::{Value, json};
 
 use super::exit::Exit;
 use super::output;
@@ -22,29 +22,27 @@ pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
     let mut servers = Accounts::of(state)?.listed()?;
     // A server that ended without a session is not listed.
     servers.retain(|server| server.is_running || !server.book.sessions.is_empty());
-    let text = if is_json {
-        format!("{:#}\n", as_json(&tickets, &servers))
+    if is_json {
+        output::json(&as_json(&tickets, &servers));
     } else {
-        as_text(&tickets, &servers, Look { colour: false, ..output::look() })
-    };
-    output::text(&text);
+        output::text(&as_text(&tickets, &servers, Look { colour: false, ..output::look() }));
+    }
     Ok(Exit::Fine)
 }
 
-fn as_json(tickets: &[Taken], servers: &[Listed]) -> Value {
-    let ticket = |ticket: &Taken| json!({ "ticket_id": ticket.id, "expires_unix_s": ticket.expires_unix_s, "limits": ticket.limits });
-    let server = |server: &Listed| {
-        json!({
-            "address": server.address,
-            "is_running": server.is_running,
-            "sessions": server.book.sessions,
-            "used": server.book.used,
-        })
+fn as_json<'a>(tickets: &'a [Taken], servers: &'a [Listed]) -> Servers<'a> {
+    let ticket = |ticket: &'a Taken| ListedTicket {
+        ticket_id: &ticket.id,
+        expires_unix_s: ticket.expires_unix_s,
+        limits: ticket.limits,
     };
-    json!({
-        "tickets": tickets.iter().map(ticket).collect::<Vec<_>>(),
-        "servers": servers.iter().map(server).collect::<Vec<_>>(),
-    })
+    let server = |server: &'a Listed| ListedServer {
+        address: server.address,
+        is_running: server.is_running,
+        sessions: &server.book.sessions,
+        used: &server.book.used,
+    };
+    Servers { tickets: tickets.iter().map(ticket).collect(), servers: servers.iter().map(server).collect() }
 }
 
 fn as_text(tickets: &[Taken], servers: &[Listed], look: Look) -> String {
@@ -124,9 +122,10 @@ fn minute(unix_s: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_hosts::serve::{Account, Used};
+    use hairpin_hosts::serve::Account;
     use hairpin_hosts::ticket::Secret;
     use hairpin_model::limits::Limits;
+    use hairpin_model::served::Used;
 
     use super::*;
 

@@ -16,12 +16,13 @@ fn commands(heading: &str) -> Vec<&'static str> {
     section.split("```sh\n").skip(1).map(|rest| rest.split("```").next().expect("the block ends").trim()).collect()
 }
 
-/// A place with the folder RUN and the schema.
+/// A place with the folder RUN and the schema of a run.
 fn with_run() -> Place {
     let place = Place::new();
     let asked = ["round-trip", "--placement", "same-cpu", "--transport", "pipe,unix-stream", "--count", "600"];
     place.hairpin(&[&asked[..], &["--rounds", "3", "--out", "RUN"]].concat()).with_code(0);
-    std::fs::write(place.path("run.schema.json"), include_str!("../../../../docs/run.schema.json"))
+    std::fs::create_dir(place.path("schemas")).expect("a new folder");
+    std::fs::write(place.path("schemas/run.json"), include_str!("../../../../docs/schemas/run.json"))
         .expect("a new file");
     place
 }
@@ -151,11 +152,11 @@ fn the_commands_for_duckdb_see_each_case() {
 fn an_independent_validator_finds_that_the_run_keeps_the_schema() {
     or_skip!(works(&["python3", "-c", "import jsonschema"]));
     let place = with_run();
-    assert_eq!(printed(&place, "The schema"), [""]);
+    assert_eq!(printed(&place, "The schemas"), [""]);
     // It does check: a run without its cases is rejected.
     let run = std::fs::read_to_string(place.path("RUN/run.json")).expect("the run is saved");
     std::fs::write(place.path("RUN/run.json"), run.replacen("\"cases\"", "\"places\"", 2)).expect("it is ours");
-    let python = ["-c", commands("The schema")[0]];
+    let python = ["-c", commands("The schemas")[0]];
     assert_eq!(Running::start(place.command("sh").args(python)).end().code, Some(1));
 }
 

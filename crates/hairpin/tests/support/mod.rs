@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use hairpin_testing::works;
+use hairpin_testing::{schema, works};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -227,10 +227,17 @@ impl Ran {
         ran
     }
 
-    /// Standard output, all of which must be JSON.
+    /// Standard output, all of which must be one document.
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+        document(&self.stdout)
     }
+}
+
+/// A JSON object that the program prints or saves; it must keep its schema.
+pub(crate) fn document(text: &str) -> Value {
+    let document = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(schema::faults(&document), [""; 0]);
+    document
 }
 
 /// Waits until a condition holds; fails after a time-out.

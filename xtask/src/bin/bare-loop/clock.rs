@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
-use libc::{CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, clockid_t};
+use libc::{CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW};
+
+use crate::system::kernel_ns;
 
 /// Reads the time-stamp counter as cheaply as the CPU allows: without a fence, like Hairpin.
 #[cfg(target_arch = "x86_64")]
@@ -17,14 +19,6 @@ pub(crate) fn ticks() -> u64 {
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
     kernel_ns(CLOCK_MONOTONIC)
-}
-
-/// A kernel clock, in ns.
-pub(crate) fn kernel_ns(clock: clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec; the clock is one of the constants above.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
 /// Nanoseconds per tick, from two bracketed readings `over_ns` apart against CLOCK_MONOTONIC_RAW.

@@ -1,33 +1,42 @@
-//! The hand-written reference loop for Hairpin: the same system calls and clock reads, no crate of the workspace, two
-//! processes by fork, nothing else. `cargo xtask fidelity` builds and runs it.
+//! The hand-written reference loops for Hairpin: the same system calls and clock reads, no crate of the workspace, two
+//! processes by fork, nothing else. `cargo xtask fidelity` runs round trips, `cargo xtask rates` one-way traffic (`bare-loop
+//! rates`).
 //!
-//! Prints one line of JSON: `{"p50_ns", "p99_ns", "min_ns", "mean_ns", "samples", "ns_per_tick",
+//! A round trip prints one line of JSON: `{"p50_ns", "p99_ns", "min_ns", "mean_ns", "samples", "ns_per_tick",
 //! "resolution_ns"}`.
 #![expect(unsafe_code, reason = "its system calls are written out, so that nothing of Hairpin's stands between")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
 #![expect(clippy::inline_always, reason = "the loop must hold no call but the system's")]
 #![expect(clippy::cast_precision_loss, reason = "nanoseconds and counts are far below 2^53")]
 
+mod arguments;
+mod calls;
 mod clock;
 mod extras;
+mod one_way;
 mod options;
 mod pair;
+mod rate_options;
+mod system;
 mod wires;
 
 use std::process::ExitCode;
 
 use options::Options;
+use rate_options::RateOptions;
 use wires::End;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments == ["--clock-costs"] {
-        println!("{}", clock_costs());
-        return ExitCode::SUCCESS;
-    }
-    let outcome = Options::parse(&arguments)
-        .map_err(|why| format!("{why}\n{}", options::USAGE))
-        .and_then(|asked| measure(&asked).map_err(|why| format!("cannot measure {}: {why}", asked.transport)));
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("--clock-costs") if arguments.len() == 1 => Ok(clock_costs()),
+        Some("rates") => RateOptions::parse(&arguments[1..]).map_err(with_usage).and_then(|asked| {
+            one_way::measure(&asked).map_err(|why| format!("cannot measure {}: {why}", asked.transport))
+        }),
+        _ => Options::parse(&arguments)
+            .map_err(with_usage)
+            .and_then(|asked| measure(&asked).map_err(|why| format!("cannot measure {}: {why}", asked.transport))),
+    };
     match outcome {
         Ok(json) => {
             println!("{json}");
@@ -38,6 +47,10 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn with_usage(why: String) -> String {
+    format!("{why}\n{}", options::USAGE)
 }
 
 fn measure(asked: &Options) -> std::io::Result<String> {

@@ -1,7 +1,6 @@
-//! Command line of the bare loop.
+//! Command line of a round trip.
 
-use std::str::FromStr;
-
+use crate::arguments::{cpus, each_pair, number, one_of};
 use crate::extras::Extras;
 use crate::wires::ServerHost;
 
@@ -9,7 +8,9 @@ use crate::wires::ServerHost;
 pub(crate) const USAGE: &str = "usage: bare-loop --transport tcp|udp|unix-stream|pipe|shm --waiting block|spin \
 --cpus CLIENT,ECHO [--count N] [--warmup N] [--echo-stamps on|off] [--timeout-s N] \
 [--add dynamic,scaled,rows,verify,alarm,histogram,pages=N,fences=N,calls=N,\
-pause=TICKS] [--server-address IPV4] [--server-namespace FILE]\n       bare-loop --clock-costs";
+pause=TICKS] [--server-address IPV4] [--server-namespace FILE]\n       bare-loop --clock-costs\n       bare-loop rates --transport \
+tcp|udp|unix-stream|pipe --cpus SENDER,RECEIVER [--size N] [--batch N] [--waiting block|spin] [--gso on|off] \
+[--nodelay on|off] [--congestion NAME] [--read-size N] [--warmup-ms N] [--duration-ms N]";
 
 /// One measurement.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,10 +50,9 @@ impl Options {
             server: ServerHost::default(),
         };
         let mut stamps = None;
-        for pair in arguments.chunks(2) {
-            let [name, value] = pair else { return Err(format!("`{}` has no value", pair[0])) };
-            match name.as_str() {
-                "--transport" => asked.transport.clone_from(value),
+        each_pair(arguments, |name, value| {
+            match name {
+                "--transport" => value.clone_into(&mut asked.transport),
                 "--waiting" => asked.spin = one_of(name, value, "spin", "block")?,
                 "--cpus" => asked.cpus = cpus(value)?,
                 "--count" => asked.count = number(name, value)?,
@@ -67,7 +67,8 @@ impl Options {
                 "--server-namespace" => asked.server.namespace = Some(value.into()),
                 _ => return Err(format!("unknown argument `{name}`")),
             }
-        }
+            Ok(())
+        })?;
         if !["tcp", "udp", "unix-stream", "pipe", "shm"].contains(&asked.transport.as_str()) {
             return Err(format!("unknown transport `{}`", asked.transport));
         }
@@ -85,23 +86,6 @@ impl Options {
         asked.echo_stamps = stamps.unwrap_or(asked.transport != "shm" || !asked.spin);
         Ok(asked)
     }
-}
-
-fn one_of(name: &str, value: &str, yes: &str, no: &str) -> Result<bool, String> {
-    match value {
-        _ if value == yes => Ok(true),
-        _ if value == no => Ok(false),
-        _ => Err(format!("{name} takes {yes} or {no}, not `{value}`")),
-    }
-}
-
-fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
-    value.parse().map_err(|_| format!("{name} takes a whole number, not `{value}`"))
-}
-
-fn cpus(value: &str) -> Result<(usize, usize), String> {
-    let (client, echo) = value.split_once(',').ok_or_else(|| format!("--cpus takes two numbers, not `{value}`"))?;
-    Ok((number("--cpus", client)?, number("--cpus", echo)?))
 }
 
 #[cfg(test)]

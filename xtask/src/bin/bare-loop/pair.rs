@@ -4,6 +4,7 @@ use std::io::{self, Error};
 
 use crate::extras::Carried;
 use crate::options::Options;
+use crate::system::pin;
 use crate::wires::End;
 
 /// Longer than any measurement; both processes have ended by then, whatever goes wrong.
@@ -85,17 +86,4 @@ fn echo_for_ever(asked: &Options, mut echo: impl End) -> ! {
         carried.received();
         echo.send(message);
     }
-}
-
-fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= usize::try_from(libc::CPU_SETSIZE).expect("1024") {
-        return Err(Error::from_raw_os_error(libc::EINVAL));
-    }
-    // SAFETY: an all-zero set is valid; the CPU is within it; pointer and length are those of the live set.
-    let answer = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    if answer < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use libc::{c_int, c_void};
 
+use crate::system::{bound, checked, connect_tcp, pipe, set, shared_page, socket, udp_pair, unix_pair};
+
 /// One end: four bytes out, four bytes in. Monomorphised, to have no call between the loop and the kernel.
 pub(crate) trait End {
     fn send(&mut self, message: u32);
@@ -171,14 +173,19 @@ pub(crate) fn sockets(
     server: &ServerHost,
 ) -> io::Result<(Socket, Socket)> {
     let (client, echo) = match transport {
-        "tcp" => tcp_pair(server)?,
-        "udp" => udp_pair(server)?,
+        "tcp" => {
+            let client = socket(libc::SOCK_STREAM)?;
+            (client, connect_tcp(client, server.bound(libc::SOCK_STREAM)?)?)
+        }
+        "udp" => udp_pair(server.bound(libc::SOCK_DGRAM)?)?,
         _ => unix_pair()?,
     };
     let flags = if spin { libc::MSG_DONTWAIT } else { 0 };
     if timeout_s > 0 {
-        limit_receive(client, timeout_s)?;
-        limit_receive(echo, timeout_s)?;
+        let time = [timeout_s.to_ne_bytes(), 0_i64.to_ne_bytes()].concat();
+        for socket in [client, echo] {
+            set(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &time)?;
+        }
     }
     Ok((Socket { descriptor: client, flags }, Socket { descriptor: echo, flags }))
 }
@@ -197,115 +204,12 @@ pub(crate) fn pipes(spin: bool) -> io::Result<(Pipe, Pipe)> {
 
 /// Two cache lines that a fork shares, client first.
 pub(crate) fn shared_lines(spin: bool) -> io::Result<(SharedLines, SharedLines)> {
-    const PAGE: usize = 4096;
-    // SAFETY: a fresh anonymous mapping; nothing is overwritten.
-    let page = unsafe {
-        libc::mmap(
-            null_mut(),
-            PAGE,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if page == libc::MAP_FAILED {
-        return Err(Error::last_os_error());
-    }
+    let page = shared_page()?;
     // Unused lines between them: the prefetcher fetches lines in pairs.
     // SAFETY: the page is zeroed (a valid CacheLine), aligned, larger than 4 lines, and never unmapped.
     let (there, back) = unsafe { (&*page.cast::<CacheLine>(), &*page.cast::<CacheLine>().add(4)) };
     let end = |mine, theirs| SharedLines { mine, theirs, sent: 0, taken: 0, spin };
     Ok((end(there, back), end(back, there)))
-}
-
-fn tcp_pair(server: &ServerHost) -> io::Result<(c_int, c_int)> {
-    let (listener, echo_address) = server.bound(libc::SOCK_STREAM)?;
-    // SAFETY: plain integers.
-    checked(unsafe { libc::listen(listener, 1) })?;
-    // SAFETY: plain integers.
-    let client = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) })?;
-    connect(client, &echo_address)?;
-    // SAFETY: null pointers say that the peer's address is not wanted.
-    let echo = checked(unsafe { libc::accept(listener, null_mut(), null_mut()) })?;
-    // SAFETY: the descriptor is ours and not used again.
-    checked(unsafe { libc::close(listener) })?;
-    Ok((client, echo))
-}
-
-fn udp_pair(server: &ServerHost) -> io::Result<(c_int, c_int)> {
-    let (echo, echo_address) = server.bound(libc::SOCK_DGRAM)?;
-    // SAFETY: plain integers.
-    let client = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) })?;
-    // Its address is then that of the route to the server.
-    connect(client, &echo_address)?;
-    connect(echo, &address_of(client)?)?;
-    Ok((client, echo))
-}
-
-fn unix_pair() -> io::Result<(c_int, c_int)> {
-    let mut pair = [0; 2];
-    // SAFETY: the pointer is to two live integers, as the call asks.
-    checked(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) })?;
-    Ok((pair[0], pair[1]))
-}
-
-fn pipe() -> io::Result<(c_int, c_int)> {
-    let mut pair = [0; 2];
-    // SAFETY: the pointer is to two live integers, as the call asks.
-    checked(unsafe { libc::pipe(pair.as_mut_ptr()) })?;
-    Ok((pair[0], pair[1]))
-}
-
-/// A socket on a free port of that address, and its address.
-fn bound(kind: c_int, at: Ipv4Addr) -> io::Result<(c_int, libc::sockaddr_in)> {
-    // SAFETY: plain integers.
-    let socket = checked(unsafe { libc::socket(libc::AF_INET, kind, 0) })?;
-    let address = internet_address(at);
-    // SAFETY: the pointer and the length are those of a live sockaddr_in.
-    checked(unsafe { libc::bind(socket, (&raw const address).cast(), ADDRESS_LENGTH) })?;
-    Ok((socket, address_of(socket)?))
-}
-
-fn address_of(socket: c_int) -> io::Result<libc::sockaddr_in> {
-    let mut address = internet_address(Ipv4Addr::UNSPECIFIED);
-    let mut length = ADDRESS_LENGTH;
-    // SAFETY: the pointer and the length are those of a live sockaddr_in, and the length is a live variable.
-    checked(unsafe { libc::getsockname(socket, (&raw mut address).cast(), &raw mut length) })?;
-    Ok(address)
-}
-
-/// The address, with any port.
-fn internet_address(at: Ipv4Addr) -> libc::sockaddr_in {
-    libc::sockaddr_in {
-        sin_family: libc::AF_INET.try_into().expect("AF_INET is 2"),
-        sin_port: 0,
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(at.octets()) },
-        sin_zero: [0; 8],
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "16 bytes")]
-const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-
-fn connect(socket: c_int, address: &libc::sockaddr_in) -> io::Result<()> {
-    // SAFETY: the pointer and the length are those of a live sockaddr_in.
-    checked(unsafe { libc::connect(socket, std::ptr::from_ref(address).cast(), ADDRESS_LENGTH) })?;
-    Ok(())
-}
-
-fn limit_receive(socket: c_int, seconds: i64) -> io::Result<()> {
-    let time = libc::timeval { tv_sec: seconds, tv_usec: 0 };
-    let length = libc::socklen_t::try_from(size_of::<libc::timeval>()).expect("16 bytes");
-    // SAFETY: the pointer and the length are those of a live timeval.
-    checked(unsafe {
-        libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const time).cast(), length)
-    })?;
-    Ok(())
-}
-
-fn checked(answer: c_int) -> io::Result<c_int> {
-    if answer < 0 { Err(Error::last_os_error()) } else { Ok(answer) }
 }
 
 fn would_block() -> bool {

@@ -8,11 +8,12 @@ use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::environment::interface;
 use hairpin_model::refused::Refused;
+use hairpin_model::served::{Event, Session};
 use hairpin_transports::Cookie;
 
 use super::round;
-use super::sessions::{Begins, Session};
-use super::shared::{Event, Shared, Taken, short};
+use super::sessions::Begins;
+use super::shared::{Shared, Taken, short};
 use crate::dial::{now_unix_s, printable};
 use crate::proof::{Role, is_proof, proof};
 use crate::protocol::{Answer, Ask, Base64, DatagramsSeen, Greeting, Purpose, ServerInfo, Spoken, VERSION};

@@ -24,6 +24,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::ends::Host;
+use hairpin_model::served::{Ending, Event, Strange};
 use hairpin_transports::{multipath, received};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -33,10 +34,10 @@ use self::client::other_version;
 use self::datagrams::Datagrams;
 use self::lease::Lease;
 use self::registry::{NotTaken, Registry};
+pub use self::sessions::Account;
 use self::sessions::Sessions;
-pub use self::sessions::{Account, Session, Used};
 use self::shared::Shared;
-pub use self::shared::{Ending, Event, Strange, Taken, Tickets};
+pub use self::shared::{Taken, Tickets};
 use self::strangers::{Heard, Strangers};
 use crate::identity::Identity;
 use crate::linux::wait::{Wants, wait_any};
@@ -147,7 +148,14 @@ impl Server {
     pub fn strangers(&mut self) -> Option<Event> {
         self.told_at = Instant::now();
         let untold = self.shared.untold.load(Ordering::Relaxed);
-        let counts = Strange::of(self.strangers.counts, self.datagrams.counts, untold);
+        let (connections, datagrams) = (self.strangers.counts, self.datagrams.counts);
+        let counts = Strange {
+            connections_dropped: connections.dropped,
+            connections_overdue: connections.overdue,
+            datagrams_ignored: datagrams.ignored,
+            flows_refused: connections.refused + datagrams.refused,
+            clients_untold: untold,
+        };
         let is_new = counts != std::mem::replace(&mut self.told, counts);
         is_new.then_some(Event::Strangers(counts))
     }

@@ -21,10 +21,11 @@ use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::limits::Limits;
 use hairpin_model::round::{EndReport, Failure};
+use hairpin_model::served::Event;
 use hairpin_transports::Cookie;
 
 use super::lease::Running;
-use super::shared::{Event, Shared, Taken, short};
+use super::shared::{Shared, Taken, short};
 use crate::dial::printable;
 use crate::linux::wait::{Wants, wait_any};
 use crate::tls::Tls;

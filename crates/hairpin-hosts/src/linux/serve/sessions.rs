@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hairpin_model::limits::Exceeded;
+use hairpin_model::served::{Session, Used};
 use serde::{Deserialize, Serialize};
 
 use super::allowance::Allowance;
@@ -14,40 +15,6 @@ use crate::dial::now_unix_s;
 const DAY_S: u64 = 24 * 3600;
 /// Maximum ended sessions to list.
 const LISTED: usize = 50;
-
-/// A client's run at this server, as `hairpin serve --list` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
-    pub session: u64,
-    pub client: SocketAddr,
-    /// Name and version of the client's Hairpin.
-    pub tool: String,
-    /// Public name of its ticket.
-    pub ticket: String,
-    /// Start, in seconds since 1970.
-    pub began_unix_s: u64,
-    /// End, in seconds since 1970; null while in progress.
-    pub ended_unix_s: Option<u64>,
-    pub rounds: u64,
-    /// Payload of its rounds in both directions, in bytes.
-    pub bytes: u64,
-}
-
-/// Bytes that a ticket used on one day (UTC).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Used {
-    /// Days since 1970-01-01.
-    pub day: u64,
-    /// Payload in both directions.
-    pub bytes: u64,
-}
-
-impl Used {
-    /// The usage that counts on day `today`. A clock set back over midnight does not reset it; a larger error does.
-    fn on(self, today: u64) -> Self {
-        if self.day == today || self.day == today + 1 { self } else { Self { day: today, bytes: 0 } }
-    }
-}
 
 /// Sessions and usage that a server keeps between its starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,13 +10,11 @@ use std::sync::mpsc::Sender;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::ends::Host;
 use hairpin_model::limits::Limits;
-use serde::Serialize;
+use hairpin_model::served::Event;
 
-use super::datagrams::Counts as DatagramCounts;
 use super::lease::Lease;
 use super::registry::Registry;
 use super::sessions::Sessions;
-use super::strangers::Counts as ConnectionCounts;
 use crate::dial::printable;
 use crate::protocol::ServerInfo;
 use crate::ticket::Secret;
@@ -31,96 +29,6 @@ pub struct Taken {
     /// Expiry, in seconds since 1970.
     pub expires_unix_s: u64,
     pub limits: Limits,
-}
-
-/// Traffic of strangers, by outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Strange {
-    /// Connections that sent something other than a client does, or closed.
-    pub connections_dropped: u64,
-    /// Connections that completed no message in time, sent too much, or were the oldest of too many.
-    pub connections_overdue: u64,
-    /// Datagrams that were not answered.
-    pub datagrams_ignored: u64,
-    /// Flows with the cookie of a round that has all its flows.
-    pub flows_refused: u64,
-    /// Clients refused without a reason: too many at the same time.
-    pub clients_untold: u64,
-}
-
-impl Strange {
-    pub(super) fn of(connections: ConnectionCounts, datagrams: DatagramCounts, clients_untold: u64) -> Self {
-        Self {
-            connections_dropped: connections.dropped,
-            connections_overdue: connections.overdue,
-            datagrams_ignored: datagrams.ignored,
-            flows_refused: connections.refused + datagrams.refused,
-            clients_untold,
-        }
-    }
-}
-
-/// Why a server ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ending {
-    /// Ctrl-C or another signal to terminate.
-    Signal,
-    /// Its time is over.
-    Time,
-    /// It was to serve one run.
-    OneRun,
-    /// Its standard input has closed.
-    Input,
-}
-
-/// An event at a server.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
-    /// A client has begun a run.
-    Began {
-        session: u64,
-        client: SocketAddr,
-        /// Name and version of the client's Hairpin.
-        tool: String,
-        /// Public name of its ticket.
-        ticket: String,
-    },
-    /// A flow of a round is over.
-    Round {
-        session: u64,
-        /// Label of its case.
-        case: String,
-        /// Payload in both directions, in bytes.
-        bytes: u64,
-        /// Duration, in ns.
-        lasted_ns: u64,
-        /// Why it failed; null if it did not.
-        failure: Option<String>,
-        /// Whether another client's round ran at the same time.
-        overlapped: bool,
-    },
-    /// A run is over.
-    Ended {
-        session: u64,
-        rounds: u64,
-        /// Payload of its rounds in both directions, in bytes.
-        bytes: u64,
-    },
-    /// Counts of strangers since the server started.
-    Strangers(Strange),
-    Refused {
-        client: SocketAddr,
-        why: String,
-    },
-    Stopped {
-        why: Ending,
-        /// Sessions since it started: runs and checks.
-        sessions: u64,
-        /// Their payload in both directions, in bytes.
-        bytes: u64,
-    },
 }
 
 /// Reads the ticket of that name, which a stranger sent; `None` if it is not accepted.

@@ -1,5 +1,6 @@
 //! Output about a link before and after a program runs across it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::Command;
 
@@ -7,7 +8,6 @@ use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_model::link::{DirectionRecord, LatenessNs, LinkRecord};
 use hairpin_model::link_ends::{DropCounter, DroppedAfter, LinkEnds};
 use hairpin_model::quantities;
-use serde_json::Value;
 
 /// A link and its addresses, as passed to the programs at both ends.
 pub(super) struct Addresses<'a> {
@@ -19,8 +19,8 @@ pub(super) struct Addresses<'a> {
 
 impl Addresses<'_> {
     /// Names and addresses of both ends, near and far.
-    fn named(&self) -> Vec<(&'static str, String)> {
-        let mut named = vec![("near", NEAR_V4.to_string()), ("far", FAR.v4.to_string())];
+    pub(super) fn named(&self) -> BTreeMap<&'static str, String> {
+        let mut named = BTreeMap::from([("near", NEAR_V4.to_string()), ("far", FAR.v4.to_string())]);
         if self.has_ipv6 {
             named.extend([("near_ipv6", NEAR_V6.to_string()), ("far_ipv6", FAR.v6.to_string())]);
         }
@@ -33,11 +33,6 @@ impl Addresses<'_> {
         let variables =
             self.named().into_iter().map(|(name, address)| (format!("HAIRPIN_{}", name.to_uppercase()), address));
         command.envs(variables).env("HAIRPIN_LINK", self.link);
-    }
-
-    /// The same in JSON.
-    pub(super) fn as_json(&self) -> Value {
-        self.named().into_iter().map(|(name, address)| (name.to_owned(), Value::from(address))).collect()
     }
 
     /// The lines before: the link and both ends.
@@ -153,15 +148,15 @@ mod tests {
             addresses.tell(&mut command);
             let set = command.get_envs().filter(|(_, value)| value.is_some());
             let names: Vec<String> = set.map(|(name, _)| name.to_string_lossy().into_owned()).collect();
-            (names, addresses.as_json(), addresses.before("l", &ends, "echo"))
+            (names, addresses.named(), addresses.before("l", &ends, "echo"))
         };
-        let (names, json, before) = told(false);
+        let (names, named, before) = told(false);
         assert_eq!(names, ["HAIRPIN_FAR", "HAIRPIN_LINK", "HAIRPIN_NEAR"]);
-        assert_eq!(json, serde_json::json!({"near": "10.77.0.1", "far": "10.77.0.2"}));
+        assert_eq!(named, [("near", "10.77.0.1".to_owned()), ("far", "10.77.0.2".to_owned())].into());
         assert_eq!(before, format!("link  l\n{ends_line}\nnear  10.77.0.1\nfar   10.77.0.2  echo"));
-        let (names, json, before) = told(true);
+        let (names, named, before) = told(true);
         assert_eq!(names.len(), 5, "{names:?}");
-        assert_eq!(json["far_ipv6"], "fd00:77::2");
+        assert_eq!(named["far_ipv6"], "fd00:77::2");
         let expected =
             format!("link  l\n{ends_line}\nnear  10.77.0.1  fd00:77::1\nfar   10.77.0.2  fd00:77::2  echo");
         assert_eq!(before, expected);

@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use hairpin_engine::links::known;
 use hairpin_link::builtin;
 use hairpin_model::card::{Receipt, WhyNot};
-use serde_json::{Value, json};
+use hairpin_model::listed::{Links, ListedLink, Relay};
 
 use super::super::exit::Exit;
 use super::super::lines::Lines;
@@ -17,7 +17,7 @@ use super::request::as_json;
 pub(super) fn run(matches: &ArgMatches) -> Exit {
     let can_run = (known::capabilities().relay)();
     if matches.get_flag("json") {
-        output::json(&format!("{:#}\n", json!({ "profiles": profiles(), "relay": relay(&can_run) })));
+        output::json(&Links { profiles: profiles(), relay: relay(can_run) });
         return Exit::Fine;
     }
     let mut list = Lines::new();
@@ -47,7 +47,7 @@ pub(in crate::cli) fn add(list: &mut Lines) {
 
 /// All profiles in JSON.
 #[must_use]
-pub fn profiles() -> Vec<Value> {
+pub fn profiles() -> Vec<ListedLink> {
     builtin::ALL.iter().map(|builtin| as_json(Some(builtin), &builtin.profile())).collect()
 }
 
@@ -65,9 +65,11 @@ pub fn markdown() -> String {
     text
 }
 
-fn relay(can_run: &Result<Receipt, WhyNot>) -> Value {
+fn relay(can_run: Result<Receipt, WhyNot>) -> Relay {
     match can_run {
-        Ok(receipt) => json!({ "can_run": true, "detail": receipt.detail }),
-        Err(why_not) => json!({ "can_run": false, "reason": why_not.reason, "hint": why_not.hint }),
+        Ok(receipt) => Relay { can_run: true, detail: Some(receipt.detail), reason: None, hint: None },
+        Err(why_not) => {
+            Relay { can_run: false, detail: None, reason: Some(why_not.reason), hint: Some(why_not.hint) }
+        }
     }
 }

@@ -4,7 +4,7 @@ use hairpin_engine::links::traces;
 use hairpin_link::builtin::{self, Builtin};
 use hairpin_link::profile::Profile;
 use hairpin_model::link::Direction;
-use serde_json::{Value, json};
+use hairpin_model::listed::{ListedLink, ListedStage};
 
 use super::super::exit::Stopped;
 
@@ -40,17 +40,17 @@ pub(super) fn figures(profile: &Profile, direction: Direction) -> Vec<(&'static 
 }
 
 /// A profile in JSON; fields of built-in profiles only are null for others.
-pub(super) fn as_json(builtin: Option<&Builtin>, profile: &Profile) -> Value {
+pub(super) fn as_json(builtin: Option<&Builtin>, profile: &Profile) -> ListedLink {
     let stages = |direction| {
         let figures = figures(profile, direction).into_iter();
-        figures.map(|(stage, figures)| json!({ "stage": stage, "figures": figures })).collect::<Vec<_>>()
+        figures.map(|(stage, figures)| ListedStage { stage, figures }).collect()
     };
-    json!({
-        "name": builtin.map(|builtin| builtin.name),
-        "summary": builtin.map(|builtin| builtin.summary),
-        "line": profile.to_string(),
-        "because": builtin.map(|builtin| builtin.because),
-        "up": stages(Direction::Up),
-        "down": stages(Direction::Down),
-    })
+    ListedLink {
+        name: builtin.map(|builtin| builtin.name),
+        summary: builtin.map(|builtin| builtin.summary),
+        line: profile.to_string(),
+        because: builtin.map(|builtin| builtin.because),
+        up: stages(Direction::Up),
+        down: stages(Direction::Down),
+    }
 }

@@ -14,8 +14,8 @@ use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken, is_in_foregr
 use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace, tcp};
 use hairpin_engine::placement::Cpus;
 use hairpin_experiments::knob::EVERY;
+use hairpin_model::listed::LinkRun;
 use hairpin_model::round::Failure;
-use serde_json::json;
 
 use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::measure::drawn_seed;
@@ -276,19 +276,18 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
     if wish.json {
         let why_invalid = record.why_invalid();
         let words: Vec<String> = wish.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let told = json!({
-            "command": words,
-            "far": wish.far,
-            "exit_code": code,
-            "valid": why_invalid.is_none(),
-            "invalid_because": why_invalid.into_iter().collect::<Vec<_>>(),
-            "profile": wish.line,
-            "name": wish.link.builtin.map(|builtin| builtin.name),
-            "seed": wish.seed,
-            "addresses": wish.addresses().as_json(),
-            "link": record,
+        output::json(&LinkRun {
+            command: words,
+            far: &wish.far,
+            exit_code: code,
+            valid: why_invalid.is_none(),
+            invalid_because: why_invalid.into_iter().collect(),
+            profile: &wish.line,
+            name: wish.link.builtin.map(|builtin| builtin.name),
+            seed: wish.seed,
+            addresses: wish.addresses().named(),
+            link: record,
         });
-        output::json(&format!("{told:#}\n"));
     }
 }
 

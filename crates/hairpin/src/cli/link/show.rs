@@ -19,7 +19,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let words: Vec<&str> = matches.get_many::<String>("PROFILE").unwrap_or_default().map(String::as_str).collect();
     let asked = LinkRequest::read(&words.join(" "))?;
     if matches.get_flag("json") {
-        output::json(&format!("{:#}\n", as_json(asked.builtin, &asked.profile)));
+        output::json(&as_json(asked.builtin, &asked.profile));
         return Ok(Exit::Fine);
     }
     let mut list = Lines::new();

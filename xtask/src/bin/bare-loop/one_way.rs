@@ -1,15 +1,22 @@
-//! Two processes on the requested CPUs: the sender's loop and the receiver's loop.
+//! One-way traffic of two processes on the requested CPUs: the sender's loop and the receiver's loop.
+//!
+//! Prints `{"received_per_s", "bytes_per_s", "sent_per_s", "received", "sent", "sender_calls", "receiver_calls"}`. The
+//! receiver counts between its first and last measured arrival.
 //!
 //! The sender announces the end of the warm-up in shared memory. The time begins when the receiver has seen it, which
 //! may be later if another process has its CPU, and the sender continues until the receiver has seen the end. So both
 //! ends are at full rate at both edges of the measurement, even if datagrams are lost.
 
 use std::io::{self, Error, ErrorKind};
+use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::carry::Call;
-use crate::options::Options;
+use libc::c_int;
+
+use crate::calls::{Call, Many, Read, Receive, ReceiveWithControl, Send, Write};
+use crate::rate_options::RateOptions;
+use crate::system::{bound, close, connect_tcp, kernel_ns, pin, pipe, set, shared_page, socket, udp_pair, unix_pair};
 
 /// Counts of one end between two moments of its own clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,14 +59,94 @@ struct Received {
     complete: AtomicU32,
 }
 
+/// Opens both ends and runs them with the calls of the case.
+pub(crate) fn measure(asked: &RateOptions) -> io::Result<String> {
+    let (sender, receiver) = open(asked)?;
+    let run = Run { asked, sender, receiver };
+    match asked.transport.as_str() {
+        "pipe" => run.with(Write::new(sender, asked), Read::new(receiver, asked.read_size)),
+        "udp" if asked.gso => run.with(Send::new(sender, asked), ReceiveWithControl::new(receiver, asked)),
+        "udp" if asked.batch > 1 => run.with(Many::new(sender, asked, true), Many::new(receiver, asked, false)),
+        "udp" => run.with(Send::new(sender, asked), Receive::new(receiver, asked, asked.size)),
+        _ => run.with(Send::new(sender, asked), Receive::new(receiver, asked, asked.read_size)),
+    }
+}
+
+struct Run<'a> {
+    asked: &'a RateOptions,
+    sender: i32,
+    receiver: i32,
+}
+
+impl Run<'_> {
+    fn with(&self, send: impl Call, receive: impl Call) -> io::Result<String> {
+        let sender = (send, || close(self.sender));
+        let receiver = (receive, || close(self.receiver));
+        let (sent, received) = run(self.asked, sender, receiver)?;
+        Ok(figures(self.asked.size, sent, received))
+    }
+}
+
+/// The figures as JSON.
+fn figures(size: usize, sent: Count, received: Count) -> String {
+    let messages = |count: Count| count.bytes as f64 / size as f64;
+    let seconds = |count: Count| count.elapsed_ns.max(1) as f64 / 1e9;
+    format!(
+        r#"{{"received_per_s": {:.1}, "bytes_per_s": {:.1}, "sent_per_s": {:.1}, "received": {:.0}, "sent": {:.0}, "sender_calls": {}, "receiver_calls": {}}}"#,
+        messages(received) / seconds(received),
+        received.bytes as f64 / seconds(received),
+        messages(sent) / seconds(sent),
+        messages(received),
+        messages(sent),
+        sent.calls,
+        received.calls,
+    )
+}
+
+/// Descriptors of sender and receiver, with the requested options.
+fn open(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
+    match asked.transport.as_str() {
+        "tcp" => tcp(asked),
+        "udp" => udp(asked),
+        "unix-stream" => unix_pair(),
+        _ => pipe().map(|(read, write)| (write, read)),
+    }
+}
+
+fn tcp(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
+    let (listener, address) = bound(libc::SOCK_STREAM, Ipv4Addr::LOCALHOST)?;
+    let sender = socket(libc::SOCK_STREAM)?;
+    if !asked.congestion.is_empty() {
+        // The accepted socket inherits it from the listener.
+        for socket in [listener, sender] {
+            set(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, asked.congestion.as_bytes())?;
+        }
+    }
+    if asked.nodelay {
+        set(sender, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32.to_ne_bytes())?;
+    }
+    Ok((sender, connect_tcp(sender, (listener, address))?))
+}
+
+fn udp(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
+    let (sender, receiver) = udp_pair(bound(libc::SOCK_DGRAM, Ipv4Addr::LOCALHOST)?)?;
+    if asked.gso {
+        let size = c_int::try_from(asked.size).unwrap_or(c_int::MAX);
+        set(sender, libc::SOL_UDP, libc::UDP_SEGMENT, &size.to_ne_bytes())?;
+        set(receiver, libc::SOL_UDP, libc::UDP_GRO, &1_i32.to_ne_bytes())?;
+    }
+    Ok((sender, receiver))
+}
+
 /// Forks the receiver, runs the sender, waits for the receiver; returns the counts of both. `close_sender` and
 /// `close_receiver` close the end that a process does not use, so that each notices when the other is gone.
-pub(crate) fn run(
-    asked: &Options,
+fn run(
+    asked: &RateOptions,
     (mut sender, close_sender): (impl Call, impl FnOnce()),
     (mut receiver, close_receiver): (impl Call, impl FnOnce()),
 ) -> io::Result<(Count, Count)> {
-    let shared = shared()?;
+    // SAFETY: the page is zeroed (a valid Shared), aligned, large enough, and never unmapped.
+    let shared: &Shared = unsafe { &*shared_page()?.cast() };
     // SAFETY: this process has one thread, so the child may call anything.
     let child = unsafe { libc::fork() };
     match child {
@@ -93,7 +180,7 @@ pub(crate) fn run(
 
 /// Sends until the receiver has seen the end; counts what was sent between the end of the warm-up and the end of the
 /// time.
-fn send(asked: &Options, sender: &mut impl Call, shared: &Shared) -> io::Result<Count> {
+fn send(asked: &RateOptions, sender: &mut impl Call, shared: &Shared) -> io::Result<Count> {
     let (mut count, mut started_ns) = (Count::default(), now_ns());
     let received = &shared.received.0;
     let (mut counts, mut measured) = (false, None);
@@ -170,21 +257,8 @@ fn end(child: libc::pid_t, wait: bool) -> io::Result<()> {
     }
 }
 
-/// Zeroed memory shared across a fork.
-fn shared() -> io::Result<&'static Shared> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    // SAFETY: a fresh anonymous mapping; nothing is overwritten.
-    let page = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Shared>(), protection, flags, -1, 0) };
-    if page == libc::MAP_FAILED {
-        return Err(Error::last_os_error());
-    }
-    // SAFETY: the page is zeroed (a valid Shared), aligned, large enough, and never unmapped.
-    Ok(unsafe { &*page.cast::<Shared>() })
-}
-
 /// Ends this process if it takes too long.
-fn limit(asked: &Options) {
+fn limit(asked: &RateOptions) {
     let seconds = (asked.warmup_ms + asked.duration_ms).div_ceil(1000) + GRACE_S;
     // SAFETY: plain integers; the default action of SIGALRM ends the process. SIGPIPE is an error of `write` instead.
     unsafe {
@@ -194,21 +268,20 @@ fn limit(asked: &Options) {
 }
 
 fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+    kernel_ns(libc::CLOCK_MONOTONIC)
 }
 
-fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= usize::try_from(libc::CPU_SETSIZE).expect("1024") {
-        return Err(Error::from_raw_os_error(libc::EINVAL));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rate_uses_its_ends_own_time() {
+        let sent = Count { bytes: 640, calls: 10, elapsed_ns: 500_000_000 };
+        let received = Count { bytes: 320, calls: 2, elapsed_ns: 1_000_000_000 };
+        assert_eq!(
+            figures(64, sent, received),
+            r#"{"received_per_s": 5.0, "bytes_per_s": 320.0, "sent_per_s": 20.0, "received": 5, "sent": 10, "sender_calls": 10, "receiver_calls": 2}"#
+        );
     }
-    // SAFETY: an all-zero set is valid; the CPU is within it; pointer and length are those of the live set.
-    let answer = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    if answer < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }

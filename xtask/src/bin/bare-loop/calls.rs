@@ -4,7 +4,7 @@ use std::io::{self, Error};
 
 use libc::{c_int, c_void};
 
-use crate::options::Options;
+use crate::rate_options::RateOptions;
 
 /// One send or receive call. Monomorphised, to have no call between the loop and the kernel.
 pub(crate) trait Call {
@@ -56,7 +56,7 @@ pub(crate) struct Many {
     headers: Vec<libc::mmsghdr>,
 }
 
-fn receive_flags(asked: &Options) -> c_int {
+fn receive_flags(asked: &RateOptions) -> c_int {
     if asked.spin { libc::MSG_DONTWAIT } else { 0 }
 }
 
@@ -67,21 +67,21 @@ fn touched(bytes: usize) -> Vec<u8> {
 
 impl Send {
     /// Sends a batch of messages as one buffer.
-    pub(crate) fn new(socket: c_int, asked: &Options) -> Self {
+    pub(crate) fn new(socket: c_int, asked: &RateOptions) -> Self {
         Self { socket, buffer: touched(asked.size * asked.batch) }
     }
 }
 
 impl Receive {
     /// Receives at most `bytes`.
-    pub(crate) fn new(socket: c_int, asked: &Options, bytes: usize) -> Self {
+    pub(crate) fn new(socket: c_int, asked: &RateOptions, bytes: usize) -> Self {
         Self { socket, flags: receive_flags(asked), buffer: touched(bytes) }
     }
 }
 
 impl Write {
     /// Writes a batch of messages as one buffer.
-    pub(crate) fn new(pipe: c_int, asked: &Options) -> Self {
+    pub(crate) fn new(pipe: c_int, asked: &RateOptions) -> Self {
         Self { pipe, buffer: touched(asked.size * asked.batch) }
     }
 }
@@ -95,14 +95,14 @@ impl Read {
 
 impl ReceiveWithControl {
     /// Receives the largest packet that GRO makes.
-    pub(crate) fn new(socket: c_int, asked: &Options) -> Self {
+    pub(crate) fn new(socket: c_int, asked: &RateOptions) -> Self {
         Self { socket, flags: receive_flags(asked), buffer: touched(1 << 16), control: [0; 8] }
     }
 }
 
 impl Many {
     /// A batch of datagrams per send or receive call.
-    pub(crate) fn new(socket: c_int, asked: &Options, send: bool) -> Self {
+    pub(crate) fn new(socket: c_int, asked: &RateOptions, send: bool) -> Self {
         let mut buffer = touched(asked.size * asked.batch);
         let mut places: Vec<libc::iovec> = buffer
             .chunks_mut(asked.size)

@@ -1,18 +1,13 @@
-//! Command line of one run.
+//! Command line of one-way traffic.
 
-use std::str::FromStr;
-
-/// Printed with every refusal.
-pub(crate) const USAGE: &str = "usage: bare-rates --transport tcp|udp|unix-stream|pipe --cpus SENDER,RECEIVER \
-[--size N] [--batch N] [--waiting block|spin] [--gso on|off] [--nodelay on|off] [--congestion NAME] [--read-size N] \
-[--warmup-ms N] [--duration-ms N]";
+use crate::arguments::{cpus, each_pair, number, one_of};
 
 /// Maximum datagrams of one call, and segments of one UDP GSO send.
 const MAX_BATCH: usize = 1024;
 
 /// One measurement.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct RateOptions {
     /// `tcp`, `udp`, `unix-stream` or `pipe`.
     pub(crate) transport: String,
     /// CPUs of sender and receiver.
@@ -36,7 +31,7 @@ pub(crate) struct Options {
     pub(crate) duration_ms: u64,
 }
 
-impl Options {
+impl RateOptions {
     /// Parses the command line after the program's name.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut asked = Self {
@@ -52,23 +47,23 @@ impl Options {
             warmup_ms: 200,
             duration_ms: 1000,
         };
-        for pair in arguments.chunks(2) {
-            let [name, value] = pair else { return Err(format!("`{}` has no value", pair[0])) };
-            match name.as_str() {
-                "--transport" => asked.transport.clone_from(value),
+        each_pair(arguments, |name, value| {
+            match name {
+                "--transport" => value.clone_into(&mut asked.transport),
                 "--cpus" => asked.cpus = cpus(value)?,
                 "--size" => asked.size = number(name, value)?,
                 "--batch" => asked.batch = number(name, value)?,
                 "--waiting" => asked.spin = one_of(name, value, "spin", "block")?,
                 "--gso" => asked.gso = one_of(name, value, "on", "off")?,
                 "--nodelay" => asked.nodelay = one_of(name, value, "on", "off")?,
-                "--congestion" => asked.congestion.clone_from(value),
+                "--congestion" => value.clone_into(&mut asked.congestion),
                 "--read-size" => asked.read_size = number(name, value)?,
                 "--warmup-ms" => asked.warmup_ms = number(name, value)?,
                 "--duration-ms" => asked.duration_ms = number(name, value)?,
                 _ => return Err(format!("unknown argument `{name}`")),
             }
-        }
+            Ok(())
+        })?;
         asked.checked()
     }
 
@@ -106,30 +101,12 @@ impl Options {
 
 const DEFAULT_READ_SIZE: usize = 64 << 10;
 
-fn one_of(name: &str, value: &str, yes: &str, no: &str) -> Result<bool, String> {
-    match value {
-        _ if value == yes => Ok(true),
-        _ if value == no => Ok(false),
-        _ => Err(format!("{name} takes {yes} or {no}, not `{value}`")),
-    }
-}
-
-fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
-    value.parse().map_err(|_| format!("{name} takes a whole number, not `{value}`"))
-}
-
-fn cpus(value: &str) -> Result<(usize, usize), String> {
-    let (sender, receiver) =
-        value.split_once(',').ok_or_else(|| format!("--cpus takes two numbers, not `{value}`"))?;
-    Ok((number("--cpus", sender)?, number("--cpus", receiver)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Options, String> {
-        Options::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    fn parse(line: &str) -> Result<RateOptions, String> {
+        RateOptions::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]

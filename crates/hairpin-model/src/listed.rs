@@ -1,0 +1,201 @@
+//! What `hairpin list`, `runs` and `link` print as JSON, as plain data.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::card::Card;
+use crate::document::Document;
+use crate::finding::About;
+use crate::link::LinkRecord;
+use crate::options::OptionName;
+
+/// `hairpin list --json`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Catalog {
+    pub transports: Vec<ListedTransport>,
+    pub experiments: Vec<ListedExperiment>,
+    pub remedies: Vec<ListedRemedy>,
+    pub findings: Vec<ListedFinding>,
+    pub options: Vec<ListedOption>,
+    pub links: Vec<ListedLink>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedTransport {
+    #[serde(flatten)]
+    pub card: Card,
+    pub can_run: bool,
+    /// A version or a short fact; if it cannot run, the reason.
+    pub detail: String,
+    /// What would help; null if it can run.
+    pub hint: Option<String>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedExperiment {
+    pub name: &'static str,
+    pub question: &'static str,
+    pub knobs: Vec<ListedKnob>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedKnob {
+    /// The flag without its dashes.
+    pub name: &'static str,
+    pub help: &'static str,
+    pub default: &'static [&'static str],
+    /// Whether it takes a comma-separated list.
+    pub many: bool,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedRemedy {
+    pub name: &'static str,
+    pub summary: &'static str,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedFinding {
+    pub code: &'static str,
+    pub about: About,
+    pub what: &'static str,
+    pub why: &'static str,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedOption {
+    pub name: OptionName,
+    pub summary: &'static str,
+    /// The accepted values, in words.
+    pub values: String,
+}
+
+/// A link profile: `hairpin link show --json`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedLink {
+    /// Name of a built-in profile; null for another, as are `summary` and `because`.
+    pub name: Option<&'static str>,
+    pub summary: Option<&'static str>,
+    /// The profile in one line.
+    pub line: String,
+    /// Sources of its figures.
+    pub because: Option<&'static str>,
+    /// Stages from near to far; empty for the kernel's own path.
+    pub up: Vec<ListedStage>,
+    /// Stages from far to near.
+    pub down: Vec<ListedStage>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedStage {
+    pub stage: &'static str,
+    /// Its figures in words.
+    pub figures: String,
+}
+
+/// `hairpin link list --json`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Links {
+    pub profiles: Vec<ListedLink>,
+    pub relay: Relay,
+}
+
+/// Whether links can run here: with `detail`, or the `reason` and the `hint` why not.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Relay {
+    pub can_run: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// `hairpin link run --json`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LinkRun<'a> {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The command at the far end, if any.
+    pub far: &'a Option<String>,
+    pub exit_code: u8,
+    /// Whether the link was on time.
+    pub valid: bool,
+    pub invalid_because: Vec<String>,
+    /// The profile as given.
+    pub profile: &'a str,
+    /// Name of a built-in profile; null for another.
+    pub name: Option<&'static str>,
+    pub seed: u64,
+    /// Addresses of the ends by `near` and `far`, those of IPv6 by `near_ipv6` and `far_ipv6`.
+    pub addresses: BTreeMap<&'static str, String>,
+    pub link: &'a LinkRecord,
+}
+
+/// `hairpin runs --json`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Runs {
+    pub folder: String,
+    /// Newest first.
+    pub runs: Vec<ListedRun>,
+    /// Other entries of the folder, by name.
+    pub skipped: Vec<SkippedEntry>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedRun {
+    /// Its name in the folder.
+    pub folder: String,
+    /// When it began, in seconds since 1970-01-01 UTC.
+    pub started_unix_s: u64,
+    pub experiment: String,
+    pub question: String,
+    pub headline: String,
+    /// `running`, `complete`, `interrupted` or `unfinished` (killed, or its end was not saved).
+    pub state: &'static str,
+    /// Size of all its files.
+    pub size_bytes: u64,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SkippedEntry {
+    pub name: String,
+    pub reason: String,
+}
+
+impl Document for Catalog {
+    const SCHEMA: &'static str = "hairpin:list";
+}
+
+impl Document for ListedLink {
+    const SCHEMA: &'static str = "hairpin:link-show";
+}
+
+impl Document for Links {
+    const SCHEMA: &'static str = "hairpin:link-list";
+}
+
+impl Document for LinkRun<'_> {
+    const SCHEMA: &'static str = "hairpin:link-run";
+}
+
+impl Document for Runs {
+    const SCHEMA: &'static str = "hairpin:runs";
+}
