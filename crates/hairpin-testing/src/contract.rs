@@ -45,12 +45,21 @@ pub fn faults(run: &Value) -> Vec<String> {
     }
     let answer = faults.need(run, "", "answer", Kind::Object);
     faults.need(answer, "answer", "headline", Kind::Text);
+    let known = |id: &Value| list(run, "cases").iter().any(|case| case["id"] == *id);
+    faults.unless(!list(answer, "statements").is_empty(), "answer.statements", "is empty");
+    for (place, statement) in list(answer, "statements").iter().enumerate() {
+        let place = format!("answer.statements[{place}]");
+        faults.need(statement, &place, "kind", Kind::Text);
+        let lists = ["cases", "least", "most"].into_iter().flat_map(|name| list(statement, name));
+        let one = ["case", "default", "best", "unbatched"].map(|name| &statement[name]);
+        let mut ids = one.into_iter().filter(|id| !id.is_null()).chain(lists);
+        faults.unless(ids.all(known), &place, "names a case that is not there");
+    }
     for (place, pair) in list(answer, "pairs").iter().enumerate() {
         for name in ["figure", "a", "b", "verdict"] {
             faults.need(pair, &format!("answer.pairs[{place}]"), name, Kind::Text);
         }
         figure_faults(&mut faults, &format!("answer.pairs[{place}].ratio"), pair.get("ratio"), true);
-        let known = |id: &Value| list(run, "cases").iter().any(|case| case["id"] == *id);
         let names_cases = known(&pair["a"]) && known(&pair["b"]);
         faults.unless(names_cases, &format!("answer.pairs[{place}]"), "names a case that is not there");
     }
@@ -289,7 +298,8 @@ pub fn example() -> Value {
         }],
         "comparisons": [{"role": "a-a", "figure": "p50", "verdict": "cannot-tell", "ratio": {"value": 1.0},
             "difference_ns": {"value": 0.0, "low": null, "high": null}}],
-        "answer": {"headline": "tcp takes 10 ns.", "pairs": [{"figure": "p50", "a": "1", "b": "1",
+        "answer": {"headline": "tcp takes 10 ns.", "statements": [{"kind": "best", "cases": ["1"], "verdict": "faster"},
+            {"kind": "single", "case": "1"}], "pairs": [{"figure": "p50", "a": "1", "b": "1",
             "verdict": "cannot-tell", "ratio": {"value": 1.0, "low": null, "high": null}}]},
         "findings": [{"code": "drift", "severity": "note", "cases": ["1"], "evidence": [{"value": figure(1.5)}],
             "advice": "wait"}],

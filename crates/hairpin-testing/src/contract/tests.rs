@@ -44,6 +44,10 @@ fn every_break_of_the_contract_of_a_run_is_named_with_its_place() {
     assert_breaks([
         ("/seed", json!(null), "seed: is not a count"),
         ("/answer/headline", json!(""), "answer.headline: is not a text"),
+        ("/answer/statements", json!([]), "answer.statements: is empty"),
+        ("/answer/statements/0/kind", json!(null), "answer.statements[0].kind: is not a text"),
+        ("/answer/statements/0/cases/0", json!("2"), "answer.statements[0]: names a case that is not there"),
+        ("/answer/statements/1/case", json!("2"), "answer.statements[1]: names a case that is not there"),
         ("/answer/pairs/0/b", json!("2"), "answer.pairs[0]: names a case that is not there"),
         ("/cases", json!([]), "cases: is empty"),
         ("/tool/version", json!(1), "tool.version: is not a text"),
