@@ -1,11 +1,16 @@
 //! One-way loads compared, ranked and answered: message rates, goodput, and offered loads by the share that arrived.
 
+use std::collections::BTreeMap;
+
 use hairpin_analysis::{Budget, answer, compare_runs};
+use hairpin_model::answer::{BatchGain, Statement};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::flow::Direction;
 use hairpin_model::knee::NotDelivered;
+use hairpin_model::ledger::RECEIVE_BUFFER;
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities::{byte_rate, duration, factor, message_rate, share};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
 
@@ -23,6 +28,14 @@ fn run_of(cases: &[(Case, Counted)]) -> Run {
     let mut run = fixture.run();
     run.answer = answer(&run);
     run
+}
+
+fn winner(id: &str) -> Statement {
+    Statement::Best { cases: vec![id.to_owned()], verdict: Some(Verdict::Faster) }
+}
+
+fn p50(run: &Run, id: &str) -> String {
+    duration(run.case(id).unwrap().p50_ns().unwrap())
 }
 
 /// The comparisons in words: role, figure, the labels of both cases, verdict.
@@ -163,42 +176,49 @@ fn message_rate_is_answered_with_the_rate_the_gain_the_latency_and_the_loss() {
         (messages("tcp", 64), Counted { latency_ns: 90_000, ..at(2e7) }),
         (messages("udp", 1), Counted { arrived: 0.75, ..at(4e5) }),
     ]);
-    let headline =
-        "Highest message rate: tcp up 64 B batch 64 (blocking, same CPU) at 20.1 M messages/s (95 % interval ";
-    assert!(run.answer.headline.starts_with(headline), "{:?}", run.answer);
-    let sentences = &run.answer.sentences;
-    assert!(
-        sentences[0].starts_with("With 64 messages a call instead of one: tcp 20.0x (95 % interval "),
-        "{sentences:?}"
-    );
-    let latency = "One-way latency at p50: 90.3 us of tcp up 64 B batch 64, and 10.0 us with one message a call.";
-    assert_eq!(sentences[1], latency);
-    let loss = "udp up 64 B (blocking, same CPU): 25 % of 4 812 000 messages lost: 1 203 000 (receive buffer full).";
-    assert_eq!(sentences[2..], [loss]);
-    let one = run_of(&[(messages("tcp", 1), at(1e6))]).answer;
-    let alone = "tcp block same-cpu up 64 B: 1.00 M messages/s (95 % interval ";
-    assert!(
-        one.headline.starts_with(alone) && one.headline.ends_with("one-way latency at p50 10.0 us, 12 rounds."),
-        "{one:?}"
-    );
+    let [one, batch, udp] = [messages("tcp", 1), messages("tcp", 64), messages("udp", 1)].map(|case| case.id());
+    let statements = &run.answer.statements;
+    assert_eq!(statements[0], winner(&batch));
+    let rate = run.case(&batch).unwrap().compared(ComparedBy::Rate).unwrap();
+    assert!(message_rate(rate.value) == "20.1 M messages/s" && rate.interval().is_some(), "{rate:?}");
+    let Statement::Batches { messages: 64, gains } = &statements[1] else { panic!("{statements:?}") };
+    let [BatchGain { case, ratio: Some(ratio) }] = gains.as_slice() else { panic!("{gains:?}") };
+    assert!(*case == batch && factor(ratio.value) == "20.0x" && ratio.interval().is_some(), "{gains:?}");
+    assert_eq!(statements[2], Statement::LatencyAtRate { case: batch.clone(), unbatched: Some(one.clone()) });
+    assert_eq!([&batch, &one].map(|id| p50(&run, id)), ["90.3 us", "10.0 us"]);
+    assert_eq!(statements[3..], [Statement::Lost { cases: vec![udp.clone()] }]);
+    let ledger = &run.case(&udp).unwrap().primary().ledger;
+    let lost = BTreeMap::from([(RECEIVE_BUFFER.to_owned(), 1_203_000)]);
+    assert_eq!((ledger.sent, &ledger.lost, ledger.unexplained), (4_812_000, &lost, 0));
+    let run = run_of(&[(messages("tcp", 1), at(1e6))]);
+    assert_eq!(run.answer.statements, [Statement::Single { case: one.clone() }]);
+    let rate = run.case(&one).unwrap().compared(ComparedBy::Rate).unwrap();
+    assert!(message_rate(rate.value) == "1.00 M messages/s" && rate.interval().is_some(), "{rate:?}");
+    assert_eq!((p50(&run, &one).as_str(), run.cases[0].rounds), ("10.0 us", 12));
 }
 
 #[test]
 fn without_a_difference_between_rates_no_winner_is_named() {
     let run = run_of(&[(messages("tcp", 1), at(1e6)), (messages("unix-stream", 1), at(1e6))]);
-    assert!(run.answer.headline.starts_with("Highest message rate, no difference found: "), "{:?}", run.answer);
+    let cases = ["tcp", "unix-stream"].map(|transport| messages(transport, 1).id()).to_vec();
+    assert_eq!(run.answer.statements[0], Statement::Best { cases, verdict: Some(Verdict::CannotTell) });
 }
 
 #[test]
 fn bulk_is_answered_with_goodput_and_never_a_message_rate() {
     let run = run_of(&[(stream("tcp", 65_536), at(5e4)), (stream("udp", 1400), Counted { arrived: 0.5, ..at(1e6) })]);
-    let headline = "Highest goodput: tcp up 64 KiB (blocking, same CPU) at 3.28 GB/s (95 % interval ";
-    assert!(run.answer.headline.starts_with(headline), "{:?}", run.answer);
-    assert!(run.answer.sentences.iter().any(|said| said.contains("50 % of")), "{:?}", run.answer);
+    let goodput = |run: &Run, id: &str| run.case(id).unwrap().goodput().unwrap();
+    let [tcp, udp] = [stream("tcp", 65_536), stream("udp", 1400)].map(|case| case.id());
+    assert_eq!(run.answer.statements[0], winner(&tcp));
+    assert_eq!(byte_rate(goodput(&run, &tcp).value), "3.28 GB/s");
+    assert!(goodput(&run, &tcp).interval().is_some());
+    assert!(run.answer.statements.contains(&Statement::Lost { cases: vec![udp.clone()] }), "{:?}", run.answer);
+    assert_eq!(share(run.case(&udp).unwrap().primary().ledger.missing_share()), "50 %");
     let elsewhere = |case: Case| (between_hosts(case), at(5e4));
     let run = run_of(&[elsewhere(stream("tcp", 65_536)), elsewhere(stream("mptcp", 4096))]);
-    let headline = "Highest goodput to lab: tcp up 64 KiB (blocking, each pinned) at 3.28 GB/s";
-    assert!(run.answer.headline.starts_with(headline), "{:?}", run.answer);
+    let tcp = between_hosts(stream("tcp", 65_536)).id();
+    assert_eq!(run.answer.statements[0], winner(&tcp));
+    assert_eq!(byte_rate(goodput(&run, &tcp).value), "3.28 GB/s");
 }
 
 #[test]
@@ -210,40 +230,35 @@ fn a_sweep_is_answered_with_its_bracket_for_each_transport() {
         })
     };
     let run = run_of(&[swept("udp", 1e4), swept("udp6", 2e4)].concat());
-    let headline = "udp6 up 64 B (blocking, two CPUs) delivers 20.0 k messages/s (one-way latency at p50 20.1 us); at \
-                    40.0 k messages/s 20 % was lost: ";
-    assert!(run.answer.headline.starts_with(headline), "{:?}", run.answer);
+    let [udp, udp6] = ["udp", "udp6"].map(|transport| offered(transport, 1e4).id());
+    let power = |case: &String| Statement::HighestPower { case: case.clone() };
+    let knee = |case: &String| Statement::Knee { case: case.clone() };
+    assert_eq!(run.answer.statements, [knee(&udp6), power(&udp6), knee(&udp), power(&udp)], "the highest rate first");
+    assert_eq!(p50(&run, &offered("udp6", 2e4).id()), "20.1 us");
+    assert_eq!(share(run.case(&offered("udp6", 4e4).id()).unwrap().primary().ledger.missing_share()), "20 %");
     let knees: Vec<_> =
         run.answer.knees.iter().map(|knee| (knee.delivered_per_s, knee.not_delivered_per_s)).collect();
     assert_eq!(knees, [(Some(1e4), Some(2e4)), (Some(2e4), Some(4e4))]);
     let knee = &run.answer.knees[0];
     assert_eq!((knee.cases.len(), knee.why_not), (3, Some(NotDelivered::Lost)));
     assert_eq!(knee.highest_power_per_s, Some(4e4), "more arrives at the same latency");
-    assert!(
-        run.answer.sentences.iter().any(|said| said.contains("highest at 40.0 k messages/s")),
-        "{:?}",
-        run.answer
-    );
 }
 
 #[test]
 fn a_sweep_without_a_knee_says_so_and_a_sender_that_fell_behind_is_named() {
     let run = run_of(&[(offered("udp", 1e4), at(1e4)), (offered("udp", 2e4), at(2e4))]);
-    assert!(
-        run.answer.headline.contains("delivers every rate measured, up to 20.0 k messages/s"),
-        "{:?}",
-        run.answer
-    );
+    let bracket = |run: &Run| {
+        let knee = &run.answer.knees[0];
+        assert_eq!(run.answer.statements[0], Statement::Knee { case: knee.cases[0].clone() });
+        (knee.delivered_per_s, knee.not_delivered_per_s, knee.why_not)
+    };
+    assert_eq!(bracket(&run), (Some(2e4), None, None));
     let run = run_of(&[(offered("udp", 1e4), at(1e4)), (offered("udp", 4e4), at(2e4))]);
-    let knee = &run.answer.knees[0];
-    assert_eq!((knee.not_delivered_per_s, knee.why_not), (Some(4e4), Some(NotDelivered::SenderBehind)));
-    assert!(
-        run.answer.headline.contains("at 40.0 k messages/s the sender reached 20.0 k messages/s."),
-        "{:?}",
-        run.answer
-    );
+    assert_eq!(bracket(&run), (Some(1e4), Some(4e4), Some(NotDelivered::SenderBehind)));
+    let sent_per_s = run.cases[1].one_way().unwrap().sent_per_s.unwrap();
+    assert_eq!(message_rate(sent_per_s.value), "20.0 k messages/s");
     let run = run_of(&[(offered("udp", 1e4), Counted { arrived: 0.5, ..at(1e4) }), (offered("udp", 4e4), at(2e4))]);
-    assert!(run.answer.headline.contains("does not deliver the lowest rate measured: at 10.0 k"), "{:?}", run.answer);
+    assert_eq!(bracket(&run), (None, Some(1e4), Some(NotDelivered::Lost)));
 }
 
 #[test]
@@ -253,17 +268,26 @@ fn uneven_sends_are_reported_if_they_should_be_even() {
         let pacing = run.cases[0].primary_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();
         pacing.gap_ns.p50 = pacing.gap_ns.p50.map(|gap| gap.rising(|gap| gap * ratio));
         pacing.share_below_half = pacing.share_below_half.map(|share| share.rising(|_| below_half));
-        answer(&run)
+        let one_way = run.cases[0].one_way().unwrap();
+        let delivered = [one_way.delivered_per_s, one_way.delivered_share].map(|figure| figure.unwrap().value);
+        assert_eq!(
+            (message_rate(delivered[0]), share(delivered[1])),
+            ("10.0 k messages/s".to_owned(), "100 %".to_owned())
+        );
+        let statements = answer(&run).statements;
+        assert_eq!(statements[0], Statement::Single { case: offered("udp", 1e4).id() });
+        statements[1..].to_vec()
     };
-    let even = with_gaps(1.005, 0.015);
-    let headline = "udp block cross-cpu up 64 B 10000/s: 10.0 k messages/s of 10.0 k messages/s delivered (100 %), ";
-    assert!(even.headline.starts_with(headline), "{even:?}");
-    assert_eq!(even.sentences, [""; 0]);
-    let off = "udp up 64 B 10000/s (blocking, two CPUs): pacing (sleep+spin) was off: ";
-    let median = "the median gap was 1.05x of that asked for";
-    assert_eq!(with_gaps(1.05, 0.0).sentences, [format!("{off}{median}.")]);
-    let both = format!("{off}{median}, 3.0 % of gaps were below half of that asked for.");
-    assert_eq!(with_gaps(1.05, 0.03).sentences, [both]);
+    assert_eq!(with_gaps(1.005, 0.015), []);
+    let off = |statements: Vec<Statement>| match statements.as_slice() {
+        [Statement::Uneven { case, median_gap, below_half }] if *case == offered("udp", 1e4).id() => {
+            (median_gap.map(factor), *below_half)
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(off(with_gaps(1.05, 0.0)), (Some("1.05x".to_owned()), None));
+    assert_eq!(off(with_gaps(1.05, 0.03)), (Some("1.05x".to_owned()), Some(0.03)));
+    assert_eq!(off(with_gaps(1.0, 0.03)), (None, Some(0.03)));
 }
 
 #[test]
@@ -271,6 +295,12 @@ fn losses_of_several_cases_of_a_transport_are_one_sentence() {
     let lossy = |arrived: f64| Counted { arrived, ..at(1e6) };
     let run =
         run_of(&[(messages("udp", 1), lossy(0.75)), (messages("udp", 8), lossy(0.5)), (messages("tcp", 1), at(1e6))]);
-    let told: Vec<&String> = run.answer.sentences.iter().filter(|sentence| sentence.contains("lost")).collect();
-    assert_eq!(told, ["udp lost 25 % to 50 % of its messages in 2 cases: receive buffer full."]);
+    let is_loss = |statement: &&Statement| matches!(statement, Statement::Lost { .. });
+    let losses: Vec<&Statement> = run.answer.statements.iter().filter(is_loss).collect();
+    let udp = [8, 1].map(|batch| messages("udp", batch).id());
+    assert_eq!(losses.len(), 1, "{losses:?}");
+    let Statement::Lost { cases } = losses[0] else { unreachable!() };
+    assert!(cases.len() == 2 && udp.iter().all(|id| cases.contains(id)), "{cases:?}");
+    let shares = udp.map(|id| share(run.case(&id).unwrap().primary().ledger.missing_share()));
+    assert_eq!(shares, ["50 %", "25 %"]);
 }

@@ -369,6 +369,12 @@ impl Case {
     pub fn without_replicate(&self) -> Self {
         Self { replicate: 0, ..self.clone() }
     }
+
+    /// The same probe and path without loads: cases that share it differ in their load.
+    #[must_use]
+    pub fn without_loads(&self) -> Self {
+        self.without_replicate().with(|case| case.flows.truncate(1))
+    }
 }
 
 /// Details of these flows, a word or two each.

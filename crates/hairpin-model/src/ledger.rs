@@ -182,6 +182,12 @@ impl Ledger {
         self
     }
 
+    /// The share of the messages sent that did not arrive in time, 0 to 1.
+    #[must_use]
+    pub fn missing_share(&self) -> f64 {
+        self.sent.saturating_sub(self.received) as f64 / self.sent.max(1) as f64
+    }
+
     /// Whether a surplus may be packets instead of messages: full receive buffers count packets, and the link copied or
     /// damaged `not_messages` of them. No counter tells which of these a buffer dropped.
     #[must_use]

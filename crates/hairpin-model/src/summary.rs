@@ -400,6 +400,12 @@ impl CaseSummary {
         self.end(&self.primary().flow.id, End::Server)
     }
 
+    /// Whether an answer may rank it: it is valid, no replicate, and without an injected fault.
+    #[must_use]
+    pub fn can_be_ranked(&self) -> bool {
+        self.valid && self.case.replicate == 0 && self.case.injected_fault.is_none()
+    }
+
     /// The median latency, in ns.
     #[must_use]
     pub fn p50_ns(&self) -> Option<f64> {

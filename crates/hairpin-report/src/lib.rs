@@ -9,6 +9,7 @@
 pub mod csv_table;
 pub mod html;
 pub mod terminal;
+pub mod words;
 
 pub mod charts;
 pub mod time_sequence;

@@ -4,6 +4,7 @@
 #[macro_use]
 extern crate hairpin_testing;
 
+mod answer;
 mod chromium;
 mod claims;
 mod comparison;

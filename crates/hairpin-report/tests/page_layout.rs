@@ -1,5 +1,6 @@
 //! The first impression of the page, and how its figures are written.
 
+use hairpin_model::answer::{BusyCpu, Statement};
 use hairpin_report::html::render;
 
 use crate::support;
@@ -196,9 +197,16 @@ fn text_has_the_contrast_of_wcag_in_each_scheme() {
 
 #[test]
 fn only_sentences_that_fit_a_phone_are_above_the_ranking() {
-    let page = render(&support::bulk::run());
+    let mut run = support::bulk::run();
+    let lossy = run.cases.iter().filter(|row| row.ledger().sent > row.ledger().received);
+    let lost = |row| Statement::Lost { cases: support::ids([row]) };
+    let statements = [lossy.clone().map(lost), lossy.map(lost)].into_iter().flatten();
+    let headline = Statement::BusyCpu { case: run.cases[0].id.clone(), cpu: BusyCpu::Shared };
+    let statements = std::iter::once(headline).chain(statements).collect();
+    support::answer(&mut run, statements);
+    let page = render(&run);
     let (shown, rest) = page.split_once("<details class=\"rest\">").expect("some are hidden");
-    assert_eq!(shown.matches("messages lost: receive-buffer").count(), 3);
+    assert_eq!(shown.matches("messages lost: 3").count(), 3);
     assert!(rest.contains("<summary>1 more sentence</summary>"));
     assert!(!render(&support::survey(1)).contains("class=\"rest\""));
 }

@@ -1,6 +1,6 @@
 //! The terminal text: reviewed snapshots, and rules that hold for any run.
 
-use hairpin_model::answer::Answer;
+use hairpin_model::answer::Statement;
 use hairpin_model::case::{Case, InjectedFault};
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::finding::Severity;
@@ -72,12 +72,11 @@ fn the_first_screen_has_every_case_that_was_measured() {
 fn a_single_case() {
     let mut run = support::survey(1);
     run.cases.retain(|row| row.label == "tcp block same-cpu");
-    run.answer = support::told(
-        "tcp block same-cpu: p50 13.4 us (95 % interval 13.2-13.6), p99 15.0 us, 33 921 round trips over 10 rounds.",
-    );
     run.comparisons.clear();
     run.findings.clear();
     run.skipped.clear();
+    let case = run.cases[0].id.clone();
+    support::answer(&mut run, vec![Statement::Single { case }]);
     insta::assert_snapshot!(render(&run, &plain(80)));
 }
 
@@ -337,7 +336,7 @@ fn a_run_without_any_measured_round_says_why_and_shows_no_empty_table() {
     run.cases.clear();
     run.comparisons.clear();
     run.findings.clear();
-    run.answer = support::told("Nothing was measured: no case could be run.");
+    support::answer(&mut run, vec![Statement::NothingMeasured]);
     let text = render(&run, &plain(80));
     assert!(text.starts_with("Nothing was measured: no case could be run."), "{text}");
     assert!(!text.contains("Round trips"), "{text}");
@@ -432,15 +431,19 @@ fn a_pair_without_an_interval_is_no_calibration() {
 }
 
 #[test]
-fn the_answer_is_shown_as_it_was_saved() {
+fn the_answer_is_worded_anew_and_not_as_it_was_saved() {
     let mut run = support::survey(1);
     run.answer.headline = "No difference found between tcp and udp.".to_owned();
     run.answer.sentences = vec!["It took 5 us.".to_owned(), "So it is.".to_owned()];
-    let text = render(&run, &plain(80));
-    assert!(text.starts_with("No difference found between tcp and udp.\nIt took 5 us. So it is.\n"), "{text}");
+    let text = render(&run, &plain(300));
+    let expected = "Fastest round trip between two processes here: shm (busy-polling, two CPUs) at p50 140 ns (95 % \
+                    interval 140-142).\ntcp under the same conditions: 8.60 us (61.3x). Waking the other CPU is up to 84 % of \
+                    a blocking round trip between two CPUs (finding wake-up-dominated).\n";
+    assert!(text.starts_with(expected), "{text}");
     let page = hairpin_report::html::render(&run);
-    assert!(page.contains("<h1>No difference found between tcp and udp.</h1>"));
-    assert!(page.contains("It took 5\u{a0}µs."));
+    assert!(page.contains("<h1>Fastest round trip between two processes here: shm (busy-polling, two CPUs) at p50"));
+    assert!(page.contains("tcp under the same conditions: 8.60\u{a0}µs"));
+    assert!(!page.contains("No difference found between tcp and udp") && !page.contains("So it is."));
 }
 
 #[test]
@@ -495,7 +498,7 @@ fn names_from_the_run_cannot_steer_the_terminal() {
 fn a_single_cause_of_all_failed_rounds_is_shown_once_and_alone() {
     let mut run = support::survey(1);
     run.findings.clear();
-    run.answer = Answer { headline: "Nothing was measured.".to_owned(), ..Answer::default() };
+    support::answer(&mut run, vec![Statement::NothingMeasured]);
     for (number, row) in run.cases.iter_mut().enumerate() {
         (row.rounds, row.valid) = (0, false);
         row.why_invalid = vec!["all 3 rounds failed".to_owned()];

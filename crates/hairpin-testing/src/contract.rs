@@ -38,6 +38,13 @@ pub fn faults(run: &Value) -> Vec<String> {
     }
     let known = |id: &Value| list(run, "cases").iter().any(|case| case["id"] == *id);
     let answer = &run["answer"];
+    faults.unless(!list(answer, "statements").is_empty(), "answer.statements", "is empty");
+    for (number, statement) in list(answer, "statements").iter().enumerate() {
+        let lists = ["cases", "least", "most"].into_iter().flat_map(|name| list(statement, name));
+        let one = ["case", "default", "best", "unbatched"].map(|name| &statement[name]);
+        let mut ids = one.into_iter().filter(|id| !id.is_null()).chain(lists);
+        faults.unless(ids.all(known), &format!("answer.statements[{number}]"), "names a case that is not there");
+    }
     for (number, pair) in list(answer, "pairs").iter().enumerate() {
         let names_cases = known(&pair["a"]) && known(&pair["b"]);
         faults.unless(names_cases, &format!("answer.pairs[{number}]"), "names a case that is not there");
@@ -210,7 +217,8 @@ pub fn example() -> Value {
         }],
         "comparisons": [{"role": "a-a", "figure": "p50", "verdict": "cannot-tell", "ratio": {"value": 1.0},
             "difference_ns": {"value": 0.0, "low": null, "high": null}}],
-        "answer": {"headline": "tcp takes 10 ns.", "pairs": [{"figure": "p50", "a": "1", "b": "1",
+        "answer": {"headline": "tcp takes 10 ns.", "statements": [{"kind": "best", "cases": ["1"], "verdict": "faster"},
+            {"kind": "single", "case": "1"}], "pairs": [{"figure": "p50", "a": "1", "b": "1",
             "verdict": "cannot-tell", "ratio": {"value": 1.0, "low": null, "high": null}}]},
         "findings": [{"code": "drift", "severity": "note", "cases": ["1"], "evidence": [{"value": figure(1.5)}],
             "advice": "wait"}],

@@ -17,6 +17,7 @@ use hairpin_model::run::{Plan, Run, Skipped, State};
 use hairpin_model::samples::Samples;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::RoundTrace;
+use hairpin_report::words;
 use hairpin_store::{RunFolder, StoreError};
 
 use crate::prove;
@@ -254,6 +255,7 @@ pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     run.comparisons = comparisons(&run.cases, run.plan.alpha);
     run.findings = findings(run);
     run.answer = answer(run);
+    words::write_answer(run);
 }
 
 /// The cases in the order of the plan; the head of a killed run has them too.

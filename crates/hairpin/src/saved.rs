@@ -4,12 +4,13 @@ use std::path::Path;
 
 use hairpin_analysis::{Digest, answer};
 use hairpin_model::run::{Run, State};
+use hairpin_report::words;
 use hairpin_store::{Memory, RunFolder, StoreError};
 
 use crate::measure::{conclude, figure};
 
 /// Opens a run. A killed run has no summaries: they are computed from its saved rounds. A run of an earlier version has
-/// no answer: it is computed from the summaries.
+/// no statements: they are computed from the summaries.
 ///
 /// # Errors
 /// [`StoreError`] when there is no run, or it cannot be read.
@@ -26,9 +27,10 @@ pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(RunFolder, Run),
     if run.state == State::Running {
         analyse(&folder, &mut run)?;
     }
-    if run.answer.headline.is_empty() {
+    if run.answer.statements.is_empty() {
         run.answer = answer(&run);
     }
+    words::write_answer(&mut run);
     Ok((folder, run))
 }
 

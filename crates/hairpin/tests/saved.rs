@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{
     PROGRAM, Place, Running, copy, copy_as_another_run, document, edit_json, names_in, rounds, saved_rounds, signal,
@@ -237,8 +237,25 @@ fn a_run_of_an_earlier_version_is_answered_when_it_is_opened() {
     let place = Place::new();
     let printed = finished(&place, "--quiet");
     let saved = place.json(&["report", "run"]);
+    let in_words_only = |run: &mut Value| {
+        run["answer"] = json!({"headline": "Words of an earlier version.", "sentences": ["And more."]});
+    };
+    let without = |run: &mut Value| drop(run.as_object_mut().expect("an object").remove("answer"));
+    for earlier in [in_words_only as fn(&mut Value), without] {
+        edit_json(&place.path("run/run.json"), earlier);
+        assert_eq!(place.json(&["report", "run"]), saved);
+        assert_eq!(place.hairpin(&["report", "run"]).with_code(0).stdout, printed);
+    }
+}
+
+#[test]
+fn the_words_of_a_saved_answer_are_not_trusted() {
+    let place = Place::new();
+    let printed = finished(&place, "--quiet");
+    let saved = place.json(&["report", "run"]);
     edit_json(&place.path("run/run.json"), |run| {
-        run.as_object_mut().expect("an object").remove("answer").expect("it is saved");
+        run["answer"]["headline"] = json!("Others are faster.");
+        run["answer"]["sentences"] = json!(["By far."]);
     });
     assert_eq!(place.json(&["report", "run"]), saved);
     assert_eq!(place.hairpin(&["report", "run"]).with_code(0).stdout, printed);

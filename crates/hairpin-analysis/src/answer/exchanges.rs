@@ -1,22 +1,19 @@
 //! The answer to exchanges of small writes: their time with default options, and the remedy with the highest
 //! throughput.
 
-use hairpin_model::answer::{Answer, BestRemedy};
+use hairpin_model::answer::{Answer, BestRemedy, Pair, Statement};
 use hairpin_model::exchange::Remedy;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, Severity};
-use hairpin_model::ladder::{self, Group, Kind, row_name};
-use hairpin_model::names::joined;
+use hairpin_model::finding::Severity;
+use hairpin_model::ladder::{self, Group, Kind};
 use hairpin_model::path;
-use hairpin_model::quantities::{byte_rate, counted, duration, factor, number_bounds, share};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
-use super::words::{self, p50};
+use super::{ids, is_credible, not_ranked, quoted};
 
 /// The answer, on the first group in which remedies were compared with `default`; `None` if no case is usable. Cases
 /// with an injected fault are used only if there are no others, and the answer says so first.
-pub(super) fn answer(run: &Run) -> Option<Answer> {
+pub(super) fn answer(run: &Run, _: &[Pair]) -> Option<Answer> {
     let with = |injected: bool| -> Vec<Group<'_>> {
         let speaks = |row: &&CaseSummary| {
             row.valid
@@ -30,12 +27,11 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
         groups.retain(|group| !group.rows.is_empty());
         groups
     };
-    if let Some(answer) = of_groups(run, &with(false)) {
-        return Some(answer);
-    }
-    let injected = of_groups(run, &with(true))?;
-    let sentences = std::iter::once(injected.headline).chain(injected.sentences).collect();
-    Some(Answer { headline: words::speaks_for_nothing(run), sentences, ..injected })
+    of_groups(run, &with(false)).or_else(|| {
+        let mut injected = of_groups(run, &with(true))?;
+        injected.statements.insert(0, not_ranked(run));
+        Some(injected)
+    })
 }
 
 fn of_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
@@ -43,25 +39,21 @@ fn of_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
     let group = groups.iter().find(compared).or(groups.first())?;
     let none = none(group);
     let best = best(run, group, none);
-    let sentences = [
-        none.and_then(|_| no_difference(&best)),
+    let statements = [
+        headline(group, none, &best),
+        none.filter(|_| best.len() > 1).map(|_| Statement::EqualRemedies { cases: ids(best.iter().copied()) }),
         without_pauses(group),
         none.and_then(|none| cause(run, none)),
         none.and_then(|none| slower(group, none)),
-        none.and_then(|none| elsewhere(groups, none)),
+        none.and_then(|none| other_transports(groups, none)),
         other_paths(run, groups, group),
     ];
     let best_remedy = best.split_first().map(|(first, ties)| BestRemedy {
         case: first.id.clone(),
-        no_difference: ties.iter().map(|row| row.id.clone()).collect(),
+        no_difference: ids(ties.iter().copied()),
         speed_up: first.speed_up(),
     });
-    Some(Answer {
-        headline: headline(group, none, &best),
-        sentences: sentences.into_iter().flatten().collect(),
-        best_remedy,
-        ..Answer::default()
-    })
+    Some(Answer { statements: statements.into_iter().flatten().collect(), best_remedy, ..Answer::default() })
 }
 
 fn remedy(row: &CaseSummary) -> Option<Remedy> {
@@ -99,154 +91,62 @@ fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r
     std::iter::once(first).chain(rows.filter(|row| !first.moves_more(row))).collect()
 }
 
-fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]) -> String {
-    let case = &group.rows[0].case;
-    let request = case.primary().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
-    let what = match path::over(case) {
-        Some(over) => format!("exchange of {request} by {} {over}", case.primary().transport),
-        None => format!("exchange of {request} over {}", case.primary().transport),
-    };
-    match (none, best) {
-        (Some(none), [first, ..]) => {
-            let gain =
-                first.speed_up().map(|figure| format!(": {} as fast{}", factor(figure.value), interval(figure)));
-            format!(
-                "An {what} takes {} at p50 with default options, and {} with {}{}{}.",
-                p50(none),
-                p50(first),
-                row_name(first),
-                unpaused(first),
-                gain.unwrap_or_default()
-            )
-        }
+fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]) -> Option<Statement> {
+    Some(match (none, best) {
+        (Some(none), [first, ..]) => Statement::Remedy { default: none.id.clone(), best: first.id.clone() },
         (Some(none), []) => {
             let tried = group.rows.iter().filter(|row| row.id != none.id && pauses_left(row).is_none());
             let has_interval = |row: &CaseSummary| row.speed_up().is_some_and(|figure| figure.low.is_some());
-            let unproved = match tried.map(|row| has_interval(row)).reduce(|all, one| all && one) {
-                None => "",
-                Some(true) => "; no remedy was found to be faster",
-                Some(false) => "; the rounds are too few to tell which remedy is faster",
-            };
-            format!(
-                "An {what} takes {} at p50 with default options{unproved}.",
-                words::with_interval(none.primary().latency_ns.p50)
-            )
+            let have_intervals = tried.map(|row| has_interval(row)).reduce(|all, one| all && one);
+            Statement::NoRemedy { default: none.id.clone(), have_intervals }
         }
-        (None, [first, ties @ ..]) => {
-            let (name, took) = (row_name(first), words::with_interval(first.primary().latency_ns.p50));
-            let moved = first.bytes_per_ms().map(|figure| byte_rate(figure.value * 1e3));
-            let moved = moved.unwrap_or_default();
-            match ties {
-                _ if group.rows.len() == 1 => format!("An {what} takes {took} at p50 with {name}: {moved}."),
-                [] => format!("Fastest remedy for an {what}: {name}{}, {moved}, p50 {took}.", unpaused(first)),
-                _ => format!(
-                    "Fastest remedies for an {what}, no difference found: {}. {name} moves {moved}, p50 {took}.",
-                    names(best)
-                ),
-            }
-        }
-        (None, []) => format!("No remedy for an {what} has usable figures."),
-    }
-}
-
-fn names(rows: &[&CaseSummary]) -> String {
-    joined(&rows.iter().map(|row| row_name(row)).collect::<Vec<_>>())
-}
-
-/// A note if the first remedy lacks pauses of the others, in brackets after a blank; else empty.
-fn unpaused(first: &CaseSummary) -> &'static str {
-    match pauses_left(first) {
-        Some(0) => " (without the pauses that --gap puts between writes)",
-        Some(_) => " (with fewer of the pauses that --gap puts between writes)",
-        None => "",
-    }
-}
-
-/// The interval of a figure without a unit, after a blank; empty if it has none.
-fn interval(figure: Figure) -> String {
-    figure.interval().map_or_else(String::new, |(low, high)| {
-        format!(" (95 % interval {})", number_bounds(figure.value, low, high))
+        (None, [only]) if group.rows.len() == 1 => Statement::OnlyRemedy { case: only.id.clone() },
+        (None, best) if !best.is_empty() => Statement::FastestRemedies { cases: ids(best.iter().copied()) },
+        (None, _) => return None,
     })
 }
 
-/// The remedies without a difference found from the first.
-fn no_difference(best: &[&CaseSummary]) -> Option<String> {
-    (best.len() > 1).then(|| format!("No difference found between {}.", names(best)))
-}
-
-/// Cases that are not compared because they lack the `--gap` pauses.
-fn without_pauses(group: &Group<'_>) -> Option<String> {
-    let row = group.rows.iter().copied().find(|row| pauses_left(row) == Some(0))?;
-    let exchange = row.case.primary().load.exchange()?;
-    let pauses = exchange.writes.sizes().len().saturating_sub(1);
-    let gap_ns = exchange.gap_ns as f64;
-    Some(format!(
-        "{} ({}) is not compared: it has none of the {} of {} that --gap puts between the writes of a request. \
-         They are {} in all, which the program may need for other work.",
-        row_name(row),
-        p50(row),
-        counted(pauses as u64, "pause"),
-        duration(gap_ns),
-        duration(gap_ns * pauses as f64)
-    ))
+/// A case that is not compared because it lacks the `--gap` pauses.
+fn without_pauses(group: &Group<'_>) -> Option<Statement> {
+    let row = group.rows.iter().find(|row| pauses_left(row) == Some(0))?;
+    Some(Statement::WithoutPauses { case: row.id.clone() })
 }
 
 /// Remedies found slower than the default options.
-fn slower(group: &Group<'_>, none: &CaseSummary) -> Option<String> {
-    let told = |row: &CaseSummary| {
-        let figure = row.speed_up().filter(|figure| figure.value < 1.0 && figure.excludes(1.0))?;
-        Some(format!("{} ({})", row_name(row), factor(figure.value)))
-    };
-    let rows: Vec<String> = group.rows.iter().filter(|row| row.id != none.id).filter_map(|row| told(row)).collect();
-    let is = if rows.len() == 1 { "is" } else { "are" };
-    (!rows.is_empty()).then(|| format!("{} {is} slower than default options.", joined(&rows)))
+fn slower(group: &Group<'_>, none: &CaseSummary) -> Option<Statement> {
+    let is_slower =
+        |row: &CaseSummary| row.speed_up().is_some_and(|figure| figure.value < 1.0 && figure.excludes(1.0));
+    let cases = ids(group.rows.iter().copied().filter(|row| row.id != none.id && is_slower(row)));
+    (!cases.is_empty()).then_some(Statement::SlowerRemedies { cases })
 }
 
 /// The same writes with default options over the other transports.
-fn elsewhere(groups: &[Group<'_>], none: &CaseSummary) -> Option<String> {
+fn other_transports(groups: &[Group<'_>], none: &CaseSummary) -> Option<Statement> {
     let alike = |row: &&CaseSummary| {
         row.case.primary().transport != none.case.primary().transport
             && row.case.primary().load.exchange() == none.case.primary().load.exchange()
             && (row.case.ends.waiting, row.case.ends.placement) == (none.case.ends.waiting, none.case.ends.placement)
             && path::alike(&row.case, &none.case)
     };
-    let told = |row: &CaseSummary| format!("{} over {}", p50(row), row.case.primary().transport);
-    let rows: Vec<String> = groups.iter().flat_map(|group| &group.rows).copied().filter(alike).map(told).collect();
-    (!rows.is_empty()).then(|| format!("The same writes take {}.", joined(&rows)))
+    let cases = ids(groups.iter().flat_map(|group| &group.rows).copied().filter(alike));
+    (!cases.is_empty()).then_some(Statement::OtherTransports { cases })
 }
 
 /// The same exchange over the other paths of the run: with default options, and with the best remedy.
-fn other_paths(run: &Run, groups: &[Group<'_>], group: &Group<'_>) -> Option<String> {
-    let told = |other: &Group<'_>| {
+fn other_paths(run: &Run, groups: &[Group<'_>], group: &Group<'_>) -> Option<Statement> {
+    let of_path = |other: &Group<'_>| {
         let none = none(other)?;
-        let best = best(run, other, Some(none));
-        let best =
-            best.first().map_or_else(String::new, |first| format!(", and {} with {}", p50(first), row_name(first)));
-        Some(format!("{} it takes {} with default options{best}", other.path.as_ref()?, p50(none)))
+        Some(ids(std::iter::once(none).chain(best(run, other, Some(none)).first().copied())))
     };
     let others = groups.iter().filter(|other| other.ends == group.ends && other.path != group.path);
-    let rows: Vec<String> = others.filter_map(told).collect();
-    (!rows.is_empty()).then(|| capitalised(&format!("{}.", rows.join("; "))))
+    let paths: Vec<Vec<String>> = others.filter_map(of_path).collect();
+    (!paths.is_empty()).then_some(Statement::OtherPaths { paths })
 }
 
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
-/// Minimum share of an exchange for a cause in the headline.
+/// Minimum share of an exchange for a cause in the answer.
 const MUCH: f64 = 0.1;
 
 /// The finding that explains most of an exchange with default options and was not refuted.
-fn cause(run: &Run, none: &CaseSummary) -> Option<String> {
-    let speaks_of_it = |finding: &&Finding| {
-        finding.share >= MUCH
-            && finding.severity != Severity::Note
-            && finding.cases.contains(&none.id)
-            && finding.proved.as_ref().is_none_or(|proved| proved.verdict == "confirmed")
-    };
-    let finding = run.findings.iter().find(speaks_of_it)?;
-    // The share of a finding is that of the case it explains best.
-    let to = if finding.cases.len() > 1 { "up to " } else { "" };
-    Some(format!("Finding {} explains {to}{} of an exchange.", finding.code, share(finding.share)))
+fn cause(run: &Run, none: &CaseSummary) -> Option<Statement> {
+    quoted(run, [none], |finding| finding.share >= MUCH && finding.severity != Severity::Note && is_credible(finding))
 }

@@ -1,59 +1,26 @@
 //! The answer to messages at full rate: the highest rate, the gain of batches, the latency at that rate, and losses.
 
-use hairpin_model::answer::{Answer, Pair};
+use hairpin_model::answer::{Answer, BatchGain, Pair, Statement};
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::Load;
-use hairpin_model::ladder::{Kind, row_name};
+use hairpin_model::ladder::Kind;
 use hairpin_model::names::distinct;
-use hairpin_model::quantities::{message_rate, message_rate_bounds};
 use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
-use super::one_way::{Gain, best, by_path, gain, loss, losses, paced, single, spoken, with_interval};
-use super::words;
+use super::one_way::{highest, losses};
+use super::single;
 
 /// The answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
-        return (Kind::of(&row.case) == Kind::Messages && rate(row).is_some()).then(|| of_one(row));
+        let is_measured = Kind::of(&row.case) == Kind::Messages && row.compared(ComparedBy::Rate).is_some();
+        return is_measured.then(|| Answer::from([vec![single(row)], losses(&[row])].concat()));
     }
-    let paths = by_path(&spoken(run, Kind::Messages));
-    let mut headlines = Vec::new();
-    let mut details = Vec::new();
-    for rows in &paths {
-        let mut rows: Vec<&CaseSummary> = rows.iter().copied().filter(|row| rate(row).is_some()).collect();
-        rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
-        let told = |row: &CaseSummary| (rate(row), in_words(row));
-        headlines.extend(best("Highest message rate", &rows, (pairs, run.plan.alpha), paths.len() > 1, told));
-        if let Some(first) = rows.first() {
-            details.extend(batches(run, &rows));
-            details.extend(latency(first, &rows));
-        }
-        details.extend(paced(run, &rows));
-        details.extend(losses(&rows));
-    }
-    let mut headlines = headlines.into_iter();
-    let headline = headlines.next()?;
-    Some(Answer { headline, sentences: headlines.chain(details).collect(), ..Answer::default() })
-}
-
-fn of_one(row: &CaseSummary) -> Answer {
-    let p50 = row.p50_ns().map(|_| format!(", one-way latency at p50 {}", words::p50(row))).unwrap_or_default();
-    let headline = single(row, &format!("{}{p50}", in_words(row)));
-    Answer { headline, sentences: loss(row).into_iter().collect(), ..Answer::default() }
-}
-
-fn rate(row: &CaseSummary) -> Option<Figure> {
-    row.compared(ComparedBy::Rate)
-}
-
-fn value(row: &CaseSummary) -> f64 {
-    rate(row).map_or(f64::NEG_INFINITY, |rate| rate.value)
-}
-
-fn in_words(row: &CaseSummary) -> String {
-    with_interval(rate(row), message_rate, message_rate_bounds)
+    highest(run, pairs, (Kind::Messages, ComparedBy::Rate), |rows| {
+        batches(run, rows).into_iter().chain(latency(rows)).collect()
+    })
 }
 
 /// The case like `row` with that batch.
@@ -66,28 +33,32 @@ fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) ->
     rows.iter().copied().find(|row| row.case == other)
 }
 
-/// The gain of the largest batch over one message per call, for the fastest case of each transport: `With 64 messages a
-/// call instead of one: tcp 24.1x (95 % interval 23.0-25.2), udp no difference found.`
-fn batches(run: &Run, rows: &[&CaseSummary]) -> Option<String> {
+/// The gain of the largest batch over one message per call, for the fastest case of each transport.
+fn batches(run: &Run, rows: &[&CaseSummary]) -> Option<Statement> {
     let batch = |row: &CaseSummary| row.case.primary().load.batch();
-    let most = rows.iter().map(|row| batch(row)).max().filter(|most| *most > 1)?;
+    let messages = rows.iter().map(|row| batch(row)).max().filter(|most| *most > 1)?;
     let fastest = distinct(rows.iter().map(|row| row.case.primary().transport.as_str()));
     let gains = fastest.into_iter().filter_map(|transport| {
         let first = rows.iter().find(|row| row.case.primary().transport == transport)?;
-        let (largest, one) = (with_batch(first, most, rows)?, with_batch(first, 1, rows)?);
-        Some(match gain(run, one, largest)? {
-            Gain::Times(times) => format!("{transport} {times}"),
-            Gain::NoDifference => format!("{transport} no difference found"),
-        })
+        let (largest, one) = (with_batch(first, messages, rows)?, with_batch(first, 1, rows)?);
+        Some(BatchGain { case: largest.id.clone(), ratio: gain(run, one, largest)? })
     });
-    let gains: Vec<String> = gains.collect();
-    (!gains.is_empty()).then(|| format!("With {most} messages a call instead of one: {}.", gains.join(", ")))
+    let gains: Vec<BatchGain> = gains.collect();
+    (!gains.is_empty()).then_some(Statement::Batches { messages, gains })
+}
+
+/// The ratio of `candidate` to `baseline`, `None` within if no difference was found.
+fn gain(run: &Run, baseline: &CaseSummary, candidate: &CaseSummary) -> Option<Option<Figure>> {
+    let is_pair = |one: &&Comparison| {
+        one.role == Role::CounterExperiment && one.baseline == baseline.id && one.candidate == candidate.id
+    };
+    let found = run.comparisons.iter().find(is_pair)?;
+    Some(matches!(found.verdict, Verdict::Faster | Verdict::Slower).then_some(found.ratio))
 }
 
 /// The latency at the highest rate, next to that with one message per call.
-fn latency(first: &CaseSummary, rows: &[&CaseSummary]) -> Option<String> {
-    first.p50_ns()?;
+fn latency(rows: &[&CaseSummary]) -> Option<Statement> {
+    let first = rows.first().filter(|first| first.p50_ns().is_some())?;
     let one = with_batch(first, 1, rows).filter(|one| one.id != first.id && one.p50_ns().is_some());
-    let beside = one.map(|one| format!(", and {} with one message a call", words::p50(one))).unwrap_or_default();
-    Some(format!("One-way latency at p50: {} of {}{beside}.", words::p50(first), row_name(first)))
+    Some(Statement::LatencyAtRate { case: first.id.clone(), unbatched: one.map(|one| one.id.clone()) })
 }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::answer::Pair;
+use hairpin_model::answer::{Pair, Statement};
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::Figure;
+use hairpin_model::ladder;
+use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
+use super::ids;
 use crate::compare::cases::pointwise;
 
 /// Neighbours on each ladder by every figure that both have.
@@ -26,6 +29,18 @@ pub(super) fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
             .collect::<Vec<_>>()
     };
     neighbours.flat_map(of).collect()
+}
+
+/// The best of `rows` and those without a difference found from it.
+pub(super) fn best(run: &Run, best: &CaseSummary, rows: &[&CaseSummary], pairs: &[Pair]) -> Statement {
+    let figure = ladder::compared_by(&[best]).first().and_then(|figure| best.compared(*figure));
+    let cases = ids(std::iter::once(best).chain(as_fast(best, rows, pairs, run.plan.alpha)));
+    let verdict = match figure.and_then(Figure::interval) {
+        None if rows.len() > 1 => None,
+        _ if cases.len() == 1 => Some(Verdict::Faster),
+        _ => Some(Verdict::CannotTell),
+    };
+    Statement::Best { cases, verdict }
 }
 
 /// The cases among `rows` without a difference found from `first`, by the figure that they are judged by. A case is

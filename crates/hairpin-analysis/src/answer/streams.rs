@@ -1,19 +1,17 @@
 //! The answer to streams: the highest goodput, its cost, its fairness, and its limit.
 
-use hairpin_model::answer::{Answer, Pair};
+use hairpin_model::answer::{Answer, BusyCpu, Pair, Statement};
 use hairpin_model::case::{Placement, Waiting};
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::figure::Figure;
 use hairpin_model::flow::Direction;
 use hairpin_model::ladder::Kind;
 use hairpin_model::one_way::Moment;
-use hairpin_model::quantities::{byte_rate, byte_rate_bounds, number};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::End;
 
-use super::one_way::{best, by_path, loss, losses, paced, single, spoken, with_interval};
-use super::words;
+use super::one_way::{highest, losses, paced};
+use super::{quoted, single};
 use crate::statistics::location::median;
 
 /// Minimum fairness; below it some connection got visibly less than another.
@@ -24,85 +22,49 @@ const BUSY: f64 = 0.98;
 /// The answer; `None` if no stream is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
-        return (Kind::of(&row.case) == Kind::Streams && row.goodput().is_some()).then(|| of_one(run, row));
+        let is_measured = Kind::of(&row.case) == Kind::Streams && row.goodput().is_some();
+        return is_measured.then(|| of_one(run, row).into());
     }
-    let paths = by_path(&spoken(run, Kind::Streams));
-    let mut headlines = Vec::new();
-    let mut details = Vec::new();
-    for rows in &paths {
-        let mut rows: Vec<&CaseSummary> = rows.iter().copied().filter(|row| row.goodput().is_some()).collect();
-        rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
-        let told = |row: &CaseSummary| (row.goodput(), in_words(row));
-        headlines.extend(best("Highest goodput", &rows, (pairs, run.plan.alpha), paths.len() > 1, told));
-        if let Some(first) = rows.first() {
-            details
-                .extend([cpu(first).map(|cpu| format!("It takes {cpu}.")), limit(run, first)].into_iter().flatten());
-        }
-        details.extend(rows.iter().filter_map(|row| directions(row)));
-        details.extend(rows.iter().filter_map(|row| unfair(row)));
-        details.extend(paced(run, &rows));
-        details.extend(losses(&rows));
-    }
-    let mut headlines = headlines.into_iter();
-    let headline = headlines.next()?;
-    Some(Answer { headline, sentences: headlines.chain(details).collect(), ..Answer::default() })
+    highest(run, pairs, (Kind::Streams, ComparedBy::Goodput), |rows| {
+        let of_best = rows.first().into_iter().flat_map(|best| [cpu_time(best), limit(run, best)]).flatten();
+        let both_ways = rows.iter().filter_map(|row| both_ways(row));
+        of_best.chain(both_ways).chain(rows.iter().filter_map(|row| unfair(row))).collect()
+    })
 }
 
-/// `tcp block same-cpu up 64 KiB: goodput 5.21 GB/s (95 % interval 5.10-5.32 GB/s), ..., 12 rounds.`
-fn of_one(run: &Run, row: &CaseSummary) -> Answer {
-    let cpu = cpu(row).map(|cpu| format!(", {cpu}")).unwrap_or_default();
-    let headline = single(row, &format!("goodput {}{cpu}", in_words(row)));
-    let sentences = [limit(run, row), directions(row), unfair(row), paced(run, &[row]), loss(row)];
-    Answer { headline, sentences: sentences.into_iter().flatten().collect(), ..Answer::default() }
+fn of_one(run: &Run, row: &CaseSummary) -> Vec<Statement> {
+    let details = [limit(run, row), both_ways(row), unfair(row), paced(run, &[row])];
+    std::iter::once(single(row)).chain(details.into_iter().flatten()).chain(losses(&[row])).collect()
 }
 
-fn value(row: &CaseSummary) -> f64 {
-    row.goodput_bytes_per_s().unwrap_or(f64::NEG_INFINITY)
-}
-
-fn in_words(row: &CaseSummary) -> String {
-    with_interval(row.compared(ComparedBy::Goodput), byte_rate, byte_rate_bounds)
-}
-
-/// `CPU time 0.12 s/GB at the client and 0.21 s/GB at the server`; `None` if both are unknown.
-fn cpu(row: &CaseSummary) -> Option<String> {
+fn cpu_time(row: &CaseSummary) -> Option<Statement> {
     let per_gb = row.cpu_seconds_per_gb()?;
-    let told = |figure: Option<Figure>, end: &str| Some(format!("{} s/GB at the {end}", number(figure?.value)));
-    let both: Vec<String> =
-        [told(per_gb.client, "client"), told(per_gb.server, "server")].into_iter().flatten().collect();
-    (!both.is_empty()).then(|| format!("CPU time {}", both.join(" and ")))
+    (per_gb.client.is_some() || per_gb.server.is_some()).then(|| Statement::CpuTime { case: row.id.clone() })
 }
 
-/// The goodput of each direction of a case that goes both ways at once.
-fn directions(row: &CaseSummary) -> Option<String> {
-    if !row.case.goes_both_ways() {
-        return None;
-    }
-    let of = |way: Direction| {
-        let flow = row.flows.iter().find(|flow| flow.flow.direction == way)?;
-        Some(byte_rate(flow.one_way.as_ref()?.goodput_bytes_per_s?.finite()?))
-    };
-    let (up, down) = (of(Direction::Up)?, of(Direction::Down)?);
-    Some(format!("{}: {up} client to server, {down} server to client.", words::name(row)))
+/// A case that goes both ways at once has a goodput for each.
+fn both_ways(row: &CaseSummary) -> Option<Statement> {
+    row.case.goes_both_ways().then(|| Statement::BothWays { case: row.id.clone() })
 }
 
-fn unfair(row: &CaseSummary) -> Option<String> {
-    let fairness = row.one_way()?.fairness.filter(|fairness| fairness.value < FAIR)?;
-    Some(format!(
-        "{}: the {} streams share unevenly, fairness index {} of 1 (Jain).",
-        words::name(row),
-        row.case.primary().wires(),
-        number(fairness.value)
-    ))
+fn unfair(row: &CaseSummary) -> Option<Statement> {
+    row.one_way()?.fairness.filter(|fairness| fairness.value < FAIR)?;
+    Some(Statement::Unfair { case: row.id.clone() })
 }
+
+/// The code of the finding that a link limits a goodput.
+const LINK_SATURATED: &str = "link-saturated";
 
 /// The limit of a case's goodput, if known: a busy CPU, or the link.
-fn limit(run: &Run, row: &CaseSummary) -> Option<String> {
-    busy(row).or_else(|| link(run, row))
+fn limit(run: &Run, row: &CaseSummary) -> Option<Statement> {
+    match busy(row) {
+        Some(cpu) => Some(Statement::BusyCpu { case: row.id.clone(), cpu }),
+        None => quoted(run, [row], |finding| finding.code == LINK_SATURATED),
+    }
 }
 
 /// Ends that spin always keep their CPU busy.
-fn busy(row: &CaseSummary) -> Option<String> {
+fn busy(row: &CaseSummary) -> Option<BusyCpu> {
     if row.case.ends.waiting == Waiting::Spin {
         return None;
     }
@@ -113,23 +75,13 @@ fn busy(row: &CaseSummary) -> Option<String> {
     let sender = if row.case.primary().direction == Direction::Up { End::Client } else { End::Server };
     let (sends, receives) = if sender == End::Client { (client, server) } else { (server, client) };
     let is_busy = |used: &f64| *used >= BUSY;
-    let whose = match (row.case.ends.placement, sends.zip(receives)) {
-        (Placement::SameCpu, Some((sends, receives))) if is_busy(&(sends + receives)) => "The CPU of both ends",
-        (Placement::SameCpu, _) => return None,
-        _ if receives.as_ref().is_some_and(is_busy) => "The receiver's CPU",
-        _ if sends.as_ref().is_some_and(is_busy) => "The sender's CPU",
-        _ => return None,
-    };
-    Some(format!("{whose} was busy throughout: it limits the goodput."))
-}
-
-/// The code of the finding that the answer quotes.
-const LINK_SATURATED: &str = "link-saturated";
-
-fn link(run: &Run, row: &CaseSummary) -> Option<String> {
-    let found =
-        |code: &str| run.findings.iter().any(|finding| finding.code == code && finding.cases.contains(&row.id));
-    found(LINK_SATURATED).then(|| format!("The link's rate limits it (finding {LINK_SATURATED})."))
+    match (row.case.ends.placement, sends.zip(receives)) {
+        (Placement::SameCpu, Some((sends, receives))) if is_busy(&(sends + receives)) => Some(BusyCpu::Shared),
+        (Placement::SameCpu, _) => None,
+        _ if receives.as_ref().is_some_and(is_busy) => Some(BusyCpu::Receiver),
+        _ if sends.as_ref().is_some_and(is_busy) => Some(BusyCpu::Sender),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -158,12 +110,11 @@ mod tests {
     #[test]
     fn a_busy_cpu_is_the_limit_unless_it_busy_polls() {
         let limit = |placement, waiting, cpu| busy(&row(placement, waiting, cpu));
-        let says = |whose: &str| Some(format!("{whose} was busy throughout: it limits the goodput."));
         let (apart, block) = (Placement::CrossCpu, Waiting::Block);
-        assert_eq!(limit(apart, block, [0.6, 0.99]), says("The receiver's CPU"));
-        assert_eq!(limit(apart, block, [0.99, 0.6]), says("The sender's CPU"));
+        assert_eq!(limit(apart, block, [0.6, 0.99]), Some(BusyCpu::Receiver));
+        assert_eq!(limit(apart, block, [0.99, 0.6]), Some(BusyCpu::Sender));
         assert_eq!(limit(apart, block, [0.6, 0.9]), None);
-        assert_eq!(limit(Placement::SameCpu, block, [0.4, 0.59]), says("The CPU of both ends"));
+        assert_eq!(limit(Placement::SameCpu, block, [0.4, 0.59]), Some(BusyCpu::Shared));
         assert_eq!(limit(Placement::SameCpu, block, [0.4, 0.5]), None);
         assert_eq!(limit(apart, Waiting::Spin, [1.0, 1.0]), None);
     }

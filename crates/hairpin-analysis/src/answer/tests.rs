@@ -1,10 +1,11 @@
 //! Answers to runs with known figures.
 
-use hairpin_model::answer::Answer;
+use hairpin_model::answer::{Answer, Statement};
 use hairpin_model::case::{Case, Fallback, InjectedFault, Placement, Waiting};
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, Proved, Severity};
+use hairpin_model::quantities::{duration, factor};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
 
@@ -31,49 +32,87 @@ fn plain(transport: &str, latency: u64) -> (Case, u64) {
     (Case::ping_pong(transport), latency)
 }
 
-#[test]
-fn the_fastest_is_named_and_compared_with_tcp() {
-    let found = answer_of(&[plain("tcp", 13_000), plain("pipe", 5_000), plain("udp", 10_000)]);
-    let headline = "Fastest round trip between two processes here: pipe (blocking, same CPU) at p50 5.01 us (95 % \
-                    interval 5.0";
-    assert!(found.headline.starts_with(headline), "{found:?}");
-    assert_eq!(found.sentences, ["tcp under the same conditions: 13.0 us (2.60x)."]);
-    let client = answer_of(&[plain("tcp", 5_150), plain("pipe", 5_000)]);
-    assert_eq!(client.sentences, ["tcp under the same conditions: 5.17 us (+3.0 %)."]);
+fn ids(transports: &[&str]) -> Vec<String> {
+    transports.iter().map(|transport| Case::ping_pong(transport).id()).collect()
+}
+
+fn winner(case: &Case) -> Statement {
+    Statement::Best { cases: vec![case.id()], verdict: Some(Verdict::Faster) }
+}
+
+fn no_winner(cases: Vec<String>) -> Statement {
+    Statement::Best { cases, verdict: Some(Verdict::CannotTell) }
+}
+
+/// The reference of the answer with its ratio, printed, and whether the conditions are the same.
+fn reference(found: &Answer) -> Option<(String, String, bool)> {
+    found.statements.iter().find_map(|statement| match statement {
+        Statement::Reference { case, ratio, same_conditions } => {
+            Some((case.clone(), factor(*ratio), *same_conditions))
+        }
+        _ => None,
+    })
+}
+
+/// The p50 of a case and its bounds, printed.
+fn p50(run: &Run, case: &Case) -> (String, [String; 2]) {
+    let p50 = run.case(&case.id()).unwrap().primary().latency_ns.p50.unwrap();
+    let (low, high) = p50.interval().unwrap();
+    (duration(p50.value), [low, high].map(duration))
 }
 
 #[test]
-fn between_two_hosts_the_headline_names_the_server_and_marks_fallbacks() {
+fn the_fastest_is_named_and_compared_with_tcp() {
+    let run = run_of(&[plain("tcp", 13_000), plain("pipe", 5_000), plain("udp", 10_000)]);
+    let found = answer(&run);
+    assert_eq!(found.statements[0], winner(&Case::ping_pong("pipe")));
+    let (middle, [low, _]) = p50(&run, &Case::ping_pong("pipe"));
+    assert!(middle == "5.01 us" && low.starts_with("5.0"), "{middle} {low}");
+    assert_eq!(p50(&run, &Case::ping_pong("tcp")).0, "13.0 us");
+    let tcp = Case::ping_pong("tcp").id();
+    assert_eq!(reference(&found), Some((tcp.clone(), "2.60x".to_owned(), true)));
+    assert_eq!(found.statements.len(), 2);
+    let close = answer_of(&[plain("tcp", 5_150), plain("pipe", 5_000)]);
+    assert_eq!(reference(&close), Some((tcp, "1.03x".to_owned(), true)));
+}
+
+#[test]
+fn the_reference_under_other_conditions_says_so() {
+    let spin = |latency| {
+        let case = Case::ping_pong("pipe").with(|case| {
+            (case.ends.waiting, case.ends.placement) = (Waiting::Spin, Placement::CrossCpu);
+        });
+        (case, latency)
+    };
+    let found = answer_of(&[spin(2_000), plain("tcp", 13_000)]);
+    assert_eq!(reference(&found), Some((Case::ping_pong("tcp").id(), "6.50x".to_owned(), false)));
+}
+
+#[test]
+fn between_two_hosts_the_fastest_is_named_even_if_it_is_a_fallback() {
     let elsewhere = |transport: &str, latency| (between_hosts(Case::ping_pong(transport)), latency);
-    let found = answer_of(&[elsewhere("tcp", 13_000), elsewhere("udp", 10_000)]);
-    assert!(
-        found.headline.starts_with("Fastest round trip to lab: udp (blocking, each pinned) at p50 10.0"),
-        "{found:?}"
-    );
+    let run = run_of(&[elsewhere("tcp", 13_000), elsewhere("udp", 10_000)]);
+    assert_eq!(answer(&run).statements[0], winner(&elsewhere("udp", 0).0));
+    assert!(p50(&run, &elsewhere("udp", 0).0).0.starts_with("10.0"));
     let fell_back = elsewhere("tcp", 10_000).0.with(|case| {
         let fallback = Fallback { from: "udp".to_owned(), to: "tcp".to_owned(), evidence: String::new() };
         case.path.across.as_mut().unwrap().fallback = Some(fallback);
     });
-    let found = answer_of(&[(fell_back, 10_000), elsewhere("tcp", 13_000)]);
-    assert!(
-        found.headline.starts_with("Fastest round trip to lab: tcp* (blocking, each pinned) at p50"),
-        "{found:?}"
-    );
+    let found = answer_of(&[(fell_back.clone(), 10_000), elsewhere("tcp", 13_000)]);
+    assert_eq!(found.statements[0], winner(&fell_back));
 }
 
 #[test]
 fn without_a_difference_no_winner_is_named() {
-    let found = answer_of(&[plain("pipe", 5_000), plain("fifo", 5_000), plain("tcp", 13_000)]);
-    let none = "Fastest round trips between two processes here, no difference found: pipe (blocking, same CPU) at";
-    assert!(found.headline.starts_with(none), "{found:?}");
-    assert!(found.headline.contains(" and fifo (blocking, same CPU) at p50 5.01 us"), "{found:?}");
-    assert!(!found.headline.contains("tcp"), "{found:?}");
-    assert_eq!(found.sentences, ["tcp under the same conditions: 13.0 us (2.60x)."]);
+    let run = run_of(&[plain("pipe", 5_000), plain("fifo", 5_000), plain("tcp", 13_000)]);
+    let found = answer(&run);
+    assert_eq!(found.statements[0], no_winner(ids(&["pipe", "fifo"])));
+    assert_eq!(p50(&run, &Case::ping_pong("fifo")).0, "5.01 us");
+    assert_eq!(reference(&found), Some((Case::ping_pong("tcp").id(), "2.60x".to_owned(), true)));
     assert_eq!(found.pairs[0].verdict, Verdict::CannotTell, "the ranking says the same");
 
     let found = answer_of(&[plain("tcp", 13_000), plain("udp", 13_000)]);
-    assert!(found.headline.contains("no difference found"), "{found:?}");
-    assert_eq!(found.sentences, [""; 0], "tcp is not compared with itself");
+    assert_eq!(found.statements, [no_winner(ids(&["tcp", "udp"]))], "tcp is not compared with itself");
 }
 
 #[test]
@@ -86,27 +125,20 @@ fn a_case_with_a_wide_interval_is_not_slower_because_one_before_it_is() {
     let found = answer(&fixture.run());
     let by_p50: Vec<_> = found.pairs.iter().filter(|pair| pair.figure == ComparedBy::P50).collect();
     assert_eq!(by_p50.iter().map(|pair| pair.verdict).collect::<Vec<_>>(), [Verdict::Slower, Verdict::CannotTell]);
-    assert!(found.headline.contains("no difference found"), "{found:?}");
-    assert!(found.headline.contains("pipe (") && found.headline.contains("tcp ("), "{found:?}");
-    assert!(!found.headline.contains("fifo"), "{found:?}");
+    assert_eq!(found.statements[0], no_winner(ids(&["pipe", "tcp"])));
 }
 
 #[test]
 fn rivals_on_other_ladders_count_too() {
-    let spin = |latency| {
-        (
-            Case::ping_pong("tcp").with(|changed| {
-                changed.ends.waiting = Waiting::Spin;
-                changed.ends.placement = Placement::CrossCpu;
-            }),
-            latency,
-        )
-    };
-    let found = answer_of(&[plain("tcp", 13_000), spin(13_000)]);
-    assert!(found.headline.contains("no difference found"), "{found:?}");
-    let found = answer_of(&[plain("tcp", 13_000), spin(8_000)]);
-    let headline = "Fastest round trip between two processes here: tcp (busy-polling, two CPUs) at p50 8.0";
-    assert!(found.headline.starts_with(headline), "{found:?}");
+    let spinning = Case::ping_pong("tcp").with(|changed| {
+        changed.ends.waiting = Waiting::Spin;
+        changed.ends.placement = Placement::CrossCpu;
+    });
+    let found = answer_of(&[plain("tcp", 13_000), (spinning.clone(), 13_000)]);
+    assert_eq!(found.statements, [no_winner(vec![Case::ping_pong("tcp").id(), spinning.id()])]);
+    let run = run_of(&[plain("tcp", 13_000), (spinning.clone(), 8_000)]);
+    assert_eq!(answer(&run).statements[0], winner(&spinning));
+    assert!(p50(&run, &spinning).0.starts_with("8.0"));
 }
 
 #[test]
@@ -115,7 +147,7 @@ fn too_few_rounds_for_an_interval_show_no_winner() {
     fixture.rounds_of(&Case::ping_pong("pipe"), &[5_000, 5_010]);
     fixture.rounds_of(&Case::ping_pong("tcp"), &[13_000, 13_010]);
     let found = answer(&fixture.run());
-    assert!(found.headline.ends_with("It has no interval, so no winner is named."), "{found:?}");
+    assert_eq!(found.statements[0], Statement::Best { cases: ids(&["pipe", "tcp"]), verdict: None });
 }
 
 #[test]
@@ -142,18 +174,31 @@ fn a_saved_run_with_a_cyclic_ranking_is_answered() {
     let back = run.comparisons.iter().find(|pair| pair.role == Role::Neighbours).unwrap().clone();
     let (baseline, candidate) = (back.candidate.clone(), back.baseline.clone());
     run.comparisons.push(hairpin_model::summary::Comparison { baseline, candidate, ..back });
-    assert!(answer(&run).headline.contains("pipe (blocking, same CPU)"));
+    assert_eq!(answer(&run).statements[0], winner(&Case::ping_pong("pipe")));
 }
 
 #[test]
 fn one_case_is_reported_by_its_figures_and_no_case_says_so() {
-    let found = answer_of(&[plain("tcp", 13_000)]);
-    assert!(found.headline.starts_with("tcp block same-cpu: p50 13.0 us (95 % interval 13.0"), "{found:?}");
-    assert!(found.headline.ends_with(", p99 13.0 us, 1 200 round trips over 12 rounds."), "{found:?}");
-    let found = answer_of(&[(small_writes("default"), 44_000_000)]);
-    assert!(found.headline.starts_with("tcp block same-cpu default 100x2 B: p50 44.1 ms"), "{found:?}");
-    assert!(found.headline.ends_with("1 200 exchanges over 12 rounds."), "{found:?}");
-    assert_eq!(answer_of(&[]).headline, "Nothing was measured: no case could be run.");
+    let single = |case: &Case| [Statement::Single { case: case.id() }];
+    let run = run_of(&[plain("tcp", 13_000)]);
+    assert_eq!(answer(&run).statements, single(&Case::ping_pong("tcp")));
+    let (middle, [low, _]) = p50(&run, &Case::ping_pong("tcp"));
+    assert!(middle == "13.0 us" && low.starts_with("13.0"), "{middle} {low}");
+    assert_eq!(run.cases[0].primary().latency_ns.p99.map(|p99| duration(p99.value)), Some("13.0 us".to_owned()));
+    assert_eq!((run.cases[0].primary().samples, run.cases[0].rounds), (1200, 12));
+    let exchange = small_writes("default");
+    let run = run_of(&[(exchange.clone(), 44_000_000)]);
+    assert_eq!(answer(&run).statements, single(&exchange));
+    assert_eq!(p50(&run, &exchange).0, "44.1 ms");
+    assert_eq!((run.cases[0].primary().samples, run.cases[0].rounds), (1200, 12));
+    assert_eq!(answer_of(&[]).statements, [Statement::NothingMeasured]);
+}
+
+#[test]
+fn without_a_usable_case_the_reason_is_given() {
+    let mut run = run_of(&[plain("tcp", 13_000), plain("udp", 13_000)]);
+    run.cases.iter_mut().for_each(|row| row.valid = false);
+    assert_eq!(answer(&run).statements, [Statement::NothingUsable]);
 }
 
 #[test]
@@ -162,31 +207,48 @@ fn an_open_loop_and_an_injected_fault_are_not_ranked() {
     for (block, transport) in [(0, "tcp"), (0, "udp"), (1, "tcp"), (1, "udp")] {
         fixture.round(&at_rate(Case::ping_pong(transport), 1000.0), block, &paced(1_000_000, &[(0, 10_000); 100]));
     }
-    let headline = answer(&fixture.run()).headline;
-    assert_eq!(headline, "No overall answer: cases at a given rate (open loop) are not ranked.");
+    let mut run = fixture.run();
+    assert_eq!(answer(&run).statements, [Statement::NotRanked { open_loop: true, injected_fault: false }]);
+    run.cases[0].case.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true });
+    assert_eq!(answer(&run).statements, [Statement::NotRanked { open_loop: true, injected_fault: true }]);
 }
 
 #[test]
 fn over_several_paths_each_has_its_own_figure() {
     let slow = |transport: &str, latency| (over("delay=2ms", Case::ping_pong(transport)), latency);
-    let found = answer_of(&[plain("tcp", 13_000), slow("tcp", 4_000_000)]);
-    let of_one =
-        "p50 of a round trip with tcp (blocking, same CPU): 13.0 us without a link and 4.01 ms over delay=2ms.";
-    assert_eq!(found.headline, of_one);
+    let [tcp, udp] = ["tcp", "udp"].map(|transport| Case::ping_pong(transport).id());
+    let [slow_tcp, slow_udp] = ["tcp", "udp"].map(|transport| slow(transport, 0).0.id());
+    let paths = |here: &[&String], there: &[&String]| {
+        let owned = |ids: &[&String]| ids.iter().map(|id| (*id).clone()).collect();
+        [Statement::BestOverPaths { paths: vec![owned(here), owned(there)] }]
+    };
+    let run = run_of(&[plain("tcp", 13_000), slow("tcp", 4_000_000)]);
+    assert_eq!(answer(&run).statements, paths(&[&tcp], &[&slow_tcp]));
+    let medians = [&Case::ping_pong("tcp"), &slow("tcp", 0).0].map(|case| p50(&run, case).0);
+    assert_eq!(medians, ["13.0 us", "4.01 ms"]);
     let found =
         answer_of(&[plain("tcp", 13_000), plain("udp", 10_000), slow("tcp", 4_000_000), slow("udp", 4_100_000)]);
-    let of_two = "Fastest round trip, by p50: 10.0 us without a link with udp (blocking, same CPU) and 4.01 ms over \
-                  delay=2ms with tcp (blocking, same CPU).";
-    assert_eq!(found.headline, of_two);
+    assert_eq!(found.statements, paths(&[&udp], &[&slow_tcp]));
     let found =
         answer_of(&[plain("tcp", 13_000), plain("udp", 10_000), slow("tcp", 4_000_000), slow("udp", 4_000_000)]);
-    let tie =
-        "4.01 ms over delay=2ms (no difference found between tcp (blocking, same CPU) and udp (blocking, same CPU)).";
-    assert!(found.headline.ends_with(tie), "{found:?}");
+    assert_eq!(found.statements, paths(&[&udp], &[&slow_tcp, &slow_udp]));
 }
 
 fn exchanges(remedies: &[(&str, u64)]) -> Vec<(Case, u64)> {
     remedies.iter().map(|(remedy, latency)| (small_writes(remedy), *latency)).collect()
+}
+
+fn remedies(remedies: &[&str]) -> Vec<String> {
+    remedies.iter().map(|remedy| small_writes(remedy).id()).collect()
+}
+
+fn best_remedy(remedy: &str) -> Statement {
+    Statement::Remedy { default: small_writes("default").id(), best: small_writes(remedy).id() }
+}
+
+/// The throughput of a remedy over default options.
+fn speed_up(run: &Run, case: &Case) -> Figure {
+    run.case(&case.id()).unwrap().speed_up().unwrap()
 }
 
 const REMEDIES: &[(&str, u64)] =
@@ -196,10 +258,12 @@ const REMEDIES: &[(&str, u64)] =
 fn the_best_remedy_and_those_slower_than_default_are_named() {
     let run = run_of(&exchanges(REMEDIES));
     let found = answer(&run);
-    let headline = "An exchange of 100x2 B over tcp takes 44.1 ms at p50 with default options, and 24.1 us with one-write: \
-                    1833x as fast (95 % interval 18";
-    assert!(found.headline.starts_with(headline), "{found:?}");
-    assert_eq!(found.sentences, ["cork-forgotten (0.212x) is slower than default options."]);
+    let slower = Statement::SlowerRemedies { cases: remedies(&["cork-forgotten"]) };
+    assert_eq!(found.statements, [best_remedy("one-write"), slower]);
+    assert_eq!(["default", "one-write"].map(|remedy| p50(&run, &small_writes(remedy)).0), ["44.1 ms", "24.1 us"]);
+    let gain = speed_up(&run, &small_writes("one-write"));
+    assert!(factor(gain.value) == "1833x" && (1800.0..1900.0).contains(&gain.low.unwrap()), "{gain:?}");
+    assert_eq!(factor(speed_up(&run, &small_writes("cork-forgotten")).value), "0.212x");
     let best = found.best_remedy.expect("one is proved");
     assert_eq!((best.case, best.no_difference), (small_writes("one-write").id(), Vec::new()));
     assert!((best.speed_up.expect("default was measured").value - 1833.0).abs() < 10.0);
@@ -208,16 +272,20 @@ fn the_best_remedy_and_those_slower_than_default_are_named() {
 #[test]
 fn remedies_with_equal_throughput_are_no_winners() {
     let found = answer_of(&exchanges(&[("default", 44_000_000), ("writev", 24_000), ("one-write", 24_000)]));
-    assert!(!found.headline.contains("most"), "{found:?}");
-    assert_eq!(found.sentences, ["No difference found between writev and one-write."]);
-    assert_eq!(found.best_remedy.expect("both are proved").no_difference, [small_writes("one-write").id()]);
+    let equal = Statement::EqualRemedies { cases: remedies(&["writev", "one-write"]) };
+    assert_eq!(found.statements, [best_remedy("writev"), equal]);
+    assert_eq!(found.best_remedy.expect("both are proved").no_difference, remedies(&["one-write"]));
 }
 
 #[test]
 fn no_remedy_is_called_faster_without_proof() {
+    let unproved = |have_intervals| [Statement::NoRemedy { default: small_writes("default").id(), have_intervals }];
     let found = answer_of(&exchanges(&[("default", 44_000_000), ("nodelay", 44_000_000)]));
-    assert!(found.headline.ends_with("with default options; no remedy was found to be faster."), "{found:?}");
-    assert_eq!((found.sentences, found.best_remedy), (Vec::new(), None));
+    assert_eq!((found.statements.as_slice(), found.best_remedy), (unproved(Some(true)).as_slice(), None));
+    let mut fixture = Fixture::new();
+    fixture.rounds_of(&small_writes("default"), &[44_000_000, 44_010_000]);
+    fixture.rounds_of(&small_writes("nodelay"), &[44_000_000, 44_010_000]);
+    assert_eq!(answer(&fixture.run()).statements, unproved(Some(false)));
 }
 
 #[test]
@@ -247,18 +315,25 @@ fn stalls_in_few_exchanges_count_even_if_the_p50_hides_them() {
         fixture.round(&small_writes("nodelay"), block, &back_to_back(&[], &some_stall));
         fixture.round(&small_writes("more"), block, &back_to_back(&[], &[latency; 100]));
     }
-    let headline = answer(&fixture.run()).headline;
-    assert!(headline.contains("and 100 us with more: 439x"), "{headline}");
+    let run = fixture.run();
+    assert_eq!(answer(&run).statements[0], best_remedy("more"));
+    let figures = (p50(&run, &small_writes("more")).0, factor(speed_up(&run, &small_writes("more")).value));
+    assert_eq!(figures, ("100 us".to_owned(), "439x".to_owned()));
 }
 
 #[test]
 fn without_default_remedies_are_compared_with_each_other() {
-    let found = answer_of(&exchanges(&[("nodelay", 550_000), ("one-write", 24_000)]));
-    let fastest = "Fastest remedy for an exchange of 100x2 B over tcp: one-write, 8";
-    assert!(found.headline.starts_with(fastest), "{found:?}");
+    let fastest = |cases: &[&str]| [Statement::FastestRemedies { cases: remedies(cases) }];
+    let run = run_of(&exchanges(&[("nodelay", 550_000), ("one-write", 24_000)]));
+    assert_eq!(answer(&run).statements, fastest(&["one-write"]));
+    let bytes_per_ms = run.case(&small_writes("one-write").id()).unwrap().bytes_per_ms().unwrap().value;
+    assert!((8_000.0..9_000.0).contains(&bytes_per_ms), "{bytes_per_ms}");
     let found = answer_of(&exchanges(&[("writev", 24_000), ("one-write", 24_000)]));
-    let none = "Fastest remedies for an exchange of 100x2 B over tcp, no difference found: writev and one-write.";
-    assert!(found.headline.starts_with(none), "{found:?}");
+    assert_eq!(found.statements, fastest(&["writev", "one-write"]));
+    let elsewhere = (Case::ping_pong("tcp"), 13_000);
+    let mut run = run_of(&[exchanges(&[("one-write", 24_000)]), vec![elsewhere]].concat());
+    run.cases[1].valid = false;
+    assert_eq!(answer(&run).statements, [Statement::OnlyRemedy { case: small_writes("one-write").id() }]);
 }
 
 fn with_gap(remedy: &str) -> Case {
@@ -269,12 +344,11 @@ fn with_gap(remedy: &str) -> Case {
 fn a_remedy_without_pauses_is_not_compared_with_those_that_pause() {
     let paused = [("default", 143_000_000), ("nodelay", 99_600_000), ("one-write", 24_000)];
     let cases: Vec<(Case, u64)> = paused.iter().map(|(remedy, latency)| (with_gap(remedy), *latency)).collect();
-    let found = answer_of(&cases);
-    assert!(found.headline.contains(" with nodelay: 1.44x as fast"), "not the first of all: {found:?}");
-    let apart = "one-write (24.1 us) is not compared: it has none of the 99 pauses of 1.00 ms that --gap puts \
-                 between the writes of a request. They are 99.0 ms in all, which the program may need for other \
-                 work.";
-    assert_eq!(found.sentences, [apart]);
+    let run = run_of(&cases);
+    let best = Statement::Remedy { default: with_gap("default").id(), best: with_gap("nodelay").id() };
+    let without_pauses = Statement::WithoutPauses { case: with_gap("one-write").id() };
+    assert_eq!(answer(&run).statements, [best, without_pauses], "not the first of all");
+    assert_eq!(factor(speed_up(&run, &with_gap("nodelay")).value), "1.44x");
 }
 
 #[test]
@@ -285,51 +359,76 @@ fn an_injected_fault_is_stated_first_unless_other_cases_are_usable() {
         })
     };
     let mut cases: Vec<(Case, u64)> = vec![(injected("default"), 44_000_000), (injected("nodelay"), 5_000_000)];
-    let found = answer_of(&cases);
-    assert_eq!(found.headline, "No overall answer: cases with an injected fault are not ranked.");
-    let told = "An exchange of 100x2 B, injected 4 ms every 1 over tcp takes 44.1 ms at p50 with default options";
-    assert!(found.sentences[0].starts_with(told), "{found:?}");
+    let run = run_of(&cases);
+    let not_ranked = Statement::NotRanked { open_loop: false, injected_fault: true };
+    let best = Statement::Remedy { default: injected("default").id(), best: injected("nodelay").id() };
+    assert_eq!(answer(&run).statements, [not_ranked, best]);
+    assert_eq!(p50(&run, &injected("default")).0, "44.1 ms");
     cases.extend(exchanges(REMEDIES));
-    assert!(answer_of(&cases).headline.starts_with("An exchange of 100x2 B over tcp takes 44.1 ms"));
+    assert_eq!(answer_of(&cases).statements[0], best_remedy("one-write"));
 }
 
 #[test]
 fn other_transports_and_paths_follow_the_first() {
     let elsewhere =
         small_writes("default").with(|changed| changed.primary_mut().transport = "unix-stream".to_owned());
-    let cases = [exchanges(&REMEDIES[..3]), vec![(elsewhere, 102_000)]].concat();
-    assert_eq!(answer_of(&cases).sentences, ["The same writes take 102 us over unix-stream."]);
+    let run = run_of(&[exchanges(&REMEDIES[..3]), vec![(elsewhere.clone(), 102_000)]].concat());
+    let others = Statement::OtherTransports { cases: vec![elsewhere.id()] };
+    assert_eq!(answer(&run).statements, [best_remedy("one-write"), others]);
+    assert_eq!(p50(&run, &elsewhere).0, "102 us");
     let slow = |remedy: &str, latency| (over("delay=2ms", small_writes(remedy)), latency);
     let cases = [exchanges(&REMEDIES[..3]), vec![slow("default", 48_000_000), slow("one-write", 4_000_000)]].concat();
-    let beside = "Over delay=2ms it takes 48.1 ms with default options, and 4.01 ms with one-write.";
-    assert_eq!(answer_of(&cases).sentences, [beside]);
+    let run = run_of(&cases);
+    let over_it = ["default", "one-write"].map(|remedy| slow(remedy, 0).0);
+    let others = Statement::OtherPaths { paths: vec![over_it.iter().map(Case::id).collect()] };
+    assert_eq!(answer(&run).statements, [best_remedy("one-write"), others]);
+    assert_eq!(over_it.each_ref().map(|case| p50(&run, case).0), ["48.1 ms", "4.01 ms"]);
 }
 
-#[test]
-fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
-    let mut run = run_of(&exchanges(REMEDIES));
-    run.findings = vec![Finding {
-        code: "nagle-waits".to_owned(),
+fn finding(code: &str, case: &Case, share: f64) -> Finding {
+    Finding {
+        code: code.to_owned(),
         about: About::Cause,
         severity: Severity::Warning,
-        cases: vec![run.cases[0].id.clone()],
+        cases: vec![case.id()],
         summary: String::new(),
         evidence: Vec::new(),
         advice: String::new(),
         counter_experiment: None,
         proved: None,
-        share: 0.987,
-    }];
-    let quoted = "Finding nagle-waits explains 99 % of an exchange.".to_owned();
-    assert!(answer(&run).sentences.contains(&quoted), "{:?}", answer(&run));
+        share,
+    }
+}
+
+/// A run with one finding and its answer: whether it quotes the finding as it is, confirmed, and refuted.
+fn is_quoted(mut run: Run, finding: &Finding) -> [bool; 3] {
     let proved = |verdict: &str| Proved {
         check: "change it".to_owned(),
         verdict: verdict.to_owned(),
-        effect: hairpin_model::figure::Figure::bare(0.0),
+        effect: Figure::bare(0.0),
         unit: "ns".to_owned(),
     };
-    run.findings[0].proved = Some(proved("confirmed"));
-    assert!(answer(&run).sentences.contains(&quoted));
-    run.findings[0].proved = Some(proved("refuted"));
-    assert!(!answer(&run).sentences.contains(&quoted));
+    let quoted = Statement::Finding { code: finding.code.clone(), case: finding.cases[0].clone() };
+    [None, Some(proved("confirmed")), Some(proved("refuted"))].map(|proved| {
+        run.findings = vec![Finding { proved, ..finding.clone() }];
+        answer(&run).statements.contains(&quoted)
+    })
+}
+
+#[test]
+fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
+    let run = || run_of(&exchanges(REMEDIES));
+    let default = small_writes("default");
+    assert_eq!(is_quoted(run(), &finding("nagle-waits", &default, 0.987)), [true, true, false]);
+    assert_eq!(is_quoted(run(), &finding("nagle-waits", &default, 0.09)), [false; 3], "it explains too little");
+    assert_eq!(is_quoted(run(), &finding("nagle-waits", &small_writes("nodelay"), 0.987)), [false; 3]);
+}
+
+#[test]
+fn waking_is_quoted_with_round_trips_unless_its_check_did_not_confirm_it() {
+    let run = || run_of(&[plain("tcp", 13_000), plain("pipe", 5_000)]);
+    let tcp = Case::ping_pong("tcp");
+    assert_eq!(is_quoted(run(), &finding("wake-up-dominated", &tcp, 0.84)), [true, true, false]);
+    assert_eq!(is_quoted(run(), &finding("wake-up-dominated", &tcp, 0.0)), [false; 3]);
+    assert_eq!(is_quoted(run(), &finding("drift", &tcp, 0.84)), [false; 3], "no other finding");
 }

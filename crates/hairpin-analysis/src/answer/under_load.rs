@@ -1,306 +1,118 @@
-//! The answer to probes under load: the latency that the load adds to the median round trip, the queue, the load's
-//! goodput, and the probe's losses.
+//! The answer to probes under load: the latency that the load adds to the median round trip, the load's goodput, and the
+//! probe's losses.
 
-use hairpin_model::answer::{Answer, Pair};
-use hairpin_model::case::Case;
+use hairpin_model::answer::{Answer, Pair, Statement};
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
-use hairpin_model::ledger::in_words;
-use hairpin_model::names::{grouped, joined, shortened};
-use hairpin_model::path;
-use hairpin_model::phases::{Phase, PhaseFigures, Responsiveness, UnderLoad};
-use hairpin_model::quantities::{
-    DASH, byte_rate, bytes, count, counted, duration, exact_bytes, number, number_bounds, share,
-};
+use hairpin_model::names::grouped;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use super::one_way::{if_invalid, spoken};
+use super::one_way::usable;
 use super::ranking::as_fast;
-use super::words;
+use super::{ids, of};
 use crate::compare::cases::pointwise;
-
-/// Maximum ratio of idle medians that are reported as one.
-const ALIKE: f64 = 1.05;
-/// Maximum number of named loads; the table has all.
-const MAX_NAMED: usize = 3;
 
 /// The answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
-    let measured = |row: &&CaseSummary| row.under_load.is_some();
-    let rows: Vec<&CaseSummary> = match run.cases.as_slice() {
+    let mut rows: Vec<&CaseSummary> = match run.cases.as_slice() {
         [only] if Kind::of(&only.case) == Kind::UnderLoad => vec![only],
-        _ => spoken(run, Kind::UnderLoad),
+        _ => usable(run, Kind::UnderLoad),
     };
-    let rows: Vec<&CaseSummary> = rows.into_iter().filter(measured).collect();
-    let sets = grouped(rows.iter().map(|row| (alone(&row.case), *row)));
-    let mut headlines = Vec::new();
-    let mut details = Vec::new();
-    for (_, rows) in &sets {
-        let (place, alone) = (place(run, rows[0], sets.len()), sets.len() == 1);
-        let set = Set { run, pairs, place, alone, names: Names::of(rows) };
-        let mut loaded: Vec<&CaseSummary> = rows.iter().copied().filter(|row| !row.case.loads().is_empty()).collect();
+    rows.retain(|row| row.under_load.is_some());
+    let (mut headlines, mut details) = (Vec::new(), Vec::new());
+    for (_, rows) in grouped(rows.iter().map(|row| (row.case.without_loads(), *row))) {
+        let (mut loaded, unloaded): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
+            rows.iter().copied().partition(|row| !row.case.loads().is_empty());
         // Cases without any answer are reported by their losses.
         loaded.retain(|row| row.p50_ns().is_some());
         loaded.sort_by(|a, b| a.p50_ns().unwrap_or(0.0).total_cmp(&b.p50_ns().unwrap_or(0.0)));
-        let unloaded = rows.iter().filter(|row| row.case.loads().is_empty()).filter_map(|row| set.without_load(row));
-        headlines.extend(set.headline(&loaded));
-        details.extend(set.loads(&loaded));
-        details.extend(unloaded);
-        details.extend(rows.iter().flat_map(|row| set.losses(row)));
+        headlines.extend(headline(run, &loaded, pairs));
+        details.extend(loads(&loaded));
+        details.extend(unloaded.into_iter().filter_map(without_load));
+        details.extend(rows.iter().flat_map(|row| losses(row)));
     }
-    let mut sentences = headlines.into_iter().chain(details);
-    let headline = sentences.next()?;
-    Some(Answer { headline, sentences: sentences.collect(), ..Answer::default() })
+    of([headlines, details].concat())
 }
 
-/// The probe and its path without its loads: cases that share it differ in their load.
-fn alone(case: &Case) -> Case {
-    case.without_replicate().with(|case| case.flows.truncate(1))
-}
-
-/// ` over home-uplink`, and the probe if there are several.
-fn place(run: &Run, row: &CaseSummary, sets: usize) -> String {
-    let over = path::over_in_short(&row.case, &run.cases).map(|over| format!(" {over}")).unwrap_or_default();
-    let of_path = run.cases.iter().filter(|other| path::alike(&other.case, &row.case));
-    let several = sets > 1 && of_path.map(|other| alone(&other.case)).any(|other| other != alone(&row.case));
-    let probe = format!(" with the probe {} ({})", row.case.probe_words().join(" "), row.case.ends.in_words());
-    format!("{over}{}", if several { probe.as_str() } else { "" })
-}
-
-/// The names of the loads of one probe: without the words that all share.
-struct Names {
-    shared: Vec<String>,
-}
-
-impl Names {
-    fn of(rows: &[&CaseSummary]) -> Self {
-        let all: Vec<Vec<String>> =
-            rows.iter().filter(|row| !row.case.loads().is_empty()).map(|row| row.case.load_words()).collect();
-        let shared = match all.as_slice() {
-            // A single load needs no write size to distinguish it.
-            [_] => {
-                rows.iter().flat_map(|row| row.case.loads()).map(|flow| exact_bytes(flow.load.size_bytes())).collect()
-            }
-            [first, others @ ..] => {
-                first.iter().filter(|word| others.iter().all(|words| words[1..].contains(word))).cloned().collect()
-            }
-            [] => Vec::new(),
-        };
-        Self { shared }
-    }
-
-    /// `tcp up congestion=cubic`.
-    fn name(&self, row: &CaseSummary) -> String {
-        let words = row.case.load_words();
-        let kept = words.iter().enumerate().filter(|(place, word)| *place == 0 || !self.shared.contains(word));
-        let kept: Vec<&str> = kept.map(|(_, word)| word.trim_start_matches("under ")).collect();
-        kept.join(" ")
-    }
-}
-
-struct Set<'r> {
-    run: &'r Run,
-    pairs: &'r [Pair],
-    place: String,
-    /// Whether there is no other set.
-    alone: bool,
-    names: Names,
-}
-
-fn figures(row: &CaseSummary) -> Option<&UnderLoad> {
-    row.under_load.as_ref()
-}
-
-fn idle(row: &CaseSummary) -> Option<String> {
-    Some(duration(figures(row)?.phases.idle.probe.latency_ns.p50?.finite()?))
-}
-
-/// The idle median, or the range if there are several.
-fn idle_of_all(rows: &[&CaseSummary]) -> String {
-    let of = |row: &&CaseSummary| figures(row)?.phases.idle.probe.latency_ns.p50?.finite();
-    let (low, high) = rows
-        .iter()
-        .filter_map(of)
-        .fold((f64::INFINITY, 0.0_f64), |(low, high), idle| (low.min(idle), high.max(idle)));
-    if high <= ALIKE * low {
-        return duration(f64::midpoint(low, high));
-    }
-    let [low, high] = [low, high].map(duration);
-    format!("{low} to {high}")
-}
-
+/// What a phase adds to the median round trip, if it has an interval.
 fn added(row: &CaseSummary) -> Option<Figure> {
-    figures(row)?.added_ns.p50.filter(|added| added.value.is_finite())
+    let added = row.under_load.as_ref()?.added_ns.p50?;
+    added.interval().and(added.finite()).map(|_| added)
 }
 
-impl Set<'_> {
-    /// The place, if there are several.
-    fn elsewhere(&self) -> &str {
-        if self.alone { "" } else { &self.place }
-    }
+fn effect(row: &CaseSummary) -> Option<Verdict> {
+    Some(match added(row)? {
+        added if !added.excludes(0.0) => Verdict::CannotTell,
+        added if added.value < 0.0 => Verdict::Faster,
+        _ => Verdict::Slower,
+    })
+}
 
-    /// The headline on these loads, the lowest latency first.
-    fn headline(&self, loaded: &[&CaseSummary]) -> Option<String> {
-        match loaded {
-            [] => None,
-            [only] => Some(self.of_one(only)),
-            [first, ..] => Some(self.of_several(first, loaded)),
-        }
-    }
-
-    /// `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms, and
-    /// the queue holds 213 KiB.`
-    fn of_one(&self, row: &CaseSummary) -> String {
-        let queue = queue(row).map(|queue| format!(", and the queue holds {queue}")).unwrap_or_default();
-        let said = effect(row, &self.names.name(row), &self.place);
-        format!("{said}{queue}.{}", if_invalid(row))
-    }
-
-    /// The loads that add least and most, if a difference was found.
-    fn of_several(&self, first: &CaseSummary, loaded: &[&CaseSummary]) -> String {
-        let idle = idle_of_all(loaded);
-        if loaded.iter().any(|row| added(row).and_then(Figure::interval).is_none()) {
-            let each: Vec<String> =
-                loaded.iter().map(|row| format!("{} beside {}", words::p50(row), self.names.name(row))).collect();
-            let (place, each) = (&self.place, shortened(&each, MAX_NAMED));
-            let known: Vec<&CaseSummary> =
-                loaded.iter().copied().filter(|row| added(row).and_then(Figure::interval).is_some()).collect();
-            let known = if known.is_empty() {
-                "What each adds has no interval yet, so they are not ordered".to_owned()
-            } else {
-                format!("Added where there is an interval: {}", self.told(&known))
-            };
-            return format!("Median round trip{place}: {idle} idle, {each}. {known}.");
-        }
-        let to = format!("to the median round trip of {idle}{}", self.place);
-        let alpha = self.run.plan.alpha;
-        let least: Vec<&CaseSummary> =
-            std::iter::once(first).chain(as_fast(first, loaded, self.pairs, alpha)).collect();
-        let is_least = |row: &CaseSummary| least.iter().any(|other| other.id == row.id);
-        let Some(last) = loaded.last().filter(|row| !is_least(row)) else {
-            return format!("Added {to}, no difference found: {}.", self.told(loaded));
-        };
-        let is_most = |row: &&CaseSummary| row.id == last.id || pointwise(row, last, alpha) != Verdict::Slower;
-        let most: Vec<&CaseSummary> = loaded.iter().copied().filter(|row| !is_least(row)).filter(is_most).collect();
-        format!("Least added {to}: {}; most: {}.", self.told(&least), self.told(&most))
-    }
-
-    /// For each: `9.13 ms (95 % interval 9.01-9.40) by tcp up congestion=bbr`.
-    fn told(&self, rows: &[&CaseSummary]) -> String {
-        let each = |row: &&CaseSummary| {
-            let (added, name) = (added(row), self.names.name(row));
-            match added.filter(|added| added.excludes(0.0)) {
-                Some(_) => format!("{} by {name}", words::with_interval(added)),
-                None => format!("no difference found with {name}"),
-            }
-        };
-        let each: Vec<String> = rows.iter().map(each).collect();
-        shortened(&each, MAX_NAMED)
-    }
-
-    /// The goodput of a single load, and the responsiveness under each; the table has the goodput of several.
-    fn loads(&self, loaded: &[&CaseSummary]) -> Option<String> {
-        let rpm = |row: &CaseSummary| figures(row)?.responsiveness_rpm.clone();
-        let told = |rpm: &Responsiveness| {
-            let interval = rpm.figure.interval().map_or_else(String::new, |(low, high)| {
-                format!(" (95 % interval {})", number_bounds(rpm.figure.value, low, high))
-            });
-            format!("{} round trips per minute{interval}", number(rpm.figure.value))
-        };
-        let elsewhere = self.elsewhere();
-        if let [row] = loaded {
-            let goodput = figures(row)?.phases.loaded.load.goodput_bytes_per_s.and_then(Figure::finite);
-            let gets = goodput.map(|goodput| format!("gets {}", byte_rate(goodput)));
-            let rpm = rpm(row).map(|rpm| format!("responsiveness is {}, by {}", told(&rpm), rpm.draft));
-            let said: Vec<String> = gets.into_iter().chain(rpm).collect();
-            return (!said.is_empty()).then(|| format!("The load{elsewhere} {}.", joined(&said)));
-        }
-        let each: Vec<(String, Responsiveness)> =
-            loaded.iter().filter_map(|row| Some((self.names.name(row), rpm(row)?))).collect();
-        let (_, first) = each.first()?;
-        let beside: Vec<String> = each.iter().map(|(name, rpm)| format!("{} beside {name}", told(rpm))).collect();
-        Some(format!("Responsiveness{elsewhere}, by {}: {}.", first.draft, shortened(&beside, MAX_NAMED)))
-    }
-
-    /// The difference between the phases without a load.
-    fn without_load(&self, row: &CaseSummary) -> Option<String> {
-        let added = added(row)?;
-        let (idle, loaded, place) = (idle(row)?, words::p50(row), self.elsewhere());
-        let invalid = if_invalid(row);
-        Some(match added.interval() {
-            None => format!(
-                "Without a load{place}: median round trip {idle}, later {loaded}, without an interval.{invalid}"
-            ),
-            Some(_) if added.excludes(0.0) => format!(
-                "Without a load{place} the median round trip of {idle} changed by {}.{invalid}",
-                words::with_interval(Some(added))
-            ),
-            Some(_) => format!(
-                "Without a load{place} no difference was found: median round trip {idle}, later {loaded}.{invalid}"
-            ),
-        })
-    }
-
-    /// The probe's losses in each phase.
-    fn losses(&self, row: &CaseSummary) -> Vec<String> {
-        let Some(figures) = figures(row) else { return Vec::new() };
-        let beside = if row.case.loads().is_empty() {
-            "without a load".to_owned()
-        } else {
-            format!("beside {}", self.names.name(row))
-        };
-        let of_phase = |(phase, of): (Phase, &PhaseFigures)| {
-            let ledger = &of.probe.ledger;
-            let missing = ledger.sent.checked_sub(ledger.received).filter(|missing| *missing > 0)?;
-            let causes = ledger.lost.iter().filter(|(_, lost)| **lost > 0);
-            let causes = causes.map(|(cause, lost)| format!("{} ({})", count(*lost), in_words(cause)));
-            let late = (ledger.late > 0).then(|| format!("{} (late)", count(ledger.late)));
-            let unexplained = (ledger.unexplained != 0).then(|| format!("{} (unexplained)", ledger.unexplained));
-            let causes: Vec<String> = causes.chain(late).chain(unexplained).collect();
-            let (lost, sent) = (share(missing as f64 / ledger.sent as f64), counted(ledger.sent, "message"));
-            let place = self.elsewhere();
-            Some(format!(
-                "The probe lost {lost} of {sent} in the {phase} phase {beside}{place}: {}.",
-                joined(&causes)
-            ))
-        };
-        figures.phases.each().into_iter().filter_map(of_phase).collect()
+/// The effect of these loads, the lowest latency first.
+fn headline(run: &Run, loaded: &[&CaseSummary], pairs: &[Pair]) -> Option<Statement> {
+    match loaded {
+        [] => None,
+        [only] => Some(Statement::Load { case: only.id.clone(), verdict: effect(only) }),
+        several => Some(of_several(run, several, pairs)),
     }
 }
 
-/// The effect of a load on the median round trip.
-fn effect(row: &CaseSummary, load: &str, place: &str) -> String {
-    let (idle, loaded) = (idle(row).unwrap_or_else(|| DASH.to_owned()), words::p50(row));
-    let trip = format!("the median round trip of {idle}{place}");
-    let Some((added, _)) = added(row).and_then(|added| Some((added, added.interval()?))) else {
-        return format!(
-            "Median round trip{place}: {idle} idle, {loaded} beside the load ({load}); what it adds has no interval"
-        );
+/// The loads that add least and most, if a difference was found.
+fn of_several(run: &Run, loaded: &[&CaseSummary], pairs: &[Pair]) -> Statement {
+    let (first, last) = (loaded[0], loaded[loaded.len() - 1]);
+    let cases = ids(loaded.iter().copied());
+    if loaded.iter().any(|row| added(row).is_none()) {
+        return Statement::Loads { cases, least: Vec::new(), most: Vec::new() };
+    }
+    let alpha = run.plan.alpha;
+    let least = ids(std::iter::once(first).chain(as_fast(first, loaded, pairs, alpha)));
+    if least.contains(&last.id) {
+        return Statement::Loads { least: cases.clone(), cases, most: Vec::new() };
+    }
+    let is_most = |row: &&CaseSummary| {
+        !least.contains(&row.id) && (row.id == last.id || pointwise(row, last, alpha) != Verdict::Slower)
     };
-    let changed = |by: Figure| words::with_interval(Some(by));
-    match added {
-        _ if !added.excludes(0.0) => {
-            format!("No difference found: median round trip{place} {idle} idle, {loaded} beside the load ({load})")
-        }
-        _ if added.value < 0.0 => format!("The load ({load}) saves {} of {trip}", changed(added.falling(|ns| -ns))),
-        _ => format!("The load ({load}) adds {} to {trip}", changed(added)),
-    }
+    let most = ids(loaded.iter().copied().filter(is_most));
+    Statement::Loads { cases, least, most }
 }
 
-/// The median depth of the queue under load.
-fn queue(row: &CaseSummary) -> Option<String> {
-    Some(bytes(figures(row)?.phases.loaded.queue_bytes?.p50.finite()?))
+/// The goodput of a single load, and the responsiveness under each; the table has the goodput of several.
+fn loads(loaded: &[&CaseSummary]) -> Option<Statement> {
+    let has_rpm =
+        |row: &&CaseSummary| row.under_load.as_ref().is_some_and(|figures| figures.responsiveness_rpm.is_some());
+    if let [row] = loaded {
+        let goodput = row.under_load.as_ref()?.phases.loaded.load.goodput_bytes_per_s.and_then(Figure::finite);
+        return (goodput.is_some() || has_rpm(row)).then(|| Statement::LoadGets { case: row.id.clone() });
+    }
+    let cases = ids(loaded.iter().copied().filter(has_rpm));
+    (!cases.is_empty()).then_some(Statement::Responsiveness { cases })
+}
+
+/// The difference between the phases without a load.
+fn without_load(row: &CaseSummary) -> Option<Statement> {
+    let figures = row.under_load.as_ref()?;
+    figures.added_ns.p50.and_then(Figure::finite)?;
+    figures.phases.idle.probe.latency_ns.p50.and_then(Figure::finite)?;
+    Some(Statement::WithoutLoad { case: row.id.clone(), verdict: effect(row) })
+}
+
+/// The phases in which the probe lost messages.
+fn losses(row: &CaseSummary) -> Vec<Statement> {
+    let phases = row.under_load.iter().flat_map(|figures| figures.phases.each());
+    let lossy = phases.filter(|(_, figures)| figures.probe.ledger.sent > figures.probe.ledger.received);
+    lossy.map(|(phase, _)| Statement::ProbeLost { case: row.id.clone(), phase }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
+    use hairpin_model::case::Case;
     use hairpin_model::flow::{Direction, Flow, FlowRole, WRITE_BYTES};
     use hairpin_model::ledger::Ledger;
     use hairpin_model::options::Options;
-    use hairpin_model::phases::QueueBytes;
+    use hairpin_model::phases::{Phase, QueueBytes, Responsiveness};
 
     use super::super::answer;
     use super::*;
@@ -358,115 +170,96 @@ mod tests {
         over("delay=5ms", probed(Some(options)))
     }
 
+    const CUBIC: &str = "congestion=cubic";
+    const BBR: &str = "congestion=bbr";
+    const RENO: &str = "congestion=reno";
+
+    fn ids(options: &[&str]) -> Vec<String> {
+        options.iter().map(|options| linked(options).id()).collect()
+    }
+
     #[test]
     fn one_load_adds_what_its_interval_says_and_nothing_is_claimed_without_one() {
-        let said = |loaded_ms, bounds| answer_of(&[(linked("congestion=cubic"), loaded_ms, bounds)]);
-        let adds = said(183.3, Some((171.0, 176.0)));
-        let headline = "The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of \
-                        10.3 ms over delay=5ms, and the queue holds 183 KiB.";
-        assert_eq!((adds.headline.as_str(), adds.sentences), (headline, vec!["The load gets 1.20 MB/s.".to_owned()]));
-        let none = "No difference found: median round trip over delay=5ms 10.3 ms idle, 10.4 ms beside the load (tcp up \
-                    congestion=cubic), and the queue holds 10.4 KiB.";
-        assert_eq!(said(10.4, Some((-0.2, 0.4))).headline, none);
-        let less = "The load (tcp up congestion=cubic) saves 1.30 ms (95 % interval 1.20-1.40) of the median round trip \
-                    of 10.3 ms over delay=5ms, and the queue holds 9 KiB.";
-        assert_eq!(said(9.0, Some((-1.4, -1.2))).headline, less);
-        let unsure = "Median round trip over delay=5ms: 10.3 ms idle, 184 ms beside the load (tcp up congestion=cubic); \
-                      what it adds has no interval, and the queue holds 183 KiB.";
-        assert_eq!(said(183.3, None).headline, unsure);
+        let said = |loaded_ms, bounds| answer_of(&[(linked(CUBIC), loaded_ms, bounds)]).statements;
+        let load = |verdict| Statement::Load { case: linked(CUBIC).id(), verdict };
+        let gets = Statement::LoadGets { case: linked(CUBIC).id() };
+        assert_eq!(said(183.3, Some((171.0, 176.0))), [load(Some(Verdict::Slower)), gets]);
+        assert_eq!(said(10.4, Some((-0.2, 0.4)))[0], load(Some(Verdict::CannotTell)));
+        assert_eq!(said(9.0, Some((-1.4, -1.2)))[0], load(Some(Verdict::Faster)));
+        assert_eq!(said(183.3, None)[0], load(None));
     }
 
     #[test]
     fn the_loads_that_add_least_and_most_are_named_if_a_difference_was_found() {
-        let cubic = || (linked("congestion=cubic"), 183.3, Some((171.0, 176.0)));
-        let bbr = || (linked("congestion=bbr"), 20.3, Some((9.0, 11.0)));
+        let cubic = || (linked(CUBIC), 183.3, Some((171.0, 176.0)));
+        let bbr = || (linked(BBR), 20.3, Some((9.0, 11.0)));
+        let loads = |cases: &[&str], least: &[&str], most: &[&str]| {
+            [Statement::Loads { cases: ids(cases), least: ids(least), most: ids(most) }]
+        };
         let two = answer_of(&[cubic(), bbr()]);
-        let headline = "Least added to the median round trip of 10.3 ms over delay=5ms: 10.0 ms (95 % interval 9.0-11.0) by \
-                        tcp up congestion=bbr; most: 173 ms (95 % interval 171-176) by tcp up congestion=cubic.";
-        assert_eq!(two.headline, headline);
-        assert!(two.sentences.is_empty(), "the table has the rest: {two:?}");
+        assert_eq!(two.statements, loads(&[BBR, CUBIC], &[BBR], &[CUBIC]), "the table has the rest");
         assert_eq!(two.pairs.first().map(|pair| pair.verdict), Some(Verdict::Slower), "one ladder");
-        let alike = answer_of(&[cubic(), (linked("congestion=reno"), 183.3, Some((171.0, 176.0)))]);
-        let headline = "Added to the median round trip of 10.3 ms over delay=5ms, no difference found: 173 ms (95 % interval \
-                        171-176) by tcp up congestion=cubic and 173 ms (95 % interval 171-176) by tcp up congestion=reno.";
-        assert_eq!(alike.headline, headline);
-        let three = answer_of(&[cubic(), bbr(), (linked("congestion=reno"), 20.3, Some((9.0, 11.0)))]);
-        let least = "10.0 ms (95 % interval 9.0-11.0) by tcp up congestion=bbr and 10.0 ms (95 % interval 9.0-11.0) by tcp up \
-                     congestion=reno; most: 173 ms";
-        assert!(three.headline.contains(least), "{three:?}");
+        let alike = answer_of(&[cubic(), (linked(RENO), 183.3, Some((171.0, 176.0)))]);
+        assert_eq!(alike.statements, loads(&[CUBIC, RENO], &[CUBIC, RENO], &[]));
+        let three = answer_of(&[cubic(), bbr(), (linked(RENO), 20.3, Some((9.0, 11.0)))]);
+        assert_eq!(three.statements, loads(&[BBR, RENO, CUBIC], &[BBR, RENO], &[CUBIC]));
     }
 
     #[test]
     fn without_an_interval_no_load_is_named_the_best() {
-        let unsure = answer_of(&[(linked("congestion=cubic"), 183.3, None), (linked("congestion=bbr"), 20.3, None)]);
-        let headline = "Median round trip over delay=5ms: 10.3 ms idle, 20.4 ms beside tcp up congestion=bbr and 184 ms \
-                        beside tcp up congestion=cubic. What each adds has no interval yet, so they are not ordered.";
-        assert_eq!(unsure.headline, headline);
-        let sure = (linked("congestion=cubic"), 183.3, Some((171.0, 176.0)));
-        let half = answer_of(&[sure, (linked("congestion=bbr"), 20.3, None)]).headline;
-        let known = "Added where there is an interval: 173 ms (95 % interval 171-176) by tcp up congestion=cubic.";
-        assert!(half.ends_with(known), "{half}");
+        let unordered = [Statement::Loads { cases: ids(&[BBR, CUBIC]), least: Vec::new(), most: Vec::new() }];
+        let unsure = answer_of(&[(linked(CUBIC), 183.3, None), (linked(BBR), 20.3, None)]);
+        assert_eq!(unsure.statements, unordered);
+        let sure = (linked(CUBIC), 183.3, Some((171.0, 176.0)));
+        assert_eq!(answer_of(&[sure, (linked(BBR), 20.3, None)]).statements, unordered);
     }
 
     #[test]
     fn without_a_load_the_difference_of_the_phases_is_reported() {
-        let said = |bounds| answer_of(&[(over("delay=5ms", probed(None)), 10.4, bounds)]).headline;
-        assert_eq!(
-            said(Some((-0.1, 0.3))),
-            "Without a load no difference was found: median round trip 10.3 ms, later 10.4 ms."
-        );
-        let changed = "Without a load the median round trip of 10.3 ms changed by 100 us (95 % interval 50-150).";
-        assert_eq!(said(Some((0.05, 0.15))), changed);
-        let beside = answer_of(&[
-            (linked("congestion=cubic"), 183.3, Some((171.0, 176.0))),
-            (over("delay=5ms", probed(None)), 10.4, Some((-0.1, 0.3))),
-        ]);
-        assert!(beside.headline.starts_with("The load (tcp up congestion=cubic) adds 173 ms"), "{beside:?}");
-        assert!(beside.sentences[1].starts_with("Without a load no difference was found"), "{beside:?}");
+        let unloaded = || over("delay=5ms", probed(None));
+        let said = |bounds| answer_of(&[(unloaded(), 10.4, bounds)]).statements;
+        let without = |verdict| Statement::WithoutLoad { case: unloaded().id(), verdict };
+        assert_eq!(said(Some((-0.1, 0.3))), [without(Some(Verdict::CannotTell))]);
+        assert_eq!(said(Some((0.05, 0.15))), [without(Some(Verdict::Slower))]);
+        assert_eq!(said(None), [without(None)]);
+        let beside =
+            answer_of(&[(linked(CUBIC), 183.3, Some((171.0, 176.0))), (unloaded(), 10.4, Some((-0.1, 0.3)))]);
+        let loaded = Statement::Load { case: linked(CUBIC).id(), verdict: Some(Verdict::Slower) };
+        let gets = Statement::LoadGets { case: linked(CUBIC).id() };
+        assert_eq!(beside.statements, [loaded, gets, without(Some(Verdict::CannotTell))]);
     }
 
     #[test]
-    fn losses_of_the_probe_have_phases_and_causes_and_responsiveness_its_draft() {
-        let mut run = run_of(&[(linked("congestion=cubic"), 183.3, Some((171.0, 176.0)))]);
+    fn losses_of_the_probe_have_phases_and_responsiveness_is_of_every_load() {
+        let mut run = run_of(&[(linked(CUBIC), 183.3, Some((171.0, 176.0)))]);
         let figures = run.cases[0].under_load.as_mut().unwrap();
         let lost = BTreeMap::from([("link-queue".to_owned(), 3)]);
         figures.phases.loaded.probe.ledger = Ledger { sent: 500, received: 497, lost, ..Ledger::default() }.closed();
         figures.phases.recovering.probe.ledger = Ledger { sent: 200, received: 199, ..Ledger::default() }.closed();
-        figures.responsiveness_rpm =
-            Some(Responsiveness { figure: Figure::new(311.0, 305.0, 320.0), draft: "draft-09".to_owned() });
-        let expected = [
-            "The load gets 1.20 MB/s and responsiveness is 311 round trips per minute (95 % interval 305-320), by draft-09.",
-            "The probe lost 0.60 % of 500 messages in the loaded phase beside tcp up congestion=cubic: 3 (link: queue).",
-            "The probe lost 0.50 % of 200 messages in the recovering phase beside tcp up congestion=cubic: 1 (unexplained).",
-        ];
-        assert_eq!(answer(&run).sentences, expected);
-        let mut run = run_of(&[
-            (linked("congestion=cubic"), 183.3, Some((171.0, 176.0))),
-            (linked("congestion=bbr"), 20.3, Some((9.0, 11.0))),
-        ]);
+        let lost = |phase| Statement::ProbeLost { case: linked(CUBIC).id(), phase };
+        assert_eq!(answer(&run).statements[2..], [lost(Phase::Loaded), lost(Phase::Recovering)]);
+        let mut run = run_of(&[(linked(CUBIC), 183.3, Some((171.0, 176.0))), (linked(BBR), 20.3, Some((9.0, 11.0)))]);
         for (row, rpm) in run.cases.iter_mut().zip([311.0, 2_300.0]) {
             let figure = Figure::new(rpm, rpm - 6.0, rpm + 9.0);
             row.under_load.as_mut().unwrap().responsiveness_rpm =
                 Some(Responsiveness { figure, draft: "draft-09".to_owned() });
         }
-        let expected = "Responsiveness, by draft-09: 2300 round trips per minute (95 % interval 2294-2309) beside tcp up \
-                        congestion=bbr and 311 round trips per minute (95 % interval 305-320) beside tcp up \
-                        congestion=cubic.";
-        assert_eq!(answer(&run).sentences, [expected]);
+        let expected = Statement::Responsiveness { cases: ids(&[BBR, CUBIC]) };
+        assert_eq!(answer(&run).statements[1..], [expected]);
     }
 
     #[test]
-    fn each_path_has_its_own_loads_and_invalid_figures_say_so() {
-        let codel = over("delay=5ms codel=5ms/100ms", probed(Some("congestion=cubic")));
-        let cases = [(linked("congestion=cubic"), 183.3, Some((171.0, 176.0))), (codel, 20.3, Some((9.0, 11.0)))];
-        let both = answer_of(&cases);
-        assert!(both.headline.contains("10.3 ms over delay=5ms, and the queue holds 183 KiB"), "{both:?}");
-        let second = "The load (tcp up) adds 10.0 ms (95 % interval 9.0-11.0) to the median round trip of 10.3 ms over \
-                      delay=5ms codel=5ms/100ms, and the queue holds 20.3 KiB.";
-        assert_eq!(both.sentences[0].replace(" congestion=cubic", ""), second);
-        assert_eq!(both.sentences[1], "The load over delay=5ms gets 1.20 MB/s.");
+    fn each_path_has_its_own_loads_and_an_only_case_is_reported_even_if_invalid() {
+        let codel = || over("delay=5ms codel=5ms/100ms", probed(Some(CUBIC)));
+        let cases = [(linked(CUBIC), 183.3, Some((171.0, 176.0))), (codel(), 20.3, Some((9.0, 11.0)))];
+        let loaded = |case: Case| Statement::Load { case: case.id(), verdict: Some(Verdict::Slower) };
+        let gets = |case: Case| Statement::LoadGets { case: case.id() };
+        let expected = [loaded(linked(CUBIC)), loaded(codel()), gets(linked(CUBIC)), gets(codel())];
+        assert_eq!(answer_of(&cases).statements, expected);
         let mut run = run_of(&cases[..1]);
         run.cases[0].valid = false;
-        assert!(answer(&run).headline.ends_with("183 KiB. Do not use these figures: see below."));
+        assert_eq!(answer(&run).statements[0], loaded(linked(CUBIC)));
+        run.cases.push(run_of(&cases[1..]).cases.remove(0));
+        assert_eq!(answer(&run).statements, [loaded(codel()), gets(codel())], "an invalid one of several is not");
     }
 }

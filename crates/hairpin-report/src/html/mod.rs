@@ -69,7 +69,7 @@ fn view(run: &Run) -> Value {
     let has_latency =
         groups.is_empty() || has(Quantity::Latency) || run.cases.iter().any(|row| row.p50_ns().is_some());
     let rankings: Value = QUANTITIES.into_iter().filter_map(|quantity| ranking_of(run, &looks, quantity)).collect();
-    let (more, rest) = first_sentences(&run.answer.sentences);
+    let (lead, more, rest) = answer(run);
     let (sequences, sequences_left_out) = time_sequence::of(run);
     context! {
         style_html => format!("{STYLE}{}", tab_rules(groups.len())),
@@ -79,7 +79,7 @@ fn view(run: &Run) -> Value {
         question => run.plan.question.clone(),
         subtitle => subtitle(run),
         partial => wording::partial(run).into_iter().collect::<Value>(),
-        lead => tied(&run.answer.headline),
+        lead,
         more,
         rest,
         cautions => cautions(run),
@@ -156,8 +156,9 @@ fn judged(groups: &[ladder::Group<'_>]) -> String {
 /// Maximum characters of the sentences after the headline that fit the first screen of a phone.
 const MAX_LETTERS: usize = 320;
 
-/// The sentences below the headline, at least one, and those behind a click.
-fn first_sentences(sentences: &[String]) -> (Vec<String>, Vec<String>) {
+/// The headline, the sentences below it, at least one, and those behind a click.
+fn answer(run: &Run) -> (String, Vec<String>, Vec<String>) {
+    let (headline, sentences) = crate::words::answer(run);
     let mut letters = 0;
     let mut sentences: Vec<String> = sentences.iter().map(|sentence| tied(sentence)).collect();
     let fit = sentences.iter().take_while(|sentence| {
@@ -166,7 +167,7 @@ fn first_sentences(sentences: &[String]) -> (Vec<String>, Vec<String>) {
     });
     let shown = fit.count().max(1).min(sentences.len());
     let rest = sentences.split_off(shown);
-    (sentences, rest)
+    (tied(&headline), sentences, rest)
 }
 
 /// Quantities that cases are ranked by.

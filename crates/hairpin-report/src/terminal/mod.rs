@@ -22,7 +22,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::orders::{self, orders};
-use crate::{exchanges, findings, hosts, links, trust, wording};
+use crate::{exchanges, findings, hosts, links, trust, wording, words};
 use hairpin_model::comparison::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
@@ -88,8 +88,9 @@ fn answer(page: &mut Page, run: &Run) {
         page.paragraph(0, BAD, &alarm);
         page.gap();
     }
-    page.paragraph(0, LEAD, &run.answer.headline);
-    page.paragraph(0, page::PLAIN, &run.answer.sentences.join(" "));
+    let (headline, sentences) = words::answer(run);
+    page.paragraph(0, LEAD, &headline);
+    page.paragraph(0, page::PLAIN, &sentences.join(" "));
     if let Some(quick) = trust::quick(run) {
         page.paragraph(0, WARN, &quick);
     }

@@ -1,13 +1,13 @@
 //! A fixture run of one-way streams: no case has a latency. No figure was measured.
 
-use hairpin_model::answer::Answer;
+use hairpin_model::answer::{BusyCpu, Statement};
 use hairpin_model::case::{Case, Placement, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Load, Source};
 use hairpin_model::ledger::{Ledger, RECEIVE_BUFFER};
 use hairpin_model::one_way::{BothEnds, OneWayFigures};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, LatencyFigures};
+use hairpin_model::summary::{CaseSummary, LatencyFigures, Verdict};
 
 use super::Generator;
 
@@ -37,23 +37,17 @@ pub fn run() -> Run {
     let failed = run.cases.iter_mut().find(|row| row.label.starts_with("tcp ")).expect("it is in the list");
     failed.failed_rounds.push("round 3: the server is gone".to_owned());
     failed.failed_rounds_started_ns.push(7_000_000_000);
-    run.answer = Answer {
-        headline: "No difference found between the highest goodputs: unix-stream up 64 KiB (polling, same CPU) at 8.25 \
-                   GB/s (95 % interval 5.79-11.8 GB/s), pipe up 64 KiB (polling, same CPU) at 6.46 GB/s (95 % interval \
-                   5.70-7.31 GB/s) and fifo up 64 KiB (polling, same CPU) at 6.31 GB/s (95 % interval 4.70-8.47 GB/s)."
-            .to_owned(),
-        sentences: [("udp", "same CPU"), ("udp", "two CPUs"), ("udp6", "same CPU"), ("udp6", "two CPUs")]
-            .map(|(name, place)| {
-                format!(
-                    "{name} up 1400 B (polling, {place}): 75 % of 499 757 messages lost: \
-                     receive-buffer-overflow-server 376 787."
-                )
-            })
-            .to_vec(),
-        pairs: Vec::new(),
-        best_remedy: None,
-        knees: Vec::new(),
-    };
+    let same_cpu = |transport: &str| super::find(&run.cases, &format!("{transport} poll same-cpu up 64 KiB"));
+    let best = super::ids(["unix-stream", "pipe"].map(same_cpu));
+    let lost = run.cases.iter().filter(|row| row.ledger().sent > row.ledger().received);
+    let lost = lost.map(|row| Statement::Lost { cases: super::ids([row]) });
+    let statements = [
+        Statement::Best { cases: best.clone(), verdict: Some(Verdict::CannotTell) },
+        Statement::CpuTime { case: best[0].clone() },
+        Statement::BusyCpu { case: best[0].clone(), cpu: BusyCpu::Shared },
+    ];
+    let statements = statements.into_iter().chain(lost).collect();
+    super::answer(&mut run, statements);
     run
 }
 

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use hairpin_model::answer::Statement;
 use hairpin_model::case::Case;
 use hairpin_model::link::{
     DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkSummary, LinkTimeline, PacketCounts, ShownLink,
     StageRecord,
 };
 use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::{Generator, ROUNDS, summary, survey};
 
@@ -59,12 +60,10 @@ pub fn run() -> Run {
     run.plan.rounds_ordered = cases.len() as u64 * u64::from(ROUNDS);
     run.cases = cases;
     run.comparisons.clear();
-    run.answer = super::told(
-        "p50 of a round trip with tcp (blocking, same CPU): 13.4 us without a link, 4.05 ms over bridged-vm, 47.1 ms over \
-         home-uplink and 49.3 ms over up=5.5mbit down=80mbit and more.",
-    );
     run.findings.clear();
     run.skipped.clear();
+    let tcp = [0, 1, 2, 4].map(|place: usize| vec![run.cases[place].id.clone()]);
+    super::answer(&mut run, vec![Statement::BestOverPaths { paths: tcp.to_vec() }]);
     run
 }
 
@@ -73,10 +72,8 @@ pub fn run_over(link: &str) -> Run {
     let mut run = run();
     run.cases.retain(|row| row.case.path.link == link || row.case.path.name.as_deref() == Some(link));
     run.plan.rounds_ordered = run.cases.len() as u64 * u64::from(ROUNDS);
-    run.answer = super::told(&format!(
-        "Fastest round trip between two processes over {link}: tcp (blocking, same CPU) at p50 47.1 ms (95 % interval \
-         46.7-47.9)."
-    ));
+    let cases = super::ids(run.cases.first());
+    super::answer(&mut run, vec![Statement::Best { cases, verdict: Some(Verdict::Faster) }]);
     run
 }
 

@@ -11,7 +11,7 @@ pub mod under_load;
 
 use std::collections::BTreeMap;
 
-use hairpin_model::answer::{Answer, Pair};
+use hairpin_model::answer::{Answer, Pair, Statement};
 use hairpin_model::case::{Case, EndKind, Placement, Waiting};
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::environment::{ClockFacts, Environment};
@@ -27,6 +27,7 @@ use hairpin_model::summary::{
     RoundPoint, StateShare, Verdict,
 };
 use hairpin_model::trace::End;
+use hairpin_report::words::write_answer;
 
 /// A small seeded generator (SplitMix64), so that the fixture has no dependencies.
 pub struct Generator(pub u64);
@@ -94,21 +95,8 @@ pub fn survey(seed: u64) -> Run {
     spoil(&mut cases);
     let comparisons = comparisons(&cases);
     let findings = findings(&cases);
-    let answer = Answer {
-        headline:
-            "Fastest round trip between two processes here: shm (busy-polling, two CPUs) at p50 140 ns (95 % interval \
-                   140-142)."
-                .to_owned(),
-        sentences: vec![
-            "tcp under the same conditions: 8.60 us (61.4x).".to_owned(),
-            "Waking the other CPU is up to 84 % of a blocking round trip between two CPUs (finding wake-up-dominated)."
-                .to_owned(),
-        ],
-        pairs: pairs(&comparisons),
-        best_remedy: None,
-        knees: Vec::new(),
-    };
-    Run {
+    let answer = Answer { pairs: pairs(&comparisons), ..Answer::from(statements(&cases)) };
+    let mut run = Run {
         format: FORMAT,
         tool: Tool {
             name: "hairpin".to_owned(),
@@ -132,7 +120,31 @@ pub fn survey(seed: u64) -> Run {
         answer,
         unsaved: Vec::new(),
         rounds: Vec::new(),
-    }
+    };
+    write_answer(&mut run);
+    run
+}
+
+/// Shared memory is the fastest between two processes.
+fn statements(cases: &[CaseSummary]) -> Vec<Statement> {
+    let [shm, tcp, waking] =
+        ["shm spin cross-cpu", "tcp spin cross-cpu", "tcp block cross-cpu"].map(|label| find(cases, label));
+    let p50 = |row: &CaseSummary| row.p50_ns().expect("it was measured");
+    vec![
+        Statement::Best { cases: ids([shm]), verdict: Some(Verdict::Faster) },
+        Statement::Reference { case: tcp.id.clone(), ratio: p50(tcp) / p50(shm), same_conditions: true },
+        Statement::Finding { code: "wake-up-dominated".to_owned(), case: waking.id.clone() },
+    ]
+}
+
+pub fn ids<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>) -> Vec<String> {
+    rows.into_iter().map(|row| row.id.clone()).collect()
+}
+
+/// Replaces the answer.
+pub fn answer(run: &mut Run, statements: Vec<Statement>) {
+    run.answer = statements.into();
+    write_answer(run);
 }
 
 /// The survey with a machine slowed in 4 of 10 rounds: TCP on one CPU takes 5.7 us there, all others their usual time.
@@ -439,11 +451,7 @@ pub fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     neighbours.map(pair).collect()
 }
 
-pub fn told(headline: &str) -> Answer {
-    Answer { headline: headline.to_owned(), ..Answer::default() }
-}
-
-fn find<'c>(cases: &'c [CaseSummary], label: &str) -> &'c CaseSummary {
+pub fn find<'c>(cases: &'c [CaseSummary], label: &str) -> &'c CaseSummary {
     cases.iter().find(|row| row.label == label).expect("the fixture has it")
 }
 

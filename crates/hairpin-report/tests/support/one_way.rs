@@ -1,6 +1,6 @@
 //! Fixture runs of message rates, of write sizes, and of offered loads. No figure was measured.
 
-use hairpin_model::answer::Answer;
+use hairpin_model::answer::Statement;
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, Placement, Waiting};
 use hairpin_model::figure::Figure;
@@ -9,7 +9,8 @@ use hairpin_model::knee::{Knee, NotDelivered};
 use hairpin_model::ledger::{LINK, Ledger, QDISC, RECEIVE_BUFFER, SEND_BUFFER};
 use hairpin_model::one_way::{BothEnds, GapPercentiles, Moment, OneWayFigures, OverTime, PacingFigures};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, LatencyFigures};
+use hairpin_model::summary::{CaseSummary, LatencyFigures, Verdict};
+use hairpin_report::words::write_answer;
 
 use super::Generator;
 
@@ -81,28 +82,35 @@ pub fn offered_load() -> Run {
             cases.push(row);
         }
     }
-    let knees =
-        cases.chunks(RATES.len()).zip([(256e3, 1024e3), (64e3, 128e3)]).map(|(rows, (delivered, not))| Knee {
-            cases: rows.iter().map(|row| row.id.clone()).collect(),
-            delivered_per_s: Some(delivered),
-            not_delivered_per_s: Some(not),
-            why_not: Some(NotDelivered::Lost),
-            highest_power_per_s: None,
-        });
-    let knees = knees.collect();
-    let mut run =
-        run("offered-load", "What arrives of messages sent at a rate, how late, and where is the rest lost?", cases);
+    let brackets = [(256e3, 1024e3, NotDelivered::SenderBehind), (64e3, 128e3, NotDelivered::Lost)];
+    let knees = cases.chunks(RATES.len()).zip(brackets).map(|(rows, (delivered, not, why))| Knee {
+        cases: rows.iter().map(|row| row.id.clone()).collect(),
+        delivered_per_s: Some(delivered),
+        not_delivered_per_s: Some(not),
+        why_not: Some(why),
+        highest_power_per_s: None,
+    });
+    let knees: Vec<Knee> = knees.collect();
+    let question = "What arrives of messages sent at a rate, how late, and where is the rest lost?";
+    let mut run = run_of("offered-load", question, cases);
+    super::answer(&mut run, knees.iter().map(|knee| Statement::Knee { case: knee.cases[0].clone() }).collect());
     run.answer.knees = knees;
+    write_answer(&mut run);
     run
 }
 
+/// A run of these cases only, the best of which is the answer.
 fn run(experiment: &str, question: &str, cases: Vec<CaseSummary>) -> Run {
-    let told = ["pipe 29.8 M messages/s, 64 in a write.", "tcp under the same conditions: 24.3 M."];
-    run_of(experiment, question, cases, told)
+    let mut run = run_of(experiment, question, cases);
+    let value = |row: &CaseSummary| row.goodput_bytes_per_s().unwrap_or_default();
+    let best = run.cases.iter().max_by(|a, b| value(a).total_cmp(&value(b)));
+    let best = Statement::Best { cases: super::ids(best), verdict: Some(Verdict::Faster) };
+    super::answer(&mut run, vec![best]);
+    run
 }
 
-/// A run of these cases only; its answer is a headline and a sentence.
-pub fn run_of(experiment: &str, question: &str, cases: Vec<CaseSummary>, told: [&str; 2]) -> Run {
+/// A run of these cases only, without an answer.
+pub fn run_of(experiment: &str, question: &str, cases: Vec<CaseSummary>) -> Run {
     let mut run = super::survey(1);
     question.clone_into(&mut run.plan.question);
     experiment.clone_into(&mut run.plan.experiment);
@@ -111,8 +119,7 @@ pub fn run_of(experiment: &str, question: &str, cases: Vec<CaseSummary>, told: [
     run.comparisons.clear();
     run.findings.clear();
     run.skipped.clear();
-    let [headline, sentence] = told.map(str::to_owned);
-    run.answer = Answer { headline, sentences: vec![sentence], ..Answer::default() };
+    super::answer(&mut run, Vec::new());
     run
 }
 

@@ -1,6 +1,6 @@
 //! A fixture run of small writes: 100 writes of 2 bytes over loopback with each remedy, controls, and drawn exchanges.
 
-use hairpin_model::answer::{Answer, BestRemedy};
+use hairpin_model::answer::{Answer, BestRemedy, Statement};
 use hairpin_model::case::Case;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::exchange::{Exchange, Remedy};
@@ -11,6 +11,7 @@ use hairpin_model::run::{Plan, Run};
 use hairpin_model::summary::{CaseSummary, Comparison, ExchangeFigures, Role, Verdict};
 use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, TraceSummary, Wait, WaitCause};
 use hairpin_model::trace::{Capture, End};
+use hairpin_report::words::write_answer;
 
 use super::{Generator, around, summary};
 
@@ -73,28 +74,21 @@ pub fn run(captured: bool) -> Run {
     run.skipped.clear();
     run.answer = Answer { pairs: super::pairs(&run.comparisons), ..answer_of(&cases) };
     run.cases = cases;
+    write_answer(&mut run);
     run
 }
 
 fn answer_of(cases: &[CaseSummary]) -> Answer {
-    let sentences = [
-        "No difference found between one-write and writev.",
-        "Finding nagle-meets-delayed-ack explains up to 99 % of an exchange.",
-        "cork-forgotten (0.212x) is slower than default options.",
-        "The same writes take 102 us over unix-stream and 87.4 us over pipe.",
+    let id = |place: usize| cases[place].id.clone();
+    let statements = vec![
+        Statement::Remedy { default: id(0), best: id(5) },
+        Statement::EqualRemedies { cases: vec![id(5), id(6)] },
+        Statement::Finding { code: "nagle-meets-delayed-ack".to_owned(), case: id(0) },
+        Statement::SlowerRemedies { cases: vec![id(3)] },
+        Statement::OtherTransports { cases: vec![id(9), id(12)] },
     ];
-    Answer {
-        sentences: sentences.map(str::to_owned).to_vec(),
-        best_remedy: Some(BestRemedy {
-            case: cases[5].id.clone(),
-            no_difference: vec![cases[6].id.clone()],
-            speed_up: cases[5].speed_up(),
-        }),
-        ..super::told(
-            "An exchange of 100x2 B over tcp takes 43.8 ms at p50 with default options, and 24.1 us with one-write: 831x \
-             as fast (95 % interval 815-848).",
-        )
-    }
+    let best = BestRemedy { case: id(5), no_difference: vec![id(6)], speed_up: cases[5].speed_up() };
+    Answer { best_remedy: Some(best), ..statements.into() }
 }
 
 /// The same run with a change in every case; ids and labels follow.
@@ -109,6 +103,8 @@ pub fn run_with(captured: bool, change: impl Fn(&mut Case)) -> Run {
         let named = named.chain(run.answer.pairs.iter_mut().flat_map(|pair| [&mut pair.a, &mut pair.b]));
         named.filter(|id| **id == before).for_each(|id| id.clone_from(&row.id));
     }
+    run.answer = Answer { pairs: std::mem::take(&mut run.answer.pairs), ..answer_of(&run.cases) };
+    write_answer(&mut run);
     run
 }
 

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use hairpin_model::answer::Statement;
 use hairpin_model::case::{Case, EndSettings, Path, WhichCpus};
 use hairpin_model::figure::Figure;
 use hairpin_model::flow::{Direction, Flow, FlowRole, WRITE_BYTES};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::Options;
 use hairpin_model::phases::{
-    AddedFigures, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, PhaseFigures, PhasesOfCase, ProbeFigures,
-    QueueBytes, RESPONSIVENESS_DRAFT, Responsiveness, UnderLoad,
+    AddedFigures, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, Phase, PhaseFigures, PhasesOfCase,
+    ProbeFigures, QueueBytes, RESPONSIVENESS_DRAFT, Responsiveness, UnderLoad,
 };
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, FlowSummary, LatencyFigures};
+use hairpin_model::summary::{CaseSummary, FlowSummary, LatencyFigures, Verdict};
 
 use super::one_way::run_of;
 use super::{Generator, around, curve};
@@ -53,7 +54,15 @@ pub fn congestion() -> Run {
     cases[3].primary_mut().samples = 4950;
     cases[1].under_load.as_mut().expect("it has phases").rounds_left_out =
         vec!["round 4: the load began 700 ms late".to_owned()];
-    run(cases)
+    let [unloaded, cubic, bbr, both] = [0, 1, 2, 3].map(|place: usize| cases[place].id.clone());
+    let loads = vec![bbr.clone(), cubic, both.clone()];
+    let statements = vec![
+        Statement::Loads { cases: loads.clone(), least: vec![bbr], most: vec![both.clone()] },
+        Statement::Responsiveness { cases: loads },
+        Statement::WithoutLoad { case: unloaded, verdict: Some(Verdict::Slower) },
+        Statement::ProbeLost { case: both, phase: Phase::Loaded },
+    ];
+    run(cases, statements)
 }
 
 /// On the loopback, where the queue is unknown: a load on the probe's CPU, and one on another.
@@ -73,15 +82,16 @@ pub fn two_cpus() -> Run {
         }
         row
     };
-    run(LOADS.iter().enumerate().map(case).collect())
+    let cases: Vec<CaseSummary> = LOADS.iter().enumerate().map(case).collect();
+    let [same, other] = [0, 1].map(|place: usize| cases[place].id.clone());
+    let loads = Statement::Loads { cases: vec![other.clone(), same.clone()], least: vec![other], most: vec![same] };
+    run(cases, vec![loads])
 }
 
-fn run(cases: Vec<CaseSummary>) -> Run {
-    let told = [
-        "The load adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms.",
-        "The load gets 1.20 MB/s.",
-    ];
-    run_of("under-load", "What does a load on the path add to the latency of other traffic?", cases, told)
+fn run(cases: Vec<CaseSummary>, statements: Vec<Statement>) -> Run {
+    let mut run = run_of("under-load", "What does a load on the path add to the latency of other traffic?", cases);
+    super::answer(&mut run, statements);
+    run
 }
 
 /// A probe of 64 B over UDP, 100 per second, under streams over TCP.

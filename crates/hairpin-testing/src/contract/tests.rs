@@ -41,6 +41,9 @@ fn assert_breaks(changes: impl IntoIterator<Item = (&'static str, Value, &'stati
 fn every_break_of_the_contract_of_a_run_is_named_with_its_place() {
     assert_breaks([
         ("/answer/headline", json!(""), "answer.headline: is empty"),
+        ("/answer/statements", json!([]), "answer.statements: is empty"),
+        ("/answer/statements/0/cases/0", json!("2"), "answer.statements[0]: names a case that is not there"),
+        ("/answer/statements/1/case", json!("2"), "answer.statements[1]: names a case that is not there"),
         ("/answer/pairs/0/b", json!("2"), "answer.pairs[0]: names a case that is not there"),
         ("/cases", json!([]), "cases: is empty"),
         ("/findings/0/advice", json!(""), "findings[0].advice: is empty"),

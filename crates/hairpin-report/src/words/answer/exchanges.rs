@@ -1,0 +1,132 @@
+//! The words of an answer to exchanges of small writes.
+
+use hairpin_model::ladder::{self, row_name};
+use hairpin_model::names::joined;
+use hairpin_model::path;
+use hairpin_model::quantities::{byte_rate, counted, duration, factor, number_bounds};
+use hairpin_model::summary::CaseSummary;
+
+use super::{interval, latency, p50};
+
+/// `exchange of 100x2 B over tcp`.
+fn exchange(row: &CaseSummary) -> String {
+    let case = &row.case;
+    let request = case.primary().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
+    let transport = &case.primary().transport;
+    match path::over(case) {
+        Some(over) => format!("exchange of {request} by {transport} {over}"),
+        None => format!("exchange of {request} over {transport}"),
+    }
+}
+
+pub(super) fn remedy(default: &CaseSummary, best: &CaseSummary) -> String {
+    let gain = best
+        .speed_up()
+        .map(|figure| format!(": {} as fast{}", factor(figure.value), interval(figure, number_bounds)));
+    format!(
+        "An {} takes {} at p50 with default options, and {} with {}{}{}.",
+        exchange(default),
+        p50(default),
+        p50(best),
+        row_name(best),
+        unpaused(best),
+        gain.unwrap_or_default()
+    )
+}
+
+pub(super) fn no_remedy(default: &CaseSummary, have_intervals: Option<bool>) -> String {
+    let unproved = match have_intervals {
+        None => "",
+        Some(true) => "; no remedy was found to be faster",
+        Some(false) => "; the rounds are too few to tell which remedy is faster",
+    };
+    format!("An {} takes {} at p50 with default options{unproved}.", exchange(default), measured(default))
+}
+
+pub(super) fn only(row: &CaseSummary) -> String {
+    format!("An {} takes {} at p50 with {}: {}.", exchange(row), measured(row), row_name(row), moved(row))
+}
+
+pub(super) fn fastest(rows: &[&CaseSummary]) -> Option<String> {
+    let first = *rows.first()?;
+    let (what, name) = (exchange(first), row_name(first));
+    let (moved, took) = (moved(first), measured(first));
+    Some(if rows.len() == 1 {
+        format!("Fastest remedy for an {what}: {name}{}, {moved}, p50 {took}.", unpaused(first))
+    } else {
+        format!(
+            "Fastest remedies for an {what}, no difference found: {}. {name} moves {moved}, p50 {took}.",
+            names(rows)
+        )
+    })
+}
+
+fn measured(row: &CaseSummary) -> String {
+    latency(row.primary().latency_ns.p50)
+}
+
+fn moved(row: &CaseSummary) -> String {
+    row.bytes_per_ms().map(|figure| byte_rate(figure.value * 1e3)).unwrap_or_default()
+}
+
+fn names(rows: &[&CaseSummary]) -> String {
+    joined(&rows.iter().map(|row| row_name(row)).collect::<Vec<_>>())
+}
+
+/// A note if the remedy lacks pauses of the others, in brackets after a blank; else empty.
+fn unpaused(row: &CaseSummary) -> &'static str {
+    match row.case.primary().load.exchange().and_then(|exchange| exchange.pauses_left()) {
+        Some(0) => " (without the pauses that --gap puts between writes)",
+        Some(_) => " (with fewer of the pauses that --gap puts between writes)",
+        None => "",
+    }
+}
+
+pub(super) fn equal(rows: &[&CaseSummary]) -> Option<String> {
+    (rows.len() > 1).then(|| format!("No difference found between {}.", names(rows)))
+}
+
+pub(super) fn without_pauses(row: &CaseSummary) -> Option<String> {
+    let exchange = row.case.primary().load.exchange()?;
+    let pauses = exchange.writes.sizes().len().saturating_sub(1);
+    let gap_ns = exchange.gap_ns as f64;
+    Some(format!(
+        "{} ({}) is not compared: it has none of the {} of {} that --gap puts between the writes of a request. \
+         They are {} in all, which the program may need for other work.",
+        row_name(row),
+        p50(row),
+        counted(pauses as u64, "pause"),
+        duration(gap_ns),
+        duration(gap_ns * pauses as f64)
+    ))
+}
+
+pub(super) fn slower(rows: &[&CaseSummary]) -> Option<String> {
+    let told = |row: &&CaseSummary| Some(format!("{} ({})", row_name(row), factor(row.speed_up()?.value)));
+    let told: Vec<String> = rows.iter().filter_map(told).collect();
+    let is = if told.len() == 1 { "is" } else { "are" };
+    (!told.is_empty()).then(|| format!("{} {is} slower than default options.", joined(&told)))
+}
+
+pub(super) fn other_transports(rows: &[&CaseSummary]) -> Option<String> {
+    let told = |row: &&CaseSummary| format!("{} over {}", p50(row), row.case.primary().transport);
+    let told: Vec<String> = rows.iter().map(told).collect();
+    (!told.is_empty()).then(|| format!("The same writes take {}.", joined(&told)))
+}
+
+/// Over each path: with default options, and with the best remedy, if any.
+pub(super) fn other_paths(paths: &[Vec<&CaseSummary>]) -> Option<String> {
+    let of_path = |rows: &Vec<&CaseSummary>| {
+        let default = rows.first()?;
+        let best = rows.get(1).map(|best| format!(", and {} with {}", p50(best), row_name(best))).unwrap_or_default();
+        let over = path::over(&default.case).unwrap_or_else(|| "without a link".to_owned());
+        Some(format!("{over} it takes {} with default options{best}", p50(default)))
+    };
+    let told: Vec<String> = paths.iter().filter_map(of_path).collect();
+    (!told.is_empty()).then(|| capitalised(&format!("{}.", told.join("; "))))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

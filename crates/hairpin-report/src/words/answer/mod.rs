@@ -1,0 +1,239 @@
+//! The words of an answer: each statement is a sentence, the first is the headline.
+
+mod exchanges;
+mod one_way;
+mod under_load;
+
+use hairpin_model::answer::Statement;
+use hairpin_model::case::{EndKind, Waiting};
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder::{self, Kind};
+use hairpin_model::names::{joined, shortened};
+use hairpin_model::path;
+use hairpin_model::quantities::{
+    DASH, bounds, change, counted, duration, factor, message_rate, number_bounds, share,
+};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, Verdict};
+
+/// Puts the answer into its `headline` and `sentences`.
+pub fn write_answer(run: &mut Run) {
+    (run.answer.headline, run.answer.sentences) = answer(run);
+}
+
+/// The headline, empty without an answer, and the sentences after it. The words that the run was saved with are not
+/// used; statements on cases that a damaged run lacks are omitted.
+#[must_use]
+pub fn answer(run: &Run) -> (String, Vec<String>) {
+    let mut sentences = run.answer.statements.iter().filter_map(|statement| sentence(run, statement));
+    (sentences.next().unwrap_or_default(), sentences.collect())
+}
+
+fn sentence(run: &Run, statement: &Statement) -> Option<String> {
+    use Statement as Said;
+    let row = |id: &String| run.case(id);
+    let rows = |ids: &Vec<String>| ids.iter().filter_map(|id| run.case(id)).collect::<Vec<&CaseSummary>>();
+    match statement {
+        Said::NothingMeasured => Some("Nothing was measured: no case could be run.".to_owned()),
+        Said::NothingUsable => Some(nothing_usable(run)),
+        Said::NotRanked { open_loop, injected_fault } => Some(not_ranked(*open_loop, *injected_fault)),
+        Said::Single { case } => Some(single(row(case)?)),
+        Said::Finding { code, case } => finding(run, code, row(case)?),
+        Said::Best { cases, verdict } => best(run, &rows(cases), *verdict),
+        Said::BestOverPaths { paths } => over_paths(run, &paths.iter().map(rows).collect::<Vec<_>>()),
+        Said::Reference { case, ratio, same_conditions } => Some(reference(row(case)?, *ratio, *same_conditions)),
+        Said::Remedy { default, best } => Some(exchanges::remedy(row(default)?, row(best)?)),
+        Said::NoRemedy { default, have_intervals } => Some(exchanges::no_remedy(row(default)?, *have_intervals)),
+        Said::OnlyRemedy { case } => Some(exchanges::only(row(case)?)),
+        Said::FastestRemedies { cases } => exchanges::fastest(&rows(cases)),
+        Said::EqualRemedies { cases } => exchanges::equal(&rows(cases)),
+        Said::WithoutPauses { case } => exchanges::without_pauses(row(case)?),
+        Said::SlowerRemedies { cases } => exchanges::slower(&rows(cases)),
+        Said::OtherTransports { cases } => exchanges::other_transports(&rows(cases)),
+        Said::OtherPaths { paths } => exchanges::other_paths(&paths.iter().map(rows).collect::<Vec<_>>()),
+        Said::Batches { messages, gains } => one_way::batches(run, *messages, gains),
+        Said::LatencyAtRate { case, unbatched } => {
+            Some(one_way::latency_at_rate(row(case)?, unbatched.as_ref().and_then(row)))
+        }
+        Said::CpuTime { case } => Some(format!("It takes {}.", one_way::cpu_time(row(case)?)?)),
+        Said::BusyCpu { case: _, cpu } => Some(one_way::busy_cpu(*cpu)),
+        Said::BothWays { case } => one_way::both_ways(row(case)?),
+        Said::Unfair { case } => one_way::unfair(row(case)?),
+        Said::Lost { cases } => one_way::lost(&rows(cases)),
+        Said::Knee { case } => one_way::knee(run, row(case)?),
+        Said::LostBelowKnee { case } => Some(one_way::lost_below_knee(row(case)?)),
+        Said::HighestPower { case } => one_way::highest_power(run, row(case)?),
+        Said::NoneDelivered { per_s } => Some(format!("No case delivered 99 % of {}.", message_rate(*per_s))),
+        Said::Uneven { case, median_gap, below_half } => one_way::uneven(row(case)?, *median_gap, *below_half),
+        Said::Load { case, verdict } => Some(under_load::load(run, row(case)?, *verdict)),
+        Said::Loads { cases, least, most } => under_load::loads(run, &rows(cases), &rows(least), &rows(most)),
+        Said::LoadGets { case } => under_load::load_gets(run, row(case)?),
+        Said::Responsiveness { cases } => under_load::responsiveness(run, &rows(cases)),
+        Said::WithoutLoad { case, verdict } => Some(under_load::without_load(run, row(case)?, *verdict)),
+        Said::ProbeLost { case, phase } => under_load::probe_lost(run, row(case)?, *phase),
+    }
+}
+
+fn nothing_usable(run: &Run) -> String {
+    match run.failed_rounds() {
+        0 => "No case has usable figures.".to_owned(),
+        failed => format!("No case has usable figures: {} failed.", counted(failed as u64, "round")),
+    }
+}
+
+fn not_ranked(open_loop: bool, injected_fault: bool) -> String {
+    let why = match (open_loop, injected_fault) {
+        (true, false) => "cases at a given rate (open loop) are not ranked",
+        (false, true) => "cases with an injected fault are not ranked",
+        (true, true) => "cases at a given rate (open loop) or with an injected fault are not ranked",
+        (false, false) => "no case can be ranked",
+    };
+    format!("No overall answer: {why}.")
+}
+
+fn finding(run: &Run, code: &str, row: &CaseSummary) -> Option<String> {
+    let finding = run.findings.iter().find(|finding| finding.code == code && finding.cases.contains(&row.id))?;
+    let (kind, part) = (Kind::of(&row.case), share(finding.share));
+    Some(match code {
+        "wake-up-dominated" if kind == Kind::RoundTrips => {
+            let blocks = |id: &String| run.case(id).is_some_and(|row| row.case.ends.waiting == Waiting::Block);
+            let blocking = if finding.cases.iter().any(blocks) { "blocking " } else { "" };
+            format!(
+                "Waking the other CPU is up to {part} of a {blocking}round trip between two CPUs (finding {code})."
+            )
+        }
+        "congestion-control" if kind != Kind::Exchanges => {
+            format!("{} (finding {code}).", finding.summary.trim_end_matches('.'))
+        }
+        "link-saturated" => format!("The link's rate limits it (finding {code})."),
+        _ => {
+            // The share of a finding is that of the case it explains best.
+            let to = if finding.cases.len() > 1 { "up to " } else { "" };
+            format!("Finding {code} explains {to}{part} of {}.", kind.a_thing())
+        }
+    })
+}
+
+/// `tcp block same-cpu: p50 13.0 us (95 % interval 12.9-13.1), p99 13.9 us, 1 200 round trips over 12 rounds.`
+fn single(row: &CaseSummary) -> String {
+    let rounds = counted(row.rounds, "round");
+    let one_way = match Kind::of(&row.case) {
+        Kind::Messages => one_way::rate_and_latency(row),
+        Kind::Streams => one_way::goodput_and_cost(row),
+        Kind::Offered => one_way::delivered(row),
+        Kind::RoundTrips | Kind::Exchanges | Kind::UnderLoad => None,
+    };
+    let figures = one_way.map(|figures| format!("{figures}, {rounds}")).or_else(|| {
+        row.p50_ns()?;
+        let flow = row.primary();
+        let p50 = latency(flow.latency_ns.p50);
+        let p99 = flow.latency_ns.p99.and_then(Figure::finite);
+        let p99 = p99.map(|p99| format!(", p99 {}", duration(p99))).unwrap_or_default();
+        let samples = counted(flow.samples, Kind::of(&row.case).thing());
+        Some(format!("p50 {p50}{p99}, {samples} over {rounds}"))
+    });
+    match figures {
+        Some(figures) => format!("{}: {figures}.{}", row.label, if_invalid(row)),
+        None => format!("{}: nothing was measured.", row.label),
+    }
+}
+
+/// A note for the figures of an invalid case.
+fn if_invalid(row: &CaseSummary) -> &'static str {
+    if row.valid { "" } else { " Do not use these figures: see below." }
+}
+
+/// The best of these cases, the first one.
+fn best(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
+    let kind = Kind::of(&rows.first()?.case);
+    if kind == Kind::RoundTrips { fastest(run, rows, verdict) } else { one_way::best(run, kind, rows, verdict) }
+}
+
+fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
+    let first = *rows.first()?;
+    let of_processes = first.case.ends.kind == EndKind::Processes && first.server().is_some();
+    // A server on another host is always another process.
+    let between = if of_processes && first.case.host().is_none() { " between two processes" } else { "" };
+    let path = path::over_in_short(&first.case, &run.cases).unwrap_or_else(|| "here".to_owned());
+    let placed = |row: &&CaseSummary| format!("{} at p50 {}", name(row), latency(row.primary().latency_ns.p50));
+    let names: Vec<String> = rows.iter().map(placed).collect();
+    Some(match verdict {
+        Some(Verdict::Faster) => format!("Fastest round trip{between} {path}: {}.", names[0]),
+        Some(_) => format!("Fastest round trips{between} {path}, no difference found: {}.", shortened(&names, 2)),
+        None => format!("Lowest p50{between} {path}: {}. {NO_WINNER}", names[0]),
+    })
+}
+
+const NO_WINNER: &str = "It has no interval, so no winner is named.";
+
+/// The fastest over each path, with those without a difference found from it.
+fn over_paths(run: &Run, paths: &[Vec<&CaseSummary>]) -> Option<String> {
+    let fastest = |rows: &Vec<&CaseSummary>| rows.first().map(|row| name(row));
+    let who = fastest(paths.first()?)?;
+    let one_for_all = paths.iter().filter_map(fastest).all(|name| name == who);
+    let of_path = |rows: &Vec<&CaseSummary>| {
+        let row = *rows.first()?;
+        let over = path::over_in_short(&row.case, &run.cases).unwrap_or_else(|| "without a link".to_owned());
+        let names: Vec<String> = rows.iter().map(|row| name(row)).collect();
+        let whose = match names.as_slice() {
+            _ if one_for_all => String::new(),
+            [one] => format!(" with {one}"),
+            several => format!(" (no difference found between {})", shortened(several, 2)),
+        };
+        Some(format!("{} {over}{whose}", p50(row)))
+    };
+    let times = joined(&paths.iter().filter_map(of_path).collect::<Vec<_>>());
+    Some(if one_for_all {
+        format!("p50 of a round trip with {who}: {times}.")
+    } else {
+        format!("Fastest round trip, by p50: {times}.")
+    })
+}
+
+/// Ratios below this are printed in percent: small differences must not read as 1.00x.
+const FACTOR: f64 = 1.1;
+
+fn reference(row: &CaseSummary, ratio: f64, same_conditions: bool) -> String {
+    let how = if same_conditions {
+        "under the same conditions".to_owned()
+    } else {
+        format!("({})", row.case.ends.in_words())
+    };
+    let more = if ratio < FACTOR { change(ratio) } else { factor(ratio) };
+    format!("{} {how}: {} ({more}).", row.case.marked_transport(), p50(row))
+}
+
+/// `shm (busy-polling, two CPUs)`.
+fn name(row: &CaseSummary) -> String {
+    format!("{} ({})", ladder::row_name(row), row.case.ends.in_words())
+}
+
+fn p50(row: &CaseSummary) -> String {
+    row.p50_ns().map_or_else(|| DASH.to_owned(), duration)
+}
+
+/// `13.4 us (95 % interval 12.9-14.1)`.
+fn latency(figure: Option<Figure>) -> String {
+    with_interval(figure, duration, bounds)
+}
+
+/// `8.20x (95 % interval 8.01-8.40)`.
+fn times(ratio: Figure) -> String {
+    with_interval(Some(ratio), factor, number_bounds)
+}
+
+fn with_interval(
+    figure: Option<Figure>,
+    value: impl Fn(f64) -> String,
+    bounds: impl Fn(f64, f64, f64) -> String,
+) -> String {
+    let Some(figure) = figure.filter(|figure| figure.value.is_finite()) else { return DASH.to_owned() };
+    value(figure.value) + &interval(figure, bounds)
+}
+
+/// The interval of a figure, after a blank; empty if it has none.
+fn interval(figure: Figure, bounds: impl Fn(f64, f64, f64) -> String) -> String {
+    figure
+        .interval()
+        .map_or_else(String::new, |(low, high)| format!(" (95 % interval {})", bounds(figure.value, low, high)))
+}
