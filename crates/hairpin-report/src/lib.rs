@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod csv_table;
+pub mod findings;
 pub mod html;
 pub mod json;
 pub mod terminal;
@@ -16,7 +17,6 @@ pub mod time_sequence;
 mod claim_wording;
 mod columns;
 mod exchanges;
-mod findings;
 mod hosts;
 mod links;
 mod one_way;

@@ -309,6 +309,8 @@ fn other_transports_and_paths_follow_the_first() {
 fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
     let mut run = run_of(&exchanges(REMEDIES));
     run.findings = vec![Finding {
+        shares: Vec::new(),
+        facts: None,
         code: "nagle-waits".to_owned(),
         about: About::Cause,
         severity: Severity::Warning,
@@ -323,6 +325,8 @@ fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
     let quoted = "Finding nagle-waits explains 99 % of an exchange.".to_owned();
     assert!(answer(&run).sentences.contains(&quoted), "{:?}", answer(&run));
     let proved = |verdict: &str| Proved {
+        kind: String::new(),
+        case: None,
         check: "change it".to_owned(),
         verdict: verdict.to_owned(),
         effect: hairpin_model::figure::Figure::bare(0.0),
