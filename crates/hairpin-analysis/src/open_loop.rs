@@ -4,6 +4,7 @@ use hairpin_model::case::Case;
 use hairpin_model::fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::ConnectionUse;
+use hairpin_model::held_up::HeldUp;
 use hairpin_model::round::Measured;
 use hairpin_model::summary::CaseSummary;
 
@@ -29,14 +30,6 @@ pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
     medians.is_some_and(|(lateness, latency)| lateness.value > RANKED_UP_TO * latency.value)
 }
 
-/// Why a generator had to wait, and the remedy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldUp {
-    /// A sentence without the full stop.
-    pub cause: &'static str,
-    pub remedy: &'static str,
-}
-
 /// Whether missing answers blocked the generator: the number of unanswered messages reached the range of their sequence
 /// numbers. `None` if this blocked fewer messages than the rate may lack.
 #[must_use]
@@ -48,18 +41,9 @@ pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
         return None;
     }
     Some(match (case.primary().load.size_bytes(), case.primary().load.reply_size_bytes()) {
-        (1, _) => HeldUp {
-            cause: "at most 128 messages can be unanswered where their number has one byte",
-            remedy: "--size 2 or more, or a shorter --timeout",
-        },
-        (_, 1) => HeldUp {
-            cause: "at most 128 messages can be unanswered where their number has one byte",
-            remedy: "--reply-size 2 or more, or a shorter --timeout",
-        },
-        _ => HeldUp {
-            cause: "at most 32 768 messages can be unanswered",
-            remedy: "a lower --rate, or a shorter --timeout",
-        },
+        (1, _) => HeldUp::SizeOfOneByte,
+        (_, 1) => HeldUp::ReplyOfOneByte,
+        _ => HeldUp::Unanswered,
     })
 }
 

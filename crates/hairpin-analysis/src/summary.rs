@@ -14,7 +14,6 @@ use hairpin_model::summary::{
 use hairpin_model::trace::End;
 use hdrhistogram::Histogram;
 
-use crate::open_loop::HeldUp;
 use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
 use crate::{counters, exchanges, links, modes, one_way, open_loop, trace, under_load, valid_rounds};
@@ -208,7 +207,8 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
         let (sent, asked) = (rounded(asked * reached), rounded(asked));
         let sent = format!("it sent {sent} of the {asked} messages/s requested");
         reasons.push(match open_loop::held_up(case, measured) {
-            Some(HeldUp { cause, remedy }) => {
+            Some(limit) => {
+                let (cause, remedy) = (limit.cause(), limit.remedy());
                 format!("the generator had to wait for answers: {sent}, as {cause} (hint: {remedy})")
             }
             None => format!("the generator was saturated: {sent}"),

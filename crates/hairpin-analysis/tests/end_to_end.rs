@@ -1,6 +1,6 @@
 //! From samples to findings on a fixture run in which every latency, and so every figure, is known.
 
-use crate::support::{Fixture, apart, at_rate, back_to_back, paced};
+use crate::support::{Fixture, apart, at_rate, back_to_back, paced, value};
 use hairpin_analysis::{Budget, compare_runs, findings, unlike};
 use hairpin_model::case::{Case, CpuIdle, Waiting};
 use hairpin_model::comparison::BudgetResult;
@@ -8,6 +8,7 @@ use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
+use hairpin_model::finding_keys as keys;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
 
@@ -149,7 +150,8 @@ fn findings_name_the_waking_and_prove_it() {
     let finding = &run.findings[0];
     assert!((finding.share - 53.0 / 64.0).abs() < 0.002, "{}", finding.share);
     assert_eq!(finding.proved.as_ref().map(|proved| proved.verdict.as_str()), Some("confirmed"));
-    assert!(finding.summary.starts_with("tcp block cross-cpu: waking the other end is 83 % "), "{}", finding.summary);
+    assert_eq!((finding.cases[0].as_str(), finding.word(keys::CAUSE)), (run.cases[0].id.as_str(), Some("awake")));
+    assert!((value(finding, keys::SAVED_SHARE) - 0.83).abs() < 0.005, "{finding:?}");
 }
 
 #[test]

@@ -25,6 +25,18 @@ pub enum FactValue {
     Word(String),
 }
 
+impl From<f64> for FactValue {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for FactValue {
+    fn from(word: &str) -> Self {
+        Self::Word(word.to_owned())
+    }
+}
+
 impl Fact {
     /// A numeric fact.
     #[must_use]

@@ -36,6 +36,12 @@ pub struct Figure {
     pub why: Option<NoInterval>,
 }
 
+impl From<f64> for Figure {
+    fn from(value: f64) -> Self {
+        Self::bare(value)
+    }
+}
+
 impl Figure {
     /// A figure with an interval.
     #[must_use]

@@ -1,8 +1,14 @@
 //! A finding: a cause with a code, its evidence, advice, and the check that would refute it.
+//!
+//! The analysis fills in data. The texts (`summary`, `advice`, `what`, `change`, `check`) are empty until
+//! `hairpin-report` words them.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
+use crate::fact::FactValue;
 use crate::figure::Figure;
 use crate::words;
 
@@ -32,10 +38,27 @@ words! {
     }
 }
 
+/// Names a figure or a fact of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub name: &'static str,
+    /// The unit of a figure; empty for a fact that is no quantity.
+    pub unit: &'static str,
+}
+
 /// One piece of evidence: what was read, and its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
+    /// Names the figure, for instance `bytes-in-the-queue`; empty in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// Which of several: an end, a direction, a stage.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub of: String,
+    /// The identity of the case that it was read from; null if it is of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<String>,
     /// What was read, in words.
     pub what: String,
     /// Its value.
@@ -44,10 +67,28 @@ pub struct Evidence {
     pub unit: String,
 }
 
+impl Evidence {
+    /// A figure, still without words.
+    #[must_use]
+    pub fn new(key: Key, value: impl Into<Figure>) -> Self {
+        let (key, unit) = (key.name.to_owned(), key.unit.to_owned());
+        Self { key, of: String::new(), case: None, what: String::new(), value: value.into(), unit }
+    }
+
+    /// The same of one of several.
+    #[must_use]
+    pub fn of(self, which: impl Into<String>) -> Self {
+        Self { of: which.into(), ..self }
+    }
+}
+
 /// A change of exactly one thing that would refute the finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterExperiment {
+    /// What is changed, for instance `keep-awake`; empty in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
     /// What is changed, in words.
     pub change: String,
     /// The command that runs it.
@@ -62,7 +103,13 @@ pub struct CounterExperiment {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proved {
-    /// What was done, for instance `set TCP_NODELAY`.
+    /// What was changed, as in [`CounterExperiment::kind`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// The identity of the case on which it was done, if it is not the first of the finding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<String>,
+    /// What was done, in words, for instance `set TCP_NODELAY`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub check: String,
     /// `confirmed` or `refuted` or `cannot-tell`.
@@ -92,6 +139,13 @@ pub struct Finding {
     pub severity: Severity,
     /// The identities of the cases it speaks of.
     pub cases: Vec<String>,
+    /// The share that it explains of each case, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<f64>,
+    /// What its words need beside the evidence: names, counts, which of several causes. Null in runs of earlier versions,
+    /// whose texts are kept as they were saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<BTreeMap<String, FactValue>>,
     /// What was found, in one or two plain sentences with the figures.
     pub summary: String,
     /// What it rests on.
@@ -107,6 +161,56 @@ pub struct Finding {
     /// 1 % is a note. Where it rests on traced exchanges it is the part of the time of those past the start of their
     /// connection.
     pub share: f64,
+}
+
+impl Finding {
+    /// The figure with that key: evidence, or else a fact.
+    #[must_use]
+    pub fn figure(&self, key: Key) -> Option<Figure> {
+        let piece = self.evidence.iter().find(|piece| piece.key == key.name);
+        piece.map(|piece| piece.value).or_else(|| match self.fact(key)? {
+            FactValue::Number(number) => Some(Figure::bare(*number)),
+            FactValue::Word(_) => None,
+        })
+    }
+
+    /// The evidence with that key of one of several.
+    #[must_use]
+    pub fn figure_of(&self, key: Key, of: &str) -> Option<Figure> {
+        self.evidence.iter().find(|piece| piece.key == key.name && piece.of == of).map(|piece| piece.value)
+    }
+
+    /// The fact in words with that key.
+    #[must_use]
+    pub fn word(&self, key: Key) -> Option<&str> {
+        match self.fact(key)? {
+            FactValue::Word(word) => Some(word),
+            FactValue::Number(_) => None,
+        }
+    }
+
+    /// Whether there is such a fact.
+    #[must_use]
+    pub fn has(&self, key: Key) -> bool {
+        self.fact(key).is_some()
+    }
+
+    fn fact(&self, key: Key) -> Option<&FactValue> {
+        self.facts.as_ref()?.get(key.name)
+    }
+
+    /// The finding with one more fact.
+    #[must_use]
+    pub fn with(mut self, key: Key, value: impl Into<FactValue>) -> Self {
+        self.facts.get_or_insert_default().insert(key.name.to_owned(), value.into());
+        self
+    }
+
+    /// The same with a fact that is only noted where it holds.
+    #[must_use]
+    pub fn with_if(self, holds: bool, key: Key) -> Self {
+        if holds { self.with(key, 1.0) } else { self }
+    }
 }
 
 /// What `hairpin list` shows of a finding.

@@ -7,6 +7,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod csv_table;
+pub mod findings;
 pub mod html;
 pub mod terminal;
 pub mod words;
@@ -17,7 +18,6 @@ pub mod time_sequence;
 mod claim_wording;
 mod columns;
 mod exchanges;
-mod findings;
 mod hosts;
 mod links;
 mod one_way;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::ledger::{in_words, is_of_the_namespace};
 use hairpin_model::names::grouped;
 use hairpin_model::options::Effective;
@@ -90,14 +91,14 @@ pub(crate) fn never_measured(row: &CaseSummary) -> bool {
 
 /// The code of the finding behind the caution [`busy`].
 pub(crate) const NOISY: &str = "noisy-machine";
-/// The finding's evidence with the share of disturbed rounds.
-const DISTURBED: &str = "rounds disturbed";
 
 /// Other programs used the machine, if a finding warns of that.
 pub(crate) fn busy(run: &Run) -> Option<String> {
     let grave = |finding: &&Finding| finding.code == NOISY && finding.severity != Severity::Note;
     let finding = run.findings.iter().find(grave)?;
-    let share = finding.evidence.iter().find(|piece| piece.what == DISTURBED).map(|piece| piece.value.value);
+    // Evidence of earlier versions has no key.
+    let earlier = || finding.evidence.iter().find(|piece| piece.what == "rounds disturbed").map(|piece| piece.value);
+    let share = finding.figure(keys::DISTURBED).or_else(earlier).map(|share| share.value);
     let of = share.filter(|share| (0.0..=1.0).contains(share)).map_or_else(String::new, |share| {
         let timed = timed_rounds(run);
         // A share of the number of rounds.

@@ -9,6 +9,7 @@ mod chromium;
 mod claims;
 mod comparison;
 mod csv;
+mod findings;
 mod hosts;
 mod html;
 mod json_contract;

@@ -10,6 +10,7 @@ use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::SavedCards;
 use hairpin_model::case::Case;
+use hairpin_model::finding::FindingCard;
 use hairpin_model::flow::FlowId;
 use hairpin_model::names::distinct;
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
@@ -254,8 +255,15 @@ pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     run.machine = states.machine.clone();
     run.comparisons = comparisons(&run.cases, run.plan.alpha);
     run.findings = findings(run);
+    word_findings(run);
     run.answer = answer(run);
     words::write_answer(run);
+}
+
+/// Words the findings, whatever texts they were saved with.
+pub(crate) fn word_findings(run: &mut Run) {
+    let cards: Vec<FindingCard> = hairpin_analysis::findings::ALL.iter().map(|detector| detector.card).collect();
+    hairpin_report::findings::fill(run, &cards);
 }
 
 /// The cases in the order of the plan; the head of a killed run has them too.

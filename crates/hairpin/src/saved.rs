@@ -7,10 +7,10 @@ use hairpin_model::run::{Run, State};
 use hairpin_report::words;
 use hairpin_store::{Memory, RunFolder, StoreError};
 
-use crate::measure::{conclude, figure};
+use crate::measure::{conclude, figure, word_findings};
 
 /// Opens a run. A killed run has no summaries: they are computed from its saved rounds. A run of an earlier version has
-/// no statements: they are computed from the summaries.
+/// no statements: they are computed from the summaries. Findings are worded anew.
 ///
 /// # Errors
 /// [`StoreError`] when there is no run, or it cannot be read.
@@ -27,6 +27,7 @@ pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(RunFolder, Run),
     if run.state == State::Running {
         analyse(&folder, &mut run)?;
     }
+    word_findings(&mut run);
     if run.answer.statements.is_empty() {
         run.answer = answer(&run);
     }

@@ -387,6 +387,8 @@ fn other_transports_and_paths_follow_the_first() {
 
 fn finding(code: &str, case: &Case, share: f64) -> Finding {
     Finding {
+        shares: Vec::new(),
+        facts: None,
         code: code.to_owned(),
         about: About::Cause,
         severity: Severity::Warning,
@@ -403,6 +405,8 @@ fn finding(code: &str, case: &Case, share: f64) -> Finding {
 /// A run with one finding and its answer: whether it quotes the finding as it is, confirmed, and refuted.
 fn is_quoted(mut run: Run, finding: &Finding) -> [bool; 3] {
     let proved = |verdict: &str| Proved {
+        kind: String::new(),
+        case: None,
         check: "change it".to_owned(),
         verdict: verdict.to_owned(),
         effect: Figure::bare(0.0),

@@ -6,7 +6,7 @@
 //! problem only if more are called different than chance explains. Advice: quiet the machine and measure for longer.
 
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding_keys as keys;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Comparison, Role, Verdict};
 
@@ -31,34 +31,16 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let Some(case) = run.case(&worst.baseline) else { return Vec::new() };
     let chance = chance_of_at_least(different.len(), pairs.len());
     let severity = if chance > BY_CHANCE + 1e-9 { Severity::Warning } else { Severity::Problem };
-    let ratio = &worst.ratio;
-    let summary = format!(
-        "{} was called {} than itself by {} ({} of {} A/A pairs). Either the machine changed between rounds, or \
-         this is the 5 % of pairs that differ by chance.",
-        case.label,
-        worst.verdict,
-        quantities::share(distance(worst)),
-        different.len(),
-        pairs.len()
-    );
-    vec![Finding {
+    let finding = Finding {
         cases: different.iter().flat_map(|pair| [pair.baseline.clone(), pair.candidate.clone()]).collect(),
-        summary,
-        evidence: vec![
-            evidence("second measurement over the first, p50", *ratio, "ratio"),
-            evidence(
-                "chance of so many pairs if nothing differs",
-                hairpin_model::figure::Figure::bare(chance),
-                "share",
-            ),
-        ],
-        advice: "Do not rely on small differences in this run. Stop other programs, and measure again for longer. \
-                 If the same pair differs again, please report it as a defect of Hairpin."
-            .to_owned(),
-        counter_experiment: Some(for_longer("measure for longer", &[&case.case])),
+        evidence: vec![evidence(keys::AA_RATIO, worst.ratio), evidence(keys::AA_CHANCE, chance)],
+        counter_experiment: Some(for_longer(&[&case.case])),
         share: distance(worst).min(1.0),
         ..blank(&CARD, severity)
-    }]
+    };
+    let counts = [(keys::AA_DIFFERENT, different.len()), (keys::AA_PAIRS, pairs.len())];
+    let finding = counts.into_iter().fold(finding, |finding, (key, count)| finding.with(key, count as f64));
+    vec![finding.with(keys::VERDICT, worst.verdict.word())]
 }
 
 fn distance(pair: &Comparison) -> f64 {
@@ -81,7 +63,7 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::{Fixture, shows, value};
 
     fn pair(fixture: &mut Fixture, size: u64, baseline: &[u64], again: &[u64]) {
         let case = Case::ping_pong("tcp").with(|changed| changed.primary_mut().load.set_sizes(size, size));
@@ -95,7 +77,13 @@ mod tests {
         pair(&mut fixture, 4, &[10_000, 10_100, 9_900, 10_050, 9_950, 10_000], &[11_000; 6]);
         let found = fixture.findings("aa-differs");
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Problem, 2));
-        assert!(found[0].summary.starts_with("tcp block same-cpu was called slower than itself by 10 %"));
+        assert_eq!(
+            found[0].cases[0],
+            Case::ping_pong("tcp").with(|changed| changed.primary_mut().load.set_sizes(4, 4)).id()
+        );
+        assert_eq!(found[0].word(keys::VERDICT), Some("slower"));
+        assert!(shows(&found[0], keys::AA_RATIO, 1.1), "{found:?}");
+        assert_eq!([keys::AA_DIFFERENT, keys::AA_PAIRS].map(|key| value(&found[0], key)), [1.0, 1.0]);
     }
 
     #[test]

@@ -9,13 +9,15 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::NO_AUTOCORKING;
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::WaitCause;
+use hairpin_model::trace::End;
 
-use super::support::{Hits, Traced, counter_experiment, evidence, sysctls};
+use super::support::{Hits, Traced, counter_experiment, evidence_of, sysctls};
 use crate::statistics::interval::{Over, median_over};
 use crate::trace::switch;
 
@@ -41,37 +43,19 @@ struct Packed {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| packed(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let (packed, label) = (&first.with, &first.case.label);
+    let packed = &first.with;
     let case = &first.case.case;
     let mut values = sysctls(&[case]);
     values.retain(|asked| asked.split('=').next() != Some(AUTOCORKING));
     values.push(format!("{AUTOCORKING}=0,1"));
-    let experiment = counter_experiment(
-        "switch autocorking off; every write must then leave as a segment of its own",
-        &[case],
-        "sysctl",
-        &values,
-    );
     vec![Finding {
-        summary: format!(
-            "{label}: with TCP_NODELAY on, the {} writes of a request left in {} segments. The kernel held a \
-             segment back {} times because an earlier packet was still in the device queue (autocorking).{}",
-            quantities::rounded(packed.writes.value),
-            quantities::rounded(packed.segments.value),
-            quantities::rounded(packed.counted.value),
-            hits.in_all()
-        ),
         evidence: vec![
-            evidence(format!("TCPAutoCorking per traced round, {label}"), packed.counted, "count"),
-            evidence(format!("write calls per request, traced, {label}"), packed.writes, "count"),
-            evidence(format!("segments per request, traced, {label}"), packed.segments, "count"),
-            evidence(format!("TCP_NODELAY in force at the client (1 is on), {label}"), Figure::bare(1.0), "count"),
+            evidence_of(first.case, keys::AUTOCORKED, packed.counted),
+            evidence_of(first.case, keys::WRITES, packed.writes),
+            evidence_of(first.case, keys::SEGMENTS, packed.segments),
+            evidence_of(first.case, keys::NODELAY_ON, 1.0).of(End::Client.word()),
         ],
-        advice: "Usually leave it on: it saves packets and rarely costs time. Where every write must leave at \
-                 once, switch it off for the machine (net.ipv4.tcp_autocorking=0). Otherwise send the request in \
-                 one write."
-            .to_owned(),
-        counter_experiment: Some(experiment),
+        counter_experiment: Some(counter_experiment(NO_AUTOCORKING, &[case], "sysctl", &values)),
         ..hits.finding(&CARD, Severity::Note)
     }]
 }
@@ -100,7 +84,7 @@ mod tests {
     use super::*;
     use crate::fixture::links::over;
     use crate::fixture::traces::{self, MS, switches};
-    use crate::fixture::{Fixture, small_writes, traced_rounds};
+    use crate::fixture::{Fixture, small_writes, traced_rounds, value};
 
     fn counted(mut trace: RoundTrace, times: f64) -> RoundTrace {
         trace.client.before = vec![Fact::number(fact_names::AUTOCORKING, 5.0)];
@@ -120,13 +104,8 @@ mod tests {
         // Corked in the fixture trace: all that matters here is that a hundred writes left in one segment.
         let found = found(&counted(traces::more(0), 12.0), ("on", "off"));
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
-        assert!(
-            found[0]
-                .summary
-                .contains("the 100 writes of a request left in 1 segments. The kernel held a segment back 12 times"),
-            "{}",
-            found[0].summary
-        );
+        let counts = [keys::WRITES, keys::SEGMENTS, keys::AUTOCORKED].map(|key| value(&found[0], key));
+        assert_eq!(counts, [100.0, 1.0, 12.0]);
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert!(experiment.command.starts_with("hairpin small-writes "), "{}", experiment.command);
         assert!(experiment.command.ends_with(" --sysctl net.ipv4.tcp_autocorking=0,1"), "{}", experiment.command);

@@ -10,16 +10,16 @@
 //! control with short queues, or a rate below the bottleneck's.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Key, Proved, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow};
 use hairpin_model::names;
-use hairpin_model::quantities;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{
-    Hit, Hits, change_of, evidence, gone_by_block, load_at, p50, rounds_of, sibling_of, with_codel,
+    Hit, Hits, change_of, evidence_of, gone_by_block, load_at, p50, rounds_of, sibling_of, with_codel,
 };
 use crate::compare::over_points;
 use crate::in_span::{drained_bytes_per_s, loaded_states, queue_bytes};
@@ -95,23 +95,17 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     hits.0.sort_by_key(|hit| proved(run, hit).is_none());
     let Some(first) = hits.first() else { return Vec::new() };
     vec![Finding {
-        summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
-        advice: "Shorten the queue where it is: CoDel or fq_codel at the bottleneck (tc-fq_codel(8); routers call it SQM). Where \
-                 that is not yours, let the load keep it short: a congestion control with short queues (bbr), or a rate just below \
-                 that of the bottleneck."
-            .to_owned(),
         proved: proved(run, first),
-        counter_experiment: check(first.case).map(|(experiment, _)| experiment),
-        ..hits.finding(&CARD, Severity::Warning)
+        counter_experiment: check(first.case),
+        ..hits.finding(&CARD, Severity::Warning).with(keys::QUEUE_DELAY, first.with.delay_ns.value)
     }]
 }
 
-/// The counter-experiment, with a short description.
-fn check(case: &CaseSummary) -> Option<(CounterExperiment, &'static str)> {
-    let words = "use CoDel in the queues of the link; if the latency stays the same, the queue is not the cause";
-    if let Some(experiment) = with_codel(case, words).filter(|_| !is_kept_by_codel(case)) {
-        return Some((experiment, "use CoDel in the queue"));
+/// The counter-experiment: CoDel in the queues of the link, or else a slower load.
+fn check(case: &CaseSummary) -> Option<CounterExperiment> {
+    if let Some(experiment) = with_codel(case).filter(|_| !is_kept_by_codel(case)) {
+        return Some(experiment);
     }
     if case.case.primary().connection_use == ConnectionUse::Shared {
         return None;
@@ -119,66 +113,32 @@ fn check(case: &CaseSummary) -> Option<(CounterExperiment, &'static str)> {
     let goodput = |load: &Flow| case.flow(&load.id)?.one_way.as_ref()?.goodput_bytes_per_s;
     // One rate applies to all loads: the slowest one's.
     let slowest = case.case.loads().into_iter().filter_map(goodput).map(|goodput| goodput.value).reduce(f64::min)?;
-    let words = "hold the load at 95 % of its goodput; if the latency stays the same, the queue is not the cause";
-    Some((load_at(&case.case, HELD_AT * slowest * 8.0, words)?, "hold the load at 95 % of its goodput"))
+    load_at(&case.case, HELD_AT * slowest * 8.0)
 }
 
 /// Whether the change removed the latency under load, if the run has that case.
 fn proved(run: &Run, hit: &Hit<'_, Bloated>) -> Option<Proved> {
-    let (experiment, words) = check(hit.case)?;
-    let changed = sibling_of(run, &experiment.pair?[1])?;
-    Some(gone_by_block(words, hit.with.explained_ns(), change_of(run, [hit.case, changed], p50)?))
-}
-
-fn summary(first: &Hit<'_, Bloated>) -> String {
-    let bloated = &first.with;
-    let each = bloated.queues.iter().map(|queue| {
-        format!(
-            "{} {} at {}",
-            quantities::bytes(queue.bytes.value),
-            way(queue.direction),
-            quantities::byte_rate(queue.bytes_per_s.value)
-        )
-    });
-    let source = match bloated.source {
-        Source::Link => "by the link's log",
-        Source::Tcp => "by what the load's TCP has in flight beyond what the path holds",
-    };
-    format!(
-        "{}: the load fills a queue, and other traffic waits in it. The median latency is {} without the load and {} beside \
-         it. In the queue are {}: a delay of {}, {} of what the load adds ({source}).",
-        first.case.label,
-        quantities::duration(bloated.idle_ns.value),
-        quantities::duration_figure(bloated.loaded_ns),
-        each.collect::<Vec<_>>().join(", and "),
-        quantities::duration(bloated.delay_ns.value),
-        quantities::share(bloated.explained_ns() / bloated.added_ns.value),
-    )
-}
-
-fn way(direction: Direction) -> &'static str {
-    if direction == Direction::Down { "on the way back" } else { "on the way out" }
+    let experiment = check(hit.case)?;
+    let changed = sibling_of(run, &experiment.pair.as_ref()?[1])?;
+    Some(gone_by_block(&experiment.kind, hit.with.explained_ns(), change_of(run, [hit.case, changed], p50)?))
 }
 
 fn all_evidence(first: &Hit<'_, Bloated>) -> Vec<Evidence> {
-    let (bloated, label) = (&first.with, &first.case.label);
-    let of = |what: &str, value: Figure, unit: &str| evidence(format!("{what}, {label}"), value, unit);
+    let bloated = &first.with;
+    let of = |key: Key, value: Figure| evidence_of(first.case, key, value);
     let mut all = vec![
-        of("latency that the load adds, p50", bloated.added_ns, "ns"),
-        of("p50 without the load", bloated.idle_ns, "ns"),
-        of("p50 beside the load", bloated.loaded_ns, "ns"),
+        of(keys::ADDED_P50, bloated.added_ns),
+        of(keys::IDLE_P50, bloated.idle_ns),
+        of(keys::LOADED_P50, bloated.loaded_ns),
     ];
     let bytes = match bloated.source {
-        Source::Link => "bytes in the queue, by the link's log",
-        Source::Tcp => "bytes in flight beyond the path's own, of a connection of the load",
+        Source::Link => keys::QUEUE_BYTES,
+        Source::Tcp => keys::IN_FLIGHT_BYTES,
     };
     for queue in &bloated.queues {
-        let of = |what: &str, value: Figure, unit: &str| of(&format!("{what}, {}", queue.direction), value, unit);
-        all.extend([
-            of(bytes, queue.bytes, "bytes"),
-            of("rate at which they leave", queue.bytes_per_s, "bytes/s"),
-            of("bytes over rate", queue.delay_ns, "ns"),
-        ]);
+        let figures =
+            [(bytes, queue.bytes), (keys::LEAVING, queue.bytes_per_s), (keys::BYTES_OVER_RATE, queue.delay_ns)];
+        all.extend(figures.map(|(key, value)| of(key, value).of(queue.direction.word())));
     }
     all
 }
@@ -274,9 +234,9 @@ mod tests {
     use hairpin_model::phases::SenderState;
 
     use super::*;
-    use crate::fixture::Fixture;
     use crate::fixture::links::over;
     use crate::fixture::under_load::{Beside, probed, probed_over_link};
+    use crate::fixture::{Fixture, value};
 
     const MS: u64 = 1_000_000;
 
@@ -290,23 +250,17 @@ mod tests {
         found_in(&probed_over_link(), beside)
     }
 
-    fn value(finding: &Finding, what: &str) -> f64 {
-        finding.evidence.iter().find(|evidence| evidence.what.starts_with(what)).unwrap().value.value
-    }
-
     #[test]
     fn a_queue_that_causes_the_latency_is_reported_with_bytes_and_rate() {
         // 212 500 B at 1.25 MB/s take 170 ms, of 174 ms that the load adds.
         let found = found(Beside::latencies(10 * MS, 184 * MS).queued(212_500));
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 170.0 / 184.0).abs() < 1e-9, "{}", found[0].share);
-        let words = "The median latency is 10.0 ms without the load and 184 ms (184-184) beside it. In the queue are 208 KiB on \
-                     the way out at 1.25 MB/s: a delay of 170 ms, 98 % of what the load adds (by the link's log).";
-        assert!(found[0].summary.contains(words), "{}", found[0].summary);
-        let told =
-            ["latency that the load adds", "bytes in the queue", "rate at which they leave, up", "bytes over rate"];
-        let values = told.map(|what| value(&found[0], what));
-        assert_eq!(values, [174e6, 212_500.0, 1.25e6, 170e6]);
+        let told = [keys::ADDED_P50, keys::QUEUE_BYTES, keys::LEAVING, keys::BYTES_OVER_RATE, keys::QUEUE_DELAY];
+        assert_eq!(told.map(|key| value(&found[0], key)), [174e6, 212_500.0, 1.25e6, 170e6, 170e6]);
+        assert_eq!(found[0].figure_of(keys::QUEUE_BYTES, "up").map(|bytes| bytes.value), Some(212_500.0));
+        assert_eq!(value(&found[0], keys::IDLE_P50), 10e6);
+        assert_eq!(found[0].figure(keys::LOADED_P50).unwrap(), Figure::new(184e6, 184e6, 184e6));
         let added = found[0].evidence[0].value;
         assert_eq!((added.low, added.high), (Some(174e6), Some(174e6)));
     }
@@ -381,7 +335,7 @@ mod tests {
     fn a_queue_explains_at_most_the_added_latency() {
         let found = found(Beside::latencies(10 * MS, 110 * MS).queued(1_250_000));
         assert!((found[0].share - 100.0 / 110.0).abs() < 1e-9, "{}", found[0].share);
-        assert!(found[0].summary.contains("a delay of 1.00 s, 100 % of what the load adds"), "{}", found[0].summary);
+        assert_eq!([keys::QUEUE_DELAY, keys::ADDED_P50].map(|key| value(&found[0], key)), [1e9, 100e6]);
     }
 
     #[test]
@@ -392,9 +346,10 @@ mod tests {
         let beside = Beside { queues, ..Beside::latencies(10 * MS, 95 * MS) };
         let both = found_in(&over(link, probed(&[Direction::Up, Direction::Down])), beside);
         assert!((both[0].share - 80.0 / 95.0).abs() < 1e-9, "{}", both[0].share);
-        let words =
-            "48.8 KiB on the way out at 1.25 MB/s, and 24.4 KiB on the way back at 625 kB/s: a delay of 80.0 ms";
-        assert!(both[0].summary.contains(words), "{}", both[0].summary);
+        let of = |key, way: &str| both[0].figure_of(key, way).unwrap().value;
+        assert_eq!([of(keys::QUEUE_BYTES, "up"), of(keys::LEAVING, "up")], [50_000.0, 1.25e6]);
+        assert_eq!([of(keys::QUEUE_BYTES, "down"), of(keys::LEAVING, "down")], [25_000.0, 625_000.0]);
+        assert_eq!(value(&both[0], keys::QUEUE_DELAY), 80e6);
         assert_eq!(found_in(&over(link, probed(&[Direction::Down])), beside), []);
     }
 
@@ -413,8 +368,8 @@ mod tests {
         let beside = Beside { state: Some(STATE), ..Beside::latencies(10 * MS, 210 * MS) };
         let found = found_in(&probed(&[Direction::Up]), beside);
         assert!((found[0].share - 190.0 / 210.0).abs() < 1e-9, "{}", found[0].share);
-        assert!(found[0].summary.contains("(by what the load's TCP has in flight beyond what the path holds)"));
-        assert_eq!(value(&found[0], "bytes in flight beyond the path's own"), 237_500.0);
+        assert_eq!(value(&found[0], keys::IN_FLIGHT_BYTES), 237_500.0);
+        assert_eq!(found[0].figure(keys::QUEUE_BYTES), None);
         // 95 % of 1.2 MB/s are 9.12 Mbit/s.
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(

@@ -9,11 +9,12 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::LONGER_WARM_UP;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Hits, counter_experiment, evidence, rounds_of};
+use super::support::{Hits, counter_experiment, evidence_of, rounds_of};
 use crate::compare::over_points;
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
@@ -43,37 +44,19 @@ struct Cold {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| cold(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let (cold, label) = (&first.with, &first.case.label);
-    let message = cold.first.map_or(String::new(), |first| {
-        format!(" The first message of a connection takes {}.", quantities::duration_figure(first))
-    });
+    let cold = &first.with;
     // 1 000 messages, or one second's worth.
     let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
     let longer = vec![((warm_up(run, &first.case.id) * 4) as f64).max(many).to_string()];
     let mut evidence = vec![
-        evidence(format!("first tenth of the round, {label}"), cold.early, "ns"),
-        evidence(format!("last half of the round, {label}"), cold.steady, "ns"),
-        evidence(format!("first tenth over the last half, {label}"), Figure::bare(cold.leak), "ratio"),
+        evidence_of(first.case, keys::FIRST_TENTH, cold.early),
+        evidence_of(first.case, keys::LAST_HALF, cold.steady),
+        evidence_of(first.case, keys::TENTH_OVER_HALF, cold.leak),
     ];
-    evidence.extend(cold.first.map(|first| self::evidence(format!("first message, {label}"), first, "ns")));
+    evidence.extend(cold.first.map(|message| evidence_of(first.case, keys::FIRST_MESSAGE, message)));
     vec![Finding {
-        summary: format!(
-            "{label}: the warm-up was too short. The first tenth of each round takes {} per message, the last \
-             half {}.{message}{}",
-            quantities::duration_figure(cold.early),
-            quantities::duration(cold.steady.value),
-            hits.others()
-        ),
         evidence,
-        advice: "Use a longer warm-up (--warmup), or measure for longer. For programs that connect for a single \
-             request, use the figure of the first message instead of the p50."
-            .to_owned(),
-        counter_experiment: Some(counter_experiment(
-            "use a longer warm-up; the first tenth must then take as long as the rest",
-            &[&first.case.case],
-            "warmup",
-            &longer,
-        )),
+        counter_experiment: Some(counter_experiment(LONGER_WARM_UP, &[&first.case.case], "warmup", &longer)),
         ..hits.finding(&CARD, Severity::Warning)
     }]
 }
@@ -120,7 +103,7 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
-    use crate::fixture::{Fixture, back_to_back};
+    use crate::fixture::{Fixture, back_to_back, value};
 
     /// Six rounds after this warm-up; messages of the first tenth take `early` ns.
     fn found(warm_up: &[u64], early: u64) -> Vec<Finding> {
@@ -138,7 +121,7 @@ mod tests {
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         // 5 us in one of ten tenths, of 105 us.
         assert!((found[0].share - 5.0 / 105.0).abs() < 0.001, "{}", found[0].share);
-        assert!(found[0].summary.contains("the warm-up was too short. The first tenth"), "{}", found[0].summary);
+        assert!(value(&found[0], keys::FIRST_TENTH) > 1.25 * value(&found[0], keys::LAST_HALF), "{found:?}");
     }
 
     #[test]

@@ -7,14 +7,17 @@
 //! with the figure.
 
 use hairpin_model::card::Protocol;
-use hairpin_model::case::Case;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::{OTHER_CONTROL, OTHER_CONTROL_BY_GOODPUT};
 use hairpin_model::options::{OptionName, Options};
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use super::support::{Change, Hits, change, change_of_goodput, counter_experiment, evidence, options, paired};
+use super::support::{
+    CANNOT_TELL, CONFIRMED, Change, Hits, REFUTED, change, change_of_goodput, checked, counter_experiment, evidence,
+    evidence_of, options, paired,
+};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "congestion-control",
@@ -38,7 +41,7 @@ struct Other<'r> {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| {
+    let mut hits = Hits::among(run, |case| {
         let pacing = effective(case).filter(|name| concerns(run, case) && PACING.contains(name))?;
         let other = other(run, case);
         if case.case.is_emulated() && other.is_none() {
@@ -50,58 +53,27 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         };
         Some((share, (pacing, other)))
     });
+    // The strongest measured difference first, or an unmeasured case if there is none.
+    hits.0.sort_by_key(|hit| hit.with.1.is_none());
     let Some(first) = hits.first() else { return Vec::new() };
-    // Report the strongest measured difference, or an unmeasured case if there is none.
-    let told = hits.0.iter().find(|hit| hit.with.1.is_some()).unwrap_or(first);
-    let (pacing, other) = (told.with.0, told.with.1.as_ref());
-    let proved = other.map(proved);
+    let (pacing, other) = (first.with.0, first.with.1.as_ref());
     let shapes = other.is_some_and(|other| other.change.verdict != Verdict::CannotTell);
     let severity = if shapes { Severity::Warning } else { Severity::Note };
-    vec![Finding {
-        summary: summary(told.case, pacing, other, hits.0.len()),
-        evidence: other.map_or_else(Vec::new, |other| all_evidence(told.case, pacing, other)),
-        advice: format!(
-            "State the congestion control with every bulk figure. On short paths with little loss, try cubic for \
-             the connection (TCP_CONGESTION) or the machine (net.ipv4.tcp_congestion_control). Across the \
-             internet {pacing} may be the better choice."
-        ),
-        counter_experiment: Some(experiment(&told.case.case, pacing)),
-        proved,
-        share: told.share.max(0.0),
+    let finding = Finding {
+        evidence: other.map_or_else(Vec::new, |other| all_evidence(first.case, pacing, other)),
+        counter_experiment: Some(experiment(first.case, pacing)),
+        proved: other.map(|other| proved(first.case, other)),
+        share: first.share.max(0.0),
         ..hits.finding(&CARD, severity)
-    }]
-}
-
-fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: usize) -> String {
-    let more = if cases > 1 { format!(" {cases} cases ran with {pacing}.") } else { String::new() };
-    let Some(other) = other else {
-        let load = if goes_one_way(case) { "at full speed" } else { "with large messages" };
-        return format!(
-            "{} ran with {pacing}, which paces: {load} the figures may show the pacing and not the limit of TCP.{more}",
-            case.label
-        );
     };
-    let (name, change) = (&other.name, &other.change);
-    let figure = if goes_one_way(case) { "goodput" } else { "p50" };
-    match change.verdict {
-        Verdict::CannotTell => {
-            format!(
-                "{} ran with {pacing}, which paces. With {name} no difference in {figure} was found.{more}",
-                case.label
-            )
-        }
-        verdict if goes_one_way(case) => format!(
-            "{} ran with {pacing}, which paces. With {name} it is {verdict}: {} the goodput.{more}",
-            case.label,
-            quantities::factor(1.0 / change.ratio.value)
-        ),
-        verdict => format!(
-            "{} ran with {pacing}, which paces. With {name} it is {verdict} by {} (ratio {:.2}).{more}",
-            case.label,
-            quantities::duration(change.difference_ns.value.abs()),
-            change.ratio.value
-        ),
-    }
+    let finding = finding.with(keys::PACING, pacing).with_if(goes_one_way(first.case), keys::ONE_WAY);
+    vec![match other {
+        Some(Other { name, change, .. }) => finding
+            .with(keys::OTHER_CONTROL, name.as_str())
+            .with(keys::VERDICT, change.verdict.word())
+            .with(keys::DIFFERENCE, change.difference_ns.value),
+        None => finding,
+    }]
 }
 
 /// Whether the case is judged by its throughput: its latency is that of the queue it fills.
@@ -111,35 +83,28 @@ fn goes_one_way(case: &CaseSummary) -> bool {
 }
 
 fn all_evidence(case: &CaseSummary, pacing: &str, other: &Other<'_>) -> Vec<Evidence> {
-    if goes_one_way(case) {
-        let goodput = |name: &str, of: &CaseSummary| {
-            let goodput = of.primary().one_way.as_ref()?.goodput_bytes_per_s?;
-            Some(evidence(format!("goodput with {name}"), goodput, "bytes/s"))
-        };
-        let what = format!("time of 10^9 bytes, {} over {pacing}, {}", other.name, case.label);
-        let ratio = evidence(what, other.change.ratio, "ratio");
-        return [Some(ratio), goodput(pacing, case), goodput(&other.name, other.case)]
-            .into_iter()
-            .flatten()
-            .collect();
-    }
-    let p50 = |name: &str, of: &CaseSummary| {
-        of.primary().latency_ns.p50.map(|p50| evidence(format!("p50 with {name}"), p50, "ns"))
+    let one_way = goes_one_way(case);
+    let (over, with) = if one_way { (keys::TIME_OVER, keys::GOODPUT_WITH) } else { (keys::P50_OVER, keys::P50_WITH) };
+    let figure = |name: &str, of: &CaseSummary| {
+        let flow = of.primary();
+        let figure = if one_way { flow.one_way.as_ref()?.goodput_bytes_per_s } else { flow.latency_ns.p50 };
+        Some(evidence(with, figure?).of(name))
     };
-    let what = format!("{} over {pacing}, p50 of {}", other.name, case.label);
-    let ratio = evidence(what, other.change.ratio, "ratio");
-    [Some(ratio), p50(pacing, case), p50(&other.name, other.case)].into_iter().flatten().collect()
+    let ratio = evidence_of(case, over, other.change.ratio).of(format!("{} over {pacing}", other.name));
+    [Some(ratio), figure(pacing, case), figure(&other.name, other.case)].into_iter().flatten().collect()
 }
 
-fn proved(other: &Other<'_>) -> Proved {
+fn proved(case: &CaseSummary, other: &Other<'_>) -> Proved {
     let verdict = match other.change.verdict {
-        Verdict::Faster => "confirmed",
-        Verdict::Slower => "refuted",
-        Verdict::CannotTell | Verdict::Unlike => "cannot-tell",
+        Verdict::Faster => CONFIRMED,
+        Verdict::Slower => REFUTED,
+        Verdict::CannotTell | Verdict::Unlike => CANNOT_TELL,
     };
-    let effect = other.change.difference_ns;
-    let what = if goes_one_way(other.case) { ", by the time of 10^9 bytes" } else { "" };
-    Proved { check: format!("use {}{what}", other.name), verdict: verdict.to_owned(), effect, unit: "ns".to_owned() }
+    checked(kind(case), verdict, other.change.difference_ns)
+}
+
+fn kind(case: &CaseSummary) -> &'static str {
+    if goes_one_way(case) { OTHER_CONTROL_BY_GOODPUT } else { OTHER_CONTROL }
 }
 
 fn concerns(run: &Run, case: &CaseSummary) -> bool {
@@ -189,22 +154,25 @@ fn without_congestion(options: &Options) -> Options {
     others.fold(Options::default(), |all, (name, value)| all.with(name, value))
 }
 
-fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
+fn experiment(of: &CaseSummary, pacing: &str) -> CounterExperiment {
+    let case = &of.case;
     let under = |name| {
         case.clone().with(|changed| {
             changed.primary_mut().options = case.primary().options.clone().with(OptionName::Congestion, name)
         })
     };
     let values = [under(pacing), under("cubic")].map(|case| options(&case).unwrap_or_default());
-    let experiment = counter_experiment("use cubic for the same case", &[case], "option", &values);
+    let experiment = counter_experiment(kind(of), &[case], "option", &values);
     paired(experiment, [case.clone(), under("cubic")])
 }
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::case::Case;
+
     use super::*;
     use crate::fixture::links::over;
-    use crate::fixture::{Fixture, granted, one_way_losses};
+    use crate::fixture::{Fixture, granted, one_way_losses, shows};
 
     fn case(size: u64, options: &str) -> Case {
         let options = Options::parse(options).unwrap();
@@ -254,7 +222,11 @@ mod tests {
         let fixture =
             one_way_losses::interleaved(&[(&bbr, &round("bbr", 1_000_000)), (&cubic, &round("cubic", 2_500_000))]);
         let found = fixture.findings("congestion-control");
-        assert!(found[0].summary.contains("With cubic it is faster: 2.50x the goodput"), "{}", found[0].summary);
+        assert_eq!(
+            [keys::OTHER_CONTROL, keys::VERDICT].map(|key| found[0].word(key)),
+            [Some("cubic"), Some("faster")]
+        );
+        assert!(found[0].has(keys::ONE_WAY) && shows(&found[0], keys::TIME_OVER, 1.0 / 2.5), "{found:?}");
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!((proved.verdict.as_str(), proved.effect.value), ("confirmed", -6e11));
         assert!((found[0].share - 0.6).abs() < 1e-9, "{}", found[0].share);

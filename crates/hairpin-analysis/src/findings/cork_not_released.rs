@@ -9,14 +9,15 @@
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::RELEASE_CORK;
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
-use super::support::{Hits, Often, Traced, evidence, held_ns, other_remedy, p50_of_exchange};
+use super::support::{Hits, Often, Traced, evidence_of, held_ns, other_remedy, p50_of_exchange};
 use crate::trace::switch;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -39,31 +40,20 @@ struct Corked {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| corked(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let (corked, label) = (&first.with, &first.case.label);
-    let words = "release the cork after the last write; if the time stays the same, the cork is not the cause";
-    let other = other_remedy(run, first.case, Remedy::Cork, words, "release the cork");
+    let corked = &first.with;
+    let other = other_remedy(run, first.case, Remedy::Cork, RELEASE_CORK);
     let mut all_evidence = vec![
-        evidence(format!("time that written bytes were held, traced, {label}"), corked.held_ns, "ns"),
-        evidence(format!("traced exchanges with this stall, {label}"), corked.often.of_exchanges(), "share"),
-        evidence(format!("TCP_CORK in force at the client (1 is on), {label}"), Figure::bare(1.0), "count"),
+        evidence_of(first.case, keys::HELD, corked.held_ns),
+        evidence_of(first.case, keys::STALLED_EXCHANGES, corked.often.of_exchanges()),
+        evidence_of(first.case, keys::CORK_ON, 1.0).of(End::Client.word()),
     ];
     all_evidence.extend(p50_of_exchange(first.case));
     vec![Finding {
-        summary: format!(
-            "{label}: the program sets TCP_CORK and never clears it, so the kernel holds the last bytes for {} \
-             and then sends them. {}{}",
-            quantities::duration_figure(corked.held_ns),
-            corked.often.told(),
-            hits.others()
-        ),
         evidence: all_evidence,
-        advice: "Clear TCP_CORK right after the last write of each request, also on error paths. Or use MSG_MORE \
-                 for all writes but the last, which needs no release."
-            .to_owned(),
         share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
-        ..hits.finding(&CARD, Severity::Warning)
+        ..corked.often.noted(hits.finding(&CARD, Severity::Warning))
     }]
 }
 
@@ -85,7 +75,7 @@ fn at_ceiling(_: &TracedExchange, wait: &Wait) -> bool {
 mod tests {
     use super::*;
     use crate::fixture::traces::{self, MS, US, switches, uncaptured};
-    use crate::fixture::{Fixture, evidence_rounds, small_writes, traced_rounds};
+    use crate::fixture::{Fixture, evidence_rounds, shows, small_writes, traced_rounds, value};
 
     const CODE: &str = "cork-not-released";
 
@@ -100,13 +90,10 @@ mod tests {
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
             assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
             assert_eq!(found[0].cases, [forgotten.id()]);
-            assert!(
-                found[0].share > 0.99 && found[0].summary.contains("the kernel holds the last bytes for 207 ms"),
-                "{}",
-                found[0].summary
-            );
-            assert!(found[0].summary.contains("Seen in all 18 traced exchanges, 100 % of their time"));
-            assert_eq!(found[0].proved.as_ref().unwrap().check, "release the cork");
+            assert!(found[0].share > 0.99 && shows(&found[0], keys::HELD, 207e6), "{found:?}");
+            let often = [keys::SEEN, keys::TRACED].map(|key| value(&found[0], key));
+            assert!(often == [18.0, 18.0] && value(&found[0], keys::SHARE_OF_SEEN) > 0.995, "{found:?}");
+            assert_eq!(found[0].proved.as_ref().unwrap().kind, RELEASE_CORK);
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
             assert_eq!(pair.as_deref(), Some(&[forgotten, released]));
         }

@@ -9,14 +9,15 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::LOAD_ELSEWHERE;
 use hairpin_model::phases::{Phase, PhaseFigures};
-use hairpin_model::quantities;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{
-    CONFIRMED, Hit, Hits, change_of, evidence, evidence_of, gone, load_elsewhere, median_of, rounds_of, sibling_of,
+    CONFIRMED, Hit, Hits, change_of, evidence_of, gone, load_elsewhere, median_of, rounds_of, sibling_of,
 };
 use crate::statistics::location::median;
 use crate::under_load::{added_ns, added_wait_ns, waited_ns_per_message};
@@ -35,7 +36,6 @@ const MIN_SHARE_OF_ADDED: f64 = 0.25;
 /// Minimum share of rounds with longer waits under load than the unloaded median: other programs delay an end in any
 /// phase.
 const MIN_ROUNDS_SHARE: f64 = 0.75;
-const CHECK: &str = "run the load on another CPU (mean latency)";
 
 struct Contended {
     added_ns: Figure,
@@ -67,50 +67,27 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     hits.0.sort_by_key(|hit| hit.with.elsewhere_ns.is_none());
     let Some(first) = hits.first() else { return Vec::new() };
     let contended = &first.with;
-    let words = "run the load on another CPU; if the mean latency stays the same, the CPU is not the cause";
     vec![Finding {
-        summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
-        advice: "Give the ends that must answer soon a CPU of their own (taskset, cpusets, isolated CPUs), or a real-time \
-                 priority (chrt(1)); let the load run elsewhere, or send more with each call. A faster path does not help."
-            .to_owned(),
-        proved: contended.elsewhere_ns.map(|effect| gone(CHECK, contended.explained_ns(), effect)),
-        counter_experiment: load_elsewhere(&first.case.case, words),
-        ..hits.finding(&CARD, Severity::Warning)
+        proved: contended.elsewhere_ns.map(|effect| gone(LOAD_ELSEWHERE, contended.explained_ns(), effect)),
+        counter_experiment: load_elsewhere(&first.case.case),
+        ..hits.finding(&CARD, Severity::Warning).with(keys::IDLE_MEAN, contended.idle_ns.value)
     }]
-}
-
-fn summary(first: &Hit<'_, Contended>) -> String {
-    let contended = &first.with;
-    let elsewhere = contended.elsewhere_ns.map_or_else(String::new, |effect| {
-        let mean = quantities::duration(contended.loaded_ns.value + effect.value);
-        format!(" With the load on another CPU the mean is {mean}.")
-    });
-    format!(
-        "{}: the probe waits for a CPU that the load keeps busy. The mean latency is {} without the load and {} beside it; \
-         both ends wait {} longer for a CPU with each message, {} of the mean, and messages that are due meanwhile wait too.{elsewhere}",
-        first.case.label,
-        quantities::duration(contended.idle_ns.value),
-        quantities::duration_figure(contended.loaded_ns),
-        quantities::duration_figure(contended.wait_ns),
-        quantities::share(contended.explained_ns() / contended.loaded_ns.value),
-    )
 }
 
 fn all_evidence(first: &Hit<'_, Contended>) -> Vec<Evidence> {
     let contended = &first.with;
-    let of = |what: &str, value: Option<Figure>, unit: &str| evidence_of(first.case, what, value, unit);
     let [idle, loaded] = contended.waited_ns;
-    let optional = [
-        of("waits of both ends for a CPU for each message, without the load", idle, "ns"),
-        of("the same beside the load", loaded, "ns"),
-        of("latency that the load adds, mean", Some(contended.added_ns), "ns"),
-        of("mean latency beside the load", Some(contended.loaded_ns), "ns"),
-        of("CPUs that all ends keep busy beside the load", contended.cpus_used, "CPUs"),
-        of("change of the mean with the load on another CPU", contended.elsewhere_ns, "ns"),
+    let all = [
+        (keys::LONGER_WAITS, Some(contended.wait_ns)),
+        (keys::WAITS_IDLE, idle),
+        (keys::WAITS_LOADED, loaded),
+        (keys::ADDED_MEAN, Some(contended.added_ns)),
+        (keys::LOADED_MEAN, Some(contended.loaded_ns)),
+        (keys::CPUS_USED, contended.cpus_used),
+        (keys::ELSEWHERE, contended.elsewhere_ns),
     ];
-    let longer = evidence(format!("longer waits beside the load, {}", first.case.label), contended.wait_ns, "ns");
-    std::iter::once(longer).chain(optional.into_iter().flatten()).collect()
+    all.into_iter().filter_map(|(key, figure)| Some(evidence_of(first.case, key, figure?))).collect()
 }
 
 fn contended(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
@@ -140,15 +117,16 @@ fn contended(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
     if !(share >= MIN_SHARE && is_most && is_certain) {
         return None;
     }
-    let proved =
-        contended.elsewhere_ns.map(|effect| (gone(CHECK, contended.explained_ns(), effect).verdict, effect.value));
+    let proved = contended
+        .elsewhere_ns
+        .map(|effect| (gone(LOAD_ELSEWHERE, contended.explained_ns(), effect).verdict, effect.value));
     let saved = proved.filter(|(verdict, _)| verdict == CONFIRMED).map_or(0.0, |(_, effect)| -effect);
     Some((share.max((saved / contended.loaded_ns.value).min(1.0)), contended))
 }
 
 /// The change of the mean latency under load if the load moves to another CPU, if measured.
 fn elsewhere_ns(run: &Run, case: &CaseSummary) -> Option<Figure> {
-    let [_, elsewhere] = *load_elsewhere(&case.case, "")?.pair?;
+    let [_, elsewhere] = *load_elsewhere(&case.case)?.pair?;
     let mean = |measured: &Measured| Some(measured.primary().figures.latency_ns.mean);
     Some(change_of(run, [case, sibling_of(run, &elsewhere)?], mean)?.0)
 }
@@ -159,8 +137,8 @@ mod tests {
     use hairpin_model::flow::{Direction, Flow};
 
     use super::*;
-    use crate::fixture::Fixture;
     use crate::fixture::under_load::{Beside, probed};
+    use crate::fixture::{Fixture, shows};
 
     const US: u64 = 1_000;
 
@@ -191,9 +169,11 @@ mod tests {
         let found = found(beside([50, 300], [10, 190]));
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 180.0 / 300.0).abs() < 1e-3, "{}", found[0].share);
-        let words = "The mean latency is 50.0 us without the load and 300 us (300-300) beside it; both ends wait 180 us (180-180) \
-                     longer for a CPU with each message, 60 % of the mean";
-        assert!(found[0].summary.contains(words), "{}", found[0].summary);
+        let known = [(keys::IDLE_MEAN, 50e3), (keys::LOADED_MEAN, 300e3), (keys::LONGER_WAITS, 180e3)];
+        assert!(known.iter().all(|(key, ns)| shows(&found[0], *key, *ns)), "{found:?}");
+        let with_interval =
+            [keys::LOADED_MEAN, keys::LONGER_WAITS].map(|key| found[0].figure(key).unwrap().low.is_some());
+        assert_eq!(with_interval, [true, true]);
         let used = found[0].evidence.iter().find(|evidence| evidence.unit == "CPUs").unwrap();
         assert!((used.value.value - 1.0).abs() < 1e-9, "half a CPU for each end of the load");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
@@ -260,9 +240,9 @@ mod tests {
             fixture.findings("cpu-contention").remove(0)
         };
         let gone = found_with(60);
-        assert_eq!((gone.proved.unwrap().verdict.as_str(), gone.cases), ("confirmed", vec![case().id()]));
+        assert_eq!((gone.proved.as_ref().unwrap().verdict.as_str(), &gone.cases), ("confirmed", &vec![case().id()]));
         assert!((gone.share - 240.0 / 300.0).abs() < 1e-3, "the reduction exceeds the waits: {}", gone.share);
-        assert!(gone.summary.contains("With the load on another CPU the mean is 60.0 us."), "{}", gone.summary);
+        assert!(shows(&gone, keys::ELSEWHERE, 60e3 - 300e3), "{gone:?}");
         let stays = found_with(290);
         assert_eq!((stays.proved.unwrap().verdict.as_str(), stays.severity), ("refuted", Severity::Note));
     }

@@ -8,15 +8,14 @@
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::QUICK_ACKS;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
-use super::support::{
-    Hits, Often, Traced, cannot_tell_the_delay, evidence, late_for_the_client, other_remedy, pure_acks, stall,
-};
+use super::support::{Hits, Often, Traced, evidence_of, other_remedy, pure_acks, stall};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "delayed-ack",
@@ -41,39 +40,20 @@ struct Late {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| late_acks(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let (late, label) = (&first.with, &first.case.label);
-    let Often { some, all, .. } = late.often;
-    let words = "use quick ACKs at the server; ACKs must then come at once";
+    let late = &first.with;
     // Quick ACKs are a remedy: only a case without another remedy differs in this alone.
     let plain = first.case.case.primary().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
-    let other = other_remedy(run, first.case, Remedy::Quickack, words, "use quick ACKs").filter(|_| plain);
+    let other = other_remedy(run, first.case, Remedy::Quickack, QUICK_ACKS).filter(|_| plain);
     let mut all_evidence = vec![
-        evidence(format!("delay of ACKs, traced, {label}"), late.delay_ns, "ns"),
-        evidence(format!("traced exchanges with a delayed ACK, {label}"), late.often.of_exchanges(), "share"),
+        evidence_of(first.case, keys::ACK_DELAY, late.delay_ns),
+        evidence_of(first.case, keys::LATE_ACK_EXCHANGES, late.often.of_exchanges()),
     ];
     all_evidence.extend(pure_acks(first.case));
-    let waits = match late.waited {
-        waited if waited > 0.0 => format!(
-            "writes waited for them, {} of the time of all traced exchanges; the trace does not show why",
-            quantities::share(waited)
-        ),
-        _ => "nothing waited for them".to_owned(),
-    };
-    let others = hits.in_all();
+    let finding = late.often.noted(hits.finding(&CARD, Severity::Note));
     vec![Finding {
-        summary: format!(
-            "{label}: in {some} of {all} traced exchanges {} delayed an ACK by {}; {waits}.{}{others}",
-            late_for_the_client(&first.case.case),
-            quantities::duration_figure(late.delay_ns),
-            cannot_tell_the_delay(&first.case.case)
-        ),
         evidence: all_evidence,
-        advice: "No action is needed while nothing waits for the ACKs. A program that writes in several parts \
-                 should send them in one write, or set TCP_NODELAY. If you own the server, it can ask for quick \
-                 ACKs (TCP_QUICKACK, set again after each read)."
-            .to_owned(),
         counter_experiment: other.map(|other| other.experiment),
-        ..hits.finding(&CARD, Severity::Note)
+        ..finding.with(keys::WAITED, late.waited).with_if(first.case.case.path.across.is_some(), keys::TWO_HOSTS)
     }]
 }
 
@@ -105,7 +85,7 @@ fn is_late(wait: &Wait) -> bool {
 mod tests {
     use super::*;
     use crate::fixture::traces::{self, MS, US, switches, uncaptured};
-    use crate::fixture::{Fixture, evidence_rounds, small_writes, traced_rounds};
+    use crate::fixture::{Fixture, evidence_rounds, shows, small_writes, traced_rounds, value};
 
     const CODE: &str = "delayed-ack";
 
@@ -117,12 +97,9 @@ mod tests {
             traced_rounds(&mut fixture, &case, 60 * MS, &trace, &switches("off", "off"));
             let found = fixture.findings(CODE);
             assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
-            let summary = &found[0].summary;
-            assert!(
-                summary.contains("in 18 of 18 traced exchanges the server delayed an ACK by 40.0 ms"),
-                "{summary}"
-            );
-            assert!(summary.contains("nothing waited for them"), "{summary}");
+            let known = [keys::SEEN, keys::TRACED, keys::WAITED].map(|key| value(&found[0], key));
+            assert_eq!(known, [18.0, 18.0, 0.0], "nothing waited for them");
+            assert!(shows(&found[0], keys::ACK_DELAY, 40e6) && !found[0].has(keys::TWO_HOSTS), "{found:?}");
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
             assert_eq!(pair.as_deref(), Some(&[case, small_writes("quickack")]));
         }
@@ -156,6 +133,6 @@ mod tests {
         let mut fixture = Fixture::new();
         traced_rounds(&mut fixture, &small_writes("default"), 44 * MS, &traces::none(), &[]);
         let found = fixture.findings(CODE);
-        assert!(found[0].share > 0.9 && found[0].summary.contains("the trace does not show why"));
+        assert!(found[0].share > 0.9 && value(&found[0], keys::WAITED) > 0.9, "{found:?}");
     }
 }

@@ -10,8 +10,8 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, RoundPoint};
 
@@ -40,41 +40,24 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(first) = over.first() {
         let (change, p) = first.with;
-        let words = format!("from its first round to its last {} became", first.case.label);
-        let mut finding = finding(&over, &words, change);
-        finding.evidence = vec![
-            evidence("change over the run (Theil-Sen)", Figure::bare(change), "share"),
-            evidence("chance of such a trend where there is none (Mann-Kendall)", Figure::bare(p), "share"),
-        ];
-        findings.push(finding);
+        let facts = vec![evidence(keys::CHANGE_OVER_RUN, change), evidence(keys::TREND_CHANCE, p)];
+        findings.push(finding(&over, facts, change));
     }
     if let Some(first) = within.first() {
         let change = first.with;
-        let words = format!("within each round {} became", first.case.label);
-        let mut finding = finding(&within, &words, change.value);
-        finding.evidence = vec![evidence("change from the second tenth of a round to its end", change, "share")];
-        findings.push(finding);
+        findings.push(finding(&within, vec![evidence(keys::CHANGE_WITHIN, change)], change.value));
     }
     findings
 }
 
-fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
-    let direction = if change > 0.0 { "slower" } else { "faster" };
+fn finding<T>(hits: &Hits<'_, T>, evidence: Vec<Evidence>, change: f64) -> Finding {
     let first = hits.first().map(|hit| &hit.case.case);
-    let what = if first.is_some_and(Case::is_emulated) { "The machine or the link's queue" } else { "The machine" };
+    let is_emulated = first.is_some_and(Case::is_emulated);
     Finding {
-        summary: format!(
-            "{what} changed during the run: {words} {direction} by {}.{}",
-            quantities::share(change.abs()),
-            hits.others()
-        ),
-        advice: "Look at the rounds over time in the report before you quote one figure. Look for a cause (CPU \
-             frequency, another program, memory, the queue of a link), and measure for longer."
-            .to_owned(),
-        counter_experiment: first
-            .map(|case| for_longer("measure for longer: a drift continues, chance variation does not", &[case])),
+        evidence,
+        counter_experiment: first.map(|case| for_longer(&[case])),
         share: change.abs().min(1.0),
-        ..hits.finding(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning).with_if(is_emulated, keys::EMULATED)
     }
 }
 
@@ -118,7 +101,7 @@ mod tests {
     use super::*;
     use crate::fixture::links::over;
     use crate::fixture::one_way_losses::{counts, messages};
-    use crate::fixture::{Fixture, back_to_back};
+    use crate::fixture::{Fixture, back_to_back, value};
 
     #[test]
     fn a_steady_rise_over_rounds_is_found_and_measured() {
@@ -127,9 +110,8 @@ mod tests {
         fixture.rounds_of(&Case::ping_pong("tcp"), &rising);
         let found = fixture.findings("drift");
         assert_eq!(found.len(), 1);
-        assert!(
-            found[0].summary.contains("from its first round to its last tcp block same-cpu became slower by 27 %")
-        );
+        assert_eq!(found[0].cases, [Case::ping_pong("tcp").id()]);
+        assert!((value(&found[0], keys::CHANGE_OVER_RUN) - 0.27).abs() < 0.005, "{found:?}");
         // 10 rounds in perfect order: 2 / 10!.
         assert!((found[0].evidence[1].value.value - 2.0 / 3_628_800.0).abs() < 1e-12);
     }
@@ -150,7 +132,7 @@ mod tests {
         };
         assert_eq!(found(|_| 1_000_000, |block| 10_000 + 3_000 * block), []);
         let slower = found(|block| 1_000_000 - 30_000 * block, |_| 10_000);
-        assert!(slower[0].summary.contains("became slower by 37 %"), "{}", slower[0].summary);
+        assert!((value(&slower[0], keys::CHANGE_OVER_RUN) - 0.37).abs() < 0.005, "{slower:?}");
     }
 
     #[test]
@@ -162,7 +144,9 @@ mod tests {
         }
         let found = fixture.findings("drift");
         assert_eq!(found.len(), 1);
-        assert!(found[0].summary.contains("within each round tcp block same-cpu became faster by 16 %"), "{found:?}");
+        assert_eq!(found[0].cases, [Case::ping_pong("tcp").id()]);
+        assert!((value(&found[0], keys::CHANGE_WITHIN) + 0.16).abs() < 0.005, "{found:?}");
+        assert!(!found[0].has(keys::EMULATED), "{found:?}");
     }
 
     #[test]
@@ -177,9 +161,7 @@ mod tests {
             );
         }
         let found = fixture.findings("drift");
-        assert!(
-            found[0].summary.starts_with("The machine or the link's queue changed during the run: within each round")
-        );
+        assert!(found[0].has(keys::EMULATED) && value(&found[0], keys::CHANGE_WITHIN) > 0.0, "{found:?}");
     }
 
     #[test]

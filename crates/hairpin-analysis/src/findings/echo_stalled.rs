@@ -6,14 +6,14 @@
 //! counted by powers of two, so one counts only if its whole bucket is beyond the limit. The effect is their total time
 //! as a share of all round-trip time. Advice: check what the server does, and its CPU.
 
-use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::CPU_EACH;
 use hairpin_model::round::{Measured, Turnaround};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Hits, counter_experiment, evidence, rounds_of};
+use super::support::{Hits, counter_experiment, evidence, evidence_of, rounds_of};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
@@ -46,47 +46,31 @@ struct Stalls {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| stalls(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let (stalls, label) = (&first.with, &first.case.label);
-    let others = match stalls.typical_ns {
-        typical if 2.0 * stalls.count as f64 >= stalls.of as f64 || typical >= ALWAYS_NS => String::new(),
-        typical => format!(", against less than {} for half of them", quantities::duration(typical)),
-    };
-    let summary = format!(
-        "{label}: the server held {} of {} messages for about {} each (maximum {}){others}. These stalls are {} \
-         of all round-trip time.{}",
-        quantities::count(stalls.count),
-        quantities::count(stalls.of),
-        quantities::duration(stalls.held_ns / stalls.count as f64),
-        quantities::duration(stalls.longest_ns),
-        quantities::share(first.share),
-        hits.others()
-    );
+    let stalls = &first.with;
+    // Unless most messages stall, the others show what is usual.
+    let usual = 2.0 * (stalls.count as f64) < stalls.of as f64 && stalls.typical_ns < ALWAYS_NS;
     let severity = match first.share {
         share if share >= SPOILT => Severity::Problem,
         share if share >= MIN_SHARE_OF_TIME => Severity::Warning,
         _ => Severity::Note,
     };
-    vec![Finding {
-        summary,
+    let finding = Finding {
         evidence: vec![
-            evidence(format!("stalled messages, {label}"), Figure::bare(stalls.count as f64), "count"),
-            evidence(format!("time in stalls, {label}"), Figure::bare(stalls.held_ns), "ns"),
-            evidence(format!("longest turnaround, {label}"), Figure::bare(stalls.longest_ns), "ns"),
-            evidence("share of the round-trip time", Figure::bare(first.share), "share"),
+            evidence_of(first.case, keys::STALLED, stalls.count as f64),
+            evidence_of(first.case, keys::TIME_IN_STALLS, stalls.held_ns),
+            evidence_of(first.case, keys::LONGEST_TURNAROUND, stalls.longest_ns),
+            evidence(keys::SHARE_OF_ROUND_TRIPS, first.share),
         ],
-        advice: format!(
-            "Check what delays the server: another program on its CPU, steal time of a virtual CPU, paging, or work before \
-             it answers. Give it a CPU of its own ({}), and measure again.",
-            if first.case.case.host().is_some() { "hairpin serve --cpu" } else { "--placement cross-cpu" }
-        ),
         counter_experiment: Some(counter_experiment(
-            "give each end a CPU: stalls from sharing one disappear, the server's own stay",
+            CPU_EACH,
             &[&first.case.case],
             "placement",
             &["same-cpu".to_owned(), "cross-cpu".to_owned()],
         )),
-        ..hits.finding(&CARD, severity)
-    }]
+        ..hits.finding(&CARD, severity).with(keys::MESSAGES, stalls.of as f64)
+    };
+    let finding = finding.with_if(first.case.case.host().is_some(), keys::TWO_HOSTS);
+    vec![if usual { finding.with(keys::TYPICAL_TURNAROUND, stalls.typical_ns) } else { finding }]
 }
 
 fn stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {
@@ -164,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::between_hosts;
-    use crate::fixture::{Fixture, back_to_back};
+    use crate::fixture::{Fixture, back_to_back, shows, value};
 
     /// A round of 100 messages of 20 us; the server holds `stalls` of them for `held_ns`, the others for 1 us.
     fn round(fixture: &mut Fixture, block: u32, stalls: u64, held_ns: u64) {
@@ -194,7 +178,8 @@ mod tests {
         assert_eq!(found[0].evidence[0].value.value, 6.0);
         // 6 stalls of 2 ms and 300 round trips of 20 us: 12 ms of 18 ms.
         assert!((found[0].share - 12.0 / 18.0).abs() < 0.02, "{}", found[0].share);
-        assert!(found[0].summary.contains("held 6 of 300 messages for about 1.98 ms each"), "{}", found[0].summary);
+        assert_eq!([keys::STALLED, keys::MESSAGES].map(|key| value(&found[0], key)), [6.0, 300.0]);
+        assert!(shows(&found[0], keys::TIME_IN_STALLS, 6.0 * 1.98e6), "{found:?}");
     }
 
     #[test]
@@ -205,9 +190,9 @@ mod tests {
             fixture.findings("echo-stalled").remove(0)
         };
         let here = found(&Case::ping_pong("tcp"));
-        assert!(here.advice.contains("(--placement cross-cpu)") && here.counter_experiment.is_some(), "{here:?}");
+        assert!(!here.has(keys::TWO_HOSTS) && here.counter_experiment.is_some(), "{here:?}");
         let elsewhere = found(&between_hosts(Case::ping_pong("tcp")));
-        assert!(elsewhere.advice.contains("(hairpin serve --cpu)"), "{elsewhere:?}");
+        assert!(elsewhere.has(keys::TWO_HOSTS), "{elsewhere:?}");
         assert_eq!(elsewhere.counter_experiment, None);
     }
 
@@ -217,8 +202,9 @@ mod tests {
         round(&mut fixture, 0, 100, 40_000_000);
         let found = fixture.findings("echo-stalled");
         assert_eq!(found.len(), 1);
-        assert!(found[0].summary.contains("held 100 of 100 messages for about 40.0 ms each"), "{}", found[0].summary);
-        assert!(!found[0].summary.contains("half of them"), "{}", found[0].summary);
+        assert_eq!([keys::STALLED, keys::MESSAGES].map(|key| value(&found[0], key)), [100.0, 100.0]);
+        assert!(shows(&found[0], keys::TIME_IN_STALLS, 100.0 * 40e6), "{found:?}");
+        assert!(!found[0].has(keys::TYPICAL_TURNAROUND), "{found:?}");
         let mut slow = Fixture::new();
         round(&mut slow, 0, 100, 900_000);
         assert_eq!(slow.findings("echo-stalled"), [], "under a millisecond it may be its work");

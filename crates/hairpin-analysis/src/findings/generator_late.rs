@@ -7,16 +7,17 @@
 //! it sleeps, so a lower rate makes it worse; one that spins lost its CPU. The service time, which starts at the actual
 //! send, is valid in each case.
 
-use hairpin_model::case::{Case, CpuIdle, Waiting};
+use hairpin_model::case::{CpuIdle, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::{HALF_RATE, KEEP_AWAKE};
 use hairpin_model::flow::{ConnectionUse, Load, Pacing};
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::cpu_contention::is_contended;
-use super::support::{Hits, counter_experiment, evidence, for_longer, rounds_of};
+use super::support::{Hits, counter_experiment, evidence_of, for_longer, rounds_of};
 use crate::open_loop;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -39,37 +40,27 @@ struct Late {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| late(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let (late, label) = (&first.with, &first.case.label);
+    let (late, case) = (&first.with, &first.case.case);
     let mut facts = vec![
-        evidence(format!("lateness, mean, {label}"), late.lateness, "ns"),
-        evidence(format!("latency, mean, {label}"), late.latency, "ns"),
+        evidence_of(first.case, keys::LATENESS_MEAN, late.lateness),
+        evidence_of(first.case, keys::LATENCY_MEAN, late.latency),
     ];
     if let Some((lateness, latency)) = late.tail {
-        facts.push(evidence(format!("lateness, p99, {label}"), lateness, "ns"));
-        facts.push(evidence(format!("latency, p99, {label}"), latency, "ns"));
+        facts.push(evidence_of(first.case, keys::LATENESS_P99, lateness));
+        facts.push(evidence_of(first.case, keys::LATENCY_P99, latency));
     }
-    let ranked = if open_loop::is_too_late_to_rank(first.case) {
-        format!(
-            " Cases that send later than {} of their median latency are not ranked.",
-            quantities::share(open_loop::RANKED_UP_TO)
-        )
-    } else {
-        String::new()
-    };
     let cause = Cause::of(first.case);
-    vec![Finding {
-        summary: format!(
-            "{label}: messages were sent {} late on average, {} of the mean latency of {}.{ranked}{}",
-            quantities::duration_figure(late.lateness),
-            quantities::share(first.share),
-            quantities::duration(late.latency.value),
-            hits.others()
-        ),
+    let finding = Finding {
         evidence: facts,
-        advice: format!("For the time after the send, see the service time. {}", cause.remedy(&first.case.case)),
         counter_experiment: Some(cause.counter_experiment(first.case)),
         ..hits.finding(&CARD, Severity::Warning)
-    }]
+    };
+    let finding = finding
+        .with(keys::CAUSE, cause.word())
+        .with_if(case.primary().load.is_one_way(), keys::ONE_WAY)
+        .with_if(case.host().is_some(), keys::TWO_HOSTS);
+    let is_too_late = open_loop::is_too_late_to_rank(first.case);
+    vec![if is_too_late { finding.with(keys::RANKED_UP_TO, open_loop::RANKED_UP_TO) } else { finding }]
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,35 +92,11 @@ impl Cause {
         }
     }
 
-    fn remedy(self, case: &Case) -> &'static str {
-        let is_one_way = case.primary().load.is_one_way();
-        match (self, case.host()) {
-            (Self::Busy, _) => "The generator is still busy with one message when the next is due: lower the rate.",
-            (Self::Woken, Some(_)) if is_one_way => {
-                "The generator sleeps between messages and wakes late, and a lower rate does not help. Let it spin \
-                 (--pacing spin), or keep the CPUs of its host out of deep idle states (cpupower idle-set)."
-            }
-            (Self::Woken, Some(_)) => {
-                "The generator sleeps between messages and wakes late, and a lower rate does not help. Busy-poll \
-                 (--waiting spin), or keep the CPUs of its host out of deep idle states (cpupower idle-set)."
-            }
-            (Self::Displaced, Some(_)) => {
-                "The generator busy-polls and has time to spare, so something else used its CPU: measure on idle hosts, \
-                 or choose another CPU (--cpu)."
-            }
-            (Self::Woken, None) if is_one_way => {
-                "The generator sleeps between messages and wakes late, and a lower rate does not help. Let it spin on a CPU of \
-                 its own (--pacing spin --placement cross-cpu), or keep the CPUs awake (--cpu-idle shallow)."
-            }
-            (Self::Woken, None) => {
-                "The generator sleeps between messages and wakes late, and a lower rate does not help. Busy-poll \
-                 on a CPU of its own (--waiting spin --placement cross-cpu), or keep the CPUs awake (--cpu-idle \
-                 shallow)."
-            }
-            (Self::Displaced, None) => {
-                "The generator busy-polls and has time to spare, so something else used its CPU: measure on an \
-                 idle machine, with --placement cross-cpu."
-            }
+    fn word(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Woken => "woken-late",
+            Self::Displaced => "displaced",
         }
     }
 
@@ -137,22 +104,12 @@ impl Cause {
         let asked = open_loop::asked_per_s(&case.case).unwrap_or(0.0);
         match self {
             Self::Woken if case.case.ends.cpu_idle == CpuIdle::Deep && case.case.host().is_none() => {
-                counter_experiment(
-                    "keep the CPUs awake; if waking is the cause, the generator is then on time",
-                    &[&case.case],
-                    "cpu-idle",
-                    &["deep".to_owned(), "shallow".to_owned()],
-                )
+                counter_experiment(KEEP_AWAKE, &[&case.case], "cpu-idle", &["deep", "shallow"].map(str::to_owned))
             }
-            Self::Busy => counter_experiment(
-                "halve the rate; if the generator has too little time, it is then on time",
-                &[&case.case],
-                "rate",
-                &[asked.to_string(), (asked / 2.0).to_string()],
-            ),
-            Self::Woken | Self::Displaced => {
-                for_longer("measure for longer; lateness caused by other programs changes", &[&case.case])
+            Self::Busy => {
+                counter_experiment(HALF_RATE, &[&case.case], "rate", &[asked.to_string(), (asked / 2.0).to_string()])
             }
+            Self::Woken | Self::Displaced => for_longer(&[&case.case]),
         }
     }
 }
@@ -206,13 +163,13 @@ mod tests {
         let found = found(10_000);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.25).abs() < 0.001, "{}", found[0].share);
-        assert!(found[0].summary.contains("Cases that send later than 20 % of their median latency are not ranked."));
+        assert!(found[0].figure(keys::RANKED_UP_TO) == Some(0.2.into()), "{found:?}");
     }
 
     #[test]
     fn lateness_of_a_seventh_is_found_and_ranks() {
         let found = found(5_000);
-        assert!(!found[0].summary.contains("ranking"), "{}", found[0].summary);
+        assert!(!found[0].has(keys::RANKED_UP_TO), "{found:?}");
     }
 
     #[test]
@@ -223,37 +180,27 @@ mod tests {
             changed.ends.placement = Placement::CrossCpu;
         });
         let awake = blocking.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
-        for (case, rate_per_s, advice, command) in [
+        for (case, rate_per_s, cause, command) in [
             // At a lower rate a sleeping generator sleeps more deeply.
-            (&blocking, 1000.0, "--cpu-idle shallow", "--cpu-idle deep,shallow"),
-            (&awake, 1000.0, "--waiting spin", "--over 40s"),
-            (&blocking, 20_000.0, "lower the rate", "--rate 20000,10000"),
-            (&spinning, 20_000.0, "lower the rate", "--rate 20000,10000"),
-            (&spinning, 1000.0, "an idle machine", "--over 40s"),
+            (&blocking, 1000.0, "woken-late", "--cpu-idle deep,shallow"),
+            (&awake, 1000.0, "woken-late", "--over 40s"),
+            (&blocking, 20_000.0, "busy", "--rate 20000,10000"),
+            (&spinning, 20_000.0, "busy", "--rate 20000,10000"),
+            (&spinning, 1000.0, "displaced", "--over 40s"),
         ] {
             let found = found_in(case, rate_per_s, 10_000);
-            let told = (&found[0].advice, &found[0].counter_experiment.as_ref().unwrap().command);
-            assert!(told.0.contains(advice) && told.1.contains(command), "{rate_per_s}: {told:?}");
-            assert_eq!(told.0.contains("lower the rate"), rate_per_s > 1000.0, "{told:?}");
+            let command_of = &found[0].counter_experiment.as_ref().unwrap().command;
+            assert_eq!(found[0].word(keys::CAUSE), Some(cause), "{rate_per_s}");
+            assert!(command_of.contains(command), "{rate_per_s}: {command_of}");
+            assert!(!found[0].has(keys::TWO_HOSTS) && !found[0].has(keys::ONE_WAY), "{found:?}");
         }
     }
 
     #[test]
     fn between_two_hosts_no_advice_needs_one_host() {
         let blocking = between_hosts(Case::ping_pong("udp"));
-        let spinning = blocking.clone().with(|changed| changed.ends.waiting = Waiting::Spin);
-        let one_way = between_hosts(crate::fixture::one_way_losses::offered(
-            hairpin_model::arrivals::Arrivals::Fixed,
-            Pacing::SleepSpin,
-        ));
-        let remedies = [(Cause::Woken, &blocking), (Cause::Woken, &one_way), (Cause::Displaced, &spinning)];
-        for ((cause, case), expected) in remedies.into_iter().zip(["--waiting spin)", "--pacing spin)", "idle hosts"])
-        {
-            let told = cause.remedy(case);
-            assert!(told.contains(expected), "{told}");
-            assert!(!told.contains("--placement") && !told.contains("--cpu-idle"), "{told}");
-        }
         let found = found_in(&blocking, 1000.0, 10_000);
+        assert!(found[0].has(keys::TWO_HOSTS) && found[0].word(keys::CAUSE) == Some("woken-late"), "{found:?}");
         let command = &found[0].counter_experiment.as_ref().unwrap().command;
         assert!(command.ends_with("--over 40s"), "{command}");
     }
@@ -267,11 +214,13 @@ mod tests {
             for block in 0..6 {
                 fixture.round(&case, block, &paced(1_000_000, &[(lateness_ns, 1_100_000); 200]));
             }
-            fixture.findings("generator-late")[0].advice.clone()
+            let found = fixture.findings("generator-late").remove(0);
+            assert!(found.has(keys::ONE_WAY));
+            found.word(keys::CAUSE).unwrap().to_owned()
         };
-        assert!(found(Pacing::SleepSpin, 300_000).contains("--pacing spin"));
-        assert!(found(Pacing::Spin, 300_000).contains("an idle machine"));
-        assert!(found(Pacing::SleepSpin, 700_000).contains("lower the rate"));
+        assert_eq!(found(Pacing::SleepSpin, 300_000), "woken-late");
+        assert_eq!(found(Pacing::Spin, 300_000), "displaced");
+        assert_eq!(found(Pacing::SleepSpin, 700_000), "busy");
     }
 
     #[test]

@@ -6,15 +6,14 @@
 //! arrived if the queue dropped most (the rate of the link), and otherwise omits the stage. Advice by stage. If the
 //! queue dropped most, this finding reports the saturated link and `link-saturated` is omitted.
 
-use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::flow;
 use hairpin_model::ledger::LINK;
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Hits, Lost, evidence, link_word, lost_to, rounds_of, slower, without_stage};
+use super::support::{Hits, Lost, evidence_of, link_word, lost_to, rounds_of, slower, without_stage};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "link-drops",
@@ -24,7 +23,6 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 const CAUSES: &[&str] = &[LINK];
-/// The stages with specific advice.
 const QUEUE: &str = "queue";
 const CORRUPT: &str = "corrupt";
 
@@ -52,67 +50,27 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     });
     let Some(first) = hits.first() else { return Vec::new() };
     let (Dropped { lost, stage }, case) = (&first.with, first.case);
-    let (experiment, check) = experiment(run, case, stage.as_ref()).unzip();
-    let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
-    let mut all_evidence = lost.evidence("messages that the link lost", case);
-    let told = stage.as_ref().map(|stage| {
-        let what = format!("packets dropped by the stage {}, {}", stage.name, case.label);
-        all_evidence.push(evidence(what, Figure::bare(stage.packets as f64), "count"));
-        format!(
-            ", most of them in its stage {} ({} of {} packets)",
-            stage.name,
-            quantities::count(stage.packets),
-            quantities::count(stage.entered)
-        )
-    });
+    let experiment = experiment(run, case, stage.as_ref());
+    let mut all_evidence = lost.evidence(keys::LOST_BY_LINK, case);
+    let mut finding = hits.finding(&CARD, Severity::Warning).with(keys::LINK, link_word(&case.case).as_str());
+    if let Some(Stage { name, packets, entered }) = stage {
+        all_evidence.push(evidence_of(case, keys::STAGE_DROPS, *packets as f64).of(name));
+        finding = finding.with(keys::STAGE, name.as_str()).with(keys::ENTERED, *entered as f64);
+    }
     vec![Finding {
-        summary: format!(
-            "{}: the link {} lost {} of {} messages ({}){}.{}",
-            case.label,
-            link_word(&case.case),
-            quantities::count(lost.count),
-            quantities::count(lost.sent),
-            quantities::share(first.share),
-            told.as_deref().unwrap_or(""),
-            hits.others()
-        ),
         evidence: all_evidence,
-        advice: advice(stage.as_ref().map(|stage| stage.name.as_str())),
-        proved: pair.zip(check).and_then(|(pair, check)| lost.gone(run, case, &pair[1], &check)),
+        proved: experiment.as_ref().and_then(|experiment| lost.gone(run, case, experiment)),
         counter_experiment: experiment,
-        ..hits.finding(&CARD, Severity::Warning)
+        ..finding
     }]
 }
 
-fn advice(stage: Option<&str>) -> String {
-    match stage {
-        Some(QUEUE) => {
-            "Send below the rate of the link (hairpin offered-load --rate), and spread what is sent: UDP does not slow down, so \
-             the program must limit itself. A longer queue only delays the loss."
-        }
-        Some(CORRUPT) => {
-            "The path damages packets and the receiver's kernel drops them for their checksum: look for a bad cable or a bad \
-             radio link. Send what matters again, or add redundancy."
-        }
-        _ => {
-            "The path loses these at every rate. Send what matters again (TCP, QUIC), add redundancy (FEC), or let losses be \
-             where only the newest value counts."
-        }
+/// The counter-experiment: a lower rate if the queue dropped most, or else no such stage.
+fn experiment(run: &Run, case: &CaseSummary, stage: Option<&Stage>) -> Option<CounterExperiment> {
+    match stage?.name.as_str() {
+        QUEUE => slower(case, 0.95),
+        stage => Some(without_stage(run, case, stage)?.experiment),
     }
-    .to_owned()
-}
-
-/// The counter-experiment, with a short description.
-fn experiment(run: &Run, case: &CaseSummary, stage: Option<&Stage>) -> Option<(CounterExperiment, String)> {
-    let stage = stage?;
-    if stage.name == QUEUE {
-        let words = "offer 95 % of the rate that arrived; if as much is lost, the rate is not the cause";
-        return Some((slower(case, 0.95, words)?, "offer 95 % of the rate that arrived".to_owned()));
-    }
-    let words = format!("remove the stage {} from the link; if as much is lost, it is not the cause", stage.name);
-    let check = format!("remove the stage {}", stage.name);
-    let other = without_stage(run, case, &stage.name, &words, &check)?;
-    Some((other.experiment, check))
 }
 
 fn dropped(run: &Run, case: &CaseSummary) -> Option<Dropped> {
@@ -151,6 +109,7 @@ mod tests {
     use super::*;
     use crate::fixture::links::{link, over};
     use crate::fixture::one_way_losses::{counts, interleaved, messages};
+    use crate::fixture::value;
 
     /// A link whose stages dropped and damaged these numbers of packets upwards.
     fn dropping(stages: &[(&str, u64, u64)]) -> LinkRecord {
@@ -184,13 +143,19 @@ mod tests {
         found_among(CARD.code, stages, lost)
     }
 
+    /// The stage with most drops, these, and the packets that entered it.
+    fn stage(finding: &Finding) -> (&str, f64, f64) {
+        let name = finding.word(keys::STAGE).unwrap();
+        (name, finding.figure_of(keys::STAGE_DROPS, name).unwrap().value, value(finding, keys::ENTERED))
+    }
+
     #[test]
     fn the_stage_that_dropped_most_is_named_and_removed_in_the_check() {
         let found = found(&[("queue", 30, 0), ("loss", 170, 0)], &[(LINK, 200)]);
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Warning, 0.2));
-        let summary = &found[0].summary;
-        assert!(summary.contains("lost 1 600 of 8 000 messages (20 %)"), "{summary}");
-        assert!(summary.contains("most of them in its stage loss (1 360 of 8 000 packets)"), "{summary}");
+        let counts = [keys::LOST_BY_LINK, keys::SENT, keys::SHARE_OF_SENT].map(|key| value(&found[0], key));
+        assert_eq!(counts, [1600.0, 8000.0, 0.2]);
+        assert_eq!(stage(&found[0]), ("loss", 1360.0, 8000.0));
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert!(experiment.command.contains(" --link delay=10ms"), "{}", experiment.command);
         assert_eq!(experiment.pair.as_ref().unwrap()[1].path.link, "delay=10ms");
@@ -200,8 +165,7 @@ mod tests {
     fn a_full_queue_is_checked_by_a_lower_rate_and_reported_once() {
         let of = |code| found_among(code, &[("queue", 400, 0), ("loss", 9, 0)], &[(LINK, 409)]);
         let found = of(CARD.code);
-        assert!(found[0].summary.contains("in its stage queue"), "{}", found[0].summary);
-        assert!(found[0].advice.contains("below the rate of the link"), "{}", found[0].advice);
+        assert_eq!(stage(&found[0]).0, "queue");
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.as_ref().unwrap();
         // 95 % of the 591 that arrived.
         assert!(matches!(pair[1].primary().load, Load::Offered { offered_per_s: 561.0, .. }), "{:?}", pair[1]);
@@ -211,7 +175,7 @@ mod tests {
     #[test]
     fn damaged_packets_count_for_the_stage_that_damaged_them() {
         let found = found(&[("loss", 20, 0), ("corrupt", 0, 80)], &[(LINK, 100)]);
-        assert!(found[0].summary.contains("in its stage corrupt (640 of 8 000 packets)"), "{}", found[0].summary);
+        assert_eq!(stage(&found[0]), ("corrupt", 640.0, 8000.0));
     }
 
     #[test]

@@ -10,11 +10,12 @@
 use hairpin_model::case::{Case, CpuIdle};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::KEEP_AWAKE;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Hit, Hits, counter_experiment, evidence, evidence_of, gone, paired, sibling_of};
+use super::support::{Hit, Hits, counter_experiment, evidence_of, gone, paired, sibling_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 use crate::statistics::interval::median_over;
 
@@ -59,71 +60,41 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     };
     let proved = proved(run, first.case);
     vec![Finding {
-        summary: format!("{}{}{}", summary(first), left_out(&hits), hits.others()),
         evidence: all_evidence(first),
-        advice: advice(&hits),
         counter_experiment: awake(&first.case.case).map(|awake| {
-            let words = "keep the CPUs awake; if the relay is as late, waking is not the cause";
             let values = ["deep", "shallow"].map(str::to_owned);
-            let experiment = counter_experiment(words, &[&first.case.case], "cpu-idle", &values);
+            let experiment = counter_experiment(KEEP_AWAKE, &[&first.case.case], "cpu-idle", &values);
             paired(experiment, [first.case.case.clone(), awake])
         }),
         proved,
-        ..hits.finding(&CARD, severity)
+        ..noted(&hits, hits.finding(&CARD, severity))
     }]
 }
 
-fn advice(hits: &Hits<'_, Late>) -> String {
-    let overfull = if hits.0.iter().any(|hit| hit.with.was_overfull) {
-        "Send less, or use a link that holds less (a shorter delay, or a rate with a smaller queue): the relay's \
-         memory was full. "
-    } else {
-        ""
-    };
-    format!(
-        "{overfull}Stop other programs, and measure again. Keep the CPUs awake (--cpu-idle shallow), or leave a \
-         CPU to the relay (--placement same-cpu on two CPUs). With a longer link delay the same lateness is a \
-         smaller part."
-    )
-}
-
-fn summary(first: &Hit<'_, Late>) -> String {
-    let late = &first.with;
-    format!(
-        "{}: the relay released packets late: {} at the median, in all {} of the p50, and {} at p99.",
-        first.case.label,
-        quantities::duration_figure(late.p50_ns),
-        quantities::share(late.share),
-        quantities::duration(late.p99_ns.value)
-    )
-}
-
-/// ` 3 of 10 rounds of tcp are left out: round 7: the relay was late by 140 us at p50, bound 100 us; and 2 more.`
-fn left_out(hits: &Hits<'_, Late>) -> String {
-    let Some(hit) = hits.0.iter().max_by_key(|hit| hit.with.left_out).filter(|hit| hit.with.left_out > 0) else {
-        return String::new();
-    };
-    let reasons = hit.case.path.relay.as_ref().map_or(&[][..], |link| &link.rounds_left_out);
-    let (left_out, rounds) = (hit.with.left_out, hit.with.rounds);
-    let what = if hit.case.valid { "are left out" } else { "cannot be used, and are too many to leave out" };
-    let more = if reasons.len() > 1 { format!("; and {} more", reasons.len() - 1) } else { String::new() };
-    let first = reasons.first().map_or("", String::as_str);
-    format!(" {left_out} of {rounds} rounds of {} {what}: {first}{more}.", hit.case.label)
+/// The case with most rounds left out, if any, and whether the relay's memory was full.
+fn noted(hits: &Hits<'_, Late>, finding: Finding) -> Finding {
+    let finding = finding.with_if(hits.0.iter().any(|hit| hit.with.was_overfull), keys::RELAY_FULL);
+    match hits.0.iter().max_by_key(|hit| hit.with.left_out).filter(|hit| hit.with.left_out > 0) {
+        Some(worst) => finding
+            .with(keys::WORST_CASE, worst.case.id.as_str())
+            .with(keys::WORST_OUT, worst.with.left_out as f64)
+            .with(keys::WORST_OF, worst.with.rounds as f64),
+        None => finding,
+    }
 }
 
 fn all_evidence(first: &Hit<'_, Late>) -> Vec<Evidence> {
-    let (late, label) = (&first.with, &first.case.label);
+    let late = &first.with;
     let times = if first.case.case.primary().load.is_one_way() { "once" } else { "twice" };
     let mut all = vec![
-        evidence(format!("lateness of the relay, median packet, {label}"), late.p50_ns, "ns"),
-        evidence(format!("lateness of the relay, p99, {label}"), late.p99_ns, "ns"),
-        evidence(format!("{times} the median lateness over the p50, {label}"), Figure::bare(late.share), "share"),
-        evidence(format!("p99 lateness over the p99, {label}"), Figure::bare(late.share_of_tail), "share"),
-        evidence(format!("rounds left out, {label}"), Figure::bare(late.left_out as f64), "count"),
+        evidence_of(first.case, keys::RELAY_P50, late.p50_ns),
+        evidence_of(first.case, keys::RELAY_P99, late.p99_ns),
+        evidence_of(first.case, keys::RELAY_SHARE, late.share).of(times),
+        evidence_of(first.case, keys::RELAY_SHARE_OF_P99, late.share_of_tail),
+        evidence_of(first.case, keys::ROUNDS_OUT, late.left_out as f64),
     ];
-    let link = first.case.path.relay.as_ref();
-    let cpu_ns = link.and_then(|link| link.relay_cpu_ns_per_packet).map(Figure::bare);
-    all.extend(evidence_of(first.case, "CPU time of the relay per packet", cpu_ns, "ns"));
+    let cpu_ns = first.case.path.relay.as_ref().and_then(|link| link.relay_cpu_ns_per_packet);
+    all.extend(cpu_ns.map(|cpu_ns| evidence_of(first.case, keys::RELAY_CPU, cpu_ns)));
     all
 }
 
@@ -180,14 +151,14 @@ fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
     let before = crate::statistics::location::median(&own.values().copied().collect::<Vec<_>>())?;
     let over = over_points(case, run.plan.alpha);
     let (effect, _) = difference_by_block(&own, &other, over)?;
-    Some(gone("keep the CPUs awake", before, effect.figure(over.alpha)))
+    Some(gone(KEEP_AWAKE, before, effect.figure(over.alpha)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::links::{late_by, over};
-    use crate::fixture::{Fixture, back_to_back};
+    use crate::fixture::{Fixture, back_to_back, shows, value};
 
     const CODE: &str = "link-late";
 
@@ -229,16 +200,19 @@ mod tests {
                 let relay = measured.link.as_mut().unwrap().relay.as_mut().unwrap();
                 (relay.overrun, relay.memory_overrun) = (5, memory_overrun);
             });
-            let found = fixture.findings(CODE);
-            (found[0].advice.starts_with("Send less"), found[0].summary.clone())
+            let run = fixture.run();
+            let found = crate::findings(&run).into_iter().find(|found| found.code == CODE).unwrap();
+            let reason = run.cases[0].path.relay.as_ref().unwrap().rounds_left_out[0].clone();
+            (found.has(keys::RELAY_FULL), found.word(keys::WORST_CASE) == Some(&run.cases[0].id), reason)
         };
-        let (own, summary) = advice(5);
+        let (full, of_case, reason) = advice(5);
         assert!(
-            own && summary.contains("256 MiB of the relay for packets in the link had no room for 5 packets"),
-            "{summary}"
+            full && of_case
+                && reason.contains("256 MiB of the relay for packets in the link had no room for 5 packets"),
+            "{reason}"
         );
-        let (own, summary) = advice(0);
-        assert!(!own && summary.contains("sockets of the relay had no room for 5 packets"), "{summary}");
+        let (full, of_case, reason) = advice(0);
+        assert!(!full && of_case && reason.contains("sockets of the relay had no room for 5 packets"), "{reason}");
     }
 
     #[test]
@@ -246,12 +220,10 @@ mod tests {
         let found = found(&[30_000; 6]);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.06).abs() < 0.001, "{}", found[0].share);
-        let summary = &found[0].summary;
-        assert!(
-            summary.contains("30.0 us (30.0-30.0) at the median, in all 6.0 % of the p50, and 60.0 us at p99"),
-            "{summary}"
-        );
-        assert!(!summary.contains("left out"), "{summary}");
+        let known = [(keys::RELAY_P50, 30e3), (keys::RELAY_SHARE, 0.06), (keys::RELAY_P99, 60e3)];
+        assert!(known.iter().all(|(key, expected)| shows(&found[0], *key, *expected)), "{found:?}");
+        assert!(found[0].figure(keys::RELAY_P50).unwrap().low.is_some());
+        assert!(!found[0].has(keys::WORST_CASE), "no round is left out: {found:?}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(
             experiment.command,
@@ -271,9 +243,7 @@ mod tests {
     fn rounds_left_out_are_named() {
         let found = found(&[2_000, 2_000, 2_000, 2_000, 140_000, 2_000]);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
-        let words = "1 of 6 rounds of tcp block same-cpu over delay=500us are left out: round 4: the relay was late by \
-                     140 us at p50, bound 100 us.";
-        assert!(found[0].summary.contains(words), "{}", found[0].summary);
+        assert_eq!([keys::WORST_OUT, keys::WORST_OF].map(|key| value(&found[0], key)), [1.0, 6.0]);
         let one_of_twenty = self::found(&[&[2_000; 19][..], &[140_000]].concat());
         assert_eq!(one_of_twenty[0].severity, Severity::Note, "the other rounds are valid");
     }
@@ -282,8 +252,7 @@ mod tests {
     fn a_case_invalidated_by_lateness_is_a_problem() {
         let found = found(&[140_000, 150_000, 160_000, 2_000]);
         assert_eq!(found[0].severity, Severity::Problem);
-        assert!(found[0].summary.contains("3 of 4 rounds"), "{}", found[0].summary);
-        assert!(found[0].summary.contains("cannot be used, and are too many to leave out"), "{}", found[0].summary);
+        assert_eq!([keys::WORST_OUT, keys::WORST_OF].map(|key| value(&found[0], key)), [3.0, 4.0]);
         assert!(found[0].share > 0.25, "{}", found[0].share);
     }
 
@@ -298,7 +267,7 @@ mod tests {
         }
         let found = fixture.findings(CODE);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Note));
-        assert!(found[0].summary.contains("300 us at p99"), "{}", found[0].summary);
+        assert!(shows(&found[0], keys::RELAY_P99, 300e3), "{found:?}");
     }
 
     #[test]

@@ -6,16 +6,15 @@
 //! larger; a load without answers has one way only. The counter-experiment is the same link without that stage. Advice:
 //! send less at once, pace, or shorten the queue.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Key, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::flow;
 use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::link_drops::by_queue;
-use super::support::{Hit, Hits, evidence, rounds_of, without_stage};
+use super::support::{Hit, Hits, evidence_of, rounds_of, without_stage};
 use crate::statistics::location::median;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -79,65 +78,33 @@ struct Saturated {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| saturated(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let words = "remove rate and queue from the link; if the time stays the same, the queue is not the cause";
-    let other = without_stage(run, first.case, QUEUE, words, "remove the rate");
+    let other = without_stage(run, first.case, QUEUE);
+    let worst = &first.with.worst;
     vec![Finding {
-        summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
-        advice: "Send below the rate and keep less in flight: pace at 80 % of it, limit send buffers to rate \
-                 times round trip, or use a congestion control with short queues (bbr). With UDP the program must \
-                 limit itself. If you own the bottleneck, shorten its queue or use CoDel (queue=, codel=)."
-            .to_owned(),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
-        ..hits.finding(&CARD, Severity::Warning)
+        ..hits
+            .finding(&CARD, Severity::Warning)
+            .with(keys::STAGE_FIGURES, worst.figures.as_str())
+            .with(keys::QUEUE_MAX_PACKETS, worst.most_packets as f64)
     }]
 }
 
-fn summary(first: &Hit<'_, Saturated>) -> String {
-    let Saturated { worst, share_of_latency } = &first.with;
-    let way = if worst.direction == Some(Direction::Down) { "back" } else { "out" };
-    let dropped = match worst.dropped {
-        0 => "It dropped none.".to_owned(),
-        dropped => format!(
-            "It dropped {} of {} packets ({}).",
-            quantities::count(dropped),
-            quantities::count(worst.entered),
-            quantities::share(worst.share_dropped())
-        ),
-    };
-    let ways = if first.case.case.primary().load.is_one_way() { "" } else { " with both directions" };
-    let of_latency = share_of_latency
-        .map(|part| format!(", {} of the mean latency{ways}", quantities::share(part)))
-        .unwrap_or_default();
-    format!(
-        "{}: the rate of the link is the limit. On the way {way} a packet spends {} in the queue \
-         ({}){of_latency}. The queue held up to {} packets. {dropped}",
-        first.case.label,
-        quantities::duration(worst.wait_ns()),
-        worst.figures,
-        quantities::count(worst.most_packets)
-    )
-}
-
 fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
-    let (Saturated { worst, share_of_latency }, label) = (&first.with, &first.case.label);
-    let direction = worst.direction.map_or("", Direction::word);
-    let of = |what: &str, value: f64, unit: &str| {
-        evidence(format!("{what}, {direction}, {label}"), Figure::bare(value), unit)
-    };
+    let Saturated { worst, share_of_latency } = &first.with;
+    let of =
+        |key: Key, value: f64| evidence_of(first.case, key, value).of(worst.direction.map_or("", Direction::word));
     let mut all = vec![
-        of("mean time of a packet in the queue", worst.wait_ns(), "ns"),
-        of("maximum bytes in the queue", worst.most_bytes as f64, "bytes"),
-        of("packets that entered the queue", worst.entered as f64, "count"),
-        of("packets that the queue dropped", worst.dropped as f64, "count"),
+        of(keys::QUEUE_TIME, worst.wait_ns()),
+        of(keys::QUEUE_MAX_BYTES, worst.most_bytes as f64),
+        of(keys::QUEUE_ENTERED, worst.entered as f64),
+        of(keys::QUEUE_DROPPED, worst.dropped as f64),
     ];
-    let queues = if first.case.case.primary().load.is_one_way() { "the queue" } else { "both queues" };
-    let of_latency = format!("time in {queues} over the mean latency, {label}");
-    all.extend(share_of_latency.map(|part| evidence(of_latency, Figure::bare(part), "share")));
-    all.extend(
-        first.case.primary().latency_ns.mean.map(|mean| evidence(format!("mean latency, {label}"), mean, "ns")),
-    );
+    let one_way = first.case.case.primary().load.is_one_way();
+    let queues = if one_way { keys::QUEUE_SHARE } else { keys::BOTH_QUEUES_SHARE };
+    all.extend(share_of_latency.map(|part| evidence_of(first.case, queues, part)));
+    all.extend(first.case.primary().latency_ns.mean.map(|mean| evidence_of(first.case, keys::MEAN_LATENCY, mean)));
     all
 }
 
@@ -182,8 +149,8 @@ mod tests {
     use hairpin_model::link::{LinkRecord, LinkTimeline};
 
     use super::*;
-    use crate::fixture::Fixture;
     use crate::fixture::links::{dropping, link, over};
+    use crate::fixture::{Fixture, shows, value};
 
     const CODE: &str = "link-saturated";
     const MS: u64 = 1_000_000;
@@ -219,9 +186,11 @@ mod tests {
         let found = found(79 * MS, 0);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.79).abs() < 0.001, "{}", found[0].share);
-        let words = "On the way out a packet spends 79.0 ms in the queue (1 Mbit/s, 64 KiB may wait, tail drop), 79 % of \
-                     the mean latency with both directions. The queue held up to 44 packets. It dropped none.";
-        assert!(found[0].summary.contains(words), "{}", found[0].summary);
+        let in_queue = found[0].figure_of(keys::QUEUE_TIME, "up").unwrap();
+        assert!((in_queue.value - 79e6).abs() < 1.0, "{found:?}");
+        assert_eq!(found[0].word(keys::STAGE_FIGURES), Some("1 Mbit/s, 64 KiB may wait, tail drop"));
+        assert!(shows(&found[0], keys::BOTH_QUEUES_SHARE, 0.79), "{found:?}");
+        assert_eq!([keys::QUEUE_MAX_PACKETS, keys::QUEUE_DROPPED].map(|key| value(&found[0], key)), [44.0, 0.0]);
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(
             experiment.command,
@@ -247,7 +216,7 @@ mod tests {
     fn a_queue_that_drops_is_found_whatever_the_latency() {
         let found = found(MS, 300);
         assert!((found[0].share - 0.75).abs() < 1e-9, "{}", found[0].share);
-        assert!(found[0].summary.contains("It dropped 1 800 of 2 400 packets (75 %)."), "{}", found[0].summary);
+        assert_eq!([keys::QUEUE_DROPPED, keys::QUEUE_ENTERED].map(|key| value(&found[0], key)), [1800.0, 2400.0]);
     }
 
     #[test]

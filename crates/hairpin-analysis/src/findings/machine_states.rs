@@ -5,9 +5,8 @@
 //! each state, the shares of the states and the number of changes. Advice: figures are from the faster state if it has
 //! enough rounds; compare runs in one state.
 
-use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding_keys as keys;
 use hairpin_model::run::Run;
 
 use super::support::{blank, evidence};
@@ -22,27 +21,14 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let [fast, slow] = run.machine.states.as_slice() else { return Vec::new() };
-    let times = slow.probe_ns / fast.probe_ns;
-    let probe = |name: &str, ns: f64| evidence(format!("probe in the {name} state"), Figure::bare(ns), "ns");
     vec![Finding {
         cases: Vec::new(),
-        summary: format!(
-            "The machine was {times:.2} times slower during {} of the rounds (a shared core?), with {} changes. \
-             The probe (100 datagrams of a socket to itself) took {} instead of {}.",
-            quantities::share(slow.share),
-            run.machine.switches,
-            quantities::duration(slow.probe_ns),
-            quantities::duration(fast.probe_ns)
-        ),
         evidence: vec![
-            probe("faster", fast.probe_ns),
-            probe("slower", slow.probe_ns),
-            evidence("rounds in the slower state", Figure::bare(slow.share), "share"),
-            evidence("changes of state", Figure::bare(run.machine.switches as f64), "count"),
+            evidence(keys::PROBE, fast.probe_ns).of("faster"),
+            evidence(keys::PROBE, slow.probe_ns).of("slower"),
+            evidence(keys::SLOW_ROUNDS, slow.share),
+            evidence(keys::STATE_CHANGES, run.machine.switches as f64),
         ],
-        advice: "Figures are from the faster state where a case has 8 rounds in it; those from the other state are \
-             listed beside them. `hairpin compare` compares runs in one state."
-            .to_owned(),
         counter_experiment: None,
         share: 0.0,
         ..blank(&CARD, Severity::Note)
@@ -55,7 +41,7 @@ mod tests {
     use hairpin_model::round::Probe;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::{Fixture, value};
 
     /// Rounds of 10 us, or of `slow_latency` while slowed; the probe takes 90 us or `slow_probe` ns.
     fn found(slowed: impl Fn(usize) -> bool, slow_probe: u64, slow_latency: u64) -> Vec<Finding> {
@@ -74,9 +60,9 @@ mod tests {
     fn two_states_are_reported_with_levels_share_and_changes() {
         let found = found(|k| (10..20).contains(&k), 117_000, 13_000);
         assert_eq!(found.len(), 1);
-        let expected = "The machine was 1.30 times slower during 25 % of the rounds (a shared core?), with 2 changes. The \
-             probe (100";
-        assert!(found[0].summary.starts_with(expected), "{}", found[0].summary);
+        let probe = |state| found[0].figure_of(keys::PROBE, state).unwrap().value;
+        assert!((probe("slower") / probe("faster") - 1.3).abs() < 0.005, "{found:?}");
+        assert_eq!([keys::SLOW_ROUNDS, keys::STATE_CHANGES].map(|key| value(&found[0], key)), [0.25, 2.0]);
     }
 
     #[test]

@@ -8,13 +8,15 @@
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::{CORK_REQUESTS, ONE_WRITE};
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::trace::End;
 use hairpin_model::{fact, fact_names};
 
-use super::support::{Hits, Traced, evidence, evidence_of, other_remedy, pure_acks};
+use super::support::{Hits, Traced, evidence_of, other_remedy, pure_acks};
 use crate::trace::switch;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -35,16 +37,11 @@ struct Many {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let words = "send the same request in one segment; if the time stays the same, the segments cost nothing";
     let experiment = |case: &CaseSummary| {
         // One write has no gaps between writes, so the comparison would include the gaps.
         let pauses = case.case.primary().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
-        let (remedy, check) = if pauses {
-            (Remedy::Cork, "cork each request")
-        } else {
-            (Remedy::OneWrite, "send each request in one write")
-        };
-        other_remedy(run, case, remedy, words, check)
+        let (remedy, kind) = if pauses { (Remedy::Cork, CORK_REQUESTS) } else { (Remedy::OneWrite, ONE_WRITE) };
+        other_remedy(run, case, remedy, kind)
     };
     let hits = Hits::among(run, |case| {
         let many = many(case)?;
@@ -56,17 +53,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let (many, other) = (&first.with, experiment(first.case));
     let shapes = first.share > 0.0;
     vec![Finding {
-        summary: format!(
-            "{}: an exchange takes {} segments with payload, where {} are enough.{}",
-            first.case.label,
-            quantities::rounded(many.segments.value),
-            quantities::rounded(many.needed),
-            hits.in_all()
-        ),
         evidence: all_evidence(run, first.case, many),
-        advice: "Send the parts of a request together: one write, writev, MSG_MORE for all but the last, or a \
-                 cork released after the last. Keep TCP_NODELAY on, so that the request leaves at once."
-            .to_owned(),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
         ..hits.finding(&CARD, if shapes { Severity::Warning } else { Severity::Note })
@@ -74,17 +61,16 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 }
 
 fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
-    let label = &case.label;
     let mut all = vec![
-        evidence(format!("segments with payload per exchange, counted, {label}"), many.segments, "count"),
-        evidence(format!("segments that the bytes need, {label}"), Figure::bare(many.needed), "count"),
-        evidence(format!("TCP_NODELAY in force at the client (1 is on), {label}"), Figure::bare(1.0), "count"),
+        evidence_of(case, keys::COUNTED_SEGMENTS, many.segments),
+        evidence_of(case, keys::NEEDED, many.needed),
+        evidence_of(case, keys::NODELAY_ON, 1.0).of(End::Client.word()),
     ];
     if let Some(traced) = Traced::of(run, case) {
         let writes = traced.figure(|exchange| Some(exchange.writes as f64));
         let segments = traced.figure(|exchange| Some(exchange.segments as f64));
-        all.extend(evidence_of(case, "write calls per request, traced", writes, "count"));
-        all.extend(evidence_of(case, "segments per request, traced", segments, "count"));
+        all.extend(writes.map(|writes| evidence_of(case, keys::WRITES, writes)));
+        all.extend(segments.map(|segments| evidence_of(case, keys::SEGMENTS, segments)));
     }
     all.extend(pure_acks(case));
     all
@@ -109,7 +95,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::traces::{MS, US, switches};
-    use crate::fixture::{Fixture, small_writes};
+    use crate::fixture::{Fixture, small_writes, value};
 
     const CODE: &str = "many-small-segments";
 
@@ -133,12 +119,8 @@ mod tests {
         assert_eq!((found.len(), found[0].severity, &found[0].cases), (1, Severity::Warning, &vec![nodelay.id()]));
         assert!((found[0].share - 0.96).abs() < 0.001, "{}", found[0].share);
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
-        assert!(
-            found[0].summary.contains("takes 101 segments with payload, where 2 are enough."),
-            "{}",
-            found[0].summary
-        );
-        assert_eq!(found[0].proved.as_ref().unwrap().check, "send each request in one write");
+        assert_eq!([keys::COUNTED_SEGMENTS, keys::NEEDED].map(|key| value(&found[0], key)), [101.0, 2.0]);
+        assert_eq!(found[0].proved.as_ref().unwrap().kind, ONE_WRITE);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
         assert_eq!(pair.as_deref(), Some(&[nodelay, one_write]));
     }
@@ -188,7 +170,7 @@ mod tests {
             fixture.findings(CODE)
         };
         let loopback = found(65_483.0);
-        assert!(loopback[0].summary.contains("takes 35 segments with payload, where 2 are enough."), "{loopback:?}");
+        assert_eq!([keys::COUNTED_SEGMENTS, keys::NEEDED].map(|key| value(&loopback[0], key).round()), [35.0, 2.0]);
         assert_eq!(found(1_448.0), []);
     }
 

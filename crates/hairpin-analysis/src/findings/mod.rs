@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::phases::{LENGTH_KNOBS, PhaseLengths};
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::run::Run;
@@ -90,11 +90,7 @@ const FLOOR: f64 = 0.01;
 /// traffic; then findings on the run or the machine, the most severe first.
 #[must_use]
 pub fn findings(run: &Run) -> Vec<Finding> {
-    let of = |detector: &Detector| {
-        let card = detector.card;
-        (detector.detect)(run).into_iter().map(move |finding| settled(finding, &card, run))
-    };
-    let mut findings: Vec<Finding> = ALL.iter().flat_map(of).collect();
+    let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| (detector.detect)(run)).map(settled).collect();
     let is_between_hosts = run.cases.iter().any(|row| row.case.host().is_some());
     for finding in &mut findings {
         repeat_the_phases(finding, run);
@@ -109,19 +105,12 @@ pub fn findings(run: &Run) -> Vec<Finding> {
 
 /// Adjusts a finding to its counter-experiment and its share. A refuted cause explains nothing and is reported as
 /// refuted; a cause below [`FLOOR`] becomes a note.
-fn settled(finding: Finding, card: &FindingCard, run: &Run) -> Finding {
+fn settled(finding: Finding) -> Finding {
     if finding.about != About::Cause {
         return finding;
     }
     if finding.proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED) {
-        let label = finding.cases.first().and_then(|id| run.case(id)).map_or("", |case| case.label.as_str());
-        return Finding {
-            severity: Severity::Note,
-            share: 0.0,
-            summary: format!("{label}: checked, and not the cause: {}.", card.what),
-            advice: "No action needed: another finding may name the cause.".to_owned(),
-            ..finding
-        };
+        return Finding { severity: Severity::Note, share: 0.0, ..finding };
     }
     if finding.share < FLOOR { Finding { severity: Severity::Note, ..finding } } else { finding }
 }
@@ -176,7 +165,7 @@ mod tests {
     use std::path::Path;
 
     use hairpin_model::case::Case;
-    use hairpin_model::finding::CounterExperiment;
+    use hairpin_model::finding::{CounterExperiment, FindingCard};
     use hairpin_model::shell;
 
     use super::*;
@@ -237,8 +226,12 @@ mod tests {
         let needs_both_on_one = "hairpin round-trip --transport tcp --placement same-cpu,cross-cpu";
         let run = Run { command_line: shell::words("hairpin --to @x"), ..Fixture::new().run() };
         let mut finding = support::blank(&ALL[0].card, Severity::Note);
-        finding.counter_experiment =
-            Some(CounterExperiment { change: String::new(), command: needs_both_on_one.to_owned(), pair: None });
+        finding.counter_experiment = Some(CounterExperiment {
+            kind: String::new(),
+            change: String::new(),
+            command: needs_both_on_one.to_owned(),
+            pair: None,
+        });
         repeat_the_server(&mut finding, &run);
         assert_eq!(finding.counter_experiment, None);
     }
@@ -310,10 +303,9 @@ mod tests {
 
     #[test]
     fn a_cause_below_one_percent_is_a_note_and_a_fault_of_the_run_stays_severe() {
-        let run = Fixture::new().run();
         let severity = |about, share| {
             let card = FindingCard { about, ..ALL[0].card };
-            settled(Finding { share, ..support::blank(&card, Severity::Warning) }, &card, &run).severity
+            settled(Finding { share, ..support::blank(&card, Severity::Warning) }).severity
         };
         assert_eq!(severity(About::Cause, 0.0099), Severity::Note);
         assert_eq!(severity(About::Cause, 0.01), Severity::Warning);
@@ -322,28 +314,13 @@ mod tests {
 
     #[test]
     fn a_refuted_cause_is_reported_as_refuted_and_explains_nothing() {
-        let mut fixture = Fixture::new();
-        fixture.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
-        let run = fixture.run();
         let after = |verdict: &str| {
             let card = FindingCard { about: About::Cause, ..ALL[0].card };
-            let proved = hairpin_model::finding::Proved {
-                check: "change it".to_owned(),
-                verdict: verdict.to_owned(),
-                effect: hairpin_model::figure::Figure::bare(0.0),
-                unit: "ns".to_owned(),
-            };
-            let mut finding = Finding { share: 0.9, ..support::blank(&card, Severity::Warning) };
-            (finding.cases, finding.proved) = (vec![run.cases[0].id.clone()], Some(proved));
-            settled(finding, &card, &run)
+            let proved = support::checked("changed", verdict, 0.0.into());
+            settled(Finding { share: 0.9, proved: Some(proved), ..support::blank(&card, Severity::Warning) })
         };
         let refuted = after(REFUTED);
         assert_eq!((refuted.severity, refuted.share), (Severity::Note, 0.0));
-        assert!(
-            refuted.summary.starts_with("tcp block same-cpu: checked, and not the cause: "),
-            "{}",
-            refuted.summary
-        );
         assert_eq!((after("cannot-tell").severity, after("confirmed").share), (Severity::Warning, 0.9));
     }
 

@@ -10,12 +10,11 @@
 //! were held, relative to the time of a timed exchange. Advice: one write, a cork, or `TCP_NODELAY`.
 
 use hairpin_model::exchange::Remedy;
-use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::run::Run;
-use hairpin_model::trace::End;
 
-use super::support::{Hit, Hits, Stall, checked_on, evidence, p50_of_exchange, pure_acks, stall, without_nagle};
+use super::support::{Hit, Hits, Stall, checked_on, evidence_of, p50_of_exchange, pure_acks, stall, without_nagle};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "nagle-meets-delayed-ack",
@@ -26,6 +25,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 /// Minimum share of the exchanges' time to report.
 const MIN_SHARE: f64 = 0.05;
+
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let shared = |stall: Stall| (stall.often.share >= MIN_SHARE).then_some((stall.often.share, stall));
     let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
@@ -39,66 +39,32 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let of_first = other.as_ref().filter(|_| tried.case.id == first.case.id);
     let share = of_first.map_or(first.share, |other| other.share(first.share));
     vec![Finding {
-        summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
-        advice: advice(first),
         proved: other
             .as_ref()
             .and_then(|other| other.proved.clone())
             .map(|proved| checked_on(tried.case, first.case, proved)),
         counter_experiment: other.map(|other| other.experiment),
         share,
-        ..hits.finding(&CARD, Severity::Warning)
+        ..first.with.noted(&first.case.case, hits.finding(&CARD, Severity::Warning))
     }]
 }
 
-fn summary(first: &Hit<'_, Stall>) -> String {
-    format!("{}: {}", first.case.label, first.with.told(&first.case.case))
-}
-
-fn advice(first: &Hit<'_, Stall>) -> String {
-    if first.case.case.primary().load.exchange().is_none() {
-        return "Set TCP_NODELAY at both ends: messages and answers are small and should leave at once. Send those \
-                that are ready together in one write."
-            .to_owned();
-    }
-    let nodelay = "set TCP_NODELAY, which ends the wait but sends a segment for each write";
-    let at_the_client = format!(
-        "Send a request in one write: collect its parts and use write or writev, or MSG_MORE, or TCP_CORK \
-         released after the last part. If that is not possible, {nodelay}. Quick ACKs (TCP_QUICKACK) help only if \
-         you own the server."
-    );
-    let in_flight = first.case.case.primary().load.exchange().is_some_and(|exchange| exchange.pipeline > 1);
-    let server = first.with.ends.iter().any(|at| at.end == End::Server);
-    match (in_flight, server) {
-        (false, false) => at_the_client,
-        (true, false) => format!("With several requests in flight {nodelay}. Send each request in one write."),
-        (_, true) => format!(
-            "Answers wait as requests do: {nodelay}, at both ends. Send each request and each answer in one \
-             write, or several of them together."
-        ),
-    }
-}
-
 fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
-    let (stall, label) = (&first.with, &first.case.label);
+    let (stall, case) = (&first.with, first.case);
     let mut every = Vec::new();
     for at in &stall.ends {
-        let end = if at.end == End::Client { "the client" } else { "the server" };
-        let granted = format!("TCP_NODELAY in force at {end} (0 is off), {label}");
-        every.extend([
-            evidence(format!("time that bytes written by {end} were held, traced, {label}"), at.held_ns, "ns"),
-            evidence(format!("delay of the ACK that released them, traced, {label}"), at.acknowledged_ns, "ns"),
-            evidence(granted, Figure::bare(0.0), "count"),
-        ]);
+        let figures =
+            [(keys::HELD_AT, at.held_ns), (keys::RELEASING_ACK, at.acknowledged_ns), (keys::NODELAY_OFF, 0.0.into())];
+        every.extend(figures.map(|(key, value)| evidence_of(case, key, value).of(at.end.word())));
     }
     every.extend([
-        evidence(format!("traced exchanges with this stall, {label}"), stall.often.of_exchanges(), "share"),
-        evidence(format!("write calls per request, traced, {label}"), stall.writes, "count"),
-        evidence(format!("segments per request, traced, {label}"), stall.segments, "count"),
+        evidence_of(case, keys::STALLED_EXCHANGES, stall.often.of_exchanges()),
+        evidence_of(case, keys::WRITES, stall.writes),
+        evidence_of(case, keys::SEGMENTS, stall.segments),
     ]);
-    every.extend(pure_acks(first.case));
-    every.extend(p50_of_exchange(first.case));
+    every.extend(pure_acks(case));
+    every.extend(p50_of_exchange(case));
     every
 }
 
@@ -109,7 +75,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::traces::{self, MS, US, switches, uncaptured};
-    use crate::fixture::{Fixture, at_rate, evidence_rounds, in_flight, small_writes, traced_rounds};
+    use crate::fixture::{Fixture, at_rate, evidence_rounds, in_flight, shows, small_writes, traced_rounds, value};
 
     const CODE: &str = "nagle-meets-delayed-ack";
 
@@ -125,11 +91,12 @@ mod tests {
             let found = fixture.findings(CODE);
             assert_eq!((found.len(), found[0].severity, found[0].proved.as_ref()), (1, Severity::Warning, None));
             assert!(found[0].share > 0.99, "{}", found[0].share);
-            assert!(found[0].summary.contains("of the 100 writes of a request"), "{}", found[0].summary);
-            assert!(found[0].summary.contains("for 40.1 ms"), "{}", found[0].summary);
-            let often = "Seen in 15 of 18 traced exchanges, 100 % of their time (100 % of the time of untraced \
-                         ones).";
-            assert!(found[0].summary.contains(often), "{}", found[0].summary);
+            assert_eq!([keys::WRITES, keys::PIPELINE].map(|key| value(&found[0], key)), [100.0, 1.0]);
+            assert_eq!(found[0].word(keys::HELD_OF_CLIENT), Some("all-but-the-first-write"));
+            assert!(found[0].figure_of(keys::HELD_AT, "client").is_some() && shows(&found[0], keys::HELD_AT, 40.1e6));
+            assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&found[0], key)), [15.0, 18.0]);
+            let shares = [keys::SHARE_OF_SEEN, keys::SHARE_OF_UNTRACED].map(|key| value(&found[0], key) > 0.995);
+            assert_eq!(shares, [true, true]);
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert_eq!(
                 experiment.command,
@@ -145,22 +112,16 @@ mod tests {
         let case = none().with(|case| {
             case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
         });
-        let unknown =
-            "cannot tell how much of it the network took: nothing bounds how far the clocks of the two hosts are";
         for trace in [traces::none(), uncaptured(traces::none())] {
             let trace = RoundTrace { server_has_own_clock: true, ..trace };
             let mut fixture = Fixture::new();
             traced_rounds(&mut fixture, &case, 44 * MS, &trace, &switches("off", "off"));
             let found = fixture.findings(CODE);
-            assert!(
-                found[0].summary.contains("the server or the network delays that ACK by 40.1 ms. The delay"),
-                "{found:?}"
-            );
-            assert!(found[0].summary.contains(unknown), "{}", found[0].summary);
+            assert!(found[0].has(keys::TWO_HOSTS) && shows(&found[0], keys::RELEASING_ACK, 40.1e6), "{found:?}");
         }
         let mut fixture = Fixture::new();
         traced_rounds(&mut fixture, &none(), 44 * MS, &traces::none(), &switches("off", "off"));
-        assert!(!fixture.findings(CODE)[0].summary.contains("cannot tell"));
+        assert!(!fixture.findings(CODE)[0].has(keys::TWO_HOSTS));
     }
 
     #[test]
@@ -171,11 +132,16 @@ mod tests {
             traced_rounds(&mut fixture, &in_flight(4, "one-write"), 40 * MS, &trace, &off);
             let found = fixture.findings(CODE);
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
-            let told = "answers 2 to 4 of each 4 in flight wait at the server for 40.0 ms";
-            assert!(found[0].summary.contains(told), "{}", found[0].summary);
-            assert!(found[0].summary.contains("the client delays that ACK by 40.0 ms. Seen in 27 of 36"));
-            assert!(!found[0].summary.contains("writes of a request"), "{}", found[0].summary);
-            assert!(found[0].advice.contains("at both ends"), "{}", found[0].advice);
+            assert_eq!(
+                [keys::HELD_OF_SERVER, keys::PLACES_OF_SERVER].map(|key| found[0].word(key)),
+                [Some("all"), Some("2,3,4")]
+            );
+            let of_server =
+                [keys::HELD_AT, keys::RELEASING_ACK].map(|key| found[0].figure_of(key, "server").unwrap());
+            assert!(of_server.iter().all(|ns| (ns.value - 40e6).abs() < 50e3), "{of_server:?}");
+            let known = [keys::PIPELINE, keys::SEEN, keys::TRACED].map(|key| value(&found[0], key));
+            assert_eq!(known, [4.0, 27.0, 36.0]);
+            assert!(!found[0].has(keys::HELD_OF_CLIENT), "{found:?}");
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
             assert_eq!(pair.as_deref(), Some(&[in_flight(4, "one-write"), in_flight(4, "nodelay")]));
         }
@@ -194,14 +160,20 @@ mod tests {
         let case = in_flight(4, "default");
         traced_rounds(&mut fixture, &case, 80 * MS, &trace, &switches("off", "off"));
         let found = fixture.findings(CODE);
-        let summary = &found[0].summary;
-        assert!(
-            summary.contains(": requests 1 to 4 of each 4 in flight, whole or in part, wait at the client for 4")
-        );
-        assert!(summary.contains(". Answers 2 to 4 of each 4 in flight wait at the server for 40.0 ms"), "{summary}");
-        assert!(summary.contains("Seen in all 36 traced exchanges, 100 % of their time ("), "{summary}");
-        let granted = found[0].evidence.iter().filter(|piece| piece.what.starts_with("TCP_NODELAY in force at"));
-        assert_eq!(granted.count(), 2);
+        let held = [keys::HELD_OF_CLIENT, keys::PLACES_OF_CLIENT, keys::HELD_OF_SERVER, keys::PLACES_OF_SERVER];
+        let expected = ["some", "1,2,3,4", "all", "2,3,4"].map(Some);
+        assert_eq!(held.map(|key| found[0].word(key)), expected);
+        let at = ["client", "server"].map(|end| found[0].figure_of(keys::HELD_AT, end).unwrap().value);
+        assert!((40e6..50e6).contains(&at[0]) && (at[1] - 40e6).abs() < 50e3, "{at:?}");
+        let ends: Vec<&str> = found[0]
+            .evidence
+            .iter()
+            .filter(|piece| piece.key == keys::NODELAY_OFF.name)
+            .map(|piece| piece.of.as_str())
+            .collect();
+        assert_eq!(ends, ["client", "server"], "the one with more such exchanges first");
+        assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&found[0], key)), [36.0, 36.0]);
+        assert!(value(&found[0], keys::SHARE_OF_SEEN) > 0.995);
     }
 
     /// Like `round-trip --rate`: answers are small, and the next message acknowledges the previous answer.
@@ -214,9 +186,10 @@ mod tests {
             traced_rounds(&mut fixture, &case, 510 * US, &trace, &off);
             let found = fixture.findings(CODE);
             assert!(found[0].share > 0.9 && found[0].severity == Severity::Warning, "{}", found[0].share);
-            let told = "answers wait at the server for 49";
-            assert!(found[0].summary.contains(told), "{}", found[0].summary);
-            assert!(found[0].summary.contains("the client delays that ACK by 4"), "{}", found[0].summary);
+            assert!(!found[0].has(keys::PIPELINE), "an open loop: {found:?}");
+            let of_server = |key| found[0].figure_of(key, "server").unwrap().value;
+            assert!((490e3..500e3).contains(&of_server(keys::HELD_AT)), "{found:?}");
+            assert!((400e3..500e3).contains(&of_server(keys::RELEASING_ACK)), "{found:?}");
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert!(experiment.command.ends_with("--rate 2000 --option none --option nodelay=on"));
             let nodelay = hairpin_model::options::Options::parse("nodelay=on").unwrap();
@@ -256,9 +229,9 @@ mod tests {
     fn a_window_of_requests_is_not_reported_per_write() {
         let mut fixture = Fixture::new();
         traced_rounds(&mut fixture, &in_flight(4, "default"), 44 * MS, &traces::none(), &switches("off", "off"));
-        let summary = &fixture.findings(CODE)[0].summary;
-        assert!(!summary.contains("writes of a request"), "{summary}");
-        assert!(summary.contains("of each 4 in flight, whole or in part,"), "{summary}");
+        let found = fixture.findings(CODE);
+        assert_eq!(value(&found[0], keys::PIPELINE), 4.0);
+        assert!(found[0].word(keys::HELD_OF_CLIENT).is_some_and(|part| part != "all"), "{found:?}");
     }
 
     /// As with a server that sleeps: only the traced exchanges stall, because tracing takes time.
@@ -274,7 +247,8 @@ mod tests {
         assert_eq!(found(&[400 * US; 6]), []);
         assert_eq!(found(&[]), [], "nothing to hold the traced exchanges against");
         let both = found(&[400 * US, 400 * US, 400 * US, 400 * US, 40 * MS, 40 * MS]);
-        assert!(both[0].summary.contains("Seen in 6 of 18 traced exchanges, 100 % of their time ("));
+        assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&both[0], key)), [6.0, 18.0]);
+        assert!(value(&both[0], keys::SHARE_OF_SEEN) > 0.995);
     }
 
     #[test]

@@ -9,17 +9,15 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 use hairpin_model::{fact, fact_names};
 
-use super::support::{
-    Hit, Hits, Often, Traced, evidence, evidence_of, held_ns, p50_of_exchange, stall, without_nagle,
-};
+use super::support::{Hit, Hits, Often, Traced, evidence_of, held_ns, p50_of_exchange, stall, without_nagle};
 use crate::trace::switch;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -44,45 +42,27 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let Some(first) = hits.first() else { return Vec::new() };
     let other = without_nagle(run, first.case);
     vec![Finding {
-        summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
-        advice: "Send a request in one write: collect its parts and use write or writev, or MSG_MORE, or TCP_CORK \
-                 released after the last part. If that is not possible, set TCP_NODELAY, which ends the wait but \
-                 sends a segment for each write."
-            .to_owned(),
         share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
-        ..hits.finding(&CARD, Severity::Warning)
+        ..first
+            .with
+            .often
+            .noted(hits.finding(&CARD, Severity::Warning))
+            .with_if(first.case.case.primary().load.exchange().is_none(), keys::OPEN_LOOP)
     }]
 }
 
-fn summary(first: &Hit<'_, Held>) -> String {
-    let Held { held_ns, often, round_trip_ns } = &first.with;
-    let round_trip = round_trip_ns
-        .map_or(String::new(), |ns| format!(" (TCP measured a round trip of at least {})", quantities::duration(ns)));
-    let what = match first.case.case.primary().load.exchange() {
-        Some(_) => "a part of each request at the client",
-        None => "messages",
-    };
-    format!(
-        "{}: Nagle's algorithm holds {what} for {} until earlier data is acknowledged. The ACK is not delayed; it \
-         needs a round trip{round_trip}. {}",
-        first.case.label,
-        quantities::duration_figure(*held_ns),
-        often.told()
-    )
-}
-
 fn all_evidence(first: &Hit<'_, Held>) -> Vec<Evidence> {
-    let (Held { held_ns, often, round_trip_ns }, label) = (&first.with, &first.case.label);
+    let (Held { held_ns, often, round_trip_ns }, case) = (&first.with, first.case);
     let mut all = vec![
-        evidence(format!("time that bytes written by the client were held, traced, {label}"), *held_ns, "ns"),
-        evidence(format!("traced exchanges with this wait, {label}"), often.of_exchanges(), "share"),
-        evidence(format!("TCP_NODELAY in force at the client (0 is off), {label}"), Figure::bare(0.0), "count"),
+        evidence_of(case, keys::HELD_AT, *held_ns).of(End::Client.word()),
+        evidence_of(case, keys::WAITING_EXCHANGES, often.of_exchanges()),
+        evidence_of(case, keys::NODELAY_OFF, 0.0).of(End::Client.word()),
     ];
-    all.extend(evidence_of(first.case, "minimum round trip by TCP_INFO", round_trip_ns.map(Figure::bare), "ns"));
-    all.extend(p50_of_exchange(first.case));
+    all.extend(round_trip_ns.map(|ns| evidence_of(case, keys::MIN_RTT, ns)));
+    all.extend(p50_of_exchange(case));
     all
 }
 
@@ -108,7 +88,7 @@ mod tests {
     use super::*;
     use crate::fixture::links::over;
     use crate::fixture::traces::{self, MS, switches};
-    use crate::fixture::{Fixture, small_writes, traced_rounds};
+    use crate::fixture::{Fixture, shows, small_writes, traced_rounds, value};
 
     const CODES: [&str; 3] = ["nagle-waits", "nagle-meets-delayed-ack", "delayed-ack"];
 
@@ -128,8 +108,8 @@ mod tests {
         assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["nagle-waits"]);
         assert_eq!(found[0].severity, Severity::Warning);
         assert!((found[0].share - 0.5).abs() < 0.01, "{}", found[0].share);
-        assert!(found[0].summary.contains("for 46.0 ms"), "{}", found[0].summary);
-        assert!(found[0].summary.contains("Seen in all 18 traced exchanges"), "{}", found[0].summary);
+        assert!(shows(&found[0], keys::HELD_AT, 46e6), "{found:?}");
+        assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&found[0], key)), [18.0, 18.0]);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
         assert_eq!(pair.unwrap()[1].path.link, "delay=23ms");
     }
@@ -138,8 +118,7 @@ mod tests {
     fn a_delayed_acknowledgment_over_a_link_is_still_recognized() {
         let found = found(40 * MS, ("off", "off"), |_| {});
         assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["nagle-meets-delayed-ack"]);
-        assert!(found[0].summary.contains("the server delays that ACK by 40.0 ms"), "{}", found[0].summary);
-        assert!(found[0].summary.contains("for 86.0 ms"), "{}", found[0].summary);
+        assert!(shows(&found[0], keys::RELEASING_ACK, 40e6) && shows(&found[0], keys::HELD_AT, 86e6), "{found:?}");
     }
 
     #[test]

@@ -8,10 +8,9 @@
 //! shown but not used: they cover the last minute. The effect compares the p50 of such rounds, relative to the median
 //! of their case, with that of quiet rounds. The figures include such rounds.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Key, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::names::distinct;
-use hairpin_model::quantities;
 use hairpin_model::round::{EndReport, Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::trace::End;
@@ -46,6 +45,13 @@ struct Signs {
     pushed_off: bool,
 }
 
+const SIGNS: [(Key, fn(&Signs) -> bool); 4] = [
+    (keys::BY_STEAL, |signs| signs.steal),
+    (keys::BY_OTHERS, |signs| signs.others),
+    (keys::BY_RUNNABLE, |signs| signs.runnable),
+    (keys::BY_PREEMPTION, |signs| signs.pushed_off),
+];
+
 impl Signs {
     fn any(self) -> bool {
         self.steal || self.others || self.runnable || self.pushed_off
@@ -67,20 +73,26 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }
     let effect = effect(run, &rounds);
     let grave = affected >= 0.5 || effect.is_some_and(|ratio| (ratio - 1.0).abs() >= EFFECT);
-    vec![Finding {
+    let finding = Finding {
         cases: affected_cases(&rounds),
-        summary: summary(&rounds, noisy, effect),
         evidence: all_evidence(run, &rounds, affected, effect),
-        advice: "Stop other programs and measure again. On a shared host measure for longer, and rely on \
-                 comparisons within this run more than on single figures."
-            .to_owned(),
         counter_experiment: rounds
             .iter()
             .find(|(_, _, signs)| signs.any())
-            .map(|(round, _, _)| for_longer("measure for longer, on a quiet machine", &[&round.order.case])),
+            .map(|(round, _, _)| for_longer(&[&round.order.case])),
         share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
         ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
-    }]
+    };
+    let finding = finding
+        .with(keys::NOISY_ROUNDS, noisy as f64)
+        .with(keys::ROUNDS, rounds.len() as f64)
+        .with_if(effect.is_some_and(|ratio| ratio <= 1.0 - EFFECT), keys::NOISE_HELPED);
+    let by_sign = SIGNS.iter().map(|(key, of)| (*key, rounds.iter().filter(|(_, _, signs)| of(signs)).count()));
+    vec![
+        by_sign
+            .filter(|(_, count)| *count > 0)
+            .fold(finding, |finding, (key, count)| finding.with(key, count as f64)),
+    ]
 }
 
 fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
@@ -145,28 +157,6 @@ fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64>
     Some(relative(true)? / relative(false).filter(|quiet| *quiet > 0.0)?)
 }
 
-fn summary(rounds: &[(&RoundRecord, &Measured, Signs)], noisy: usize, effect: Option<f64>) -> String {
-    let count = |of: fn(&Signs) -> bool| rounds.iter().filter(|(_, _, signs)| of(signs)).count();
-    let kinds = [
-        (count(|signs| signs.steal), "by CPU time that the hypervisor gave to others (steal)"),
-        (count(|signs| signs.others), "by other programs"),
-        (count(|signs| signs.runnable), "by more runnable tasks than CPUs"),
-        (count(|signs| signs.pushed_off), "by preemption of an end"),
-    ];
-    let kinds: Vec<String> =
-        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    let effect = match effect {
-        Some(ratio) => format!(
-            " Their p50 is {} {} than that of quiet rounds{}.",
-            quantities::share((ratio - 1.0).abs()),
-            if ratio >= 1.0 { "higher" } else { "lower" },
-            if ratio > 1.0 - EFFECT { "" } else { ": CPUs that other programs keep awake answer sooner" }
-        ),
-        None => " Their effect on the figures is unknown.".to_owned(),
-    };
-    format!("{noisy} of {} rounds were disturbed: {}.{effect}", rounds.len(), kinds.join(", "))
-}
-
 fn all_evidence(
     run: &Run,
     rounds: &[(&RoundRecord, &Measured, Signs)],
@@ -179,16 +169,12 @@ fn all_evidence(
         measured.client().involuntary_switches + measured.server().map_or(0, |end| end.involuntary_switches)
     };
     let mut all = vec![
-        evidence("rounds disturbed", Figure::bare(affected), "share"),
-        evidence("CPU time given to others (steal)", Figure::bare(total(&|measured| measured.noise.steal_ns)), "ns"),
-        evidence("involuntary context switches of both ends", Figure::bare(total(&pushes)), "count"),
+        evidence(keys::DISTURBED, affected),
+        evidence(keys::STEAL, total(&|measured| measured.noise.steal_ns)),
+        evidence(keys::PREEMPTIONS, total(&pushes)),
     ];
-    if let Some(load) = run.environment().load.first() {
-        all.push(evidence("load average over one minute when the run began", Figure::bare(*load), "tasks"));
-    }
-    if let Some(ratio) = effect {
-        all.push(evidence("p50 of disturbed rounds over quiet ones", Figure::bare(ratio), "ratio"));
-    }
+    all.extend(run.environment().load.first().map(|load| evidence(keys::LOAD_AVERAGE, *load)));
+    all.extend(effect.map(|ratio| evidence(keys::NOISE_RATIO, ratio)));
     all
 }
 
@@ -200,7 +186,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::{link, over};
-    use crate::fixture::{Fixture, apart, back_to_back};
+    use crate::fixture::{Fixture, apart, back_to_back, value};
 
     fn run(disturb: impl Fn(&mut Measured), disturbed: &[u32]) -> Vec<Finding> {
         let mut fixture = Fixture::new();
@@ -219,17 +205,19 @@ mod tests {
     #[test]
     fn each_sign_is_found_and_its_effect_measured() {
         type Disturb = fn(&mut Measured);
-        let signs: [(Disturb, &str); 4] = [
-            (|measured| measured.noise.steal_ns = 10_000_000, "by CPU time that the hypervisor gave to others"),
-            (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, "by other programs"),
-            (|measured| measured.noise.runnable_before = 3, "by more runnable tasks than CPUs"),
-            (|measured| measured.ends[0].involuntary_switches = 10, "by preemption of an end"),
+        let signs: [(Disturb, Key); 4] = [
+            (|measured| measured.noise.steal_ns = 10_000_000, keys::BY_STEAL),
+            (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, keys::BY_OTHERS),
+            (|measured| measured.noise.runnable_before = 3, keys::BY_RUNNABLE),
+            (|measured| measured.ends[0].involuntary_switches = 10, keys::BY_PREEMPTION),
         ];
-        for (disturb, words) in signs {
+        for (disturb, sign) in signs {
             let found = run(disturb, &[2, 5, 7]);
-            assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{words}");
-            assert!(found[0].summary.starts_with("3 of 10 rounds were disturbed: 3 by "), "{}", found[0].summary);
-            assert!(found[0].summary.contains(words), "{}", found[0].summary);
+            assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{sign:?}");
+            assert_eq!([keys::NOISY_ROUNDS, keys::ROUNDS].map(|key| value(&found[0], key)), [3.0, 10.0]);
+            let signs: Vec<_> =
+                SIGNS.iter().filter_map(|(key, _)| Some((key.name, found[0].figure(*key)?.value))).collect();
+            assert_eq!(signs, [(sign.name, 3.0)]);
             assert!((found[0].share - 0.2).abs() < 0.01, "{}", found[0].share);
         }
     }
@@ -287,7 +275,7 @@ mod tests {
             measured.noise.busy_ns += 2 * measured.noise.wall_ns;
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().cpu_ns = measured.noise.wall_ns;
         };
-        assert!(over_a_link(spinning_beside_another)[0].summary.contains("10 by other programs"));
+        assert_eq!(value(&over_a_link(spinning_beside_another)[0], keys::BY_OTHERS), 10.0);
         fn pushed_off(measured: &mut Measured, relay: Option<usize>) {
             (measured.ends[0].pinned_cpu, measured.ends[1].pinned_cpu) = (Some(0), Some(1));
             measured.ends[0].involuntary_switches = 50;
@@ -316,7 +304,7 @@ mod tests {
             )
         };
         assert_eq!(found(u64::MAX), []);
-        assert!(found(0)[0].summary.contains("3 by other programs"));
+        assert_eq!(value(&found(0)[0], keys::BY_OTHERS), 3.0);
     }
 
     /// CPU time of a server on another host must not be subtracted here.
@@ -343,7 +331,7 @@ mod tests {
     #[test]
     fn without_quiet_rounds_no_effect_is_claimed() {
         let found = run(|measured| measured.noise.runnable_before = 9, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        assert!(found[0].summary.contains("Their effect on the figures is unknown"), "{}", found[0].summary);
+        assert_eq!(found[0].figure(keys::NOISE_RATIO), None);
         assert_eq!(found[0].share, 0.0);
     }
 }

@@ -10,15 +10,18 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::NOTSENT_LOWAT;
 use hairpin_model::flow::ConnectionUse;
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Hit, Hits, change_of, evidence, gone_by_block, median_of, p50, sibling_of, with_load_option};
+use super::support::{
+    Hit, Hits, change_of, evidence_of, gone_by_block, median_of, p50, sibling_of, with_load_option,
+};
 use crate::in_span::{goodput, loaded_states, loads};
 use crate::statistics::location::median;
 
@@ -33,7 +36,6 @@ pub(super) const CARD: FindingCard = FindingCard {
 const MIN_SHARE: f64 = 0.1;
 /// Maximum unsent bytes of the socket in the counter-experiment.
 const LOWAT: &str = "16384";
-const CHECK: &str = "set notsent-lowat";
 
 /// Unsent data in the load's socket.
 pub(super) struct Unsent {
@@ -60,15 +62,10 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         (share >= MIN_SHARE).then_some((share, unsent))
     });
     let Some(first) = hits.first() else { return Vec::new() };
-    let words = "let the socket keep 16 KiB unsent; if the latency stays the same, its send queue is not the cause";
-    let check = with_load_option(&first.case.case, OptionName::NotsentLowat, LOWAT, words);
+    let check = with_load_option(&first.case.case, (OptionName::NotsentLowat, LOWAT), NOTSENT_LOWAT);
     let pair = check.as_ref().and_then(|experiment| experiment.pair.as_ref());
     vec![Finding {
-        summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
-        advice: "Set TCP_NOTSENT_LOWAT (16 KiB) on the sender, and choose what to write next when the socket asks for more; or give \
-                 what must be quick a connection of its own."
-            .to_owned(),
         proved: pair.and_then(|pair| proved(run, first, &pair[1])),
         counter_experiment: check,
         ..hits.finding(&CARD, Severity::Warning)
@@ -77,33 +74,19 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 
 fn proved(run: &Run, first: &Hit<'_, Unsent>, changed: &Case) -> Option<Proved> {
     let changed = sibling_of(run, changed)?;
-    Some(gone_by_block(CHECK, first.with.explained_ns(), change_of(run, [first.case, changed], p50)?))
+    Some(gone_by_block(NOTSENT_LOWAT, first.with.explained_ns(), change_of(run, [first.case, changed], p50)?))
 }
 
-fn summary(first: &Hit<'_, Unsent>) -> String {
+fn all_evidence(first: &Hit<'_, Unsent>) -> Vec<Evidence> {
     let unsent = &first.with;
-    format!(
-        "{}: each message waits in the sender's own socket, behind {} of bulk data that are not sent yet. At {} that is {}, {} of \
-         the median of {}.",
-        first.case.label,
-        quantities::bytes(unsent.bytes.value),
-        quantities::byte_rate(unsent.bytes_per_s.value),
-        quantities::duration(unsent.delay_ns.value),
-        quantities::share(unsent.explained_ns() / unsent.loaded_ns.value),
-        quantities::duration_figure(unsent.loaded_ns),
-    )
-}
-
-fn all_evidence(first: &Hit<'_, Unsent>) -> Vec<hairpin_model::finding::Evidence> {
-    let (unsent, label) = (&first.with, &first.case.label);
-    let of = |what: &str, value: Figure, unit: &str| evidence(format!("{what}, {label}"), value, unit);
-    vec![
-        of("bytes written and not sent yet", unsent.bytes, "bytes"),
-        of("rate at which the load is received", unsent.bytes_per_s, "bytes/s"),
-        of("bytes over rate", unsent.delay_ns, "ns"),
-        of("latency that the load adds, p50", unsent.added_ns, "ns"),
-        of("p50 beside the load", unsent.loaded_ns, "ns"),
-    ]
+    let all = [
+        (keys::UNSENT, unsent.bytes),
+        (keys::LOAD_RECEIVED, unsent.bytes_per_s),
+        (keys::BYTES_OVER_RATE, unsent.delay_ns),
+        (keys::ADDED_P50, unsent.added_ns),
+        (keys::LOADED_P50, unsent.loaded_ns),
+    ];
+    all.map(|(key, figure)| evidence_of(first.case, key, figure)).to_vec()
 }
 
 /// The unsent data of a load whose connection the probe shares.
@@ -138,8 +121,8 @@ mod tests {
 
     use super::*;
     use crate::findings::findings;
-    use crate::fixture::Fixture;
     use crate::fixture::under_load::{Beside, bounded_over_link, shared_over_link};
+    use crate::fixture::{Fixture, shows};
 
     const CODE: &str = "own-send-queue";
 
@@ -158,7 +141,7 @@ mod tests {
     #[test]
     fn unsent_bytes_over_the_rate_are_the_wait_in_the_own_socket() {
         let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
-        assert!(finding.summary.contains("behind 586 KiB of bulk data that are not sent yet"), "{}", finding.summary);
+        assert!(shows(&finding, keys::UNSENT, 586.0 * 1024.0), "{finding:?}");
         assert!((finding.share - 500.0 / 610.0).abs() < 0.01, "{}", finding.share);
         let experiment = finding.counter_experiment.expect("it has one");
         assert!(

@@ -7,13 +7,14 @@
 
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding::{About, Finding, FindingCard, Key, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::PINNED;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Hits, counter_experiment, evidence, rounds_of};
+use super::support::{Hits, counter_experiment, evidence_of, rounds_of};
 use crate::compare::over_points;
 use crate::statistics::interval::median_over;
 
@@ -40,12 +41,17 @@ enum Seen {
 }
 
 impl Seen {
-    const ALL: [(Self, &'static str); 3] =
-        [(Self::SameCpu, "on one CPU"), (Self::DifferentCpus, "on two CPUs"), (Self::Both, "on one and then on two")];
+    const ALL: [(Self, &'static str, Key); 3] = [
+        (Self::SameCpu, "seen-on-one-cpu", keys::ROUNDS_SAME_CPU),
+        (Self::DifferentCpus, "seen-on-two-cpus", keys::ROUNDS_TWO_CPUS),
+        (Self::Both, "seen-on-one-and-then-two-cpus", keys::ROUNDS_MOVED),
+    ];
 }
 
 struct Place {
-    words: &'static str,
+    word: &'static str,
+    /// Key of their number.
+    counted: Key,
     rounds: usize,
     p50: Figure,
 }
@@ -53,37 +59,22 @@ struct Place {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| lottery(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let label = &first.case.label;
-    let places: Vec<String> = first
-        .with
-        .iter()
-        .map(|place| format!("{} {} in {} rounds", quantities::duration(place.p50.value), place.words, place.rounds))
-        .collect();
     let severity = if first.share >= SHAPES { Severity::Warning } else { Severity::Note };
-    vec![Finding {
-        summary: format!(
-            "{label}: the scheduler placed the ends differently from round to round: {}. The difference is {} of \
-             the slower.{}",
-            places.join(", "),
-            quantities::share(first.share),
-            hits.others()
-        ),
+    let finding = Finding {
         evidence: first
             .with
             .iter()
-            .map(|place| evidence(format!("p50 of rounds seen {}, {label}", place.words), place.p50, "ns"))
+            .map(|place| evidence_of(first.case, keys::P50_SEEN, place.p50).of(place.word))
             .collect(),
-        advice: "Do not quote the median of unpinned ends. Pin both ends, to one CPU or to two, and say which; do \
-                 the same in your own program."
-            .to_owned(),
         counter_experiment: Some(counter_experiment(
-            "pin the ends; each placement must then be steady",
+            PINNED,
             &hits.cases(),
             "placement",
             &["same-cpu", "cross-cpu", "unpinned"].map(str::to_owned),
         )),
         ..hits.finding(&CARD, severity)
-    }]
+    };
+    vec![first.with.iter().fold(finding, |finding, place| finding.with(place.counted, place.rounds as f64))]
 }
 
 fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
@@ -97,14 +88,14 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
         return None;
     }
     let rounds = rounds_of(run, &case.id);
-    let place = |(seen, words): &(Seen, &'static str)| {
+    let place = |(seen, word, counted): &(Seen, &'static str, Key)| {
         let chosen = rounds.iter().filter(|(_, measured)| self::seen(measured) == Some(*seen));
         let values: Vec<f64> = chosen.map(|(_, measured)| measured.primary().figures.latency_ns.p50).collect();
         if values.len() < MIN_ROUNDS {
             return None;
         }
         let p50 = median_over(&values, over_points(case, run.plan.alpha))?;
-        Some(Place { words, rounds: values.len(), p50 })
+        Some(Place { word, counted: *counted, rounds: values.len(), p50 })
     };
     let places: Vec<Place> = Seen::ALL.iter().filter_map(place).collect();
     let values = || places.iter().map(|place| place.p50.value);
@@ -133,7 +124,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::between_hosts;
-    use crate::fixture::{Fixture, back_to_back};
+    use crate::fixture::{Fixture, back_to_back, value};
 
     fn found(placement: Placement, rounds: &[(u64, [usize; 2])]) -> Vec<Finding> {
         found_of(&Case::ping_pong("udp").with(|changed| changed.ends.placement = placement), rounds)
@@ -163,8 +154,9 @@ mod tests {
         let found = found(Placement::Unpinned, &rounds);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - (1.0 - 10.0 / 58.0)).abs() < 0.001, "{}", found[0].share);
-        let words = "10.0 us on one CPU in 2 rounds, 58.0 us on two CPUs in 2 rounds, 30.0 us on one and then on two";
-        assert!(found[0].summary.contains(words), "{}", found[0].summary);
+        let p50s = Seen::ALL.map(|(_, word, _)| found[0].figure_of(keys::P50_SEEN, word).unwrap().value);
+        assert_eq!(p50s.map(|ns| (ns / 100.0).round()), [100.0, 580.0, 300.0]);
+        assert_eq!([keys::ROUNDS_SAME_CPU, keys::ROUNDS_TWO_CPUS].map(|key| value(&found[0], key)), [2.0, 2.0]);
     }
 
     /// A difference of a tenth of the slower placement is a warning.

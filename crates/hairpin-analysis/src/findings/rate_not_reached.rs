@@ -6,17 +6,17 @@
 //! scheduled time plus the generator's lag; answers per second. Advice: lower the rate, or give the ends more CPU.
 
 use hairpin_model::case::{Case, Waiting};
-use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::LOWER_RATE;
 use hairpin_model::flow::{Load, Pacing};
-use hairpin_model::quantities;
+use hairpin_model::held_up::HeldUp;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{Hits, counter_experiment, evidence, rounds_of};
 use crate::open_loop;
-use crate::open_loop::HeldUp;
 use crate::statistics::location::median;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -42,14 +42,9 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         let is_saturated = saturated.0.iter().any(|hit| hit.case.id == case.id);
         answers_behind(case).filter(|_| !is_saturated)
     });
-    let generator = "the generator sent";
     let one_way = behind.first().is_some_and(|hit| hit.case.case.primary().load.is_one_way());
-    let queue = if one_way {
-        "all were sent on time, but arrived at"
-    } else {
-        "all were sent on time, but answers arrived at"
-    };
-    let findings = [finding(&saturated, generator, Severity::Problem), finding(&behind, queue, Severity::Warning)];
+    let queue = if one_way { "receiver" } else { "answers" };
+    let findings = [finding(&saturated, "generator", Severity::Problem), finding(&behind, queue, Severity::Warning)];
     findings.into_iter().flatten().chain(load_behind(run)).collect()
 }
 
@@ -71,18 +66,11 @@ fn load_behind(run: &Run) -> Option<Finding> {
     });
     let first = hits.first()?;
     let (asked_bytes_per_s, reached) = first.with;
-    let [asked, got] = [1.0, reached].map(|part| quantities::byte_rate(asked_bytes_per_s * part));
     Some(Finding {
-        summary: format!(
-            "{}: the load sent {got} of the {asked} requested: it is a load at the greatest rate that was possible.{}",
-            first.case.label,
-            hits.others()
-        ),
         evidence: vec![
-            evidence("bytes/s requested of the load", Figure::bare(asked_bytes_per_s), "bytes/s"),
-            evidence("bytes/s that it sent", Figure::bare(asked_bytes_per_s * reached), "bytes/s"),
+            evidence(keys::LOAD_ASKED, asked_bytes_per_s),
+            evidence(keys::LOAD_SENT, asked_bytes_per_s * reached),
         ],
-        advice: "Request a lower --load-rate, or --load-rate full.".to_owned(),
         share: 0.0,
         ..hits.finding(&CARD, Severity::Warning)
     })
@@ -114,54 +102,32 @@ fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
 fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Finding> {
     let first = hits.first()?;
     let (asked, reached, held_up) = first.with;
-    let (waited, helps) = held_up.map_or_else(Default::default, |HeldUp { cause, remedy }| {
-        (format!(" It had to wait for answers: {cause}."), format!("Remedy: {remedy}. Otherwise: "))
-    });
-    let others = match hits.0.len() {
-        1 => String::new(),
-        cases => format!(" {cases} cases in all did not reach their rate."),
-    };
-    Some(Finding {
-        summary: format!(
-            "{}: of {} messages/s requested {who} {} messages/s ({} too few). The figures are not those of the \
-             requested rate.{waited}{others}",
-            first.case.label,
-            quantities::rounded(asked),
-            quantities::rounded(reached),
-            quantities::share(first.share)
-        ),
-        evidence: vec![
-            evidence("messages/s requested", Figure::bare(asked), "per s"),
-            evidence("messages/s reached", Figure::bare(reached), "per s"),
-        ],
-        advice: format!(
-            "{helps}Request at most {} messages/s here{}.",
-            quantities::rounded(reached * 0.8),
-            remedy(&first.case.case)
-        ),
+    let faster = faster_by(&first.case.case);
+    let finding = Finding {
+        evidence: vec![evidence(keys::ASKED, asked), evidence(keys::REACHED, reached)],
         counter_experiment: Some(counter_experiment(
-            "request 80 % of the rate that was reached",
+            LOWER_RATE,
             &[&first.case.case],
             "rate",
             &[(reached * 0.8).floor().max(1.0).to_string()],
         )),
         share: first.share.clamp(0.0, 1.0),
-        ..hits.finding(&CARD, severity)
-    })
+        ..hits.finding(&CARD, severity).with(keys::CAUSE, who)
+    };
+    let finding = held_up.into_iter().fold(finding, |finding, limit| finding.with(keys::HELD_UP, limit.word()));
+    Some(faster.into_iter().fold(finding, |finding, way| finding.with(keys::FASTER_BY, way)))
 }
 
 /// How to make the ends faster, with the measures that the case lacks.
-fn remedy(case: &Case) -> &'static str {
+fn faster_by(case: &Case) -> Option<&'static str> {
     let share_a_cpu = !case.ends.placement.has_own_cpus();
     match case.primary().load {
-        Load::Offered { pacing: Pacing::Spin, .. } => "",
-        Load::Offered { .. } if share_a_cpu && case.host().is_none() => {
-            ", or give each end a CPU of its own and let the sender spin (--placement cross-cpu --pacing spin)"
-        }
-        Load::Offered { .. } => ", or let the sender spin (--pacing spin)",
-        _ if case.ends.waiting == Waiting::Spin => "",
-        _ if case.host().is_some() => ", or busy-poll at both ends (--waiting spin)",
-        _ => ", or busy-poll at both ends on CPUs of their own (--waiting spin --placement cross-cpu)",
+        Load::Offered { pacing: Pacing::Spin, .. } => None,
+        Load::Offered { .. } if share_a_cpu && case.host().is_none() => Some("spinning-on-own-cpu"),
+        Load::Offered { .. } => Some("spinning"),
+        _ if case.ends.waiting == Waiting::Spin => None,
+        _ if case.host().is_some() => Some("busy-polling"),
+        _ => Some("busy-polling-on-own-cpus"),
     }
 }
 
@@ -177,7 +143,7 @@ mod tests {
     use crate::fixture::links::between_hosts;
     use crate::fixture::links::over;
     use crate::fixture::under_load::{Beside, probed_over_link};
-    use crate::fixture::{Fixture, at_rate, one_way_losses, paced};
+    use crate::fixture::{Fixture, at_rate, one_way_losses, paced, shows, value};
 
     /// 1 000 messages requested at 10 000/s, each `behind_ns` later than the previous one.
     fn found(behind_ns: u64, service_ns: impl Fn(u64) -> u64) -> (bool, Vec<Finding>) {
@@ -198,7 +164,8 @@ mod tests {
         assert!(!valid);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Problem));
         assert!((found[0].share - 0.2).abs() < 0.005, "{}", found[0].share);
-        assert!(found[0].summary.contains("the generator sent 8 0"), "{}", found[0].summary);
+        assert_eq!(found[0].word(keys::CAUSE), Some("generator"));
+        assert!((8_000.0..8_100.0).contains(&value(&found[0], keys::REACHED)), "{found:?}");
     }
 
     #[test]
@@ -213,19 +180,15 @@ mod tests {
             });
             let run = fixture.run();
             let found = crate::findings(&run).into_iter().find(|finding| finding.code == CARD.code).unwrap();
-            (run.cases[0].why_invalid[0].clone(), found.summary, found.advice)
+            (run.cases[0].why_invalid[0].clone(), found.word(keys::HELD_UP).map(str::to_owned))
         };
-        let (reason, summary, advice) = found(500.0);
+        let (reason, held_up) = found(500.0);
         assert!(reason.starts_with("the generator had to wait for answers: it sent 8 0"), "{reason}");
         assert!(reason.ends_with("(hint: --size 2 or more, or a shorter --timeout)"), "{reason}");
-        assert!(summary.contains("It had to wait for answers: at most 128 messages can be unanswered"), "{summary}");
-        assert!(
-            advice.starts_with("Remedy: --size 2 or more, or a shorter --timeout. Otherwise: Request"),
-            "{advice}"
-        );
-        let (reason, summary, advice) = found(9.0);
+        assert_eq!(held_up.as_deref(), Some(HeldUp::SizeOfOneByte.word()));
+        let (reason, held_up) = found(9.0);
         assert!(reason.starts_with("the generator was saturated: it sent 8 0"), "{reason}");
-        assert!(!summary.contains("wait") && advice.starts_with("Request at most"), "{summary} {advice}");
+        assert_eq!(held_up, None);
     }
 
     #[test]
@@ -249,7 +212,7 @@ mod tests {
             crate::findings(&fixture.run()).into_iter().find(|finding| finding.code == CARD.code)
         };
         let found = of(800).expect("a fifth is missing");
-        assert!(found.summary.contains("the load sent 1.12 MB/s of the 1.40 MB/s requested"), "{}", found.summary);
+        assert!(shows(&found, keys::LOAD_SENT, 1.12e6) && shows(&found, keys::LOAD_ASKED, 1.4e6), "{found:?}");
         assert_eq!(found.severity, Severity::Note);
         assert_eq!(of(1_000), None);
     }
@@ -259,11 +222,8 @@ mod tests {
         let (valid, found) = found(0, |k| 20_000 + 25_000 * k);
         assert!(valid);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
-        assert!(
-            found[0].summary.contains("all were sent on time, but answers arrived at 8 0"),
-            "{}",
-            found[0].summary
-        );
+        assert_eq!(found[0].word(keys::CAUSE), Some("answers"));
+        assert!((8_000.0..8_100.0).contains(&value(&found[0], keys::REACHED)), "{found:?}");
     }
 
     #[test]
@@ -280,21 +240,21 @@ mod tests {
         };
         let case = one_way_losses::offered(Arrivals::Fixed, Pacing::SleepSpin);
         let behind = found(&case);
-        let told = &behind[0].summary;
-        assert!(told.contains("all were sent on time, but arrived at 900 messages/s"), "{told}");
-        assert!(behind[0].advice.contains("--pacing spin"), "{}", behind[0].advice);
+        assert_eq!(behind[0].word(keys::CAUSE), Some("receiver"));
+        assert!(shows(&behind[0], keys::REACHED, 900.0), "{behind:?}");
+        assert!(behind[0].word(keys::FASTER_BY).unwrap().starts_with("spinning"), "{behind:?}");
         assert_eq!(found(&over("up=1mbit", case)), [], "the link is the subject");
     }
 
     #[test]
     fn advice_omits_options_that_the_case_has() {
         let advised = |pacing: Pacing, placement: Placement| {
-            remedy(&one_way_losses::offered(Arrivals::Fixed, pacing).with(|case| case.ends.placement = placement))
+            faster_by(&one_way_losses::offered(Arrivals::Fixed, pacing).with(|case| case.ends.placement = placement))
         };
         let (same_cpu, cross_cpu) = (Placement::SameCpu, Placement::CrossCpu);
-        assert!(advised(Pacing::SleepSpin, same_cpu).contains("--placement cross-cpu --pacing spin"));
-        assert_eq!(advised(Pacing::SleepSpin, cross_cpu), ", or let the sender spin (--pacing spin)");
-        assert_eq!(advised(Pacing::Spin, cross_cpu), "");
+        assert_eq!(advised(Pacing::SleepSpin, same_cpu), Some("spinning-on-own-cpu"));
+        assert_eq!(advised(Pacing::SleepSpin, cross_cpu), Some("spinning"));
+        assert_eq!(advised(Pacing::Spin, cross_cpu), None);
     }
 
     #[test]
@@ -302,10 +262,10 @@ mod tests {
         let offered = between_hosts(one_way_losses::offered(Arrivals::Fixed, Pacing::SleepSpin));
         let unpinned = offered.clone().with(|case| case.ends.placement = Placement::Unpinned);
         for case in [offered, unpinned] {
-            assert_eq!(remedy(&case), ", or let the sender spin (--pacing spin)");
+            assert_eq!(faster_by(&case), Some("spinning"));
         }
         let paced = at_rate(between_hosts(Case::ping_pong("udp")), 1000.0);
-        assert_eq!(remedy(&paced), ", or busy-poll at both ends (--waiting spin)");
+        assert_eq!(faster_by(&paced), Some("busy-polling"));
     }
 
     /// Ten times [`QUEUE`] messages are in transit; a fifth is lost.

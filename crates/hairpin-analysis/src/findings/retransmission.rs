@@ -12,15 +12,15 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Key, Proved, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::WITHOUT_STAGE;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, DropFigures, EndSummary, RoundFigures};
 use hairpin_model::{fact, fact_names};
 
-use super::support::{Hit, Hits, change_of, evidence, gone, rounds_of, sibling_of, without_stage};
+use super::support::{Hit, Hits, change_of, evidence_of, gone, rounds_of, sibling_of, without_stage};
 use crate::links::directions;
 use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
@@ -79,22 +79,18 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| again(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let stage = first.with.hurt.as_ref().and_then(|hurt| hurt.stage.as_deref());
-    let words = "remove what dropped the packets from the link; if the mean stays the same, it is not the cause";
-    let other = stage.and_then(|stage| without_stage(run, first.case, stage, words, "drop nothing"));
+    let other = stage.and_then(|stage| without_stage(run, first.case, stage));
     let experiment = other.map(|other| other.experiment);
     let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
     let proved = pair.and_then(|pair| proved(run, first, &pair[1]));
     let shapes = hits.0.iter().any(|hit| hit.with.hurt.as_ref().is_some_and(Hurt::shapes));
     vec![Finding {
-        summary: format!("{}{}", summary(first), hits.in_all()),
         evidence: all_evidence(first),
-        advice: "Keep more in flight on one connection, so that later packets reveal a loss within a round trip. On \
-             paths known to be short, lower the minimum time-out (ip route ... rto_min, TCP_RTO_MIN_US). Where \
-             only the newest value counts, use UDP and ignore losses."
-            .to_owned(),
         counter_experiment: experiment,
         proved,
-        ..hits.finding(&CARD, if shapes { Severity::Warning } else { Severity::Note })
+        ..hits
+            .finding(&CARD, if shapes { Severity::Warning } else { Severity::Note })
+            .with(keys::ROUNDS, first.case.rounds as f64)
     }]
 }
 
@@ -191,78 +187,30 @@ fn share_of_tail(round: &RoundFigures) -> Option<f64> {
     }
 }
 
-fn summary(first: &Hit<'_, Again>) -> String {
-    let Again { counted, hurt } = &first.with;
-    let how = match &counted.how {
-        Some(How { fast, probes, time_outs, after_time_out }) => format!(
-            ": {} by fast retransmit, {} at a retransmission time-out, {} more to recover from one; {} tail loss \
-             probes",
-            quantities::rounded(*fast),
-            quantities::rounded(*time_outs),
-            quantities::rounded(*after_time_out),
-            quantities::rounded(*probes)
-        ),
-        None => String::new(),
-    };
-    let cost = match hurt {
-        None => " The run does not show which messages waited for it.".to_owned(),
-        Some(hurt) => hurt.told(),
-    };
-    format!(
-        "{}: {} segments were sent again in {} rounds (with warm-up){how}.{cost}",
-        first.case.label,
-        quantities::rounded(counted.segments),
-        first.case.rounds
-    )
-}
-
-impl Hurt {
-    fn told(&self) -> String {
-        if self.dropped == 0 {
-            return " The link dropped no packet of a message meanwhile.".to_owned();
-        }
-        let hit = match (self.hit_ns, self.other_ns) {
-            (Some(hit), Some(other)) => format!(
-                " had a median of {}, the others {}; the additional time is {} of the total",
-                quantities::duration(hit),
-                quantities::duration(other),
-                quantities::share(self.share)
-            ),
-            _ => " cannot be compared, as there were no others".to_owned(),
-        };
-        let tail = self.share_of_tail.map_or(String::new(), |share| {
-            format!(", and {} of the slowest 1 % were among them", quantities::share(share))
-        });
-        format!(
-            " The link dropped {} packets with payload. The {} messages in flight then{hit}{tail}.",
-            quantities::count(self.dropped),
-            quantities::count(self.hit)
-        )
-    }
-}
-
 fn all_evidence(first: &Hit<'_, Again>) -> Vec<Evidence> {
-    let (Again { counted, hurt }, label) = (&first.with, &first.case.label);
-    let of = |what: &str, value: f64, unit: &str| evidence(format!("{what}, {label}"), Figure::bare(value), unit);
-    let mut all = vec![of("segments sent again, TCP_INFO of both ends", counted.segments, "count")];
+    let Again { counted, hurt } = &first.with;
+    let of = |(key, value): (Key, f64)| evidence_of(first.case, key, value);
+    let mut all = vec![of((keys::RESENT, counted.segments))];
     if let Some(How { fast, probes, time_outs, after_time_out }) = &counted.how {
-        all.extend([
-            of("of them by fast retransmit", *fast, "count"),
-            of("retransmission time-outs", *time_outs, "count"),
-            of("of them to recover from a time-out", *after_time_out, "count"),
-            of("tail loss probes", *probes, "count"),
-        ]);
+        let how = [
+            (keys::BY_FAST, *fast),
+            (keys::TIME_OUTS, *time_outs),
+            (keys::TO_RECOVER, *after_time_out),
+            (keys::LOSS_PROBES, *probes),
+        ];
+        all.extend(how.map(of));
     }
-    all.extend(counted.rto_us.map(|rto_us| of("retransmission time-out in force", rto_us * 1e3, "ns")));
+    all.extend(counted.rto_us.map(|rto_us| of((keys::RTO, rto_us * 1e3))));
     let Some(hurt) = hurt else { return all };
-    all.extend([
-        of("packets with payload that the link dropped", hurt.dropped as f64, "count"),
-        of("messages in flight then", hurt.hit as f64, "count"),
-        of("additional time of these, of the time of all messages", hurt.share, "share"),
-    ]);
-    all.extend(hurt.hit_ns.map(|ns| of("p50 of these", ns, "ns")));
-    all.extend(hurt.other_ns.map(|ns| of("p50 of the others", ns, "ns")));
-    all.extend(hurt.share_of_tail.map(|share| of("these among the slowest 1 %", share, "share")));
+    let dropped = [
+        (keys::LINK_DROPPED, hurt.dropped as f64),
+        (keys::IN_FLIGHT_THEN, hurt.hit as f64),
+        (keys::ADDED_SHARE, hurt.share),
+    ];
+    all.extend(dropped.map(of));
+    let known =
+        [(keys::HIT_P50, hurt.hit_ns), (keys::OTHER_P50, hurt.other_ns), (keys::SHARE_OF_TAIL, hurt.share_of_tail)];
+    all.extend(known.into_iter().filter_map(|(key, value)| Some(of((key, value?)))));
     all
 }
 
@@ -274,7 +222,7 @@ fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case
         let figures = &measured.primary().figures;
         (figures.samples > 0).then_some(figures.latency_ns.mean)
     };
-    Some(gone("drop nothing", expected_ns, change_of(run, [first.case, sibling], mean)?.0))
+    Some(gone(WITHOUT_STAGE, expected_ns, change_of(run, [first.case, sibling], mean)?.0))
 }
 
 #[cfg(test)]
@@ -285,7 +233,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::{dropping, link, over};
-    use crate::fixture::{Fixture, back_to_back};
+    use crate::fixture::{Fixture, back_to_back, shows, value};
 
     const CODE: &str = "retransmission";
     const MS: u64 = 1_000_000;
@@ -337,14 +285,12 @@ mod tests {
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         // 2 x 220 ms more, of 198 x 20 ms and 2 x 240 ms.
         assert!((found[0].share - 440.0 / 4440.0).abs() < 0.001, "{}", found[0].share);
-        let summary = &found[0].summary;
-        assert!(summary.contains("12 segments were sent again in 6 rounds"), "{summary}");
-        let how = "0 by fast retransmit, 12 at a retransmission time-out, 0 more to recover from one; 6 tail loss \
-                   probes";
-        assert!(summary.contains(how), "{summary}");
-        let cost = "The link dropped 12 packets with payload. The 12 messages in flight then had a median of \
-                    240 ms, the others 20.0 ms; the additional time is 9.9 % of the total.";
-        assert!(summary.contains(cost), "{summary}");
+        let counts =
+            [keys::RESENT, keys::ROUNDS, keys::BY_FAST, keys::TIME_OUTS, keys::TO_RECOVER, keys::LOSS_PROBES];
+        assert_eq!(counts.map(|key| value(&found[0], key)), [12.0, 6.0, 0.0, 12.0, 0.0, 6.0]);
+        assert_eq!([keys::LINK_DROPPED, keys::IN_FLIGHT_THEN].map(|key| value(&found[0], key)), [12.0, 12.0]);
+        let known = [(keys::HIT_P50, 240e6), (keys::OTHER_P50, 20e6), (keys::ADDED_SHARE, 0.099)];
+        assert!(known.iter().all(|(key, expected)| shows(&found[0], *key, *expected)), "{found:?}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert!(
             experiment.command.ends_with("--link 'loss=1% delay=10ms' --link delay=10ms --seed 7"),
@@ -361,15 +307,15 @@ mod tests {
             |messages| lossy_of(messages, &[10, 20, 30, 40, 50], 50 * MS, [5.0, 0.0, 0.0, 0.0]).findings(CODE);
         let (told, untold) = (found(1000), found(999));
         assert_eq!((told[0].severity, untold[0].severity), (Severity::Warning, Severity::Note));
-        assert!(told[0].summary.contains(", and 50 % of the slowest 1 % were among them."), "{}", told[0].summary);
-        assert!(!untold[0].summary.contains("slowest 1 %"), "{}", untold[0].summary);
+        assert!(shows(&told[0], keys::SHARE_OF_TAIL, 0.5), "{told:?}");
+        assert_eq!(untold[0].figure(keys::SHARE_OF_TAIL), None);
     }
 
     #[test]
     fn fast_retransmits_are_counted_separately() {
         let found = lossy(41 * MS, [2.0, 0.0, 0.0, 0.0]).findings(CODE);
-        assert!(found[0].summary.contains("12 by fast retransmit, 0 at a"), "{}", found[0].summary);
-        assert!(found[0].summary.contains("had a median of 41.0 ms"), "{}", found[0].summary);
+        assert_eq!([keys::BY_FAST, keys::TIME_OUTS].map(|key| value(&found[0], key)), [12.0, 0.0]);
+        assert!(shows(&found[0], keys::HIT_P50, 41e6), "{found:?}");
     }
 
     #[test]
@@ -413,11 +359,7 @@ mod tests {
         };
         let found = retransmits(1.0);
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
-        assert!(
-            found[0].summary.ends_with("The run does not show which messages waited for it."),
-            "{}",
-            found[0].summary
-        );
+        assert_eq!(found[0].figure(keys::LINK_DROPPED), None);
         assert_eq!(found[0].counter_experiment, None);
         assert_eq!(retransmits(0.0), []);
     }
@@ -431,7 +373,7 @@ mod tests {
         });
         let found = fixture.findings(CODE);
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
-        assert!(found[0].summary.contains("The link dropped no packet of a message"), "{}", found[0].summary);
+        assert_eq!(value(&found[0], keys::LINK_DROPPED), 0.0);
     }
 
     /// A tail from another cause, losses of an unreliable transport, and too few segments to report.

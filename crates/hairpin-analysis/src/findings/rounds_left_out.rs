@@ -4,10 +4,9 @@
 //! a receiver is stopped early. Evidence: the number of rounds, and the first reason. Their data is kept. Advice by
 //! reason: a longer wait for the turn, or the path.
 
-use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::names::distinct;
-use hairpin_model::quantities::counted;
 use hairpin_model::run::Run;
 
 use super::support::{blank, evidence};
@@ -24,31 +23,19 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let measured = || run.rounds.iter().filter_map(|round| Some((round, round.measured()?)));
     let all: Vec<_> = measured().filter_map(|(round, measured)| Some((round, left_out(measured)?))).collect();
     let Some((first, why)) = all.first() else { return Vec::new() };
-    let more = match all.len() {
-        1 => String::new(),
-        count => format!("; and {} more", count - 1),
-    };
-    let advice = match why {
-        LeftOut::Overlapped => {
-            "Measure while no other client does, or have rounds wait longer for their turn (`hairpin serve --limit wait=5min`)."
-        }
-        LeftOut::NoFeedback { .. } => {
-            "Look at the path of datagrams: `hairpin check` says in which direction they do not come through."
-        }
-    };
-    vec![Finding {
+    let finding = Finding {
         cases: distinct(all.iter().map(|(round, _)| round.case_id.clone())),
-        summary: format!(
-            "{} of {} left out: round {}: {why}{more}.",
-            all.len(),
-            counted(measured().count() as u64, "round"),
-            first.number
-        ),
-        evidence: vec![evidence("rounds left out", Figure::bare(all.len() as f64), "count")],
-        advice: advice.to_owned(),
+        evidence: vec![evidence(keys::ROUNDS_OUT, all.len() as f64)],
         counter_experiment: None,
         share: 0.0,
         ..blank(&CARD, Severity::Warning)
+    };
+    let finding = finding.with(keys::ROUNDS, measured().count() as f64).with(keys::ROUND, f64::from(first.number));
+    vec![match why {
+        LeftOut::Overlapped => finding.with(keys::CAUSE, "overlapped"),
+        LeftOut::NoFeedback { silent_ns } => {
+            finding.with(keys::CAUSE, "no-feedback").with(keys::SILENT, *silent_ns as f64)
+        }
     }]
 }
 
@@ -60,7 +47,7 @@ mod tests {
     use hairpin_model::one_way::Sent;
 
     use super::*;
-    use crate::fixture::{Fixture, back_to_back};
+    use crate::fixture::{Fixture, back_to_back, value};
 
     /// A run of 4 rounds; `spoiled` lists the invalid ones.
     fn found(spoiled: &[u32], spoil: impl Fn(&mut hairpin_model::round::Measured)) -> Vec<Finding> {
@@ -82,12 +69,9 @@ mod tests {
         };
         assert_eq!(found(&[], overlapped), []);
         let one = found(&[2], overlapped);
-        assert_eq!(
-            one[0].summary,
-            "1 of 4 rounds left out: round 2: a round of another client ran at the same time on the server."
-        );
-        assert!(one[0].advice.contains("--limit wait"));
-        assert!(found(&[1, 3], overlapped)[0].summary.ends_with("on the server; and 1 more."));
+        let known = [keys::ROUNDS_OUT, keys::ROUNDS, keys::ROUND].map(|key| value(&one[0], key));
+        assert_eq!((known, one[0].word(keys::CAUSE)), ([1.0, 4.0, 2.0], Some("overlapped")));
+        assert_eq!(value(&found(&[1, 3], overlapped)[0], keys::ROUNDS_OUT), 2.0);
     }
 
     #[test]
@@ -96,7 +80,6 @@ mod tests {
             measured.flows[0].sent = Some(Sent { no_feedback_ns: Some(612_000_000), ..Sent::default() });
         };
         let found = found(&[0], stopped);
-        assert!(found[0].summary.contains("the sender had heard nothing of the receiver for 612 ms"), "{found:?}");
-        assert!(found[0].advice.contains("hairpin check"));
+        assert_eq!((found[0].word(keys::CAUSE), value(&found[0], keys::SILENT)), (Some("no-feedback"), 612e6));
     }
 }

@@ -12,14 +12,15 @@ use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::EVEN;
 use hairpin_model::flow::{Load, Pacing};
 use hairpin_model::ledger::{LINK, QDISC, RECEIVE_BUFFER, SEND_BUFFER};
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::link_drops::by_queue;
-use super::support::{Hits, Lost, counter_experiment, evidence, lost_to, paired, rounds_of};
+use super::support::{Hits, Lost, counter_experiment, evidence_of, lost_to, paired, rounds_of};
 use crate::open_loop;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -50,34 +51,14 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let Some(first) = hits.first() else { return Vec::new() };
     let (Bursts { lost, asked, below_half }, case) = (&first.with, first.case);
     let experiment = even(&case.case);
-    let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
-    let how = match (asked, below_half) {
-        (Some(count), _) => format!("messages came in bursts of {count}, as requested"),
-        (None, Some(share)) => format!(
-            "{} of the distances between messages were less than half of what was requested",
-            quantities::share_figure(*share)
-        ),
-        (None, None) => "messages came in bursts".to_owned(),
-    };
-    let mut all_evidence = lost.evidence("messages lost in buffers and queues", case);
-    let below = format!("share of distances below half, {}", case.label);
-    all_evidence.extend(below_half.map(|share| evidence(below, share, "share")));
+    let mut all_evidence = lost.evidence(keys::LOST_IN_BUFFERS, case);
+    all_evidence.extend(below_half.map(|share| evidence_of(case, keys::BELOW_HALF, share)));
+    let finding = hits.finding(&CARD, Severity::Warning);
     vec![Finding {
-        summary: format!(
-            "{}: {how}, and {} of {} were lost in buffers and queues ({}).{}",
-            case.label,
-            quantities::count(lost.count),
-            quantities::count(lost.sent),
-            quantities::share(first.share),
-            hits.others()
-        ),
         evidence: all_evidence,
-        advice: "Space messages evenly: pace with a timer that spins at the end (--pacing spin on a CPU of its own), and do not \
-                 catch up by sending at once what is late. Else the buffers must hold a whole burst."
-            .to_owned(),
-        proved: pair.and_then(|pair| lost.gone(run, case, &pair[1], "space the messages evenly")),
+        proved: experiment.as_ref().and_then(|experiment| lost.gone(run, case, experiment)),
         counter_experiment: experiment,
-        ..hits.finding(&CARD, Severity::Warning)
+        ..asked.into_iter().fold(finding, |finding, count| finding.with(keys::BURST, f64::from(*count)))
     }]
 }
 
@@ -106,7 +87,6 @@ fn even(case: &Case) -> Option<CounterExperiment> {
         let load = Load::Offered { offered_per_s, size_bytes, arrivals, pacing };
         case.clone().with(|changed| changed.primary_mut().load = load)
     };
-    let words = "space the messages evenly at the same rate; if as much is lost, the bursts are not the cause";
     let (knob, values, changed) = if arrivals != Arrivals::Fixed {
         let values = [arrivals, Arrivals::Fixed].map(|arrivals| arrivals.to_string());
         ("arrivals", values, with(Arrivals::Fixed, pacing))
@@ -116,14 +96,14 @@ fn even(case: &Case) -> Option<CounterExperiment> {
     } else {
         return None;
     };
-    Some(paired(counter_experiment(words, &[case], knob, &values), [case.clone(), changed]))
+    Some(paired(counter_experiment(EVEN, &[case], knob, &values), [case.clone(), changed]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::apart;
     use crate::fixture::one_way_losses::{counts, interleaved, messages, offered};
+    use crate::fixture::{apart, shows, value};
 
     fn found(case: &Case, lost: &[(&str, u64)], below_half: f64) -> Vec<Finding> {
         interleaved(&[(case, &counts(lost, below_half))]).findings(CARD.code)
@@ -138,11 +118,12 @@ mod tests {
             let found = interleaved(&[(&burst, &counts(&[(RECEIVE_BUFFER, 400)], 0.0)), (&even, &evenly)])
                 .findings(CARD.code);
             assert_eq!(found.len(), 1);
-            (found[0].proved.as_ref().unwrap().verdict.clone(), found[0].severity, found[0].summary.clone())
+            (found[0].proved.as_ref().unwrap().verdict.clone(), found[0].severity, found.into_iter().next().unwrap())
         };
-        let (confirmed, severity, summary) = verdict(0);
+        let (confirmed, severity, found_here) = verdict(0);
         assert_eq!((confirmed.as_str(), severity), ("confirmed", Severity::Warning));
-        assert!(summary.contains("in bursts of 50, as requested, and 3 200 of 8 000 were lost"), "{summary}");
+        let known = [keys::BURST, keys::LOST_IN_BUFFERS, keys::SENT].map(|key| value(&found_here, key));
+        assert_eq!(known, [50.0, 3200.0, 8000.0]);
         let (refuted, severity, _) = verdict(400);
         assert_eq!((refuted.as_str(), severity), ("refuted", Severity::Note));
         let command =
@@ -155,11 +136,8 @@ mod tests {
         let case = offered(Arrivals::Fixed, Pacing::SleepSpin);
         let lost = &[(RECEIVE_BUFFER, 100), ("link", 7)];
         let together = found(&case, lost, 0.3);
-        assert!(
-            together[0].summary.contains("30 % (30-30) of the distances between messages"),
-            "{}",
-            together[0].summary
-        );
+        assert!(!together[0].has(keys::BURST) && shows(&together[0], keys::BELOW_HALF, 0.3), "{together:?}");
+        assert!(together[0].figure(keys::BELOW_HALF).unwrap().low.is_some());
         assert_eq!(
             (together[0].share, &together[0].counter_experiment),
             (0.1, &None),

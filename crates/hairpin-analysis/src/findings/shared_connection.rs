@@ -9,15 +9,16 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::OWN_CONNECTION;
 use hairpin_model::flow::ConnectionUse;
 use hairpin_model::options::Options;
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::own_send_queue::{is_bounded, unsent};
-use super::support::{Hit, Hits, change_of, counter_experiment, evidence, gone_by_block, p50, paired, sibling_of};
+use super::support::{Hit, Hits, change_of, counter_experiment, evidence_of, gone_by_block, p50, paired, sibling_of};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "shared-connection",
@@ -28,7 +29,6 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 /// Minimum share of the latency to report.
 const MIN_SHARE: f64 = 0.1;
-const CHECK: &str = "a connection of its own";
 
 struct Shared {
     loaded_ns: Figure,
@@ -56,23 +56,17 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let Some(first) = hits.first() else { return Vec::new() };
     let check = check(&first.case.case);
     vec![Finding {
-        summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
-        advice: "Give messages that must be quick a connection of their own, or use a transport with several streams. Where one \
-                 connection is all there is: small writes, TCP_NOTSENT_LOWAT, and messages before bulk data."
-            .to_owned(),
         proved: check.pair.as_ref().and_then(|pair| proved(run, first, &pair[1])),
         counter_experiment: Some(check),
-        ..hits.finding(&CARD, Severity::Warning)
+        ..hits.finding(&CARD, Severity::Warning).with(keys::EXPLAINED, first.with.explained_ns())
     }]
 }
 
 /// The counter-experiment: the probe on a connection of its own.
 fn check(case: &Case) -> CounterExperiment {
-    let words =
-        "give the messages a connection of their own; if the latency stays the same, sharing is not the cause";
     let values = [ConnectionUse::Shared, ConnectionUse::Own].map(|which| which.to_string());
-    paired(counter_experiment(words, &[case], "probe-connection", &values), [case.clone(), with_own(case)])
+    paired(counter_experiment(OWN_CONNECTION, &[case], "probe-connection", &values), [case.clone(), with_own(case)])
 }
 
 fn with_own(case: &Case) -> Case {
@@ -84,33 +78,19 @@ fn with_own(case: &Case) -> Case {
 
 fn proved(run: &Run, first: &Hit<'_, Shared>, changed: &Case) -> Option<Proved> {
     let changed = sibling_of(run, changed)?;
-    Some(gone_by_block(CHECK, first.with.explained_ns(), change_of(run, [first.case, changed], p50)?))
+    Some(gone_by_block(OWN_CONNECTION, first.with.explained_ns(), change_of(run, [first.case, changed], p50)?))
 }
 
-fn summary(first: &Hit<'_, Shared>) -> String {
-    let shared = &first.with;
-    let of = quantities::share(shared.explained_ns() / shared.loaded_ns.value);
-    let why = match shared.longer_ns {
-        Some(longer) => {
-            format!("{} longer than on a connection of its own, {of} of", quantities::duration(longer.value))
-        }
-        None => format!("{} before they are sent, {of} of", quantities::duration(shared.explained_ns())),
-    };
-    let median = quantities::duration_figure(shared.loaded_ns);
-    format!("{}: messages wait for bulk data on the same connection: {why} the median of {median}.", first.case.label)
-}
-
-fn all_evidence(first: &Hit<'_, Shared>) -> Vec<hairpin_model::finding::Evidence> {
+fn all_evidence(first: &Hit<'_, Shared>) -> Vec<Evidence> {
     let shared = &first.with;
     let [before, unsent] = shared.waits_ns;
     let all = [
-        ("p50 beside the load", Some(shared.loaded_ns)),
-        ("longer than on a connection of its own, p50", shared.longer_ns),
-        ("wait before the kernel takes the first byte, p50", before),
-        ("wait for bytes that the socket has not sent yet", unsent),
+        (keys::LOADED_P50, Some(shared.loaded_ns)),
+        (keys::LONGER, shared.longer_ns),
+        (keys::BEFORE_FIRST_BYTE, before),
+        (keys::UNSENT_WAIT, unsent),
     ];
-    let told = all.into_iter().filter_map(|(what, figure)| Some((what, figure?)));
-    told.map(|(what, figure)| evidence(format!("{what}, {}", first.case.label), figure, "ns")).collect()
+    all.into_iter().filter_map(|(key, figure)| Some(evidence_of(first.case, key, figure?))).collect()
 }
 
 fn shared(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
@@ -137,8 +117,8 @@ mod tests {
 
     use super::*;
     use crate::findings::findings;
-    use crate::fixture::Fixture;
     use crate::fixture::under_load::{Beside, bounded_over_link, shared_over_link};
+    use crate::fixture::{Fixture, shows};
 
     fn beside(loaded_ns: u64, not_sent_bytes: u64) -> Beside {
         let state = SenderState { not_sent_bytes, ..SenderState::default() };
@@ -154,7 +134,7 @@ mod tests {
     #[test]
     fn without_a_sibling_it_rests_on_the_unsent_data() {
         let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
-        assert!(finding.summary.contains("500 ms before they are sent"), "{}", finding.summary);
+        assert!(finding.figure(keys::LONGER).is_none() && shows(&finding, keys::EXPLAINED, 500e6), "{finding:?}");
         assert!(finding.share < 0.01, "it only waits in the socket, see own-send-queue: {}", finding.share);
         let command = finding.counter_experiment.expect("it has one").command;
         assert!(command.contains("--probe-connection shared,own"), "{command}");
@@ -172,7 +152,7 @@ mod tests {
         let both = [(shared_over_link(), beside(610_000_000, 0)), (own.clone(), beside(180_000_000, 0))];
         let finding = found(&both).expect("it takes 430 ms longer");
         assert!((finding.share - 430.0 / 610.0).abs() < 0.01, "{}", finding.share);
-        assert!(finding.summary.contains("430 ms longer than on a connection of its own"), "{}", finding.summary);
+        assert!(shows(&finding, keys::LONGER, 430e6), "{finding:?}");
         assert_eq!(finding.proved.map(|proved| proved.verdict), Some("confirmed".to_owned()));
         let alike = [(shared_over_link(), beside(181_000_000, 0)), (own, beside(180_000_000, 0))];
         assert!(found(&alike).is_none());

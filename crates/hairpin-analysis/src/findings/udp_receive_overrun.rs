@@ -10,10 +10,11 @@
 use hairpin_model::card::Protocol;
 use hairpin_model::case::{Case, Placement};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::LARGER_BUFFER;
 use hairpin_model::ledger::RECEIVE_BUFFER;
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -33,7 +34,6 @@ const CAUSES: &[&str] = &[RECEIVE_BUFFER];
 const LARGE_BYTES: u64 = 4 << 20;
 /// Minimum share of the losses that remains with a larger buffer that does not help.
 const AS_MUCH: f64 = 0.9;
-const CHECK: &str = "use a receive buffer of 4 MiB";
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let is_udp = |case: &CaseSummary| {
@@ -47,62 +47,33 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let (lost, case) = (&first.with, first.case);
     let experiment = larger_buffer(&case.case);
     let changed = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref()).map(|pair| &pair[1]);
-    let proved = changed.and_then(|changed| lost.gone(run, case, changed, CHECK));
+    let proved = experiment.as_ref().and_then(|experiment| lost.gone(run, case, experiment));
     // The counted drops remain: equal losses with a larger buffer only show the kind of overrun.
     let is_refuted = proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED);
     let still_lost = changed.filter(|_| is_refuted).and_then(|changed| sibling_of(run, changed));
     let still_lost = still_lost.map(|changed| lost_to(changed, CAUSES).map_or(0.0, |lost| lost.share()));
-    let mut all_evidence = lost.evidence("messages that the receive buffer had no room for", case);
+    let too_slow = still_lost.filter(|share| *share >= AS_MUCH * first.share);
+    let mut all_evidence = lost.evidence(keys::LOST_FOR_ROOM, case);
     all_evidence.extend(granted(case));
-    all_evidence.extend(evidence_of(case, "messages received a second", received_per_s(case), "per s"));
-    let too_slow = still_lost.filter(|share| *share >= AS_MUCH * first.share).map(|share| {
-        all_evidence.push(evidence("share lost with 4 MiB", Figure::bare(share), "share"));
-        format!(
-            " With a buffer of 4 MiB the loss is {}: the receiver is slower than the sender, and no buffer helps.",
-            quantities::share(share)
-        )
-    });
+    all_evidence.extend(received_per_s(case).map(|per_s| evidence_of(case, keys::RECEIVED_PER_S, per_s)));
+    all_evidence.extend(too_slow.map(|share| evidence(keys::LOST_WITH_LARGE, share)));
+    let finding = hits.finding(&CARD, Severity::Warning);
+    let finding = finding
+        .with_if(too_slow.is_none() && experiment.is_some(), keys::BUFFER_HELPS)
+        .with_if(case.case.ends.placement == Placement::SameCpu, keys::SAME_CPU);
     vec![Finding {
-        summary: format!(
-            "{}: the receive buffer was full for {} of {} messages ({}). The receiver's kernel dropped them; the network \
-             lost none of these.{}{}",
-            case.label,
-            quantities::count(lost.count),
-            quantities::count(lost.sent),
-            quantities::share(first.share),
-            too_slow.as_deref().unwrap_or(""),
-            hits.others()
-        ),
         evidence: all_evidence,
-        advice: advice(&case.case, too_slow.is_some() || larger_buffer(&case.case).is_none()),
         proved: proved.filter(|_| too_slow.is_none()),
         counter_experiment: experiment.filter(|_| too_slow.is_none()),
-        ..hits.finding(&CARD, Severity::Warning)
+        ..finding
     }]
 }
 
-fn advice(case: &Case, no_buffer_helps: bool) -> String {
-    let buffer = if no_buffer_helps {
-        ""
-    } else {
-        "Use a larger receive buffer (SO_RCVBUF, --option rcvbuf=4194304; net.core.rmem_max limits it). "
-    };
-    let cpu = if case.ends.placement == Placement::SameCpu {
-        ", give the receiver a CPU of its own (--placement cross-cpu)"
-    } else {
-        ""
-    };
-    format!(
-        "{buffer}Receive several datagrams per call (recvmmsg, UDP_GRO; hairpin message-rate --batch 64){cpu}, or send more \
-         slowly (hairpin offered-load --rate). The sender does not learn of these losses, so the program must limit itself."
-    )
-}
-
 /// The buffer granted to the receiver; any end will do, as both request the same.
-fn granted(case: &CaseSummary) -> Option<hairpin_model::finding::Evidence> {
+fn granted(case: &CaseSummary) -> Option<Evidence> {
     let mut options = case.ends.iter().flat_map(|end| &end.effective_options);
-    let bytes = options.find(|option| option.name == OptionName::Rcvbuf)?.before.parse().ok()?;
-    evidence_of(case, "receive buffer granted", Some(Figure::bare(bytes)), "bytes")
+    let bytes = options.find(|option| option.name == OptionName::Rcvbuf)?.before.parse::<f64>().ok()?;
+    Some(evidence_of(case, keys::BUFFER_GRANTED, bytes))
 }
 
 fn received_per_s(case: &CaseSummary) -> Option<Figure> {
@@ -119,8 +90,7 @@ fn larger_buffer(case: &Case) -> Option<CounterExperiment> {
     let large = own.clone().with(OptionName::Rcvbuf, &LARGE_BYTES.to_string());
     let changed = case.clone().with(|changed| changed.primary_mut().options = large);
     let values = [case, &changed].map(|case| options(case).unwrap_or_else(|| "none".to_owned()));
-    let words = "use a receive buffer of 4 MiB; if as much is lost, the receiver is too slow for any buffer";
-    Some(paired(counter_experiment(words, &[case], "option", &values), [case.clone(), changed]))
+    Some(paired(counter_experiment(LARGER_BUFFER, &[case], "option", &values), [case.clone(), changed]))
 }
 
 #[cfg(test)]
@@ -129,6 +99,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::one_way_losses::{counts, interleaved, messages};
+    use crate::fixture::value;
 
     fn with(options: &str) -> Case {
         messages("udp").with(|case| case.primary_mut().options = Options::parse(options).unwrap())
@@ -142,8 +113,9 @@ mod tests {
     fn a_full_buffer_is_the_receivers_loss_and_a_larger_one_is_the_check() {
         let found = found(&with("rcvbuf=4096"), &[(RECEIVE_BUFFER, 400)]);
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Warning, 0.4));
-        assert!(found[0].summary.contains("full for 3 200 of 8 000 messages (40 %)"), "{}", found[0].summary);
-        assert!(found[0].advice.contains("--option rcvbuf=4194304"), "{}", found[0].advice);
+        let counts = [keys::LOST_FOR_ROOM, keys::SENT, keys::SHARE_OF_SENT].map(|key| value(&found[0], key));
+        assert_eq!(counts, [3200.0, 8000.0, 0.4]);
+        assert!(found[0].has(keys::BUFFER_HELPS), "{found:?}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert!(experiment.command.starts_with("hairpin message-rate --transport udp "), "{}", experiment.command);
         assert!(
@@ -170,14 +142,8 @@ mod tests {
         let counted = |lost: u64| move |measured: &mut _| counts(&[(RECEIVE_BUFFER, lost)], 0.0)(measured);
         let found = interleaved(&[(&own, &counted(400)), (&large, &counted(390))]).findings(CARD.code);
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Warning, 0.4));
-        assert!(
-            found[0]
-                .summary
-                .contains("With a buffer of 4 MiB the loss is 39 %: the receiver is slower than the sender"),
-            "{}",
-            found[0].summary
-        );
-        assert!(!found[0].advice.contains("larger receive buffer"), "{}", found[0].advice);
+        assert!((value(&found[0], keys::LOST_WITH_LARGE) - 0.39).abs() < 0.005, "{found:?}");
+        assert!(!found[0].has(keys::BUFFER_HELPS), "{found:?}");
         assert_eq!((&found[0].proved, &found[0].counter_experiment), (&None, &None));
     }
 

@@ -7,8 +7,8 @@
 //! increase the first. The counter-experiment offers 80 % of the rate that arrived. Advice: pace.
 
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::ledger::{QDISC, SEND_BUFFER};
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
 use super::support::{Hits, lost_to, slower};
@@ -29,42 +29,17 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     });
     let Some(first) = hits.first() else { return Vec::new() };
     let (lost, case) = (&first.with, first.case);
-    let words = "offer 80 % of the rate that arrived; if as much is lost, the rate is not the cause";
-    let experiment = slower(case, 0.8, words);
-    let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
+    let experiment = slower(case, 0.8);
     let of = |cause: &str| case.ledger().lost.get(cause).copied().unwrap_or(0);
-    let parts = [
-        (of(QDISC), "dropped by the queue discipline of its device"),
-        (of(SEND_BUFFER), "refused for lack of memory (ENOBUFS)"),
-    ];
-    let parts: Vec<String> = parts
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", quantities::count(count)))
-        .collect();
-    let whose = if of(QDISC) > 0 && !case.case.is_emulated() {
-        " The counter is that of the whole network namespace, so other programs may have a part in it."
-    } else {
-        ""
-    };
+    let parts = [(keys::BY_QDISC, of(QDISC)), (keys::BY_MEMORY, of(SEND_BUFFER))];
+    let is_shared = of(QDISC) > 0 && !case.case.is_emulated();
+    let finding = hits.finding(&CARD, Severity::Warning).with_if(is_shared, keys::SHARED_COUNTER);
+    let some = parts.into_iter().filter(|(_, count)| *count > 0);
     vec![Finding {
-        summary: format!(
-            "{}: the sender's kernel lost {} of {} messages ({}): {}.{whose}{}",
-            case.label,
-            quantities::count(lost.count),
-            quantities::count(lost.sent),
-            quantities::share(first.share),
-            parts.join(", "),
-            hits.others()
-        ),
-        evidence: lost.evidence("messages that the sender's kernel dropped or refused", case),
-        advice: "Send at the rate of the device: pace in the program (hairpin offered-load --rate), or let the kernel pace \
-                 (the queue discipline fq and SO_MAX_PACING_RATE). A longer queue (txqueuelen, the limit of the queue discipline) \
-                 only absorbs bursts. IP_RECVERR makes the kernel report these drops."
-            .to_owned(),
-        proved: pair.and_then(|pair| lost.gone(run, case, &pair[1], "offer 80 % of the rate that arrived")),
+        evidence: lost.evidence(keys::LOST_AT_SENDER, case),
+        proved: experiment.as_ref().and_then(|experiment| lost.gone(run, case, experiment)),
         counter_experiment: experiment,
-        ..hits.finding(&CARD, Severity::Warning)
+        ..some.fold(finding, |finding, (key, count)| finding.with(key, count as f64))
     }]
 }
 
@@ -77,6 +52,7 @@ mod tests {
     use super::*;
     use crate::fixture::links::{link, over};
     use crate::fixture::one_way_losses::{counts, interleaved, messages, offered};
+    use crate::fixture::value;
 
     fn found(case: &Case, lost: &[(&str, u64)]) -> Vec<Finding> {
         interleaved(&[(case, &counts(lost, 0.0))]).findings(CARD.code)
@@ -86,10 +62,10 @@ mod tests {
     fn drops_and_refusals_of_the_senders_kernel_are_separate() {
         let found = found(&messages("udp"), &[(QDISC, 300), (SEND_BUFFER, 100)]);
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Warning, 0.4));
-        let summary = &found[0].summary;
-        assert!(summary.contains("lost 3 200 of 8 000 messages (40 %)"), "{summary}");
-        assert!(summary.contains("2 400 dropped by the queue discipline of its device, 800 refused"), "{summary}");
-        assert!(summary.contains("that of the whole network namespace"), "{summary}");
+        let counts = [keys::LOST_AT_SENDER, keys::SENT, keys::SHARE_OF_SENT].map(|key| value(&found[0], key));
+        assert_eq!(counts, [3200.0, 8000.0, 0.4]);
+        assert_eq!([keys::BY_QDISC, keys::BY_MEMORY].map(|key| value(&found[0], key)), [2400.0, 800.0]);
+        assert!(found[0].has(keys::SHARED_COUNTER), "{found:?}");
     }
 
     #[test]
@@ -101,7 +77,7 @@ mod tests {
             measured.link = Some(link());
         })])
         .findings(CARD.code);
-        assert!(!found[0].summary.contains("namespace"), "{}", found[0].summary);
+        assert!(!found[0].has(keys::SHARED_COUNTER), "{found:?}");
     }
 
     #[test]

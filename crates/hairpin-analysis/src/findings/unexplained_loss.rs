@@ -7,11 +7,10 @@
 //! `gso`), the kernel counts a dropped packet once, so the missing messages may be its other segments: that is a note.
 //! Evidence: the ledger. Advice: report it, with the run folder.
 
-use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::ledger::{Ledger, MAX_SEGMENTS};
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -40,22 +39,9 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 /// Datagrams dropped with others of the same packet.
 fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let first = hits.first()?;
-    let ledger = ledger(first.case);
     Some(Finding {
-        summary: format!(
-            "{}: of {} messages sent, {} are missing without a cause ({}). With gso a dropped packet is up to {MAX_SEGMENTS} \
-             messages and the kernel counts it once, so these may have been in the packets that it dropped.{}",
-            first.case.label,
-            quantities::count(ledger.sent),
-            quantities::count(ledger.unexplained.unsigned_abs()),
-            quantities::share(first.share),
-            hits.others()
-        ),
         evidence: all_evidence(first.case, &first.with),
-        advice: "Take the loss from the messages sent and received, and its cause from the counters. Without gso each message is \
-                 counted."
-            .to_owned(),
-        ..hits.finding(&CARD, Severity::Note)
+        ..hits.finding(&CARD, Severity::Note).with(keys::SEGMENTS_IN_PACKET, MAX_SEGMENTS as f64)
     })
 }
 
@@ -65,37 +51,24 @@ fn has_segments(case: &CaseSummary) -> bool {
 
 fn all_evidence(case: &CaseSummary, missing: &Missing) -> Vec<Evidence> {
     let ledger = ledger(case);
-    let received = if case.case.primary().load.is_one_way() { "messages received" } else { "answers received" };
+    let received = if case.case.primary().load.is_one_way() { keys::RECEIVED } else { keys::ANSWERS };
     vec![
-        evidence("messages sent", Figure::bare(ledger.sent as f64), "count"),
-        evidence(received, Figure::bare(ledger.received as f64), "count"),
-        evidence("without a cause", Figure::bare(missing.unexplained as f64), "count"),
+        evidence(keys::SENT, ledger.sent as f64),
+        evidence(received, ledger.received as f64),
+        evidence(keys::UNEXPLAINED, missing.unexplained as f64),
     ]
 }
 
 fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let first = hits.first()?;
     let (missing, case) = (&first.with, first.case);
-    let what = match missing.unexplained {
-        0 => format!("{} were lost, though {} is reliable", missing.lost, case.case.primary().transport),
-        many if many > 0 => format!("{many} are missing without a cause"),
-        many => format!("{} too many are accounted for", -many),
-    };
     Some(Finding {
-        summary: format!(
-            "{}: of {} messages sent, {what} ({}).{}",
-            case.label,
-            quantities::count(ledger(case).sent),
-            quantities::share(first.share),
-            hits.others()
-        ),
         evidence: all_evidence(case, missing),
-        advice:
-            "Do not use the loss figures of these cases. Please report this with the run folder: a counter is not \
-             read, or Hairpin miscounts."
-                .to_owned(),
-        counter_experiment: Some(for_longer("measure for longer; a miscount comes back", &[&case.case])),
-        ..hits.finding(&CARD, Severity::Problem)
+        counter_experiment: Some(for_longer(&[&case.case])),
+        ..hits
+            .finding(&CARD, Severity::Problem)
+            .with(keys::LOST, missing.lost as f64)
+            .with(keys::TRANSPORT, case.case.primary().transport.as_str())
     })
 }
 
@@ -130,7 +103,7 @@ mod tests {
 
     use crate::fixture::links::over;
     use crate::fixture::one_way_losses::{counts, interleaved, messages};
-    use crate::fixture::{Fixture, granted};
+    use crate::fixture::{Fixture, granted, value};
 
     fn found(transport: &str, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {
         found_in(&Case::ping_pong(transport), sent, lost)
@@ -154,11 +127,7 @@ mod tests {
         let (valid, found) = found("udp", 105, &[("receive-buffer-overflow", 3)]);
         assert!(valid, "the latencies of received messages are valid");
         assert_eq!((found.len(), found[0].severity), (1, Severity::Problem));
-        assert!(
-            found[0].summary.contains("of 210 messages sent, 4 are missing without a cause"),
-            "{}",
-            found[0].summary
-        );
+        assert_eq!([keys::SENT, keys::UNEXPLAINED].map(|key| value(&found[0], key)), [210.0, 4.0]);
         assert!((found[0].share - 4.0 / 210.0).abs() < 1e-12);
     }
 
@@ -166,7 +135,8 @@ mod tests {
     fn a_loss_on_a_reliable_transport_is_a_problem_and_makes_the_case_invalid() {
         let (valid, found) = found("tcp", 103, &[("receive-buffer-overflow", 3)]);
         assert!(!valid);
-        assert!(found[0].summary.contains("6 were lost, though tcp is reliable"), "{}", found[0].summary);
+        assert_eq!([keys::UNEXPLAINED, keys::LOST].map(|key| value(&found[0], key)), [0.0, 6.0]);
+        assert_eq!(found[0].word(keys::TRANSPORT), Some("tcp"));
     }
 
     #[test]
@@ -181,7 +151,7 @@ mod tests {
             };
             let found = interleaved(&[(&case, &change)]).findings(CARD.code);
             assert_eq!(found.len(), 1);
-            (found[0].severity, found[0].summary.contains("a dropped packet is up to 128 messages"))
+            (found[0].severity, found[0].figure(keys::SEGMENTS_IN_PACKET) == Some(128.0.into()))
         };
         // Four packets of 64 segments.
         assert_eq!(found("on", 1000 - 4 * 64), (Severity::Note, true));
@@ -205,7 +175,7 @@ mod tests {
             fixture.findings(CARD.code)
         };
         assert_eq!(found(3), [], "3 of the 9 packets were copies");
-        assert!(found(2)[0].summary.contains("6 too many are accounted for"), "{:?}", found(2));
+        assert_eq!(value(&found(2)[0], keys::UNEXPLAINED), -6.0);
     }
 
     #[test]
@@ -214,13 +184,10 @@ mod tests {
         let over_link = |transport| over("rate=1mbit loss=1%", Case::ping_pong(transport));
         assert_eq!(found_in(&over_link("udp"), 124, &lost), (true, vec![]));
         let (_, found) = found_in(&over_link("udp"), 126, &lost);
-        assert!(
-            found[0].summary.contains("of 252 messages sent, 4 are missing without a cause"),
-            "{}",
-            found[0].summary
-        );
+        assert_eq!([keys::SENT, keys::UNEXPLAINED].map(|key| value(&found[0], key)), [252.0, 4.0]);
         let (valid, found) = found_in(&over_link("tcp"), 124, &lost);
-        assert!(!valid && found[0].summary.contains("48 were lost, though tcp is reliable"));
+        assert_eq!((valid, found[0].word(keys::TRANSPORT)), (false, Some("tcp")));
+        assert_eq!([keys::UNEXPLAINED, keys::LOST].map(|key| value(&found[0], key)), [0.0, 48.0]);
     }
 
     #[test]

@@ -10,13 +10,14 @@
 //! awake, place both ends on one CPU, or send more with each wake-up.
 
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
-use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Proved, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::{BUSY_POLL, KEEP_AWAKE};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::support::{
-    CONFIRMED, Change, Hit, Hits, REFUTED, change, checked_on, counter_experiment, evidence, paired, proved,
+    CONFIRMED, Change, Hit, Hits, REFUTED, change, checked_on, counter_experiment, evidence_of, paired, proved,
 };
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -31,7 +32,8 @@ const MIN_SHARE: f64 = 0.25;
 
 /// The same case with one change that avoids waking.
 struct Without<'r> {
-    words: &'static str,
+    /// `awake`, `busy-polling` or `one-cpu`.
+    cause: &'static str,
     case: &'r CaseSummary,
     change: Change,
 }
@@ -48,11 +50,11 @@ struct Waking<'r> {
 
 impl Waking<'_> {
     fn kept_awake(&self) -> Option<Proved> {
-        self.awake.as_ref().map(|change| proved("keep the CPUs awake", change))
+        self.awake.as_ref().map(|change| proved(KEEP_AWAKE, change))
     }
 
     fn spun(&self) -> Option<Proved> {
-        self.spinning.as_ref().map(|change| proved("busy-poll at both ends", change))
+        self.spinning.as_ref().map(|change| proved(BUSY_POLL, change))
     }
 
     /// The result of the checks on waking. CPUs kept awake without effect only rule out deep idle.
@@ -80,79 +82,50 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let proved = own.or_else(|| tried.with.proved().map(|proved| checked_on(tried.case, first.case, proved)));
     // If only deep idle was checked and ruled out, waking is undecided, which the summary then says first.
     let is_open = proved.is_none() && tried.with.deep_idle_is_not_it();
-    let seen = format!("{}{}", summary(first), hits.others());
-    let summary = match tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it()) {
-        Some(change) => {
-            let saved = quantities::duration_figure(change.saved_ns());
-            let said =
-                format!("Keeping the CPUs awake saves {saved} of {}: deep idle is not the cause", tried.case.label);
-            if is_open {
-                format!("{said}, and waking itself was not checked. {seen}")
-            } else {
-                format!("{seen} {said}.")
-            }
-        }
-        None => seen,
-    };
-    vec![Finding {
-        summary,
-        evidence: all_evidence(first),
-        advice: advice(tried.with.deep_idle_is_not_it(), &first.case.case),
+    let ruled_out = tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it());
+    let mut evidence = all_evidence(first);
+    evidence.extend(ruled_out.map(|change| evidence_of(tried.case, keys::IDLE_SAVED, change.saved_ns())));
+    let finding = Finding {
+        evidence,
         counter_experiment: Some(experiment(&hits, tried)),
         proved,
         share: if is_open { 0.0 } else { first.share },
         ..hits.finding(&CARD, Severity::Warning)
-    }]
+    };
+    let finding = finding.with_if(is_open, keys::UNDECIDED);
+    let p50 = first.with.strongest.case.primary().latency_ns.p50;
+    vec![
+        finding
+            .with(keys::CAUSE, first.with.strongest.cause)
+            .with(keys::P50_WITHOUT, p50.map_or(0.0, |p50| p50.value))
+            .with(keys::ADVICE, ways(ruled_out.is_some(), &first.case.case).join(",").as_str()),
+    ]
 }
 
-/// The advice without causes that were ruled out and without options that two hosts lack.
-fn advice(deep_idle_is_not_it: bool, case: &Case) -> String {
-    let idle = (!deep_idle_is_not_it)
-        .then_some("keep the CPUs out of deep idle states (/dev/cpu_dma_latency, cpupower idle-set)");
-    let together = case.host().is_none().then_some("put both ends on one CPU");
-    let ways: Vec<&str> = ["busy-poll at both ends"].into_iter().chain(idle).chain(together).collect();
-    let ways = match ways.as_slice() {
-        [ways @ .., last] if !ways.is_empty() => format!("{}, or {last}", ways.join(", ")),
-        ways => ways.concat(),
-    };
-    format!(
-        "Where latency matters more than CPU time, {ways}. Otherwise send more data per wake-up. Change the transport last."
-    )
+/// What helps, without causes that were ruled out and without options that two hosts lack.
+fn ways(deep_idle_is_not_it: bool, case: &Case) -> Vec<&'static str> {
+    let awake = (!deep_idle_is_not_it).then_some("awake");
+    let one_cpu = case.host().is_none().then_some("one-cpu");
+    ["busy-polling"].into_iter().chain(awake).chain(one_cpu).collect()
 }
 
 /// The next check: first whether waking is the cause at all, then whether it is deep idle.
 fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> CounterExperiment {
     let own = &tried.case.case;
     if tried.with.awake.is_some() && tried.with.spinning.is_none() && tried.with.deep_idle_is_not_it() {
-        let words = "busy-poll at both ends; if the time stays the same, waking is not the cause";
         let values = [own.ends.waiting, Waiting::Spin].map(|waiting| waiting.to_string());
-        return paired(counter_experiment(words, &[own], "waiting", &values), [own.clone(), spinning(own)]);
+        return paired(counter_experiment(BUSY_POLL, &[own], "waiting", &values), [own.clone(), spinning(own)]);
     }
-    let words = "keep the CPUs awake; if the time stays the same, waking from deep idle is not the cause";
     let values = ["deep", "shallow"].map(str::to_owned);
-    paired(counter_experiment(words, &hits.cases(), "cpu-idle", &values), [own.clone(), awake(own)])
+    paired(counter_experiment(KEEP_AWAKE, &hits.cases(), "cpu-idle", &values), [own.clone(), awake(own)])
 }
 
-fn summary(first: &Hit<'_, Waking<'_>>) -> String {
-    let without = &first.with.strongest;
-    let p50 = |case: &CaseSummary| case.primary().latency_ns.p50.map_or(0.0, |p50| p50.value);
-    format!(
-        "{}: waking the other end is {} of the {} round trip; {} it takes {}.",
-        first.case.label,
-        quantities::share_figure(without.change.saved_share()),
-        quantities::duration(p50(first.case)),
-        without.words,
-        quantities::duration(p50(without.case))
-    )
-}
-
-fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<hairpin_model::finding::Evidence> {
-    let label = &first.case.label;
+fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<Evidence> {
     let mut all = Vec::new();
-    all.extend(first.case.primary().latency_ns.p50.map(|p50| evidence(format!("p50, {label}"), p50, "ns")));
+    all.extend(first.case.primary().latency_ns.p50.map(|p50| evidence_of(first.case, keys::P50, p50)));
     for without in std::iter::once(&first.with.strongest).chain(&first.with.others) {
-        all.push(evidence(format!("saved {}, {label}", without.words), without.change.saved_ns(), "ns"));
-        all.push(evidence(format!("share saved {}, {label}", without.words), without.change.saved_share(), "share"));
+        let saved = [(keys::SAVED, without.change.saved_ns()), (keys::SAVED_SHARE, without.change.saved_share())];
+        all.extend(saved.map(|(key, value)| evidence_of(first.case, key, value).of(without.cause)));
     }
     all
 }
@@ -177,14 +150,10 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
         return None;
     }
     let together = own.clone().with(|changed| changed.ends.placement = Placement::SameCpu);
-    let siblings = [
-        ("with the CPUs kept awake", awake(own)),
-        ("with both ends busy-polling", spinning(own)),
-        ("with both ends on one CPU", together),
-    ];
-    let changes = siblings.into_iter().filter_map(|(words, sibling)| {
+    let siblings = [("awake", awake(own)), ("busy-polling", spinning(own)), ("one-cpu", together)];
+    let changes = siblings.into_iter().filter_map(|(cause, sibling)| {
         let other = run.cases.iter().find(|other| other.case == sibling && other.id != case.id)?;
-        Some(Without { words, case: other, change: change(run, case, other)? })
+        Some(Without { cause, case: other, change: change(run, case, other)? })
     });
     let changes: Vec<Without<'r>> = changes.collect();
     let with = |of: &dyn Fn(&Case) -> bool| changes.iter().find(|one| of(&one.case.case)).map(|one| one.change);
@@ -214,16 +183,10 @@ mod tests {
     fn one_cpu_for_both_ends_is_advised_on_one_host_only() {
         let here = Case::ping_pong("tcp");
         let lab = between_hosts(here.clone());
-        let idle = "keep the CPUs out of deep idle states (/dev/cpu_dma_latency, cpupower idle-set)";
-        let advised = |refuted, case: &Case| {
-            let text = advice(refuted, case);
-            let (_, rest) = text.split_once("CPU time, ").unwrap();
-            rest.split_once(". Otherwise").unwrap().0.to_owned()
-        };
-        assert_eq!(advised(false, &here), format!("busy-poll at both ends, {idle}, or put both ends on one CPU"));
-        assert_eq!(advised(true, &here), "busy-poll at both ends, or put both ends on one CPU");
-        assert_eq!(advised(false, &lab), format!("busy-poll at both ends, or {idle}"));
-        assert_eq!(advised(true, &lab), "busy-poll at both ends");
+        assert_eq!(ways(false, &here), ["busy-polling", "awake", "one-cpu"]);
+        assert_eq!(ways(true, &here), ["busy-polling", "one-cpu"]);
+        assert_eq!(ways(false, &lab), ["busy-polling", "awake"]);
+        assert_eq!(ways(true, &lab), ["busy-polling"]);
     }
 
     #[test]
@@ -256,8 +219,9 @@ mod tests {
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!(proved.verdict, "confirmed");
         assert!((proved.effect.value + 55_000.0).abs() < 600.0, "{:?}", proved.effect);
-        assert!(found[0].summary.contains("Also tcp block cross-cpu: 83 %."), "{}", found[0].summary);
-        assert_eq!(proved.check, "keep the CPUs awake (tcp block cross-cpu)");
+        assert_eq!(found[0].cases[1], tcp.id());
+        assert!((found[0].shares[1] - 0.83).abs() < 0.005, "{:?}", found[0].shares);
+        assert_eq!((proved.kind.as_str(), proved.case.as_ref()), (KEEP_AWAKE, Some(&tcp.id())));
         assert_eq!(
             found[0].counter_experiment.as_ref().unwrap().command,
             "hairpin round-trip --transport pipe,tcp --waiting block --placement cross-cpu --cpu-idle deep,shallow"
@@ -283,9 +247,10 @@ mod tests {
     fn if_only_spinning_helps_the_cause_is_waking_and_not_deep_idle() {
         let found = found(65_500, Some(8_000));
         let proved = found[0].proved.as_ref().unwrap();
-        assert_eq!((proved.check.as_str(), proved.verdict.as_str()), ("busy-poll at both ends", "confirmed"));
+        assert_eq!((proved.kind.as_str(), proved.verdict.as_str()), (BUSY_POLL, "confirmed"));
         assert!((found[0].share - 0.88).abs() < 0.01 && found[0].severity == Severity::Warning, "{:?}", found[0]);
-        assert!(found[0].summary.ends_with(": deep idle is not the cause."), "{}", found[0].summary);
+        assert!(found[0].figure(keys::IDLE_SAVED).is_some() && !found[0].has(keys::UNDECIDED), "{found:?}");
+        assert_eq!(found[0].word(keys::ADVICE), Some("busy-polling,one-cpu"));
     }
 
     #[test]
@@ -293,15 +258,14 @@ mod tests {
         let found = found(65_500, Some(64_900));
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "refuted");
-        assert!(found[0].summary.contains("tcp block cross-cpu: checked, and not the cause"), "{}", found[0].summary);
+        assert_eq!(found[0].cases, [apart(Case::ping_pong("tcp")).id()]);
     }
 
     #[test]
     fn if_only_deep_idle_was_checked_spinning_is_the_next_check() {
         let found = found(65_500, None);
         assert_eq!((found[0].severity, found[0].share, found[0].proved.as_ref()), (Severity::Note, 0.0, None));
-        let first = found[0].summary.split(". ").next().unwrap();
-        assert!(first.ends_with("deep idle is not the cause, and waking itself was not checked"), "{first}");
+        assert!(found[0].figure(keys::IDLE_SAVED).is_some() && found[0].has(keys::UNDECIDED), "{found:?}");
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
         assert_eq!(pair.map(|case| case.ends.waiting), [Waiting::Block, Waiting::Spin]);
     }

@@ -13,7 +13,7 @@ use hairpin_model::answer::Answer;
 use hairpin_model::case::{Case, EndKind, Placement};
 use hairpin_model::environment::Environment;
 use hairpin_model::exchange::Exchange;
-use hairpin_model::finding::Finding;
+use hairpin_model::finding::{Finding, Key};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::{Effective, OptionName};
 use hairpin_model::round::{
@@ -173,6 +173,16 @@ impl Fixture {
     pub fn findings(self, code: &str) -> Vec<Finding> {
         findings(&self.run()).into_iter().filter(|finding| finding.code == code).collect()
     }
+}
+
+/// A figure of a finding, which has it.
+pub fn value(finding: &Finding, key: Key) -> f64 {
+    finding.figure(key).unwrap_or_else(|| panic!("no {key:?} in {finding:?}")).value
+}
+
+/// Whether three digits of a figure are those of `expected`, as it is shown.
+pub fn shows(finding: &Finding, key: Key, expected: f64) -> bool {
+    (value(finding, key) - expected).abs() <= 0.005 * expected.abs()
 }
 
 fn order(case: &Case, block: u32) -> RoundOrder {

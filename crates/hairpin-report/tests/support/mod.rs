@@ -458,10 +458,17 @@ pub fn find<'c>(cases: &'c [CaseSummary], label: &str) -> &'c CaseSummary {
 fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
     let apart =
         ["tcp", "udp", "unix-stream", "pipe"].map(|name| find(cases, &format!("{name} block cross-cpu")).id.clone());
-    let evidence =
-        |what: &str, value: Figure, unit: &str| Evidence { what: what.to_owned(), value, unit: unit.to_owned() };
+    let evidence = |what: &str, value: Figure, unit: &str| Evidence {
+        key: String::new(),
+        of: String::new(),
+        case: None,
+        what: what.to_owned(),
+        value,
+        unit: unit.to_owned(),
+    };
     vec![
         Finding {
+ shares: Vec::new(), facts: None,
             code: "wake-up-dominated".to_owned(),
             about: About::Cause,
             severity: Severity::Warning,
@@ -479,6 +486,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                      /dev/cpu_dma_latency at 0 so that idle CPUs do not sleep deeply."
                 .to_owned(),
             counter_experiment: Some(CounterExperiment {
+ kind: String::new(),
                 change: "hold /dev/cpu_dma_latency at 0 during the rounds: the round trip must fall by tens of \
                          microseconds, else waking is not the cause"
                     .to_owned(),
@@ -489,6 +497,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                 pair: None,
             }),
             proved: Some(Proved {
+ kind: String::new(), case: None,
                 check: "keep the CPUs awake".to_owned(),
                 verdict: "confirmed".to_owned(),
                 effect: Figure::new(-58_800.0, -61_000.0, -56_100.0),
@@ -497,6 +506,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             share: 0.84,
         },
         Finding {
+ shares: Vec::new(), facts: None,
             code: "drift".to_owned(),
             about: About::Run,
             severity: Severity::Note,
@@ -509,6 +519,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             share: 0.11,
         },
         Finding {
+ shares: Vec::new(), facts: None,
             code: "generator-late".to_owned(),
             about: About::Run,
             severity: Severity::Problem,
@@ -526,9 +537,17 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
 
 /// Adds the finding that other programs used the machine in this share of the timed rounds.
 pub fn disturb(run: &mut Run, share: f64) {
-    let evidence =
-        Evidence { what: "rounds disturbed".to_owned(), value: Figure::bare(share), unit: "share".to_owned() };
+    let evidence = Evidence {
+        key: String::new(),
+        of: String::new(),
+        case: None,
+        what: "rounds disturbed".to_owned(),
+        value: Figure::bare(share),
+        unit: "share".to_owned(),
+    };
     run.findings.push(Finding {
+        shares: Vec::new(),
+        facts: None,
         code: "noisy-machine".to_owned(),
         about: About::Run,
         severity: Severity::Warning,

@@ -3,6 +3,7 @@
 use hairpin_model::case::Case;
 use hairpin_model::exchange::Remedy;
 use hairpin_model::finding::{CounterExperiment, Proved};
+use hairpin_model::finding_keys::check::{CODEL, NODELAY, WITHOUT_STAGE};
 use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -28,12 +29,11 @@ impl Alternative {
         traced.max(saved.clamp(0.0, 1.0))
     }
 
-    /// `check` names the change, for instance `set TCP_NODELAY`.
-    fn new(run: &Run, case: &CaseSummary, sibling: Case, experiment: CounterExperiment, check: &str) -> Self {
+    fn new(run: &Run, case: &CaseSummary, sibling: Case, experiment: CounterExperiment) -> Self {
         let change = sibling_of(run, &sibling).and_then(|sibling| change(run, case, sibling));
         Self {
+            proved: change.as_ref().map(|change| proved(&experiment.kind, change)),
             experiment: paired(experiment, [case.case.clone(), sibling]),
-            proved: change.as_ref().map(|change| proved(check, change)),
             change,
         }
     }
@@ -45,19 +45,18 @@ pub(in crate::findings) fn sibling_of<'r>(run: &'r Run, sibling: &Case) -> Optio
     run.cases.iter().find(|other| other.id == id)
 }
 
-/// `case` with another `remedy`; `None` if it has no exchanges or already has that remedy. `words` say what to expect.
+/// `case` with another `remedy`; `None` if it has no exchanges or already has that remedy.
 pub(in crate::findings) fn other_remedy(
     run: &Run,
     case: &CaseSummary,
     remedy: Remedy,
-    words: &str,
-    check: &str,
+    kind: &str,
 ) -> Option<Alternative> {
     let exchange = case.case.primary().load.exchange().filter(|exchange| exchange.remedy != remedy)?;
     let sibling = with_remedy(&case.case, remedy);
     let values = [exchange.remedy, remedy].map(|remedy| remedy.to_string());
-    let experiment = counter_experiment(words, &[&case.case], "remedy", &values);
-    Some(Alternative::new(run, case, sibling, experiment, check))
+    let experiment = counter_experiment(kind, &[&case.case], "remedy", &values);
+    Some(Alternative::new(run, case, sibling, experiment))
 }
 
 /// `case` with another value of that option; `None` if it already has it.
@@ -65,8 +64,7 @@ pub(in crate::findings) fn other_option(
     run: &Run,
     case: &CaseSummary,
     (option, value): (OptionName, &str),
-    words: &str,
-    check: &str,
+    kind: &str,
 ) -> Option<Alternative> {
     let options = case.case.primary().options.clone().with(option, value);
     if options == case.case.primary().options {
@@ -74,45 +72,37 @@ pub(in crate::findings) fn other_option(
     }
     let sibling = case.case.clone().with(|changed| changed.primary_mut().options = options);
     let values = [&case.case, &sibling].map(|case| super::options(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
-    let experiment = counter_experiment(words, &[&case.case], "option", &values);
-    Some(Alternative::new(run, case, sibling, experiment, check))
+    let experiment = counter_experiment(kind, &[&case.case], "option", &values);
+    Some(Alternative::new(run, case, sibling, experiment))
 }
 
 /// `case` without Nagle's algorithm: by remedy for exchanges, by option for messages.
 pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Option<Alternative> {
-    let words = "set TCP_NODELAY at both ends; if the time stays the same, Nagle's algorithm is not the cause";
-    let check = "set TCP_NODELAY";
     match case.case.primary().load.exchange() {
-        Some(_) => other_remedy(run, case, Remedy::Nodelay, words, check),
-        None => other_option(run, case, (OptionName::Nodelay, "on"), words, check),
+        Some(_) => other_remedy(run, case, Remedy::Nodelay, NODELAY),
+        None => other_option(run, case, (OptionName::Nodelay, "on"), NODELAY),
     }
 }
 
 /// `case` over its link without that stage; `None` if the link has no such removable stage.
-pub(in crate::findings) fn without_stage(
-    run: &Run,
-    case: &CaseSummary,
-    stage: &str,
-    words: &str,
-    check: &str,
-) -> Option<Alternative> {
+pub(in crate::findings) fn without_stage(run: &Run, case: &CaseSummary, stage: &str) -> Option<Alternative> {
     let line = line_without(case.path.relay.as_ref()?, stage)?;
-    let experiment = over_line(&case.case, line, words);
+    let experiment = over_line(&case.case, line, WITHOUT_STAGE);
     let [_, sibling] = *experiment.pair.clone()?;
-    Some(Alternative::new(run, case, sibling, experiment, check))
+    Some(Alternative::new(run, case, sibling, experiment))
 }
 
 /// The counter-experiment that adds CoDel to the queues of the link; `None` if every queue has CoDel.
-pub(in crate::findings) fn with_codel(case: &CaseSummary, words: &str) -> Option<CounterExperiment> {
-    Some(over_line(&case.case, line_with_codel(case.path.relay.as_ref()?)?, words))
+pub(in crate::findings) fn with_codel(case: &CaseSummary) -> Option<CounterExperiment> {
+    Some(over_line(&case.case, line_with_codel(case.path.relay.as_ref()?)?, CODEL))
 }
 
 /// The counter-experiment that runs the case over the link of that line.
-fn over_line(case: &Case, line: &str, words: &str) -> CounterExperiment {
+fn over_line(case: &Case, line: &str, kind: &str) -> CounterExperiment {
     let sibling = case.clone().with(|changed| {
         changed.path.link = line.to_owned();
         changed.path.name = None;
     });
     let values = [link_word(case), line.to_owned()];
-    paired(counter_experiment(words, &[case], "link", &values), [case.clone(), sibling])
+    paired(counter_experiment(kind, &[case], "link", &values), [case.clone(), sibling])
 }

@@ -3,6 +3,7 @@
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, Placement};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
+use hairpin_model::finding_keys::check::LONGER;
 use hairpin_model::flow::{ConnectionUse, Flow, FlowRole, Load, PROBE_BYTES, Source};
 use hairpin_model::names;
 use hairpin_model::quantities::duration_argument;
@@ -13,17 +14,22 @@ use super::values::{Values, distinct, set_in_words};
 
 /// A counter-experiment: the command that runs `cases` again with other values of one knob.
 pub(in crate::findings) fn counter_experiment(
-    change: &str,
+    kind: &str,
     cases: &[&Case],
     knob: &str,
     values: &[String],
 ) -> CounterExperiment {
-    CounterExperiment { change: change.to_owned(), command: command(cases, knob, values), pair: None }
+    CounterExperiment {
+        kind: kind.to_owned(),
+        change: String::new(),
+        command: command(cases, knob, values),
+        pair: None,
+    }
 }
 
 /// The same cases for longer. The default is 10 s, and a number of rounds alone would end sooner.
-pub(in crate::findings) fn for_longer(change: &str, cases: &[&Case]) -> CounterExperiment {
-    counter_experiment(change, cases, "over", &["40s".to_owned()])
+pub(in crate::findings) fn for_longer(cases: &[&Case]) -> CounterExperiment {
+    counter_experiment(LONGER, cases, "over", &["40s".to_owned()])
 }
 
 /// The same with a pair of cases that differ in exactly one thing.

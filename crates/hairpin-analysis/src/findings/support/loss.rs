@@ -2,15 +2,16 @@
 
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{CounterExperiment, Evidence, Proved};
+use hairpin_model::finding::{CounterExperiment, Evidence, Key, Proved};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::finding_keys::check::LOWER_RATE;
 use hairpin_model::flow::{Load, Pacing};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::{change_of, counter_experiment, evidence, gone_by_block, paired, sibling_of};
+use super::{change_of, counter_experiment, evidence_of, gone_by_block, paired, sibling_of};
 
 /// Messages that a case lost to some causes.
 #[derive(Clone, Copy, Debug)]
@@ -44,14 +45,12 @@ impl Lost {
         (self.count as f64 / self.sent.max(1) as f64).min(1.0)
     }
 
-    /// The messages sent and lost, as evidence; `what` names the lost ones.
-    pub(in crate::findings) fn evidence(&self, what: &str, case: &CaseSummary) -> Vec<Evidence> {
-        let label = &case.label;
-        let of = |what: &str, value: f64, unit: &str| evidence(format!("{what}, {label}"), Figure::bare(value), unit);
+    /// The messages sent and lost, as evidence; `key` names the lost ones.
+    pub(in crate::findings) fn evidence(&self, key: Key, case: &CaseSummary) -> Vec<Evidence> {
         vec![
-            of("messages sent", self.sent as f64, "count"),
-            of(what, self.count as f64, "count"),
-            of("share of the messages sent", self.share(), "share"),
+            evidence_of(case, keys::SENT, self.sent as f64),
+            evidence_of(case, key, self.count as f64),
+            evidence_of(case, keys::SHARE_OF_SENT, self.share()),
         ]
     }
 
@@ -60,12 +59,11 @@ impl Lost {
         &self,
         run: &Run,
         case: &CaseSummary,
-        changed: &Case,
-        check: &str,
+        experiment: &CounterExperiment,
     ) -> Option<Proved> {
-        let changed = sibling_of(run, changed)?;
+        let changed = sibling_of(run, &experiment.pair.as_ref()?[1])?;
         let of = |measured: &Measured| Some(share(&measured.primary().ledger, self.causes));
-        let proved = gone_by_block(check, self.share(), change_of(run, [case, changed], of)?);
+        let proved = gone_by_block(&experiment.kind, self.share(), change_of(run, [case, changed], of)?);
         Some(Proved { unit: "share".to_owned(), ..proved })
     }
 }
@@ -94,14 +92,14 @@ pub(in crate::findings) fn arrived_per_s(case: &CaseSummary) -> Option<f64> {
     Some(case.primary().one_way.as_ref()?.received_per_s?.value)
 }
 
-/// The counter-experiment that offers a share of the rate that arrived, with its pair; `words` say what to expect.
-pub(in crate::findings) fn slower(case: &CaseSummary, share: f64, words: &str) -> Option<CounterExperiment> {
+/// The counter-experiment that offers a share of the rate that arrived, with its pair.
+pub(in crate::findings) fn slower(case: &CaseSummary, share: f64) -> Option<CounterExperiment> {
     let changed = offered_at(&case.case, share * arrived_per_s(case)?)?;
     let rates: Vec<String> = [&case.case, &changed]
         .into_iter()
         .filter_map(|case| case.primary().load.rate_per_s())
         .map(|rate| rate.to_string())
         .collect();
-    let experiment = counter_experiment(words, &[&changed], "rate", &rates);
+    let experiment = counter_experiment(LOWER_RATE, &[&changed], "rate", &rates);
     Some(paired(experiment, [case.case.clone(), changed]))
 }

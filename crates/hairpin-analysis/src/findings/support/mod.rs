@@ -11,10 +11,12 @@ mod traced;
 mod values;
 mod without_cause;
 
+use std::collections::BTreeMap;
+
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
-use hairpin_model::quantities;
+use hairpin_model::finding::{Evidence, Finding, FindingCard, Key, Proved, Severity};
+use hairpin_model::finding_keys as keys;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint, Verdict};
@@ -26,7 +28,7 @@ pub(super) use self::without_cause::{change_of, gone, gone_by_block};
 pub(super) use self::loss::{Lost, lost_to, slower};
 pub(super) use self::other_load::{load_at, load_elsewhere, with_load_option};
 pub(super) use self::server::{needs_one_host, server_in_command};
-pub(super) use self::stall::{Stall, cannot_tell_the_delay, late_for_the_client, stall};
+pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::compare::{as_ratio, by_block, difference_by_block, over_points};
 use crate::statistics::interval::median_over;
@@ -48,6 +50,8 @@ pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
         about: card.about,
         severity,
         cases: Vec::new(),
+        shares: Vec::new(),
+        facts: Some(BTreeMap::new()),
         summary: String::new(),
         evidence: Vec::new(),
         advice: String::new(),
@@ -57,24 +61,24 @@ pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
     }
 }
 
-pub(super) fn evidence(what: impl Into<String>, value: Figure, unit: &str) -> Evidence {
-    Evidence { what: what.into(), value, unit: unit.to_owned() }
+/// A figure of the run as evidence.
+pub(super) fn evidence(key: Key, value: impl Into<Figure>) -> Evidence {
+    Evidence::new(key, value)
 }
 
-/// A figure of a case as evidence, if present.
-pub(super) fn evidence_of(case: &CaseSummary, what: &str, value: Option<Figure>, unit: &str) -> Option<Evidence> {
-    Some(evidence(format!("{what}, {}", case.label), value?, unit))
+/// A figure of a case as evidence.
+pub(super) fn evidence_of(case: &CaseSummary, key: Key, value: impl Into<Figure>) -> Evidence {
+    Evidence { case: Some(case.id.clone()), ..Evidence::new(key, value) }
 }
 
 /// The p50 of an exchange of a case, if present.
 pub(super) fn p50_of_exchange(case: &CaseSummary) -> Option<Evidence> {
-    evidence_of(case, "p50 of an exchange", case.primary().latency_ns.p50, "ns")
+    Some(evidence_of(case, keys::P50_OF_EXCHANGE, case.primary().latency_ns.p50?))
 }
 
 /// The pure ACKs per exchange of a case, if counted.
 pub(super) fn pure_acks(case: &CaseSummary) -> Option<Evidence> {
-    let counted = case.primary().exchanges.as_ref()?.pure_acks_per_exchange;
-    evidence_of(case, "pure ACKs per exchange, counted", counted, "count")
+    Some(evidence_of(case, keys::PURE_ACKS, case.primary().exchanges.as_ref()?.pure_acks_per_exchange?))
 }
 
 /// The measured rounds that make up a case's figures, in order of execution.
@@ -119,30 +123,12 @@ impl<'r, T> Hits<'r, T> {
     /// A finding on all hits with the share of the strongest, to be filled in with `..`.
     pub(super) fn finding(&self, card: &FindingCard, severity: Severity) -> Finding {
         let cases = self.0.iter().map(|hit| hit.case.id.clone()).collect();
-        Finding { cases, share: self.first().map_or(0.0, |hit| hit.share), ..blank(card, severity) }
+        let shares = self.0.iter().map(|hit| hit.share).collect();
+        Finding { cases, shares, share: self.first().map_or(0.0, |hit| hit.share), ..blank(card, severity) }
     }
 
     pub(super) fn cases(&self) -> Vec<&'r Case> {
         self.0.iter().map(|hit| &hit.case.case).collect()
-    }
-
-    /// ` Found in 3 cases.`, or empty if there is only one.
-    pub(super) fn in_all(&self) -> String {
-        if self.0.len() > 1 { format!(" Found in {} cases.", self.0.len()) } else { String::new() }
-    }
-
-    /// ` Also 3 other cases: 61 % to 88 %.`, or empty if there is only one.
-    pub(super) fn others(&self) -> String {
-        match self.0.get(1..) {
-            None | Some([]) => String::new(),
-            Some([one]) => format!(" Also {}: {}.", one.case.label, quantities::share(one.share)),
-            Some(others) => {
-                let (most, least) = (others[0].share, others[others.len() - 1].share);
-                let (least, most) = (quantities::share(least), quantities::share(most));
-                let range = if least == most { most } else { format!("{least} to {most}") };
-                format!(" Also {} other cases: {range}.", others.len())
-            }
-        }
     }
 }
 
@@ -239,9 +225,8 @@ fn verdict(comparison: &Comparison) -> Option<Verdict> {
 /// Minimum possible saving of a counter-experiment; a smaller one refutes the explanation.
 const REFUTED_BELOW: f64 = 0.1;
 
-/// The verdict on a counter-experiment that should be faster if the cause is right; `check` names it, for instance
-/// `keep the CPUs awake`.
-pub(super) fn proved(check: &str, change: &Change) -> Proved {
+/// The verdict on a counter-experiment of that kind, which should be faster if the cause is right.
+pub(super) fn proved(kind: &str, change: &Change) -> Proved {
     let small = change.saved_share().high.is_some_and(|most| most < REFUTED_BELOW);
     let verdict = match change.verdict {
         _ if small => REFUTED,
@@ -249,20 +234,24 @@ pub(super) fn proved(check: &str, change: &Change) -> Proved {
         Verdict::Slower => REFUTED,
         Verdict::CannotTell | Verdict::Unlike => CANNOT_TELL,
     };
+    checked(kind, verdict, change.difference_ns)
+}
+
+/// The outcome of a counter-experiment of that kind, in ns.
+pub(super) fn checked(kind: &str, verdict: &str, effect: Figure) -> Proved {
     Proved {
-        check: check.to_owned(),
+        kind: kind.to_owned(),
+        case: None,
+        check: String::new(),
         verdict: verdict.to_owned(),
-        effect: change.difference_ns,
+        effect,
         unit: "ns".to_owned(),
     }
 }
 
 /// The check, with the case on which it was made if the finding is about another.
 pub(super) fn checked_on(tried: &CaseSummary, first: &CaseSummary, proved: Proved) -> Proved {
-    if tried.id == first.id {
-        return proved;
-    }
-    Proved { check: format!("{} ({})", proved.check, tried.label), ..proved }
+    Proved { case: (tried.id != first.id).then(|| tried.id.clone()), ..proved }
 }
 
 pub(super) const CONFIRMED: &str = "confirmed";

@@ -3,6 +3,7 @@
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::case::{Case, EndSettings, Placement, WhichCpus};
 use hairpin_model::finding::CounterExperiment;
+use hairpin_model::finding_keys::check::{LOAD_BELOW_GOODPUT, LOAD_ELSEWHERE};
 use hairpin_model::flow::{ConnectionUse, Flow, FlowRole, Load, MESSAGE_BYTES, Pacing, WRITE_BYTES};
 use hairpin_model::options::OptionName;
 use hairpin_model::parse;
@@ -14,7 +15,7 @@ use super::{counter_experiment, paired};
 
 /// The counter-experiment that runs the load on another CPU than the probe; `None` if it already does, or if the
 /// placement has no other CPU.
-pub(in crate::findings) fn load_elsewhere(case: &Case, words: &str) -> Option<CounterExperiment> {
+pub(in crate::findings) fn load_elsewhere(case: &Case) -> Option<CounterExperiment> {
     let is_elsewhere = |flow: &Flow| case.ends_of(flow).cpus != case.ends.cpus;
     if case.ends.placement != Placement::SameCpu
         || case.loads().is_empty()
@@ -27,12 +28,12 @@ pub(in crate::findings) fn load_elsewhere(case: &Case, words: &str) -> Option<Co
         Flow { ends: Some(ends), ..flow.clone() }
     });
     let values = [WhichCpus::Same, WhichCpus::Other].map(|which| which.to_string());
-    Some(paired(counter_experiment(words, &[case], "load-cpu", &values), [case.clone(), elsewhere]))
+    Some(paired(counter_experiment(LOAD_ELSEWHERE, &[case], "load-cpu", &values), [case.clone(), elsewhere]))
 }
 
 /// The counter-experiment that offers each load at this rate, in message bits per second; `None` if a load already has
 /// a rate.
-pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64, words: &str) -> Option<CounterExperiment> {
+pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64) -> Option<CounterExperiment> {
     if case.loads().is_empty() || case.loads().iter().any(|flow| flow.load.rate_per_s().is_some()) {
         return None;
     }
@@ -46,16 +47,15 @@ pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64, words: &str) ->
         let load = Load::Offered { offered_per_s, size_bytes, arrivals: Arrivals::Fixed, pacing: Pacing::SleepSpin };
         Flow { load, ..flow.clone() }
     });
-    let experiment = counter_experiment(words, &[case], "load-rate", &[FULL.to_owned(), argument]);
+    let experiment = counter_experiment(LOAD_BELOW_GOODPUT, &[case], "load-rate", &[FULL.to_owned(), argument]);
     Some(paired(experiment, [case.clone(), limited]))
 }
 
 /// The counter-experiment that sets an option on the load's connection, which the probe may share.
 pub(in crate::findings) fn with_load_option(
     case: &Case,
-    name: OptionName,
-    value: &str,
-    words: &str,
+    (name, value): (OptionName, &str),
+    kind: &str,
 ) -> Option<CounterExperiment> {
     let load = *case.loads().first()?;
     if load.options.get(name).is_some() {
@@ -67,7 +67,7 @@ pub(in crate::findings) fn with_load_option(
         *other.primary_mut() = changed(case.primary());
     }
     let values = [case, &other].map(|case| sets(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
-    Some(paired(counter_experiment(words, &[case], "load-option", &values), [case.clone(), other]))
+    Some(paired(counter_experiment(kind, &[case], "load-option", &values), [case.clone(), other]))
 }
 
 /// The options of the load, for `--load-option`: a congestion control has its own knob.
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_rate_is_rounded_down_to_three_digits_as_in_the_command() {
         for (asked, argument) in [(9_127_345.0, "9.12mbit"), (23_456_789_000.0, "23.4gbit"), (999.9e3, "999kbit")] {
-            let experiment = load_at(&probed(&[Direction::Up]), asked, "").unwrap();
+            let experiment = load_at(&probed(&[Direction::Up]), asked).unwrap();
             assert!(experiment.command.contains(&format!(" --load-rate full,{argument} ")), "{}", experiment.command);
             let [_, limited] = *experiment.pair.unwrap();
             let offered_per_s = parse::bits_per_s(argument).unwrap() / 8.0 / 1400.0;
@@ -111,15 +111,15 @@ mod tests {
         let mut case = probed(&[Direction::Up, Direction::Down]);
         case.flows[2].load.set_sizes(4096, 0);
         case.flows.push(Flow::ping_pong("tcp"));
-        let [_, limited] = *load_at(&case, 8e6, "").unwrap().pair.unwrap();
+        let [_, limited] = *load_at(&case, 8e6).unwrap().pair.unwrap();
         let loads: Vec<_> =
             limited.flows[1..].iter().map(|flow| (flow.load.size_bytes(), flow.load.rate_per_s())).collect();
         assert_eq!(loads, [(1400, Some(1e6 / 1400.0)), (4096, Some(1e6 / 4096.0)), (4, None)]);
         assert_eq!(limited.flows[2].direction, Direction::Down);
-        let [_, elsewhere] = *load_elsewhere(&case, "").unwrap().pair.unwrap();
+        let [_, elsewhere] = *load_elsewhere(&case).unwrap().pair.unwrap();
         let which: Vec<_> = elsewhere.flows.iter().map(|flow| flow.ends.map(|ends| ends.cpus)).collect();
         assert_eq!(which, [None, Some(WhichCpus::Other), Some(WhichCpus::Other), None]);
-        assert_eq!(load_at(&limited, 8e6, ""), None, "it has a rate");
-        assert_eq!(load_at(&probed(&[]), 8e6, ""), None);
+        assert_eq!(load_at(&limited, 8e6), None, "it has a rate");
+        assert_eq!(load_at(&probed(&[]), 8e6), None);
     }
 }

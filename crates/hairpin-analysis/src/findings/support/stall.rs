@@ -1,13 +1,12 @@
-//! Nagle's algorithm at one end waiting for delayed acknowledgments of the other: evidence from traces, and its
-//! wording.
+//! Nagle's algorithm at one end waiting for delayed acknowledgments of the other: evidence from traces.
 
 use std::collections::BTreeSet;
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
-use hairpin_model::names;
+use hairpin_model::finding::Finding;
+use hairpin_model::finding_keys as keys;
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
@@ -141,103 +140,30 @@ fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
 }
 
 impl Stall {
-    /// A description in sentences; the first follows a colon.
-    pub(in crate::findings) fn told(&self, case: &Case) -> String {
-        let of = |at: &StallAt| match case.primary().load.exchange() {
-            Some(exchange) => at.told(exchange.pipeline, &self.writes, delayed_by(at.end, case)),
-            None => at.told_of_messages(delayed_by(at.end, case)),
+    /// Notes it in a finding.
+    pub(in crate::findings) fn noted(&self, case: &Case, finding: Finding) -> Finding {
+        let finding = self.often.noted(finding).with_if(case.path.across.is_some(), keys::TWO_HOSTS);
+        let finding = match case.primary().load.exchange() {
+            Some(exchange) => finding.with(keys::PIPELINE, exchange.pipeline as f64),
+            None => finding,
         };
-        let ends = self.ends.iter().map(of);
-        let ends = ends.enumerate().map(|(place, told)| if place == 0 { told } else { capitalised(&told) });
-        let of_server = self.ends.iter().any(|at| at.end == End::Client);
-        let unknown = if of_server { cannot_tell_the_delay(case) } else { "" };
-        format!("{}{unknown} {}", ends.collect::<Vec<_>>().join(" "), self.often.told())
+        self.ends.iter().fold(finding, |finding, at| {
+            let (held, places) = match at.end {
+                End::Client => (keys::HELD_OF_CLIENT, keys::PLACES_OF_CLIENT),
+                End::Server => (keys::HELD_OF_SERVER, keys::PLACES_OF_SERVER),
+            };
+            let numbers: Vec<String> = at.places.iter().map(usize::to_string).collect();
+            finding.with(held, at.held.word()).with(places, numbers.join(",").as_str())
+        })
     }
 }
 
-/// The unknown part of a delayed server acknowledgment between two hosts, after a sentence; empty on one host.
-pub(in crate::findings) fn cannot_tell_the_delay(case: &Case) -> &'static str {
-    if case.path.across.is_none() {
-        return "";
-    }
-    " The delay is what the ACK took beyond the shortest round trip; cannot tell how much of it the network took: nothing \
-     bounds how far the clocks of the two hosts are apart."
-}
-
-/// What delays the acknowledgments of data from `end`.
-fn delayed_by(end: End, case: &Case) -> &'static str {
-    match end {
-        End::Client => late_for_the_client(case),
-        End::Server => "the client",
-    }
-}
-
-/// What delays an acknowledgment that the client sees late.
-pub(in crate::findings) fn late_for_the_client(case: &Case) -> &'static str {
-    if case.path.across.is_some() { "the server or the network" } else { "the server" }
-}
-
-impl StallAt {
-    fn told(&self, in_flight: u64, writes: &Figure, other: &str) -> String {
-        let held = quantities::duration_figure(self.held_ns);
-        let delay = quantities::duration(self.acknowledged_ns.value);
-        let (what, at) = match self.end {
-            End::Client => ("request", "the client"),
-            End::Server => ("answer", "the server"),
-        };
-        if in_flight == 1 && self.end == End::Client && self.held == Held::AllButTheFirstWrite {
-            return format!(
-                "of the {} writes of a request Nagle's algorithm holds all but the first for {held}, until it is \
-                 acknowledged, and {other} delays that ACK by {delay}.",
-                quantities::rounded(writes.value)
-            );
-        }
-        let several = in_flight > 1 && self.places.len() > 1;
-        let (verb, them) = if several { ("wait", "them") } else { ("waits", "it") };
-        format!(
-            "{} {verb} at {at} for {held}: Nagle's algorithm holds {them} until earlier data is acknowledged, and \
-             {other} delays that ACK by {delay}.",
-            self.held_ones(what, in_flight)
-        )
-    }
-
-    /// The same for an open loop.
-    fn told_of_messages(&self, other: &str) -> String {
-        let held = quantities::duration_figure(self.held_ns);
-        let delay = quantities::duration(self.acknowledged_ns.value);
-        match self.end {
-            End::Client => format!(
-                "messages wait at the client for {held}: Nagle's algorithm holds each until the one before is \
-                 acknowledged, and {other} delays that ACK by {delay}."
-            ),
-            End::Server => format!(
-                "answers wait at the server for {held}: Nagle's algorithm holds each until the one before is \
-                 acknowledged, and {other} delays that ACK by {delay}, mostly until its next message is due."
-            ),
+impl Held {
+    fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::AllButTheFirstWrite => "all-but-the-first-write",
+            Self::Some => "some",
         }
     }
-
-    /// `requests 2 to 4 of each 4 in flight`; `requests 1 to 4 of each 4 in flight, whole or in part,`.
-    fn held_ones(&self, what: &str, in_flight: u64) -> String {
-        let whole = self.held == Held::All;
-        let numbers: Vec<String> = self.places.iter().map(usize::to_string).collect();
-        let ones = match &numbers[..] {
-            _ if in_flight == 1 => {
-                return if whole { format!("each {what}") } else { format!("a part of each {what}") };
-            }
-            [one] => format!("{what} {one}"),
-            [first, .., last] if numbers.len() > 2 && self.without_gaps() => format!("{what}s {first} to {last}"),
-            _ => format!("{what}s {}", names::shortened(&numbers, 2)),
-        };
-        format!("{ones} of each {in_flight} in flight{}", if whole { "" } else { ", whole or in part," })
-    }
-
-    fn without_gaps(&self) -> bool {
-        self.places.iter().zip(self.places.iter().skip(1)).all(|(place, next)| next - place == 1)
-    }
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

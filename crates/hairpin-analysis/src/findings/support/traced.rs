@@ -2,8 +2,9 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
+use hairpin_model::finding::Finding;
+use hairpin_model::finding_keys as keys;
 use hairpin_model::flow::Load;
-use hairpin_model::quantities;
 use hairpin_model::round::{Measured, Purpose};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -119,15 +120,13 @@ impl Often {
         Figure::bare(self.some as f64 / self.all.max(1) as f64)
     }
 
-    /// `Seen in 6 of 12 traced exchanges, 98 % of their time; 71 % of what the timed ones take.`
-    pub(in crate::findings) fn told(&self) -> String {
-        let seen = if self.some == self.all {
-            format!("all {}", self.all)
-        } else {
-            format!("{} of {}", self.some, self.all)
-        };
-        let (of_some, steady) = (quantities::share(self.share_of_some), quantities::share(self.share));
-        format!("Seen in {seen} traced exchanges, {of_some} of their time ({steady} of the time of untraced ones).")
+    /// Notes it in a finding.
+    pub(in crate::findings) fn noted(&self, finding: Finding) -> Finding {
+        finding
+            .with(keys::SEEN, self.some as f64)
+            .with(keys::TRACED, self.all as f64)
+            .with(keys::SHARE_OF_SEEN, self.share_of_some)
+            .with(keys::SHARE_OF_UNTRACED, self.share)
     }
 }
 
@@ -260,10 +259,6 @@ mod tests {
         assert_eq!(all, Often { some: 1, all: 3, share_of_some: 0.8, share: 0.8 }, "all timed ones stall");
         assert_eq!(often(&diluted, [20.0, 20.0]).share, 0.0, "none of them does");
         assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "something else made them long");
-        assert_eq!(
-            all.told(),
-            "Seen in 1 of 3 traced exchanges, 80 % of their time (80 % of the time of untraced ones)."
-        );
         let none = often(&[vec![quick]], [100.0, 100.0]);
         assert_eq!(none, Often { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
     }

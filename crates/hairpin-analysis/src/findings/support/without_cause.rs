@@ -6,7 +6,7 @@ use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::{CANNOT_TELL, CONFIRMED, MIN_BLOCKS, REFUTED, rounds_of};
+use super::{CANNOT_TELL, CONFIRMED, MIN_BLOCKS, REFUTED, checked, rounds_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 
 /// Maximum share that remains if a change had the expected effect.
@@ -17,14 +17,14 @@ const CLEAR: f64 = 0.1;
 /// The verdict on a counter-experiment that is expected to save `expected_ns` and changed `effect` ns (negative:
 /// shorter). Confirmed if the interval excludes zero and at least half is gone, refuted if the whole interval shows a
 /// smaller reduction.
-pub(in crate::findings) fn gone(check: &str, expected_ns: f64, effect: Figure) -> Proved {
+pub(in crate::findings) fn gone(kind: &str, expected_ns: f64, effect: Figure) -> Proved {
     let gone_at = -GONE * expected_ns;
     let verdict = match (effect.low, effect.high) {
         (Some(low), _) if low > gone_at => REFUTED,
         (_, Some(high)) if high < 0.0 && effect.value <= gone_at => CONFIRMED,
         _ => CANNOT_TELL,
     };
-    Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect, unit: "ns".to_owned() }
+    checked(kind, verdict, effect)
 }
 
 /// The change of a value of the rounds from one case to another, and the number of paired blocks.
@@ -44,8 +44,8 @@ pub(in crate::findings) fn change_of(
 
 /// Like [`gone`], for a change between rounds of one block, with a reduction by `expected`. If all or nothing is gone,
 /// no interval is needed.
-pub(in crate::findings) fn gone_by_block(check: &str, expected: f64, (effect, blocks): (Figure, u64)) -> Proved {
-    let proved = gone(check, expected, effect);
+pub(in crate::findings) fn gone_by_block(kind: &str, expected: f64, (effect, blocks): (Figure, u64)) -> Proved {
+    let proved = gone(kind, expected, effect);
     let left = 1.0 + effect.value / expected;
     let verdict = match left {
         _ if effect.low.is_some() || blocks < MIN_BLOCKS => proved.verdict,

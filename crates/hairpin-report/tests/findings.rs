@@ -1,0 +1,152 @@
+//! The words of each finding. `findings.jsonl` has findings as the analysis made them, with other texts in them and
+//! without their pairs of cases; figures have six digits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use hairpin_model::fact::FactValue;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Key, Severity};
+use hairpin_model::finding_keys as keys;
+use hairpin_model::run::Run;
+use hairpin_report::findings::fill;
+use serde::Deserialize;
+
+use crate::support::{links, survey};
+
+#[derive(Deserialize)]
+struct Line {
+    finding: Finding,
+    /// The label of each case.
+    labels: BTreeMap<String, String>,
+    left_out: Option<LeftOut>,
+}
+
+/// Rounds of the cases that their link's lateness excluded.
+#[derive(Deserialize)]
+struct LeftOut {
+    valid: bool,
+    reasons: Vec<String>,
+}
+
+fn lines() -> Vec<Line> {
+    let text = include_str!("findings.jsonl");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn card(code: &str, about: About) -> FindingCard {
+    let code = Box::leak(code.to_owned().into_boxed_str());
+    FindingCard { code, about, what: "what the card says", why: "why the card says so" }
+}
+
+fn run_of(line: &Line) -> Run {
+    let mut run = survey(1);
+    let plain = run.cases[0].clone();
+    let with_link = links::run().cases.into_iter().find(|case| case.path.relay.is_some()).unwrap();
+    let case = |(id, label): (&String, &String)| {
+        let mut case = plain.clone();
+        (case.id, case.label) = (id.clone(), label.clone());
+        if let Some(LeftOut { valid, reasons }) = &line.left_out {
+            case.valid = *valid;
+            case.path.relay = with_link.path.relay.clone();
+            case.path.relay.as_mut().unwrap().rounds_left_out = reasons.clone();
+        }
+        case
+    };
+    run.cases = line.labels.iter().map(case).collect();
+    run.findings = vec![line.finding.clone()];
+    run
+}
+
+/// The finding with words; none of its texts is that with which it was saved.
+fn worded(line: &Line) -> Finding {
+    let mut run = run_of(line);
+    fill(&mut run, &[card(&line.finding.code, line.finding.about)]);
+    let finding = run.findings.remove(0);
+    assert!(!serde_json::to_string(&finding).unwrap().contains("stale"), "{finding:?}");
+    finding
+}
+
+fn text(finding: &Finding) -> String {
+    let mut lines = vec![finding.summary.clone(), format!("Fix: {}", finding.advice)];
+    lines.extend(finding.counter_experiment.as_ref().map(|check| format!("Check: {}", check.change)));
+    lines.extend(finding.proved.as_ref().map(|proved| format!("Checked: {}: {}", proved.check, proved.verdict)));
+    lines.extend(finding.evidence.iter().map(|piece| format!("- {}", piece.what)));
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn each_finding_has_words_of_its_own() {
+    let mut by_code: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in lines() {
+        let finding = worded(&line);
+        let own = finding.summary.contains("not the cause: what the card says") || !finding.summary.contains("card");
+        assert!(own && !finding.advice.is_empty(), "{finding:?}");
+        by_code.entry(finding.code.clone()).or_default().push(text(&finding));
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/findings/words");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let codes: BTreeSet<String> =
+        files.filter(|name| name != "mod.rs").map(|name| name.trim_end_matches(".rs").replace('_', "-")).collect();
+    assert_eq!(by_code.keys().cloned().collect::<BTreeSet<_>>(), codes);
+    for (code, texts) in by_code {
+        insta::assert_snapshot!(code, texts.join("\n"));
+    }
+}
+
+/// A finding that only the analysis knows: its key is in its own file, its check has no words.
+fn unknown() -> Line {
+    const OWN: Key = Key { name: "retries-of-a-request", unit: "count" };
+    let line = lines().into_iter().find(|line| line.finding.code == "cold-start").unwrap();
+    let mut finding = line.finding.clone();
+    finding.code = "something-new".to_owned();
+    finding.evidence = vec![
+        Evidence { case: Some(finding.cases[0].clone()), ..Evidence::new(OWN, Figure::new(3.0, 2.0, 4.0)) },
+        Evidence::new(keys::SLOW_ROUNDS, 0.5),
+    ];
+    finding.counter_experiment.as_mut().unwrap().kind = "fewer-retries".to_owned();
+    Line { finding, ..line }
+}
+
+#[test]
+fn a_finding_without_words_of_its_own_is_worded_by_its_card_and_figures() {
+    insta::assert_snapshot!("a finding without words", text(&worded(&unknown())));
+}
+
+#[test]
+fn a_finding_with_a_missing_figure_gets_the_words_of_its_card() {
+    for mut line in lines() {
+        line.finding.proved = None;
+        let own = worded(&line).summary;
+        line.finding.evidence.clear();
+        line.finding.facts = Some(BTreeMap::new());
+        line.finding.shares.clear();
+        let summary = worded(&line).summary;
+        assert!(summary != own, "{summary}");
+        assert!(!summary.is_empty() && !worded(&line).advice.is_empty());
+    }
+}
+
+#[test]
+fn facts_of_another_kind_do_not_break_the_words() {
+    for mut line in lines() {
+        let facts = line.finding.facts.as_mut().unwrap();
+        for fact in facts.values_mut() {
+            *fact = match fact {
+                FactValue::Number(_) => "?".into(),
+                FactValue::Word(_) => (-1e300).into(),
+            };
+        }
+        assert!(!worded(&line).summary.is_empty());
+    }
+}
+
+#[test]
+fn a_finding_of_an_earlier_version_keeps_its_texts() {
+    let mut run = survey(1);
+    let before = run.findings.clone();
+    let cards: Vec<FindingCard> = before.iter().map(|finding| card(&finding.code, finding.about)).collect();
+    fill(&mut run, &cards);
+    assert_eq!(run.findings, before);
+    assert!(run.findings.iter().any(|finding| finding.severity == Severity::Warning));
+}
