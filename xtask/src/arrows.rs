@@ -16,9 +16,6 @@ use crate::source::{self, Source};
 /// The crate for tests and chores: only a development dependency, except of the chores.
 const TESTING: &str = "hairpin-testing";
 
-/// The top crate: no crate depends on it.
-const TOP: &str = "hairpin";
-
 /// Crates without a clock, a file, a socket, a thread or an environment variable.
 const PURE: &[&str] = &["hairpin-model", "hairpin-analysis", "hairpin-experiments", "hairpin-link", "hairpin-report"];
 
@@ -82,7 +79,7 @@ fn unlisted(metadata: &Value, deny: &str) -> Vec<String> {
         .collect()
 }
 
-/// Dependencies that cargo-deny cannot forbid: it knows neither their kinds nor crates without dependents.
+/// Dependencies that cargo-deny cannot forbid, as it does not know their kinds.
 fn forbidden_arrows(metadata: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     for package in list(metadata, "packages") {
@@ -91,8 +88,6 @@ fn forbidden_arrows(metadata: &Value) -> Vec<String> {
             let to = dependency["name"].as_str().unwrap_or_default();
             if to == TESTING && from != "xtask" && dependency["kind"] != "dev" {
                 faults.push(format!("{from} must not depend on {to} but for its tests: it is not shipped"));
-            } else if to == TOP {
-                faults.push(format!("{from} must not depend on {to}: it is the top of the workspace"));
             }
         }
     }
@@ -148,7 +143,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_crate_for_tests_is_not_shipped_and_nothing_depends_on_the_top() {
+    fn the_crate_for_tests_is_not_shipped() {
         let faults = |from: &str, to: &str, kind: Option<&str>| {
             let dependencies = [json!({"name": to, "kind": kind})];
             forbidden_arrows(&json!({"packages": [{"name": from, "dependencies": dependencies}]}))
@@ -158,9 +153,6 @@ mod tests {
         for kind in [None, Some("build")] {
             let shipped = faults("hairpin-report", "hairpin-testing", kind);
             assert!(shipped[0].starts_with("hairpin-report must not depend on hairpin-testing"), "{shipped:?}");
-        }
-        for kind in [None, Some("dev")] {
-            assert!(faults("xtask", "hairpin", kind)[0].starts_with("xtask must not depend on hairpin:"));
         }
     }
 

@@ -2,7 +2,6 @@
 
 use clap::ArgMatches;
 use hairpin_analysis::findings::{self, Detector};
-use hairpin_experiments::experiments;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, Reach};
 use hairpin_model::exchange::Remedy;
@@ -12,27 +11,28 @@ use serde_json::{Value, json};
 use super::exit::{Exit, Stopped};
 use super::lines::Lines;
 use super::{link, output};
+use crate::program::Program;
 
 /// Lists everything, as a table, as JSON, or as docs/catalog.md (which does not depend on this machine).
 ///
 /// # Errors
 /// The capabilities of this host cannot be read.
-pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
+pub fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     if matches.get_flag("markdown") {
-        output::text(&markdown());
+        output::text(&markdown(program));
         return Ok(Exit::Fine);
     }
     let capabilities = hairpin_engine::engine::capabilities()
         .map_err(|error| Stopped::usage(format!("cannot read what can run here: {error} (hint: /proc is needed)")))?;
     if matches.get_flag("json") {
-        output::json(&format!("{:#}\n", as_json(&capabilities)));
+        output::json(&format!("{:#}\n", as_json(program, &capabilities)));
     } else {
-        output::text(&table(&capabilities));
+        output::text(&table(program, &capabilities));
     }
     Ok(Exit::Fine)
 }
 
-fn table(capabilities: &HostCapabilities) -> String {
+fn table(program: &Program, capabilities: &HostCapabilities) -> String {
     let mut list = Lines::new();
     list.heading("Transports");
     for Candidate { card, can_run } in &capabilities.candidates {
@@ -44,7 +44,7 @@ fn table(capabilities: &HostCapabilities) -> String {
         list.item("", &format!("{}; {sign} here: {detail}", promises(card)));
     }
     list.heading("Experiments");
-    for experiment in experiments::ALL {
+    for experiment in program.experiments() {
         list.item(experiment.name, experiment.question);
     }
     list.heading("Remedies (small-writes --remedy NAME,...)");
@@ -108,7 +108,7 @@ fn takers<'c>(option: OptionName, cards: impl Iterator<Item = &'c Card>) -> impl
     cards.filter(move |card| card.options.contains(&option)).map(|card| card.name)
 }
 
-fn as_json(capabilities: &HostCapabilities) -> Value {
+fn as_json(program: &Program, capabilities: &HostCapabilities) -> Value {
     let transports: Vec<Value> = capabilities.candidates.iter().map(|Candidate { card, can_run }| {
         json!({
             "name": card.name,
@@ -128,8 +128,8 @@ fn as_json(capabilities: &HostCapabilities) -> Value {
             "hint": can_run.as_ref().err().map(|why_not| why_not.hint.clone()),
         })
     }).collect();
-    let experiments: Vec<Value> = experiments::ALL
-        .iter()
+    let experiments: Vec<Value> = program
+        .experiments()
         .map(|experiment| {
             let knobs: Vec<Value> = experiment.knobs.iter().filter(|knob| !knob.hidden).map(|knob| {
             json!({ "name": knob.name, "help": knob.help, "default": knob.default, "many": knob.many })
@@ -160,13 +160,13 @@ fn as_json(capabilities: &HostCapabilities) -> Value {
 }
 
 /// docs/catalog.md, generated from the same lists as everything else.
-fn markdown() -> String {
+fn markdown(program: &Program) -> String {
     let mut text = String::from(
         "# Catalog\n\nMade by `cargo xtask catalog` from the lists in the code; do not edit. \
          `hairpin list` shows the same with what can run on your machine.\n\n## Transports\n\n\
          | name | what carries the bytes | promises | message, bytes | waiting | options |\n|---|---|---|---|---|---|\n",
     );
-    let cards: Vec<Card> = hairpin_transports::ALL.iter().map(|transport| transport.card()).collect();
+    let cards: Vec<Card> = hairpin_transports::all().map(|transport| transport.card()).collect();
     for card in &cards {
         let waitings: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
         let options: Vec<&str> = card.options.iter().map(|option| option.word()).collect();
@@ -174,7 +174,7 @@ fn markdown() -> String {
         let name = format!("`{}`", card.name);
         text += &row(&[&name, card.summary, &promises(card), &sizes, &waitings.join(", "), &options.join(", ")]);
     }
-    for experiment in experiments::ALL {
+    for experiment in program.experiments() {
         text += &format!(
             "\n## Experiment `{}`\n\n{}\n\n| flag | what it sets | default |\n|---|---|---|\n",
             experiment.name, experiment.question
