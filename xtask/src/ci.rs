@@ -94,6 +94,12 @@ const STEPS: &[Step] = &[
     }),
     ("schema", |state| documents::schemas(&state.root, true).map(Done::Passed)),
     ("release build", release_build),
+    ("library", |state| {
+        // As other crates may use it: without the command line.
+        let arguments = ["clippy", "--quiet", "--locked", "--package", "hairpin", "--lib", "--no-default-features"];
+        cargo(state, &[&arguments[..], &["--", "-D", "warnings"]].concat(), &[])?;
+        smoke::own_transport(&state.root, &state.scratch.join("own-transport")).map(Done::Passed)
+    }),
     ("catalog", |state| documents::catalog(&state.root, state.binary()?, true).map(Done::Passed)),
     ("commands", |state| commands::run(&state.root, state.binary()?, true).map(Done::Passed)),
     ("dist", |state| dist::run(&state.root).map(Done::Passed)),
@@ -109,7 +115,7 @@ const STEPS: &[Step] = &[
 ];
 
 /// The steps that a second process runs next to the others: many tests wait, which leaves CPU time for builds.
-const SECOND: [&str; 7] = ["release build", "commands", "catalog", "dist", "loom", "platforms", "aarch64"];
+const SECOND: [&str; 8] = ["release build", "library", "commands", "catalog", "dist", "loom", "platforms", "aarch64"];
 
 /// How a step ended, for the summary.
 struct StepResult {

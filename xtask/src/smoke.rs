@@ -94,6 +94,21 @@ pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips)
     }
 }
 
+/// Runs the example of a program with a transport of its own in `folder`; returns a line for the summary.
+///
+/// # Errors
+/// Its result is not printed beside that of TCP.
+pub(crate) fn own_transport(root: &Path, folder: &Path) -> Result<String> {
+    let [program] = process::build_release(root, [("own-transport", "own-transport")])?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let ran = process::run(Command::new(program).current_dir(folder), LIMIT)?.succeeded().context("own-transport")?;
+    let is_printed = |name: &str| ran.stdout.lines().any(|line| line.split_whitespace().next() == Some(name));
+    match ["framed", "tcp"].into_iter().find(|name| !is_printed(name)) {
+        None => Ok(format!("framed beside tcp, {:.1} s", ran.wall.as_secs_f64())),
+        Some(name) => bail!("no row of {name} in:\n{}", ran.stdout),
+    }
+}
+
 /// The folder with run.json: the one given to `--out`, or the only one below it that has one.
 ///
 /// # Errors

@@ -190,9 +190,9 @@ impl Engine {
 /// # Errors
 /// The kernel does not report which CPUs are allowed.
 pub fn capabilities() -> io::Result<HostCapabilities> {
-    let candidate = |transport: &&dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
+    let candidate = |transport: &dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
     Ok(HostCapabilities {
-        candidates: hairpin_transports::ALL.iter().map(candidate).collect(),
+        candidates: hairpin_transports::all().map(candidate).collect(),
         cpus: cpu::allowed()?,
         may_keep_cpus_awake: keep_awake::may_keep_awake(),
         congestion_controls: sysctl::available_congestion_controls(),

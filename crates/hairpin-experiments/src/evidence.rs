@@ -44,11 +44,12 @@ const ALONE_NS: f64 = 500e6;
 /// Maximum writes traced in one round, unless two exchanges need more.
 const MAX_WRITES: u64 = 20_000;
 
-/// Whether a measured case has evidence rounds. Only TCP has segments and acknowledgments to see, and only data written
-/// while other data is in flight can wait for it; of an A/A pair only the first is traced.
+/// Whether a measured case has evidence rounds. Only TCP has segments and acknowledgments to see, of which nothing is
+/// known if they carry another framing; only data written while other data is in flight can wait for it; of an A/A pair
+/// only the first is traced.
 #[must_use]
 pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
-    let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card);
+    let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card) && !candidate.card.boundaries;
     let may_wait = match case.primary().load {
         Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,
         Load::Paced { rate_per_s, .. } => interval_ns(rate_per_s) < ALONE_NS,

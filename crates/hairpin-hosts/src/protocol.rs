@@ -80,6 +80,8 @@ pub struct ServerInfo {
     pub environment: Environment,
     /// Names of the transports that can run there.
     pub transports: Vec<String>,
+    /// Names of the transports that its program adds to the built-in ones.
+    pub own_transports: Vec<String>,
     /// Congestion controls that its processes may set.
     pub congestion_controls: Vec<String>,
     /// Limits of the ticket.

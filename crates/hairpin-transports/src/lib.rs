@@ -1,6 +1,7 @@
 //! Transports behind one interface, one file each, and their system calls.
 //!
-//! A new transport is one file in `transports/` and its line in [`transports::ALL`].
+//! A new transport is one file in `transports/` and its line in [`transports::ALL`], or a crate of its own that a
+//! program adds with [`register`].
 
 pub mod batch;
 pub mod giving_up;
@@ -31,7 +32,7 @@ use linux::system;
 #[cfg(target_os = "linux")]
 pub use linux::wire_set;
 pub use own_type::{OverWire, over_own_type};
-pub use transports::{ALL, find};
+pub use transports::{ALL, all, find, own, register};
 pub use wire::{
     Connection, Cookie, KernelStamps, Listener, RawStamp, Repeated, Segments, ServerAddresses, Setup, Stream,
     Transport, TransportError, Unsupported, Wire, WireError,
@@ -40,6 +41,7 @@ pub use wire::{
 pub use wire::{Descriptors, Handed};
 #[cfg(target_os = "linux")]
 pub use wire_set::{Interest, Ready, WireSet};
+pub use wires::check;
 #[cfg(all(target_os = "linux", any(test, fuzzing)))]
 pub use wires::hello::fuzzing;
 #[cfg(target_os = "linux")]

@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    hairpin::cli::run(std::env::args_os().collect())
+    let program = hairpin::round_main(&[]);
+    hairpin::cli::run(&program, &std::env::args_os().collect::<Vec<_>>())
 }

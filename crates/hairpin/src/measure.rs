@@ -24,41 +24,57 @@ use hairpin_store::{RunFolder, StoreError};
 use crate::prove;
 
 /// A measurement and its environment.
-pub struct Task<'a> {
-    pub experiment: &'a Experiment,
+pub(crate) struct Task<'a> {
+    pub(crate) experiment: &'a Experiment,
     /// Its options.
-    pub knobs: &'a Knobs,
+    pub(crate) knobs: &'a Knobs,
     /// What can run here.
-    pub capabilities: &'a HostCapabilities,
-    pub engine: &'a Engine,
+    pub(crate) capabilities: &'a HostCapabilities,
+    pub(crate) engine: &'a Engine,
     /// Where rounds are saved.
-    pub folder: &'a RunFolder,
+    pub(crate) folder: &'a RunFolder,
     /// Whether to run counter-experiments of the findings too.
-    pub prove: bool,
+    pub(crate) prove: bool,
 }
 
-/// Reports of the loop, between rounds.
-pub trait Watch {
+/// What happens during a run. All of it happens between rounds: an observer disturbs no measurement.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
     /// The plan and its number of cases, before the first round.
-    fn announced(&mut self, plan: &Plan, cases: usize);
+    Planned {
+        plan: &'a Plan,
+        cases: usize,
+    },
     /// Counter-experiments follow: their number of rounds and total time, in ns.
-    fn proving(&mut self, _rounds: usize, _lasts_ns: u64) {}
+    Proving {
+        rounds: usize,
+        lasts_ns: u64,
+    },
     /// More rounds were ordered.
-    fn ordered(&mut self, rounds: usize);
+    Ordered {
+        rounds: usize,
+    },
     /// This round starts next.
-    fn next(&mut self, order: &RoundOrder);
-    fn done(&mut self, record: &RoundRecord);
+    Starts(&'a RoundOrder),
+    Ended(&'a RoundRecord),
     /// A case is given up because its rounds fail with that cause.
-    fn given_up(&mut self, _case: &Skipped, _failure: &Failure) {}
+    GivenUp {
+        case: &'a Skipped,
+        failure: &'a Failure,
+    },
     /// An ordered round is skipped because its case was given up.
-    fn left_out(&mut self) {}
+    LeftOut,
 }
+
+/// Receives the events of a run.
+pub(crate) type Observe<'o> = dyn FnMut(Event<'_>) + 'o;
 
 /// Carries out the task. `run` has only its run_header filled; the result is complete or interrupted.
 ///
 /// # Errors
 /// The experiment rejects its knobs. Every other failure is part of the run.
-pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result<Run, Refused> {
+pub(crate) fn carry_out(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>) -> Result<Run, Refused> {
     let mut digest = Digest::new();
     run.state = State::Complete;
     let mut half_width = None;
@@ -70,12 +86,12 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
             run.plan.rounds = forecast.rounds;
             run.plan.seconds = forecast.lasts_ns as f64 / 1e9;
             run.plan.sends = forecast.sends;
-            watch.announced(&run.plan, cases.len());
+            observe(Event::Planned { plan: &run.plan, cases: cases.len() });
         }
         run.plan.cases.extend(cases);
         run.skipped.extend(skipped);
         let before = run.rounds.len();
-        run_all(task, &mut digest, &mut run, &rounds, watch);
+        run_all(task, &mut digest, &mut run, &rounds, observe);
         // All remaining cases were given up: the next step would be the same.
         if run.state == State::Interrupted || run.rounds.len() == before {
             break;
@@ -89,9 +105,9 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
     if task.prove && run.state == State::Complete {
         let (rounds, lasts_ns) = prove::orders(&mut run, task.capabilities);
         if !rounds.is_empty() {
-            watch.proving(rounds.len(), lasts_ns);
+            observe(Event::Proving { rounds: rounds.len(), lasts_ns });
         }
-        run_all(task, &mut digest, &mut run, &rounds, watch);
+        run_all(task, &mut digest, &mut run, &rounds, observe);
         conclude(&mut run, &digest);
     }
     run.duration_ns = task.engine.elapsed_ns();
@@ -110,21 +126,21 @@ fn widest_half(run: &Run) -> Option<f64> {
 }
 
 /// Runs the rounds in order, until the user interrupts.
-fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundOrder], watch: &mut dyn Watch) {
+fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundOrder], observe: &mut Observe<'_>) {
     run.plan.rounds_ordered += rounds.len() as u64;
     save_head(task, run);
-    watch.ordered(rounds.len());
+    observe(Event::Ordered { rounds: rounds.len() });
     for order in rounds {
         if is_given_up(&run.rounds, &order.case.id()) {
             run.plan.rounds_ordered -= 1;
-            watch.left_out();
+            observe(Event::LeftOut);
             continue;
         }
-        watch.next(order);
+        observe(Event::Starts(order));
         let record = one_round(task, digest, run, order);
-        watch.done(&record);
+        observe(Event::Ended(&record));
         run.rounds.push(record);
-        give_up_where_hopeless(run, &order.case, watch);
+        give_up_where_hopeless(run, &order.case, observe);
         if task.engine.stop.load(Ordering::Relaxed) {
             run.state = State::Interrupted;
             return;
@@ -147,12 +163,12 @@ fn is_given_up(rounds: &[RoundRecord], case_id: &str) -> bool {
 }
 
 /// The part that causes of one kind share: ports and the like differ.
-pub fn without_digits(cause: &str) -> String {
+pub(crate) fn without_digits(cause: &str) -> String {
     cause.replace(|letter: char| letter.is_ascii_digit(), "")
 }
 
 /// Records that no more rounds of the case will run, and reports it at once.
-fn give_up_where_hopeless(run: &mut Run, case: &Case, watch: &mut dyn Watch) {
+fn give_up_where_hopeless(run: &mut Run, case: &Case, observe: &mut Observe<'_>) {
     let Some(Outcome::Failed(failure)) = run.rounds.last().map(|round| &round.outcome) else { return };
     if !is_given_up(&run.rounds, &case.id()) {
         return;
@@ -163,7 +179,7 @@ fn give_up_where_hopeless(run: &mut Run, case: &Case, watch: &mut dyn Watch) {
         case: Some(case.label()),
         reason: format!("given up after {ALIKE} rounds in a row failed alike"),
     };
-    watch.given_up(&given_up, failure);
+    observe(Event::GivenUp { case: &given_up, failure });
     run.skipped.push(given_up);
 }
 

@@ -1,4 +1,4 @@
-//! All transports, one file each. A test fails if a file in this folder is not in [`ALL`].
+//! All transports, one file each. A test fails if a file in this folder is not in [`ALL`]. A program may add its own.
 
 #[cfg(target_os = "linux")]
 mod fifo;
@@ -22,9 +22,11 @@ mod unix_seqpacket;
 #[cfg(target_os = "linux")]
 mod unix_stream;
 
+use std::sync::OnceLock;
+
 use crate::wire::Transport;
 
-/// All transports, in the order of the ladder: the shortest path first.
+/// The built-in transports, in the order of the ladder: the shortest path first.
 pub const ALL: &[&dyn Transport] = &[
     &memory::Memory,
     #[cfg(target_os = "linux")]
@@ -53,9 +55,48 @@ pub const ALL: &[&dyn Transport] = &[
     &icmp::Icmp,
 ];
 
+/// Those of other crates. The list belongs to the process: the ends of a round are processes of one program, which all
+/// have the same list.
+static OWN: OnceLock<&[&dyn Transport]> = OnceLock::new();
+
+/// Adds transports of other crates to those of this process, before the first round.
+///
+/// # Panics
+/// Two transports have one name, one of `own` is the reference, or others were added before.
+pub fn register(own: &'static [&'static dyn Transport]) {
+    assert_eq!(clash(own), None, "a program's own transports stand beside the built-in ones");
+    let names = |list: &[&dyn Transport]| list.iter().map(|transport| transport.card().name).collect::<Vec<_>>();
+    assert_eq!(names(OWN.get_or_init(|| own)), names(own), "the transports of a program are registered once");
+}
+
+/// Why these cannot be added to the built-in ones.
+fn clash(own: &[&dyn Transport]) -> Option<String> {
+    let mut names: Vec<&str> = ALL.iter().map(|transport| transport.card().name).collect();
+    own.iter().map(|transport| transport.card()).find_map(|card| {
+        let is_taken = names.contains(&card.name);
+        names.push(card.name);
+        match card {
+            _ if is_taken => Some(format!("there are two transports `{}`", card.name)),
+            card if card.is_reference => Some(format!("`{}` is a second reference", card.name)),
+            _ => None,
+        }
+    })
+}
+
+/// The transports of other crates, see [`register`].
+#[must_use]
+pub fn own() -> &'static [&'static dyn Transport] {
+    OWN.get().copied().unwrap_or_default()
+}
+
+/// All transports of this process, the built-in ones first.
+pub fn all() -> impl Iterator<Item = &'static dyn Transport> {
+    ALL.iter().chain(own()).copied()
+}
+
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Transport> {
-    ALL.iter().copied().find(|transport| transport.card().name == name)
+    all().find(|transport| transport.card().name == name)
 }
 
 #[cfg(test)]
@@ -95,6 +136,19 @@ mod tests {
         }
         assert!(find("no-such-transport").is_none());
         assert_eq!(ALL.iter().filter(|transport| transport.card().is_reference).count(), 1);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn own_transports_have_names_of_their_own_and_are_not_the_reference() {
+        let double = |card| crate::wires::unix::UnixSocket { card, ..unix_stream::UNIX_STREAM };
+        let named = |name| double(hairpin_model::card::Card { name, ..unix_stream::UNIX_STREAM.card });
+        let (one, other) = (named("one"), named("other"));
+        assert_eq!(clash(&[&one, &other]), None);
+        assert_eq!(clash(&[&one, &one]), Some("there are two transports `one`".to_owned()));
+        assert_eq!(clash(&[&one, &named("tcp")]), Some("there are two transports `tcp`".to_owned()));
+        let reference = double(hairpin_model::card::Card { name: "one", is_reference: true, ..other.card });
+        assert_eq!(clash(&[&reference]), Some("`one` is a second reference".to_owned()));
     }
 
     /// Runs saved without cards are assumed to have measured these.

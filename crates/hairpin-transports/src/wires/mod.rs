@@ -23,7 +23,7 @@ use crate::wire::{Setup, TransportError, Unsupported, WireError};
 ///
 /// # Errors
 /// [`TransportError::NoSuchOption`] or [`TransportError::Impossible`].
-pub(crate) fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
+pub fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
     if let Some((name, _)) = setup.options.iter().find(|(name, _)| !card.options.contains(name)) {
         return Err(TransportError::NoSuchOption { transport: card.name, name });
     }

@@ -9,12 +9,12 @@ use hairpin_model::served::{Check, CheckedDatagrams, CheckedServer, RefusedTrans
 use hairpin_report::terminal::{Look, render_item};
 
 use super::exit::{Exit, Stopped};
-use super::output;
-use super::two_hosts::Session;
+use super::{output, two_hosts};
 use crate::interrupt;
+use crate::remote::Remote;
 
 struct Checked {
-    session: Session,
+    remote: Remote,
     trial: DatagramCheck,
     /// Transports of this program that cannot be measured there, and why.
     not_there: Vec<(&'static str, String)>,
@@ -42,22 +42,22 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 
 fn check(matches: &ArgMatches) -> Result<Checked, Stopped> {
     let unready = |error| Stopped::usage(format!("cannot prepare for signals: {error}"));
-    let session = Session::to_check(matches, || interrupt::raised_by_user().map_err(unready))?;
-    let mut session = session.ok_or_else(|| {
+    let remote = two_hosts::to_check(matches, || interrupt::raised_by_user().map_err(unready))?;
+    let mut remote = remote.ok_or_else(|| {
         Stopped::usage(
             "no ticket: neither an argument nor HAIRPIN_TO has one (hint: `hairpin check @FILE`, or HAIRPIN_TO=@FILE, where \
              `hairpin serve > FILE` ran on the other host)",
         )
     })?;
-    session.refuse_used_up()?;
-    let trial = session.check_datagrams()?;
-    let not_there = not_there(&session);
-    Ok(Checked { session, trial, not_there })
+    remote.refuse_used_up().map_err(|refused| Stopped::not_known(NotKnown::Refused(refused)))?;
+    let trial = remote.check_datagrams().map_err(|failure| Stopped::failed(&failure))?;
+    let not_there = not_there(&remote);
+    Ok(Checked { remote, trial, not_there })
 }
 
-fn not_there(session: &Session) -> Vec<(&'static str, String)> {
-    let host = session.host();
-    let cards = hairpin_transports::ALL.iter().map(|transport| transport.card());
+fn not_there(remote: &Remote) -> Vec<(&'static str, String)> {
+    let host = remote.host();
+    let cards = hairpin_transports::all().map(|transport| transport.card());
     let why = |card: &hairpin_model::card::Card| {
         if card.reach != Reach::Network || card.answered_by == AnsweredBy::Kernel {
             Some("it works on one machine only".to_owned())
@@ -80,12 +80,12 @@ fn why_not(told: &NotKnown, exit: Exit) -> Check {
 }
 
 fn as_json(checked: &Checked, exit: Exit) -> Check {
-    let Checked { session, trial, not_there } = checked;
-    let (about, (tool, round_trip)) = (&session.about, session.known());
+    let Checked { remote, trial, not_there } = checked;
+    let (about, (tool, round_trip)) = (&remote.about, remote.known());
     let refusal =
         |(transport, reason): &(&'static str, String)| RefusedTransport { transport, reason: reason.clone() };
     let server = CheckedServer {
-        host: session.host().name.clone(),
+        host: remote.host().name.clone(),
         tool: tool.to_owned(),
         round_trip_ns: u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX),
         expires_unix_s: about.expires_unix_s,
@@ -99,8 +99,8 @@ fn as_json(checked: &Checked, exit: Exit) -> Check {
 }
 
 fn as_text(checked: &Checked, look: Look) -> String {
-    let Checked { session, trial, not_there } = checked;
-    let (about, (tool, round_trip)) = (&session.about, session.known());
+    let Checked { remote, trial, not_there } = checked;
+    let (about, (tool, round_trip)) = (&remote.about, remote.known());
     let environment = &about.environment;
     let words = about.limits.words();
     let limits = if words.is_empty() { "none".to_owned() } else { words.join(", ") };
@@ -109,7 +109,7 @@ fn as_text(checked: &Checked, look: Look) -> String {
     let udp = if trial.is_through() { "yes".to_owned() } else { format!("no: {}", trial.evidence()) };
     let line = |name: &str, value: &str| render_item(&format!("{name:<12}"), value, &look);
     [
-        line("Server", &format!("{}, {tool}", session.host().name)),
+        line("Server", &format!("{}, {tool}", remote.host().name)),
         line("Host", &format!("{}, {}", environment.cpu_model, environment.kernel)),
         line("Round trip", &quantities::duration(round_trip.as_nanos() as f64)),
         line("TCP", "yes"),

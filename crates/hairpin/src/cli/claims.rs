@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use hairpin_analysis::claims::{Runs, judge, listed};
@@ -14,22 +14,24 @@ use hairpin_model::judged_claim::{ClaimsReport, TestRun};
 use hairpin_model::run::{Run, State};
 use hairpin_model::shell;
 use hairpin_report::{html, terminal};
-use hairpin_store::{Folder, RunFolder};
+use hairpin_store::Folder;
 
 use super::exit::{Exit, Stopped};
-use super::measure::{Bench, Request, drawn_seed, folder, measured, now_unix_s, save, shown};
-use super::report::PAGE;
+use super::measure::{Ends, session_of, shown};
+use super::report::{PAGE, write_page};
 use super::{command, output, two_hosts};
 use crate::claims::{Chosen, TESTED, between_hosts, choose};
+use crate::program::Program;
+use crate::session::{drawn_seed, new_folder, now_unix_s};
 use crate::tool;
 
 /// Lists the claims, or tests them.
 ///
 /// # Errors
 /// A claim is unknown, or a folder cannot be created: nothing was measured.
-pub fn run(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
+pub fn run(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     if let Some(("run", matches)) = matches.subcommand() {
-        return test(matches, arguments);
+        return test(program, matches, arguments);
     }
     let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
     let chosen = choose(&asked).map_err(Stopped::usage)?;
@@ -42,7 +44,7 @@ pub fn run(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped
 }
 
 /// Makes each run that the claims need once, and judges the claims by the results.
-fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
+fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
     let mut chosen = choose(&asked).map_err(Stopped::usage)?;
     if two_hosts::is_asked(matches) {
@@ -52,17 +54,18 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     if needed == 0 {
         return Err(Stopped::usage(nothing_to_test(&chosen)));
     }
-    let mut bench = Bench::prepare(matches)?;
+    let ends = Ends::prepare(matches)?;
     let mut report = report(&chosen, arguments);
-    report.to = bench.host().map(str::to_owned);
-    let folder = folder(matches, "claims", report.started_unix_s);
+    report.to = ends.server.as_ref().map(|server| server.host().name);
+    let named = matches.get_one::<PathBuf>("out").cloned();
+    let folder = named.unwrap_or_else(|| new_folder("claims", report.started_unix_s));
     let files = begin(&folder)?;
     let seed = matches.get_one("seed").copied().unwrap_or_else(drawn_seed);
     let wish = Wish {
         seed,
         rounds: matches.get_one("rounds").copied(),
         quiet: matches.get_flag("quiet"),
-        to: to(matches, &bench),
+        to: report.to.is_some().then(|| to(matches)),
     };
     report.seed = Some(seed);
     let mut unsaved = Vec::new();
@@ -72,10 +75,10 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
             let mut told = planned(of_text, name);
             let words = wish.words(&told.command);
             told.command = shell::command(&words);
-            if !wish.quiet && !bench.is_stopped() {
+            if !wish.quiet && !ends.is_stopped() {
                 output::note(&format!("Run {} of {needed}: {}", report.runs.len() + 1, told.command));
             }
-            let run = one_run(&mut told, words, &mut bench, &folder, &wish, &mut unsaved);
+            let run = one_run(program, &mut told, words, &ends, &folder, &mut unsaved);
             note(&mut report, &run, told);
             made.insert(name.to_owned(), run);
         }
@@ -83,7 +86,7 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
             made.iter().map(|(name, run)| (name.clone(), run.as_ref().map_err(Clone::clone))).collect();
         report.claims.extend(of_text.claims.iter().map(|claim| judge(claim, &of_text.text.letter, &runs)));
     }
-    if bench.is_stopped() {
+    if ends.is_stopped() {
         report.state = State::Interrupted;
     }
     finish(&report, &files, &folder, matches, &mut unsaved);
@@ -111,9 +114,8 @@ fn nothing_to_test(chosen: &[Chosen]) -> String {
     format!("nothing can be tested, and nothing was run: {why} (hint: `hairpin claims` lists what can be tested)")
 }
 
-/// The arguments that name the server of each run; `None` if it runs here.
-fn to(matches: &ArgMatches, bench: &Bench) -> Option<Vec<String>> {
-    bench.host()?;
+/// The arguments that name the server of each run on another host.
+fn to(matches: &ArgMatches) -> Vec<String> {
     let text = |name: &'static str| matches.get_one::<String>(name).cloned();
     let number = |name: &'static str| matches.get_one::<u16>(name).map(ToString::to_string);
     let cpu = matches.get_one::<usize>("cpu").map(ToString::to_string);
@@ -130,7 +132,7 @@ fn to(matches: &ArgMatches, bench: &Bench) -> Option<Vec<String>> {
         "" => "--copy-binary".to_owned(),
         file => format!("--copy-binary={file}"),
     }));
-    Some(redacted(&words))
+    redacted(&words)
 }
 
 /// The user's options for every run.
@@ -162,32 +164,26 @@ impl Wish {
 
 /// Makes one run into its folder, with its page; the error says why it failed.
 fn one_run(
+    program: &Program,
     told: &mut TestRun,
     words: Vec<String>,
-    bench: &mut Bench,
+    ends: &Ends,
     parent: &Path,
-    wish: &Wish,
     unsaved: &mut Vec<String>,
 ) -> Result<Run, String> {
-    if bench.is_stopped() {
+    if ends.is_stopped() {
         return Err("the user ended the command before this run".to_owned());
     }
-    let matches = command::command().try_get_matches_from(&words);
+    let matches = command::command(program).try_get_matches_from(&words);
     let matches = matches.map_err(|error| first_line(&error.to_string()))?;
     let Some((experiment, matches)) = matches.subcommand() else {
         return Err("its command names no experiment".to_owned());
     };
-    let mut run = || -> Result<(RunFolder, Run), Stopped> {
-        let asked = Request::read(experiment, matches)?;
-        asked.check(bench)?;
-        let engine = bench.engine()?;
-        let folder = RunFolder::create(&parent.join(&told.name)).map_err(Stopped::usage)?;
-        let run = measured(&asked, bench, &engine, &folder, words.clone(), wish.quiet)?;
-        Ok((folder, run))
-    };
-    let (folder, mut run) = run().map_err(|stopped| stopped.to_string())?;
+    let session = session_of(program, experiment, matches).map_err(|stopped| stopped.to_string())?;
+    let session = ends.joined(session).command_line(words).save_in(parent.join(&told.name));
+    let (folder, run) = ends.run(session).map_err(|refused| refused.to_string())?;
     told.folder = Some(told.name.clone());
-    unsaved.extend(save(&folder, &mut run).err());
+    unsaved.extend(write_page(&run, &folder).err());
     unsaved.extend(run.unsaved.iter().map(|failure| failure.cause.clone()));
     Ok(run)
 }

@@ -7,9 +7,9 @@ use hairpin_model::{parse, printable, quantities};
 use hairpin_store::SavedRun;
 
 use super::exit::{Exit, Stopped};
-use super::measure::now_unix_s;
 use super::output;
 use super::runs::{listing, size, table};
+use crate::session::now_unix_s;
 
 /// Flags that select runs; at least one is needed. A run is removed if all given flags select it.
 pub(super) const SELECTORS: [&str; 3] = ["older-than", "larger-than", "keep"];

@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
-use hairpin_experiments::{Experiment, Knob, KnobKind, experiments};
+use hairpin_experiments::{Experiment, Knob, KnobKind};
 use hairpin_model::phases::Phase;
 use hairpin_report::time_sequence;
 use std::ffi::OsString;
@@ -13,6 +13,7 @@ use super::clean::SELECTORS;
 use super::flags::{switch, valued};
 use super::link::words;
 use super::measure::NO_SAMPLES;
+use crate::program::Program;
 
 /// The experiment that `hairpin` without arguments runs.
 pub const WITHOUT_A_WORD: &str = "survey";
@@ -24,8 +25,8 @@ const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget was broken; 2 bad usage
 
 /// The whole command line.
 #[must_use]
-pub fn command() -> Command {
-    let survey = experiments::find(WITHOUT_A_WORD).expect("the survey is an experiment");
+pub fn command(program: &Program) -> Command {
+    let survey = program.experiment(WITHOUT_A_WORD).expect("the survey is an experiment");
     let root = Command::new("hairpin")
         .version(crate::tool::version())
         .about("How fast can a transport go here, and what makes it slow?")
@@ -37,7 +38,7 @@ pub fn command() -> Command {
         .after_help(AFTER_HELP)
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true);
-    let measuring = experiments::ALL.iter().map(experiment_command);
+    let measuring = program.experiments().map(experiment_command);
     with_knobs(root, survey)
         .subcommands(measuring)
         .subcommand(list())
@@ -371,7 +372,13 @@ pub fn meant_ladder(arguments: &[OsString], unknown: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_experiments::experiments;
+
     use super::*;
+
+    fn built_in() -> Command {
+        command(&Program::at("hairpin", &[]))
+    }
 
     #[test]
     fn a_word_after_a_bare_ladder_is_its_value() {
@@ -383,12 +390,12 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        command().debug_assert();
+        built_in().debug_assert();
     }
 
     #[test]
     fn no_example_is_wider_than_a_narrow_terminal() {
-        let (mut commands, mut examples) = (vec![command()], 0);
+        let (mut commands, mut examples) = (vec![built_in()], 0);
         while let Some(command) = commands.pop() {
             let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             for line in text.lines().filter(|line| line.starts_with("  ")) {
@@ -402,7 +409,7 @@ mod tests {
 
     #[test]
     fn every_experiment_and_every_knob_is_a_word() {
-        let command = command();
+        let command = built_in();
         for experiment in experiments::ALL {
             let own = command.find_subcommand(experiment.name).expect("every experiment is a command");
             for knob in experiment.knobs {

@@ -2,7 +2,6 @@
 
 use clap::ArgMatches;
 use hairpin_analysis::findings::{self, Detector};
-use hairpin_experiments::experiments;
 use hairpin_experiments::knob::Knob;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, Reach};
@@ -15,27 +14,28 @@ use hairpin_model::options::{OptionName, ValueKind};
 use super::exit::{Exit, Stopped};
 use super::lines::Lines;
 use super::{link, output};
+use crate::program::Program;
 
 /// Lists everything, as a table, as JSON, or as docs/catalog.md (which does not depend on this machine).
 ///
 /// # Errors
 /// The capabilities of this host cannot be read.
-pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
+pub fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     if matches.get_flag("markdown") {
-        output::text(&markdown());
+        output::text(&markdown(program));
         return Ok(Exit::Fine);
     }
     let capabilities = hairpin_engine::engine::capabilities()
         .map_err(|error| Stopped::usage(format!("cannot read what can run here: {error} (hint: /proc is needed)")))?;
     if matches.get_flag("json") {
-        output::json(&as_json(&capabilities));
+        output::json(&as_json(program, &capabilities));
     } else {
-        output::text(&table(&capabilities));
+        output::text(&table(program, &capabilities));
     }
     Ok(Exit::Fine)
 }
 
-fn table(capabilities: &HostCapabilities) -> String {
+fn table(program: &Program, capabilities: &HostCapabilities) -> String {
     let mut list = Lines::new();
     list.heading("Transports");
     for Candidate { card, can_run } in &capabilities.candidates {
@@ -47,7 +47,7 @@ fn table(capabilities: &HostCapabilities) -> String {
         list.item("", &format!("{}; {sign} here: {detail}", promises(card)));
     }
     list.heading("Experiments");
-    for experiment in experiments::ALL {
+    for experiment in program.experiments() {
         list.item(experiment.name, experiment.question);
     }
     list.heading("Remedies (small-writes --remedy NAME,...)");
@@ -111,7 +111,7 @@ fn takers<'c>(option: OptionName, cards: impl Iterator<Item = &'c Card>) -> impl
     cards.filter(move |card| card.options.contains(&option)).map(|card| card.name)
 }
 
-fn as_json(capabilities: &HostCapabilities) -> Catalog {
+fn as_json(program: &Program, capabilities: &HostCapabilities) -> Catalog {
     let transport = |Candidate { card, can_run }: &Candidate| ListedTransport {
         card: card.clone(),
         can_run: can_run.is_ok(),
@@ -122,7 +122,7 @@ fn as_json(capabilities: &HostCapabilities) -> Catalog {
         hint: can_run.as_ref().err().map(|why_not| why_not.hint.clone()),
     };
     let knob = |knob: &Knob| ListedKnob { name: knob.name, help: knob.help, default: knob.default, many: knob.many };
-    let experiments = experiments::ALL.iter().map(|experiment| ListedExperiment {
+    let experiments = program.experiments().map(|experiment| ListedExperiment {
         name: experiment.name,
         question: experiment.question,
         knobs: experiment.knobs.iter().filter(|knob| !knob.hidden).map(knob).collect(),
@@ -149,13 +149,13 @@ fn as_json(capabilities: &HostCapabilities) -> Catalog {
 }
 
 /// docs/catalog.md, generated from the same lists as everything else.
-fn markdown() -> String {
+fn markdown(program: &Program) -> String {
     let mut text = String::from(
         "# Catalog\n\nMade by `cargo xtask catalog` from the lists in the code; do not edit. \
          `hairpin list` shows the same with what can run on your machine.\n\n## Transports\n\n\
          | name | what carries the bytes | promises | message, bytes | waiting | options |\n|---|---|---|---|---|---|\n",
     );
-    let cards: Vec<Card> = hairpin_transports::ALL.iter().map(|transport| transport.card()).collect();
+    let cards: Vec<Card> = hairpin_transports::all().map(|transport| transport.card()).collect();
     for card in &cards {
         let waitings: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
         let options: Vec<&str> = card.options.iter().map(|option| option.word()).collect();
@@ -163,7 +163,7 @@ fn markdown() -> String {
         let name = format!("`{}`", card.name);
         text += &row(&[&name, card.summary, &promises(card), &sizes, &waitings.join(", "), &options.join(", ")]);
     }
-    for experiment in experiments::ALL {
+    for experiment in program.experiments() {
         text += &format!(
             "\n## Experiment `{}`\n\n{}\n\n| flag | what it sets | default |\n|---|---|---|\n",
             experiment.name, experiment.question

@@ -5,15 +5,16 @@ use clap::ArgMatches;
 use super::command::command;
 use super::exit::{Exit, Stopped};
 use super::output;
+use crate::program::Program;
 
 /// Prints a shell's completion script.
 ///
 /// # Errors
 /// None: clap has checked the shell's name.
-pub fn completions(matches: &ArgMatches) -> Result<Exit, Stopped> {
+pub fn completions(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     let shell = *matches.get_one::<clap_complete::Shell>("SHELL").expect("it is required");
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command(), "hairpin", &mut script);
+    clap_complete::generate(shell, &mut command(program), "hairpin", &mut script);
     output::text(&String::from_utf8_lossy(&script));
     Ok(Exit::Fine)
 }
@@ -22,8 +23,8 @@ pub fn completions(matches: &ArgMatches) -> Result<Exit, Stopped> {
 ///
 /// # Errors
 /// There is no such command.
-pub fn man(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let mut page = command();
+pub fn man(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
+    let mut page = command(program);
     page.build();
     for name in matches.get_many::<String>("COMMAND").unwrap_or_default() {
         let known: Vec<&str> = page.get_subcommands().map(clap::Command::get_name).collect();

@@ -4,36 +4,24 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use hairpin_engine::Engine;
-use hairpin_engine::links::namespace;
-use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
-use hairpin_experiments::shared::knobs_applied;
-use hairpin_experiments::{Done, Experiment, KnobKind, Knobs, Refused, Step, evidence, experiments};
-use hairpin_model::answer::Answer;
-use hairpin_model::capabilities::HostCapabilities;
+use hairpin_experiments::{Experiment, KnobKind, Refused, evidence};
 use hairpin_model::case::Case;
-use hairpin_model::environment::{Environment, NetworkNamespace};
-use hairpin_model::machine::Machine;
-use hairpin_model::quantities;
-use hairpin_model::run::{FORMAT, Host, Plan, Run, State};
-use hairpin_model::trace::End;
+use hairpin_model::run::{Run, State};
 use hairpin_report::time_sequence;
 use hairpin_store::RunFolder;
 
 use super::exit::{Exit, Stopped};
-use super::output;
+use super::progress::Progress;
 use super::report::{PAGE, show, write_page};
-use super::two_hosts::Session;
-use crate::measure::{Task, carry_out, without_digits};
-use crate::progress::Progress;
-use crate::{interrupt, tool};
-
-/// Folder for run folders, in the current folder, unless the user names one.
-pub(super) const RUNS: &str = "hairpin-runs";
+use super::{output, two_hosts};
+use crate::interrupt;
+use crate::measure::without_digits;
+use crate::program::Program;
+use crate::remote::Remote;
+use crate::session::{Planned, Session};
 
 /// Short for `--keep-samples 0`.
 pub(super) const NO_SAMPLES: &str = "no-samples";
@@ -42,19 +30,20 @@ pub(super) const NO_SAMPLES: &str = "no-samples";
 ///
 /// # Errors
 /// The knobs are invalid, or a run folder cannot be created: nothing was measured.
-pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
-    let asked = Request::read(name, matches)?;
-    let mut bench = Bench::prepare(matches)?;
-    let cases = asked.check(&mut bench)?;
-    if let Some(which) = matches.get_one::<String>("ladder") {
-        asked.check_ladder(which, &cases, &bench)?;
-    }
-    let engine = bench.engine()?;
-    let folder = RunFolder::create(&folder(matches, name, now_unix_s())).map_err(Stopped::usage)?;
+pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let command_line = hairpin_hosts::ticket::redacted(&words);
-    let mut run = measured(&asked, &bench, &engine, &folder, command_line, matches.get_flag("quiet"))?;
-    let page = save(&folder, &mut run);
+    let mut session = session_of(program, name, matches)?.command_line(hairpin_hosts::ticket::redacted(&words));
+    if let Some(folder) = matches.get_one::<PathBuf>("out") {
+        session = session.save_in(folder);
+    }
+    let ends = Ends::prepare(matches)?;
+    let session = ends.joined(session);
+    if let Some(which) = matches.get_one::<String>("ladder") {
+        let planned = session.planned().map_err(Stopped::usage)?;
+        check_ladder(which, session.experiment, &planned).map_err(Stopped::usage)?;
+    }
+    let (folder, run) = ends.run(session).map_err(Stopped::usage)?;
+    let page = write_page(&run, &folder);
     let printed = show(&folder, &run, matches);
     match &page {
         Ok(()) => output::note(&format!(
@@ -75,198 +64,83 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
     })
 }
 
-/// An experiment and its knobs.
-pub(super) struct Request {
-    experiment: &'static Experiment,
-    knobs: Knobs,
-    seed: u64,
-    prove: bool,
+/// A session with the knobs that the flags set, which are checked before a server is asked for.
+pub(super) fn session_of<'a>(program: &'a Program, name: &str, matches: &ArgMatches) -> Result<Session<'a>, Stopped> {
+    let mut session = Session::new(program, name).map_err(Stopped::usage)?.prove(matches.get_flag("prove"));
+    let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    for knob in session.experiment.knobs.iter().filter(|knob| is_given(knob.name)) {
+        session = match knob.kind {
+            KnobKind::Switch => session.set(knob.name, "on"),
+            _ => {
+                let values = matches.get_many::<String>(knob.name).unwrap_or_default();
+                values.fold(session, |session, value| session.set(knob.name, value))
+            }
+        };
+    }
+    if matches.try_get_one(NO_SAMPLES).is_ok_and(|is_given| is_given == Some(&true)) {
+        session = session.set("keep-samples", "0");
+    }
+    session.knobs().map_err(Stopped::usage)?;
+    Ok(session)
 }
 
-impl Request {
-    /// Reads the flags of the experiment of that name.
-    pub(super) fn read(name: &str, matches: &ArgMatches) -> Result<Self, Stopped> {
-        let experiment = experiments::find(name).map_err(Stopped::usage)?;
-        let (knobs, seed) = knobs(experiment, matches)?;
-        Ok(Self { experiment, knobs, seed, prove: matches.get_flag("prove") })
+/// Refuses a ladder for something that is not among the cases, before anything is measured.
+fn check_ladder(which: &str, experiment: &Experiment, planned: &Planned) -> Result<(), Refused> {
+    let Planned { knobs, capabilities, cases } = planned;
+    let traces = knobs.is_on("trace");
+    if !traces && experiment.knobs.iter().any(|knob| knob.name == "trace") {
+        let why = "--ladder draws a traced exchange, but --trace off traces none";
+        return Err(Refused::new(why, "omit one of them"));
     }
-
-    /// Plans the first cases before any file is created, so that bad knobs leave nothing behind. If they have links or
-    /// kernel settings, prepares the process to enter their namespaces.
-    pub(super) fn check(&self, bench: &mut Bench) -> Result<Vec<Case>, Stopped> {
-        let cases = self.first_cases(bench)?;
-        let has_own_namespace = |case: &Case| case.is_emulated() || !case.sysctls.is_empty();
-        if cases.iter().any(has_own_namespace) && bench.make_way_to_links()? {
-            return self.first_cases(bench);
-        }
-        Ok(cases)
-    }
-
-    fn first_cases(&self, bench: &Bench) -> Result<Vec<Case>, Stopped> {
-        match self.experiment.next(&self.knobs, &bench.capabilities, &Done::default()).map_err(Stopped::usage)? {
-            Step::Run { cases, rounds, .. } => {
-                bench.session.as_ref().map_or(Ok(()), |session| session.allow(&rounds))?;
-                Ok(cases)
-            }
-            Step::Done => {
-                Err(Stopped::usage("no transport to measure (hint: `hairpin list` shows what can run here)"))
-            }
-        }
-    }
-
-    /// Refuses a ladder for something that is not among the cases, before anything is measured.
-    fn check_ladder(&self, which: &str, cases: &[Case], bench: &Bench) -> Result<(), Stopped> {
-        let traces = self.knobs.is_on("trace");
-        if !traces && self.experiment.knobs.iter().any(|knob| knob.name == "trace") {
-            let why = "--ladder draws a traced exchange, but --trace off traces none (hint: omit one of them)";
-            return Err(Stopped::usage(why));
-        }
-        let is_traced = |case: &Case| traces && evidence::is_traced(case, &bench.capabilities);
-        time_sequence::check(which, cases.iter().map(|case| (case, is_traced(case)))).map_err(Stopped::usage)
-    }
+    let is_traced = |case: &Case| traces && evidence::is_traced(case, capabilities);
+    time_sequence::check(which, cases.iter().map(|case| (case, is_traced(case)))).map_err(Refused::from)
 }
 
-/// State shared by all runs of this process: what can run here, and the user's stop flag.
-pub(super) struct Bench {
-    capabilities: HostCapabilities,
+/// What all runs of a command share.
+pub(super) struct Ends {
+    /// Set by Ctrl-C.
     stop: Arc<AtomicBool>,
-    program: PathBuf,
-    /// Network namespace of rounds over the loopback.
-    namespace: NetworkNamespace,
-    /// Whether root started this process: in its own namespaces it acts as root in any case.
-    by_root: bool,
-    may_enter_links: bool,
-    /// Session with the run's server, if that is on another host.
-    session: Option<Session>,
+    /// The server, if it is on another host.
+    pub(super) server: Option<Remote>,
     /// CPU of the ends here, if the user chose one.
     cpu: Option<usize>,
+    quiet: bool,
 }
 
-impl Bench {
-    /// Reads what can run here, catches Ctrl-C, and opens the session with a server on another host, if requested.
+impl Ends {
+    /// Catches Ctrl-C, and connects to a server on another host, if requested.
     pub(super) fn prepare(matches: &ArgMatches) -> Result<Self, Stopped> {
-        let mut bench = Self {
-            capabilities: hairpin_engine::engine::capabilities().map_err(unready)?,
-            stop: interrupt::raised_by_user().map_err(unready)?,
-            program: std::env::current_exe().map_err(unready)?,
-            namespace: NetworkNamespace::Original,
-            by_root: hairpin_engine::environment::is_root(),
-            may_enter_links: false,
-            session: None,
-            cpu: matches.get_one::<usize>("cpu").copied(),
-        };
-        bench.session = Session::asked(matches, &bench.stop)?;
-        bench.capabilities.far = bench.session.as_ref().map(Session::host);
-        if bench.cpu.is_some() && bench.session.is_none() {
+        let unready = |error| Stopped::usage(format!("cannot prepare for signals: {error}"));
+        let stop = interrupt::raised_by_user().map_err(unready)?;
+        let server = two_hosts::asked(matches, &stop)?;
+        let cpu = matches.get_one::<usize>("cpu").copied();
+        if cpu.is_some() && server.is_none() {
             return Err(Stopped::usage(
                 "--cpu places the one end that is here (hint: use it with --to or HAIRPIN_TO, else --placement)",
             ));
         }
-        Ok(bench)
+        Ok(Self { stop, server, cpu, quiet: matches.get_flag("quiet") })
     }
 
-    /// Host of the server, if it is another one.
-    pub(super) fn host(&self) -> Option<&str> {
-        self.capabilities.far.as_ref().map(|far| far.name.as_str())
+    /// The session with these ends.
+    pub(super) fn joined<'a>(&'a self, session: Session<'a>) -> Session<'a> {
+        let session = session.stop_on(&self.stop);
+        let session = if let Some(server) = &self.server { session.server(server) } else { session };
+        if let Some(cpu) = self.cpu { session.cpu(cpu) } else { session }
     }
 
-    /// Prepares this process to enter links, once. Returns whether what can run here may have changed: an ordinary
-    /// user's process is then in its own namespaces, where it acts as root.
-    fn make_way_to_links(&mut self) -> Result<bool, Stopped> {
-        if self.may_enter_links {
-            return Ok(false);
-        }
-        let home =
-            namespace::prepare().map_err(|why| Stopped::usage(format!("cannot make network namespaces: {why}")))?;
-        self.may_enter_links = true;
-        if home.is_original() {
-            return Ok(false);
-        }
-        self.namespace = NetworkNamespace::Own;
-        let far = self.capabilities.far.take();
-        self.capabilities = HostCapabilities { far, ..hairpin_engine::engine::capabilities().map_err(unready)? };
-        Ok(true)
-    }
-
-    /// An engine for one run; its clock starts now.
-    pub(super) fn engine(&self) -> Result<Engine, Stopped> {
-        let engine = Engine::new(self.program.clone(), Arc::clone(&self.stop)).map_err(unready)?;
-        let cpus = self.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.only(cpu)).map_err(Stopped::usage)?;
-        Ok(Engine { far: self.session.as_ref().map(Session::far), cpus, ..engine })
+    /// Measures, and shows the progress.
+    pub(super) fn run(&self, session: Session<'_>) -> Result<(RunFolder, Run), Refused> {
+        let mut progress = Progress::new(self.quiet);
+        let ran = session.run(|event| progress.on(event));
+        progress.finish();
+        ran
     }
 
     /// Whether the user interrupted it.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
-}
-
-/// Carries out the experiment, with each round saved in the folder; prints only the progress.
-pub(super) fn measured(
-    asked: &Request,
-    bench: &Bench,
-    engine: &Engine,
-    folder: &RunFolder,
-    command_line: Vec<String>,
-    quiet: bool,
-) -> Result<Run, Stopped> {
-    let Request { experiment, knobs, seed, prove } = asked;
-    let environment = Environment {
-        network_namespace: bench.namespace,
-        root: bench.by_root,
-        interface: bench.session.as_ref().and_then(Session::interface),
-        ..hairpin_engine::environment::read(engine)
-    };
-    let run = Run {
-        format: FORMAT,
-        tool: tool::this(),
-        command_line,
-        started_unix_s: now_unix_s(),
-        duration_ns: 0,
-        state: State::Running,
-        seed: *seed,
-        plan: plan(experiment, knobs, &bench.capabilities).map_err(Stopped::usage)?,
-        hosts: [(End::Client, Some(environment)), (End::Server, bench.session.as_ref().map(Session::environment))]
-            .into_iter()
-            .filter_map(|(role, environment)| Some(Host { role, environment: environment? }))
-            .collect(),
-        cards: bench.capabilities.saved_cards(),
-        machine: Machine::default(),
-        cases: Vec::new(),
-        comparisons: Vec::new(),
-        findings: Vec::new(),
-        skipped: Vec::new(),
-        answer: Answer::default(),
-        unsaved: Vec::new(),
-        rounds: Vec::new(),
-    };
-    folder.write_run(&run).map_err(Stopped::usage)?;
-    let mut progress = Progress::new(quiet);
-    let link_logs = knobs.is_on("keep-link-log").then(|| folder.keep_link_logs());
-    let link_logs = link_logs.transpose().map_err(Stopped::usage)?;
-    let engine = &Engine { link_logs, ..engine.clone() };
-    let task = Task { experiment, knobs, capabilities: &bench.capabilities, engine, folder, prove: *prove };
-    let run = carry_out(&task, run, &mut progress);
-    progress.finish();
-    run.map_err(Stopped::usage)
-}
-
-/// Merges the samples and saves the summary and the page. Failures of the first two are recorded in the run; failure of
-/// the page is the error.
-pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
-    // After a failed write, merging would only need more room.
-    if run.unsaved.is_empty()
-        && let Err(error) = folder.merge_samples(&mut run.rounds)
-    {
-        let cause = format!("the samples stay in one file per round: {error}");
-        run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
-    }
-    if let Err(error) = folder.write_run(run) {
-        let cause = format!("the summary was not saved: {error}");
-        folder.note_not_saved(run.unsaved.first().map_or(&cause, |first| &first.cause));
-        run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
-    }
-    write_page(run, folder)
 }
 
 /// One cause of each kind that differs only in numbers: a full disk fails every later round.
@@ -286,73 +160,8 @@ fn each_kind_once<'c>(causes: impl Iterator<Item = &'c str>) -> Vec<String> {
     kinds.into_iter().map(told).collect()
 }
 
-/// Seconds since 1970-01-01 UTC.
-pub(super) fn now_unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
 pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()
-}
-
-fn unready(error: impl std::fmt::Display) -> Stopped {
-    Stopped::usage(format!(
-        "cannot prepare to measure: {error} (hint: /proc and the CPU affinity of this process are needed)"
-    ))
-}
-
-fn plan(experiment: &Experiment, knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Plan, Refused> {
-    Ok(Plan {
-        experiment: experiment.name.to_owned(),
-        question: experiment.question.to_owned(),
-        knobs: knobs_applied(knobs, capabilities)?,
-        quick: knobs.is_on("quick"),
-        alpha: if knobs.is_given("until") { ALPHA_OF_A_LOOK } else { Plan::default().alpha },
-        ..Plan::default()
-    })
-}
-
-/// The given knobs, and the seed: the user's, or one drawn from the time.
-fn knobs(experiment: &'static Experiment, matches: &ArgMatches) -> Result<(Knobs, u64), Stopped> {
-    let mut given = Vec::new();
-    for knob in experiment.knobs {
-        if matches.value_source(knob.name) != Some(ValueSource::CommandLine) {
-            continue;
-        }
-        let texts = match knob.kind {
-            KnobKind::Switch => vec!["on".to_owned()],
-            _ => matches.get_many::<String>(knob.name).unwrap_or_default().cloned().collect(),
-        };
-        given.push((knob.name, texts));
-    }
-    if matches.try_get_one(NO_SAMPLES).is_ok_and(|is_given| is_given == Some(&true)) {
-        given.push(("keep-samples", vec!["0".to_owned()]));
-    }
-    if !given.iter().any(|(name, _)| *name == "seed") {
-        given.push(("seed", vec![drawn_seed().to_string()]));
-    }
-    let knobs = Knobs::from_given(experiment.knobs, given).map_err(Stopped::usage)?;
-    let seed = knobs.seed().map_err(Stopped::usage)?;
-    Ok((knobs, seed))
-}
-
-/// A random seed, short enough to type.
-pub(super) fn drawn_seed() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (u64::from(since.subsec_nanos()) ^ (since.as_secs() << 20) ^ u64::from(std::process::id())) % 1_000_000_007
-}
-
-/// The folder that the user named, or a new one named after the time.
-pub(super) fn folder(matches: &ArgMatches, name: &str, unix_s: u64) -> PathBuf {
-    if let Some(path) = matches.get_one::<PathBuf>("out") {
-        return path.clone();
-    }
-    let digits: String = quantities::utc(unix_s).chars().filter(char::is_ascii_digit).collect();
-    let stem = format!("{}-{}-{name}", &digits[..8], digits.get(8..14).unwrap_or(&digits[8..]));
-    let parent = Path::new(RUNS);
-    let candidates = std::iter::once(stem.clone()).chain((2..1000).map(|again| format!("{stem}-{again}")));
-    let free = candidates.map(|name| parent.join(name)).find(|path| !path.exists());
-    free.unwrap_or_else(|| parent.join(stem))
 }
 
 #[cfg(test)]

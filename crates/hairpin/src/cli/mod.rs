@@ -1,4 +1,5 @@
-//! The command line: arguments in, text out, an exit code. Everything else is the library's.
+//! The command line: arguments in, text out, an exit code. Everything else is the library's. A program with transports
+//! of its own has all of it by [`run`].
 
 pub mod analyse;
 pub mod check;
@@ -8,7 +9,6 @@ pub mod command;
 pub mod compare;
 pub mod exit;
 mod flags;
-pub mod hidden;
 mod lines;
 pub mod link;
 pub mod list;
@@ -16,6 +16,7 @@ pub mod manual;
 pub mod measure;
 pub mod output;
 mod over_ssh;
+mod progress;
 pub mod report;
 pub mod runs;
 pub mod serve;
@@ -29,22 +30,23 @@ use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue};
 use exit::{Exit, Stopped};
 
-use crate::interrupt;
+use crate::program::Program;
+
+/// Prints the cost of one recorded sample, for `cargo xtask overhead`.
+const RECORDER_COST: &str = "__recorder-cost";
 
 /// Runs the program with these arguments, its own name first.
 #[must_use]
-pub fn run(arguments: Vec<OsString>) -> ExitCode {
-    // If this fails, such a write still ends the program.
-    drop(interrupt::have_large_files_refused());
-    if let Some(exit) = hidden::run(&arguments) {
-        return exit.into();
+pub fn run(program: &Program, arguments: &[OsString]) -> ExitCode {
+    if arguments.get(1).is_some_and(|word| word == RECORDER_COST) {
+        return recorder_cost().into();
     }
-    let matches = match command::command().try_get_matches_from(&arguments) {
+    let matches = match command::command(program).try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version are not errors; clap prints each to the right stream.
             output::usage(&error);
-            if let Some(meant) = unknown(&error).and_then(|word| command::meant_ladder(&arguments, word)) {
+            if let Some(meant) = unknown(&error).and_then(|word| command::meant_ladder(arguments, word)) {
                 output::note(&format!("(hint: `{meant}`, with an equals sign)"));
             }
             if unknown(&error) == Some("--to") && arguments.get(1).is_some_and(|command| command == "check") {
@@ -58,7 +60,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
             .into();
         }
     };
-    match dispatch(&matches, &arguments) {
+    match dispatch(program, &matches, arguments) {
         Ok(Exit::Fine) if output::is_incomplete() => Exit::RoundsFailed.into(),
         Ok(Exit::Of(0)) if output::is_incomplete() => Exit::Of(exit::LINK_FAILED).into(),
         Ok(exit) => exit.into(),
@@ -78,21 +80,30 @@ fn unknown(error: &clap::Error) -> Option<&str> {
     word(ContextKind::InvalidArg).or_else(|| word(ContextKind::InvalidSubcommand))
 }
 
-fn dispatch(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
+fn dispatch(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     match matches.subcommand() {
-        Some(("list", matches)) => list::run(matches),
+        Some(("list", matches)) => list::run(program, matches),
         Some(("report", matches)) => report::run(matches),
         Some(("analyse", matches)) => analyse::run(matches),
         Some(("compare", matches)) => compare::run(matches),
         Some(("runs", matches)) if matches.get_flag("clean") => clean::run(matches),
         Some(("runs", matches)) => runs::run(matches),
-        Some(("claims", matches)) => claims::run(matches, arguments),
+        Some(("claims", matches)) => claims::run(program, matches, arguments),
         Some(("link", matches)) => link::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         Some(("check", matches)) => check::run(matches),
-        Some(("completions", matches)) => manual::completions(matches),
-        Some(("man", matches)) => manual::man(matches),
-        Some((experiment, matches)) => measure::run(experiment, matches, arguments),
-        None => measure::run(command::WITHOUT_A_WORD, matches, arguments),
+        Some(("completions", matches)) => manual::completions(program, matches),
+        Some(("man", matches)) => manual::man(program, matches),
+        Some((experiment, matches)) => measure::run(program, experiment, matches, arguments),
+        None => measure::run(program, command::WITHOUT_A_WORD, matches, arguments),
     }
+}
+
+fn recorder_cost() -> Exit {
+    let cost = hairpin_engine::recorder::cost();
+    output::text(&format!(
+        "{{\"clock_read_ns\": {:.2}, \"sample_ns\": {:.2}}}\n",
+        cost.clock_read_ns, cost.sample_ns
+    ));
+    Exit::Fine
 }

@@ -11,8 +11,8 @@ use hairpin_report::terminal::{Look, render_item};
 use hairpin_store::{Listing, SavedRun, StoreError};
 
 use super::exit::{Exit, Stopped};
-use super::measure::RUNS;
 use super::output;
+use crate::session::RUNS;
 
 /// Lists the runs in a folder.
 ///

@@ -20,10 +20,10 @@ use hairpin_model::served::{Ending, Event, Strange};
 use hairpin_model::{parse, quantities};
 
 use super::exit::{Exit, Stopped};
-use super::measure::now_unix_s;
 use super::{output, serve_list};
 use crate::interrupt;
 use crate::linux::streams;
+use crate::session::now_unix_s;
 
 /// Default port.
 const PORT: u16 = 7420;
@@ -189,6 +189,7 @@ fn about(engine: &Engine) -> Result<ServerInfo, Stopped> {
     Ok(ServerInfo {
         environment: hairpin_engine::environment::read(engine),
         transports: runs.map(|candidate| candidate.card.name.to_owned()).collect(),
+        own_transports: hairpin_transports::own().iter().map(|own| own.card().name.to_owned()).collect(),
         congestion_controls: capabilities.congestion_controls.clone(),
         ..ServerInfo::default()
     })

@@ -1,4 +1,5 @@
 //! Linux only: signals, descriptors and `/proc`.
 
 pub mod interrupt;
+#[cfg(feature = "cli")]
 pub(crate) mod streams;

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use hairpin_model::card::WhyNot;
 use hairpin_model::round::{Failure, RoundOrder};
@@ -33,7 +34,15 @@ impl Home {
     }
 }
 
-/// Makes this process able to create, enter and leave network namespaces; call it once before any of that. With the
+static HOME: OnceLock<Home> = OnceLock::new();
+
+/// The namespace of this process's loopback rounds.
+#[must_use]
+pub fn prepared() -> Home {
+    HOME.get().copied().unwrap_or(Home::Original)
+}
+
+/// Makes this process able to create, enter and leave network namespaces; call it before any of that. With the
 /// capabilities for it, it already is. Otherwise it moves for good into its own user namespace, where it acts as root
 /// over what it creates there, and into a fresh network namespace; it must have one thread.
 ///
@@ -41,7 +50,7 @@ impl Home {
 /// Neither is allowed here; names the sysctl or permission that would help.
 pub fn prepare() -> Result<Home, WhyNot> {
     if is_capable() {
-        return Ok(Home::Original);
+        return Ok(prepared());
     }
     refuse_threads()?;
     namespace::move_out(Some(&RootMap::of_this_process())).map_err(|refusal| explained(&refusal))?;
@@ -50,7 +59,7 @@ pub fn prepare() -> Result<Home, WhyNot> {
         reason: format!("the loopback interface of a new network namespace cannot be set up: {error}"),
         hint: "run as root".to_owned(),
     })?;
-    Ok(Home::Fresh)
+    Ok(*HOME.get_or_init(|| Home::Fresh))
 }
 
 /// Whether [`prepare`] would succeed and a network namespace can be created, tried in a separate process.

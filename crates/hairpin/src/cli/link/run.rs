@@ -18,13 +18,13 @@ use hairpin_model::listed::LinkRun;
 use hairpin_model::round::Failure;
 
 use super::super::exit::{Exit, LINK_FAILED, Stopped};
-use super::super::measure::drawn_seed;
 use super::super::output;
 use super::account::{self, Addresses};
 use super::far::{Far, Readiness};
 use super::request::LinkRequest;
 use crate::interrupt::Signals;
 use crate::linux::streams::{own_stream, signal_of, to_standard_error};
+use crate::session::drawn_seed;
 
 /// Time for the command to end after the link has failed.
 const TO_END: Duration = Duration::from_secs(1);

@@ -7,15 +7,16 @@ use std::fmt;
 use hairpin_model::ladder::Kind;
 use hairpin_model::quantities;
 use hairpin_model::round::{Failure, Measured, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::run::{Plan, Skipped};
+use hairpin_model::run::Skipped;
 use hairpin_report::announcement;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::cli::output;
-use crate::measure::{Watch, without_digits};
+use super::output;
+use crate::Event;
+use crate::measure::without_digits;
 
 /// A bar on standard error, if that is a terminal.
-pub struct Progress {
+pub(super) struct Progress {
     bar: ProgressBar,
     failed: u64,
     quiet: bool,
@@ -27,8 +28,7 @@ pub struct Progress {
 
 impl Progress {
     /// A new bar; hidden if `quiet`.
-    #[must_use]
-    pub fn new(quiet: bool) -> Self {
+    pub(super) fn new(quiet: bool) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(20) };
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds, {elapsed}{left}\n{wide_msg}");
@@ -43,29 +43,25 @@ impl Progress {
     }
 
     /// Removes the bar.
-    pub fn finish(&self) {
+    pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }
-}
 
-impl Watch for Progress {
-    fn announced(&mut self, plan: &Plan, cases: usize) {
-        if !self.quiet {
-            output::note(&announcement(plan, cases));
+    pub(super) fn on(&mut self, event: Event<'_>) {
+        match event {
+            Event::Planned { plan, cases } if !self.quiet => output::note(&announcement(plan, cases)),
+            Event::Proving { rounds, lasts_ns } if !self.quiet => {
+                let rounds = quantities::counted(rounds as u64, "round");
+                let seconds = quantities::rounded(lasts_ns as f64 / 1e9);
+                self.bar.suspend(|| output::note(&format!("Counter-experiments: {rounds}, about {seconds} s")));
+            }
+            Event::Planned { .. } | Event::Proving { .. } => {}
+            Event::Ordered { rounds } => self.bar.inc_length(rounds as u64),
+            Event::Starts(order) => self.next(order),
+            Event::Ended(record) => self.done(record),
+            Event::GivenUp { case, failure } => self.given_up(case, failure),
+            Event::LeftOut => self.bar.set_length(self.bar.length().unwrap_or(0).saturating_sub(1)),
         }
-    }
-
-    fn proving(&mut self, rounds: usize, lasts_ns: u64) {
-        if !self.quiet {
-            let rounds = quantities::counted(rounds as u64, "round");
-            let told =
-                format!("Counter-experiments: {rounds}, about {} s", quantities::rounded(lasts_ns as f64 / 1e9));
-            self.bar.suspend(|| output::note(&told));
-        }
-    }
-
-    fn ordered(&mut self, rounds: usize) {
-        self.bar.inc_length(rounds as u64);
     }
 
     fn next(&mut self, order: &RoundOrder) {
@@ -90,10 +86,6 @@ impl Watch for Progress {
             let what = case.case.as_ref().unwrap_or(&case.transport);
             self.bar.suspend(|| output::note(&format!("{what}: {}: {}", case.reason, failure.cause)));
         }
-    }
-
-    fn left_out(&mut self) {
-        self.bar.set_length(self.bar.length().unwrap_or(0).saturating_sub(1));
     }
 }
 

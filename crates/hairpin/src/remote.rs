@@ -1,0 +1,187 @@
+//! The server of a run on another host.
+
+use std::time::Duration;
+
+use hairpin_engine::control::{Control, ControlError};
+use hairpin_engine::engine::Far;
+use hairpin_hosts::datagram_check::{DatagramCheck, check_datagrams};
+use hairpin_hosts::dial::{Known, NotKnown, dial as dial_ticket};
+use hairpin_hosts::protocol::{Purpose, ServerInfo};
+use hairpin_hosts::ssh::Server;
+use hairpin_hosts::ticket::Ticket;
+use hairpin_model::binding::Binding;
+use hairpin_model::capabilities::FarHost;
+use hairpin_model::environment::{Environment, Interface};
+use hairpin_model::refused::Refused;
+use hairpin_model::round::{Failure, RoundOrder};
+
+/// Time-out for the server to describe its host.
+const ABOUT: Duration = Duration::from_secs(15);
+
+/// A connection to `serve` on another host, where the servers of rounds run. Dropping it ends the session there.
+pub struct Remote {
+    ticket: Ticket,
+    known: Known,
+    /// The server's description of its host and of the ticket.
+    pub(crate) about: ServerInfo,
+    /// The transport that replaces those over datagrams, and why.
+    fallback: Option<(String, String)>,
+    /// Local address and ports.
+    binding: Binding,
+    /// The server, if it was started for this run; it ends after the session.
+    _over_ssh: Option<Server>,
+}
+
+impl Remote {
+    /// Connects to the server of a ticket.
+    ///
+    /// # Errors
+    /// The server cannot be reached or refuses, or is not this program: its transports are others.
+    pub fn connect(ticket: Ticket, binding: Binding) -> Result<Self, NotKnown> {
+        let mut known = dial_ticket(&ticket, Purpose::Session, binding)?;
+        let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
+        let about: ServerInfo = known.frames.receive_any(ABOUT).map_err(unheard)?;
+        let own: Vec<&str> = hairpin_transports::own().iter().map(|transport| transport.card().name).collect();
+        refuse_other_program(&ticket.address(), &about.own_transports, &own).map_err(NotKnown::Refused)?;
+        Ok(Self { ticket, known, about, fallback: None, binding, _over_ssh: None })
+    }
+
+    /// Connects to a server that was started over ssh, and ends it with the session.
+    ///
+    /// # Errors
+    /// As [`Remote::connect`].
+    pub fn over_ssh(server: Server, binding: Binding) -> Result<Self, NotKnown> {
+        let connected = Self::connect(server.ticket.clone(), binding)?;
+        Ok(Self { _over_ssh: Some(server), ..connected })
+    }
+
+    /// Whether datagrams arrive, and the evidence.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn check_datagrams(&mut self) -> Result<DatagramCheck, Failure> {
+        check_datagrams(&mut self.known, self.binding)
+    }
+
+    /// From now on the transport `to` replaces those over datagrams, for that reason.
+    pub fn fall_back(&mut self, to: String, why: String) {
+        self.fallback = Some((to, why));
+    }
+
+    /// Version of the server's Hairpin, and the round-trip time.
+    #[must_use]
+    pub fn known(&self) -> (&str, Duration) {
+        (&self.known.tool, self.known.round_trip)
+    }
+
+    /// Refuses rounds that exceed the limits of the ticket, before any runs.
+    pub(crate) fn allow(&self, rounds: &[RoundOrder]) -> Result<(), Refused> {
+        self.about.limits.allow_plan(rounds, self.about.used_bytes).map_err(|exceeded| {
+            let what = format!("the server at {} allows no such run: {}", self.ticket.address(), exceeded.cause());
+            Refused::new(what, exceeded.hint)
+        })
+    }
+
+    /// Refuses a ticket that allows no more rounds today.
+    ///
+    /// # Errors
+    /// The daily limit of bytes is reached.
+    pub fn refuse_used_up(&self) -> Result<(), Refused> {
+        let ServerInfo { limits, used_bytes, .. } = &self.about;
+        match limits.daily_bytes.filter(|most| used_bytes >= most) {
+            Some(_) => Err(Refused::new(
+                format!(
+                    "the server at {} allows no round: limit {}: the bytes of today are used up",
+                    self.ticket.address(),
+                    limits.words_of("daily-bytes")
+                ),
+                "wait until the day is over (UTC)",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// What plans need to know about the server's host.
+    pub(crate) fn host(&self) -> FarHost {
+        FarHost {
+            name: self.ticket.host.clone(),
+            is_ipv6: self.known.at.is_ipv6(),
+            round_trip_ns: u64::try_from(self.known.round_trip.as_nanos()).unwrap_or(u64::MAX),
+            transports: self.about.transports.clone(),
+            congestion_controls: self.about.congestion_controls.clone(),
+            limits: self.about.limits,
+            fallback: self.fallback.clone(),
+        }
+    }
+
+    /// Environment of the server, for the record.
+    pub(crate) fn environment(&self) -> Environment {
+        self.about.environment.clone()
+    }
+
+    /// Local network interface on the path to the server.
+    pub(crate) fn interface(&self) -> Option<Interface> {
+        hairpin_engine::environment::interface(self.known.here?)
+    }
+
+    /// What rounds need to connect to the server.
+    pub(crate) fn far(&self) -> Far {
+        let binding = serde_json::to_string(&self.binding).expect("a binding has only string keys");
+        let credentials = format!("{} {} {binding}", self.known.session, self.ticket.word());
+        Far { at: self.known.at, credentials, dial, binding: self.binding }
+    }
+}
+
+/// Both ends of a round are one program. The transports that it adds tell programs apart.
+fn refuse_other_program(address: &str, there: &[String], here: &[&str]) -> Result<(), Refused> {
+    if there == here {
+        return Ok(());
+    }
+    let words = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let there: Vec<&str> = there.iter().map(String::as_str).collect();
+    Err(Refused::new(
+        format!(
+            "the server at {address} is another program: it adds the transports {}, this one {}",
+            words(&there),
+            words(here)
+        ),
+        "run `serve` of this program there",
+    ))
+}
+
+/// Opens the control channel of a round.
+///
+/// # Errors
+/// The server is not reached, or refuses.
+pub(crate) fn dial(credentials: &str) -> Result<Box<dyn Control>, Failure> {
+    let unreadable =
+        || Failure { cause: "cannot read the credentials of the server".to_owned(), hint: String::new() };
+    let mut words = credentials.splitn(3, ' ');
+    let [Some(session), Some(ticket), Some(binding)] = [(); 3].map(|()| words.next()) else {
+        return Err(unreadable());
+    };
+    let session = session.parse().map_err(|_| unreadable())?;
+    let binding = serde_json::from_str(binding).map_err(|_| unreadable())?;
+    let ticket = Ticket::parse(ticket).map_err(|error| Failure { cause: error.what, hint: error.hint })?;
+    let known = dial_ticket(&ticket, Purpose::Round(session), binding)?;
+    Ok(Box::new(known.frames))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refuse_other_program;
+
+    #[test]
+    fn a_server_with_other_transports_is_another_program() {
+        let refused = |there: &[&str], here: &[&str]| {
+            let there: Vec<String> = there.iter().map(|name| (*name).to_owned()).collect();
+            refuse_other_program("lab:7420", &there, here).map_err(|refused| refused.to_string())
+        };
+        assert_eq!(refused(&[], &[]), Ok(()));
+        assert_eq!(refused(&["framed"], &["framed"]), Ok(()));
+        let why = "the server at lab:7420 is another program: it adds the transports none, this one framed, mine \
+                   (hint: run `serve` of this program there)";
+        assert_eq!(refused(&[], &["framed", "mine"]), Err(why.to_owned()));
+        assert!(refused(&["framed"], &[]).unwrap_err().contains("transports framed, this one none"));
+    }
+}
