@@ -179,10 +179,10 @@ fn a_server_that_ends_says_why_and_what_it_served() {
     signal("TERM", served.running.id());
     served.running.end().with_code(0);
     let events = read(&place, "ticket");
-    let last = events.lines().map(document).last().unwrap();
+    let events: Vec<Value> = events.lines().map(document).collect();
     let expected = serde_json::json!({ "schema": "hairpin:serve", "version": 1, "event": "stopped", "why": "signal",
         "sessions": 0, "bytes": 0 });
-    assert_eq!(last, expected);
+    assert_eq!(events.last(), Some(&expected));
     let served = Served::start_into(&place, "ticket", "log", "--bind 127.0.0.1:0 --for 1ms");
     served.running.end().with_code(0);
     assert_eq!(log(&place).lines().last().unwrap(), "the server ends after the time of --for: 0 sessions, 0 B");
