@@ -86,7 +86,7 @@ impl Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterExperiment {
-    /// What is changed, for instance `keep-awake`; empty in runs of earlier versions.
+    /// What is changed, for instance `keep-the-cpus-awake`; empty in runs of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// What is changed, in words.

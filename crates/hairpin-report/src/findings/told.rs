@@ -1,86 +1,146 @@
-//! A finding as its words see it: its figures and facts, and the labels of its cases.
+//! What the templates of a finding's words see: its figures and facts by their keys, and its cases.
 
+use std::collections::BTreeMap;
+
+use hairpin_model::fact::FactValue;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, Key};
+use hairpin_model::finding::{Evidence, Finding};
 use hairpin_model::finding_keys as keys;
-use hairpin_model::quantities;
+use hairpin_model::held_up::HeldUp;
+use hairpin_model::names::shortened;
+use hairpin_model::quantities::{self, byte_rate, bytes, duration, duration_figure, rounded, share, share_figure};
 use hairpin_model::run::Run;
+use minijinja::{Environment, UndefinedBehavior, Value, context};
 
-pub(super) struct Told<'r> {
-    pub(super) run: &'r Run,
-    pub(super) finding: &'r Finding,
+/// An environment in which a missing figure is an error.
+pub(super) fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    environment.add_filter("duration", duration);
+    environment.add_filter("share", share);
+    environment.add_filter("factor", quantities::factor);
+    environment.add_filter("rounded", rounded);
+    environment.add_filter("ratio", |ratio: f64| format!("{ratio:.2}"));
+    environment.add_filter("places", places);
+    environment
 }
 
-impl Told<'_> {
-    /// The label of the finding's first case.
-    pub(super) fn label(&self) -> &str {
-        self.finding.cases.first().map_or("", |id| self.label_of(id))
+pub(super) struct Told<'r> {
+    run: &'r Run,
+    pub(super) finding: &'r Finding,
+    environment: &'r Environment<'static>,
+    context: Value,
+}
+
+impl<'r> Told<'r> {
+    pub(super) fn new(run: &'r Run, finding: &'r Finding, environment: &'r Environment<'static>) -> Self {
+        let mut told = Self { run, finding, environment, context: Value::UNDEFINED };
+        told.context = Value::from(told.names());
+        told
+    }
+
+    /// The template with the finding's figures, on one line; `None` if one is missing, as in a damaged run.
+    pub(super) fn render(&self, template: &str) -> Option<String> {
+        let text = self.environment.render_str(template, &self.context).ok()?;
+        Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
     pub(super) fn label_of<'s>(&'s self, id: &'s str) -> &'s str {
         self.run.case(id).map_or(id, |case| case.label.as_str())
     }
 
-    pub(super) fn value(&self, key: Key) -> Option<f64> {
-        self.finding.figure(key).map(|figure| figure.value)
+    /// Each figure and fact by its key, with `_` for `-`. `KEY_of` has the figures of several.
+    fn names(&self) -> BTreeMap<String, Value> {
+        let mut names = BTreeMap::new();
+        for (key, fact) in self.finding.facts.iter().flatten() {
+            let value = match fact {
+                FactValue::Word(word) => Value::from(word.as_str()),
+                FactValue::Number(number) => shown((*number).into(), unit(key)),
+            };
+            names.insert(name(key), value);
+        }
+        let mut several: BTreeMap<String, BTreeMap<&str, Value>> = BTreeMap::new();
+        for piece in self.finding.evidence.iter().rev() {
+            names.insert(name(&piece.key), self.piece(piece));
+            several.entry(name(&piece.key) + "_of").or_default().insert(&piece.of, self.piece(piece));
+        }
+        names.extend(several.into_iter().map(|(name, values)| (name, Value::from(values))));
+        let pieces: Vec<Value> = self.finding.evidence.iter().map(|piece| self.piece(piece)).collect();
+        let mut put = |name: &str, value: Value| names.insert(name.to_owned(), value);
+        put("pieces", pieces.into());
+        put("label", self.finding.cases.first().map_or("", |id| self.label_of(id)).into());
+        put("cases", self.finding.cases.len().into());
+        put("others", self.others().into());
+        put("share", self.finding.shares.first().map_or(Value::UNDEFINED, |part| share(*part).into()));
+        if let Some(id) = self.finding.word(keys::WORST_CASE) {
+            put("worst", self.left_out(id));
+        }
+        if let Some(limit) = self.finding.word(keys::HELD_UP).and_then(|word| word.parse::<HeldUp>().ok()) {
+            put("limit", context! { cause => limit.cause(), remedy => limit.remedy() });
+        }
+        names
     }
 
-    pub(super) fn show(&self, key: Key, how: fn(f64) -> String) -> Option<String> {
-        self.value(key).map(how)
+    fn piece(&self, piece: &Evidence) -> Value {
+        let label = piece.case.as_ref().map(|id| self.label_of(id));
+        context! { key => &piece.key, of => &piece.of, label, ..shown(piece.value, &piece.unit) }
     }
 
-    pub(super) fn show_figure(&self, key: Key, how: fn(Figure) -> String) -> Option<String> {
-        self.finding.figure(key).map(how)
+    /// The case with most rounds left out.
+    fn left_out(&self, id: &str) -> Value {
+        let case = self.run.case(id);
+        let reasons = case.and_then(|case| Some(&case.path.relay.as_ref()?.rounds_left_out));
+        context! { label => self.label_of(id), valid => case.is_some_and(|case| case.valid), reasons }
     }
 
-    pub(super) fn word(&self, key: Key) -> Option<&str> {
-        self.finding.word(key)
-    }
-
-    pub(super) fn has(&self, key: Key) -> bool {
-        self.finding.has(key)
-    }
-
-    /// The share that it explains of its first case.
-    pub(super) fn share(&self) -> String {
-        self.finding.shares.first().map_or(quantities::DASH.to_owned(), |share| quantities::share(*share))
-    }
-
-    /// ` Found in 3 cases.`, or empty if there is only one.
-    pub(super) fn in_all(&self) -> String {
-        let cases = self.finding.cases.len();
-        if cases > 1 { format!(" Found in {cases} cases.") } else { String::new() }
-    }
-
-    /// ` Also 3 other cases: 61 % to 88 %.`, or empty if there is only one.
+    /// `Also 3 other cases: 61 % to 88 %.`, or empty if there is only one.
     pub(super) fn others(&self) -> String {
         let others: Vec<_> = self.finding.cases.iter().zip(&self.finding.shares).skip(1).collect();
         match others.as_slice() {
             [] => String::new(),
-            [(id, share)] => format!(" Also {}: {}.", self.label_of(id), quantities::share(**share)),
+            [(id, part)] => format!("Also {}: {}.", self.label_of(id), share(**part)),
             [(_, most), .., (_, least)] => {
-                let (least, most) = (quantities::share(**least), quantities::share(**most));
+                let (least, most) = (share(**least), share(**most));
                 let range = if least == most { most } else { format!("{least} to {most}") };
-                format!(" Also {} other cases: {range}.", others.len())
+                format!("Also {} other cases: {range}.", others.len())
             }
         }
     }
+}
 
-    /// `Seen in 6 of 12 traced exchanges, 98 % of their time (71 % of the time of untraced ones).`
-    pub(super) fn seen(&self) -> Option<String> {
-        let (some, all) = (self.value(keys::SEEN)?, self.value(keys::TRACED)?);
-        let seen = if some == all { format!("all {all}") } else { format!("{some} of {all}") };
-        let of_some = self.show(keys::SHARE_OF_SEEN, quantities::share)?;
-        let of_untraced = self.show(keys::SHARE_OF_UNTRACED, quantities::share)?;
-        Some(format!(
-            "Seen in {seen} traced exchanges, {of_some} of their time ({of_untraced} of the time of untraced ones)."
-        ))
-    }
+fn name(key: &str) -> String {
+    key.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
+}
 
-    /// `text` with each `{KEY}` replaced by the fact of that name.
-    pub(super) fn filled(&self, text: &str) -> String {
-        [keys::PACING, keys::OTHER_CONTROL, keys::STAGE].into_iter().fold(text.to_owned(), |text, key| {
-            text.replace(&format!("{{{}}}", key.name), self.word(key).unwrap_or_default())
-        })
+fn unit(key: &str) -> &'static str {
+    keys::ALL.iter().find(|known| known.name == key).map_or("", |known| known.unit)
+}
+
+/// A figure as a number, in its unit, and with its interval.
+fn shown(figure: Figure, unit: &str) -> Value {
+    let Figure { value, .. } = figure;
+    let text = match unit {
+        "ns" => duration(value),
+        "share" => share(value),
+        "bytes" => bytes(value),
+        "bytes/s" => byte_rate(value),
+        "ratio" => format!("{value:.2}"),
+        _ => rounded(value),
+    };
+    let full = match unit {
+        "ns" => duration_figure(figure),
+        "share" => share_figure(figure),
+        _ => text.clone(),
+    };
+    context! { value, text, full }
+}
+
+/// `2 to 4` for `2,3,4`; `1, 3 and 5`.
+fn places(places: &str) -> String {
+    let numbers: Vec<usize> = places.split(',').filter_map(|place| place.parse().ok()).collect();
+    let is_range = numbers.len() > 2 && numbers.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(1));
+    match numbers.as_slice() {
+        [first, .., last] if is_range => format!("{first} to {last}"),
+        _ => shortened(&numbers.iter().map(usize::to_string).collect::<Vec<_>>(), 2),
     }
 }
