@@ -309,8 +309,6 @@ fn other_transports_and_paths_follow_the_first() {
 fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
     let mut run = run_of(&exchanges(REMEDIES));
     run.findings = vec![Finding {
-        shares: Vec::new(),
-        facts: None,
         code: "nagle-waits".to_owned(),
         about: About::Cause,
         severity: Severity::Warning,
@@ -318,19 +316,17 @@ fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
         summary: String::new(),
         evidence: Vec::new(),
         advice: String::new(),
-        counter_experiment: None,
-        proved: None,
         share: 0.987,
+        ..Finding::default()
     }];
     let quoted = "Finding nagle-waits explains 99 % of an exchange.".to_owned();
     assert!(answer(&run).sentences.contains(&quoted), "{:?}", answer(&run));
     let proved = |verdict: &str| Proved {
-        kind: String::new(),
-        case: None,
         check: "change it".to_owned(),
         verdict: verdict.to_owned(),
         effect: hairpin_model::figure::Figure::bare(0.0),
         unit: "ns".to_owned(),
+        ..Proved::default()
     };
     run.findings[0].proved = Some(proved("confirmed"));
     assert!(answer(&run).sentences.contains(&quoted));

@@ -7,10 +7,10 @@ use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
-mod told;
+mod view;
 mod words;
 
-use told::{Told, environment};
+use view::{View, environment};
 
 /// Words the findings of a run, whatever texts were saved with it; `cards` are those of all findings. Findings of earlier
 /// versions have no data and keep their texts.
@@ -18,46 +18,46 @@ pub fn fill(run: &mut Run, cards: &[FindingCard]) {
     let environment = environment();
     let card = |finding: &Finding| cards.iter().find(|card| card.code == finding.code && finding.facts.is_some());
     let worded = |finding: &Finding| match card(finding) {
-        Some(card) => worded(&Told::new(run, finding, &environment), card),
+        Some(card) => worded(&View::new(run, finding, &environment), card),
         None => finding.clone(),
     };
     run.findings = run.findings.iter().map(worded).collect();
 }
 
-fn worded(told: &Told<'_>, card: &FindingCard) -> Finding {
-    let finding = told.finding;
-    let section = |name: &str| told.render(words::section(card.code, name)?);
+fn worded(view: &View<'_>, card: &FindingCard) -> Finding {
+    let finding = view.finding;
+    let section = |name: &str| view.render(words::section(card.code, name)?);
     let own = |what: &str, kind: &str| section(&format!("{what} {kind}"));
     let change = |kind: &str| own("check", kind).unwrap_or_else(|| kind.replace('-', " "));
     let done = |kind: &str| {
         own("done", kind).unwrap_or_else(|| change(kind).split([';', ':']).next().unwrap_or_default().to_owned())
     };
-    let (mut summary, mut advice) = section("summary").zip(section("advice")).unwrap_or_else(|| generic(told, card));
+    let (mut summary, mut advice) = section("summary").zip(section("advice")).unwrap_or_else(|| generic(view, card));
     if finding.about == About::Cause && finding.proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED) {
-        let label = finding.cases.first().map_or("", |id| told.label_of(id));
+        let label = finding.cases.first().map_or("", |id| view.label_of(id));
         summary = format!("{label}: checked, and not the cause: {}.", card.what);
         advice = "No action needed: another finding may name the cause.".to_owned();
     }
     let mut finding = Finding { summary, advice, ..finding.clone() };
-    finding.evidence.iter_mut().for_each(|piece| piece.what = what(told, piece));
+    finding.evidence.iter_mut().for_each(|piece| piece.what = what(view, piece));
     if let Some(experiment) = &mut finding.counter_experiment {
         experiment.change = change(&experiment.kind);
     }
     if let Some(proved) = &mut finding.proved {
-        let on = proved.case.as_ref().map_or_else(String::new, |id| format!(" ({})", told.label_of(id)));
+        let on = proved.case.as_ref().map_or_else(String::new, |id| format!(" ({})", view.label_of(id)));
         proved.check = done(&proved.kind) + &on;
     }
     finding
 }
 
 /// `bytes in the queue, by the link's log, up, LABEL`.
-fn what(told: &Told<'_>, piece: &Evidence) -> String {
+fn what(view: &View<'_>, piece: &Evidence) -> String {
     let of = words::figure(&format!("of {}", piece.of)).unwrap_or(&piece.of);
     let what = match words::figure(&piece.key) {
         Some(place) if place.contains("{}") => place.replace("{}", of),
         words => words.map_or_else(|| piece.key.replace('-', " "), str::to_owned) + &after_comma(of),
     };
-    what + &after_comma(piece.case.as_ref().map_or("", |id| told.label_of(id)))
+    what + &after_comma(piece.case.as_ref().map_or("", |id| view.label_of(id)))
 }
 
 fn after_comma(text: &str) -> String {
@@ -67,15 +67,15 @@ fn after_comma(text: &str) -> String {
 const REFUTED: &str = "refuted";
 
 /// The summary and the advice of a finding without words of its own: its card and its first figures.
-fn generic(told: &Told<'_>, card: &FindingCard) -> (String, String) {
-    let label = told.finding.cases.first().map_or_else(String::new, |id| format!("{}: ", told.label_of(id)));
-    let figures = told.finding.evidence.iter().take(2).map(|piece| {
-        evidence_line(&Evidence { what: what(told, &Evidence { case: None, ..piece.clone() }), ..piece.clone() })
+fn generic(view: &View<'_>, card: &FindingCard) -> (String, String) {
+    let label = view.finding.cases.first().map_or_else(String::new, |id| format!("{}: ", view.label_of(id)));
+    let figures = view.finding.evidence.iter().take(2).map(|piece| {
+        evidence_line(&Evidence { what: what(view, &Evidence { case: None, ..piece.clone() }), ..piece.clone() })
     });
     let figures = figures.collect::<Vec<_>>().join(", ");
     let figures = if figures.is_empty() { figures } else { format!(" ({figures})") };
-    let summary = format!("{label}{}{figures}: {}. {}", card.what, card.why, told.others());
-    let advice = if told.finding.counter_experiment.is_some() { "Run its check." } else { "See the evidence." };
+    let summary = format!("{label}{}{figures}: {}. {}", card.what, card.why, view.others());
+    let advice = if view.finding.counter_experiment.is_some() { "Run its check." } else { "See the evidence." };
     (summary.trim_end().to_owned(), advice.to_owned())
 }
 

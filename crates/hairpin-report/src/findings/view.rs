@@ -25,18 +25,18 @@ pub(super) fn environment() -> Environment<'static> {
     environment
 }
 
-pub(super) struct Told<'r> {
+pub(super) struct View<'r> {
     run: &'r Run,
     pub(super) finding: &'r Finding,
     environment: &'r Environment<'static>,
     context: Value,
 }
 
-impl<'r> Told<'r> {
+impl<'r> View<'r> {
     pub(super) fn new(run: &'r Run, finding: &'r Finding, environment: &'r Environment<'static>) -> Self {
-        let mut told = Self { run, finding, environment, context: Value::UNDEFINED };
-        told.context = Value::from(told.names());
-        told
+        let mut view = Self { run, finding, environment, context: Value::UNDEFINED };
+        view.context = Value::from(view.names());
+        view
     }
 
     /// The template with the finding's figures, on one line; `None` if one is missing, as in a damaged run.
