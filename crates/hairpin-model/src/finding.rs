@@ -14,8 +14,10 @@ use crate::words;
 
 words! {
     /// How much it matters.
+    #[derive(Default)]
     pub enum Severity: "severity" {
         /// Good to know.
+        #[default]
         Note = "note",
         /// It affects the figures.
         Warning = "warning",
@@ -47,7 +49,7 @@ pub struct Key {
 }
 
 /// One piece of evidence: what was read, and its value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// Names the figure, for instance `bytes-in-the-queue`; empty in runs of earlier versions.
@@ -71,8 +73,7 @@ impl Evidence {
     /// A figure, still without words.
     #[must_use]
     pub fn new(key: Key, value: impl Into<Figure>) -> Self {
-        let (key, unit) = (key.name.to_owned(), key.unit.to_owned());
-        Self { key, of: String::new(), case: None, what: String::new(), value: value.into(), unit }
+        Self { key: key.name.to_owned(), value: value.into(), unit: key.unit.to_owned(), ..Self::default() }
     }
 
     /// The same of one of several.
@@ -83,10 +84,10 @@ impl Evidence {
 }
 
 /// A change of exactly one thing that would refute the finding.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterExperiment {
-    /// What is changed, for instance `keep-awake`; empty in runs of earlier versions.
+    /// What is changed, for instance `keep-the-cpus-awake`; empty in runs of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// What is changed, in words.
@@ -100,7 +101,7 @@ pub struct CounterExperiment {
 }
 
 /// The outcome of a counter-experiment that was run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proved {
     /// What was changed, as in [`CounterExperiment::kind`].
@@ -127,7 +128,7 @@ fn ns() -> String {
 }
 
 /// A finding.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Its code, for instance `wake-up-dominated`.

@@ -90,7 +90,7 @@ keys! {
     PACING = "pacing" in "";
     OTHER_CONTROL = "other-control" in "";
     DIFFERENCE = "difference" in "ns";
-    TIME_OVER = "time-of-10^9-bytes" in "ratio";
+    TIME_OVER = "time-per-byte" in "ratio";
     GOODPUT_WITH = "goodput-with" in "bytes/s";
     // drift
     CHANGE_OVER_RUN = "change-over-the-run" in "share";
@@ -124,7 +124,7 @@ keys! {
     LOST_BY_LINK = "messages-that-the-link-lost" in "count";
     LOST_IN_BUFFERS = "messages-lost-in-buffers-and-queues" in "count";
     LOST_FOR_ROOM = "messages-that-the-receive-buffer-had-no-room-for" in "count";
-    LOST_AT_SENDER = "messages-lost-by-the-sender's-kernel" in "count";
+    LOST_AT_SENDER = "messages-lost-by-the-sender" in "count";
     STAGE_DROPS = "packets-dropped-by-the-stage" in "count";
     STAGE = "stage" in "";
     ENTERED = "packets-that-entered-the-stage" in "count";

@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use hairpin_model::fact::FactValue;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Key, Severity};
 use hairpin_model::finding_keys as keys;
 use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
 use hairpin_report::findings::fill;
 use serde::Deserialize;
 
@@ -39,10 +41,15 @@ fn card(code: &str, about: About) -> FindingCard {
     FindingCard { code, about, what: "what the card says", why: "why the card says so" }
 }
 
-fn run_of(line: &Line) -> Run {
-    let mut run = survey(1);
-    let plain = run.cases[0].clone();
+/// A run, and a case over a link.
+static MADE: LazyLock<(Run, CaseSummary)> = LazyLock::new(|| {
     let with_link = links::run().cases.into_iter().find(|case| case.path.relay.is_some()).unwrap();
+    (survey(1), with_link)
+});
+
+fn run_of(line: &Line) -> Run {
+    let (mut run, with_link) = MADE.clone();
+    let plain = run.cases[0].clone();
     let case = |(id, label): (&String, &String)| {
         let mut case = plain.clone();
         (case.id, case.label) = (id.clone(), label.clone());
@@ -87,7 +94,7 @@ fn each_finding_has_words_of_its_own() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/findings/words");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let codes: BTreeSet<String> =
-        files.filter(|name| name != "mod.rs").map(|name| name.trim_end_matches(".rs").replace('_', "-")).collect();
+        files.filter(|name| name != "figures.txt").map(|name| name.trim_end_matches(".txt").to_owned()).collect();
     assert_eq!(by_code.keys().cloned().collect::<BTreeSet<_>>(), codes);
     for (code, texts) in by_code {
         insta::assert_snapshot!(code, texts.join("\n"));

@@ -387,8 +387,6 @@ fn other_transports_and_paths_follow_the_first() {
 
 fn finding(code: &str, case: &Case, share: f64) -> Finding {
     Finding {
-        shares: Vec::new(),
-        facts: None,
         code: code.to_owned(),
         about: About::Cause,
         severity: Severity::Warning,
@@ -396,21 +394,19 @@ fn finding(code: &str, case: &Case, share: f64) -> Finding {
         summary: String::new(),
         evidence: Vec::new(),
         advice: String::new(),
-        counter_experiment: None,
-        proved: None,
         share,
+        ..Finding::default()
     }
 }
 
 /// A run with one finding and its answer: whether it quotes the finding as it is, confirmed, and refuted.
 fn is_quoted(mut run: Run, finding: &Finding) -> [bool; 3] {
     let proved = |verdict: &str| Proved {
-        kind: String::new(),
-        case: None,
         check: "change it".to_owned(),
         verdict: verdict.to_owned(),
         effect: Figure::bare(0.0),
         unit: "ns".to_owned(),
+        ..Proved::default()
     };
     let quoted = Statement::Finding { code: finding.code.clone(), case: finding.cases[0].clone() };
     [None, Some(proved("confirmed")), Some(proved("refuted"))].map(|proved| {

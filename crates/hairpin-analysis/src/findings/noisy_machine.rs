@@ -45,7 +45,9 @@ struct Signs {
     pushed_off: bool,
 }
 
-const SIGNS: [(Key, fn(&Signs) -> bool); 4] = [
+type Sign = (Key, fn(&Signs) -> bool);
+
+const SIGNS: [Sign; 4] = [
     (keys::BY_STEAL, |signs| signs.steal),
     (keys::BY_OTHERS, |signs| signs.others),
     (keys::BY_RUNNABLE, |signs| signs.runnable),

@@ -58,7 +58,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         evidence: all_evidence,
         proved: experiment.as_ref().and_then(|experiment| lost.gone(run, case, experiment)),
         counter_experiment: experiment,
-        ..asked.into_iter().fold(finding, |finding, count| finding.with(keys::BURST, f64::from(*count)))
+        ..asked.iter().fold(finding, |finding, count| finding.with(keys::BURST, f64::from(*count)))
     }]
 }
 

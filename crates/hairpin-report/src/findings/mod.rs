@@ -1,89 +1,82 @@
 //! Texts of findings: their words, their order, the result of their check, their evidence.
 //!
-//! [`fill`] words what the analysis found. A finding has words of its own in a file of `words`; one without gets them from
+//! [`fill`] words what the analysis found. A finding has words of its own in a text of `words`; one without gets them from
 //! its card and its figures.
 
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
-mod figures;
-mod told;
+mod view;
 mod words;
 
-use told::Told;
+use view::{View, environment};
 
 /// Words the findings of a run, whatever texts were saved with it; `cards` are those of all findings. Findings of earlier
 /// versions have no data and keep their texts.
 pub fn fill(run: &mut Run, cards: &[FindingCard]) {
+    let environment = environment();
     let card = |finding: &Finding| cards.iter().find(|card| card.code == finding.code && finding.facts.is_some());
     let worded = |finding: &Finding| match card(finding) {
-        Some(card) => worded(&Told { run, finding }, card),
+        Some(card) => worded(&View::new(run, finding, &environment), card),
         None => finding.clone(),
     };
     run.findings = run.findings.iter().map(worded).collect();
 }
 
-fn worded(told: &Told<'_>, card: &FindingCard) -> Finding {
-    let (finding, words) = (told.finding, words::of(card.code));
-    let [check, change] = [0, 1].map(|which| {
-        move |kind: &str| {
-            let texts = words.and_then(|words| words.checks.iter().find(|texts| texts.0 == kind));
-            texts.map_or_else(|| kind.replace('-', " "), |texts| told.filled([texts.1, texts.2][which]))
-        }
-    });
-    let is_refuted = finding.proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED);
-    let (summary, advice) = if finding.about == About::Cause && is_refuted {
-        let summary = format!("{}: checked, and not the cause: {}.", told.label(), card.what);
-        (summary, "No action needed: another finding may name the cause.".to_owned())
-    } else {
-        let own = words.and_then(|words| Some(((words.summary)(told)?, (words.advice)(told)?)));
-        own.unwrap_or_else(|| generic(told, card, &change))
+fn worded(view: &View<'_>, card: &FindingCard) -> Finding {
+    let finding = view.finding;
+    let section = |name: &str| view.render(words::section(card.code, name)?);
+    let own = |what: &str, kind: &str| section(&format!("{what} {kind}"));
+    let change = |kind: &str| own("check", kind).unwrap_or_else(|| kind.replace('-', " "));
+    let done = |kind: &str| {
+        own("done", kind).unwrap_or_else(|| change(kind).split([';', ':']).next().unwrap_or_default().to_owned())
     };
-    Finding {
-        summary,
-        advice,
-        evidence: finding
-            .evidence
-            .iter()
-            .map(|piece| Evidence { what: figures::what(told, piece), ..piece.clone() })
-            .collect(),
-        counter_experiment: finding
-            .counter_experiment
-            .clone()
-            .map(|experiment| CounterExperiment { change: change(&experiment.kind), ..experiment }),
-        proved: finding.proved.clone().map(|proved| {
-            let on = proved.case.as_ref().map_or_else(String::new, |id| format!(" ({})", told.label_of(id)));
-            Proved { check: check(&proved.kind) + &on, ..proved }
-        }),
-        ..finding.clone()
+    let (mut summary, mut advice) = section("summary").zip(section("advice")).unwrap_or_else(|| generic(view, card));
+    if finding.about == About::Cause && finding.proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED) {
+        let label = finding.cases.first().map_or("", |id| view.label_of(id));
+        summary = format!("{label}: checked, and not the cause: {}.", card.what);
+        advice = "No action needed: another finding may name the cause.".to_owned();
     }
+    let mut finding = Finding { summary, advice, ..finding.clone() };
+    finding.evidence.iter_mut().for_each(|piece| piece.what = what(view, piece));
+    if let Some(experiment) = &mut finding.counter_experiment {
+        experiment.change = change(&experiment.kind);
+    }
+    if let Some(proved) = &mut finding.proved {
+        let on = proved.case.as_ref().map_or_else(String::new, |id| format!(" ({})", view.label_of(id)));
+        proved.check = done(&proved.kind) + &on;
+    }
+    finding
+}
+
+/// `bytes in the queue, by the link's log, up, LABEL`.
+fn what(view: &View<'_>, piece: &Evidence) -> String {
+    let of = words::figure(&format!("of {}", piece.of)).unwrap_or(&piece.of);
+    let what = match words::figure(&piece.key) {
+        Some(place) if place.contains("{}") => place.replace("{}", of),
+        words => words.map_or_else(|| piece.key.replace('-', " "), str::to_owned) + &after_comma(of),
+    };
+    what + &after_comma(piece.case.as_ref().map_or("", |id| view.label_of(id)))
+}
+
+fn after_comma(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(", {text}") }
 }
 
 const REFUTED: &str = "refuted";
 
-/// The summary and the advice of a finding without words of its own.
-fn generic(told: &Told<'_>, card: &FindingCard, change: &dyn Fn(&str) -> String) -> (String, String) {
-    let label = told.label();
-    let label = if label.is_empty() { String::new() } else { format!("{label}: ") };
-    let figures: Vec<String> = told
-        .finding
-        .evidence
-        .iter()
-        .take(2)
-        .map(|piece| {
-            let figure =
-                Evidence { what: figures::what(told, &Evidence { case: None, ..piece.clone() }), ..piece.clone() };
-            evidence_line(&figure)
-        })
-        .collect();
-    let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) };
-    let summary = format!("{label}{}{figures}: {}.{}", card.what, card.why, told.others());
-    let advice = match &told.finding.counter_experiment {
-        Some(experiment) => format!("Check it: {}.", change(&experiment.kind)),
-        None => "See the evidence.".to_owned(),
-    };
-    (summary, advice)
+/// The summary and the advice of a finding without words of its own: its card and its first figures.
+fn generic(view: &View<'_>, card: &FindingCard) -> (String, String) {
+    let label = view.finding.cases.first().map_or_else(String::new, |id| format!("{}: ", view.label_of(id)));
+    let figures = view.finding.evidence.iter().take(2).map(|piece| {
+        evidence_line(&Evidence { what: what(view, &Evidence { case: None, ..piece.clone() }), ..piece.clone() })
+    });
+    let figures = figures.collect::<Vec<_>>().join(", ");
+    let figures = if figures.is_empty() { figures } else { format!(" ({figures})") };
+    let summary = format!("{label}{}{figures}: {}. {}", card.what, card.why, view.others());
+    let advice = if view.finding.counter_experiment.is_some() { "Run its check." } else { "See the evidence." };
+    (summary.trim_end().to_owned(), advice.to_owned())
 }
 
 /// `keep the CPUs awake. Confirmed: saved 54.1 us (52.0-56.3)`. Savings and their interval have no sign. For losses:

@@ -459,16 +459,13 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
     let apart =
         ["tcp", "udp", "unix-stream", "pipe"].map(|name| find(cases, &format!("{name} block cross-cpu")).id.clone());
     let evidence = |what: &str, value: Figure, unit: &str| Evidence {
-        key: String::new(),
-        of: String::new(),
-        case: None,
         what: what.to_owned(),
         value,
         unit: unit.to_owned(),
+        ..Evidence::default()
     };
     vec![
         Finding {
- shares: Vec::new(), facts: None,
             code: "wake-up-dominated".to_owned(),
             about: About::Cause,
             severity: Severity::Warning,
@@ -486,7 +483,6 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                      /dev/cpu_dma_latency at 0 so that idle CPUs do not sleep deeply."
                 .to_owned(),
             counter_experiment: Some(CounterExperiment {
- kind: String::new(),
                 change: "hold /dev/cpu_dma_latency at 0 during the rounds: the round trip must fall by tens of \
                          microseconds, else waking is not the cause"
                     .to_owned(),
@@ -494,19 +490,19 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                     "hairpin round-trip --transport tcp --waiting block --placement cross-cpu --cpu-idle deep,shallow \
                           --rounds 10"
                         .to_owned(),
-                pair: None,
+                ..CounterExperiment::default()
             }),
             proved: Some(Proved {
- kind: String::new(), case: None,
                 check: "keep the CPUs awake".to_owned(),
                 verdict: "confirmed".to_owned(),
                 effect: Figure::new(-58_800.0, -61_000.0, -56_100.0),
                 unit: "ns".to_owned(),
+                ..Proved::default()
             }),
             share: 0.84,
+            ..Finding::default()
         },
         Finding {
- shares: Vec::new(), facts: None,
             code: "drift".to_owned(),
             about: About::Run,
             severity: Severity::Note,
@@ -514,12 +510,10 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             summary: "The rounds of tcp block cross-cpu grew by 10.9 % from the first to the last.".to_owned(),
             evidence: vec![evidence("last round over first round", Figure::bare(1.109), "ratio")],
             advice: "Compare only cases whose rounds were interleaved in one run.".to_owned(),
-            counter_experiment: None,
-            proved: None,
             share: 0.11,
+            ..Finding::default()
         },
         Finding {
- shares: Vec::new(), facts: None,
             code: "generator-late".to_owned(),
             about: About::Run,
             severity: Severity::Problem,
@@ -528,9 +522,8 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                 .to_owned(),
             evidence: vec![evidence("messages sent a second", Figure::new(41_200.0, 40_900.0, 41_600.0), "per_s")],
             advice: "Ask for a lower rate, or spin.".to_owned(),
-            counter_experiment: None,
-            proved: None,
             share: 0.0,
+            ..Finding::default()
         },
     ]
 }
@@ -538,16 +531,12 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
 /// Adds the finding that other programs used the machine in this share of the timed rounds.
 pub fn disturb(run: &mut Run, share: f64) {
     let evidence = Evidence {
-        key: String::new(),
-        of: String::new(),
-        case: None,
         what: "rounds disturbed".to_owned(),
         value: Figure::bare(share),
         unit: "share".to_owned(),
+        ..Evidence::default()
     };
     run.findings.push(Finding {
-        shares: Vec::new(),
-        facts: None,
         code: "noisy-machine".to_owned(),
         about: About::Run,
         severity: Severity::Warning,
@@ -555,9 +544,8 @@ pub fn disturb(run: &mut Run, share: f64) {
         summary: "Rounds were disturbed: other programs used the CPUs.".to_owned(),
         evidence: vec![evidence],
         advice: "Stop what else runs here and measure again.".to_owned(),
-        counter_experiment: None,
-        proved: None,
         share: 0.0,
+        ..Finding::default()
     });
 }
 

@@ -222,16 +222,12 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
 
 fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
     let evidence = |what: &str, value: Figure, unit: &str| Evidence {
-        key: String::new(),
-        of: String::new(),
-        case: None,
         what: what.to_owned(),
         value,
         unit: unit.to_owned(),
+        ..Evidence::default()
     };
     vec![Finding {
-        shares: Vec::new(),
-        facts: None,
         code: "nagle-meets-delayed-ack".to_owned(),
         about: About::Cause,
         severity: Severity::Warning,
@@ -243,20 +239,19 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
         ],
         advice: "Copy the writes together, or cork the socket until the last.".to_owned(),
         counter_experiment: Some(CounterExperiment {
-            kind: String::new(),
             change: "set TCP_NODELAY at the client: the exchange must fall by about 40 ms".to_owned(),
             command: "hairpin small-writes --writes 100x2 --remedy default,nodelay".to_owned(),
-            pair: None,
+            ..CounterExperiment::default()
         }),
         proved: Some(Proved {
-            kind: String::new(),
-            case: None,
             check: "set TCP_NODELAY".to_owned(),
             verdict: "confirmed".to_owned(),
             effect: Figure::new(-43_460_000.0, -43_510_000.0, -43_400_000.0),
             unit: "ns".to_owned(),
+            ..Proved::default()
         }),
         share: 0.987,
+        ..Finding::default()
     }]
 }
 

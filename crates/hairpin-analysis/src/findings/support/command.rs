@@ -19,12 +19,7 @@ pub(in crate::findings) fn counter_experiment(
     knob: &str,
     values: &[String],
 ) -> CounterExperiment {
-    CounterExperiment {
-        kind: kind.to_owned(),
-        change: String::new(),
-        command: command(cases, knob, values),
-        pair: None,
-    }
+    CounterExperiment { kind: kind.to_owned(), command: command(cases, knob, values), ..CounterExperiment::default() }
 }
 
 /// The same cases for longer. The default is 10 s, and a number of rounds alone would end sooner.

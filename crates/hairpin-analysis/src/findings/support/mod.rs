@@ -49,15 +49,8 @@ pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
         code: card.code.to_owned(),
         about: card.about,
         severity,
-        cases: Vec::new(),
-        shares: Vec::new(),
         facts: Some(BTreeMap::new()),
-        summary: String::new(),
-        evidence: Vec::new(),
-        advice: String::new(),
-        counter_experiment: None,
-        proved: None,
-        share: 0.0,
+        ..Finding::default()
     }
 }
 
@@ -239,14 +232,7 @@ pub(super) fn proved(kind: &str, change: &Change) -> Proved {
 
 /// The outcome of a counter-experiment of that kind, in ns.
 pub(super) fn checked(kind: &str, verdict: &str, effect: Figure) -> Proved {
-    Proved {
-        kind: kind.to_owned(),
-        case: None,
-        check: String::new(),
-        verdict: verdict.to_owned(),
-        effect,
-        unit: "ns".to_owned(),
-    }
+    Proved { kind: kind.to_owned(), verdict: verdict.to_owned(), effect, unit: "ns".to_owned(), ..Proved::default() }
 }
 
 /// The check, with the case on which it was made if the finding is about another.

@@ -1,0 +1,73 @@
+//! The words of findings: a text for each, with templates of its summary, its advice and its checks.
+//!
+//! `[check KIND]` is what to do and to expect. `[done KIND]` is what was done: by default the first clause of the former.
+
+macro_rules! texts {
+    ($($code:literal,)+) => {
+        &[$(($code, include_str!(concat!("words/", $code, ".txt")))),+]
+    };
+}
+
+const ALL: &[(&str, &str)] = texts![
+    "aa-differs",
+    "autocorking",
+    "bufferbloat",
+    "cold-start",
+    "congestion-control",
+    "cork-not-released",
+    "cpu-contention",
+    "delayed-ack",
+    "drift",
+    "echo-stalled",
+    "generator-late",
+    "link-drops",
+    "link-late",
+    "link-saturated",
+    "machine-states",
+    "many-small-segments",
+    "nagle-meets-delayed-ack",
+    "nagle-waits",
+    "noisy-machine",
+    "own-send-queue",
+    "placement-lottery",
+    "rate-not-reached",
+    "retransmission",
+    "rounds-left-out",
+    "sender-bursts",
+    "shared-connection",
+    "udp-receive-overrun",
+    "udp-send-overrun",
+    "unexplained-loss",
+    "wake-up-dominated",
+];
+
+/// What figures are called whose key does not say it, a line each.
+const FIGURES: &str = include_str!("words/figures.txt");
+
+/// A section of the text of the finding with that code.
+pub(super) fn section(code: &str, name: &str) -> Option<&'static str> {
+    let (_, text) = ALL.iter().find(|(known, _)| *known == code)?;
+    let (_, rest) = text.split_once(&format!("[{name}]\n"))?;
+    Some(rest.split_once("\n[").map_or(rest, |(section, _)| section))
+}
+
+/// The template of what a figure is called.
+pub(super) fn figure(key: &str) -> Option<&'static str> {
+    FIGURES.lines().filter_map(|line| line.split_once(": ")).find(|(known, _)| *known == key).map(|(_, words)| words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_figure_with_words_has_a_key() {
+        let names = FIGURES.lines().map(|line| line.split_once(": ").unwrap().0);
+        let unknown: Vec<&str> = names
+            .filter(|name| {
+                !name.starts_with("of ") && !hairpin_model::finding_keys::ALL.iter().any(|key| key.name == *name)
+            })
+            .collect();
+        assert_eq!(unknown, [""; 0]);
+    }
+}
