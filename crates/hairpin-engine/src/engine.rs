@@ -463,10 +463,8 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         ends: ends_of(&order.case, report, server),
         noise,
         link,
-        phases: None,
-        traced: None,
-        trace_file: None,
         interrupted: client_result.interrupted,
+        ..Measured::default()
     };
     Done { measured, samples: Some(samples), other_samples: Vec::new(), trace }
 }
